@@ -1,0 +1,44 @@
+#include "core/cpu.h"
+
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace qkv {
+
+const char* name(Isa isa) {
+  switch (isa) {
+    case Isa::avx512: return "avx512";
+    case Isa::avx2: return "avx2";
+    case Isa::baseline: break;
+  }
+  return "baseline";
+}
+
+Isa best_isa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq"))
+    return Isa::avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
+#endif
+  return Isa::baseline;
+}
+
+Isa chosen_isa() {
+  static const Isa isa = [] {
+    const Isa best = best_isa();
+    const char* forced = std::getenv("QKV_ISA");
+    if (forced == nullptr || *forced == '\0') return best;
+    for (const Isa level : {Isa::baseline, Isa::avx2, Isa::avx512}) {
+      if (name(level) != std::string(forced)) continue;
+      if (level > best) fail_value("QKV_ISA: this CPU goes up to ", name(best), "; got ", forced);
+      return level;
+    }
+    fail_value("QKV_ISA: must be baseline, avx2 or avx512; got ", forced);
+  }();
+  return isa;
+}
+
+}  // namespace qkv

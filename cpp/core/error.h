@@ -1,0 +1,42 @@
+// The three kinds of errors that reach a caller, and how their texts are put together.
+//
+// Form of a text: "operation: argument must be SHAPE because ...; got argument SHAPE".
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "core/types.h"
+
+namespace qkv {
+
+// The caller's mistake in a shape or value (ValueError), or in a type (TypeError); Python's names are used
+// because these are what the caller sees.
+struct ValueError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+struct TypeError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+struct IndexError : std::out_of_range {
+  using std::out_of_range::out_of_range;
+};
+
+namespace detail {
+inline void put(std::ostream& out, const Shape& shape) { out << shape.str(); }
+inline void put(std::ostream& out, DType dtype) { out << name(dtype); }
+template <class T> void put(std::ostream& out, const T& value) { out << value; }
+}  // namespace detail
+
+// Joins its arguments to one text; shapes and dtypes print as in Python.
+template <class... Parts> std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (detail::put(out, parts), ...);
+  return out.str();
+}
+
+template <class... Parts> [[noreturn]] void fail_value(const Parts&... parts) { throw ValueError(text(parts...)); }
+template <class... Parts> [[noreturn]] void fail_type(const Parts&... parts) { throw TypeError(text(parts...)); }
+
+}  // namespace qkv

@@ -1,0 +1,216 @@
+#include "core/parallel.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+
+namespace qkv {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kBetweenChecks = std::chrono::milliseconds(20);
+constexpr int kSpins = 2000;  // about 20-60 us: bridges the gap between two operations of one layer
+
+std::atomic<bool (*)()> interrupt_check{nullptr};
+thread_local bool inside_piece = false;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// The pieces of one parallel_for. Lives on the caller's stack until nobody is inside.
+struct Job {
+  Index begin, end, grain;
+  detail::PieceFunction function;
+  void* context;
+  std::atomic<Index> next{0};
+  std::atomic<int> inside{0};  // workers that may still touch this job
+  std::atomic<bool> stopped{false};
+  std::mutex error_mutex;
+  std::exception_ptr error;
+
+  Job(Index b, Index e, Index g, detail::PieceFunction f, void* c) : begin(b), end(e), grain(g), function(f), context(c) {}
+
+  bool run_one() noexcept {
+    const Index piece = next.fetch_add(1, std::memory_order_relaxed);
+    const Index from = begin + piece * grain;
+    if (from >= end || stopped.load(std::memory_order_relaxed)) return false;
+    try {
+      function(context, from, std::min(end, from + grain));
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    return true;
+  }
+
+  void fail(std::exception_ptr what) noexcept {
+    const std::lock_guard lock(error_mutex);
+    if (!error) error = std::move(what);
+    stopped.store(true, std::memory_order_relaxed);
+  }
+};
+
+class Pool {
+ public:
+  // Offers the job to the workers; false if another thread's job is being worked on.
+  bool offer(Job* job, int workers) {
+    {
+      const std::unique_lock lock(mutex_, std::try_to_lock);
+      if (!lock.owns_lock() || job_ != nullptr || quit_) return false;
+      while (static_cast<int>(threads_.size()) < workers) threads_.emplace_back([this] { work(); });
+      job_ = job;
+      epoch_.fetch_add(1, std::memory_order_release);
+    }
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) wake_.notify_all();
+    return true;
+  }
+
+  // Takes the job back and waits for the workers that had begun it.
+  void withdraw(Job* job) {
+    {
+      const std::lock_guard lock(mutex_);
+      job_ = nullptr;
+    }
+    for (int spin = 0; job->inside.load(std::memory_order_acquire) > 0; ++spin) {
+      if (spin < kSpins) relax();
+      else std::this_thread::yield();
+    }
+  }
+
+  void stop() {
+    std::vector<std::thread> leaving;
+    {
+      const std::lock_guard lock(mutex_);
+      leaving.swap(threads_);
+      quit_ = true;
+      epoch_.fetch_add(1);
+    }
+    wake_.notify_all();
+    for (auto& thread : leaving) thread.join();
+    const std::lock_guard lock(mutex_);
+    quit_ = false;
+  }
+
+ private:
+  void work() {
+    inside_piece = true;  // a parallel_for inside a piece stays on this thread
+    std::uint64_t seen = 0;
+    while (true) {
+      Job* job = wait_for_job(seen);
+      if (job == nullptr) {
+        const std::lock_guard lock(mutex_);
+        if (quit_) return;
+        continue;
+      }
+      while (job->run_one()) {
+      }
+      job->inside.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  Job* wait_for_job(std::uint64_t& seen) {
+    for (int spin = 0; spin < kSpins && epoch_.load(std::memory_order_acquire) == seen; ++spin) relax();
+    std::unique_lock lock(mutex_);
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    wake_.wait(lock, [&] { return epoch_.load(std::memory_order_relaxed) != seen || quit_; });
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    seen = epoch_.load(std::memory_order_relaxed);
+    if (job_ != nullptr) job_->inside.fetch_add(1, std::memory_order_relaxed);
+    return job_;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::thread> threads_;
+  std::atomic<std::uint64_t> epoch_{0};
+  std::atomic<int> sleepers_{0};
+  Job* job_ = nullptr;
+  bool quit_ = false;
+};
+
+// Never destroyed, and replaced in a forked child, where the old one's threads do not exist.
+std::atomic<Pool*> the_pool{nullptr};
+
+Pool& pool() {
+  static const bool made = [] {
+    the_pool = new Pool;
+    pthread_atfork(nullptr, nullptr, [] { the_pool = new Pool; });
+    return true;
+  }();
+  (void)made;
+  return *the_pool.load(std::memory_order_relaxed);
+}
+
+int default_threads() {
+  const char* text = std::getenv("QKV_NUM_THREADS");
+  if (text != nullptr && *text != '\0') {
+    char* rest = nullptr;
+    const long count = std::strtol(text, &rest, 10);
+    if (*rest != '\0' || count < 1 || count > 1024) fail_value("QKV_NUM_THREADS: must be a number from 1 to 1024; got ", text);
+    return static_cast<int>(count);
+  }
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::atomic<int>& thread_count() {
+  static std::atomic<int> count{default_threads()};
+  return count;
+}
+
+}  // namespace
+
+int num_threads() { return thread_count().load(std::memory_order_relaxed); }
+
+void set_num_threads(int count) {
+  if (count < 1 || count > 1024) fail_value("set_num_threads: n must be from 1 to 1024; got ", count);
+  static std::mutex changing;
+  const std::lock_guard lock(changing);
+  if (count < num_threads()) pool().stop();
+  thread_count() = count;
+}
+
+void set_interrupt_check(bool (*check)()) { interrupt_check = check; }
+
+void throw_if_interrupted() {
+  const auto check = interrupt_check.load(std::memory_order_relaxed);
+  if (check != nullptr && !inside_piece && check()) throw Interrupted();
+}
+
+void detail::run_pieces(Index begin, Index end, Index grain, PieceFunction function, void* context) {
+  Job job(begin, end, grain, function, context);
+  const Index pieces = (end - begin + grain - 1) / grain;
+  const int workers = static_cast<int>(std::min<Index>(num_threads(), pieces)) - 1;
+  const bool nested = inside_piece;
+  const bool shared = !nested && workers > 0 && pool().offer(&job, workers);
+  inside_piece = true;
+  auto last = Clock::now();
+  while (job.run_one()) {
+    if (nested || Clock::now() - last < kBetweenChecks) continue;
+    last = Clock::now();
+    const auto check = interrupt_check.load(std::memory_order_relaxed);
+    if (check != nullptr && check()) job.fail(std::make_exception_ptr(Interrupted()));
+  }
+  inside_piece = nested;
+  if (shared) pool().withdraw(&job);
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+}  // namespace qkv

@@ -1,0 +1,55 @@
+#include "core/types.h"
+
+namespace qkv {
+
+Index item_size(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return 4;
+    case DType::float64: return 8;
+    case DType::int64: return 8;
+    case DType::boolean: return 1;
+  }
+  return 0;
+}
+
+const char* name(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return "float32";
+    case DType::float64: return "float64";
+    case DType::int64: return "int64";
+    case DType::boolean: return "bool";
+  }
+  return "unknown";
+}
+
+Index Shape::numel() const { return product(0, rank()); }
+
+Index Shape::product(Index begin, Index end) const {
+  Index result = 1;
+  for (Index axis = begin; axis < end; ++axis) result *= dim(axis);
+  return result;
+}
+
+std::string Shape::str() const {
+  std::string text = "(";
+  for (std::size_t axis = 0; axis < size(); ++axis) {
+    if (axis > 0) text += ", ";
+    text += std::to_string((*this)[axis]);
+  }
+  return text + (size() == 1 ? ",)" : ")");
+}
+
+bool broadcast(const Shape& a, const Shape& b, Shape& result) {
+  const Index rank = a.rank() > b.rank() ? a.rank() : b.rank();
+  Shape combined(static_cast<std::size_t>(rank));
+  for (Index axis = 1; axis <= rank; ++axis) {
+    const Index m = axis <= a.rank() ? a.dim(-axis) : 1;
+    const Index n = axis <= b.rank() ? b.dim(-axis) : 1;
+    if (m != n && m != 1 && n != 1) return false;
+    combined[static_cast<std::size_t>(rank - axis)] = m == 1 ? n : m;
+  }
+  result = std::move(combined);
+  return true;
+}
+
+}  // namespace qkv

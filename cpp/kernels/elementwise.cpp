@@ -1,0 +1,112 @@
+#include "kernels/elementwise.h"
+
+#include <math.h>
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+template <class T, class F>
+void each_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
+  if (step_a == 1 && step_b == 1) {
+    for (Index i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
+  } else if (step_a == 1) {
+    const T right = *b;
+    for (Index i = 0; i < n; ++i) y[i] = f(a[i], right);
+  } else if (step_b == 1) {
+    const T left = *a;
+    for (Index i = 0; i < n; ++i) y[i] = f(left, b[i]);
+  } else {
+    const T value = f(*a, *b);
+    for (Index i = 0; i < n; ++i) y[i] = value;
+  }
+}
+
+inline float power(float a, float b) { return powf(a, b); }
+inline double power(double a, double b) { return pow(a, b); }
+
+template <class T> void binary(Binary op, T* y, const T* a, Index sa, const T* b, Index sb, Index n) {
+  switch (op) {
+    case Binary::add: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p + q; });
+    case Binary::subtract: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p - q; });
+    case Binary::multiply: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p * q; });
+    case Binary::divide: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p / q; });
+    case Binary::power:
+      if (sb == 0 && *b == T(2)) return each_pair(y, a, sa, b, sb, n, [](T p, T) { return p * p; });
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return power(p, q); });
+    case Binary::maximum:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q || p != p ? p : q; });
+  }
+}
+
+template <class T> void unary(Unary op, T* y, const T* x, Index n) {
+  switch (op) {
+    case Unary::negate: for (Index i = 0; i < n; ++i) y[i] = -x[i]; return;
+    case Unary::absolute: for (Index i = 0; i < n; ++i) y[i] = __builtin_fabs(x[i]); return;
+    case Unary::exponential: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(exp(x[i])); return;
+    case Unary::logarithm: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(log(x[i])); return;
+    case Unary::square_root: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sqrt(x[i])); return;
+    case Unary::sine: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sin(x[i])); return;
+    case Unary::cosine: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(cos(x[i])); return;
+  }
+}
+
+template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y, const T* x, Index n) {
+  switch (op) {
+    case Unary::negate: for (Index i = 0; i < n; ++i) dx[i] -= dy[i]; return;
+    case Unary::absolute:
+      for (Index i = 0; i < n; ++i) dx[i] += x[i] > 0 ? dy[i] : x[i] < 0 ? -dy[i] : T(0);
+      return;
+    case Unary::exponential: for (Index i = 0; i < n; ++i) dx[i] += dy[i] * y[i]; return;
+    case Unary::logarithm: for (Index i = 0; i < n; ++i) dx[i] += dy[i] / x[i]; return;
+    case Unary::square_root: for (Index i = 0; i < n; ++i) dx[i] += dy[i] / (2 * y[i]); return;
+    case Unary::sine: for (Index i = 0; i < n; ++i) dx[i] += dy[i] * static_cast<T>(cos(x[i])); return;
+    case Unary::cosine: for (Index i = 0; i < n; ++i) dx[i] -= dy[i] * static_cast<T>(sin(x[i])); return;
+  }
+}
+
+template <class T, class F>
+void compare_pair(bool* y, const T* a, Index sa, const T* b, Index sb, Index n, F f) {
+  for (Index i = 0; i < n; ++i) y[i] = f(a[i * sa], b[i * sb]);
+}
+
+template <class T> void compare(Compare op, bool* y, const T* a, Index sa, const T* b, Index sb, Index n) {
+  switch (op) {
+    case Compare::equal: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == q; });
+    case Compare::not_equal: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p != q; });
+    case Compare::less: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p < q; });
+    case Compare::less_equal: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p <= q; });
+    case Compare::greater: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q; });
+    case Compare::greater_equal: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p >= q; });
+  }
+}
+
+template <class T> void add_scaled(T* y, const T* x, T alpha, Index n) {
+  for (Index i = 0; i < n; ++i) y[i] += alpha * x[i];
+}
+
+template <class T> void add_product(T* y, const T* a, const T* b, Index n) {
+  for (Index i = 0; i < n; ++i) y[i] += a[i] * b[i];
+}
+
+// Sixteen running sums, combined pairwise: the order is the same at every instruction-set level.
+template <class T> T sum(const T* x, Index n) {
+  T part[16] = {};
+  Index i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (Index j = 0; j < 16; ++j) part[j] += x[i + j];
+  for (Index j = 0; i < n; ++i, ++j) part[j] += x[i];
+  for (Index width = 8; width > 0; width /= 2)
+    for (Index j = 0; j < width; ++j) part[j] += part[j + width];
+  return part[0];
+}
+
+}  // namespace
+
+template <class T> Elementwise<T> elementwise_kernels() {
+  return {binary<T>, unary<T>, unary_backward<T>, compare<T>, add_scaled<T>, add_product<T>, sum<T>};
+}
+
+template Elementwise<float> elementwise_kernels<float>();
+template Elementwise<double> elementwise_kernels<double>();
+
+}  // namespace qkv::kernels::QKV_ISA

@@ -1,0 +1,28 @@
+// Arithmetic and functions of one or two numbers.
+#pragma once
+
+#include "core/index.h"
+
+namespace qkv::kernels {
+
+enum class Binary { add, subtract, multiply, divide, power, maximum };
+enum class Unary { negate, absolute, exponential, logarithm, square_root, sine, cosine };
+enum class Compare { equal, not_equal, less, less_equal, greater, greater_equal };
+
+template <class T> struct Elementwise {
+  // y[i] = a[i * step_a] op b[i * step_b]; a step is 0 (one number for all) or 1.
+  void (*binary)(Binary op, T* y, const T* a, Index step_a, const T* b, Index step_b, Index n);
+  // y[i] = op(x[i]).
+  void (*unary)(Unary op, T* y, const T* x, Index n);
+  // dx[i] += dy[i] * op'(x[i]); y is op(x). The derivative of |x| at 0 is 0.
+  void (*unary_backward)(Unary op, T* dx, const T* dy, const T* y, const T* x, Index n);
+  void (*compare)(Compare op, bool* y, const T* a, Index step_a, const T* b, Index step_b, Index n);
+  // y += alpha * x.
+  void (*add_scaled)(T* y, const T* x, T alpha, Index n);
+  // y += a * b.
+  void (*add_product)(T* y, const T* a, const T* b, Index n);
+  // Sums in a fixed order that does not depend on alignment.
+  T (*sum)(const T* x, Index n);
+};
+
+}  // namespace qkv::kernels

@@ -1,0 +1,50 @@
+// The only includer of cblas.h.
+#include "kernels/gemm.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+
+#ifdef QKV_BLAS_PREFIX
+#define QKV_BLAS(name) scipy_##name
+#else
+#define QKV_BLAS(name) name
+#endif
+
+namespace qkv::kernels {
+namespace {
+
+void call(float* c, int ldc, const float* a, int lda, CBLAS_TRANSPOSE ta, const float* b, int ldb, CBLAS_TRANSPOSE tb,
+          float beta, int m, int n, int k) {
+  QKV_BLAS(cblas_sgemm)(CblasRowMajor, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc);
+}
+
+void call(double* c, int ldc, const double* a, int lda, CBLAS_TRANSPOSE ta, const double* b, int ldb,
+          CBLAS_TRANSPOSE tb, double beta, int m, int n, int k) {
+  QKV_BLAS(cblas_dgemm)(CblasRowMajor, ta, tb, m, n, k, 1.0, a, lda, b, ldb, beta, c, ldc);
+}
+
+}  // namespace
+
+template <class T>
+void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta,
+          Index m, Index n, Index k) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    for (Index i = 0; i < m; ++i)
+      for (Index j = 0; j < n; ++j) c[i * ldc + j] = beta == T(0) ? T(0) : beta * c[i * ldc + j];
+    return;
+  }
+  const auto leading = [](Index stride) { return static_cast<int>(std::max<Index>(stride, 1)); };
+  call(c, leading(ldc), a, leading(lda), transpose_a ? CblasTrans : CblasNoTrans, b, leading(ldb),
+       transpose_b ? CblasTrans : CblasNoTrans, beta, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k));
+}
+
+template void gemm(float*, Index, const float*, Index, bool, const float*, Index, bool, float, Index, Index, Index);
+template void gemm(double*, Index, const double*, Index, bool, const double*, Index, bool, double, Index, Index, Index);
+
+std::string blas_config() { return QKV_BLAS(openblas_get_config)(); }
+std::string blas_core() { return QKV_BLAS(openblas_get_corename)(); }
+void initialise_blas() { QKV_BLAS(openblas_set_num_threads)(1); }
+
+}  // namespace qkv::kernels
