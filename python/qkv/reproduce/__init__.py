@@ -1,0 +1,17 @@
+"""Reproduction of the attention documents: golden arrays, checks for notebooks, and the runner behind ``qkv reproduce``.
+
+In a notebook::
+
+    from qkv.reproduce import check, golden
+
+    data = golden("D0-18")
+    check.close("D0-18", "weights", weights, data["attention_weights"])
+
+`golden` gives the stored arrays of one group by name, `check` compares and shows one line per comparison. A check
+that fails is shown and recorded, it never raises: ``qkv reproduce`` collects the records of all notebooks.
+"""
+
+from .arrays import Golden, golden
+from .checks import Check, check
+
+__all__ = ["Check", "Golden", "check", "golden"]

@@ -1,0 +1,131 @@
+"""The golden arrays: stored inputs, parameters, outputs and gradients of the documents' experiments."""
+
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+DATA = Path(__file__).parent / "data"
+
+_arrays: dict[str, np.ndarray] = {}
+_key_of_buffer: dict[int, str] = {}
+
+
+class Tolerance(NamedTuple):
+    """The largest accepted error is ``atol + rtol * |expected|``."""
+
+    rtol: float
+    atol: float
+
+
+FLOAT64 = Tolerance(1e-9, 1e-11)
+FLOAT32 = Tolerance(1e-5, 2e-6)
+
+
+class Golden(Mapping[str, np.ndarray]):
+    """The arrays of one group, by name, read-only; ``about`` holds what the group's entry says beside them."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.about: dict[str, Any] = dict(index()["cases"][group])
+        prefix = group + "/"
+        self._keys = {key[len(prefix):]: key for key in index()["arrays"] if key.startswith(prefix)}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._keys:
+            raise KeyError(f"golden: group {self.group} has no array {name!r}; it has {', '.join(self._keys)}")
+        return load(self._keys[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        return f"golden({self.group!r}): {self.about.get('title', '')}; {', '.join(self._keys)}"
+
+    def select(self, prefix: str) -> dict[str, np.ndarray]:
+        """Give the arrays whose name starts with `prefix`, without the prefix: ``select("grad.")["queries"]``."""
+        return {name[len(prefix):]: self[name] for name in self._keys if name.startswith(prefix)}
+
+
+def golden(group: str) -> Golden:
+    """Give the golden arrays of a group, such as ``golden("D0-18")``.
+
+    Parameters
+    ----------
+    group : str
+        Name of the group; the experiment's id in most cases.
+
+    Returns
+    -------
+    Golden
+        Mapping from names to read-only arrays. Inputs and parameters that float32 can hold are stored in
+        float32: convert them with ``.astype("float64")`` to compute in float64.
+
+    Raises
+    ------
+    ValueError
+        If there is no such group.
+
+    Examples
+    --------
+    >>> golden("D0-18")["keys"].shape
+    (2, 10, 2)
+    """
+    if group not in index()["cases"]:
+        raise ValueError(f"golden: group must be one of the stored groups, such as D0-18; got {group!r}")
+    return Golden(group)
+
+
+@functools.cache
+def index() -> dict[str, Any]:
+    """Read the index: per array its tolerance and description, per group its settings and printed text."""
+    return json.loads((DATA / "golden_index.json").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def figures() -> dict[str, dict[str, Any]]:
+    """Read the descriptions of the pictures, by their id."""
+    return {entry["id"]: entry for entry in json.loads((DATA / "figures.json").read_text(encoding="utf-8"))}
+
+
+def load(key: str) -> np.ndarray:
+    """Give the array ``"group/name"``, or a part of it: ``"group/name[0,1]"``."""
+    part = re.fullmatch(r"(.+)\[([0-9, ]+)\]", key)
+    if part and key not in index()["arrays"]:
+        return load(part[1])[tuple(int(i) for i in part[2].split(","))]
+    if key not in _arrays:
+        if key not in index()["arrays"]:
+            raise KeyError(f"golden: there is no array {key!r}")
+        with np.load(DATA / "golden.npz") as archive:
+            array = np.array(archive[key], order="C")  # owns its memory, so that views lead back to it
+        array.flags.writeable = False
+        _arrays[key] = array
+        _key_of_buffer[id(array)] = key
+    return _arrays[key]
+
+
+def key_of(array: object) -> str | None:
+    """Name the golden array that this one is, or is a view of; None for any other array."""
+    while array is not None:
+        if id(array) in _key_of_buffer and _arrays[_key_of_buffer[id(array)]] is array:
+            return _key_of_buffer[id(array)]
+        array = getattr(array, "base", None)
+    return None
+
+
+def tolerance(dtype: np.dtype, key: str | None = None) -> Tolerance:
+    """Give the tolerance for a result of type `dtype` against the golden array `key`."""
+    basic = FLOAT64 if dtype.itemsize >= 8 else FLOAT32
+    if key is None:
+        return basic
+    entry = index()["arrays"][key]
+    if dtype.itemsize >= 8 and not (entry["rtol"] == 0 and entry["atol"] == 0):
+        return Tolerance(entry["rtol"], entry["atol"])
+    return Tolerance(max(basic.rtol, entry["rtol"]), max(basic.atol, entry["atol"]))

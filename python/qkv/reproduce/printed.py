@@ -1,0 +1,68 @@
+"""Comparison of printed numbers: the same digits, in the same brackets, as the document shows."""
+
+import re
+
+import numpy as np
+
+from .compare import Comparison
+
+_TOKEN = re.compile(r"[\[\]]|[^\s,\[\]()]+")
+_ATTRIBUTE = re.compile(r",?\s*(dtype|grad_fn|requires_grad|device)\s*=\s*(<[^>]*>|[\w.]+)")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?")
+
+
+def tokens(text: str) -> list[str]:
+    """Split printed text into brackets, numbers and words; names of types around them are dropped."""
+    text = _ATTRIBUTE.sub("", text)
+    return [token for token in _TOKEN.findall(text) if token not in ("tensor", "array", "torch.Size")]
+
+
+def like(array: np.ndarray, pattern: str) -> str:
+    """Print an array with the digits of `pattern`, one number as the document prints it: 0.1234 or 1.2345e-06."""
+    digits = re.search(r"\.(\d*)", pattern)
+    places = len(digits[1]) if digits else 0
+
+    def number(value: np.generic) -> str:
+        if array.dtype.kind == "b":
+            return str(bool(value))
+        if array.dtype.kind in "iu":
+            return str(int(value))
+        if not np.isfinite(value):
+            return str(float(value))
+        if "e" in pattern:
+            return f"{value:.{places}e}"
+        if not places:
+            return f"{value:.0f}." if digits and float(value).is_integer() else f"{value:.4f}"
+        return f"{value:.{places}f}"
+
+    def nested(part: np.ndarray) -> str:
+        return number(part[()]) if part.ndim == 0 else "[" + ", ".join(nested(p) for p in part) + "]"
+
+    return nested(array)
+
+
+def compare_printed(got: object, expected: str, *, cut: bool = False) -> Comparison:
+    """Compare printed digits with `expected`; `got` is text, or an array which is printed in the same manner.
+
+    `cut` says that the document's text stops early, so that only its own length is compared.
+    """
+    wanted = tokens(expected)
+    if isinstance(got, str):
+        text = got
+    else:
+        pattern = next((token for token in wanted if _NUMBER.fullmatch(token)), "0.0000")
+        text = like(np.asarray(got), pattern)
+    found = tokens(text)
+    if cut:
+        found = found[:len(wanted)]
+    count = sum(token not in "[]" for token in wanted)
+    if found == wanted and wanted:
+        return Comparison(True, _short(expected), f"the same {count} printed values" if count > 1 else _short(text))
+    place = next((i for i, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b), min(len(found), len(wanted)))
+    here = [" ".join(side[place:place + 4]) or "(end)" for side in (wanted, found)]
+    return Comparison(False, f"{_short(expected)}; '{here[0]}' at item {place}", f"'{here[1]}' there")
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 120 else text[:117] + "..."
