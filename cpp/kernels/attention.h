@@ -1,0 +1,94 @@
+// Scaled dot-product attention, fused: scores, softmax and the product with the values, block by block, so that
+// nothing of size (Lq, Lk) is stored unless the weights are asked for. All options, in one path.
+#pragma once
+
+#include <stdint.h>
+
+#include "core/index.h"
+
+namespace qkv::kernels {
+
+// A (B, H, L, D) array by its strides in elements; D is contiguous.
+template <class T> struct HeadsView {
+  T* data = nullptr;
+  Index batch = 0, head = 0, position = 0;
+  T* at(Index b, Index h, Index i) const { return data + b * batch + h * head + i * position; }
+};
+
+// A (B, H, Lq, Lk) array by its strides in elements; 0 broadcasts. data is null where there is none.
+template <class T> struct WeightsView {
+  T* data = nullptr;
+  Index batch = 0, head = 0, query = 0, key = 0;
+  T* at(Index b, Index h, Index i, Index j) const { return data + b * batch + h * head + i * query + j * key; }
+};
+
+// What to compute. Query i of batch b stands at position p = q_offset[b] + i; query head h reads key/value head
+// h / (heads / kv_heads). The score of a query and a key j is
+//     softcap * tanh(scale * q.k / softcap) - slope * |p - j| + bias,
+// and the pair is excluded unless all of these allow it: mask, j <= p (causal), p - left <= j <= p + right (window),
+// j < valid_lens. An excluded pair has weight exactly 0, whatever its key and value hold, or, with fill, the score
+// masked_value. A bias of -inf excludes as well (never filled).
+template <class T> struct AttentionProblem {
+  HeadsView<const T> query;  // (B, H, Lq, D)
+  HeadsView<const T> key;    // (B, Hkv, Lk, D)
+  HeadsView<const T> value;  // (B, Hkv, Lk, Dv)
+  Index batches = 0, heads = 0, kv_heads = 0;
+  Index queries = 0, keys = 0, key_size = 0, value_size = 0;  // Lq, Lk, D, Dv
+  T scale = 1;
+  T softcap = 0;                    // 0: none
+  const T* slopes = nullptr;        // ALiBi (H), or null
+  WeightsView<const T> bias;        // float mask
+  WeightsView<const bool> mask;     // true = may attend
+  bool causal = false;
+  Index left = -1, right = -1;      // window; -1: unlimited
+  const int64_t* q_offset = nullptr;    // (B), or null for 0; may be negative
+  const int64_t* valid_lens = nullptr;  // 0..Lk, or null
+  Index valid_batch = 0, valid_query = 0;  // strides of valid_lens; (B): 1, 0; (B, Lq): Lq, 1
+  const T* sinks = nullptr;         // (H): one more logit in each row's sum, without key or value; or null
+  bool fill = false;                // give excluded pairs the score masked_value instead of skipping them
+  T masked_value = 0;
+  double dropout = 0;               // probability of dropping a weight; with dropout_keep only the factor 1 / (1 - p)
+  uint64_t dropout_key = 0;         // of the counter-based stream (core/counter_random.h)
+  WeightsView<const bool> dropout_keep;  // replaces the stream if given
+};
+
+template <class T> struct AttentionResult {
+  HeadsView<T> out;      // (B, H, Lq, Dv); rows without an allowed key are 0
+  WeightsView<T> weights;  // (B, H, Lq, Lk), key stride 1, before dropout; or null data
+  T* lse = nullptr;      // (B, H, Lq) contiguous: log of the sum of exp(score), sink included; -inf for empty rows
+  // (B, H, Lq, 2) contiguous: the row's largest score and 1 / sum of exp(score - largest), both 0 for empty rows. The
+  // backward pass needs it; it is not lse because -1e9 + log(n) is -1e9 in float32. Null if not wanted.
+  T* statistics = nullptr;
+};
+
+// Inputs of the backward pass.
+template <class T> struct AttentionSaved {
+  HeadsView<const T> dout;   // (B, H, Lq, Dv)
+  HeadsView<const T> out;    // as computed
+  const T* statistics = nullptr;  // as computed
+  WeightsView<const T> dweights;  // or null data; any strides
+  const T* dlse = nullptr;        // (B, H, Lq), or null
+};
+
+// Gradients, added to what they hold; null data where not wanted.
+template <class T> struct AttentionGradients {
+  HeadsView<T> dquery, dkey, dvalue;
+  WeightsView<T> dbias;  // the shape of the bias: stride 0 on its broadcast axes, over which it is summed
+  T* dsinks = nullptr;   // (H)
+};
+
+// A piece of work: rows [begin, end) of the (heads / kv_heads * Lq) query rows that read key/value head kv_head, the
+// heads one after the other. Pieces that start at multiples of block_rows give the same bits however they are cut.
+struct AttentionPiece {
+  Index batch, kv_head, begin, end;
+};
+
+template <class T> struct Attention {
+  Index block_rows;  // query rows that are computed together
+  // Elements of scratch (64-byte aligned) that a call of forward or backward needs.
+  Index (*forward_scratch)(const AttentionProblem<T>& problem);
+  void (*forward)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, AttentionPiece piece,
+                  T* scratch);
+};
+
+}  // namespace qkv::kernels

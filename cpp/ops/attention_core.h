@@ -1,0 +1,40 @@
+// Attention on raw memory, cut into pieces for the thread pool: what stands between the kernels (kernels/attention.h,
+// where the structs with all the options are documented) and the differentiable operation (ops/attention.h).
+//
+// No checks here: sizes, strides and lengths must be right. Any size may be 0. The results are the same bits for any
+// number of threads, and out is the same bits whether or not weights, lse and statistics are asked for.
+//
+//     AttentionProblem<float> p;
+//     p.query = {q, Lq * H * D, D, H * D};     // (B, Lq, H * D) read as (B, H, Lq, D): strides of batch, head, position
+//     ...                                      // (B, H, Lq, D) contiguous: {q, H * Lq * D, Lq * D, D}
+//     p.valid_lens = lens; p.valid_batch = 1;  // (B)
+//     attention_forward(result, p);
+#pragma once
+
+#include "kernels/attention.h"
+
+namespace qkv::ops {
+
+using kernels::AttentionGradients;
+using kernels::AttentionProblem;
+using kernels::AttentionResult;
+using kernels::AttentionSaved;
+using kernels::HeadsView;
+using kernels::WeightsView;
+
+// Writes every element of out, and of weights, lse and statistics where these are given.
+// dropout: 0 with dropout_keep null means none. p = 1 drops everything.
+template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem);
+
+// The weights alone, (B, H, Lq, Lk), from the same inputs: the same bits as attention_forward's. problem.value is not
+// read and value_size may be 0.
+template <class T> void attention_weights(WeightsView<T> weights, const AttentionProblem<T>& problem);
+
+// Adds the gradients of those arguments whose pointer in `gradients` is not null. `saved` holds what the forward pass
+// gave and what flows into its results: dout (required; zeros where only the weights or lse were used), dweights and
+// dlse where these results were used. problem must be that of the forward pass, with the same dropout_key.
+template <class T>
+void attention_backward(const AttentionGradients<T>& gradients, const AttentionSaved<T>& saved,
+                        const AttentionProblem<T>& problem);
+
+}  // namespace qkv::ops
