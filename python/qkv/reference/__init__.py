@@ -1,7 +1,8 @@
 """The mathematics of qkv in plain NumPy float64, written for reading.
 
-Each function computes what the public one of the same name computes, in a few lines with the shapes beside them and
-no thought of speed. The tests compare the C++ core with these functions. Layers are functions of a state dict.
+Each function computes what the public one of the same name computes, in a few lines with the shapes beside
+them and no thought of speed. The tests compare the C++ core with these functions. Layers are functions of a
+state dict.
 """
 
 from . import masks

@@ -37,8 +37,8 @@ def scaled_dot_product_attention(
 ) -> Any:
     """Compute ``softmax(scale * Q K^T) V`` over the keys that each query may see.
 
-    Order: scale, softcap, ALiBi, float mask, exclusions, softmax, dropout, product with the values. An excluded key
-    is skipped, not multiplied by 0, so NaN or infinity in it changes nothing.
+    Order: scale, softcap, ALiBi, float mask, exclusions, softmax, dropout, product with the values. An
+    excluded key is skipped, not multiplied by 0, so NaN or infinity in it changes nothing.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ def scaled_dot_product_attention(
     Returns
     -------
     output : ndarray, (B, H, Lq, Dv), (B, Lq, Dv) or (Lq, Dv)
-        Followed by the weights (..., Lq, Lk) and the lse (..., Lq) where asked for. A query without any key gets
-        zeros and lse ``-inf``.
+        Followed by the weights (..., Lq, Lk) and the lse (..., Lq) where asked for. A query without any key
+        gets zeros and lse ``-inf``.
 
     Raises
     ------
     ValueError
-        If key and value differ in length, heads differ without `enable_gqa`, or both "lower_right" and `q_offset`
-        are given.
+        If key and value differ in length, heads differ without `enable_gqa`, or both "lower_right" and
+        `q_offset` are given.
     TypeError
         If `attn_mask` is an integer array.
 
@@ -136,8 +136,8 @@ def _with_heads(x: ArrayLike) -> Array:
 
 def _bad_rank(x: Array) -> Array:
     raise ValueError(
-        f"{NAME}: query, key and value must be (B, H, L, D), (B, L, D) or (L, D) because these are the layouts; "
-        f"got {x.shape}"
+        f"{NAME}: query, key and value must be (B, H, L, D), (B, L, D) or (L, D) because these are the "
+        f"layouts; got {x.shape}"
     )
 
 
@@ -145,19 +145,21 @@ def _match_heads(q: Array, k: Array, v: Array, enable_gqa: bool) -> tuple[Array,
     """Check the shapes, and repeat key and value heads until there is one per query head."""
     if k.shape[-1] != q.shape[-1] or k.shape[0] != q.shape[0]:
         raise ValueError(
-            f"{NAME}: key must have B = {q.shape[0]} and D = {q.shape[-1]} to match query {q.shape}; got key {k.shape}"
+            f"{NAME}: key must have B = {q.shape[0]} and D = {q.shape[-1]} to match query {q.shape}; got "
+            f"key {k.shape}"
         )
     if v.shape[:3] != k.shape[:3]:
         raise ValueError(
-            f"{NAME}: value must be (..., Lk, Dv) with Lk = {k.shape[2]} to match key {k.shape}; got value {v.shape}"
+            f"{NAME}: value must be (..., Lk, Dv) with Lk = {k.shape[2]} to match key {k.shape}; got "
+            f"value {v.shape}"
         )
     H, Hkv = q.shape[1], k.shape[1]
     if H == Hkv:
         return k, v
     if not enable_gqa or Hkv == 0 or H % Hkv:
         raise ValueError(
-            f"{NAME}: key must have H = {H} heads, or with enable_gqa=True a divisor of it, because each query head "
-            f"reads one key head; got {Hkv} heads"
+            f"{NAME}: key must have H = {H} heads, or with enable_gqa=True a divisor of it, because each "
+            f"query head reads one key head; got {Hkv} heads"
         )
     return k.repeat(H // Hkv, axis=1), v.repeat(H // Hkv, axis=1)
 

@@ -29,8 +29,8 @@ def kernel_values(u: ArrayLike, kernel: Kernel = "gaussian") -> NDArray[np.float
     u : array, any shape
         Only the size of ``u`` counts for the named kernels.
     kernel : str or callable
-        gaussian ``exp(-u^2/2)``, boxcar ``|u| < 1``, constant ``1``, epanechnikov ``max(1 - u^2, 0)``, triangular
-        ``max(1 - |u|, 0)``, or a function of `u`.
+        gaussian ``exp(-u^2/2)``, boxcar ``|u| < 1``, constant ``1``, epanechnikov ``max(1 - u^2, 0)``,
+        triangular ``max(1 - |u|, 0)``, or a function of `u`.
 
     Returns
     -------
@@ -69,7 +69,8 @@ def kernel_attention(
 ) -> Any:
     """Average the values with weights ``K(||q - k|| / bandwidth)``, divided by their sum.
 
-    The gaussian is computed as the softmax of ``-u^2/2``, so a query far from every key still gets its nearest ones.
+    The gaussian is computed as the softmax of ``-u^2/2``, so a query far from every key still gets its
+    nearest ones.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Layers as functions of a state dict (PyTorch's names) and an input; evaluation mode unless a mask is given."""
+"""Layers as functions of a state dict (PyTorch's names) and an input."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def multi_head_attention(
     Parameters
     ----------
     state : dict of arrays
-        ``q_proj.weight (H D, M)``, ``k_proj.weight``, ``v_proj.weight``, ``out_proj.weight`` and their biases, which
-        may be missing; or PyTorch's ``in_proj_weight (3 M, M)`` and ``in_proj_bias``.
+        ``q_proj.weight (H D, M)``, ``k_proj.weight``, ``v_proj.weight``, ``out_proj.weight`` and their
+        biases, which may be missing; or PyTorch's ``in_proj_weight (3 M, M)`` and ``in_proj_bias``.
     queries : array, (B, Lq, M)
     keys, values : array, (B, Lk, .)
         Keys are the queries unless given, values the keys.
@@ -102,20 +102,16 @@ def multi_head_attention(
     keys = queries if keys is None else keys
     values = keys if values is None else values
     state = _split_in_proj(state)
-    project = [
-        _split_heads(_project(state, "q_proj", queries), num_heads),  # (B, H, Lq, D)
-        _split_heads(_project(state, "k_proj", keys), num_kv_heads or num_heads),  # (B, Hkv, Lk, D)
-        _split_heads(_project(state, "v_proj", values), num_kv_heads or num_heads),  # (B, Hkv, Lk, Dv)
-    ]
+    q = _split_heads(_project(state, "q_proj", queries), num_heads)  # (B, H, Lq, D)
+    k = _split_heads(_project(state, "k_proj", keys), num_kv_heads or num_heads)  # (B, Hkv, Lk, D)
+    v = _split_heads(_project(state, "v_proj", values), num_kv_heads or num_heads)  # (B, Hkv, Lk, Dv)
     if rotary_base is not None:
-        for i in (0, 1):
-            x = project[i]
-            project[i] = apply_rotary(x, *rotary_tables(np.arange(x.shape[2]), x.shape[3], rotary_base))
+        q, k = (_rotate(x, rotary_base) for x in (q, k))
     if attn_mask is not None and np.ndim(attn_mask) == 3:
         attn_mask = np.asarray(attn_mask)[:, None]  # (B, 1, Lq, Lk)
     context, weights = scaled_dot_product_attention(
-        *project, attn_mask, dropout_p, is_causal, scale, True, valid_lens=valid_lens, window=window,
-        masked_value=masked_value, dropout_keep=dropout_keep, return_weights=True,
+        q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa=True, valid_lens=valid_lens,
+        window=window, masked_value=masked_value, dropout_keep=dropout_keep, return_weights=True,
     )  # (B, H, Lq, Dv), (B, H, Lq, Lk)  # fmt: skip
     B, H, Lq, Dv = context.shape
     output = _project(state, "out_proj", context.swapaxes(1, 2).reshape(B, Lq, H * Dv))  # (B, Lq, out_dim)
@@ -130,6 +126,11 @@ def _split_heads(x: Array, heads: int) -> Array:
     """(B, L, H D) to (B, H, L, D)."""
     B, L, width = x.shape
     return x.reshape(B, L, heads, width // heads).swapaxes(1, 2)
+
+
+def _rotate(x: Array, base: float) -> Array:
+    """Turn (B, H, L, D) by the positions 0..L-1."""
+    return apply_rotary(x, *rotary_tables(np.arange(x.shape[2]), x.shape[3], base))
 
 
 def _split_in_proj(state: State) -> State:
@@ -169,7 +170,8 @@ def position_wise_ffn(state: State, x: ArrayLike, activation: str = "relu") -> A
     """
     if activation not in ("relu", "gelu"):
         raise ValueError(
-            f"position_wise_ffn: activation must be 'relu' or 'gelu' because these two are defined; got {activation!r}"
+            "position_wise_ffn: activation must be 'relu' or 'gelu' because these two are defined; got "
+            f"{activation!r}"
         )
     hidden = _project(state, "linear1", x)  # (..., F)
     return _project(state, "linear2", relu(hidden) if activation == "relu" else gelu(hidden))
@@ -235,8 +237,9 @@ def transformer_encoder_layer(
 
     Examples
     --------
-    >>> shapes = {"self_attn.in_proj": (6, 2), "self_attn.out_proj.": (2, 2), "linear1.": (3, 2), "linear2.": (2, 3)}
-    >>> state = {(n + "_weight").replace("._", "."): np.zeros(s) for n, s in shapes.items()}
+    >>> state = {"linear1.weight": np.zeros((3, 2)), "linear2.weight": np.zeros((2, 3))}
+    >>> attention = {"in_proj_weight": np.zeros((6, 2)), "out_proj.weight": np.zeros((2, 2))}
+    >>> state.update({"self_attn." + name: array for name, array in attention.items()})
     >>> transformer_encoder_layer(state, [[[1.0, 3.0]]], nhead=1).round(3)
     array([[[-1.,  1.]]])
     """
@@ -299,9 +302,9 @@ def transformer_decoder_layer(
 
     Examples
     --------
-    >>> shapes = {"self_attn.in_proj": (6, 2), "self_attn.out_proj.": (2, 2), "linear1.": (3, 2), "linear2.": (2, 3)}
-    >>> state = {(n + "_weight").replace("._", "."): np.zeros(s) for n, s in shapes.items()}
-    >>> state.update({n.replace("self", "multihead"): a for n, a in state.items() if "self" in n})
+    >>> state = {"linear1.weight": np.zeros((3, 2)), "linear2.weight": np.zeros((2, 3))}
+    >>> attention = {"in_proj_weight": np.zeros((6, 2)), "out_proj.weight": np.zeros((2, 2))}
+    >>> state.update({n + "_attn." + k: a for n in ("self", "multihead") for k, a in attention.items()})
     >>> transformer_decoder_layer(state, [[[1.0, 3.0]]], [[[5.0, 7.0]]], nhead=1).round(3)
     array([[[-1.,  1.]]])
     """
@@ -311,7 +314,13 @@ def transformer_decoder_layer(
 
     def attend(name: str, q: Array, kv: ArrayLike | None, **masks: Any) -> Array:
         output, w = multi_head_attention(
-            sub_state(state, name), q, kv, num_heads=nhead, masked_value=masked_value, return_weights=True, **masks
+            sub_state(state, name),
+            q,
+            kv,
+            num_heads=nhead,
+            masked_value=masked_value,
+            return_weights=True,
+            **masks,
         )
         weights.append(w)
         return np.asarray(output)

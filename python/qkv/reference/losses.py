@@ -133,7 +133,8 @@ def _check_targets(
     t = np.where(kept, targets, 0).astype(np.int64)
     if ((t < 0) | (t >= V)).any():
         raise ValueError(
-            f"{operation}: targets must be in 0..{V - 1} because these are the classes; got {t.min()}..{t.max()}"
+            f"{operation}: targets must be in 0..{V - 1} because these are the classes; got "
+            f"{t.min()}..{t.max()}"
         )
     return kept, t
 

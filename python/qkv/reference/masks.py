@@ -21,8 +21,8 @@ def lengths(valid_lens: ArrayLike, max_len: int, *, heads_axis: bool = False) ->
     Returns
     -------
     ndarray of bool, (B, max_len) or (B, Lq, max_len)
-        With `heads_axis` (B, 1, 1, max_len) or (B, 1, Lq, max_len). A (B, max_len) mask becomes one for scores
-        (B, Lq, Lk) by ``mask[:, None, :]``.
+        With `heads_axis` (B, 1, 1, max_len) or (B, 1, Lq, max_len). A (B, max_len) mask becomes one for
+        scores (B, Lq, Lk) by ``mask[:, None, :]``.
 
     Examples
     --------
@@ -57,11 +57,13 @@ def padding(ids: ArrayLike, pad_id: int = 0, *, heads_axis: bool = False) -> Mas
     >>> padding([[5, 6, 0]]).tolist()
     [[True, True, False]]
     """
-    mask = np.asarray(ids) != pad_id
+    mask: Mask = np.asarray(ids) != pad_id
     return mask[:, None, None] if heads_axis else mask
 
 
-def positions(Lq: int, Lk: int, alignment: str, q_offset: ArrayLike | None, operation: str) -> NDArray[np.int64]:
+def positions(
+    Lq: int, Lk: int, alignment: str, q_offset: ArrayLike | None, operation: str
+) -> NDArray[np.int64]:
     """Give the position of each query, (Lq,) or (B, Lq): ``q_offset + i``.
 
     Examples
@@ -71,13 +73,13 @@ def positions(Lq: int, Lk: int, alignment: str, q_offset: ArrayLike | None, oper
     """
     if alignment not in ("upper_left", "lower_right"):
         raise ValueError(
-            f"{operation}: alignment must be 'upper_left' or 'lower_right' because these are the two ways to line "
-            f"up Lq queries with Lk keys; got {alignment!r}"
+            f"{operation}: alignment must be 'upper_left' or 'lower_right' because these are the two ways "
+            f"to line up Lq queries with Lk keys; got {alignment!r}"
         )
     if q_offset is not None and alignment == "lower_right":
         raise ValueError(
-            f"{operation}: q_offset must be None with 'lower_right' because that fixes the offset at Lk - Lq; "
-            f"got q_offset = {q_offset}"
+            f"{operation}: q_offset must be None with 'lower_right' because that fixes the offset at Lk - "
+            f"Lq; got q_offset = {q_offset}"
         )
     offset = np.asarray(Lk - Lq if alignment == "lower_right" else 0 if q_offset is None else q_offset)
     return np.asarray(offset[..., None] + np.arange(Lq), np.int64)
@@ -156,7 +158,12 @@ def window(
 
 
 def attention(
-    query_lens: ArrayLike, key_lens: ArrayLike, Lq: int, Lk: int, causal: bool = False, heads_axis: bool = False
+    query_lens: ArrayLike,
+    key_lens: ArrayLike,
+    Lq: int,
+    Lk: int,
+    causal: bool = False,
+    heads_axis: bool = False,
 ) -> Mask:
     """Allow real queries to see real keys: the encoder, cross and decoder masks of a Transformer.
 

@@ -83,7 +83,9 @@ def rms_norm(
     return _scale_and_shift(x / np.sqrt((x**2).mean(axes, keepdims=True) + eps), weight, None)
 
 
-def _trailing_axes(x: Array, normalized_shape: int | tuple[int, ...] | None, operation: str) -> tuple[int, ...]:
+def _trailing_axes(
+    x: Array, normalized_shape: int | tuple[int, ...] | None, operation: str
+) -> tuple[int, ...]:
     if normalized_shape is None:
         return (-1,)
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)

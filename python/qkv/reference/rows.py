@@ -47,8 +47,8 @@ def split_mask(mask: ArrayLike | None, shape: Sequence[int], operation: str) -> 
     mask = np.asarray(mask)
     if mask.dtype.kind not in "bf":
         raise TypeError(
-            f"{operation}: mask must be boolean (True = may attend) or float (added to the scores) because an "
-            f"integer could mean either; got {mask.dtype}"
+            f"{operation}: mask must be boolean (True = may attend) or float (added to the scores) "
+            f"because an integer could mean either; got {mask.dtype}"
         )
     mask = np.broadcast_to(mask, shape)
     if mask.dtype.kind == "b":
@@ -104,8 +104,8 @@ def weights_per_row(
 def pool_rows(weights: Array, values: Array, allowed: Mask) -> Array:
     """Compute ``weights @ values`` from the allowed keys alone.
 
-    `weights` and `allowed` are (..., Lq, Lk), `values` (..., Lk, Dv); the result is (..., Lq, Dv). Multiplying by a
-    weight of 0 would not do: 0 times NaN is NaN.
+    `weights` and `allowed` are (..., Lq, Lk), `values` (..., Lk, Dv); the result is (..., Lq, Dv).
+    Multiplying by a weight of 0 would not do: 0 times NaN is NaN.
 
     Examples
     --------
@@ -120,9 +120,7 @@ def pool_rows(weights: Array, values: Array, allowed: Mask) -> Array:
     return output
 
 
-def apply_dropout(
-    weights: Array, dropout_p: float, dropout_keep: ArrayLike | None, operation: str
-) -> Array:
+def apply_dropout(weights: Array, dropout_p: float, dropout_keep: ArrayLike | None, operation: str) -> Array:
     """Compute ``weights * keep / (1 - p)``; `dropout_keep` is needed because nothing is drawn here.
 
     Examples
