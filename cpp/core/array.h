@@ -42,6 +42,10 @@ class Array {
 
   // The same memory under another shape of equal size.
   Array reshaped(Shape shape) const;
+  // Before writing: moves to memory of its own if others hold this memory too.
+  void make_unique() {
+    if (buffer_.use_count() > 1 || buffer_->borrowed()) *this = clone();
+  }
   // Fresh memory with the same numbers.
   Array clone() const;
   // The same numbers as another dtype; *this if it is that already.

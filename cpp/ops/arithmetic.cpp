@@ -1,0 +1,276 @@
+// Numbers with broadcasting: + - * / **, comparisons, functions of one number, selection.
+#include <cmath>
+
+#include "core/parallel.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+#include "ops/strides.h"
+
+namespace qkv::ops {
+namespace {
+
+const char* name_of(Binary op) {
+  switch (op) {
+    case Binary::add: return "add";
+    case Binary::subtract: return "subtract";
+    case Binary::multiply: return "multiply";
+    case Binary::divide: return "divide";
+    case Binary::power: return "power";
+    case Binary::maximum: return "maximum";
+  }
+  return "binary";
+}
+
+Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b) {
+  Shape shape;
+  if (!broadcast(a, b, shape))
+    fail_value(operation, ": shapes must be equal or 1 on each axis, counted from the last; got ", a, " and ", b);
+  return shape;
+}
+
+// y = body(y run, a run, step_a, b run, step_b, n) along the runs of the broadcast shape.
+template <class Y, class A, class B, class Body>
+void for_each_run(const Array& y, const Array& a, const Array& b, Body body) {
+  if (y.numel() == 0) return;
+  const Loops<3> loops(y.shape(), {row_major(y.shape()), broadcast_strides(a.shape(), y.shape()),
+                                   broadcast_strides(b.shape(), y.shape())});
+  Y* out = y.data<Y>();
+  const A* left = a.data<A>();
+  const B* right = b.data<B>();
+  const Index n = loops.run(), step_a = loops.run_stride(1), step_b = loops.run_stride(2);
+  if (loops.rows() == 1) {
+    parallel_for(0, n, grain_for(1), [&](Index begin, Index end) {
+      body(out + begin, left + begin * step_a, step_a, right + begin * step_b, step_b, end - begin);
+    });
+    return;
+  }
+  parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
+    loops.each_row(begin, end, [&](const std::array<Index, 3>& at) {
+      body(out + at[0], left + at[1], step_a, right + at[2], step_b, n);
+    });
+  });
+}
+
+template <class T> Array compute(Binary op, const Array& a, const Array& b, const Shape& shape) {
+  Array y(shape, dtype_v<T>);
+  for_each_run<T, T, T>(y, a, b, [op](T* out, const T* p, Index sp, const T* q, Index sq, Index n) {
+    kernels::kernels<T>().elementwise.binary(op, out, p, sp, q, sq, n);
+  });
+  return y;
+}
+
+Array compute(Binary op, const Array& a, const Array& b) {
+  const Shape shape = broadcast_or_fail(name_of(op), a.shape(), b.shape());
+  return visit_floating(a.dtype(), [&](auto tag) { return compute<decltype(tag)>(op, a, b, shape); });
+}
+
+// Integers stay integers under + - * and maximum.
+Array compute_integers(Binary op, const Array& a, const Array& b) {
+  Array y(broadcast_or_fail(name_of(op), a.shape(), b.shape()), DType::int64);
+  using I = std::int64_t;
+  for_each_run<I, I, I>(y, a, b, [op](I* out, const I* p, Index sp, const I* q, Index sq, Index n) {
+    for (Index i = 0; i < n; ++i) {
+      // Overflow wraps as in NumPy.
+      const auto left = static_cast<std::uint64_t>(p[i * sp]), right = static_cast<std::uint64_t>(q[i * sq]);
+      switch (op) {
+        case Binary::add: out[i] = static_cast<I>(left + right); break;
+        case Binary::subtract: out[i] = static_cast<I>(left - right); break;
+        case Binary::multiply: out[i] = static_cast<I>(left * right); break;
+        default: out[i] = std::max(p[i * sp], q[i * sq]); break;
+      }
+    }
+  });
+  return y;
+}
+
+Array negated(const Array& x) {
+  return compute(Binary::multiply, x, Array::full({}, x.dtype(), -1.0));
+}
+
+}  // namespace
+
+Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::float32); }
+
+DType promoted(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
+  for (const Tensor& t : inputs)
+    if (t.defined() && t.dtype() == DType::float64) return DType::float64;
+  return DType::float32;
+}
+
+Tensor scalar_like(const Tensor& x, double value) {
+  return Tensor(Array::full({}, is_floating(x.dtype()) ? x.dtype() : DType::float32, value));
+}
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  Array y = x.data().cast(dtype);
+  if (!is_floating(dtype) || !wants_gradient({x})) return Tensor(std::move(y));
+  return record(std::move(y), {x}, [from = x.dtype()](const Array& dy, Gradients& dx) { dx.add(0, dy.cast(from)); });
+}
+
+Array sum_to(const Array& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  const NoGrad quiet;
+  Axes axes;
+  const Index extra = x.rank() - shape.rank();
+  for (Index axis = 0; axis < x.rank(); ++axis)
+    if (axis < extra || (shape.dim(axis - extra) == 1 && x.dim(axis) != 1)) axes.push_back(axis);
+  return sum(Tensor(x), axes).data().reshaped(shape);
+}
+
+Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
+  if (!is_floating(left.dtype()) && !is_floating(right.dtype()) && op != Binary::divide && op != Binary::power)
+    return Tensor(compute_integers(op, left.data().cast(DType::int64), right.data().cast(DType::int64)));
+  const DType dtype = promoted({left, right});
+  const Tensor a = cast(left, dtype), b = cast(right, dtype);
+  Array y = compute(op, a.data(), b.data());
+  if (!wants_gradient({a, b})) return Tensor(std::move(y));
+  switch (op) {
+    case Binary::add:
+    case Binary::subtract:
+      return record(std::move(y), {a, b}, [op, sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
+        if (dx.wants(0)) dx.add(0, sum_to(dy, sa));
+        if (dx.wants(1)) dx.add(1, sum_to(op == Binary::add ? dy : negated(dy), sb));
+      });
+    case Binary::multiply:
+      return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
+        if (dx.wants(0)) dx.add(0, sum_to(compute(Binary::multiply, dy, q.get()), p.get().shape()));
+        if (dx.wants(1)) dx.add(1, sum_to(compute(Binary::multiply, dy, p.get()), q.get().shape()));
+      });
+    case Binary::divide:
+      return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
+        const Array quotient = compute(Binary::divide, dy, q.get());
+        if (dx.wants(0)) dx.add(0, sum_to(quotient, p.get().shape()));
+        if (!dx.wants(1)) return;
+        const Array slope = compute(Binary::divide, p.get(), q.get());
+        dx.add(1, sum_to(negated(compute(Binary::multiply, quotient, slope)), q.get().shape()));
+      });
+    case Binary::power:
+      return record(Array(y), {a, b}, [p = Saved(a), q = Saved(b), y = Saved(y)](const Array& dy, Gradients& dx) {
+        if (dx.wants(0)) {  // q p^(q-1), and 0 for q = 0
+          const Array one = Array::full({}, dy.dtype(), 1.0);
+          const Array power = compute(Binary::power, p.get(), compute(Binary::subtract, q.get(), one));
+          Array slope = compute(Binary::multiply, q.get(), power);
+          const NoGrad quiet;
+          const Tensor zero(Array::full({}, dy.dtype(), 0.0));
+          slope = where(compare(Compare::equal, Tensor(q.get()), zero), zero, Tensor(slope)).data();
+          dx.add(0, sum_to(compute(Binary::multiply, dy, slope), p.get().shape()));
+        }
+        if (dx.wants(1)) {  // y log p, and 0 where p = 0
+          const NoGrad quiet;
+          const Tensor base(p.get()), zero(Array::full({}, dy.dtype(), 0.0));
+          const Tensor slope = where(compare(Compare::equal, base, zero), zero,
+                                     multiply(Tensor(y.get()), unary(Unary::logarithm, base)));
+          dx.add(1, sum_to(compute(Binary::multiply, dy, slope.data()), q.get().shape()));
+        }
+      });
+    case Binary::maximum:
+      return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;  // equal numbers share the gradient
+        const Tensor first(p.get()), second(q.get()), zero(Array::full({}, dy.dtype(), 0.0));
+        const Tensor half = multiply(Tensor(dy), Tensor(Array::full({}, dy.dtype(), 0.5)));
+        const Tensor equal = compare(Compare::equal, first, second);
+        const auto share = [&](const Tensor& mine, const Tensor& other) {
+          return where(equal, half, where(compare(Compare::greater, mine, other), Tensor(dy), zero)).data();
+        };
+        if (dx.wants(0)) dx.add(0, sum_to(share(first, second), first.shape()));
+        if (dx.wants(1)) dx.add(1, sum_to(share(second, first), second.shape()));
+      });
+  }
+  return Tensor(std::move(y));
+}
+
+Tensor unary(Unary op, const Tensor& input) {
+  if (!is_floating(input.dtype()) && (op == Unary::negate || op == Unary::absolute)) {
+    const Array x = input.data().cast(DType::int64);
+    Array y(x.shape(), DType::int64);
+    for (Index i = 0; i < x.numel(); ++i) {
+      const std::int64_t value = x.data<std::int64_t>()[i];
+      y.data<std::int64_t>()[i] = op == Unary::negate || value < 0 ? -value : value;
+    }
+    return Tensor(std::move(y));
+  }
+  const Tensor x = floating(input);
+  Array y(x.shape(), x.dtype());
+  visit_floating(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    parallel_for(0, x.numel(), grain_for(4), [&](Index begin, Index end) {
+      kernels::kernels<T>().elementwise.unary(op, y.data<T>() + begin, x.ptr<T>() + begin, end - begin);
+    });
+  });
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(Array(y), {x}, [op, x = Saved(x), y = Saved(y)](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      T* out = dx.of(0).data<T>();
+      const T *py = y.data<T>(), *px = x.data<T>();
+      parallel_for(0, dy.numel(), grain_for(4), [&](Index b, Index e) {
+        kernels::kernels<T>().elementwise.unary_backward(op, out + b, dy.data<T>() + b, py + b, px + b, e - b);
+      });
+    });
+  });
+}
+
+Tensor compare(Compare op, const Tensor& left, const Tensor& right) {
+  const bool integers = !is_floating(left.dtype()) && !is_floating(right.dtype());
+  // int64 compares exactly in float64 up to 2^53, which covers every size and id.
+  const DType dtype = integers ? DType::float64 : promoted({left, right});
+  const Array a = left.data().cast(dtype), b = right.data().cast(dtype);
+  Array y(broadcast_or_fail("compare", a.shape(), b.shape()), DType::boolean);
+  visit_floating(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    for_each_run<bool, T, T>(y, a, b, [op](bool* out, const T* p, Index sp, const T* q, Index sq, Index n) {
+      kernels::kernels<T>().elementwise.compare(op, out, p, sp, q, sq, n);
+    });
+  });
+  return Tensor(std::move(y));
+}
+
+Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
+  const DType dtype = promoted({left, right});
+  const Tensor a = cast(left, dtype), b = cast(right, dtype);
+  const Array choose = condition.data().cast(DType::boolean);
+  const Shape values = broadcast_or_fail("where", a.shape(), b.shape());
+  const Shape shape = broadcast_or_fail("where", choose.shape(), values);
+  Array y(shape, dtype);
+  const auto select = [](const Array& out, const Array& c, const Array& p, const Array& q) {
+    if (out.numel() == 0) return;
+    visit_floating(out.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const Loops<4> loops(out.shape(), {row_major(out.shape()), broadcast_strides(c.shape(), out.shape()),
+                                         broadcast_strides(p.shape(), out.shape()), broadcast_strides(q.shape(), out.shape())});
+      const Index n = loops.run(), sc = loops.run_stride(1), sp = loops.run_stride(2), sq = loops.run_stride(3);
+      parallel_for(0, loops.rows(), grain_for(2 * n), [&](Index begin, Index end) {
+        loops.each_row(begin, end, [&](const std::array<Index, 4>& at) {
+          for (Index i = 0; i < n; ++i)
+            out.data<T>()[at[0] + i] = c.data<bool>()[at[1] + i * sc] ? p.data<T>()[at[2] + i * sp] : q.data<T>()[at[3] + i * sq];
+        });
+      });
+    });
+  };
+  select(y, choose, a.data(), b.data());
+  if (!wants_gradient({a, b})) return Tensor(std::move(y));
+  return record(std::move(y), {a, b}, [select, choose = Saved(choose), sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
+    const Array zero = Array::full({}, dy.dtype(), 0.0);
+    Array part(dy.shape(), dy.dtype());
+    if (dx.wants(0)) {
+      select(part, choose.get(), dy, zero);
+      dx.add(0, sum_to(part, sa));
+    }
+    if (dx.wants(1)) {
+      part = Array(dy.shape(), dy.dtype());
+      select(part, choose.get(), zero, dy);
+      dx.add(1, sum_to(part, sb));
+    }
+  });
+}
+
+Tensor clip(const Tensor& input, std::optional<double> low, std::optional<double> high) {
+  if (low && high && *low > *high) fail_value("clip: low must not be above high; got low = ", *low, ", high = ", *high);
+  Tensor x = floating(input);
+  if (low) x = where(compare(Compare::less, x, scalar_like(x, *low)), scalar_like(x, *low), x);
+  if (high) x = where(compare(Compare::greater, x, scalar_like(x, *high)), scalar_like(x, *high), x);
+  return x;
+}
+
+}  // namespace qkv::ops

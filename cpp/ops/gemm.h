@@ -1,0 +1,13 @@
+// Matrix products on the pool: kernels/gemm.h cut into pieces that depend on the sizes alone.
+#pragma once
+
+#include "core/index.h"
+
+namespace qkv::ops {
+
+// As kernels::gemm, for large products on several threads.
+template <class T>
+void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta,
+          Index m, Index n, Index k);
+
+}  // namespace qkv::ops

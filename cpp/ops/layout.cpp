@@ -1,0 +1,213 @@
+// Where numbers stand: reshape, transpose, slices, gathering, joining.
+#include <algorithm>
+#include <numeric>
+
+#include "core/parallel.h"
+#include "ops/ops.h"
+#include "ops/strides.h"
+
+namespace qkv::ops {
+namespace {
+
+// y (contiguous) = x read with strides.
+Array gather(const Array& x, const Shape& shape, const Strides& strides, Index offset) {
+  Array y(shape, x.dtype());
+  if (y.numel() == 0) return y;
+  const Loops<2> loops(shape, {row_major(shape), strides});
+  visit_any(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    T* out = y.data<T>();
+    const T* in = x.data<T>() + offset;
+    const Index n = loops.run(), step = loops.run_stride(1);
+    parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
+      loops.each_row(begin, end, [&](const std::array<Index, 2>& at) {
+        if (step == 1) std::copy_n(in + at[1], n, out + at[0]);
+        else for (Index i = 0; i < n; ++i) out[at[0] + i] = in[at[1] + i * step];
+      });
+    });
+  });
+  return y;
+}
+
+// dx, read with strides, += dy. Serial, as several entries may fall on the same number.
+void scatter_add(const Array& dx, const Array& dy, const Strides& strides, Index offset) {
+  if (dy.numel() == 0) return;
+  const Loops<2> loops(dy.shape(), {row_major(dy.shape()), strides});
+  visit_floating(dy.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    T* out = dx.data<T>() + offset;
+    const T* in = dy.data<T>();
+    const Index n = loops.run(), step = loops.run_stride(1);
+    loops.each_row(0, loops.rows(), [&](const std::array<Index, 2>& at) {
+      for (Index i = 0; i < n; ++i) out[at[1] + i * step] += in[at[0] + i];
+    });
+  });
+}
+
+void check_permutation(const Axes& permutation, Index rank) {
+  std::vector<bool> seen(static_cast<std::size_t>(rank), false);
+  bool good = static_cast<Index>(permutation.size()) == rank;
+  for (const Index axis : permutation) {
+    good = good && axis >= 0 && axis < rank && !seen[static_cast<std::size_t>(axis)];
+    if (good) seen[static_cast<std::size_t>(axis)] = true;
+  }
+  if (!good) fail_value("transpose: axes must name each of the ", rank, " axes once; got ", Shape(std::vector<Index>(permutation)));
+}
+
+}  // namespace
+
+Tensor reshape(const Tensor& x, Shape shape) {
+  const Index unknown = std::count(shape.begin(), shape.end(), -1);
+  Index known = 1;
+  bool good = unknown <= 1;
+  for (const Index size : shape) {
+    good = good && size >= -1;
+    if (size >= 0) known *= size;
+  }
+  if (good && unknown == 1) {
+    good = known > 0 && x.numel() % known == 0;
+    if (good) *std::find(shape.begin(), shape.end(), -1) = x.numel() / known;
+  }
+  if (!good || shape.numel() != x.numel())
+    fail_value("reshape: shape must hold the ", x.numel(), " numbers of a Tensor ", x.shape(), "; got ", shape);
+  Array y = x.data().reshaped(std::move(shape));
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, dy.reshaped(from)); });
+}
+
+Tensor strided(const Tensor& x, const Shape& shape, const std::vector<Index>& strides, Index offset) {
+  Array y = gather(x.data(), shape, strides, offset);
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(std::move(y), {x}, [strides, offset](const Array& dy, Gradients& dx) {
+    scatter_add(dx.of(0), dy, strides, offset);
+  });
+}
+
+Tensor transpose(const Tensor& x, const Axes& permutation) {
+  check_permutation(permutation, x.rank());
+  const Strides own = row_major(x.shape());
+  Shape shape;
+  Strides strides;
+  for (const Index axis : permutation) {
+    shape.push_back(x.dim(axis));
+    strides.push_back(own[static_cast<std::size_t>(axis)]);
+  }
+  Array y = gather(x.data(), shape, strides, 0);
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  Axes inverse(permutation.size());
+  for (std::size_t i = 0; i < permutation.size(); ++i) inverse[static_cast<std::size_t>(permutation[i])] = static_cast<Index>(i);
+  return record(std::move(y), {x}, [inverse](const Array& dy, Gradients& dx) {
+    const NoGrad quiet;
+    dx.add(0, transpose(Tensor(dy), inverse).data());
+  });
+}
+
+Tensor swapaxes(const Tensor& x, Index a, Index b) {
+  Axes permutation(static_cast<std::size_t>(x.rank()));
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::swap(permutation[static_cast<std::size_t>(checked_axis("swapaxes", a, x.rank()))],
+            permutation[static_cast<std::size_t>(checked_axis("swapaxes", b, x.rank()))]);
+  return transpose(x, permutation);
+}
+
+Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  Shape combined;
+  if (!broadcast(x.shape(), shape, combined) || combined != shape)
+    fail_value("broadcast_to: shape must be one that ", x.shape(), " broadcasts to; got ", shape);
+  Array y = gather(x.data(), shape, broadcast_strides(x.shape(), shape), 0);
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, sum_to(dy, from)); });
+}
+
+Tensor slice(const Tensor& x, Index axis, Index begin, Index end) {
+  axis = checked_axis("slice", axis, x.rank());
+  Shape shape = x.shape();
+  const Strides strides = row_major(shape);
+  shape[static_cast<std::size_t>(axis)] = end - begin;
+  return strided(x, shape, strides, begin * strides[static_cast<std::size_t>(axis)]);
+}
+
+Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
+  Array y(shape, x.dtype());
+  const std::int64_t* from = positions.data<std::int64_t>();
+  visit_any(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const T* in = x.ptr<T>();
+    T* out = y.data<T>();
+    for (Index i = 0; i < y.numel(); ++i) out[i] = in[from[i]];
+  });
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(std::move(y), {x}, [positions = Saved(positions)](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      T* out = dx.of(0).data<T>();
+      const std::int64_t* at = positions.data<std::int64_t>();
+      for (Index i = 0; i < dy.numel(); ++i) out[at[i]] += dy.data<T>()[i];
+    });
+  });
+}
+
+Tensor concatenate(const Tensors& parts, Index axis) {
+  if (parts.empty()) fail_value("concatenate: tensors must hold at least one Tensor; got none");
+  const Index rank = parts.front().rank();
+  if (rank == 0) fail_value("concatenate: tensors must have at least one axis; got tensors[0] ()");
+  axis = checked_axis("concatenate", axis, rank);
+  DType dtype = parts.front().dtype();
+  Shape shape = parts.front().shape();
+  Index total = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Shape& other = parts[i].shape();
+    bool fits = other.rank() == rank;
+    for (Index a = 0; fits && a < rank; ++a) fits = a == axis || other.dim(a) == shape.dim(a);
+    if (!fits)
+      fail_value("concatenate: tensors must agree on every axis but axis ", axis, "; got tensors[0] ", parts.front().shape(),
+                 " and tensors[", i, "] ", other);
+    total += other.dim(axis);
+    const DType mine = parts[i].dtype();
+    if (mine != dtype) {  // float64 wins over float32, floats over integers, integers over booleans
+      if (is_floating(mine) || is_floating(dtype))
+        dtype = mine == DType::float64 || dtype == DType::float64 ? DType::float64 : DType::float32;
+      else dtype = DType::int64;
+    }
+  }
+  shape[static_cast<std::size_t>(axis)] = total;
+  Tensors inputs;
+  for (const Tensor& part : parts) inputs.push_back(cast(part, dtype));
+  Array y(shape, dtype);
+  const Index outer = shape.product(0, axis), inner = shape.product(axis + 1, rank) * item_size(dtype);
+  char* out = static_cast<char*>(y.raw());
+  Index done = 0;
+  std::vector<Index> begins;
+  for (const Tensor& part : inputs) {
+    begins.push_back(done);
+    const Index bytes = part.dim(axis) * inner;
+    for (Index i = 0; i < outer; ++i)
+      std::memcpy(out + (i * total + done) * inner, static_cast<const char*>(part.data().raw()) + i * bytes, static_cast<std::size_t>(bytes));
+    done += part.dim(axis);
+  }
+  if (!wants_gradient(inputs)) return Tensor(std::move(y));
+  std::vector<Index> ends;
+  for (const Tensor& part : inputs) ends.push_back(begins[ends.size()] + part.dim(axis));
+  return record(std::move(y), inputs, [axis, begins, ends](const Array& dy, Gradients& dx) {
+    const NoGrad quiet;
+    for (std::size_t i = 0; i < begins.size(); ++i)
+      if (dx.wants(static_cast<Index>(i))) dx.add(static_cast<Index>(i), slice(Tensor(dy), axis, begins[i], ends[i]).data());
+  });
+}
+
+Tensor stack(const Tensors& parts, Index axis) {
+  if (parts.empty()) fail_value("stack: tensors must hold at least one Tensor; got none");
+  axis = checked_axis("stack", axis, parts.front().rank() + 1);
+  Tensors expanded;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].shape() != parts.front().shape())
+      fail_value("stack: tensors must have equal shapes; got tensors[0] ", parts.front().shape(), " and tensors[", i, "] ", parts[i].shape());
+    Shape shape = parts[i].shape();
+    shape.insert(shape.begin() + axis, 1);
+    expanded.push_back(reshape(parts[i], shape));
+  }
+  return concatenate(expanded, axis);
+}
+
+}  // namespace qkv::ops

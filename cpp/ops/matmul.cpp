@@ -1,0 +1,151 @@
+// Matrix products with gradients.
+#include <algorithm>
+
+#include "core/parallel.h"
+#include "kernels/gemm.h"
+#include "kernels/kernels.h"
+#include "ops/gemm.h"
+#include "ops/ops.h"
+#include "ops/strides.h"
+
+namespace qkv::ops {
+namespace {
+
+// A piece of a product should be worth about this many multiply-adds (some 50 us); a smaller one is not cut.
+constexpr Index kPieceWork = Index{1} << 22;
+constexpr Index kPieceRows = 64;
+
+}  // namespace
+
+template <class T>
+void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta,
+          Index m, Index n, Index k) {
+  const Index work = m * n * std::max<Index>(k, 1);
+  if (work < 2 * kPieceWork) return kernels::gemm(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, beta, m, n, k);
+  // Each piece reads all of the operand that is not cut, so the longer side is cut, into few pieces.
+  const bool by_rows = m >= n;
+  const Index length = by_rows ? m : n;
+  const Index wanted = std::min<Index>(8, work / kPieceWork);
+  const Index piece = std::max(kPieceRows, (length / wanted + kPieceRows - 1) / kPieceRows * kPieceRows);
+  parallel_for(0, (length + piece - 1) / piece, 1, [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const Index from = i * piece, size = std::min(piece, length - from);
+      if (by_rows)
+        kernels::gemm(c + from * ldc, ldc, a + (transpose_a ? from : from * lda), lda, transpose_a, b, ldb, transpose_b, beta, size, n, k);
+      else
+        kernels::gemm(c + from, ldc, a, lda, transpose_a, b + (transpose_b ? from * ldb : from), ldb, transpose_b, beta, m, size, k);
+    }
+  });
+}
+
+template void gemm(float*, Index, const float*, Index, bool, const float*, Index, bool, float, Index, Index, Index);
+template void gemm(double*, Index, const double*, Index, bool, const double*, Index, bool, double, Index, Index, Index);
+
+namespace {
+
+// The axes before the matrix.
+Shape batch_of(const Shape& s) { return Shape(std::vector<Index>(s.begin(), s.end() - 2)); }
+
+// c (..., m, n) = a' @ b' with batches read through strides (0 where an operand is broadcast).
+Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& batch) {
+  const Index m = a.dim(ta ? -1 : -2), k = a.dim(ta ? -2 : -1), n = b.dim(tb ? -2 : -1);
+  Shape shape = batch;
+  shape.push_back(m);
+  shape.push_back(n);
+  Array c(shape, a.dtype());
+  const Strides sa = broadcast_strides(batch_of(a.shape()), batch), sb = broadcast_strides(batch_of(b.shape()), batch);
+  const Index count = batch.numel();
+  const Index size_a = a.dim(-1) * a.dim(-2), size_b = b.dim(-1) * b.dim(-2);
+  visit_floating(a.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const auto one = [&](Index i, auto product) {
+      Index rest = i, at_a = 0, at_b = 0;
+      for (std::size_t axis = batch.size(); axis-- > 0;) {
+        at_a += rest % batch[axis] * sa[axis];
+        at_b += rest % batch[axis] * sb[axis];
+        rest /= batch[axis];
+      }
+      product(c.data<T>() + i * m * n, n, a.data<T>() + at_a * size_a, a.dim(-1), ta, b.data<T>() + at_b * size_b, b.dim(-1), tb, T(0), m, n, k);
+    };
+    if (count == 1) return one(0, [](auto... args) { gemm<T>(args...); });
+    parallel_for(0, count, grain_for(m * n * std::max<Index>(k, 1) / 8), [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) one(i, [](auto... args) { kernels::gemm<T>(args...); });
+    });
+  });
+  return c;
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& left, const Tensor& right) {
+  if (left.rank() == 0 || right.rank() == 0)
+    fail_value("matmul: a and b must have at least one axis; got a ", left.shape(), ", b ", right.shape());
+  const DType dtype = promoted({left, right});
+  // A vector is a matrix of one row (left) or one column (right), which is dropped again at the end.
+  const bool row = left.rank() == 1, column = right.rank() == 1;
+  const Tensor a = row ? reshape(cast(left, dtype), {1, left.dim(0)}) : cast(left, dtype);
+  const Tensor b = column ? reshape(cast(right, dtype), {right.dim(0), 1}) : cast(right, dtype);
+  Shape batch;
+  if (a.dim(-1) != b.dim(-2) || !broadcast(batch_of(a.shape()), batch_of(b.shape()), batch))
+    fail_value("matmul: b must be (..., K, N) with K = ", a.dim(-1), " to match a ", left.shape(), "; got b ", right.shape());
+  Tensor result;
+  // Many rows against one matrix are one product.
+  const bool fold = b.rank() == 2 && a.rank() > 2;
+  const Array folded = fold ? a.data().reshaped({a.numel() / std::max<Index>(a.dim(-1), 1), a.dim(-1)}) : a.data();
+  Array y = fold && a.dim(-1) > 0 ? batched(folded, false, b.data(), false, {}) : batched(a.data(), false, b.data(), false, batch);
+  Shape full = batch;
+  full.push_back(a.dim(-2));
+  full.push_back(b.dim(-1));
+  y = y.reshaped(full);
+  if (!wants_gradient({a, b})) {
+    result = Tensor(std::move(y));
+  } else {
+    result = record(std::move(y), {a, b}, [a = Saved(a), b = Saved(b), batch](const Array& dy, Gradients& dx) {
+      if (dx.wants(0)) dx.add(0, sum_to(batched(dy, false, b.get(), true, batch), a.get().shape()));
+      if (!dx.wants(1)) return;
+      const Array& saved_a = a.get();
+      if (b.get().rank() == 2 && saved_a.dim(-1) > 0 && dy.dim(-1) > 0) {
+        const Index rows = saved_a.numel() / saved_a.dim(-1);
+        dx.add(1, batched(saved_a.reshaped({rows, saved_a.dim(-1)}), true, dy.reshaped({rows, dy.dim(-1)}), false, {}));
+      } else {
+        dx.add(1, sum_to(batched(saved_a, true, dy, false, batch), b.get().shape()));
+      }
+    });
+  }
+  if (!row && !column) return result;
+  Shape squeezed = batch;
+  if (!row) squeezed.push_back(a.dim(-2));
+  if (!column) squeezed.push_back(b.dim(-1));
+  return reshape(result, squeezed);
+}
+
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  const Tensor x = cast(input, weight.dtype());
+  const Index in = weight.dim(1), out = weight.dim(0);
+  if (x.rank() == 0 || x.dim(-1) != in)
+    fail_value("Linear: x must be (..., ", in, ") because in_features = ", in, "; got x ", x.shape());
+  const Index rows = x.shape().product(0, x.rank() - 1);
+  Shape shape = x.shape();
+  shape.back() = out;
+  Array y(shape, x.dtype());
+  visit_floating(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    T* result = y.data<T>();
+    if (bias.defined())
+      parallel_for(0, rows, grain_for(out), [&](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) std::copy_n(bias.ptr<T>(), out, result + i * out);
+      });
+    gemm<T>(result, out, x.ptr<T>(), in, false, weight.ptr<T>(), in, true, bias.defined() ? T(1) : T(0), rows, out, in);
+  });
+  if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
+  return record(std::move(y), {x, weight, bias}, [x = Saved(x), w = Saved(weight), rows, in, out](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      if (dx.wants(0)) gemm<T>(dx.of(0).data<T>(), in, dy.data<T>(), out, false, w.data<T>(), in, false, T(1), rows, in, out);
+      if (dx.wants(1)) gemm<T>(dx.of(1).data<T>(), in, dy.data<T>(), out, true, x.data<T>(), in, false, T(1), out, in, rows);
+    });
+    if (dx.wants(2)) dx.add(2, sum_to(dy.reshaped({rows, out}), {out}));
+  });
+}
+
+}  // namespace qkv::ops

@@ -1,0 +1,68 @@
+// The index page of the operations. One operation = check, forward, pull-back, on one screen of the file named.
+//
+// Floating inputs of different widths promote to the wider; integers and booleans become float32 where an operation
+// has no meaning for them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "autograd/tensor.h"
+#include "kernels/elementwise.h"
+
+namespace qkv::ops {
+
+using kernels::Binary;
+using kernels::Compare;
+using kernels::Unary;
+
+// --- arithmetic.cpp: numbers with broadcasting
+Tensor binary(Binary op, const Tensor& a, const Tensor& b);
+Tensor unary(Unary op, const Tensor& x);
+Tensor compare(Compare op, const Tensor& a, const Tensor& b);  // boolean, no gradient
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor clip(const Tensor& x, std::optional<double> low, std::optional<double> high);
+Tensor cast(const Tensor& x, DType dtype);
+inline Tensor add(const Tensor& a, const Tensor& b) { return binary(Binary::add, a, b); }
+inline Tensor subtract(const Tensor& a, const Tensor& b) { return binary(Binary::subtract, a, b); }
+inline Tensor multiply(const Tensor& a, const Tensor& b) { return binary(Binary::multiply, a, b); }
+inline Tensor divide(const Tensor& a, const Tensor& b) { return binary(Binary::divide, a, b); }
+// One number as a Tensor of x's dtype (float32 if x holds integers).
+Tensor scalar_like(const Tensor& x, double value);
+
+// --- reduce.cpp: axes empty = all of them
+using Axes = std::vector<Index>;
+Tensor sum(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+Tensor mean(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+Tensor max(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+Tensor logsumexp(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+
+// --- layout.cpp
+Tensor reshape(const Tensor& x, Shape shape);  // one size may be -1
+Tensor transpose(const Tensor& x, const Axes& permutation);
+Tensor swapaxes(const Tensor& x, Index a, Index b);
+Tensor broadcast_to(const Tensor& x, const Shape& shape);
+// result[i, j, ...] = x.flat[offset + i * strides[0] + j * strides[1] + ...]
+Tensor strided(const Tensor& x, const Shape& shape, const std::vector<Index>& strides, Index offset);
+Tensor slice(const Tensor& x, Index axis, Index begin, Index end);
+// result.flat[i] = x.flat[positions[i]]
+Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape);
+Tensor concatenate(const Tensors& parts, Index axis);
+Tensor stack(const Tensors& parts, Index axis);
+
+// --- matmul.cpp
+Tensor matmul(const Tensor& a, const Tensor& b);  // NumPy's rules, batches broadcast
+// y (..., out) = x (..., in) @ weight (out, in)^T + bias (out,); the bias may be undefined.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+
+// --- helpers of the operations themselves
+// Floating copy of x: integers and booleans become float32.
+Tensor floating(const Tensor& x);
+// The wider of the inputs' floating dtypes; undefined ones do not count.
+DType promoted(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
+// Sum of an array over the axes along which `shape` was broadcast to it.
+Array sum_to(const Array& x, const Shape& shape);
+// Axis counted from the front, or an error in the operation's name.
+Index checked_axis(const char* operation, Index axis, Index rank);
+
+}  // namespace qkv::ops
