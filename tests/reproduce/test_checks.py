@@ -50,11 +50,20 @@ def test_close_widens_for_float32_and_only_then(check):
     assert check.close("D0-18", "wider on request", (out * (1 + 1e-4)).astype("float32"), out, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("got", "words"), [
-    (np.ones((3, 2)), r"shape \(3, 2\)"), (np.ones(6), "shape"), (np.ones((2, 3), int), "integers"),
-    (np.ones((2, 3), bool), "booleans"), (np.full((2, 3), np.nan), "nan there"), (np.full((2, 3), np.inf), "inf there"),
-    (np.ones((2, 3), object), "objects"), (np.ones((2, 3)) + 1e-3, "error 0.001; 6 of 6"), (np.ones((2, 3), complex), "complex"),
-])
+@pytest.mark.parametrize(
+    ("got", "words"),
+    [
+        (np.ones((3, 2)), r"shape \(3, 2\)"),
+        (np.ones(6), "shape"),
+        (np.ones((2, 3), int), "integers"),
+        (np.ones((2, 3), bool), "booleans"),
+        (np.full((2, 3), np.nan), "nan there"),
+        (np.full((2, 3), np.inf), "inf there"),
+        (np.ones((2, 3), object), "objects"),
+        (np.ones((2, 3)) + 1e-3, "error 0.001; 6 of 6"),
+        (np.ones((2, 3), complex), "complex"),
+    ],
+)
 def test_close_fails_on(check, got, words):
     assert not check.close("D0-18", "ones", got, np.ones((2, 3)))
     assert re.search(words, last(check)["got"])
@@ -75,7 +84,9 @@ def test_nan_is_accepted_only_where_golden_has_it(check):
 
 def test_equal(check):
     assert check.equal("D0-03", "identity", np.eye(10)[None, None], "D0-03/attention_weights")
-    assert not check.equal("D0-03", "last bit", np.nextafter(np.eye(10), 2)[None, None], "D0-03/attention_weights")
+    assert not check.equal(
+        "D0-03", "last bit", np.nextafter(np.eye(10), 2)[None, None], "D0-03/attention_weights"
+    )
     assert not check.equal("D0-03", "kind", np.eye(3, dtype=bool), np.eye(3))
     assert not check.equal("D0-03", "shape", np.eye(3)[None], np.eye(3))
     assert check.equal("D3-05", "count", 72, 72)
@@ -105,13 +116,19 @@ def test_printed(check):
 
 
 def test_printed_in_other_notations(check):
-    assert check.printed("D2-05", "e-notation", np.array([9.18893e-06, 0.99991]), "tensor([9.1889e-06, 9.9991e-01])")
-    assert not check.printed("D2-05", "e-notation", np.array([9.1896e-06, 0.99991]), "tensor([9.1889e-06, 9.9991e-01])")
+    assert check.printed(
+        "D2-05", "e-notation", np.array([9.18893e-06, 0.99991]), "tensor([9.1889e-06, 9.9991e-01])"
+    )
+    assert not check.printed(
+        "D2-05", "e-notation", np.array([9.1896e-06, 0.99991]), "tensor([9.1889e-06, 9.9991e-01])"
+    )
     assert check.printed("D2-07", "whole numbers", np.array([1.0, 0.0]), "tensor([1., 0.])")
     assert not check.printed("D2-07", "whole numbers", np.array([1.2, 0.0]), "tensor([1., 0.])")
     assert check.printed("D2-07", "booleans", np.array([True, False]), "tensor([ True, False])")
     assert check.printed("D2-01", "integers", np.array([2, 4]), "tensor([2, 4], dtype=torch.int32)")
-    assert not check.printed("D2-01", "real numbers", np.array([2.2, 4.1]), "tensor([2, 4], dtype=torch.int32)")
+    assert not check.printed(
+        "D2-01", "real numbers", np.array([2.2, 4.1]), "tensor([2, 4], dtype=torch.int32)"
+    )
 
 
 def test_shape_that_and_raises(check):
@@ -134,7 +151,14 @@ def test_shape_that_and_raises(check):
 
 def test_records_and_ids(check, capsys):
     check.equal("D0-03", "count", 1, 1)
-    assert last(check) == {"id": "D0-03", "what": "count", "how": "exact", "expected": "1", "got": "1", "ok": True}
+    assert last(check) == {
+        "id": "D0-03",
+        "what": "count",
+        "how": "exact",
+        "expected": "1",
+        "got": "1",
+        "ok": True,
+    }
     assert "ok   D0-03  count" in capsys.readouterr().out
     check.equal("D0-03", "count", 1, 2)
     assert "FAIL D0-03  count" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Reproduction of the attention documents: golden arrays, checks for notebooks, and the runner behind ``qkv reproduce``.
+"""Reproduction of the attention documents: golden arrays, checks, and the runner of ``qkv reproduce``.
 
 In a notebook::
 
@@ -7,8 +7,8 @@ In a notebook::
     data = golden("D0-18")
     check.close("D0-18", "weights", weights, data["attention_weights"])
 
-`golden` gives the stored arrays of one group by name, `check` compares and shows one line per comparison. A check
-that fails is shown and recorded, it never raises: ``qkv reproduce`` collects the records of all notebooks.
+`golden` gives the stored arrays of one group by name, `check` compares and shows one line per comparison. A
+check that fails is shown and recorded, it never raises: ``qkv reproduce`` collects the records.
 """
 
 from .arrays import Golden, golden

@@ -27,17 +27,19 @@ FLOAT32 = Tolerance(1e-5, 2e-6)
 
 
 class Golden(Mapping[str, np.ndarray]):
-    """The arrays of one group, by name, read-only; ``about`` holds what the group's entry says beside them."""
+    """The arrays of one group, by name, read-only; ``about`` is what the index says about the group."""
 
     def __init__(self, group: str) -> None:
         self.group = group
         self.about: dict[str, Any] = dict(index()["cases"][group])
         prefix = group + "/"
-        self._keys = {key[len(prefix):]: key for key in index()["arrays"] if key.startswith(prefix)}
+        self._keys = {key[len(prefix) :]: key for key in index()["arrays"] if key.startswith(prefix)}
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._keys:
-            raise KeyError(f"golden: group {self.group} has no array {name!r}; it has {', '.join(self._keys)}")
+            raise KeyError(
+                f"golden: group {self.group} has no array {name!r}; it has {', '.join(self._keys)}"
+            )
         return load(self._keys[name])
 
     def __iter__(self) -> Iterator[str]:
@@ -50,8 +52,8 @@ class Golden(Mapping[str, np.ndarray]):
         return f"golden({self.group!r}): {self.about.get('title', '')}; {', '.join(self._keys)}"
 
     def select(self, prefix: str) -> dict[str, np.ndarray]:
-        """Give the arrays whose name starts with `prefix`, without the prefix: ``select("grad.")["queries"]``."""
-        return {name[len(prefix):]: self[name] for name in self._keys if name.startswith(prefix)}
+        """Give the arrays whose name starts with `prefix`, named without it."""
+        return {name[len(prefix) :]: self[name] for name in self._keys if name.startswith(prefix)}
 
 
 def golden(group: str) -> Golden:
@@ -86,7 +88,8 @@ def golden(group: str) -> Golden:
 @functools.cache
 def index() -> dict[str, Any]:
     """Read the index: per array its tolerance and description, per group its settings and printed text."""
-    return json.loads((DATA / "golden_index.json").read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads((DATA / "golden_index.json").read_text(encoding="utf-8"))
+    return content
 
 
 @functools.cache
@@ -99,12 +102,15 @@ def load(key: str) -> np.ndarray:
     """Give the array ``"group/name"``, or a part of it: ``"group/name[0,1]"``."""
     part = re.fullmatch(r"(.+)\[([0-9, ]+)\]", key)
     if part and key not in index()["arrays"]:
-        return load(part[1])[tuple(int(i) for i in part[2].split(","))]
+        piece: np.ndarray = load(part[1])[tuple(int(i) for i in part[2].split(","))]
+        return piece
     if key not in _arrays:
         if key not in index()["arrays"]:
             raise KeyError(f"golden: there is no array {key!r}")
         with np.load(DATA / "golden.npz") as archive:
-            array = np.array(archive[key], order="C")  # owns its memory, so that views lead back to it
+            array: np.ndarray = np.array(
+                archive[key], order="C"
+            )  # owns its memory, so that views lead back to it
         array.flags.writeable = False
         _arrays[key] = array
         _key_of_buffer[id(array)] = key

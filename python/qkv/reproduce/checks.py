@@ -16,25 +16,35 @@ ID = re.compile(r"D\d-\d\d|X-[A-Z]+")
 class Check:
     """Makes checks and keeps their records in `records`, in order.
 
-    Every method takes the experiment's id and a few words that say what is compared, and returns whether it holds.
-    ``expected`` may be an array, or the name of a golden array such as ``"D0-18/out"`` or ``"D0-03/attention_weights[0,0]"``.
+    Every method takes the experiment's id and a few words that say what is compared, and returns whether it
+    holds. ``expected`` may be an array, or the name of a golden array such as ``"D0-18/out"`` or of a part of
+    one such as ``"D0-03/attention_weights[0,0]"``.
     """
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
 
-    def close(self, id: str, what: str, got: Any, expected: Any,
-              rtol: float | None = None, atol: float | None = None) -> bool:
+    def close(
+        self,
+        id: str,
+        what: str,
+        got: Any,
+        expected: Any,
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> bool:
         """Check numbers within a tolerance; shape and kind of number must agree too.
 
-        The tolerance is the golden array's own, or 1e-9 relative and 1e-11 absolute for float64 results and 1e-5
-        and 2e-6 for narrower ones. NaN is accepted only where a golden array has NaN.
+        The tolerance is the golden array's own, or 1e-9 relative and 1e-11 absolute for float64 results and
+        1e-5 and 2e-6 for narrower ones. NaN is accepted only where a golden array has NaN.
         """
         expected, key = self._expected(expected)
         got = np.asarray(got)
         basic = arrays.tolerance(got.dtype, key)
         limits = arrays.Tolerance(basic.rtol if rtol is None else rtol, basic.atol if atol is None else atol)
-        return self._add(id, what, "tolerance", compare_close(got, expected, limits, equal_nan=key is not None))
+        return self._add(
+            id, what, "tolerance", compare_close(got, expected, limits, equal_nan=key is not None)
+        )
 
     def equal(self, id: str, what: str, got: Any, expected: Any) -> bool:
         """Check exact equality of arrays, numbers, texts or lists."""
@@ -42,9 +52,10 @@ class Check:
         return self._add(id, what, "exact", compare_equal(got, expected, equal_nan=key is not None))
 
     def printed(self, id: str, what: str, got: Any, expected: str, *, cut: bool = False) -> bool:
-        """Check printed digits: `got` (text, or numbers to print as `expected` does) shows what the document shows.
+        """Check printed digits against the text that the document shows.
 
-        `cut` allows that the document's text stops before the end.
+        `got` is text, or numbers to print as `expected` prints them. `cut` allows that the document's text
+        stops before the end.
         """
         return self._add(id, what, "printed", compare_printed(got, expected, cut=cut))
 
@@ -55,16 +66,33 @@ class Check:
         return self._add(id, what, "shape", Comparison(shape == expected, str(expected), str(shape)))
 
     def that(self, id: str, what: str, condition: Any, got: Any = None, expected: Any = None) -> bool:
-        """Check a property; `got` and `expected` say in words or numbers what was found and what was hoped for."""
-        if not isinstance(condition, bool | np.bool_) and not (np.ndim(condition) == 0 and np.asarray(condition).dtype == bool):
-            raise TypeError(f"check.that: condition must be one boolean because a check either holds or not; "
-                            f"got {type(condition).__name__} {np.shape(condition)}")
+        """Check a property; `got` and `expected` say what was found and what was hoped for."""
+        if not isinstance(condition, bool | np.bool_) and not (
+            np.ndim(condition) == 0 and np.asarray(condition).dtype == bool
+        ):
+            raise TypeError(
+                f"check.that: condition must be one boolean because a check either holds or not; "
+                f"got {type(condition).__name__} {np.shape(condition)}"
+            )
         holds = bool(condition)
         found = ("it holds" if holds else "it does not hold") if got is None else _words(got)
-        return self._add(id, what, "property", Comparison(holds, "it holds" if expected is None else _words(expected), found))
+        return self._add(
+            id,
+            what,
+            "property",
+            Comparison(holds, "it holds" if expected is None else _words(expected), found),
+        )
 
-    def raises(self, id: str, what: str, exception: type[BaseException] | tuple[type[BaseException], ...], match: str | None,
-               function: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    def raises(
+        self,
+        id: str,
+        what: str,
+        exception: type[BaseException] | tuple[type[BaseException], ...],
+        match: str | None,
+        function: Callable[..., Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> bool:
         """Check that a call raises `exception` with a message in which the pattern `match` is found."""
         kinds = exception if isinstance(exception, tuple) else (exception,)
         goal = " or ".join(kind.__name__ for kind in kinds) + (f" matching {match!r}" if match else "")
@@ -72,7 +100,9 @@ class Check:
             function(*args, **kwargs)
         except Exception as error:
             ok = isinstance(error, kinds) and (match is None or re.search(match, str(error)) is not None)
-            return self._add(id, what, "raises", Comparison(ok, goal, _words(f"{type(error).__name__}: {error}")))
+            return self._add(
+                id, what, "raises", Comparison(ok, goal, _words(f"{type(error).__name__}: {error}"))
+            )
         return self._add(id, what, "raises", Comparison(False, goal, "no exception"))
 
     def figure(self, name: str, figure: Any, *, nan_as: float | None = None) -> bool:
@@ -85,22 +115,38 @@ class Check:
 
         spec = arrays.figures()[name]
         display.show_figure(name, figure)
-        return self._add(ID.findall(spec["experiment"])[0], f"picture {name}", "picture",
-                         compare_figure(figure, spec, nan_as=nan_as), figure=name)
+        return self._add(
+            ID.findall(spec["experiment"])[0],
+            f"picture {name}",
+            "picture",
+            compare_figure(figure, spec, nan_as=nan_as),
+            figure=name,
+        )
 
     def _expected(self, expected: Any) -> tuple[Any, str | None]:
-        if isinstance(expected, str) and "/" in expected and expected.split("/", 1)[0] in arrays.index()["cases"]:
+        if (
+            isinstance(expected, str)
+            and "/" in expected
+            and expected.split("/", 1)[0] in arrays.index()["cases"]
+        ):
             expected = arrays.load(expected)
         return expected, arrays.key_of(expected)
 
     def _add(self, id: str, what: str, how: str, result: Comparison, **more: Any) -> bool:
         if not ID.fullmatch(id):
             raise ValueError(f"check: id must be an experiment's id such as D0-18 or X-MHA; got {id!r}")
-        record = {"id": id, "what": what, "how": how, "expected": result.expected, "got": result.got,
-                  "ok": bool(result.ok), **more}
+        record = {
+            "id": id,
+            "what": what,
+            "how": how,
+            "expected": result.expected,
+            "got": result.got,
+            "ok": bool(result.ok),
+            **more,
+        }
         self.records.append(record)
         display.show(record)
-        return record["ok"]
+        return bool(result.ok)
 
 
 def _words(value: Any) -> str:

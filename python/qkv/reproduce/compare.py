@@ -15,8 +15,16 @@ class Comparison(NamedTuple):
     got: str
 
 
-_KINDS = {"f": "real numbers", "i": "integers", "u": "integers", "b": "booleans", "c": "complex numbers",
-          "U": "texts", "S": "bytes", "O": "objects"}
+_KINDS = {
+    "f": "real numbers",
+    "i": "integers",
+    "u": "integers",
+    "b": "booleans",
+    "c": "complex numbers",
+    "U": "texts",
+    "S": "bytes",
+    "O": "objects",
+}
 
 
 def describe(array: np.ndarray) -> str:
@@ -41,7 +49,9 @@ def compare_form(got: np.ndarray, expected: np.ndarray) -> Comparison | None:
     return None
 
 
-def compare_close(got: object, expected: object, tolerance: Tolerance, *, equal_nan: bool = False) -> Comparison:
+def compare_close(
+    got: object, expected: object, tolerance: Tolerance, *, equal_nan: bool = False
+) -> Comparison:
     """Compare within a tolerance.
 
     NaN agrees with NaN only if `equal_nan`; infinities agree with the same infinity only.
@@ -61,7 +71,9 @@ def compare_close(got: object, expected: object, tolerance: Tolerance, *, equal_
     if wrong_special.any():
         where = tuple(int(i) for i in np.argwhere(wrong_special)[0])
         count = int(wrong_special.sum())
-        return Comparison(False, f"{goal}; {e[where]} at {list(where)}", f"{g[where]} there; {count} such entries")
+        return Comparison(
+            False, f"{goal}; {e[where]} at {list(where)}", f"{g[where]} there; {count} such entries"
+        )
     error = np.zeros(e.shape)
     error[finite] = np.abs(g[finite] - e[finite])
     bound = tolerance.atol + tolerance.rtol * np.abs(np.where(finite, e, 0))
@@ -69,10 +81,15 @@ def compare_close(got: object, expected: object, tolerance: Tolerance, *, equal_
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[np.argmax((error - bound)[bad])])
         text = f"{g[where]:.9g}" if wide is np.float64 else str(g[where])
-        return Comparison(False, f"{goal}; {e[where]:.9g} at {list(where)}",
-                          f"{text} there, error {error[where]:.2g}; {int(bad.sum())} of {bad.size} entries are off")
+        return Comparison(
+            False,
+            f"{goal}; {e[where]:.9g} at {list(where)}",
+            f"{text} there, error {error[where]:.2g}; {int(bad.sum())} of {bad.size} entries are off",
+        )
     worst = float(error.max(initial=0.0))
-    return Comparison(True, goal, f"{describe(got)}, worst error {worst:.2g}" if worst else f"{describe(got)}, no error")
+    return Comparison(
+        True, goal, f"{describe(got)}, worst error {worst:.2g}" if worst else f"{describe(got)}, no error"
+    )
 
 
 def compare_equal(got: object, expected: object, *, equal_nan: bool = False) -> Comparison:
@@ -87,10 +104,17 @@ def compare_equal(got: object, expected: object, *, equal_nan: bool = False) -> 
     if equal_nan and expected.dtype.kind in "fc":
         same |= np.isnan(got) & np.isnan(expected)
     if same.all():
-        return Comparison(True, describe(expected), f"{describe(got)}, equal" if got.size > 8 else describe(got))
+        return Comparison(
+            True, describe(expected), f"{describe(got)}, equal" if got.size > 8 else describe(got)
+        )
+    if not expected.ndim:
+        return Comparison(False, describe(expected), describe(got))
     where = tuple(int(i) for i in np.argwhere(~same)[0])
-    return Comparison(False, f"{describe(expected)}; {expected[where]!s} at {list(where)}",
-                      f"{got[where]!s} there; {int((~same).sum())} of {same.size} entries differ")
+    return Comparison(
+        False,
+        f"{describe(expected)}; {expected[where]!s} at {list(where)}",
+        f"{got[where]!s} there; {int((~same).sum())} of {same.size} entries differ",
+    )
 
 
 def _is_plain(value: object) -> bool:
@@ -103,8 +127,10 @@ def _is_plain(value: object) -> bool:
 def _compare_plain(got: object, expected: object) -> Comparison:
     sequences = (list, tuple)
     alike = type(got) is type(expected) or (isinstance(got, sequences) and isinstance(expected, sequences))
-    same = alike and (list(got) == list(expected) if isinstance(got, sequences) else got == expected)  # type: ignore[call-overload]
-    return Comparison(bool(same), _short(expected), _short(got))
+    same = got == expected
+    if isinstance(got, sequences) and isinstance(expected, sequences):
+        same = list(got) == list(expected)
+    return Comparison(alike and bool(same), _short(expected), _short(got))
 
 
 def _short(value: object) -> str:

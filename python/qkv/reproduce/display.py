@@ -1,4 +1,4 @@
-"""What a check shows: one line for a person, one record for the runner, in the same output of the notebook."""
+"""What a check shows: one line for a person and one record for the runner, in one output of the notebook."""
 
 import html
 import io
@@ -34,9 +34,11 @@ def show(record: dict[str, Any]) -> None:
 
     colour, mark = (_GREEN, "&#10003;") if record["ok"] else (_RED, "&#10007;")
     tail = "" if record["ok"] else f"; expected {html.escape(record['expected'])}"
-    page = (f'<div style="font-size:90%"><span style="color:{colour}"><b>{mark} {record["id"]}</b></span> '
-            f'{html.escape(record["what"])} <span style="color:#777">[{record["how"]}] '
-            f'{html.escape(record["got"])}{tail}</span></div>')
+    page = (
+        f'<div style="font-size:90%"><span style="color:{colour}"><b>{mark} {record["id"]}</b></span> '
+        f'{html.escape(record["what"])} <span style="color:#777">[{record["how"]}] '
+        f"{html.escape(record['got'])}{tail}</span></div>"
+    )
     display({"text/plain": line(record), "text/html": page, MIME: record}, raw=True)
 
 

@@ -32,8 +32,11 @@ def _differ(what: str, got: Any, expected: Any) -> Iterator[str]:
 
 
 def _whole(figure: Any, axes: list[Any], bars: list[Any], spec: dict[str, Any]) -> Iterator[str]:
-    yield from _differ("size in inches", [round(float(x), 4) for x in figure.get_size_inches()],
-                       [round(float(x), 4) for x in spec["figsize"]])
+    yield from _differ(
+        "size in inches",
+        [round(float(x), 4) for x in figure.get_size_inches()],
+        [round(float(x), 4) for x in spec["figsize"]],
+    )
     yield from _differ("number of panels", len(axes), len(spec["panels"]))
     rows = {_row(ax) for ax in axes}
     yield from _differ("number of rows", len(rows), spec.get("rows", 1))
@@ -61,11 +64,18 @@ def _panel(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str
     for axis in (ax.xaxis, ax.yaxis):
         names = panel.get(f"{axis.axis_name}ticks")
         if names:
-            yield from _differ(f"{axis.axis_name} tick labels", [text.get_text() for text in axis.get_ticklabels()], names)
-            yield from _differ(f"{axis.axis_name} tick places", [float(x) for x in axis.get_ticklocs()],
-                               [float(i) for i in range(len(names))])
+            yield from _differ(
+                f"{axis.axis_name} tick labels", [text.get_text() for text in axis.get_ticklabels()], names
+            )
+            yield from _differ(
+                f"{axis.axis_name} tick places",
+                [float(x) for x in axis.get_ticklocs()],
+                [float(i) for i in range(len(names))],
+            )
     legend = ax.get_legend()
-    yield from _differ("legend", [text.get_text() for text in legend.get_texts()] if legend else None, panel.get("legend"))
+    yield from _differ(
+        "legend", [text.get_text() for text in legend.get_texts()] if legend else None, panel.get("legend")
+    )
     if panel.get("grid") and not any(text.get_visible() for text in ax.get_xgridlines()):
         yield "there is no grid"
     yield from (_image if panel["kind"] == "image" else _lines)(ax, panel, nan_as)
@@ -88,8 +98,9 @@ def _image(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str
     aspect = ax.get_aspect()
     yield from _differ("aspect", "equal" if aspect == 1 else aspect, panel.get("aspect", "equal"))
     rows, columns = expected.shape
-    yield from _differ("place of the image", [float(x) for x in image.get_extent()],
-                       [-0.5, columns - 0.5, rows - 0.5, -0.5])
+    yield from _differ(
+        "place of the image", [float(x) for x in image.get_extent()], [-0.5, columns - 0.5, rows - 0.5, -0.5]
+    )
 
 
 def _lines(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str]:
@@ -121,10 +132,11 @@ def _style(line: Any, spec: dict[str, Any]) -> Iterator[str]:
 
 
 def _array(what: str, got: Any, expected: np.ndarray, key: str | None, nan_as: float | None) -> Iterator[str]:
-    """Pictures of masks show numbers, and libraries hand narrower numbers to a plot, so only values and shapes count."""
+    """Compare shapes and values only, since a mask is drawn as numbers."""
     got = np.asarray(got)
-    tolerance = arrays.tolerance(got.dtype if got.dtype.kind == "f" else np.dtype("float64"),
-                                 key.split("[")[0] if key else None)
+    tolerance = arrays.tolerance(
+        got.dtype if got.dtype.kind == "f" else np.dtype("float64"), key.split("[")[0] if key else None
+    )
     expected = expected.astype(np.float64)
     if nan_as is not None:
         expected = np.nan_to_num(expected, nan=nan_as)

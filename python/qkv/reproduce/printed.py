@@ -18,11 +18,11 @@ def tokens(text: str) -> list[str]:
 
 
 def like(array: np.ndarray, pattern: str) -> str:
-    """Print an array with the digits of `pattern`, one number as the document prints it: 0.1234 or 1.2345e-06."""
+    """Print an array with the digits of `pattern`, a number as the document prints it, such as 1.2345e-06."""
     digits = re.search(r"\.(\d*)", pattern)
     places = len(digits[1]) if digits else 0
 
-    def number(value: np.generic) -> str:
+    def number(value: np.ndarray) -> str:
         if array.dtype.kind == "b":
             return str(bool(value))
         if array.dtype.kind in "iu":
@@ -36,7 +36,7 @@ def like(array: np.ndarray, pattern: str) -> str:
         return f"{value:.{places}f}"
 
     def nested(part: np.ndarray) -> str:
-        return number(part[()]) if part.ndim == 0 else "[" + ", ".join(nested(p) for p in part) + "]"
+        return number(part) if part.ndim == 0 else "[" + ", ".join(nested(p) for p in part) + "]"
 
     return nested(array)
 
@@ -54,12 +54,17 @@ def compare_printed(got: object, expected: str, *, cut: bool = False) -> Compari
         text = like(np.asarray(got), pattern)
     found = tokens(text)
     if cut:
-        found = found[:len(wanted)]
+        found = found[: len(wanted)]
     count = sum(token not in "[]" for token in wanted)
     if found == wanted and wanted:
-        return Comparison(True, _short(expected), f"the same {count} printed values" if count > 1 else _short(text))
-    place = next((i for i, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b), min(len(found), len(wanted)))
-    here = [" ".join(side[place:place + 4]) or "(end)" for side in (wanted, found)]
+        return Comparison(
+            True, _short(expected), f"the same {count} printed values" if count > 1 else _short(text)
+        )
+    place = next(
+        (i for i, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b),
+        min(len(found), len(wanted)),
+    )
+    here = [" ".join(side[place : place + 4]) or "(end)" for side in (wanted, found)]
     return Comparison(False, f"{_short(expected)}; '{here[0]}' at item {place}", f"'{here[1]}' there")
 
 

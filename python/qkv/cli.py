@@ -1,0 +1,73 @@
+"""The command line; each command imports what it needs when it is called."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 0 success, 1 a check failed, 2 nothing could be run."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except KeyboardInterrupt:
+        print("qkv: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="qkv", description="Attention on the CPU: layers, pictures, real models."
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    reproduce = commands.add_parser(
+        "reproduce",
+        help="run the notebooks, check every number and picture of the documents",
+        description="Runs the notebooks in Jupyter kernels and writes notebooks, figures and a page.",
+        epilog="exit status: 0 all checks hold, 1 a check failed or a notebook raised, 2 nothing was run",
+    )
+    reproduce.add_argument(
+        "ids",
+        nargs="*",
+        metavar="ID",
+        help="experiment (D0-18), document (D1) or pattern ('D3-0*'); default: all",
+    )
+    reproduce.add_argument(
+        "--output", default="reproduced", metavar="DIR", help="folder for the results (default: ./reproduced)"
+    )
+    reproduce.add_argument("--list", action="store_true", help="list the experiments and run nothing")
+    reproduce.set_defaults(run=_reproduce)
+
+    info = commands.add_parser("info", help="show instruction set, BLAS, threads and versions")
+    info.set_defaults(run=_info)
+    return parser
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from .reproduce import run
+    from .reproduce.registry import UnknownExperiment
+
+    try:
+        if options.list:
+            print(run.listing(options.ids))
+            return 0
+        report = run.reproduce(options.ids, options.output)
+    except (UnknownExperiment, OSError, ImportError) as error:
+        print(f"qkv: {error}", file=sys.stderr)
+        return 2
+    print(report.table(run.terminal_width()))
+    for name, text in report.errors.items():
+        print(f"{name} raised {text}")
+    print(f"{report.summary()}; see {options.output}/index.html")
+    return 0 if report.ok else 1
+
+
+def _info(options: argparse.Namespace) -> int:
+    import qkv
+
+    qkv.show_config()
+    return 0

@@ -1,0 +1,105 @@
+"""Which experiments there are, which notebook makes each, and which of them a person asks for."""
+
+import fnmatch
+import functools
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .checks import ID
+
+_CHECK = re.compile(r"""check\.\w+\(\s*["'](?:F-)?(D\d-\d\d|X-[A-Z]+)""")
+
+
+class Experiment(NamedTuple):
+    """One experiment that must be reproduced; `document` is the key of its document: D0 ... D4, or X."""
+
+    id: str
+    title: str
+    document: str
+
+
+class UnknownExperiment(ValueError):
+    """An id or pattern that matches no experiment."""
+
+
+@functools.cache
+def _registry() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(
+        (Path(__file__).parent / "experiments.json").read_text(encoding="utf-8")
+    )
+    return content
+
+
+def documents() -> dict[str, str]:
+    """Give the titles of the documents, by key, in order."""
+    return {key: entry["title"] for key, entry in _registry()["documents"].items()}
+
+
+def experiments() -> dict[str, Experiment]:
+    """Give all experiments, by id, in order."""
+    return {id: Experiment(id, title, id.split("-")[0]) for id, title in _registry()["experiments"].items()}
+
+
+def find_notebooks() -> Path:
+    """Give the notebooks' folder: the checkout's if this package runs from one, else the package's."""
+    package = Path(__file__).resolve().parents[1]
+    checkout = package.parents[1]
+    if package.parent.name == "python" and (checkout / "notebooks").is_dir():
+        return checkout / "notebooks"
+    return package / "notebooks"
+
+
+def select(patterns: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Give the known ids that match an id (D0-18), a document (D1) or a pattern (D3-0*); all without any.
+
+    Raises
+    ------
+    UnknownExperiment
+        If a pattern matches nothing.
+    """
+    known = list(known)
+    chosen: set[str] = set()
+    for pattern in patterns:
+        upper = pattern.upper()
+        found = [id for id in known if fnmatch.fnmatchcase(id, upper) or id.split("-")[0] == upper]
+        if not found:
+            raise UnknownExperiment(
+                f"reproduce: ids must be experiments, documents or patterns of them, such as D0-18, D1 or "
+                f"'D3-0*', as 'qkv reproduce --list' shows; got {pattern!r}"
+            )
+        chosen.update(found)
+    return [id for id in known if id in chosen] if patterns else known
+
+
+def heading_ids(markdown: str) -> Iterator[list[str]]:
+    """Give the ids in each heading that has some."""
+    for line in markdown.splitlines():
+        if line.lstrip().startswith("#"):
+            ids = ID.findall(line)
+            if ids:
+                yield ids
+
+
+def ids_of(notebook: Path) -> list[str]:
+    """Give the ids that a notebook treats: those in its headings and those that its checks name."""
+    ids: dict[str, None] = {}
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            for found in heading_ids(source):
+                ids.update(dict.fromkeys(found))
+        elif cell["cell_type"] == "code":
+            ids.update(dict.fromkeys(_CHECK.findall(source)))
+    return list(ids)
+
+
+def notebooks_by_id(folder: Path) -> dict[str, list[Path]]:
+    """Give, for each id, the notebooks that treat it, in the order of their names."""
+    result: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob("*.ipynb")):
+        for id in ids_of(path):
+            result.setdefault(id, []).append(path)
+    return result

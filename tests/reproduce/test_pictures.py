@@ -1,0 +1,138 @@
+"""A figure is accepted as described, and refused for each thing that can be wrong with it."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+mpl.use("agg")
+import matplotlib.pyplot as plt
+
+from qkv.reproduce import Check, golden
+from qkv.reproduce.arrays import figures, load
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def heatmap(colorbar=True, transpose=False, **changes):
+    """Draw F-D2-08 (four panels with limits and titles), changed as asked."""
+    spec = figures()["F-D2-08"]
+    fig, axes = plt.subplots(1, 4, figsize=changes.pop("figsize", spec["figsize"]))
+    for ax, panel in zip(axes, spec["panels"], strict=True):
+        panel = {"cmap": "Reds", **panel, **changes}
+        array = load(panel["image"])
+        image = ax.imshow(
+            array.T if transpose else array + changes.get("add", 0.0),
+            cmap=panel["cmap"],
+            vmin=panel["vmin"],
+            vmax=panel["vmax"],
+            origin=panel.get("origin", "upper"),
+        )
+        ax.set(xlabel=panel["xlabel"], ylabel=panel["ylabel"], title=panel["title"])
+    if colorbar:
+        fig.colorbar(image, ax=axes, shrink=changes.get("shrink", 0.8))
+    return fig
+
+
+def lines(fmt="m--", legend=("y_hat", "y"), alpha=0.5, sharey=True, swap=False, panels=4, xscale="linear"):
+    """Draw F-D0-07, changed as asked."""
+    data, fits = golden("D0-06"), golden("D0-07")
+    fig, axes = plt.subplots(1, panels, figsize=(12, 3), sharey=sharey)
+    for ax, name in zip(axes, ("gaussian", "boxcar", "constant", "epanechnikov"), strict=False):
+        points = data["x_val"], fits[f"y_hat.{name}"]
+        ax.plot(*(points[::-1] if swap else points))
+        ax.plot(data["x_val"], data["y_val"], fmt)
+        ax.plot(data["x_train"], data["y_train"], "o", alpha=alpha)
+        ax.set(xlabel=name.capitalize(), xscale=xscale)
+        if legend:
+            ax.legend(legend)
+    return fig
+
+
+def verdict(name, fig):
+    check = Check()
+    check.figure(name, fig)
+    return check.records[-1]
+
+
+def test_figures_as_described_are_accepted(capsys):
+    assert verdict("F-D2-08", heatmap())["ok"]
+    record = verdict("F-D0-07", lines())
+    assert (
+        record["ok"]
+        and record["id"] == "D0-07"
+        and record["figure"] == "F-D0-07"
+        and record["how"] == "picture"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"xlabel": "Queries", "ylabel": "Keys"},
+            "xlabel is 'Queries' instead of 'Keys'; panel 1: ylabel is 'Keys'",
+        ),
+        ({"title": "enc"}, "title is 'enc' instead of 'enc sentence 0'"),
+        ({"cmap": "viridis"}, "colour map is 'viridis' instead of 'Reds'"),
+        ({"vmax": 2.0}, "colour scale's end is 2.0 instead of 1"),
+        ({"colorbar": False}, "number of colour bars is 0 instead of 1"),
+        ({"shrink": 0.5}, "colour bar's shrink is 0.5 instead of 0.8"),
+        ({"figsize": (8, 2.6)}, "size in inches is [8.0, 2.6] instead of [11.0, 2.6]"),
+        ({"transpose": True}, "image: "),
+        ({"add": 1e-6}, "image: "),
+        ({"origin": "lower"}, "place of the image"),
+    ],
+)
+def test_a_heatmap_is_refused_for(changes, words, capsys):
+    record = verdict("F-D2-08", heatmap(**changes))
+    assert not record["ok"]
+    assert words in record["got"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"legend": ("y_hat", "truth")}, "legend is ['y_hat', 'truth'] instead of ['y_hat', 'y']"),
+        ({"legend": None}, "legend is None instead of"),
+        ({"fmt": "m-"}, "line style is '-' instead of '--'"),
+        ({"fmt": "r--"}, "colour"),
+        ({"fmt": "mo--"}, "marker is 'o'"),
+        ({"alpha": None}, "alpha is 1 instead of 0.5"),
+        ({"sharey": False}, "do not share their y axis"),
+        ({"swap": True}, "line 1 (x)"),
+        ({"panels": 5}, "number of panels is 5 instead of 4"),
+        ({"xscale": "symlog"}, "xscale is 'symlog' instead of 'linear'"),
+    ],
+)
+def test_a_plot_is_refused_for(changes, words, capsys):
+    record = verdict("F-D0-07", lines(**changes))
+    assert not record["ok"]
+    assert words in record["got"]
+
+
+def test_rows_grid_and_tick_labels(capsys):
+    fig, ax = plt.subplots(figsize=(6, 2.5))
+    for row, form in zip(golden("D0-28")["columns_6_9"], ("-", "m--", "g-.", "r:"), strict=True):
+        ax.plot(np.arange(60), row, form)
+    ax.set_xlabel("Row (position)")
+    ax.legend([f"Col {i}" for i in range(6, 10)])
+    assert "there is no grid" in verdict("F-D0-28", fig)["got"]
+    ax.grid()
+    assert verdict("F-D0-28", fig)["ok"]
+
+    words = ["Hello", "shiny", "sun"]
+    fig, ax = plt.subplots(figsize=(3, 2.6))
+    fig.colorbar(ax.imshow(golden("D1-03")["all_weights"], cmap="Reds"), ax=ax, shrink=0.6)
+    ax.set(xlabel="Keys", ylabel="Queries")
+    ax.set_xticks(range(3), words)
+    ax.set_yticks(range(3), words[::-1])
+    assert "y tick labels is ['sun', 'shiny', 'Hello']" in verdict("F-D1-08", fig)["got"]
+    ax.set_yticks(range(3), words)
+    assert verdict("F-D1-08", fig)["ok"]
+
+    fig, axes = plt.subplots(1, 6, figsize=(9, 5))
+    assert "number of rows is 1 instead of 2" in verdict("F-D2-07", fig)["got"]
