@@ -7,8 +7,8 @@ import pytest
 from qkv import reference
 
 D2L = {"W_q": "q_proj.weight", "W_k": "k_proj.weight", "W_v": "v_proj.weight", "W_o": "out_proj.weight"}
-SHORT = {f"{kind}{n}": f"{name}.{long}" for n, name in zip("qkvo", ("q_proj", "k_proj", "v_proj", "out_proj"), strict=True)
-         for kind, long in (("W", "weight"), ("b", "bias"))}  # fmt: skip
+SHORT = {f"W{n}": f"{n}_proj.weight" for n in "qkv"} | {"Wo": "out_proj.weight"}
+SHORT |= {old.replace("W", "b"): new.replace("weight", "bias") for old, new in SHORT.items()}
 
 
 def renamed(params, table):

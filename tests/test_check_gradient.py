@@ -1,0 +1,87 @@
+"""The gradient checker accepts right gradients and is shown to fail on wrong ones."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import qkv
+from qkv.testing import check_gradient
+
+
+def draw(*shape):
+    return np.random.default_rng(3).normal(size=shape)
+
+
+def test_accepts_right_gradients():
+    check_gradient(lambda x, y: x @ y, draw(2, 3), draw(3, 5))
+    check_gradient(lambda x: qkv.exp(x) / (1 + qkv.exp(x)), draw(7))
+    check_gradient(lambda x: (x * x).sum(), 1e-4 * draw(2, 3))
+    check_gradient(lambda x: qkv.log(x), np.float32([1e-3, 2e-3]))
+
+
+def test_checks_every_output_of_a_tuple():
+    check_gradient(lambda x: (x * 2, qkv.tanh(x)), draw(5))
+    with pytest.raises(AssertionError, match="input 0"):
+        check_gradient(lambda x: (x * 2, qkv.tanh(x.detach())), draw(5))
+
+
+def test_names_the_input_and_both_slopes():
+    def f(queries, keys):
+        return queries * keys.detach()
+
+    with pytest.raises(AssertionError) as caught:
+        check_gradient(f, draw(5), draw(5))
+    number = r"-?[\d.e+-]+"
+    assert re.search(
+        rf"the gradient of input 1 \(keys\) \(5,\) is wrong: analytic slope 0, numeric slope {number}, ",
+        str(caught.value),
+    )
+
+
+@pytest.mark.parametrize("factor", [0.99999, 1.0001, -1.0, 0.0])
+def test_fails_on_a_wrong_factor(factor):
+    def f(x):
+        y = x * x
+        return y * factor + y.detach() * (1 - factor)  # the value of x * x, another gradient
+
+    with pytest.raises(AssertionError, match="analytic slope"):
+        check_gradient(f, draw(3, 5))
+
+
+def test_fails_on_one_wrong_entry_among_many():
+    mask = np.ones(1009)
+    mask[500] = 0
+
+    def f(x):
+        return x * mask + x.detach() * (1 - mask)
+
+    with pytest.raises(AssertionError, match="analytic slope"):
+        check_gradient(f, draw(1009))
+
+
+def test_fails_on_a_value_that_is_not_a_number():
+    with pytest.raises(AssertionError, match="numeric slope nan"):
+        check_gradient(lambda x: x * np.nan, draw(3))
+
+
+def test_the_tolerance_counts():
+    def f(x):
+        return x + 1e-3 * x.detach()
+
+    check_gradient(f, draw(3), rtol=1e-2)
+    with pytest.raises(AssertionError, match="analytic slope"):
+        check_gradient(f, draw(3))
+
+
+def test_integers_have_no_slope():
+    with pytest.raises(TypeError, match=r"check_gradient: input 1 must be floating .* got int64"):
+        check_gradient(lambda x, i: x, draw(3), np.arange(3))
+
+
+def test_leaves_its_inputs_alone():
+    x = draw(2, 3)
+    before = x.copy()
+    check_gradient(lambda t: t * t, x)
+    assert (x == before).all()
