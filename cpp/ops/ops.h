@@ -5,9 +5,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "autograd/tensor.h"
+#include "core/random.h"
 #include "kernels/elementwise.h"
 
 namespace qkv::ops {
@@ -54,6 +56,46 @@ Tensor stack(const Tensors& parts, Index axis);
 Tensor matmul(const Tensor& a, const Tensor& b);  // NumPy's rules, batches broadcast
 // y (..., out) = x (..., in) @ weight (out, in)^T + bias (out,); the bias may be undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+
+// --- softmax.cpp
+Tensor softmax(const Tensor& x, Index axis, double temperature);  // exp(x / temperature), divided by its sum
+Tensor log_softmax(const Tensor& x, Index axis, double temperature);
+// Softmax over the allowed keys of scores ([B, [H,]] Lq, Lk); 0 elsewhere. valid_lens: int64, () for rank 2, else (B,) or
+// (B, Lq). mask broadcasts to scores: boolean, or floating and added (it may want a gradient; -inf excludes). Both may
+// be undefined. Rows without a key become zeros; with masked_value excluded scores are replaced instead.
+Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Tensor& mask, std::optional<double> masked_value);
+inline Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Array& mask, std::optional<double> masked_value) {
+  return masked_softmax(scores, valid_lens, mask.defined() ? Tensor(mask) : Tensor(), masked_value);
+}
+Tensor softmax_jacobian(const Tensor& x);  // (..., n) to (..., n, n)
+
+// --- activation.cpp
+Tensor relu(const Tensor& x);
+Tensor gelu(const Tensor& x, bool approximate);  // approximate: the form with tanh
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+
+// --- norm.cpp: over the last axes, which are normalized_shape; weight and bias have that shape or are undefined
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Shape& normalized_shape, double eps);
+Tensor rms_norm(const Tensor& x, const Tensor& weight, const Shape& normalized_shape, double eps);
+
+// --- embedding.cpp: weight (V, M), ids int64 (...) to (..., M); the row padding_idx gets no gradient
+Tensor embedding(const Tensor& weight, const Array& ids, std::optional<Index> padding_idx);
+
+// --- dropout.cpp: x * keep / (1 - p); the first draws PyTorch's mask
+Tensor dropout(const Tensor& x, double p, Generator& generator);
+Tensor dropout_with_mask(const Tensor& x, const Array& keep, double p);  // keep broadcasts to x
+
+// --- rotary.cpp: x (..., L, D); cos, sin (..., L, R / 2) broadcast over leading axes; the first R features rotate
+Tensor apply_rotary(const Tensor& x, const Array& cos, const Array& sin, bool interleaved);
+
+// --- loss.cpp: classes on the last axis; targets int64 in the shape of the other axes; weight (V,) or undefined
+enum class Reduction { mean, sum, none };
+Reduction reduction_named(const char* operation, const std::string& name);
+Tensor cross_entropy(const Tensor& logits, const Array& targets, const Tensor& weight, Index ignore_index,
+                     double label_smoothing, Reduction reduction);
+Tensor nll_loss(const Tensor& log_probs, const Array& targets, const Tensor& weight, Index ignore_index, Reduction reduction);
+Tensor mse(const Tensor& predictions, const Tensor& targets, Reduction reduction);
 
 // --- helpers of the operations themselves
 // Floating copy of x: integers and booleans become float32.
