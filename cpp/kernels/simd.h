@@ -1,0 +1,147 @@
+// Vectors of the instruction-set level that a kernel file is compiled for.
+//
+//     for (; i + kLanes<T> <= n; i += kLanes<T>) store(y + i, load(a + i) * splat<T>(2) + load(b + i));
+//     if (i < n) store_part(y + i, load_part(a + i, n - i) * splat<T>(2) + load_part(b + i, n - i), n - i);
+//
+// Vec<T> is a vector of the compiler's own (16, 32 or 64 bytes), so + - * / & | and comparisons work as written and a
+// product followed by a sum becomes one fused multiply-add where the CPU has it (double rounding elsewhere). A
+// comparison gives a Mask<T>: integers of the lanes' width, all bits set where true. Only kernels include this.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#include "core/index.h"
+
+namespace qkv::kernels::QKV_ISA {
+
+#if defined(__AVX512F__)
+constexpr Index kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr Index kVectorBytes = 32;
+#else
+constexpr Index kVectorBytes = 16;
+#endif
+
+template <class T> struct VectorTypes;
+template <> struct VectorTypes<float> {
+  typedef float Values __attribute__((vector_size(kVectorBytes)));
+  typedef int32_t Bits __attribute__((vector_size(kVectorBytes)));
+  using Integer = int32_t;
+};
+template <> struct VectorTypes<double> {
+  typedef double Values __attribute__((vector_size(kVectorBytes)));
+  typedef int64_t Bits __attribute__((vector_size(kVectorBytes)));
+  using Integer = int64_t;
+};
+
+template <class T> using Vec = typename VectorTypes<T>::Values;
+template <class T> using Mask = typename VectorTypes<T>::Bits;
+template <class T> constexpr Index kLanes = kVectorBytes / static_cast<Index>(sizeof(T));
+
+// Memory -------------------------------------------------------------------------------------------------------------
+
+template <class T> inline Vec<T> splat(T x) { return x - Vec<T>{}; }  // x - 0 keeps -0 and NaN
+template <class T> inline Vec<T> load(const T* p) {
+  Vec<T> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, Vec<float> v) { __builtin_memcpy(p, &v, sizeof v); }
+inline void store(double* p, Vec<double> v) { __builtin_memcpy(p, &v, sizeof v); }
+
+// The first n < kLanes<T> numbers of p, then zeros; nothing behind them is read or written.
+#if defined(__AVX512F__)
+inline Vec<float> load_part(const float* p, Index n) { return (Vec<float>)_mm512_maskz_loadu_ps((1u << n) - 1, p); }
+inline Vec<double> load_part(const double* p, Index n) { return (Vec<double>)_mm512_maskz_loadu_pd((1u << n) - 1, p); }
+inline void store_part(float* p, Vec<float> v, Index n) { _mm512_mask_storeu_ps(p, (1u << n) - 1, (__m512)v); }
+inline void store_part(double* p, Vec<double> v, Index n) { _mm512_mask_storeu_pd(p, (1u << n) - 1, (__m512d)v); }
+#else
+template <class T> inline Vec<T> load_part(const T* p, Index n) {
+  Vec<T> v = {};
+  for (Index i = 0; i < kLanes<T>; ++i)
+    if (i < n) v[i] = p[i];
+  return v;
+}
+template <class T> inline void store_part_lanes(T* p, Vec<T> v, Index n) {
+  for (Index i = 0; i < kLanes<T>; ++i)
+    if (i < n) p[i] = v[i];
+}
+inline void store_part(float* p, Vec<float> v, Index n) { store_part_lanes<float>(p, v, n); }
+inline void store_part(double* p, Vec<double> v, Index n) { store_part_lanes<double>(p, v, n); }
+#endif
+
+// Lane by lane -------------------------------------------------------------------------------------------------------
+
+inline Vec<float> select(Mask<float> m, Vec<float> a, Vec<float> b) { return m ? a : b; }
+inline Vec<double> select(Mask<double> m, Vec<double> a, Vec<double> b) { return m ? a : b; }
+
+// a > b ? a : b and a < b ? a : b, so b where a lane is not a number. (The AVX-512 forms with a full mask are the
+// plain instructions; GCC 12 warns of its own header in the others.)
+#if defined(__AVX512F__)
+inline Vec<float> maximum(Vec<float> a, Vec<float> b) { return (Vec<float>)_mm512_maskz_max_ps(0xffff, (__m512)a, (__m512)b); }
+inline Vec<double> maximum(Vec<double> a, Vec<double> b) { return (Vec<double>)_mm512_maskz_max_pd(0xff, (__m512d)a, (__m512d)b); }
+inline Vec<float> minimum(Vec<float> a, Vec<float> b) { return (Vec<float>)_mm512_maskz_min_ps(0xffff, (__m512)a, (__m512)b); }
+inline Vec<double> minimum(Vec<double> a, Vec<double> b) { return (Vec<double>)_mm512_maskz_min_pd(0xff, (__m512d)a, (__m512d)b); }
+#elif defined(__AVX2__)
+inline Vec<float> maximum(Vec<float> a, Vec<float> b) { return (Vec<float>)_mm256_max_ps((__m256)a, (__m256)b); }
+inline Vec<double> maximum(Vec<double> a, Vec<double> b) { return (Vec<double>)_mm256_max_pd((__m256d)a, (__m256d)b); }
+inline Vec<float> minimum(Vec<float> a, Vec<float> b) { return (Vec<float>)_mm256_min_ps((__m256)a, (__m256)b); }
+inline Vec<double> minimum(Vec<double> a, Vec<double> b) { return (Vec<double>)_mm256_min_pd((__m256d)a, (__m256d)b); }
+#elif defined(__SSE2__)
+inline Vec<float> maximum(Vec<float> a, Vec<float> b) { return (Vec<float>)_mm_max_ps((__m128)a, (__m128)b); }
+inline Vec<double> maximum(Vec<double> a, Vec<double> b) { return (Vec<double>)_mm_max_pd((__m128d)a, (__m128d)b); }
+inline Vec<float> minimum(Vec<float> a, Vec<float> b) { return (Vec<float>)_mm_min_ps((__m128)a, (__m128)b); }
+inline Vec<double> minimum(Vec<double> a, Vec<double> b) { return (Vec<double>)_mm_min_pd((__m128d)a, (__m128d)b); }
+#else
+inline Vec<float> maximum(Vec<float> a, Vec<float> b) { return a > b ? a : b; }
+inline Vec<double> maximum(Vec<double> a, Vec<double> b) { return a > b ? a : b; }
+inline Vec<float> minimum(Vec<float> a, Vec<float> b) { return a < b ? a : b; }
+inline Vec<double> minimum(Vec<double> a, Vec<double> b) { return a < b ? a : b; }
+#endif
+
+inline Mask<float> bits(Vec<float> v) { return (Mask<float>)v; }
+inline Mask<double> bits(Vec<double> v) { return (Mask<double>)v; }
+inline Vec<float> from_bits(Mask<float> v) { return (Vec<float>)v; }
+inline Vec<double> from_bits(Mask<double> v) { return (Vec<double>)v; }
+
+inline Vec<float> absolute(Vec<float> v) { return from_bits(bits(v) & INT32_MAX); }
+inline Vec<double> absolute(Vec<double> v) { return from_bits(bits(v) & INT64_MAX); }
+// |magnitude| with the sign of `sign`.
+inline Vec<float> copy_sign(Vec<float> magnitude, Vec<float> sign) {
+  return from_bits((bits(magnitude) & INT32_MAX) | (bits(sign) & INT32_MIN));
+}
+inline Vec<double> copy_sign(Vec<double> magnitude, Vec<double> sign) {
+  return from_bits((bits(magnitude) & INT64_MAX) | (bits(sign) & INT64_MIN));
+}
+
+// All lanes to one number --------------------------------------------------------------------------------------------
+// Halves are folded onto each other: one order, whatever the instructions.
+
+template <class T> inline T horizontal_sum(Vec<T> v) {
+  T lane[kLanes<T>];
+  __builtin_memcpy(lane, &v, sizeof v);
+  for (Index width = kLanes<T> / 2; width > 0; width /= 2)
+    for (Index i = 0; i < width; ++i) lane[i] += lane[i + width];
+  return lane[0];
+}
+template <class T> inline T horizontal_max(Vec<T> v) {
+  T lane[kLanes<T>];
+  __builtin_memcpy(lane, &v, sizeof v);
+  for (Index width = kLanes<T> / 2; width > 0; width /= 2)
+    for (Index i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
+  return lane[0];
+}
+// Whether any lane of a mask is set.
+inline bool any(Mask<float> m) {
+  Mask<double> wide = (Mask<double>)m;
+  int64_t all = 0;
+  for (Index i = 0; i < kLanes<double>; ++i) all |= wide[i];
+  return all != 0;
+}
+inline bool any(Mask<double> m) { return any((Mask<float>)m); }
+
+}  // namespace qkv::kernels::QKV_ISA

@@ -1,0 +1,177 @@
+// Functions of vectors: exponential, logarithm, tanh, sigmoid, erf of a Vec<float> or Vec<double>.
+//
+// How to use: include this in a kernel file (compiled per instruction set) and run it over memory with
+//
+//     map_vectors(y, x, n, [](auto v) { return tanh_of<T>(v); });     // y may be x
+//
+// The same bits come out wherever in the array a number stands. Errors against exact values, over all exponents
+// including denormal numbers: at most 1.9 ULP (exp and log 0.9). Infinities, NaN and
+// overflow behave as in <math.h>. Polynomials: minimax in the weight named at each one, found with 50 digits.
+#pragma once
+
+#include <math.h>
+
+#include "kernels/simd.h"
+
+namespace qkv::kernels::QKV_ISA {
+
+// f over n numbers, a vector at a time.
+template <class T, class F> inline void map_vectors(T* y, const T* x, Index n, F f) {
+  Index i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) store(y + i, f(load(x + i)));
+  if (i < n) store_part(y + i, f(load_part(x + i, n - i)), n - i);
+}
+
+namespace math {
+
+// c[0] + c[1] x + ... by Horner's rule.
+template <class T, int N> inline Vec<T> polynomial(Vec<T> x, const T (&c)[N]) {
+  Vec<T> sum = splat<T>(c[N - 1]);
+#pragma GCC unroll 16
+  for (int i = N - 2; i >= 0; --i) sum = sum * x + splat<T>(c[i]);
+  return sum;
+}
+
+template <class T> struct Constants;
+
+template <> struct Constants<float> {
+  static constexpr float kLog2e = 1.44269504f;
+  static constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // the high part has 9 bits: n * it is exact
+  static constexpr float kRound = 12582912.0f;                               // 1.5 * 2^23: adding it rounds to integers
+  static constexpr float kExpMin = -104.0f, kExpMax = 89.0f;                 // exp is 0, or infinite, beyond
+  static constexpr int32_t kMantissaBits = 23, kBias = 127;
+  static constexpr float kSmallest = 1.17549435e-38f, kLift = 16777216.0f, kLiftExponent = 24.0f;
+  // (exp(r) - 1 - r) / r^2 on |r| < ln 2 / 2; relative error of exp 3e-9.
+  static constexpr float kExp[5] = {0.499999934f, 0.166665206f, 0.0416683878f, 0.00836871667f, 0.0013814612f};
+  // (log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2, s from sqrt(1/2) to sqrt(2); 1e-11.
+  static constexpr float kLog[4] = {0.666666656f, 0.400003362f, 0.285372382f, 0.235835708f};
+  // (tanh(x) / x - 1) / x^2 in x^2 on |x| < 0.625; 2e-10.
+  static constexpr float kTanh[6] = {-0.333333309f, 0.133332098f,   -0.0539472046f,
+                                     0.0217029686f, -0.00818267724f, 0.0021475397f};
+  // erf(x) / x - 1 in x^2 on |x| < 1; 1e-9.
+  static constexpr float kErf[7] = {0.128379167f,   -0.376126258f,   0.112835852f,  -0.0268538122f,
+                                    0.00518832819f, -0.000801019826f, 7.85387753e-05f};
+  // exp(x^2) erfc(x) in 1 / (1 + x / 2) on 1 < x < 4; 4e-11 of erf.
+  static constexpr float kErfc[6] = {0.00182246622f, 0.259700747f, 0.396801618f,
+                                     -0.0644598521f, 0.636679368f, -0.230801449f};
+  static constexpr float kErfOne = 4.0f;  // erf is 1 from here
+};
+
+template <> struct Constants<double> {
+  static constexpr double kLog2e = 1.4426950408889634;
+  static constexpr double kLn2High = 0x1.62e42fefap-1, kLn2Low = 0x1.cf79abc9e3b3ap-40;  // the high part has 36 bits
+  static constexpr double kRound = 6755399441055744.0;                                  // 1.5 * 2^52
+  static constexpr double kExpMin = -746.0, kExpMax = 710.0;
+  static constexpr int64_t kMantissaBits = 52, kBias = 1023;
+  static constexpr double kSmallest = 2.2250738585072014e-308, kLift = 18014398509481984.0, kLiftExponent = 54.0;
+  // As above; relative errors 4e-18, 2e-18, 1e-17, 7e-18, 5e-19.
+  static constexpr double kExp[10] = {0.50000000000000111,    0.16666666666666413,    0.041666666666530162,
+                                      0.0083333333334945549,  0.0013888888943629745,  0.00019841269506377436,
+                                      2.4801493098910945e-05, 2.7557586548670361e-06, 2.7630248485211326e-07,
+                                      2.5000008332431763e-08};
+  static constexpr double kLog[7] = {0.66666666666667351, 0.39999999999411068, 0.28571428743266952,
+                                     0.22222198475617713, 0.18183569756953979, 0.15313902834525547,
+                                     0.14797511720922479};
+  static constexpr double kTanh[11] = {-0.33333333333332876,    0.13333333333264918,    -0.053968253932483556,
+                                       0.021869487601994288,    -0.0088632213196385996, 0.003591991573631533,
+                                       -0.0014549704906464721,  0.00058635253069537789, -0.00022863333305424592,
+                                       7.7219281054335438e-05,  -1.6107594489235868e-05};
+  static constexpr double kErf[12] = {0.12837916709551257,     -0.37612638903183521,    0.11283791670944185,
+                                      -0.026866170643111441,   0.0052239776061182011,   -0.0008548325929299106,
+                                      0.00012055293576377275,  -1.4924712290816286e-05, 1.6447131419811136e-06,
+                                      -1.6206312501557555e-07, 1.3710974567312202e-08,  -7.7794569218311536e-10};
+  static constexpr double kErfc[13] = {-3.1305792962147927e-06, 0.28218870584333167,  0.28081630239762301,
+                                       0.25731186237758291,     0.11859220454826749,  0.30899562416011195,
+                                       -0.64246450285212353,    1.2595741642475737,   -1.9954017074245312,
+                                       1.9429416052760857,      -1.1260026257380826,  0.36524101079121968,
+                                       -0.051790111286307117};
+  static constexpr double kErfOne = 6.0;
+};
+
+// x * 2^n for integers n (as floating numbers) for which 2^(n/2) is a normal number; rounds once into the denormals.
+#if defined(__AVX512F__)
+inline Vec<float> scale_by_power(Vec<float> x, Vec<float> n) {
+  return (Vec<float>)_mm512_maskz_scalef_ps(0xffff, (__m512)x, (__m512)n);
+}
+inline Vec<double> scale_by_power(Vec<double> x, Vec<double> n) {
+  return (Vec<double>)_mm512_maskz_scalef_pd(0xff, (__m512d)x, (__m512d)n);
+}
+#else
+template <class T> inline Vec<T> scale_in_halves(Vec<T> x, Vec<T> n) {
+  using C = Constants<T>;
+  const Mask<T> whole = bits(n + splat<T>(C::kRound)) - bits(splat<T>(C::kRound));
+  const Mask<T> half = ((whole + C::kBias * 2) >> 1) - C::kBias;
+  return x * from_bits((half + C::kBias) << C::kMantissaBits) * from_bits((whole - half + C::kBias) << C::kMantissaBits);
+}
+inline Vec<float> scale_by_power(Vec<float> x, Vec<float> n) { return scale_in_halves<float>(x, n); }
+inline Vec<double> scale_by_power(Vec<double> x, Vec<double> n) { return scale_in_halves<double>(x, n); }
+#endif
+
+}  // namespace math
+
+// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| < ln 2 / 2.
+template <class T> inline Vec<T> exp_of(Vec<T> x) {
+  using C = math::Constants<T>;
+  x = minimum(splat<T>(C::kExpMax), maximum(splat<T>(C::kExpMin), x));  // NaN stays
+  const Vec<T> n = (x * splat<T>(C::kLog2e) + splat<T>(C::kRound)) - splat<T>(C::kRound);
+  const Vec<T> r = (x - n * splat<T>(C::kLn2High)) - n * splat<T>(C::kLn2Low);
+  const Vec<T> one = splat<T>(1), high = one + r, low = (one - high) + r;  // high + low = 1 + r exactly
+  return math::scale_by_power(high + (r * r * math::polynomial<T>(r, C::kExp) + low), n);
+}
+
+// log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)), by the series of log((1 + s) / (1 - s)), s = (m - 1) / (m + 1).
+template <class T> inline Vec<T> log_of(Vec<T> x) {
+  using C = math::Constants<T>;
+  using I = typename VectorTypes<T>::Integer;
+  const Vec<T> zero = {}, one = splat<T>(1), infinity = splat<T>(static_cast<T>(INFINITY));
+  const Mask<T> denormal = x < splat<T>(C::kSmallest);
+  const Vec<T> lifted = select(denormal, x * splat<T>(C::kLift), x);
+  // Bits of m: those of x with the exponent shifted so that the mantissa starts at sqrt(1/2).
+  const Mask<T> root_bits = bits(splat<T>(static_cast<T>(0.70710678118654752440)));
+  const Mask<T> shifted = bits(lifted) - root_bits;
+  const Mask<T> exponent = shifted >> C::kMantissaBits;
+  const Vec<T> m = from_bits((shifted & ((I{1} << C::kMantissaBits) - 1)) + root_bits);
+  // An integer to a floating number of the same width, exactly: it becomes the low bits of 1.5 * 2^(mantissa bits).
+  Vec<T> e = from_bits(exponent + bits(splat<T>(C::kRound))) - splat<T>(C::kRound);
+  e = select(denormal, e - splat<T>(C::kLiftExponent), e);
+  const Vec<T> f = m - one;
+  const Vec<T> s = f / (f + splat<T>(2));
+  const Vec<T> z = s * s;
+  const Vec<T> half_square = splat<T>(static_cast<T>(0.5)) * f * f;
+  // log(1 + f) = f - (f^2/2 - s (f^2/2 + z * polynomial)): the small terms are summed first.
+  const Vec<T> rest = s * (half_square + z * math::polynomial<T>(z, C::kLog)) + e * splat<T>(C::kLn2Low);
+  Vec<T> y = e * splat<T>(C::kLn2High) + (f - (half_square - rest));
+  y = select(x == infinity, infinity, y);
+  y = select(x == zero, -infinity, y);
+  return select((x < zero) | (x != x), splat<T>(static_cast<T>(NAN)), y);
+}
+
+// tanh: a polynomial for |x| < 0.625, else 1 - 2 / (exp(2 |x|) + 1) with the sign of x.
+template <class T> inline Vec<T> tanh_of(Vec<T> x) {
+  using C = math::Constants<T>;
+  const Vec<T> size = absolute(x), z = x * x;
+  const Vec<T> small = x + x * z * math::polynomial<T>(z, C::kTanh);
+  const Vec<T> large = splat<T>(1) - splat<T>(2) / (exp_of<T>(size + size) + splat<T>(1));
+  return select(size < splat<T>(static_cast<T>(0.625)), small, copy_sign(large, x));
+}
+
+// 1 / (1 + exp(-x)), from e = exp(-|x|), so that the tail keeps its digits; there e / (1 + e) is e - e * (e / (1 + e)),
+// which rounds once less.
+template <class T> inline Vec<T> sigmoid_of(Vec<T> x) {
+  const Vec<T> e = exp_of<T>(-absolute(x));
+  const Vec<T> ratio = select(x < Vec<T>{}, e, splat<T>(1)) / (splat<T>(1) + e);
+  return select(x < splat<T>(static_cast<T>(-1.4)), e - e * ratio, ratio);
+}
+
+// erf: a polynomial for |x| < 1, else 1 - erfc(|x|) with the sign of x.
+template <class T> inline Vec<T> erf_of(Vec<T> x) {
+  using C = math::Constants<T>;
+  const Vec<T> size = absolute(x);
+  const Vec<T> small = x + x * math::polynomial<T>(x * x, C::kErf);
+  const Vec<T> capped = minimum(splat<T>(C::kErfOne), size);
+  const Vec<T> t = splat<T>(2) / (splat<T>(2) + capped);
+  const Vec<T> large = splat<T>(1) - exp_of<T>(-capped * capped) * math::polynomial<T>(t, C::kErfc);
+  return select(size < splat<T>(1), small, copy_sign(large, x));
+}
+
+}  // namespace qkv::kernels::QKV_ISA
