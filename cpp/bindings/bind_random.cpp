@@ -1,0 +1,190 @@
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/random.h"
+
+namespace py = pybind11;
+
+namespace qkv::bindings {
+namespace {
+
+// The low 64 bits of a Python integer, negative ones in two's complement.
+std::uint64_t seed_from(const py::object& seed) {
+  if (!PyIndex_Check(seed.ptr())) {
+    fail_type("manual_seed: seed must be an integer because it sets the engine's state; got ",
+              py::cast<std::string>(py::type::of(seed).attr("__name__")));
+  }
+  const py::object integer = py::reinterpret_steal<py::object>(PyNumber_Index(seed.ptr()));
+  if (!integer) throw py::error_already_set();
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+  if (overflow == 0) return static_cast<std::uint64_t>(value);
+  if (overflow > 0) {
+    const unsigned long long large = PyLong_AsUnsignedLongLong(integer.ptr());
+    if (!PyErr_Occurred()) return large;
+    PyErr_Clear();
+  }
+  fail_value("manual_seed: seed must be in [-2^63, 2^64) because it has 64 bits; got ",
+             py::cast<std::string>(py::str(integer)));
+}
+
+// A new array whose elements fill(pointer, count) writes without the interpreter's lock.
+template <class T, class Fill> py::array filled(const std::vector<Index>& shape, Fill fill) {
+  py::array_t<T> result(shape);
+  T* const out = result.mutable_data();
+  const Index n = result.size();
+  const py::gil_scoped_release release;
+  fill(out, n);
+  return result;
+}
+
+// `make` is called with a null pointer of the type that the name says.
+template <class Make> py::array of_type(const std::string& dtype, Make make) {
+  return dtype == "float64" ? make(static_cast<double*>(nullptr)) : make(static_cast<float*>(nullptr));
+}
+
+template <class T> using Input = py::array_t<T, py::array::c_style | py::array::forcecast>;
+
+std::vector<Index> shape_of(const py::array& array) { return {array.shape(), array.shape() + array.ndim()}; }
+
+template <class T> py::array bernoulli_each(Generator& generator, const Input<T>& p) {
+  const T* const probability = p.data();
+  return filled<T>(shape_of(p), [&](T* out, Index n) { generator.bernoulli(out, probability, n); });
+}
+
+// p: (n,) or (rows, n).
+template <class T>
+py::array multinomial(Generator& generator, const Input<T>& p, Index num_samples, bool replacement) {
+  std::vector<Index> shape = shape_of(p);
+  const Index n = shape.back();
+  const Index rows = shape.size() == 2 ? shape.front() : 1;
+  const T* const weights = p.data();
+  shape.back() = num_samples < 0 ? 0 : num_samples;
+  return filled<std::int64_t>(shape, [&](std::int64_t* out, Index) {
+    generator.multinomial(out, weights, rows, n, num_samples, replacement);
+  });
+}
+
+py::array state_array(const Generator& generator) {
+  const std::vector<std::uint32_t> state = generator.state();
+  return py::array_t<std::uint32_t>(static_cast<Index>(state.size()), state.data());
+}
+
+void set_state_array(Generator& generator, const py::array& state) {
+  if (state.ndim() != 1 || !state.dtype().equal(py::dtype::of<std::uint32_t>())) {
+    fail_type("set_state: state must be a uint32 array with one axis because that is what get_state() returns; got ",
+              py::cast<std::string>(py::str(state.dtype())), " with ", state.ndim(), " axes");
+  }
+  const Input<std::uint32_t> words(state);
+  generator.set_state({words.data(), words.data() + words.size()});
+}
+
+constexpr const char* kGeneratorDoc = R"(Generator(seed=None)
+
+A stream of random numbers of its own, to be passed as ``rng=``.
+
+The engine is the 32-bit Mersenne Twister, and with the same seed every function
+that takes ``rng=`` gives the digits of PyTorch's CPU generator.
+
+Parameters
+----------
+seed : int, optional
+    In [-2**63, 2**64). Only the low 32 bits matter, as in PyTorch. Without a
+    seed the system's entropy is used (PyTorch: a fixed seed).
+
+Raises
+------
+TypeError
+    If the seed is not an integer.
+ValueError
+    If the seed has more than 64 bits.
+
+Notes
+-----
+Generators can be pickled and deep-copied; the copy continues the stream where
+the original stood. Calls from several threads are safe, each call is one
+uninterrupted piece of the stream.
+
+Examples
+--------
+>>> import qkv
+>>> rng = qkv.Generator(789)
+>>> qkv.randint(1, 8, (2, 3), rng=rng).shape
+(2, 3)
+)";
+
+}  // namespace
+
+void bind_random(py::module_& m) {
+  py::class_<Generator>(m, "Generator", kGeneratorDoc)
+      .def(py::init([](const py::object& seed) {
+             return seed.is_none() ? std::make_unique<Generator>() : std::make_unique<Generator>(seed_from(seed));
+           }),
+           py::arg("seed") = py::none())
+      .def(
+          "manual_seed",
+          [](Generator& self, const py::object& seed) -> Generator& {
+            self.manual_seed(seed_from(seed));
+            return self;
+          },
+          py::arg("seed"), "Restart the stream at its beginning for ``seed``; returns the generator.")
+      .def("random64", &Generator::random64, py::call_guard<py::gil_scoped_release>(),
+           "The next 64 random bits as an integer (two words of the engine, the first is the high half).")
+      .def("get_state", &state_array,
+           "Everything that decides the future of the stream, a uint32 array of shape (628,).")
+      .def("set_state", &set_state_array, py::arg("state"),
+           "Continue where the generator stood whose ``get_state()`` returned ``state``.")
+      .def(py::pickle([](const Generator& self) { return state_array(self); },
+                      [](const py::array& state) {
+                        auto generator = std::make_unique<Generator>(0);
+                        set_state_array(*generator, state);
+                        return generator;
+                      }))
+      .def("_uniform",
+           [](Generator& self, double low, double high, const std::vector<Index>& shape, const std::string& dtype) {
+             return of_type(dtype, [&]<class T>(T*) {
+               return filled<T>(shape, [&](T* out, Index n) { self.uniform(out, n, low, high); });
+             });
+           })
+      .def("_normal",
+           [](Generator& self, double mean, double std, const std::vector<Index>& shape, const std::string& dtype) {
+             return of_type(dtype, [&]<class T>(T*) {
+               return filled<T>(shape, [&](T* out, Index n) { self.normal(out, n, mean, std); });
+             });
+           })
+      .def("_bernoulli",
+           [](Generator& self, double p, const std::vector<Index>& shape, const std::string& dtype) {
+             const auto fill = [&](auto* out, Index n) { self.bernoulli(out, n, p); };
+             if (dtype == "bool") return filled<bool>(shape, fill);
+             return of_type(dtype, [&]<class T>(T*) { return filled<T>(shape, fill); });
+           })
+      .def("_bernoulli_each", &bernoulli_each<float>, py::arg("p").noconvert())
+      .def("_bernoulli_each", &bernoulli_each<double>, py::arg("p").noconvert())
+      .def("_exponential",
+           [](Generator& self, double rate, const std::vector<Index>& shape, const std::string& dtype) {
+             return of_type(dtype, [&]<class T>(T*) {
+               return filled<T>(shape, [&](T* out, Index n) { self.exponential(out, n, rate); });
+             });
+           })
+      .def("_multinomial", &multinomial<float>, py::arg("p").noconvert(), py::arg("num_samples"),
+           py::arg("replacement"))
+      .def("_multinomial", &multinomial<double>, py::arg("p").noconvert(), py::arg("num_samples"),
+           py::arg("replacement"))
+      .def("_randint",
+           [](Generator& self, std::int64_t low, std::int64_t high, const std::vector<Index>& shape) {
+             return filled<std::int64_t>(shape,
+                                         [&](std::int64_t* out, Index n) { self.randint(out, n, low, high); });
+           })
+      .def("_randperm", [](Generator& self, Index n) {
+        return filled<std::int64_t>({n}, [&](std::int64_t* out, Index count) { self.randperm(out, count); });
+      });
+  m.def("default_generator", &default_generator, py::return_value_policy::reference);
+}
+
+}  // namespace qkv::bindings

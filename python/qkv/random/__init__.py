@@ -1,0 +1,27 @@
+"""Random arrays: the stream of PyTorch's CPU generator, to the bit.
+
+All functions draw from one generator of the process, which :func:`manual_seed` restarts, or from the
+:class:`Generator` that is passed as ``rng=``. The digits are those of PyTorch on CPUs with AVX2, for
+any order and mix of calls and sizes; they do not depend on this CPU or on the number of threads.
+"""
+
+from qkv._core import Generator
+from qkv.random.continuous import exponential, normal, rand, randn, uniform
+from qkv.random.discrete import bernoulli, multinomial, randint, randperm
+from qkv.random.stream import get_rng_state, manual_seed, set_rng_state
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "exponential",
+    "get_rng_state",
+    "manual_seed",
+    "multinomial",
+    "normal",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "set_rng_state",
+    "uniform",
+]

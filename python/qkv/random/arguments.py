@@ -1,0 +1,75 @@
+"""Checks of the arguments that the random functions share."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv import _core
+from qkv._core import Generator
+
+DEFAULT: Generator = _core.default_generator()
+_INT64 = np.iinfo(np.int64)
+
+
+def generator_of(operation: str, rng: Generator | None) -> Generator:
+    if rng is None:
+        return DEFAULT
+    if not isinstance(rng, Generator):
+        raise TypeError(
+            f"{operation}: rng must be a qkv.Generator because it owns the stream; got {type(rng).__name__}"
+        )
+    return rng
+
+
+def unpacked(size: tuple[int | Sequence[int], ...]) -> Any:
+    """``rand(2, 3)`` and ``rand((2, 3))`` mean the same."""
+    return size[0] if len(size) == 1 else size
+
+
+def shape_of(operation: str, size: Any) -> tuple[int, ...]:
+    try:
+        shape = tuple(operator.index(n) for n in ((size,) if np.ndim(size) == 0 else size))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{operation}: size must be an integer or a tuple of integers because it is a shape; got {size!r}"
+        ) from None
+    if any(n < 0 for n in shape):
+        raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shape}")
+    return shape
+
+
+def integer_of(operation: str, name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(
+            f"{operation}: {name} must be an integer because it counts or bounds integers; got {kind}"
+        ) from None
+    if not _INT64.min <= number <= _INT64.max:
+        raise ValueError(f"{operation}: {name} must be in [-2^63, 2^63) because it is an int64; got {number}")
+    return number
+
+
+def float_name(operation: str, dtype: npt.DTypeLike) -> str:
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = repr(dtype)
+    if name not in ("float32", "float64"):
+        raise TypeError(
+            f"{operation}: dtype must be float32 or float64 because only these are drawn; got {name}"
+        )
+    return name
+
+
+def floats(values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Contiguous; lists of numbers and integers count as float32, as in all functions."""
+    array = np.asarray(values)
+    keeps = array.dtype == np.float64 and not isinstance(values, (list, tuple, float))
+    return np.asarray(array, dtype=np.float64 if keeps else np.float32, order="C")
