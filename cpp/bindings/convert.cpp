@@ -1,0 +1,245 @@
+#include "bindings/convert.h"
+
+#include "core/error.h"
+
+namespace py = pybind11;
+using qkv::TensorImpl;
+
+bool pybind11::detail::type_caster<qkv::Tensor>::load(handle source, bool) {
+  if (!isinstance<TensorImpl>(source)) return false;
+  value = qkv::Tensor(source.cast<std::shared_ptr<TensorImpl>>());
+  return true;
+}
+
+py::handle pybind11::detail::type_caster<qkv::Tensor>::cast(const qkv::Tensor& tensor, return_value_policy, handle) {
+  return tensor.defined() ? pybind11::cast(tensor.impl()).release() : none().release();
+}
+
+namespace qkv::bindings {
+namespace {
+
+py::module_ numpy() { return py::module_::import("numpy"); }
+
+std::string type_name(py::handle value) { return py::str(py::type::handle_of(value).attr("__name__")); }
+
+constexpr int kContiguous = 0x1, kAligned = 0x100;
+
+// Keeps a Python object alive from C++, where the GIL may not be held when it is let go.
+std::shared_ptr<void> keep_alive(py::handle object) {
+  object.inc_ref();
+  return {object.ptr(), [](void* p) {
+            if (!Py_IsInitialized()) return;
+            const py::gil_scoped_acquire held;
+            py::handle(static_cast<PyObject*>(p)).dec_ref();
+          }};
+}
+
+std::optional<DType> direct_dtype(const py::dtype& dtype) {
+  const char order = dtype.byteorder();
+  if (order == '>' || order == '!') return {};
+  switch (dtype.kind()) {
+    case 'f':
+      if (dtype.itemsize() == 4) return DType::float32;
+      if (dtype.itemsize() == 8) return DType::float64;
+      return {};
+    case 'i': return dtype.itemsize() == 8 ? std::optional(DType::int64) : std::nullopt;
+    case 'b': return DType::boolean;
+    default: return {};
+  }
+}
+
+Shape shape_of(const py::array& array) { return Shape(std::vector<Index>(array.shape(), array.shape() + array.ndim())); }
+
+bool is_half(const py::dtype& dtype) {
+  return dtype.itemsize() == 2 && (dtype.kind() == 'f' || std::string(py::str(dtype)) == "bfloat16");
+}
+
+// An Array of one of our dtypes over NumPy's memory, copied only where NumPy's layout or dtype is not ours.
+Array adopt(py::array array, DType dtype) {
+  const auto own = direct_dtype(array.dtype());
+  if (own != dtype || (array.flags() & kContiguous) == 0 || (array.flags() & kAligned) == 0)
+    array = numpy().attr("array")(array, py::arg("dtype") = numpy_dtype(dtype), py::arg("order") = "C").cast<py::array>();
+  const Shape shape = shape_of(array);
+  auto buffer = Buffer::borrow(const_cast<void*>(array.data()), static_cast<std::size_t>(array.nbytes()), keep_alive(array));
+  return Array(shape, dtype, std::move(buffer));
+}
+
+}  // namespace
+
+bool is_tensor(py::handle value) { return py::isinstance<TensorImpl>(value); }
+
+py::array as_numpy(py::handle value, const char* operation, const char* name) {
+  if (py::isinstance<py::array>(value)) return py::reinterpret_borrow<py::array>(value);
+  if (is_tensor(value)) return to_numpy(value.cast<Tensor>().data(), false);
+  const bool speaks_array = py::hasattr(value, "__array__") || PyObject_CheckBuffer(value.ptr()) != 0;
+  try {
+    if (!speaks_array && py::hasattr(value, "__dlpack__")) return numpy().attr("from_dlpack")(value).cast<py::array>();
+    return numpy().attr("asarray")(value).cast<py::array>();
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
+    fail_type(operation, ": ", name, " must be an array or nested lists of equal lengths; got ", type_name(value), " (",
+              std::string(py::str(error.value())), ")");
+  }
+}
+
+py::object numpy_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return py::dtype::of<float>();
+    case DType::float64: return py::dtype::of<double>();
+    case DType::int64: return py::dtype::of<std::int64_t>();
+    case DType::boolean: break;
+  }
+  return py::dtype::of<bool>();
+}
+
+DType dtype_from(py::handle value, const char* operation) {
+  py::object wanted;
+  try {
+    wanted = numpy().attr("dtype")(value);
+  } catch (py::error_already_set&) {
+    fail_type(operation, ": dtype must be a NumPy dtype or its name; got ", std::string(py::str(py::repr(value))));
+  }
+  const auto dtype = direct_dtype(wanted.cast<py::dtype>());
+  if (!dtype)
+    fail_type(operation, ": dtype must be float32, float64, int64 or bool; got ", std::string(py::str(wanted)));
+  return *dtype;
+}
+
+py::tuple shape_tuple(const Shape& shape) {
+  py::tuple result(shape.size());
+  for (std::size_t i = 0; i < shape.size(); ++i) result[i] = py::int_(shape[i]);
+  return result;
+}
+
+py::array to_numpy(const Array& array, bool writeable) {
+  auto* owner = new std::shared_ptr<Buffer>(array.buffer());
+  const py::capsule base(owner, [](void* p) { delete static_cast<std::shared_ptr<Buffer>*>(p); });
+  py::array view(py::reinterpret_steal<py::dtype>(numpy_dtype(array.dtype()).release()),
+                 std::vector<py::ssize_t>(array.shape().begin(), array.shape().end()), array.raw(), base);
+  if (!writeable) py::detail::array_proxy(view.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  return view;
+}
+
+Array copy_of(py::handle data, py::handle dtype, const char* operation) {
+  if (is_tensor(data)) {
+    const Array& source = data.cast<Tensor>().data();
+    const Array cast = dtype.is_none() ? source : source.cast(dtype_from(dtype, operation));
+    return cast.buffer() == source.buffer() ? cast.clone() : cast;
+  }
+  const py::array array = as_numpy(data, operation, "data");
+  DType wanted = DType::float32;
+  if (!dtype.is_none()) {
+    wanted = dtype_from(dtype, operation);
+  } else {
+    const char kind = array.dtype().kind();
+    if (kind == 'b') wanted = DType::boolean;
+    else if (kind == 'i' || kind == 'u') wanted = DType::int64;
+    else if (kind == 'f' || is_half(array.dtype()))
+      wanted = array.dtype().itemsize() == 8 && py::hasattr(data, "dtype") ? DType::float64 : DType::float32;
+    else fail_type(operation, ": data must hold numbers; got ", type_name(data), " of dtype ", std::string(py::str(array.dtype())));
+    if (array.size() == 0 && !py::hasattr(data, "dtype")) wanted = DType::float32;
+  }
+  if (array.dtype().kind() == 'c' || array.dtype().kind() == 'O' || array.dtype().kind() == 'U')
+    fail_type(operation, ": data must hold real numbers; got ", type_name(data), " of dtype ", std::string(py::str(array.dtype())));
+  return adopt(array, wanted).clone();
+}
+
+Tensor Call::convert(py::handle value, const char* name, bool floats, bool counts) {
+  if (is_tensor(value)) {
+    any_tensor_ = true;
+    const Tensor tensor = value.cast<Tensor>();
+    if (counts && is_floating(tensor.dtype())) any_full_width_ = true;
+    if (!floats || is_floating(tensor.dtype())) return tensor;
+    return Tensor(tensor.data().cast(DType::float32));
+  }
+  if (value.is_none()) fail_type(operation_, ": ", name, " must be an array; got None");
+  if (PyBool_Check(value.ptr()) == 0 && (PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0) && floats)
+    return Tensor(Array::full({}, DType::float32, value.cast<double>()));
+  const py::array array = as_numpy(value, operation_, name);
+  const py::dtype dtype = array.dtype();
+  const auto own = direct_dtype(dtype);
+  if (own && is_floating(*own)) {
+    // Nested lists of numbers count as float32, arrays keep their width.
+    const DType wanted = py::hasattr(value, "dtype") || py::isinstance<py::buffer>(value) ? *own : DType::float32;
+    if (counts && py::hasattr(value, "dtype")) any_full_width_ = true;
+    return Tensor(adopt(array, wanted));
+  }
+  if (is_half(dtype)) {
+    if (counts) half_ = dtype;
+    return Tensor(adopt(array, DType::float32));
+  }
+  const char kind = dtype.kind();
+  if (kind == 'f') return Tensor(adopt(array, dtype.itemsize() == 4 ? DType::float32 : DType::float64));
+  if (kind != 'i' && kind != 'u' && kind != 'b')
+    fail_type(operation_, ": ", name, " must hold numbers; got dtype ", std::string(py::str(dtype)));
+  if (floats) return Tensor(adopt(array, DType::float32));
+  return Tensor(adopt(array, kind == 'b' ? DType::boolean : DType::int64));
+}
+
+Tensor Call::floating(py::handle value, const char* name, bool counts) { return convert(value, name, true, counts); }
+
+Tensor Call::optional(py::handle value, const char* name, bool counts) {
+  return value.is_none() ? Tensor() : convert(value, name, true, counts);
+}
+
+Tensor Call::any(py::handle value, const char* name) { return convert(value, name, false, true); }
+
+Array Call::integers(py::handle value, const char* name, bool none_allowed) {
+  if (value.is_none() && none_allowed) return {};
+  if (is_tensor(value)) {
+    const Tensor tensor = value.cast<Tensor>();
+    if (tensor.dtype() != DType::int64) fail_type(operation_, ": ", name, " must hold integers; got dtype ", tensor.dtype());
+    return tensor.data();
+  }
+  const py::array array = as_numpy(value, operation_, name);
+  const char kind = array.dtype().kind();
+  if (kind != 'i' && kind != 'u' && array.size() > 0)
+    fail_type(operation_, ": ", name, " must hold integers; got dtype ", std::string(py::str(array.dtype())));
+  return adopt(array, DType::int64);
+}
+
+Array Call::booleans(py::handle value, const char* name) {
+  if (value.is_none()) return {};
+  if (is_tensor(value)) {
+    const Tensor tensor = value.cast<Tensor>();
+    if (tensor.dtype() != DType::boolean) fail_type(operation_, ": ", name, " must be boolean; got dtype ", tensor.dtype());
+    return tensor.data();
+  }
+  const py::array array = as_numpy(value, operation_, name);
+  if (array.dtype().kind() != 'b') fail_type(operation_, ": ", name, " must be boolean; got dtype ", std::string(py::str(array.dtype())));
+  return adopt(array, DType::boolean);
+}
+
+py::object Call::result(const Tensor& y) const {
+  if (any_tensor_) return py::cast(y);
+  py::object array = to_numpy(y.data().buffer()->borrowed() ? y.data().clone() : y.data(), true);
+  if (half_ && !any_full_width_ && is_floating(y.dtype())) array = array.attr("astype")(half_);
+  return array;
+}
+
+Shape shape_from(py::handle size, const char* operation, const char* name) {
+  std::vector<Index> sizes;
+  const auto one = [&](py::handle item) {
+    if (PyIndex_Check(item.ptr()) == 0 || PyBool_Check(item.ptr()) != 0)
+      fail_type(operation, ": ", name, " must be whole numbers; got ", std::string(py::str(py::repr(size))));
+    sizes.push_back(py::reinterpret_steal<py::int_>(PyNumber_Index(item.ptr())).cast<Index>());
+  };
+  if (PyIndex_Check(size.ptr()) != 0) {
+    one(size);
+  } else {
+    if (!py::isinstance<py::sequence>(size) || py::isinstance<py::str>(size))
+      fail_type(operation, ": ", name, " must be a number or a tuple of numbers; got ", type_name(size));
+    const auto sequence = py::reinterpret_borrow<py::sequence>(size);
+    if (sequence.size() == 1 && py::isinstance<py::sequence>(sequence[0])) return shape_from(sequence[0], operation, name);
+    for (const py::handle item : sequence) one(item);
+  }
+  return Shape(std::move(sizes));
+}
+
+std::optional<std::vector<Index>> axes_from(py::handle axis, const char* operation) {
+  if (axis.is_none()) return {};
+  const Shape axes = shape_from(axis, operation, "axis");
+  return std::vector<Index>(axes.begin(), axes.end());
+}
+
+}  // namespace qkv::bindings

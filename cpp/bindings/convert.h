@@ -1,0 +1,80 @@
+// Between Python's objects and Tensors.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+
+#include "autograd/tensor.h"
+
+namespace py = pybind11;
+
+// A Tensor is a handle of a shared TensorImpl, which is what Python's class Tensor wraps; so the same Tensor is the same
+// Python object for as long as somebody holds it.
+namespace pybind11::detail {
+template <> struct type_caster<qkv::Tensor> {
+  PYBIND11_TYPE_CASTER(qkv::Tensor, const_name("Tensor"));
+  bool load(handle source, bool convert);
+  static handle cast(const qkv::Tensor& tensor, return_value_policy, handle);
+};
+}  // namespace pybind11::detail
+
+namespace qkv::bindings {
+
+bool is_tensor(py::handle value);
+
+// One call from Python: converts its arguments and knows what its results must be. If any argument was a Tensor, results
+// are Tensors, otherwise NumPy arrays; if the arguments that count were float16 or bfloat16 arrays, so are the results.
+class Call {
+ public:
+  explicit Call(const char* operation) : operation_(operation) {}
+
+  // Floating numbers; integers and booleans become float32. Contiguous arrays are not copied.
+  Tensor floating(py::handle value, const char* name, bool counts = true);
+  // The same, or an undefined Tensor for None.
+  Tensor optional(py::handle value, const char* name, bool counts = false);
+  // Numbers of any dtype, as they are.
+  Tensor any(py::handle value, const char* name);
+  // Integers of any width as int64; undefined for None where that is allowed.
+  Array integers(py::handle value, const char* name, bool none_allowed = true);
+  // Booleans; undefined for None.
+  Array booleans(py::handle value, const char* name);
+
+  py::object result(const Tensor& y) const;
+  py::object result(const Array& y) const { return result(Tensor(y)); }
+  bool any_tensor() const { return any_tensor_; }
+  void force_tensor() { any_tensor_ = true; }
+
+ private:
+  Tensor convert(py::handle value, const char* name, bool floats, bool counts);
+
+  const char* operation_;
+  bool any_tensor_ = false;
+  bool any_full_width_ = false;
+  py::object half_;  // the half-width dtype that was met
+};
+
+// The array as NumPy sees it: shares memory with `array`.
+py::array to_numpy(const Array& array, bool writeable);
+// A copy of anything that NumPy understands; floats of Python become float32. dtype may be None.
+Array copy_of(py::handle data, py::handle dtype, const char* operation);
+// A NumPy array of any dtype from anything that has one of NumPy's protocols.
+py::array as_numpy(py::handle value, const char* operation, const char* name);
+
+DType dtype_from(py::handle dtype, const char* operation);
+py::object numpy_dtype(DType dtype);
+py::tuple shape_tuple(const Shape& shape);
+// A shape from an int, a tuple, or the arguments of f(*size).
+Shape shape_from(py::handle size, const char* operation, const char* name);
+// Axes from None, an int or a tuple.
+std::optional<std::vector<Index>> axes_from(py::handle axis, const char* operation);
+
+template <class F> decltype(auto) without_gil(F&& f) {
+  const py::gil_scoped_release released;
+  return f();
+}
+
+}  // namespace qkv::bindings

@@ -1,0 +1,196 @@
+"""Elementwise functions, selection, joining and products of arrays and Tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import _core
+
+
+def _unary(name: str, formula: str, example: str) -> Any:
+    compiled = getattr(_core, name)
+
+    def function(x: Any) -> Any:
+        return compiled(x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{formula}, element by element.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape.
+
+    Returns
+    -------
+    ndarray or Tensor
+        In the shape of ``x``; differentiable.
+
+    Examples
+    --------
+    {example}
+    """
+    return function
+
+
+exp = _unary("exp", "Exponential ``e^x``", ">>> float(qkv.exp(0.0))\n    1.0")
+log = _unary("log", "Natural logarithm; -inf at 0, NaN below", ">>> float(qkv.log(1.0))\n    0.0")
+sqrt = _unary("sqrt", "Square root; NaN below 0", ">>> float(qkv.sqrt(4.0))\n    2.0")
+sin = _unary("sin", "Sine of an angle in radians", ">>> float(qkv.sin(0.0))\n    0.0")
+cos = _unary("cos", "Cosine of an angle in radians", ">>> float(qkv.cos(0.0))\n    1.0")
+abs = _unary("abs", "Absolute value; its gradient at 0 is 0", ">>> float(qkv.abs(-2.0))\n    2.0")
+
+
+def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
+    """Numbers below ``low`` become ``low``, numbers above ``high`` become ``high``; these get no gradient.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape.
+    low, high : float, optional
+        None leaves that side open.
+
+    Returns
+    -------
+    ndarray or Tensor
+        In the shape of ``x``.
+
+    Raises
+    ------
+    ValueError
+        If ``low`` is above ``high``.
+
+    Examples
+    --------
+    >>> qkv.clip([-2.0, 0.5, 2.0], -1, 1)
+    array([-1. ,  0.5,  1. ], dtype=float32)
+    """
+    return _core.clip(x, low, high)
+
+
+def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
+    """``log(sum(exp(x)))`` over an axis, safe for numbers of any size; its gradient is the softmax.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape.
+    axis : int or tuple of int, optional
+        None means all of them.
+    keepdims : bool
+        Keep the reduced axes with size 1.
+
+    Returns
+    -------
+    ndarray or Tensor
+
+    Examples
+    --------
+    >>> float(qkv.logsumexp([1000.0, 1000.0]))
+    1000.693115234375
+    """
+    return _core.logsumexp(x, axis, keepdims)
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """``a`` where the condition holds, ``b`` elsewhere; all three broadcast.
+
+    Parameters
+    ----------
+    condition : array_like of bool
+    a, b : array_like or Tensor
+        Gradients flow to the side that was chosen.
+
+    Returns
+    -------
+    ndarray or Tensor
+
+    Examples
+    --------
+    >>> qkv.where([True, False], [1.0, 2.0], 0.0)
+    array([1., 0.], dtype=float32)
+    """
+    return _core.where(condition, a, b)
+
+
+def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
+    """Join arrays along an axis that they have.
+
+    Parameters
+    ----------
+    tensors : list or tuple of array_like or Tensor
+        Equal shapes except along ``axis``.
+    axis : int
+        Where to join.
+
+    Returns
+    -------
+    ndarray or Tensor
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to join or the shapes differ elsewhere.
+
+    Examples
+    --------
+    >>> qkv.concatenate([np.ones((2, 3)), np.ones((1, 3))]).shape
+    (3, 3)
+    """
+    return _core.concatenate(tensors, axis)
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
+    """Join arrays of equal shape along a new axis.
+
+    Parameters
+    ----------
+    tensors : list or tuple of array_like or Tensor
+    axis : int
+        Where the new axis stands in the result.
+
+    Returns
+    -------
+    ndarray or Tensor
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to join or the shapes differ.
+
+    Examples
+    --------
+    >>> qkv.stack([np.ones(3), np.zeros(3)]).shape
+    (2, 3)
+    """
+    return _core.stack(tensors, axis)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """Matrix product ``a @ b`` by NumPy's rules: the last two axes multiply, the others broadcast.
+
+    Parameters
+    ----------
+    a : array_like or Tensor
+        ``(..., M, K)`` or ``(K,)``.
+    b : array_like or Tensor
+        ``(..., K, N)`` or ``(K,)``.
+
+    Returns
+    -------
+    ndarray or Tensor
+        ``(..., M, N)``; differentiable.
+
+    Raises
+    ------
+    ValueError
+        If ``K`` differs or the other axes do not broadcast.
+
+    Examples
+    --------
+    >>> qkv.matmul(np.ones((2, 3, 4)), np.ones((2, 4, 5))).shape
+    (2, 3, 5)
+    """
+    return _core.matmul(a, b)
