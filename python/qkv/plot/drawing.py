@@ -1,0 +1,140 @@
+"""What the pictures share: matplotlib at the first use, arrays out of anything, checks, one drawn matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+
+def pyplot() -> ModuleType:
+    """Import matplotlib.pyplot, or say how to install it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "plot: matplotlib must be installed because the pictures are drawn with it; "
+            'pip install "qkv[notebooks]"'
+        ) from error
+    return plt
+
+
+def numbers(x: Any) -> NDArray[np.floating]:
+    """Give an array or Tensor as floats that matplotlib can draw."""
+    array = np.asarray(x)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def matrix_of(operation: str, x: Any) -> NDArray[np.floating]:
+    """Give `x` as numbers (Lq, Lk), or refuse it."""
+    table = numbers(x)
+    if table.ndim != 2 or 0 in table.shape:
+        raise ValueError(
+            f"{operation}: a matrix must be (Lq, Lk), neither of them 0, because it becomes one picture; "
+            f"got {table.shape}"
+        )
+    return table
+
+
+def lines_of(x: Any) -> list[NDArray[np.floating]]:
+    """Give one line (n,), a table (lines, n) or a sequence of lines as a list of lines."""
+    if isinstance(x, (list, tuple)) and any(np.ndim(line) for line in x):
+        return [numbers(line) for line in x]
+    table = numbers(x)
+    return [table] if table.ndim == 1 else list(table)
+
+
+def check_number(operation: str, name: str, given: Sequence[Any] | None, wanted: int) -> None:
+    """Refuse a sequence that has not one entry for each of `wanted` things."""
+    if given is not None and len(given) != wanted:
+        raise ValueError(
+            f"{operation}: {name} must have {wanted} entries, one for each panel or line; got {len(given)}"
+        )
+
+
+def check_ticks(operation: str, name: str, given: Sequence[Any] | None, wanted: int) -> None:
+    """Refuse tick labels that do not fit the matrix."""
+    if given is not None and len(given) != wanted:
+        side = "row" if name in ("yticks", "target") else "column"
+        raise ValueError(
+            f"{operation}: {name} must have {wanted} entries, one for each {side}; got {len(given)}"
+        )
+
+
+def one_of(operation: str, name: str, value: str | None, other: str | None) -> str | None:
+    """Accept an argument under either of its two names."""
+    if value is not None and other is not None:
+        raise ValueError(
+            f"{operation}: {name} must be given once because {name[0]}_label is another name for it; "
+            f"got {value!r} and {other!r}"
+        )
+    return other if value is None else value
+
+
+def titles_per_row(operation: str, titles: Sequence[Any] | None, rows: int, cols: int) -> list[list[str]]:
+    """Spread titles, one per column or one list per row, over the grid."""
+    if titles is None:
+        return [[""] * cols for _ in range(rows)]
+    nested = all(not isinstance(t, str) for t in titles)
+    table = [list(t) for t in titles] if nested else [list(titles)] * rows
+    if len(table) != rows or any(len(row) != cols for row in table):
+        raise ValueError(
+            f"{operation}: titles must be {cols} texts, one for each column, or {rows} lists of these, one "
+            f"for each row; got {titles!r}"
+        )
+    return table
+
+
+def scale(
+    tables: Sequence[NDArray[np.floating]], vmin: float | None, vmax: float | None
+) -> tuple[float | None, float | None]:
+    """Give the ends of one colour scale for all `tables`: their least and greatest finite entries."""
+    finite = [t[np.isfinite(t)] for t in tables]
+    finite = [t for t in finite if t.size]
+    if finite:
+        vmin = min(float(t.min()) for t in finite) if vmin is None else vmin
+        vmax = max(float(t.max()) for t in finite) if vmax is None else vmax
+    return vmin, vmax
+
+
+def row_of_axes(
+    operation: str, count: int, figsize: tuple[float, float], ax: Sequence[Axes] | None
+) -> tuple[Figure, NDArray[Any]]:
+    """Make `count` axes side by side that share y, or take the given ones."""
+    if count == 0:
+        raise ValueError(f"{operation}: there must be at least one panel to draw; got none")
+    if ax is None:
+        fig, axes = pyplot().subplots(1, count, figsize=figsize, sharey=True, squeeze=False)
+        return fig, axes[0]
+    given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    check_number(operation, "ax", list(given), count)
+    return given[0].figure, given
+
+
+def draw_matrix(
+    ax: Axes,
+    table: NDArray[np.floating],
+    cmap: str,
+    vmin: float | None,
+    vmax: float | None,
+    xticks: Sequence[Any] | None = None,
+    yticks: Sequence[Any] | None = None,
+    aspect: Any = "equal",
+) -> AxesImage:
+    """Draw (Lq, Lk) with the first query on top, and labels beside rows and columns where given."""
+    image = ax.imshow(table, cmap=cmap, vmin=vmin, vmax=vmax, aspect=aspect)
+    if xticks is not None:
+        labels = [str(t) for t in xticks]
+        slanted: dict[str, Any] = {"rotation": 60, "ha": "right"} if max(map(len, labels)) > 2 else {}
+        ax.set_xticks(range(len(labels)), labels, **slanted)
+    if yticks is not None:
+        ax.set_yticks(range(len(yticks)), [str(t) for t in yticks])
+    return image

@@ -1,0 +1,295 @@
+"""Matrices as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .drawing import (
+    check_number,
+    check_ticks,
+    draw_matrix,
+    matrix_of,
+    numbers,
+    one_of,
+    pyplot,
+    row_of_axes,
+    scale,
+    titles_per_row,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def show_heatmaps(
+    matrices: ArrayLike,
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+    titles: Sequence[Any] | None = None,
+    figsize: tuple[float, float] = (2.5, 2.5),
+    cmap: str = "Reds",
+    *,
+    xticks: Sequence[Any] | None = None,
+    yticks: Sequence[Any] | None = None,
+    vmin: float | None = None,
+    vmax: float | None = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+) -> tuple[Figure, NDArray[Any]]:
+    """Draw one heatmap per matrix in a grid, with one colour bar.
+
+    All panels share one colour scale, so the bar holds for each of them (in d2l's function of this name each
+    panel has its own scale and the bar belongs to the last one).
+
+    Parameters
+    ----------
+    matrices : array or Tensor, (rows, cols, Lq, Lk)
+    xlabel, ylabel : str, optional
+        Written below the bottom row and beside the left column. `x_label` and `y_label` are accepted too.
+    titles : sequence of str, optional
+        One for each column, or one such sequence for each row.
+    figsize : (width, height)
+        Of the whole figure, in inches.
+    cmap : str
+    xticks, yticks : sequence, optional
+        Labels of the Lk keys and the Lq queries, such as words.
+    vmin, vmax : float, optional
+        Ends of the colour scale; the least and the greatest entry unless given.
+
+    Returns
+    -------
+    fig : matplotlib.figure.Figure
+    axes : ndarray of matplotlib.axes.Axes, (rows, cols)
+
+    Raises
+    ------
+    ValueError
+        If `matrices` is not 4-D, or labels do not fit it in number.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> fig, axes = show_heatmaps(np.eye(10).reshape(1, 1, 10, 10), xlabel="Keys", ylabel="Queries")
+    >>> axes.shape, axes[0, 0].get_xlabel()
+    ((1, 1), 'Keys')
+    """
+    name = "show_heatmaps"
+    xlabel, ylabel = one_of(name, "xlabel", xlabel, x_label), one_of(name, "ylabel", ylabel, y_label)
+    table = numbers(matrices)
+    if table.ndim != 4 or 0 in table.shape:
+        raise ValueError(
+            f"{name}: matrices must be (rows, cols, Lq, Lk), none of them 0, because each matrix becomes one "
+            f"panel of a grid; got {table.shape}"
+        )
+    rows, cols, Lq, Lk = table.shape
+    per_row = titles_per_row(name, titles, rows, cols)
+    check_ticks(name, "xticks", xticks, Lk)
+    check_ticks(name, "yticks", yticks, Lq)
+    vmin, vmax = scale([table], vmin, vmax)
+    fig, axes = pyplot().subplots(rows, cols, figsize=figsize, sharex=True, sharey=True, squeeze=False)
+    for i, j in np.ndindex(rows, cols):
+        image = draw_matrix(axes[i, j], table[i, j], cmap, vmin, vmax, xticks, yticks)
+        axes[i, j].set(
+            xlabel=xlabel if xlabel and i == rows - 1 else "",
+            ylabel=ylabel if ylabel and j == 0 else "",
+            title=per_row[i][j],
+        )
+    fig.colorbar(image, ax=axes, shrink=0.6)
+    return fig, axes
+
+
+def heatmap(
+    matrix: ArrayLike,
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+    title: str | None = None,
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] = (2.5, 2.5),
+    cmap: str = "Reds",
+    vmin: float | None = None,
+    vmax: float | None = None,
+    aspect: str = "equal",
+    xticks: Sequence[Any] | None = None,
+    yticks: Sequence[Any] | None = None,
+    colorbar: float | None = None,
+) -> Axes:
+    """Draw one matrix, into `ax` or a new figure.
+
+    Parameters
+    ----------
+    matrix : array or Tensor, (Lq, Lk)
+    xlabel, ylabel, title : str, optional
+    ax : matplotlib.axes.Axes, optional
+    figsize : (width, height)
+        Of the new figure, in inches.
+    cmap : str
+    vmin, vmax : float, optional
+    aspect : "equal" or "auto"
+        "auto" fills the axes instead of drawing square cells.
+    xticks, yticks : sequence, optional
+        Labels of the columns and the rows.
+    colorbar : float, optional
+        Add a colour bar of this length, relative to the axes.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If `matrix` is not 2-D, or labels do not fit it in number.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> heatmap(np.eye(3), "Keys", title="identity").get_title()
+    'identity'
+    """
+    table = matrix_of("heatmap", matrix)
+    check_ticks("heatmap", "xticks", xticks, table.shape[1])
+    check_ticks("heatmap", "yticks", yticks, table.shape[0])
+    ax = pyplot().subplots(figsize=figsize)[1] if ax is None else ax
+    image = draw_matrix(ax, table, cmap, vmin, vmax, xticks, yticks, aspect)
+    ax.set(xlabel=xlabel or "", ylabel=ylabel or "", title=title or "")
+    if colorbar is not None:
+        ax.figure.colorbar(image, ax=ax, shrink=colorbar)
+    return ax
+
+
+def alignment(
+    weights: ArrayLike,
+    source: Sequence[str],
+    target: Sequence[str],
+    xlabel: str = "Source",
+    ylabel: str = "Target",
+    *,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] = (4.5, 4.0),
+    cmap: str = "Reds",
+    colorbar: float | None = 0.6,
+) -> Axes:
+    """Draw which source token each target token attends to.
+
+    Parameters
+    ----------
+    weights : array or Tensor, (target tokens, source tokens)
+    source, target : sequence of str
+        The tokens, written beside the columns and the rows.
+    xlabel, ylabel : str
+    ax : matplotlib.axes.Axes, optional
+    figsize : (width, height)
+    cmap : str
+    colorbar : float, optional
+        Length of the colour bar; None for none.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If the numbers of tokens do not fit `weights`.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> ax = alignment([[0.9, 0.1], [0.2, 0.8]], ["Guten", "Morgen"], ["good", "morning"])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['good', 'morning']
+    """
+    table = matrix_of("alignment", weights)
+    check_ticks("alignment", "source", source, table.shape[1])
+    check_ticks("alignment", "target", target, table.shape[0])
+    return heatmap(
+        table,
+        xlabel,
+        ylabel,
+        ax=ax,
+        figsize=figsize,
+        cmap=cmap,
+        xticks=source,
+        yticks=target,
+        colorbar=colorbar,
+    )
+
+
+def heatmap_row(
+    matrices: Sequence[ArrayLike],
+    labels: Sequence[str],
+    ylabel: str | Sequence[str] | None = None,
+    titles: Sequence[str] | None = None,
+    figsize: tuple[float, float] = (12, 3),
+    cmap: str = "Reds",
+    *,
+    shrink: float = 0.7,
+    vmin: float | None = None,
+    vmax: float | None = None,
+    share_scale: bool = True,
+    ax: Sequence[Axes] | None = None,
+) -> tuple[Figure, NDArray[Any]]:
+    """Draw matrices side by side, each with its own label, and one colour bar.
+
+    Parameters
+    ----------
+    matrices : sequence of arrays or Tensors, each (Lq, Lk)
+    labels : sequence of str
+        Written below the panels.
+    ylabel : str or sequence of str, optional
+        For the left panel, or one for each panel.
+    titles : sequence of str, optional
+    figsize : (width, height)
+    cmap : str
+    shrink : float
+        Length of the colour bar, relative to the axes.
+    vmin, vmax : float, optional
+        Ends of the colour scale.
+    share_scale : bool
+        False gives each panel its own scale; the colour bar is then that of the last panel alone.
+    ax : sequence of matplotlib.axes.Axes, optional
+        One for each matrix.
+
+    Returns
+    -------
+    fig : matplotlib.figure.Figure
+    axes : ndarray of matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If a matrix is not 2-D, or labels, titles or axes do not fit in number.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> fig, axes = heatmap_row([np.eye(3), np.ones((3, 3)) / 3], ["sharp", "flat"])
+    >>> [a.get_xlabel() for a in axes]
+    ['sharp', 'flat']
+    """
+    name = "heatmap_row"
+    tables = [matrix_of(name, m) for m in matrices]
+    ylabels = (
+        [ylabel or "", *[""] * len(tables)][: len(tables)]
+        if ylabel is None or isinstance(ylabel, str)
+        else ylabel
+    )
+    for what, given in (("labels", labels), ("ylabel", ylabels), ("titles", titles)):
+        check_number(name, what, given, len(tables))
+    fig, axes = row_of_axes(name, len(tables), figsize, ax)
+    low, high = scale(tables, vmin, vmax) if share_scale else (vmin, vmax)
+    for i, (panel, table) in enumerate(zip(axes, tables, strict=True)):
+        image = draw_matrix(panel, table, cmap, low, high)
+        panel.set(xlabel=labels[i], ylabel=ylabels[i], title=titles[i] if titles else "")
+    fig.colorbar(image, ax=list(axes), shrink=shrink)
+    return fig, axes
