@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+
 import qkv
 from qkv.testing import check_gradient
 
@@ -22,9 +23,9 @@ def test_accepts_right_gradients():
 
 
 def test_checks_every_output_of_a_tuple():
-    check_gradient(lambda x: (x * 2, qkv.tanh(x)), draw(5))
+    check_gradient(lambda x: (x * 2, qkv.sin(x)), draw(5))
     with pytest.raises(AssertionError, match="input 0"):
-        check_gradient(lambda x: (x * 2, qkv.tanh(x.detach())), draw(5))
+        check_gradient(lambda x: (x * 2, qkv.sin(x.detach())), draw(5))
 
 
 def test_names_the_input_and_both_slopes():

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
+
 from qkv import plot
 
 WORDS = ["it", "is", "raining"]
@@ -107,10 +108,12 @@ class TestHeatmap:
         _, (left, right) = plt.subplots(1, 2)
         x = np.arange(6.0).reshape(2, 3)
         ax = plot.heatmap(x, "input", "output", "J", ax=right, cmap="coolwarm", vmin=0, vmax=9, aspect="auto")
-        assert ax is right and not left.get_images()
+        assert ax is right
+        assert not left.get_images()
         assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("input", "output", "J")
         (image,) = ax.get_images()
-        assert image.get_cmap().name == "coolwarm" and image.get_clim() == (0, 9)
+        assert image.get_cmap().name == "coolwarm"
+        assert image.get_clim() == (0, 9)
         assert ax.get_aspect() == "auto"
         assert (image.get_array() == x).all()
         assert not bars(ax.figure)
@@ -155,7 +158,8 @@ class TestHeatmapRow:
         assert bar._colorbar_info["shrink"] == 0.7
         for ax, matrix in zip(axes, matrices, strict=True):
             (image,) = ax.get_images()
-            assert (image.get_array() == matrix).all() and image.get_cmap().name == "Reds"
+            assert (image.get_array() == matrix).all()
+            assert image.get_cmap().name == "Reds"
             assert image.get_clim() == (np.min(matrices), np.max(matrices))
 
     def test_scales(self):
@@ -171,7 +175,8 @@ class TestHeatmapRow:
     def test_outer_labels_titles_and_given_axes(self):
         _, given = plt.subplots(2, 2)
         fig, axes = plot.heatmap_row([np.eye(2), np.eye(3)], ["a", "b"], "Queries", ["x", "y"], ax=given[1])
-        assert list(axes) == list(given[1]) and fig is given[0, 0].figure
+        assert list(axes) == list(given[1])
+        assert fig is given[0, 0].figure
         assert [ax.get_ylabel() for ax in axes] == ["Queries", ""]
         assert [ax.get_title() for ax in axes] == ["x", "y"]
         both = plot.heatmap_row([np.eye(2)] * 2, ["a", "b"], ["p", "q"])[1]
@@ -204,7 +209,8 @@ class TestPlotLines:
         assert [line.get_linestyle() for line in lines] == ["-", "--", "-.", ":"]
         assert [line.get_color() for line in lines[1:]] == ["m", "g", "r"]
         for line, column in zip(lines, columns, strict=True):
-            assert (line.get_xdata() == np.arange(60)).all() and (line.get_ydata() == column).all()
+            assert (line.get_xdata() == np.arange(60)).all()
+            assert (line.get_ydata() == column).all()
         assert [text.get_text() for text in ax.get_legend().get_texts()] == [
             "Col 6",
             "Col 7",
@@ -228,7 +234,8 @@ class TestPlotLines:
             [[1, 2], [1, 2, 4]], [[1, 3], [2, 3, 4]], ylabel="|J|", title="t", fmts=["o-"],
             xlim=(1, 9), ylim=(2, 5), xscale="log", yscale="log", grid=False, ax=given,
         )  # fmt: skip
-        assert ax is given and len(plt.get_fignums()) == 1
+        assert ax is given
+        assert len(plt.get_fignums()) == 1
         assert [line.get_marker() for line in ax.get_lines()] == ["o", "o"]
         assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
         assert (ax.get_xlim(), ax.get_ylim()) == ((1, 9), (2, 5))
@@ -251,10 +258,12 @@ def test_kernel_regression(golden):
     assert axes[0].get_shared_y_axes().joined(*axes)
     for ax, (name, estimate) in zip(axes, estimates.items(), strict=True):
         fit, true, points = ax.get_lines()
-        assert (fit.get_ydata() == estimate).all() and (fit.get_xdata() == g["x_val"]).all()
+        assert (fit.get_ydata() == estimate).all()
+        assert (fit.get_xdata() == g["x_val"]).all()
         assert (true.get_ydata() == truth).all()
         assert (true.get_linestyle(), to_rgba(true.get_color())) == ("--", to_rgba("m"))
-        assert (points.get_xdata() == g["x_train"]).all() and (points.get_ydata() == g["y_train"]).all()
+        assert (points.get_xdata() == g["x_train"]).all()
+        assert (points.get_ydata() == g["y_train"]).all()
         assert (points.get_marker(), points.get_linestyle(), points.get_alpha()) == ("o", "None", 0.5)
         assert [text.get_text() for text in ax.get_legend().get_texts()] == ["y_hat", "y"]
         assert ax.get_xlabel() == name

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+
 from qkv.testing import assert_close, assert_shape
 
 

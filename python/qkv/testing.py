@@ -151,10 +151,10 @@ def check_gradient(f: Callable[..., Any], *inputs: Any, rtol: float = 1e-6) -> N
     >>> import qkv
     >>> check_gradient(lambda x, y: x @ y, np.ones((2, 3)), np.ones((3, 5)))
     """
-    import qkv
+    from .tensors import no_grad, tensor
 
     points = [_as_float64(x, i) for i, x in enumerate(inputs)]
-    tensors = [qkv.tensor(x, requires_grad=True) for x in points]
+    tensors = [tensor(x, requires_grad=True) for x in points]
     outputs = _as_tuple(f(*tensors))
     random = np.random.default_rng(0)
     G = [random.standard_normal(np.shape(np.asarray(y))) for y in outputs]
@@ -164,8 +164,8 @@ def check_gradient(f: Callable[..., Any], *inputs: Any, rtol: float = 1e-6) -> N
 
     def loss(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
         """Give L, and the size of its terms, which bounds its rounding error."""
-        with qkv.no_grad():
-            ys = _as_tuple(f(*(qkv.tensor(x) for x in arrays)))
+        with no_grad():
+            ys = _as_tuple(f(*(tensor(x) for x in arrays)))
         terms = [g * np.asarray(y, np.float64) for y, g in zip(ys, G, strict=True)]
         return float(sum(t.sum() for t in terms)), float(sum(np.abs(t).sum() for t in terms))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from qkv import reference
 
 attend = reference.scaled_dot_product_attention

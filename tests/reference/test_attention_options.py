@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from qkv import reference
 from tolerances import TOLERANCES
+
+from qkv import reference
 
 attend = reference.scaled_dot_product_attention
 B, H, LQ, LK, D, DV = 2, 3, 5, 7, 11, 13
@@ -65,9 +66,11 @@ def test_exclusions_combine(qkv):
     )  # fmt: skip
     np.testing.assert_allclose(out, dense(q, k, v, allowed=allowed), *EXACT)
     empty = ~allowed.any(-1)
-    assert empty.any() and not empty.all()
+    assert empty.any()
+    assert not empty.all()
     assert (out[empty] == 0).all()
-    assert (lse[empty] == -np.inf).all() and np.isfinite(lse[~empty]).all()
+    assert (lse[empty] == -np.inf).all()
+    assert np.isfinite(lse[~empty]).all()
     assert (w[~np.broadcast_to(allowed, w.shape)] == 0).all()
 
 
@@ -147,7 +150,8 @@ def test_sinks(qkv):
     extended = np.concatenate([logits, np.broadcast_to(sinks[:, None, None], (H, LQ, 1))], -1)
     np.testing.assert_allclose(w[0], reference.softmax(extended)[..., :-1], *EXACT)
     np.testing.assert_allclose(lse[0], reference.logsumexp(extended, -1), *EXACT)
-    assert (out[1] == 0).all() and (w[1] == 0).all()
+    assert (out[1] == 0).all()
+    assert (w[1] == 0).all()
     np.testing.assert_array_equal(lse[1], np.broadcast_to(sinks[:, None], (H, LQ)))
 
 
@@ -184,7 +188,8 @@ def test_additive_attention_with_masks():
     clean = reference.additive_attention(q, k, v, weight, valid_lens=[4, 0])
     k[:, 4:], v[:, 4:] = np.nan, np.inf
     np.testing.assert_array_equal(reference.additive_attention(q, k, v, weight, valid_lens=[4, 0]), clean)
-    assert (clean[1] == 0).all() and (clean[0] != 0).all()
+    assert (clean[1] == 0).all()
+    assert (clean[0] != 0).all()
 
 
 def test_legal_edges():
@@ -199,7 +204,9 @@ def test_legal_edges():
         == [[3.0, 3.0]] * 5
     )
     out, lse = attend(np.ones((5, 3)), np.ones((0, 3)), np.ones((0, 2)), return_lse=True)
-    assert (out == 0).all() and (lse == -np.inf).all() and out.shape == (5, 2)
+    assert (out == 0).all()
+    assert (lse == -np.inf).all()
+    assert out.shape == (5, 2)
 
 
 def test_refusals(qkv):

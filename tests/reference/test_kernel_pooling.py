@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from qkv import reference
 from tolerances import TOLERANCES
+
+from qkv import reference
 
 NAMES = {"gaussian": "gaussian", "boxcar": "boxcar", "constant": "constant", "epanechnikov": "triangular"}
 
@@ -68,7 +69,8 @@ def test_a_callable_is_a_kernel():
 
 def test_no_neighbour_gives_zeros_and_a_far_query_its_nearest():
     y, w = reference.kernel_attention([0.0, 50.0], [0.0, 1.0], [2.0, 4.0], "boxcar", return_weights=True)
-    assert y.tolist() == [2.0, 0.0] and w.tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    assert y.tolist() == [2.0, 0.0]
+    assert w.tolist() == [[1.0, 0.0], [0.0, 0.0]]
     assert reference.kernel_attention([1e3], [0.0, 1.0], [2.0, 4.0]).tolist() == [4.0]
 
 
@@ -81,7 +83,8 @@ def test_excluded_keys_may_hold_anything(kernel):
     k[1, 5:], v[1, 5:] = np.nan, np.inf
     y, w = reference.kernel_attention(q, k, v, kernel, 2.0, valid_lens=[7, 5], return_weights=True)
     np.testing.assert_allclose(y[1], short)
-    assert np.isfinite(y).all() and (w[1, :, 5:] == 0).all()
+    assert np.isfinite(y).all()
+    assert (w[1, :, 5:] == 0).all()
 
 
 def test_an_unknown_kernel_is_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from qkv import reference
 
 D2L = {"W_q": "q_proj.weight", "W_k": "k_proj.weight", "W_v": "v_proj.weight", "W_o": "out_proj.weight"}

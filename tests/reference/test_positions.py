@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from qkv import reference
 from tolerances import TOLERANCES
+
+from qkv import reference
 
 
 def test_sinusoidal_table(golden):

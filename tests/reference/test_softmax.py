@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from qkv import reference
 from tolerances import TOLERANCES
+
+from qkv import reference
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,8 @@ def test_masked_softmax_skips_where_nothing_is_filled(golden):
     g = golden("D0-14")
     weights = reference.masked_softmax(g["X1"], g["lens.lens_zero"])
     empty = np.broadcast_to(g["lens.lens_zero"][:, None] == 0, weights.shape[:2])
-    assert empty.any() and not empty.all()
+    assert empty.any()
+    assert not empty.all()
     assert (weights[empty] == 0).all()
     np.testing.assert_allclose(weights[~empty].sum(-1), 1)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from qkv import reference
 from tolerances import TOLERANCES
+
+from qkv import reference
 
 
 def test_activations(golden):
@@ -95,4 +96,6 @@ def test_clipping(golden):
     norm, (clipped,) = reference.clip_grad_norm([g["g"]], 1.0)
     g.close_all({"norm": norm, "clipped": clipped})
     norm, parts = reference.clip_grad_norm([[3.0], [[4.0]]], 10.0)
-    assert norm == 5 and parts[0].tolist() == [3.0] and parts[1].tolist() == [[4.0]]
+    assert norm == 5
+    assert parts[0].tolist() == [3.0]
+    assert parts[1].tolist() == [[4.0]]

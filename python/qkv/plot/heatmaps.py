@@ -291,5 +291,6 @@ def heatmap_row(
     for i, (panel, table) in enumerate(zip(axes, tables, strict=True)):
         image = draw_matrix(panel, table, cmap, low, high)
         panel.set(xlabel=labels[i], ylabel=ylabels[i], title=titles[i] if titles else "")
+        panel.title.set_fontsize("small")
     fig.colorbar(image, ax=list(axes), shrink=shrink)
     return fig, axes

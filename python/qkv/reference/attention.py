@@ -154,7 +154,7 @@ def _match_heads(q: Array, k: Array, v: Array, enable_gqa: bool) -> tuple[Array,
             f"value {v.shape}"
         )
     H, Hkv = q.shape[1], k.shape[1]
-    if H == Hkv:
+    if Hkv == H:
         return k, v
     if not enable_gqa or Hkv == 0 or H % Hkv:
         raise ValueError(

@@ -36,7 +36,7 @@ def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Ar
     array([11.5])
     """
     y = np.asarray(x, np.float64) @ np.asarray(weight, np.float64).T
-    return y if bias is None else y + np.asarray(bias, np.float64)
+    return np.asarray(y if bias is None else y + np.asarray(bias, np.float64))
 
 
 def sub_state(state: State, prefix: str) -> dict[str, ArrayLike]:
@@ -125,7 +125,7 @@ def _project(state: State, name: str, x: ArrayLike) -> Array:
 def _split_heads(x: Array, heads: int) -> Array:
     """(B, L, H D) to (B, H, L, D)."""
     B, L, width = x.shape
-    return x.reshape(B, L, heads, width // heads).swapaxes(1, 2)
+    return np.asarray(x.reshape(B, L, heads, width // heads).swapaxes(1, 2))
 
 
 def _rotate(x: Array, base: float) -> Array:

@@ -29,7 +29,7 @@ def allowed_by_lengths(valid_lens: ArrayLike | None, shape: Sequence[int]) -> Ma
     if len(shape) == 4:
         per_query = per_query[:, None]  # (B, 1, Lq or 1): the same for every head
     allowed = np.arange(shape[-1]) < per_query[..., None]  # (B, [1,] Lq or 1, Lk)
-    return np.broadcast_to(allowed[0] if len(shape) == 2 else allowed, shape).copy()
+    return np.array(np.broadcast_to(allowed[0] if len(shape) == 2 else allowed, shape))
 
 
 def split_mask(mask: ArrayLike | None, shape: Sequence[int], operation: str) -> tuple[Mask, Array]:
