@@ -10,12 +10,24 @@
 // Matrix products have a page of their own: kernels/gemm.h.
 #pragma once
 
+#include "kernels/activation.h"
+#include "kernels/dropout.h"
 #include "kernels/elementwise.h"
+#include "kernels/norm.h"
+#include "kernels/optimizer.h"
+#include "kernels/rotary.h"
+#include "kernels/softmax.h"
 
 namespace qkv::kernels {
 
 template <class T> struct Kernels {
   Elementwise<T> elementwise;  // arithmetic and functions of one or two numbers
+  Activations<T> activation;  // relu, gelu, tanh, sigmoid
+  Dropout<T> dropout;  // with a given mask
+  Norm<T> norm;  // layer and root-mean-square normalisation
+  Optimizers<T> optimizer;  // steps of SGD and Adam
+  Rotary<T> rotary;  // rotation of pairs of features
+  Softmax<T> softmax;  // softmax, log-softmax and the loss on them
 };
 
 template <class T> const Kernels<T>& kernels();

@@ -1,0 +1,62 @@
+#include "kernels/optimizer.h"
+
+#include <math.h>
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+template <class T>
+void sgd(T* __restrict w, T* __restrict velocity, const T* __restrict gradient, T lr, T momentum, T decay,
+         bool nesterov, bool first, Index n) {
+  if (velocity == nullptr) {
+    for (Index i = 0; i < n; ++i) w[i] -= lr * (gradient[i] + decay * w[i]);
+    return;
+  }
+  const T keep = first ? T(0) : momentum;
+  for (Index i = 0; i < n; ++i) {
+    const T g = gradient[i] + decay * w[i];
+    const T v = keep * velocity[i] + g;
+    velocity[i] = v;
+    w[i] -= lr * (nesterov ? g + momentum * v : v);
+  }
+}
+
+template <class T>
+void adam(T* __restrict w, T* __restrict m, T* __restrict v, const T* __restrict gradient, T step, T root, double beta1,
+          double beta2, T eps, T decay, T shrink, Index n) {
+  const T keep1 = static_cast<T>(beta1), take1 = static_cast<T>(1 - beta1);
+  const T keep2 = static_cast<T>(beta2), take2 = static_cast<T>(1 - beta2);
+  for (Index i = 0; i < n; ++i) {
+    const T kept = w[i] * shrink;
+    const T g = gradient[i] + decay * kept;
+    const T first = keep1 * m[i] + take1 * g;
+    const T second = keep2 * v[i] + take2 * g * g;
+    m[i] = first;
+    v[i] = second;
+    w[i] = kept - step * first / (static_cast<T>(sqrt(second)) * root + eps);
+  }
+}
+
+template <class T> double sum_squares(const T* x, Index n) {
+  double part[16] = {};
+  Index i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (Index k = 0; k < 16; ++k) part[k] += static_cast<double>(x[i + k]) * static_cast<double>(x[i + k]);
+  for (Index k = 0; i < n; ++i, ++k) part[k] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  for (Index width = 8; width > 0; width /= 2)
+    for (Index k = 0; k < width; ++k) part[k] += part[k + width];
+  return part[0];
+}
+
+template <class T> void scale(T* x, T factor, Index n) {
+  for (Index i = 0; i < n; ++i) x[i] *= factor;
+}
+
+}  // namespace
+
+template <class T> Optimizers<T> optimizer_kernels() { return {sgd<T>, adam<T>, sum_squares<T>, scale<T>}; }
+
+template Optimizers<float> optimizer_kernels<float>();
+template Optimizers<double> optimizer_kernels<double>();
+
+}  // namespace qkv::kernels::QKV_ISA

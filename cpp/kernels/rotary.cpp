@@ -1,0 +1,31 @@
+#include "kernels/rotary.h"
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+template <class T>
+void rotate(T* __restrict y, const T* __restrict x, const T* cos, const T* sin, T sign, bool interleaved, Index half,
+            Index n) {
+  if (interleaved) {
+    for (Index i = 0; i < half; ++i) {
+      const T a = x[2 * i], b = x[2 * i + 1];
+      y[2 * i] = a * cos[i] - b * (sign * sin[i]);
+      y[2 * i + 1] = a * (sign * sin[i]) + b * cos[i];
+    }
+  } else {
+    for (Index i = 0; i < half; ++i) {
+      y[i] = x[i] * cos[i] - x[i + half] * (sign * sin[i]);
+      y[i + half] = x[i] * (sign * sin[i]) + x[i + half] * cos[i];
+    }
+  }
+  for (Index i = 2 * half; i < n; ++i) y[i] = x[i];
+}
+
+}  // namespace
+
+template <class T> Rotary<T> rotary_kernels() { return {rotate<T>}; }
+
+template Rotary<float> rotary_kernels<float>();
+template Rotary<double> rotary_kernels<double>();
+
+}  // namespace qkv::kernels::QKV_ISA

@@ -1,0 +1,42 @@
+// Activation functions.
+#include "core/parallel.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+
+namespace qkv::ops {
+namespace {
+
+using kernels::Activation;
+
+Tensor apply(Activation f, const Tensor& input) {
+  const Tensor x = floating(input);
+  Array y(x.shape(), x.dtype());
+  const Index grain = grain_for(f == Activation::relu ? 1 : 8);
+  visit_floating(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    parallel_for(0, x.numel(), grain, [&](Index begin, Index end) {
+      kernels::kernels<T>().activation.forward(f, y.data<T>() + begin, x.ptr<T>() + begin, end - begin);
+    });
+  });
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  const Saved saved(kernels::needs_result(f) ? y : x.data());
+  return record(std::move(y), {x}, [f, grain, saved](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      T* out = dx.of(0).data<T>();
+      const T* kept = saved.data<T>();
+      parallel_for(0, dy.numel(), grain, [&](Index begin, Index end) {
+        kernels::kernels<T>().activation.backward(f, out + begin, dy.data<T>() + begin, kept + begin, end - begin);
+      });
+    });
+  });
+}
+
+}  // namespace
+
+Tensor relu(const Tensor& x) { return apply(Activation::relu, x); }
+Tensor gelu(const Tensor& x, bool approximate) { return apply(approximate ? Activation::gelu_tanh : Activation::gelu, x); }
+Tensor tanh(const Tensor& x) { return apply(Activation::tanh, x); }
+Tensor sigmoid(const Tensor& x) { return apply(Activation::sigmoid, x); }
+
+}  // namespace qkv::ops

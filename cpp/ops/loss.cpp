@@ -1,0 +1,176 @@
+// Losses.
+#include <algorithm>
+
+#include "core/parallel.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+#include "ops/positions.h"
+
+namespace qkv::ops {
+namespace {
+
+// The targets of a classification, checked; shared by cross_entropy and nll_loss.
+struct Targets {
+  Index count = 0, classes = 0;
+  Shape shape;
+  Array classes_of;  // (count) int64, -1 for those that count nothing
+  Array weight;      // (classes) or undefined
+};
+
+Targets checked_targets(const char* operation, const char* scores_name, const Tensor& scores, const Array& targets,
+                        const Tensor& weight, Index ignore_index) {
+  if (scores.rank() < 1) fail_value(operation, ": ", scores_name, " must be (..., V); got ", scores_name, " ", scores.shape());
+  Targets t;
+  t.classes = scores.dim(-1);
+  t.shape = Shape(std::vector<Index>(scores.shape().begin(), scores.shape().end() - 1));
+  t.count = t.shape.numel();
+  if (targets.dtype() != DType::int64)
+    fail_type(operation, ": targets must be integers because they are class numbers; got targets of ", targets.dtype());
+  if (targets.shape() != t.shape)
+    fail_value(operation, ": targets must be ", t.shape, " because ", scores_name, " are ", scores.shape(),
+               "; got targets ", targets.shape());
+  if (weight.defined() && weight.shape() != Shape{t.classes})
+    fail_value(operation, ": weight must be (", t.classes, ",) because ", scores_name, " are ", scores.shape(),
+               "; got weight ", weight.shape());
+  if (weight.defined()) t.weight = weight.data().cast(scores.dtype());
+  t.classes_of = Array(Shape{t.count}, DType::int64);
+  for (Index i = 0; i < t.count; ++i) {
+    const std::int64_t given = targets.data<std::int64_t>()[i];
+    const bool ignored = given == ignore_index;
+    if (!ignored && (given < 0 || given >= t.classes))
+      fail_value(operation, ": targets must be in 0..", t.classes - 1, " because these are the classes; got target ",
+                 given, " at position ", position_in(t.shape, i));
+    t.classes_of.data<std::int64_t>()[i] = ignored ? -1 : given;
+  }
+  return t;
+}
+
+template <class T> T weight_of(const Targets& t, std::int64_t target) {
+  return t.weight.defined() ? t.weight.data<T>()[target] : T(1);
+}
+
+// The factor of each loss in the result: 1, or 1 / total weight for the mean, which is 0 where nothing counts.
+template <class T> double share(const Targets& t, Reduction reduction) {
+  if (reduction != Reduction::mean) return 1;
+  double total = 0;
+  for (Index i = 0; i < t.count; ++i)
+    if (const std::int64_t c = t.classes_of.data<std::int64_t>()[i]; c >= 0) total += static_cast<double>(weight_of<T>(t, c));
+  return total == 0 ? 0 : 1 / total;
+}
+
+template <class T> Array reduced(Array losses, const Shape& shape, Reduction reduction, double factor) {
+  if (reduction == Reduction::none) return losses.reshaped(shape);
+  double total = 0;
+  for (Index i = 0; i < losses.numel(); ++i) total += static_cast<double>(losses.data<T>()[i]);
+  return Array::full({}, losses.dtype(), factor == 0 ? 0 : total * factor);
+}
+
+// What flows into loss i.
+template <class T> double arriving(const Array& dy, Reduction reduction, double factor, Index i) {
+  return static_cast<double>(dy.data<T>()[reduction == Reduction::none ? i : 0]) * factor;
+}
+
+}  // namespace
+
+Reduction reduction_named(const char* operation, const std::string& name) {
+  if (name == "mean") return Reduction::mean;
+  if (name == "sum") return Reduction::sum;
+  if (name == "none") return Reduction::none;
+  fail_value(operation, ": reduction must be 'mean', 'sum' or 'none' because these are defined; got '", name, "'");
+}
+
+Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& weight, Index ignore_index,
+                     double label_smoothing, Reduction reduction) {
+  const Tensor logits = floating(input);
+  const Targets t = checked_targets("cross_entropy", "logits", logits, targets, weight, ignore_index);
+  if (!(label_smoothing >= 0 && label_smoothing <= 1))
+    fail_value("cross_entropy: label_smoothing must be in 0..1 because it is a share of the target; got label_smoothing = ",
+               label_smoothing);
+  const Index V = t.classes;
+  const double smooth = label_smoothing;
+  Array losses = Array::zeros({t.count}, logits.dtype()), lse = Array::zeros({t.count}, logits.dtype());
+  double factor = 1;
+  Array y;
+  visit_floating(logits.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const auto& kernel = kernels::kernels<T>().softmax;
+    const T* weights = t.weight.defined() ? t.weight.data<T>() : nullptr;
+    parallel_for(0, t.count, grain_for(8 * V), [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) {
+        const std::int64_t c = t.classes_of.data<std::int64_t>()[i];
+        if (c < 0) continue;
+        const T* row = logits.ptr<T>() + i * V;
+        T& total = lse.data<T>()[i];
+        kernel.logsumexp(&total, row, 1, V);
+        double loss = -(1 - smooth) * static_cast<double>(weight_of<T>(t, c)) * static_cast<double>(row[c] - total);
+        if (smooth != 0) loss -= smooth / static_cast<double>(V) * kernel.sum_centred(row, total, weights, V);
+        losses.data<T>()[i] = static_cast<T>(loss);
+      }
+    });
+    factor = share<T>(t, reduction);
+    y = reduced<T>(losses, t.shape, reduction, factor);
+  });
+  if (!wants_gradient({logits})) return Tensor(std::move(y));
+  return record(std::move(y), {logits}, [logits = Saved(logits), lse, t, smooth, reduction, factor](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const auto& kernel = kernels::kernels<T>().softmax;
+      const T* weights = t.weight.defined() ? t.weight.data<T>() : nullptr;
+      double all_weights = static_cast<double>(t.classes);
+      if (weights) all_weights = static_cast<double>(kernels::kernels<T>().elementwise.sum(weights, t.classes));
+      T* out = dx.of(0).data<T>();
+      const T* x = logits.data<T>();
+      const double spread = smooth / static_cast<double>(t.classes);
+      parallel_for(0, t.count, grain_for(8 * t.classes), [&](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) {
+          const std::int64_t c = t.classes_of.data<std::int64_t>()[i];
+          if (c < 0) continue;
+          const double g = arriving<T>(dy, reduction, factor, i), hit = (1 - smooth) * static_cast<double>(weight_of<T>(t, c));
+          T* row = out + i * t.classes;
+          kernel.add_softmax(row, x + i * t.classes, lse.data<T>()[i], static_cast<T>(g * (hit + spread * all_weights)),
+                             smooth == 0 ? nullptr : weights, static_cast<T>(g * spread), t.classes);
+          row[c] -= static_cast<T>(g * hit);
+        }
+      });
+    });
+  });
+}
+
+Tensor nll_loss(const Tensor& input, const Array& targets, const Tensor& weight, Index ignore_index, Reduction reduction) {
+  const Tensor log_probs = floating(input);
+  const Targets t = checked_targets("nll_loss", "log_probs", log_probs, targets, weight, ignore_index);
+  Array losses = Array::zeros({t.count}, log_probs.dtype());
+  double factor = 1;
+  Array y;
+  visit_floating(log_probs.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    for (Index i = 0; i < t.count; ++i)
+      if (const std::int64_t c = t.classes_of.data<std::int64_t>()[i]; c >= 0)
+        losses.data<T>()[i] = -weight_of<T>(t, c) * log_probs.ptr<T>()[i * t.classes + c];
+    factor = share<T>(t, reduction);
+    y = reduced<T>(losses, t.shape, reduction, factor);
+  });
+  if (!wants_gradient({log_probs})) return Tensor(std::move(y));
+  return record(std::move(y), {log_probs}, [t, reduction, factor](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      T* out = dx.of(0).data<T>();
+      for (Index i = 0; i < t.count; ++i)
+        if (const std::int64_t c = t.classes_of.data<std::int64_t>()[i]; c >= 0)
+          out[i * t.classes + c] -= static_cast<T>(arriving<T>(dy, reduction, factor, i)) * weight_of<T>(t, c);
+    });
+  });
+}
+
+Tensor mse(const Tensor& predictions, const Tensor& targets, Reduction reduction) {
+  if (predictions.shape() != targets.shape())
+    fail_value("mse: targets must be ", predictions.shape(), " to match predictions; got targets ", targets.shape());
+  const Tensor difference = subtract(floating(predictions), floating(targets));
+  const Tensor square = multiply(difference, difference);
+  if (reduction == Reduction::none) return square;
+  const Tensor total = sum(square);
+  if (reduction == Reduction::sum || square.numel() == 0) return total;
+  return divide(total, scalar_like(total, static_cast<double>(square.numel())));
+}
+
+}  // namespace qkv::ops
