@@ -49,14 +49,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _reproduce(options: argparse.Namespace) -> int:
     from .reproduce import run
-    from .reproduce.registry import UnknownExperiment
+    from .reproduce.registry import UnknownExperimentError
 
     try:
         if options.list:
             print(run.listing(options.ids))
             return 0
         report = run.reproduce(options.ids, options.output)
-    except (UnknownExperiment, OSError, ImportError) as error:
+    except (UnknownExperimentError, OSError, ImportError) as error:
         print(f"qkv: {error}", file=sys.stderr)
         return 2
     print(report.table(run.terminal_width()))
@@ -67,7 +67,7 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _info(options: argparse.Namespace) -> int:
-    import qkv
+    from .config import show_config
 
-    qkv.show_config()
+    show_config()
     return 0

@@ -20,14 +20,15 @@ def last(check):
 def test_golden_gives_named_read_only_arrays():
     data = golden("D0-18")
     assert data["keys"].shape == (2, 10, 2)
-    assert "out" in data and len(data) == len(list(data))
+    assert "out" in data
+    assert len(data) == len(list(data))
     assert set(data.select("grad.train.")) == {"queries", "keys", "values"}
     assert golden("D1-11").about["seed"] == 789
     with pytest.raises(ValueError, match="read-only"):
         data["keys"][0] = 0
-    with pytest.raises(KeyError, match="group D0-18 has no array 'nothing'"):
+    with pytest.raises(KeyError, match=r"group D0-18 has no array 'nothing'"):
         data["nothing"]
-    with pytest.raises(ValueError, match="group must be one of the stored groups.*got 'D9-99'"):
+    with pytest.raises(ValueError, match=r"group must be one of the stored groups.*got 'D9-99'"):
         golden("D9-99")
 
 
@@ -137,7 +138,8 @@ def test_shape_that_and_raises(check):
     assert not check.shape("D0-18", "output", np.zeros((2, 4)), (2, 1, 4))
     assert check.that("D0-02", "sum", np.bool_(True), got=1.0)
     assert not check.that("D0-02", "sum", False, got=1.5, expected="below 1")
-    assert last(check)["got"] == "1.5" and last(check)["expected"] == "below 1"
+    assert last(check)["got"] == "1.5"
+    assert last(check)["expected"] == "below 1"
     with pytest.raises(TypeError, match=r"condition must be one boolean.*got ndarray \(3,\)"):
         check.that("D0-02", "many", np.array([True, True, False]))
     with pytest.raises(TypeError, match="condition must be one boolean"):
@@ -162,5 +164,5 @@ def test_records_and_ids(check, capsys):
     assert "ok   D0-03  count" in capsys.readouterr().out
     check.equal("D0-03", "count", 1, 2)
     assert "FAIL D0-03  count" in capsys.readouterr().out
-    with pytest.raises(ValueError, match="id must be an experiment's id.*got 'D0-3'"):
+    with pytest.raises(ValueError, match=r"id must be an experiment's id.*got 'D0-3'"):
         check.equal("D0-3", "count", 1, 1)

@@ -61,12 +61,10 @@ def verdict(name, fig):
 def test_figures_as_described_are_accepted(capsys):
     assert verdict("F-D2-08", heatmap())["ok"]
     record = verdict("F-D0-07", lines())
-    assert (
-        record["ok"]
-        and record["id"] == "D0-07"
-        and record["figure"] == "F-D0-07"
-        and record["how"] == "picture"
-    )
+    assert record["ok"]
+    assert record["id"] == "D0-07"
+    assert record["figure"] == "F-D0-07"
+    assert record["how"] == "picture"
 
 
 @pytest.mark.parametrize(
@@ -134,5 +132,5 @@ def test_rows_grid_and_tick_labels(capsys):
     ax.set_yticks(range(3), words)
     assert verdict("F-D1-08", fig)["ok"]
 
-    fig, axes = plt.subplots(1, 6, figsize=(9, 5))
+    fig, _ = plt.subplots(1, 6, figsize=(9, 5))
     assert "number of rows is 1 instead of 2" in verdict("F-D2-07", fig)["got"]

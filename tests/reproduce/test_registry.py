@@ -5,7 +5,7 @@ import json
 import pytest
 
 from qkv.reproduce import registry
-from qkv.reproduce.registry import UnknownExperiment
+from qkv.reproduce.registry import UnknownExperimentError
 
 
 def write(path, *cells):
@@ -34,7 +34,7 @@ def test_ids_choose_documents_patterns_and_experiments():
     assert registry.select(["D4-0*"], known) == [f"D4-0{i}" for i in range(1, 10)]
     assert registry.select(["x"], known) == ["X-MHA", "X-CE", "X-ACT", "X-OPT", "X-CLIP"]
     for wrong in ("D0-99", "D9", "D7-*", ""):
-        with pytest.raises(UnknownExperiment, match=f"--list' shows; got '{wrong}'".replace("*", r"\*")):
+        with pytest.raises(UnknownExperimentError, match=f"--list' shows; got '{wrong}'".replace("*", r"\*")):
             registry.select(["D0-18", wrong], known)
 
 

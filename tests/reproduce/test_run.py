@@ -66,12 +66,14 @@ def test_a_good_run(command, tmp_path):
     page = (folder / "index.html").read_text()
     for picture in (folder / "figures").iterdir():
         data = picture.read_bytes()
-        assert data.startswith(b"\x89PNG") and base64.b64encode(data).decode() in page
+        assert data.startswith(b"\x89PNG")
+        assert base64.b64encode(data).decode() in page
     assert "http" not in re.sub(r"<style>.*</style>", "", page, flags=re.DOTALL)
     notebook = nbformat.read(folder / "notebooks" / "d0_1.ipynb", as_version=4)
     nbformat.validate(notebook)
     assert notebook.metadata.kernelspec.name == "python3"
-    assert "execution" not in notebook.cells[1].metadata and notebook.cells[1].outputs
+    assert "execution" not in notebook.cells[1].metadata
+    assert notebook.cells[1].outputs
     assert os.listdir(tmp_path) == sorted(os.listdir(tmp_path), key=["notebooks", "reproduced"].index)
 
 
@@ -85,22 +87,25 @@ def test_failures_give_status_1(command, tmp_path):
         ("code", "1 / 0"),
         ("code", "check.that('D0-02', 'never reached', True)"),
     )
-    status, out, err = command("reproduce", "D0-01", "D0-02", "D0-03", "--output", "results")
+    status, out, _ = command("reproduce", "D0-01", "D0-02", "D0-03", "--output", "results")
     assert status == 1
     assert re.search(r"^D0-01 +a number +4 +3 +FAIL$", out, re.MULTILINE)
     assert re.search(
         r"^D0-02 +there is a check +at least one check +no notebook made one +FAIL$", out, re.MULTILINE
     )
     assert "d0_1.ipynb raised ZeroDivisionError: division by zero" in out
-    assert "3 checks, 3 failed" in out and "1 notebook raised an exception" in out
+    assert "3 checks, 3 failed" in out
+    assert "1 notebook raised an exception" in out
     page = (tmp_path / "results" / "index.html").read_text()
-    assert "ZeroDivisionError" in page and page.count('class="failed"') == 3
+    assert "ZeroDivisionError" in page
+    assert page.count('class="failed"') == 3
     assert (tmp_path / "results" / "notebooks" / "d0_1.ipynb").exists()
 
 
 def test_no_notebook_is_a_failure(command, tmp_path):
     status, out, _ = command("reproduce", "D0-03")
-    assert status == 1 and "no notebook treats it" in out
+    assert status == 1
+    assert "no notebook treats it" in out
 
 
 def test_list(command, tmp_path):
@@ -109,11 +114,19 @@ def test_list(command, tmp_path):
     assert status == 0
     lines = [re.split("  +", line) for line in out.splitlines()]
     assert lines[0] == ["id", "title", "notebook", "document"]
-    assert (
-        lines[1][0] == "D0-18" and lines[1][2] == "d0_1.ipynb" and lines[1][3].startswith("Attention notes")
-    )
-    assert lines[2][0] == "D4-11" and lines[2][2] == "-" and len(lines) == 3
+    assert lines[1][0] == "D0-18"
+    assert lines[1][2] == "d0_1.ipynb"
+    assert lines[1][3].startswith("Attention notes")
+    assert lines[2][0] == "D4-11"
+    assert lines[2][2] == "-"
+    assert len(lines) == 3
     assert not (tmp_path / "reproduced").exists()
+
+
+def test_info(command):
+    status, out, _ = command("info")
+    assert status == 0
+    assert "BLAS" in out
 
 
 @pytest.mark.parametrize(
@@ -128,7 +141,8 @@ def test_list(command, tmp_path):
 )
 def test_bad_usage_gives_status_2(command, arguments, words):
     status, out, err = command(*arguments)
-    assert status == 2 and out == ""
+    assert status == 2
+    assert out == ""
     assert re.search(words, err)
 
 
@@ -137,11 +151,14 @@ def test_an_output_that_cannot_be_written(command, tmp_path, monkeypatch):
     write(tmp_path / "notebooks", "d0_1.ipynb", ("markdown", "## D0-03"))
     (tmp_path / "file").write_text("")
     status, _, err = command("reproduce", "D0-03", "--output", "file")
-    assert status == 2 and "output must be a folder; got the file" in err
+    assert status == 2
+    assert "output must be a folder; got the file" in err
     status, _, err = command("reproduce", "D0-03", "--output", "file/below")
-    assert status == 2 and "output must be a folder that can be written; got" in err
+    assert status == 2
+    assert "output must be a folder that can be written; got" in err
     status, _, err = command("reproduce", "D0-03", "--output", ".")
-    assert status == 2 and "holds its own notebooks" in err
+    assert status == 2
+    assert "holds its own notebooks" in err
     assert sorted(os.listdir(tmp_path)) == ["file", "notebooks"]
 
 
@@ -153,7 +170,8 @@ def test_nothing_is_half_written(command, tmp_path, monkeypatch):
 
     monkeypatch.setattr(execute, "run", interrupted)
     status, _, err = command("reproduce", "D0-03")
-    assert status == 130 and err == "qkv: interrupted; nothing was written\n"
+    assert status == 130
+    assert err == "qkv: interrupted; nothing was written\n"
     assert os.listdir(tmp_path) == ["notebooks"]
 
 

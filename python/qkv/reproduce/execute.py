@@ -51,7 +51,8 @@ def read(path: Path) -> Any:
     """Read a notebook and drop its stored outputs."""
     import nbformat
 
-    notebook = nbformat.read(path, as_version=4)
+    jupyter: Any = nbformat
+    notebook = jupyter.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None

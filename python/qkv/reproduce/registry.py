@@ -21,7 +21,7 @@ class Experiment(NamedTuple):
     document: str
 
 
-class UnknownExperiment(ValueError):
+class UnknownExperimentError(ValueError):
     """An id or pattern that matches no experiment."""
 
 
@@ -57,7 +57,7 @@ def select(patterns: Sequence[str], known: Iterable[str]) -> list[str]:
 
     Raises
     ------
-    UnknownExperiment
+    UnknownExperimentError
         If a pattern matches nothing.
     """
     known = list(known)
@@ -66,7 +66,7 @@ def select(patterns: Sequence[str], known: Iterable[str]) -> list[str]:
         upper = pattern.upper()
         found = [id for id in known if fnmatch.fnmatchcase(id, upper) or id.split("-")[0] == upper]
         if not found:
-            raise UnknownExperiment(
+            raise UnknownExperimentError(
                 f"reproduce: ids must be experiments, documents or patterns of them, such as D0-18, D1 or "
                 f"'D3-0*', as 'qkv reproduce --list' shows; got {pattern!r}"
             )

@@ -4,6 +4,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from . import execute, output, page, registry, report
 
@@ -39,7 +40,7 @@ def reproduce(
 
     Raises
     ------
-    UnknownExperiment
+    UnknownExperimentError
         If a pattern matches no experiment.
     OSError
         If the folder cannot be written; before any notebook runs.
@@ -59,7 +60,7 @@ def reproduce(
 
 
 def _run_all(paths: Sequence[Path]) -> list[execute.Result]:
-    from tqdm import tqdm
+    from tqdm import tqdm  # type: ignore[import-untyped]
 
     notebooks = [execute.read(path) for path in paths]
     cells = [sum(cell.cell_type == "code" for cell in notebook.cells) for notebook in notebooks]
@@ -78,10 +79,11 @@ def _run_all(paths: Sequence[Path]) -> list[execute.Result]:
 def _write(stage: Path, results: Sequence[execute.Result], result: report.Report) -> None:
     import nbformat
 
+    jupyter: Any = nbformat
     for name in ("notebooks", "figures"):
         (stage / name).mkdir()
     for one in results:
-        nbformat.write(one.notebook, stage / "notebooks" / one.path.name)
+        jupyter.write(one.notebook, stage / "notebooks" / one.path.name)
         for picture in one.pictures:
             (stage / "figures" / f"{picture.name}.png").write_bytes(picture.png)
     (stage / "index.html").write_text(page.render(result), encoding="utf-8")
