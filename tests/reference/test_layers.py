@@ -171,6 +171,31 @@ def test_transformer(golden, order):
     g.close(f"{order}.loss", loss)
 
 
+def test_bert_is_a_stack_of_encoder_layers(golden):
+    g = golden("D3-23")
+    ids, types = g["input_ids"], g["token_type_ids"]
+    x = g["emb.word"][ids] + g["emb.position"][: ids.shape[1]] + g["emb.type"][types]
+    x = reference.layer_norm(x, g["emb.ln.g"], g["emb.ln.b"], 1e-12)
+    g.close("hidden.0", x)
+    for i in range(2):
+        x, w = reference.transformer_encoder_layer(
+            torch_names(g.params(f"layer.{i}."), {"att": "self_attn"}),
+            x,
+            nhead=4,
+            activation="gelu",
+            layer_norm_eps=1e-12,
+            valid_lens=g["attention_mask"].sum(-1),
+            return_weights=True,
+        )
+        g.close(f"hidden.{i + 1}", x)
+        g.close(f"attention.{i}", w)
+    pooled = reference.tanh(reference.linear(x[:, 0], g["pooler.W"], g["pooler.b"]))
+    g.close("pooled", pooled)
+    next_sentence = reference.linear(pooled, g["nsp.W"], g["nsp.b"])
+    g.close("nsp_logits", next_sentence)
+    g.close("nsp_loss", reference.cross_entropy(next_sentence, g["nsp_labels"]))
+
+
 def test_norms_over_several_axes():
     x = np.random.default_rng(0).normal(2, 3, size=(5, 3, 7))
     y = reference.layer_norm(x, normalized_shape=(3, 7), eps=0.0)
