@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/bindings.h"
 #include "core/error.h"
 #include "core/random.h"
 

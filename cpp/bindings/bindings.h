@@ -8,5 +8,6 @@ namespace qkv::bindings {
 void bind_config(pybind11::module_& m);
 void bind_tensor(pybind11::module_& m);
 void bind_functions(pybind11::module_& m);
+void bind_random(pybind11::module_& m);
 
 }  // namespace qkv::bindings

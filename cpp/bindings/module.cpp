@@ -7,4 +7,5 @@ PYBIND11_MODULE(_core, m) {
   bind_config(m);
   bind_tensor(m);
   bind_functions(m);
+  bind_random(m);
 }

@@ -24,6 +24,7 @@ except ImportError as error:
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
 from .config import config, show_config
 from .functions import abs, clip, concatenate, cos, exp, log, logsumexp, matmul, sin, sqrt, stack, where
+from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
 from .tensors import grad, jacobian, no_grad, tensor
 
 __version__: str = _core.config()["version"]
