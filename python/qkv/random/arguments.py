@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qkv import _core
-from qkv._core import Generator
+from qkv._core import Generator, default_generator
 
-DEFAULT: Generator = _core.default_generator()
+DEFAULT: Generator = default_generator()
 _INT64 = np.iinfo(np.int64)
 
 
@@ -58,7 +57,7 @@ def integer_of(operation: str, name: str, value: Any) -> int:
 
 def float_name(operation: str, dtype: npt.DTypeLike) -> str:
     try:
-        name = np.dtype(dtype).name
+        name = str(np.dtype(dtype))
     except TypeError:
         name = repr(dtype)
     if name not in ("float32", "float64"):

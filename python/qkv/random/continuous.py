@@ -42,9 +42,10 @@ def rand(
     >>> qkv.rand(2, 3).shape
     (2, 3)
     """
-    return generator_of("rand", rng)._uniform(
+    drawn: npt.NDArray[Any] = generator_of("rand", rng)._uniform(
         0.0, 1.0, shape_of("rand", unpacked(size)), float_name("rand", dtype)
     )
+    return drawn
 
 
 def randn(
@@ -84,9 +85,10 @@ def randn(
     >>> qkv.randn((5, 7), dtype="float64").dtype
     dtype('float64')
     """
-    return generator_of("randn", rng)._normal(
+    drawn: npt.NDArray[Any] = generator_of("randn", rng)._normal(
         0.0, 1.0, shape_of("randn", unpacked(size)), float_name("randn", dtype)
     )
+    return drawn
 
 
 def uniform(
@@ -130,9 +132,10 @@ def uniform(
     True
     """
     generator = generator_of("uniform", rng)
-    return generator._uniform(
+    drawn: npt.NDArray[Any] = generator._uniform(
         float(low), float(high), shape_of("uniform", size), float_name("uniform", dtype)
     )
+    return drawn
 
 
 def normal(
@@ -175,7 +178,10 @@ def normal(
     (40,)
     """
     generator = generator_of("normal", rng)
-    return generator._normal(float(mean), float(std), shape_of("normal", size), float_name("normal", dtype))
+    drawn: npt.NDArray[Any] = generator._normal(
+        float(mean), float(std), shape_of("normal", size), float_name("normal", dtype)
+    )
+    return drawn
 
 
 def exponential(
@@ -213,6 +219,7 @@ def exponential(
     True
     """
     generator = generator_of("exponential", rng)
-    return generator._exponential(
+    drawn: npt.NDArray[Any] = generator._exponential(
         float(rate), shape_of("exponential", size), float_name("exponential", dtype)
     )
+    return drawn

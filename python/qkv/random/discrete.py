@@ -49,7 +49,8 @@ def randint(
     dtype('int64')
     """
     bounds = [integer_of("randint", name, bound) for name, bound in (("low", low), ("high", high))]
-    return generator_of("randint", rng)._randint(*bounds, shape_of("randint", size))
+    drawn: npt.NDArray[np.int64] = generator_of("randint", rng)._randint(*bounds, shape_of("randint", size))
+    return drawn
 
 
 def randperm(n: int, *, rng: Generator | None = None) -> npt.NDArray[np.int64]:
@@ -82,7 +83,8 @@ def randperm(n: int, *, rng: Generator | None = None) -> npt.NDArray[np.int64]:
     count = integer_of("randperm", "n", n)
     if count < 0:
         raise ValueError(f"randperm: n must be at least 0 because it counts elements; got n = {count}")
-    return generator_of("randperm", rng)._randperm(count)
+    drawn: npt.NDArray[np.int64] = generator_of("randperm", rng)._randperm(count)
+    return drawn
 
 
 def bernoulli(
@@ -132,11 +134,13 @@ def bernoulli(
             raise TypeError(
                 f"bernoulli: size must be left out because an array p has a shape; got size = {size}"
             )
-        return generator._bernoulli_each(floats(p))
+        drawn: npt.NDArray[Any] = generator._bernoulli_each(floats(p))
+        return drawn
     if size is None:
         raise TypeError("bernoulli: size must be given because p is one number; got size = None")
     name = "bool" if dtype in ("bool", bool, np.bool_, np.dtype(bool)) else float_name("bernoulli", dtype)
-    return generator._bernoulli(float(p), shape_of("bernoulli", size), name)  # type: ignore[arg-type]
+    drawn = generator._bernoulli(float(np.asarray(p)), shape_of("bernoulli", size), name)
+    return drawn
 
 
 def multinomial(
@@ -180,4 +184,7 @@ def multinomial(
             f"multinomial: p must be (n,) or (rows, n) because a row holds weights; got p {weights.shape}"
         )
     count = integer_of("multinomial", "num_samples", num_samples)
-    return generator_of("multinomial", rng)._multinomial(weights, count, bool(replacement))
+    drawn: npt.NDArray[np.int64] = generator_of("multinomial", rng)._multinomial(
+        weights, count, bool(replacement)
+    )
+    return drawn

@@ -61,7 +61,8 @@ def get_rng_state(rng: Generator | None = None) -> npt.NDArray[np.uint32]:
     >>> bool((qkv.rand(3) == first).all())
     True
     """
-    return generator_of("get_rng_state", rng).get_state()
+    state: npt.NDArray[np.uint32] = generator_of("get_rng_state", rng).get_state()
+    return state
 
 
 def set_rng_state(state: npt.NDArray[np.uint32], rng: Generator | None = None) -> None:
