@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kernels/activation.h"
+#include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
@@ -23,6 +24,7 @@ namespace qkv::kernels {
 template <class T> struct Kernels {
   Elementwise<T> elementwise;  // arithmetic and functions of one or two numbers
   Activations<T> activation;  // relu, gelu, tanh, sigmoid
+  Attention<T> attention;  // scaled dot-product attention, fused
   Dropout<T> dropout;  // with a given mask
   Norm<T> norm;  // layer and root-mean-square normalisation
   Optimizers<T> optimizer;  // steps of SGD and Adam
