@@ -184,6 +184,10 @@ Tensor Call::optional(py::handle value, const char* name, bool counts) {
 
 Tensor Call::any(py::handle value, const char* name) { return convert(value, name, false, true); }
 
+Tensor Call::mask(py::handle value, const char* name) {
+  return value.is_none() ? Tensor() : convert(value, name, false, false);
+}
+
 Array Call::integers(py::handle value, const char* name, bool none_allowed) {
   if (value.is_none() && none_allowed) return {};
   if (is_tensor(value)) {

@@ -38,6 +38,8 @@ class Call {
   Tensor optional(py::handle value, const char* name, bool counts = false);
   // Numbers of any dtype, as they are.
   Tensor any(py::handle value, const char* name);
+  // A boolean or floating mask; undefined for None. Says nothing about the result's dtype.
+  Tensor mask(py::handle value, const char* name);
   // Integers of any width as int64; undefined for None where that is allowed.
   Array integers(py::handle value, const char* name, bool none_allowed = true);
   // Booleans; undefined for None.

@@ -8,10 +8,5 @@ PYBIND11_MODULE(_core, m) {
   bind_tensor(m);
   bind_functions(m);
   bind_random(m);
-  bind_softmax(m);
-  bind_activation(m);
-  bind_norm(m);
-  bind_embedding(m);
-  bind_loss(m);
-  bind_optim(m);
+  bind_additive(m);
 }

@@ -11,25 +11,27 @@
 #pragma once
 
 #include "kernels/activation.h"
-#include "kernels/attention.h"
+#include "kernels/additive.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
 #include "kernels/rotary.h"
 #include "kernels/softmax.h"
+#include "kernels/weighted_values.h"
 
 namespace qkv::kernels {
 
 template <class T> struct Kernels {
   Elementwise<T> elementwise;  // arithmetic and functions of one or two numbers
+  Additive<T> additive;  // scores of additive attention
   Activations<T> activation;  // relu, gelu, tanh, sigmoid
-  Attention<T> attention;  // scaled dot-product attention, fused
   Dropout<T> dropout;  // with a given mask
   Norm<T> norm;  // layer and root-mean-square normalisation
   Optimizers<T> optimizer;  // steps of SGD and Adam
   Rotary<T> rotary;  // rotation of pairs of features
   Softmax<T> softmax;  // softmax, log-softmax and the loss on them
+  WeightedValues<T> weighted_values;  // dropout of attention weights
 };
 
 template <class T> const Kernels<T>& kernels();

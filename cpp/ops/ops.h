@@ -97,6 +97,35 @@ Tensor cross_entropy(const Tensor& logits, const Array& targets, const Tensor& w
 Tensor nll_loss(const Tensor& log_probs, const Array& targets, const Tensor& weight, Index ignore_index, Reduction reduction);
 Tensor mse(const Tensor& predictions, const Tensor& targets, Reduction reduction);
 
+// --- weighted_values.cpp: dropout of attention weights and their product with the values
+struct WeightDropout {
+  double p = 0;
+  std::uint64_t key = 0;  // of the counter-based stream
+  Array keep;             // boolean, broadcasts to the weights; replaces the stream
+};
+// Checks and, where a stream is needed, draws its key.
+WeightDropout weight_dropout(const char* operation, double p, const Array& keep, const Shape& weights);
+Array dropped(const Array& weights, const WeightDropout& dropout);  // weights * keep / (1 - p)
+// weights (..., Lq, Lk) after dropout @ values (..., Lk, Dv), equal leading axes. A key of weight 0 is not read: what is
+// behind it may be NaN.
+Tensor weighted_values(const Tensor& weights, const Tensor& values, const WeightDropout& dropout = {});
+
+// --- additive.cpp: queries (B, Lq, M), keys (B, Lk, M), score_weight (M), values (B, Lk, Dv), or all without B
+struct AttentionOutput {
+  Tensor output, weights;  // (B, Lq, Dv), (B, Lq, Lk) before dropout
+};
+struct AdditiveOptions {
+  Array valid_lens;     // int64 (B) or (B, Lq); without B: () or (Lq)
+  Tensor attn_mask;     // boolean or floating; broadcasts to the weights
+  double dropout_p = 0;
+  Array dropout_keep;   // boolean
+  std::optional<double> masked_value;
+};
+AttentionOutput additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Tensor& values,
+                                   const AdditiveOptions& options = {});
+// The scores alone (B, Lq, Lk); 0 behind valid_lens, (B) or (B, Lq) or undefined.
+Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Array& valid_lens = {});
+
 // --- helpers of the operations themselves
 // Floating copy of x: integers and booleans become float32.
 Tensor floating(const Tensor& x);

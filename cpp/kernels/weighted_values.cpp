@@ -1,0 +1,36 @@
+#include "kernels/weighted_values.h"
+
+#include "core/counter_random.h"
+#include "kernels/simd.h"
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+// 0 * x is 0 exactly for finite x.
+template <class T> bool finite(const T* x, Index n) {
+  Vec<T> sum = {};
+  Index i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) sum += load(x + i) * Vec<T>{};
+  if (i < n) sum += load_part(x + i, n - i) * Vec<T>{};
+  return !any(sum != Vec<T>{});
+}
+
+template <class T> void keep(T* y, const T* x, const bool* kept, Index step, T scale, Index n) {
+  for (Index j = 0; j < n; ++j) y[j] = kept[j * step] ? x[j] * scale : T(0);
+}
+
+template <class T> void drop(T* y, const T* x, uint64_t key, uint64_t matrix, uint64_t query, double p, Index n) {
+  const CounterRow row = counter_row(key, matrix, query);
+  const uint32_t threshold = counter_threshold(p);
+  const T scale = p < 1 ? static_cast<T>(1 / (1 - p)) : T(0);
+  for (Index j = 0; j < n; ++j) y[j] = counter_keep(row, static_cast<uint32_t>(j), threshold) ? x[j] * scale : T(0);
+}
+
+}  // namespace
+
+template <class T> WeightedValues<T> weighted_values_kernels() { return {finite<T>, keep<T>, drop<T>}; }
+
+template WeightedValues<float> weighted_values_kernels<float>();
+template WeightedValues<double> weighted_values_kernels<double>();
+
+}  // namespace qkv::kernels::QKV_ISA

@@ -1,0 +1,248 @@
+// Additive attention: scores w . tanh(q_i + k_j), softmax over the allowed keys, values.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "core/parallel.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+#include "ops/strides.h"
+
+namespace qkv::ops {
+namespace {
+
+constexpr const char* kName = "additive_attention";
+constexpr Index kBlock = 4;  // queries that are scored together
+
+struct Sizes {
+  Index batches, queries, keys, features, stride;
+};
+
+// How many keys row `i` of batch `b` sees.
+Index length_of(const Array& lens, const Sizes& n, Index b, Index i) {
+  if (!lens.defined()) return n.keys;
+  return static_cast<Index>(lens.data<std::int64_t>()[lens.numel() == n.batches ? b : b * n.queries + i]);
+}
+
+Index longest(const Array& lens, const Sizes& n, Index b, Index begin, Index end) {
+  Index result = 0;
+  for (Index i = begin; i < end; ++i) result = std::max(result, length_of(lens, n, b, i));
+  return result;
+}
+
+// Rows of exp(2 x), and whether products of them stay in range.
+template <class T> struct Prepared {
+  Scratch memory, flags;
+  Prepared(Index rows, Index stride)
+      : memory(static_cast<std::size_t>(rows * stride) * sizeof(T)), flags(static_cast<std::size_t>(rows)) {}
+  T* row(Index i, const Sizes& n) const { return memory.as<T>() + i * n.stride; }
+  bool moderate(Index i) const { return flags.as<bool>()[i]; }
+  void fill(const T* x, Index begin, Index end, const Sizes& n) const {
+    kernels::kernels<T>().additive.prepare(row(begin, n), flags.as<bool>() + begin, x + begin * n.features, end - begin, n.features, n.stride);
+  }
+};
+
+// Everything that both passes need of queries, keys and score weight.
+template <class T> struct Problem {
+  Sizes n;
+  const T *q, *k;
+  const Array& lens;
+  Prepared<T> queries, keys;
+  std::vector<T> weight, ones;  // (stride)
+
+  Problem(const Sizes& sizes, const T* q_, const T* k_, const T* w, const Array& lens_)
+      : n(sizes), q(q_), k(k_), lens(lens_), queries(n.batches * n.queries, n.stride), keys(n.batches * n.keys, n.stride),
+        weight(static_cast<std::size_t>(n.stride)), ones(static_cast<std::size_t>(n.stride), T(1)) {
+    std::copy_n(w, n.features, weight.begin());
+    parallel_for(0, n.batches * n.queries, grain_for(2 * n.stride), [&](Index b, Index e) { queries.fill(q, b, e, n); });
+    // Keys that nobody sees are left alone.
+    for (Index b = 0; b < n.batches; ++b)
+      parallel_for(b * n.keys, b * n.keys + longest(lens, n, b, 0, n.queries), grain_for(2 * n.stride),
+                   [&](Index begin, Index end) { keys.fill(k, begin, end, n); });
+  }
+
+  // exp(2 (q + k)) of one pair that is out of the range of products.
+  void pair(T* e, Index query, Index key) const {
+    kernels::kernels<T>().additive.pair(e, q + query * n.features, k + key * n.features, n.features, n.stride);
+  }
+};
+
+template <class T> void score_block(T* s, const Problem<T>& p, T* scratch, Index b, Index begin, Index end) {
+  const auto& kernel = kernels::kernels<T>().additive;
+  const Sizes& n = p.n;
+  const Index first = b * n.queries + begin, used = longest(p.lens, n, b, begin, end);
+  s += first * n.keys;
+  kernel.scores(s, n.keys, p.queries.row(first, n), p.keys.row(b * n.keys, n), p.weight.data(), end - begin, used,
+                n.features, n.stride);
+  for (Index i = begin; i < end; ++i, s += n.keys) {
+    const Index query = b * n.queries + i, length = length_of(p.lens, n, b, i);
+    for (Index j = 0; j < length; ++j) {
+      if (p.queries.moderate(query) && p.keys.moderate(b * n.keys + j)) continue;
+      p.pair(scratch, query, b * n.keys + j);
+      kernel.scores(s + j, n.keys, scratch, p.ones.data(), p.weight.data(), 1, 1, n.features, n.stride);
+    }
+    std::fill(s + length, s + n.keys, T(0));
+  }
+}
+
+// Gradients from a piece of the keys, which are its own, and the piece's share of what all pieces add to.
+template <class T> struct Share {
+  T *dq, *dr;  // (Lq, stride), (stride)
+  double total = 0;
+};
+
+template <class T>
+void backward_piece(T* dk, Share<T>& share, const T* g, const Problem<T>& p, Index b, Index begin, Index end) {
+  const auto& kernel = kernels::kernels<T>().additive;
+  const Sizes& n = p.n;
+  const auto count = static_cast<std::size_t>(end - begin);
+  const Scratch sums(count * static_cast<std::size_t>(n.stride) * sizeof(T)), pair(static_cast<std::size_t>(n.stride) * sizeof(T));
+  std::memset(sums.as<T>(), 0, count * static_cast<std::size_t>(n.stride) * sizeof(T));
+  std::vector<const T*> rows(count);
+  std::vector<T*> targets(count);
+  std::vector<T> slopes(count);
+  for (Index i = 0; i < n.queries; ++i) {
+    const Index query = b * n.queries + i;
+    T* dq = share.dq + i * n.stride;
+    Index used = 0;
+    for (Index j = begin; j < end; ++j) {
+      const T slope = g[query * n.keys + j];
+      if (slope == 0) continue;  // excluded keys are never read
+      share.total += static_cast<double>(slope);
+      T* target = sums.as<T>() + (j - begin) * n.stride;
+      if (p.queries.moderate(query) && p.keys.moderate(b * n.keys + j)) {
+        const auto at = static_cast<std::size_t>(used++);
+        rows[at] = p.keys.row(b * n.keys + j, n);
+        targets[at] = target;
+        slopes[at] = slope;
+      } else {
+        p.pair(pair.as<T>(), query, b * n.keys + j);
+        const T* one = p.ones.data();
+        kernel.backward(dq, share.dr, &target, &slope, pair.as<T>(), &one, 1, n.features);
+      }
+    }
+    kernel.backward(dq, share.dr, targets.data(), slopes.data(), p.queries.row(query, n), rows.data(), used, n.features);
+  }
+  if (dk == nullptr) return;
+  for (Index j = begin; j < end; ++j)
+    for (Index m = 0; m < n.features; ++m)
+      dk[(b * n.keys + j) * n.features + m] += 4 * p.weight[static_cast<std::size_t>(m)] * sums.as<T>()[(j - begin) * n.stride + m];
+}
+
+// Adds the gradients of the scores with respect to queries, keys and weight; null where not wanted.
+template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Problem<T>& p) {
+  const Sizes& n = p.n;
+  const Index wanted = n.batches >= 8 ? 1 : std::clamp<Index>(n.keys / 16, 1, 8);
+  const Index length = std::max<Index>(1, (n.keys + wanted - 1) / wanted), pieces = std::max<Index>(1, (n.keys + length - 1) / length);
+  const Index size = (n.queries + 1) * n.stride, shares = n.batches * pieces;
+  const Scratch memory(static_cast<std::size_t>(shares * size) * sizeof(T));
+  std::memset(memory.as<T>(), 0, static_cast<std::size_t>(shares * size) * sizeof(T));
+  std::vector<double> totals(static_cast<std::size_t>(shares));
+  parallel_for(0, shares, grain_for(n.queries * length * n.features), [&](Index first, Index last) {
+    for (Index s = first; s < last; ++s) {
+      Share<T> share{memory.as<T>() + s * size, memory.as<T>() + s * size + n.queries * n.stride};
+      const Index begin = s % pieces * length;
+      backward_piece(dk, share, g, p, s / pieces, begin, std::min(n.keys, begin + length));
+      totals[static_cast<std::size_t>(s)] = share.total;
+    }
+  });
+  if (dq != nullptr)
+    parallel_for(0, n.batches * n.queries, grain_for(pieces * n.features), [&](Index first, Index last) {
+      for (Index row = first; row < last; ++row)
+        for (Index s = row / n.queries * pieces; s < (row / n.queries + 1) * pieces; ++s) {
+          const T* share = memory.as<T>() + s * size + row % n.queries * n.stride;
+          for (Index m = 0; m < n.features; ++m) dq[row * n.features + m] += 4 * p.weight[static_cast<std::size_t>(m)] * share[m];
+        }
+    });
+  if (dw != nullptr)  // sum of g tanh = sum of g - 2 sum of g r
+    for (Index s = 0; s < shares; ++s)
+      for (Index m = 0; m < n.features; ++m)
+        dw[m] += static_cast<T>(totals[static_cast<std::size_t>(s)]) - 2 * memory.as<T>()[s * size + n.queries * n.stride + m];
+}
+
+// (L, M) as a batch of one.
+Tensor batched(const Tensor& x, bool alone) { return alone ? reshape(x, {1, x.dim(0), x.dim(1)}) : x; }
+
+void check_shapes(const Shape& q, const Shape& k, const Shape& w, const Shape& v) {
+  if (q.rank() != 2 && q.rank() != 3)
+    fail_value(kName, ": queries must be (B, Lq, M) or (Lq, M); got queries ", q);
+  const bool alone = q.rank() == 2;
+  if (k.rank() != q.rank() || (!alone && k.dim(0) != q.dim(0)) || k.dim(-1) != q.dim(-1))
+    fail_value(kName, ": keys must be ", alone ? "(Lk, M)" : "(B, Lk, M)", " with the ", alone ? "M" : "B and M",
+               " of queries because they are added to these; got queries ", q, ", keys ", k);
+  if (w != Shape{q.dim(-1)})
+    fail_value(kName, ": score_weight must be (M,) with M = ", q.dim(-1), " to match queries ", q, "; got score_weight ", w);
+  if (v.rank() != q.rank() || (!alone && v.dim(0) != q.dim(0)) || v.dim(-2) != k.dim(-2))
+    fail_value(kName, ": values must be ", alone ? "(Lk, Dv)" : "(B, Lk, Dv)", " with one row for each of the keys ", k,
+               "; got values ", v);
+}
+
+void check_mask(const Tensor& mask, const Shape& weights) {
+  if (!mask.defined()) return;
+  if (mask.dtype() == DType::int64)
+    fail_type(kName, ": attn_mask must be boolean (True = may attend) or float (added to the scores) because an "
+              "integer could mean either; got ", mask.dtype());
+  Shape common;
+  if (!broadcast(mask.shape(), weights, common) || common != weights)
+    fail_value(kName, ": attn_mask must broadcast to the weights' shape ", weights, "; got attn_mask ", mask.shape());
+}
+
+void check_lengths(const Array& lens, const Shape& weights) {
+  if (!lens.defined()) return;
+  const bool alone = weights.rank() == 2;
+  const Shape one = alone ? Shape{} : Shape{weights.dim(0)};
+  const Shape each = alone ? Shape{weights.dim(0)} : Shape{weights.dim(0), weights.dim(1)};
+  if (lens.shape() != one && lens.shape() != each)
+    fail_value(kName, ": valid_lens must be ", one, " or ", each, " because the weights are ", weights, "; got valid_lens ", lens.shape());
+  for (Index i = 0; i < lens.numel(); ++i)
+    if (const std::int64_t length = lens.data<std::int64_t>()[i]; length < 0 || length > weights.dim(-1))
+      fail_value(kName, ": valid_lens must be in 0..", weights.dim(-1), " because they count keys; got valid_lens ", length);
+}
+
+}  // namespace
+
+Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Array& valid_lens) {
+  const DType dtype = promoted({queries, keys, score_weight});
+  const Tensor q = cast(queries, dtype), k = cast(keys, dtype), w = cast(score_weight, dtype);
+  const Sizes n{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))};
+  Array y({n.batches, n.queries, n.keys}, dtype);
+  visit_floating(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const Problem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens);
+    const Index blocks = (n.queries + kBlock - 1) / kBlock;
+    parallel_for(0, n.batches * blocks, grain_for(kBlock * n.keys * n.features), [&](Index first, Index last) {
+      const Scratch scratch(static_cast<std::size_t>(n.stride) * sizeof(T));
+      for (Index block = first; block < last; ++block) {
+        const Index begin = block % blocks * kBlock;
+        score_block(y.data<T>(), problem, scratch.as<T>(), block / blocks, begin, std::min(n.queries, begin + kBlock));
+      }
+    });
+  });
+  if (!wants_gradient({q, k, w})) return Tensor(std::move(y));
+  return record(std::move(y), {q, k, w}, [q = Saved(q), k = Saved(k), w = Saved(w), lens = Saved(valid_lens), n](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const Problem<T> problem(n, q.data<T>(), k.data<T>(), w.data<T>(), lens.get());
+      const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
+      backward(target(0), target(1), target(2), dy.data<T>(), problem);
+    });
+  });
+}
+
+AttentionOutput additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Tensor& values,
+                                   const AdditiveOptions& options) {
+  check_shapes(queries.shape(), keys.shape(), score_weight.shape(), values.shape());
+  const bool alone = queries.rank() == 2;
+  const Shape shape = alone ? Shape{queries.dim(0), keys.dim(0)} : Shape{queries.dim(0), queries.dim(1), keys.dim(1)};
+  check_mask(options.attn_mask, shape);
+  check_lengths(options.valid_lens, shape);
+  const WeightDropout dropout = weight_dropout(kName, options.dropout_p, options.dropout_keep, shape);
+  const DType dtype = promoted({queries, keys, score_weight, values});
+  const auto input = [&](const Tensor& x) { return cast(batched(x, alone), dtype); };
+  Tensor scores = additive_scores(input(queries), input(keys), cast(score_weight, dtype), options.valid_lens);  // (B, Lq, Lk)
+  if (alone) scores = reshape(scores, shape);
+  const Tensor weights = masked_softmax(scores, options.valid_lens, options.attn_mask, options.masked_value);
+  return {weighted_values(weights, cast(values, dtype), dropout), weights};
+}
+
+}  // namespace qkv::ops

@@ -1,0 +1,147 @@
+// Attention weights times values: what every variant ends with that is not fused.
+#include <cmath>
+#include <vector>
+
+#include "core/parallel.h"
+#include "kernels/gemm.h"
+#include "kernels/kernels.h"
+#include "ops/gemm.h"
+#include "ops/ops.h"
+#include "ops/strides.h"
+
+namespace qkv::ops {
+namespace {
+
+struct Sizes {
+  Index matrices, queries, keys, features;
+};
+
+// c (matrices, m, n) += or = a' @ b' for each matrix.
+template <class T>
+void products(T* c, const T* a, bool ta, const T* b, bool tb, T beta, Index matrices, Index m, Index n, Index k) {
+  const Index lda = ta ? m : k, ldb = tb ? k : n;
+  if (matrices == 1) return gemm(c, n, a, lda, ta, b, ldb, tb, beta, m, n, k);
+  parallel_for(0, matrices, grain_for(m * n * std::max<Index>(k, 1) / 8), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i)
+      kernels::gemm(c + i * m * n, n, a + i * m * k, lda, ta, b + i * k * n, ldb, tb, beta, m, n, k);
+  });
+}
+
+// Values whose rows hold NaN or infinity have zeros instead; `keys` lists these rows, counted over all matrices. So a
+// product with weights reads nothing of them, and what they contribute where their weight is not 0 is added apart.
+struct FiniteValues {
+  Array values;
+  std::vector<Index> keys;
+};
+
+template <class T> FiniteValues finite_values(const Array& values, Index features) {
+  FiniteValues result{values, {}};
+  const auto& kernel = kernels::kernels<T>().weighted_values;
+  const T* v = values.data<T>();
+  if (kernel.finite(v, values.numel())) return result;
+  result.values = values.clone();
+  for (Index key = 0; key < values.numel() / features; ++key) {
+    if (kernel.finite(v + key * features, features)) continue;
+    result.keys.push_back(key);
+    std::fill_n(result.values.data<T>() + key * features, features, T(0));
+  }
+  return result;
+}
+
+// For each weight that is not 0 of a key whose value is not finite: body(row, key, weight's place).
+template <class T, class Body> void for_infinite(const FiniteValues& v, const T* weights, const Sizes& size, Body body) {
+  for (const Index key : v.keys) {
+    const Index matrix = key / size.keys, column = key % size.keys;
+    for (Index row = matrix * size.queries; row < (matrix + 1) * size.queries; ++row)
+      if (weights[row * size.keys + column] != 0) body(row, key, row * size.keys + column);
+  }
+}
+
+}  // namespace
+
+Array dropped(const Array& weights, const WeightDropout& dropout) {
+  if (dropout.p == 0) return weights;
+  Array y(weights.shape(), weights.dtype());
+  const Index queries = weights.dim(-2), keys = weights.dim(-1);
+  const Strides strides = dropout.keep.defined() ? broadcast_strides(dropout.keep.shape(), weights.shape()) : Strides{};
+  visit_floating(weights.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const auto& kernel = kernels::kernels<T>().weighted_values;
+    const T scale = dropout.p < 1 ? static_cast<T>(1 / (1 - dropout.p)) : T(0);
+    parallel_for(0, weights.shape().product(0, weights.rank() - 1), grain_for(keys), [&](Index begin, Index end) {
+      for (Index row = begin; row < end; ++row) {
+        T* out = y.data<T>() + row * keys;
+        const T* x = weights.data<T>() + row * keys;
+        if (!dropout.keep.defined()) {
+          kernel.drop(out, x, dropout.key, static_cast<std::uint64_t>(row / queries), static_cast<std::uint64_t>(row % queries),
+                      dropout.p, keys);
+          continue;
+        }
+        Index offset = 0, rest = row;
+        for (Index axis = weights.rank() - 2; axis >= 0; --axis) {
+          offset += rest % weights.dim(axis) * strides[static_cast<std::size_t>(axis)];
+          rest /= weights.dim(axis);
+        }
+        kernel.keep(out, x, dropout.keep.data<bool>() + offset, strides.back(), scale, keys);
+      }
+    });
+  });
+  return y;
+}
+
+WeightDropout weight_dropout(const char* operation, double p, const Array& keep, const Shape& weights) {
+  if (!(p >= 0 && p <= 1))
+    fail_value(operation, ": dropout_p must be between 0 and 1 because it is a probability; got dropout_p = ", p);
+  WeightDropout result;
+  result.p = p;
+  if (keep.defined()) {
+    Shape common;
+    if (!broadcast(keep.shape(), weights, common) || common != weights)
+      fail_value(operation, ": dropout_keep must broadcast to the weights' shape ", weights, "; got dropout_keep ", keep.shape());
+    result.keep = keep;
+  } else if (p > 0) {
+    result.key = default_generator().random64();
+  }
+  return result;
+}
+
+Tensor weighted_values(const Tensor& weights, const Tensor& values, const WeightDropout& dropout) {
+  const Sizes size{weights.shape().product(0, weights.rank() - 2), weights.dim(-2), weights.dim(-1), values.dim(-1)};
+  Shape shape = weights.shape();
+  shape.back() = size.features;
+  Array y(shape, weights.dtype());
+  FiniteValues finite;
+  visit_floating(weights.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Array w = dropped(weights.data(), dropout);
+    finite = finite_values<T>(values.data(), size.features);
+    products(y.data<T>(), w.data<T>(), false, finite.values.data<T>(), false, T(0), size.matrices, size.queries, size.features, size.keys);
+    for_infinite(finite, weights.ptr<T>(), size, [&](Index row, Index key, Index at) {
+      kernels::kernels<T>().elementwise.add_scaled(y.data<T>() + row * size.features, values.ptr<T>() + key * size.features,
+                                                   w.data<T>()[at], size.features);
+    });
+  });
+  if (!wants_gradient({weights, values})) return Tensor(std::move(y));
+  return record(std::move(y), {weights, values}, [w = Saved(weights), v = Saved(values), finite_v = Saved(finite.values),
+                                                  keys = finite.keys, dropout, size](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const T* slope = dy.data<T>();
+      if (dx.wants(0)) {
+        Array dw(w.get().shape(), dy.dtype());
+        products(dw.data<T>(), slope, false, finite_v.data<T>(), true, T(0), size.matrices, size.queries, size.keys, size.features);
+        for_infinite(FiniteValues{finite_v.get(), keys}, w.data<T>(), size, [&](Index row, Index key, Index at) {
+          T sum = 0;
+          for (Index c = 0; c < size.features; ++c) sum += slope[row * size.features + c] * v.data<T>()[key * size.features + c];
+          dw.data<T>()[at] = sum;
+        });
+        dx.add(0, dropped(dw, dropout));
+      }
+      if (dx.wants(1))
+        products(dx.of(1).data<T>(), dropped(w.get(), dropout).template data<T>(), true, slope, false, T(1), size.matrices,
+                 size.keys, size.features, size.queries);
+    });
+  });
+}
+
+}  // namespace qkv::ops
