@@ -10,5 +10,11 @@ void bind_tensor(pybind11::module_& m);
 void bind_functions(pybind11::module_& m);
 void bind_random(pybind11::module_& m);
 void bind_additive(pybind11::module_& m);
+void bind_softmax(pybind11::module_& m);
+void bind_activation(pybind11::module_& m);
+void bind_norm(pybind11::module_& m);
+void bind_embedding(pybind11::module_& m);
+void bind_loss(pybind11::module_& m);
+void bind_optim(pybind11::module_& m);
 
 }  // namespace qkv::bindings

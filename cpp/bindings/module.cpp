@@ -9,4 +9,10 @@ PYBIND11_MODULE(_core, m) {
   bind_functions(m);
   bind_random(m);
   bind_additive(m);
+  bind_softmax(m);
+  bind_activation(m);
+  bind_norm(m);
+  bind_embedding(m);
+  bind_loss(m);
+  bind_optim(m);
 }

@@ -12,6 +12,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/additive.h"
+#include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
@@ -26,6 +27,7 @@ template <class T> struct Kernels {
   Elementwise<T> elementwise;  // arithmetic and functions of one or two numbers
   Additive<T> additive;  // scores of additive attention
   Activations<T> activation;  // relu, gelu, tanh, sigmoid
+  Attention<T> attention;  // scaled dot-product attention, fused
   Dropout<T> dropout;  // with a given mask
   Norm<T> norm;  // layer and root-mean-square normalisation
   Optimizers<T> optimizer;  // steps of SGD and Adam

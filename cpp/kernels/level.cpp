@@ -5,6 +5,7 @@ namespace qkv::kernels::QKV_ISA {
 
 template <class T> Elementwise<T> elementwise_kernels();
 template <class T> Activations<T> activation_kernels();
+template <class T> Attention<T> attention_kernels();
 template <class T> Dropout<T> dropout_kernels();
 template <class T> Norm<T> norm_kernels();
 template <class T> Optimizers<T> optimizer_kernels();
@@ -16,6 +17,7 @@ template <class T> WeightedValues<T> weighted_values_kernels();
 template <class T> void fill(Kernels<T>& table) {
   table.elementwise = elementwise_kernels<T>();
   table.activation = activation_kernels<T>();
+  table.attention = attention_kernels<T>();
   table.dropout = dropout_kernels<T>();
   table.norm = norm_kernels<T>();
   table.optimizer = optimizer_kernels<T>();

@@ -22,15 +22,17 @@ except ImportError as error:
     ) from error
 
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
+from .activation import gelu, relu, sigmoid, tanh
 from .additive import additive_attention
 from .config import config, show_config
 from .functions import abs, clip, concatenate, cos, exp, log, logsumexp, matmul, sin, sqrt, stack, where
 from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
+from .softmax import log_softmax, masked_softmax, softmax, softmax_jacobian
 from .tensors import grad, jacobian, no_grad, tensor
 
 __version__: str = _core.config()["version"]
 
-_SUBMODULES = ("plot", "reference", "reproduce", "testing")
+_SUBMODULES = ("losses", "optim", "plot", "reference", "reproduce", "testing")
 
 
 def __getattr__(name: str) -> Any:

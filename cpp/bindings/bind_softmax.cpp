@@ -1,0 +1,32 @@
+#include "bindings/bindings.h"
+#include "bindings/convert.h"
+#include "ops/ops.h"
+
+namespace qkv::bindings {
+
+void bind_softmax(py::module_& m) {
+  const auto plain = [&](const char* name, Tensor (*f)(const Tensor&, Index, double)) {
+    m.def(name, [name, f](py::handle x, Index axis, double temperature) {
+      Call call(name);
+      const Tensor input = call.floating(x, "x");
+      return call.result(without_gil([&] { return f(input, axis, temperature); }));
+    });
+  };
+  plain("softmax", ops::softmax);
+  plain("log_softmax", ops::log_softmax);
+  m.def("masked_softmax", [](py::handle scores, py::handle valid_lens, py::handle mask, std::optional<double> masked_value) {
+    Call call("masked_softmax"), aside("masked_softmax");  // the mask has no say in the result's dtype
+    const Tensor input = call.floating(scores, "scores");
+    const Array lens = call.integers(valid_lens, "valid_lens");
+    const Tensor allowed = mask.is_none() ? Tensor() : aside.any(mask, "mask");
+    if (aside.any_tensor()) call.force_tensor();
+    return call.result(without_gil([&] { return ops::masked_softmax(input, lens, allowed, masked_value); }));
+  });
+  m.def("softmax_jacobian", [](py::handle x) {
+    Call call("softmax_jacobian");
+    const Tensor input = call.floating(x, "x");
+    return call.result(without_gil([&] { return ops::softmax_jacobian(input); }));
+  });
+}
+
+}  // namespace qkv::bindings

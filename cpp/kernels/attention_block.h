@@ -1,0 +1,52 @@
+// A block of query rows and its scores. Internal to attention*.cpp.
+#pragma once
+
+#include "kernels/attention.h"
+#include "kernels/attention_tiles.h"
+
+namespace qkv::kernels::QKV_ISA {
+
+// Query rows that are computed together, one per lane. Rows may belong to several heads that share keys and values.
+// Lanes behind the last row repeat it where indices are concerned and are 0 where numbers are.
+template <class T> struct RowBlock {
+  const AttentionProblem<T>* problem;
+  Index batch, kv_head;
+  Index rows, vectors, width;  // real rows; vectors of lanes; lanes
+  Index head[kBlockRows<T>], query[kBlockRows<T>];
+  Index position[kBlockRows<T>];  // of the query: q_offset + i
+  // Keys that causal order, window and lengths leave to each row: [low, high), empty if low == high.
+  Index low[kBlockRows<T>], high[kBlockRows<T>];
+  Index first, last;         // keys to visit: the union of these, all keys if excluded ones are filled
+  Index common, common_end;  // their intersection
+  bool same_head;            // all rows belong to one head
+
+  const T* key(Index j) const { return problem->key.at(batch, kv_head, j); }
+  const T* value(Index j) const { return problem->value.at(batch, kv_head, j); }
+};
+
+template <class T>
+void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batch, Index kv_head, Index begin, Index end);
+
+// Tiles (keys, width) that the scores of one step of keys leave behind.
+template <class T> struct ScoreTiles {
+  T* scores;    // final scores, -inf where excluded
+  T* slope;     // with softcap, if not null: derivative of the softcap
+  T* scratch;   // for masks
+  typename VectorTypes<T>::Integer* allowed;  // all bits set where the exclusions allow the pair, else 0
+  bool all_allowed;  // `allowed` was not needed
+};
+
+// Elements of T for the tiles of one step; `carve` hands them out and returns what follows.
+template <class T> constexpr Index kTileElements = kBlockKeys * kBlockRows<T>;
+
+// Scores of keys [key, key + n), n <= kBlockKeys. queries: (D, width), times scale.
+template <class T> void block_scores(ScoreTiles<T>& tiles, const RowBlock<T>& block, const T* queries, Index key, Index n);
+
+// weights[j][row] *= 1 / (1 - p) or 0, by the stream or dropout_keep. p = 1 gives zeros.
+template <class T> void block_dropout(T* weights, const RowBlock<T>& block, Index key, Index n);
+
+template <class T> inline bool drops(const AttentionProblem<T>& p) { return p.dropout > 0 || p.dropout_keep.data != nullptr; }
+
+template <class T> inline Index padded(Index n) { return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
+
+}  // namespace qkv::kernels::QKV_ISA
