@@ -76,6 +76,14 @@ class TestShowHeatmaps:
         assert axes[0, 0].get_images()[0].get_clim() == (-1, 2)
         fig.canvas.draw()
 
+    def test_ticks_are_whole_numbers(self):
+        fig, axes = plot.show_heatmaps(np.ones((1, 4, 5, 7)), figsize=(9, 2.5))
+        fig.canvas.draw()
+        for ax in axes[0]:
+            places = np.concatenate([ax.get_xticks(), ax.get_yticks()])
+            assert len(places) >= 4
+            assert (places == places.round()).all()
+
     def test_masks_halves_and_nan_are_drawn(self):
         mask = np.tril(np.ones((3, 3), bool))[None, None]
         fig, axes = plot.show_heatmaps(mask)
