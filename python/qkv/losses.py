@@ -20,7 +20,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Any:
-    """``-(1 - s) w[t] log p[t] - s/V sum_c w[c] log p[c]`` with ``p = softmax(logits)``, for each target ``t``.
+    """``-(1 - s) w[t] log p[t] - s/V sum_c w[c] log p[c]``, ``p = softmax(logits)``, for each target ``t``.
 
     Parameters
     ----------
@@ -63,7 +63,12 @@ def cross_entropy(
 
 
 def nll_loss(
-    log_probs: Any, targets: Any, *, weight: Any = None, ignore_index: int = -100, reduction: Reduction = "mean"
+    log_probs: Any,
+    targets: Any,
+    *,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
 ) -> Any:
     """``-w[t] log p[t]`` for each target ``t``: :func:`cross_entropy` behind a :func:`qkv.log_softmax`.
 

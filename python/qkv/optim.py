@@ -60,8 +60,8 @@ def clip_grad_norm(params: Iterable[Any] | Any, max_norm: float) -> float:
 class Schedule:
     """Base of the schedules: sets ``optimizer.lr`` to ``lr_at(n)`` before update ``n = 1, 2, ...``.
 
-    A subclass defines ``lr_at``. Call ``step()`` after each ``optimizer.step()``; the learning rate of the first
-    update is set at construction.
+    A subclass defines ``lr_at``. Call ``step()`` after each ``optimizer.step()``; the learning rate of the
+    first update is set at construction.
 
     Parameters
     ----------

@@ -82,20 +82,22 @@ def masked_softmax(
     scores : array_like or Tensor
         ``(Lq, Lk)``, ``(B, Lq, Lk)`` or ``(B, H, Lq, Lk)``.
     valid_lens : array_like of int, optional
-        ``(B,)`` or ``(B, Lq)``, an int for scores ``(Lq, Lk)``: how many leading keys, ``0..Lk``, a query sees.
+        ``(B,)`` or ``(B, Lq)``, an int for scores ``(Lq, Lk)``: how many leading keys, ``0..Lk``, a query
+        sees.
     mask : array_like or Tensor, optional
         Broadcasts to the shape of ``scores`` by NumPy's rules, so a mask per batch entry beside heads is
         ``(B, 1, Lq, Lk)``. Boolean (True = may attend) or floating (added to the scores; ``-inf`` excludes;
         differentiable if it is a Tensor). Both kinds of exclusion combine: a key must be allowed by each.
     masked_value : float, optional
-        Replaces excluded scores instead of skipping them, which is what many tutorials do with ``-1e6``: then a row
-        without allowed keys becomes uniform.
+        Replaces excluded scores instead of skipping them, which is what many tutorials do with ``-1e6``: then
+        a row without allowed keys becomes uniform.
 
     Returns
     -------
     ndarray or Tensor
-        In the shape of ``scores``; differentiable. What stands at an excluded place, NaN and infinity included, has
-        no influence. A row without allowed keys, or with ``-inf`` alone, becomes zeros and has a zero gradient.
+        In the shape of ``scores``; differentiable. What stands at an excluded place, NaN and infinity
+        included, has no influence. A row without allowed keys, or with ``-inf`` alone, becomes zeros and has
+        a zero gradient.
 
     Raises
     ------
@@ -111,8 +113,8 @@ def masked_softmax(
 
     References
     ----------
-    Zhang, Lipton, Li, Smola, "Dive into deep learning", section 11.3, whose function fills with ``-1e6`` and writes
-    into its argument.
+    Zhang, Lipton, Li, Smola, "Dive into deep learning", section 11.3, whose function fills with ``-1e6`` and
+    writes into its argument.
     """
     return _core.masked_softmax(scores, valid_lens, mask, masked_value)
 
