@@ -50,7 +50,7 @@ def _body(values: np.ndarray, indent: int, one: Callable[[Any], str], summarize:
         lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     parts = ["..." if i is None else _body(values[i], indent + 1, one, summarize, edge) for i in picked]
-    return "[" + (",\n" * (values.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+    return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
 
 
 def _edges(values: np.ndarray) -> np.ndarray:
