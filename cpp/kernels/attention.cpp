@@ -57,13 +57,6 @@ template <class T> void step(RunningSoftmax<T>& softmax, T* scores, Index width,
   }
 }
 
-// Whether all of n numbers (a multiple of kLanes) are finite.
-template <class T> bool finite(const T* x, Index n) {
-  Vec<T> zero = {};
-  for (Index i = 0; i < n; i += kLanes<T>) zero += load(x + i) * Vec<T>{};
-  return !any(zero != zero);
-}
-
 template <class T> struct ForwardScratch {
   T* queries;  // (D, width), times scale
   T* out;      // (Dv, width), not yet divided by the sum
@@ -84,16 +77,6 @@ template <class T> struct ForwardScratch {
 };
 
 template <class T> Index forward_scratch(const AttentionProblem<T>& p) { return ForwardScratch<T>::elements(p); }
-
-template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
-  const AttentionProblem<T>& p = *block.problem;
-  const T* rows[kBlockRows<T>];
-  for (Index lane = 0; lane < block.width; ++lane)
-    rows[lane] = p.query.at(block.batch, block.head[lane], block.query[lane]);
-  columns_from_rows(queries, block.width, rows, block.rows, p.key_size);
-  const Vec<T> scale = splat<T>(p.scale);
-  for (Index i = 0; i < p.key_size * block.width; i += kLanes<T>) store(queries + i, load(queries + i) * scale);
-}
 
 // out, largest and sum of one block of rows. `skipping` multiplies no value with a weight of 0.
 template <class T>
@@ -157,7 +140,8 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
       inverse[row] = empty ? T(0) : 1 / softmax.sum[row];
       const Index at = (piece.batch * p.heads + block.head[row]) * p.queries + block.query[row];
       if (result.lse != nullptr && row < block.rows)
-        result.lse[at] = empty ? static_cast<T>(-INFINITY) : softmax.largest[row] + static_cast<T>(log(softmax.sum[row]));
+        result.lse[at] =
+            empty ? static_cast<T>(-INFINITY) : softmax.largest[row] + static_cast<T>(log(softmax.sum[row]));
       if (empty) softmax.largest[row] = 0;
       if (result.statistics != nullptr && row < block.rows) {
         result.statistics[2 * at] = softmax.largest[row];
@@ -173,7 +157,16 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
 
 }  // namespace
 
-template <class T> Attention<T> attention_kernels() { return {kBlockRows<T>, forward_scratch<T>, forward<T>}; }
+template <class T> Attention<T> attention_kernels() {
+  Attention<T> table;
+  table.block_rows = kBlockRows<T>;
+  table.block_keys = kBlockKeys;
+  table.forward_scratch = forward_scratch<T>;
+  table.forward = forward<T>;
+  set_backward_kernels(table);
+  set_bias_gradient_kernel(table);
+  return table;
+}
 
 template Attention<float> attention_kernels<float>();
 template Attention<double> attention_kernels<double>();

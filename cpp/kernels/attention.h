@@ -35,27 +35,27 @@ template <class T> struct AttentionProblem {
   Index batches = 0, heads = 0, kv_heads = 0;
   Index queries = 0, keys = 0, key_size = 0, value_size = 0;  // Lq, Lk, D, Dv
   T scale = 1;
-  T softcap = 0;                    // 0: none
-  const T* slopes = nullptr;        // ALiBi (H), or null
-  WeightsView<const T> bias;        // float mask
-  WeightsView<const bool> mask;     // true = may attend
+  T softcap = 0;                 // 0: none
+  const T* slopes = nullptr;     // ALiBi (H), or null
+  WeightsView<const T> bias;     // float mask
+  WeightsView<const bool> mask;  // true = may attend
   bool causal = false;
-  Index left = -1, right = -1;      // window; -1: unlimited
-  const int64_t* q_offset = nullptr;    // (B), or null for 0; may be negative
-  const int64_t* valid_lens = nullptr;  // 0..Lk, or null
+  Index left = -1, right = -1;             // window; -1: unlimited
+  const int64_t* q_offset = nullptr;       // (B), or null for 0; may be negative
+  const int64_t* valid_lens = nullptr;     // 0..Lk, or null
   Index valid_batch = 0, valid_query = 0;  // strides of valid_lens; (B): 1, 0; (B, Lq): Lq, 1
-  const T* sinks = nullptr;         // (H): one more logit in each row's sum, without key or value; or null
-  bool fill = false;                // give excluded pairs the score masked_value instead of skipping them
+  const T* sinks = nullptr;                // (H): one more logit in each row's sum, without key or value; or null
+  bool fill = false;                       // give excluded pairs the score masked_value instead of skipping them
   T masked_value = 0;
-  double dropout = 0;               // probability of dropping a weight; with dropout_keep only the factor 1 / (1 - p)
-  uint64_t dropout_key = 0;         // of the counter-based stream (core/counter_random.h)
+  double dropout = 0;        // probability of dropping a weight; with dropout_keep only the factor 1 / (1 - p)
+  uint64_t dropout_key = 0;  // of the counter-based stream (core/counter_random.h)
   WeightsView<const bool> dropout_keep;  // replaces the stream if given
 };
 
 template <class T> struct AttentionResult {
-  HeadsView<T> out;      // (B, H, Lq, Dv); rows without an allowed key are 0
+  HeadsView<T> out;        // (B, H, Lq, Dv); rows without an allowed key are 0
   WeightsView<T> weights;  // (B, H, Lq, Lk), key stride 1, before dropout; or null data
-  T* lse = nullptr;      // (B, H, Lq) contiguous: log of the sum of exp(score), sink included; -inf for empty rows
+  T* lse = nullptr;        // (B, H, Lq) contiguous: log of the sum of exp(score), sink included; -inf for empty rows
   // (B, H, Lq, 2) contiguous: the row's largest score and 1 / sum of exp(score - largest), both 0 for empty rows. The
   // backward pass needs it; it is not lse because -1e9 + log(n) is -1e9 in float32. Null if not wanted.
   T* statistics = nullptr;
@@ -63,8 +63,8 @@ template <class T> struct AttentionResult {
 
 // Inputs of the backward pass.
 template <class T> struct AttentionSaved {
-  HeadsView<const T> dout;   // (B, H, Lq, Dv)
-  HeadsView<const T> out;    // as computed
+  HeadsView<const T> dout;        // (B, H, Lq, Dv)
+  HeadsView<const T> out;         // as computed
   const T* statistics = nullptr;  // as computed
   WeightsView<const T> dweights;  // or null data; any strides
   const T* dlse = nullptr;        // (B, H, Lq), or null
@@ -85,10 +85,27 @@ struct AttentionPiece {
 
 template <class T> struct Attention {
   Index block_rows;  // query rows that are computed together
-  // Elements of scratch (64-byte aligned) that a call of forward or backward needs.
+  Index block_keys;  // keys that are computed together
+  // Elements of scratch (64-byte aligned) that forward needs.
   Index (*forward_scratch)(const AttentionProblem<T>& problem);
   void (*forward)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, AttentionPiece piece,
                   T* scratch);
+
+  // The backward pass. First shift (B, H, Lq) = dout . out + weights . dweights - dlse, for the rows of a piece; then,
+  // in any order, what is wanted of the other three. Elements of scratch that any of them needs for a range of n keys:
+  Index (*backward_scratch)(const AttentionProblem<T>& problem, Index keys);
+  void (*row_shift)(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, AttentionPiece piece,
+                    T* scratch);
+  // Adds what keys [keys_begin, keys_end) of one key/value head contribute to dquery, and dkey and dvalue of these.
+  void (*backward)(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
+                   const AttentionProblem<T>& problem, Index batch, Index kv_head, Index keys_begin, Index keys_end,
+                   T* scratch);
+  // Adds what queries [begin, end) of one head and keys [keys_begin, keys_end) contribute to dbias.
+  void (*bias_gradient)(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>& saved,
+                        const AttentionProblem<T>& problem, Index batch, Index head, Index begin, Index end,
+                        Index keys_begin, Index keys_end, T* scratch);
+  void (*sink_gradient)(T* dsinks, const T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem,
+                        Index head);
 };
 
 }  // namespace qkv::kernels

@@ -130,7 +130,8 @@ template <class T> void add_bias(ScoreTiles<T>& tiles, const RowBlock<T>& block,
 }  // namespace
 
 template <class T>
-void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batch, Index kv_head, Index begin, Index end) {
+void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batch, Index kv_head, Index begin,
+              Index end) {
   const Index group = problem.heads / problem.kv_heads;
   block.problem = &problem;
   block.batch = batch;
@@ -161,11 +162,22 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   block.same_head = block.head[0] == block.head[block.width - 1];
 }
 
-template <class T> void block_scores(ScoreTiles<T>& tiles, const RowBlock<T>& block, const T* queries, Index key, Index n) {
+template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
+  const AttentionProblem<T>& p = *block.problem;
+  const T* rows[kBlockRows<T>];
+  for (Index lane = 0; lane < block.width; ++lane)
+    rows[lane] = p.query.at(block.batch, block.head[lane], block.query[lane]);
+  columns_from_rows(queries, block.width, rows, block.rows, p.key_size);
+  const Vec<T> scale = splat<T>(p.scale);
+  for (Index i = 0; i < p.key_size * block.width; i += kLanes<T>) store(queries + i, load(queries + i) * scale);
+}
+
+template <class T>
+void block_scores(ScoreTiles<T>& tiles, const RowBlock<T>& block, const T* queries, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
-  product(Into::replace, tiles.scores, width, static_cast<const T*>(nullptr), block.key(key), p.key.position, queries, width,
-          n, p.key_size, block.vectors);
+  product(Into::replace, tiles.scores, width, static_cast<const T*>(nullptr), block.key(key), p.key.position, queries,
+          width, n, p.key_size, block.vectors);
   if (p.softcap != 0) cap(tiles, p.softcap, n * width);
   if (p.slopes != nullptr) add_distance(tiles.scores, block, key, n);
   if (p.bias.data != nullptr) add_bias(tiles, block, key, n);
@@ -213,9 +225,10 @@ template <class T> void block_dropout(T* weights, const RowBlock<T>& block, Inde
   }
 }
 
-#define QKV_INSTANTIATE(T)                                                                          \
-  template void set_rows(RowBlock<T>&, const AttentionProblem<T>&, Index, Index, Index, Index);     \
-  template void block_scores(ScoreTiles<T>&, const RowBlock<T>&, const T*, Index, Index);           \
+#define QKV_INSTANTIATE(T)                                                                      \
+  template void set_rows(RowBlock<T>&, const AttentionProblem<T>&, Index, Index, Index, Index); \
+  template void load_queries(T*, const RowBlock<T>&);                                           \
+  template void block_scores(ScoreTiles<T>&, const RowBlock<T>&, const T*, Index, Index);       \
   template void block_dropout(T*, const RowBlock<T>&, Index, Index);
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)

@@ -25,28 +25,46 @@ template <class T> struct RowBlock {
 };
 
 template <class T>
-void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batch, Index kv_head, Index begin, Index end);
+void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batch, Index kv_head, Index begin,
+              Index end);
+
+// queries (D, width) = the rows' queries times scale.
+template <class T> void load_queries(T* queries, const RowBlock<T>& block);
 
 // Tiles (keys, width) that the scores of one step of keys leave behind.
 template <class T> struct ScoreTiles {
-  T* scores;    // final scores, -inf where excluded
-  T* slope;     // with softcap, if not null: derivative of the softcap
-  T* scratch;   // for masks
+  T* scores;                                  // final scores, -inf where excluded
+  T* slope;                                   // with softcap, if not null: derivative of the softcap
+  T* scratch;                                 // for masks
   typename VectorTypes<T>::Integer* allowed;  // all bits set where the exclusions allow the pair, else 0
-  bool all_allowed;  // `allowed` was not needed
+  bool all_allowed;                           // `allowed` was not needed
 };
 
-// Elements of T for the tiles of one step; `carve` hands them out and returns what follows.
+// Elements of T in one tile.
 template <class T> constexpr Index kTileElements = kBlockKeys * kBlockRows<T>;
 
 // Scores of keys [key, key + n), n <= kBlockKeys. queries: (D, width), times scale.
-template <class T> void block_scores(ScoreTiles<T>& tiles, const RowBlock<T>& block, const T* queries, Index key, Index n);
+template <class T>
+void block_scores(ScoreTiles<T>& tiles, const RowBlock<T>& block, const T* queries, Index key, Index n);
 
 // weights[j][row] *= 1 / (1 - p) or 0, by the stream or dropout_keep. p = 1 gives zeros.
 template <class T> void block_dropout(T* weights, const RowBlock<T>& block, Index key, Index n);
 
-template <class T> inline bool drops(const AttentionProblem<T>& p) { return p.dropout > 0 || p.dropout_keep.data != nullptr; }
+// Whether all of n numbers (a multiple of kLanes) are finite.
+template <class T> inline bool finite(const T* x, Index n) {
+  Vec<T> zero = {};
+  for (Index i = 0; i < n; i += kLanes<T>) zero += load(x + i) * Vec<T>{};
+  return !any(zero != zero);
+}
+
+template <class T> inline bool drops(const AttentionProblem<T>& p) {
+  return p.dropout > 0 || p.dropout_keep.data != nullptr;
+}
 
 template <class T> inline Index padded(Index n) { return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
+
+// Fill in the entries of the backward pass.
+template <class T> void set_backward_kernels(Attention<T>& table);
+template <class T> void set_bias_gradient_kernel(Attention<T>& table);
 
 }  // namespace qkv::kernels::QKV_ISA

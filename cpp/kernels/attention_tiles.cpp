@@ -39,22 +39,25 @@ template <class T>
 using Tile = void (*)(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
                       Index depth);
 
+// The tile of R rows, or the highest there is for V vectors.
+template <class T, int R, int V, bool Transposed>
+constexpr Tile<T> kTile = tile<T, (R < kTileRows[V] ? R : static_cast<int>(kTileRows[V])), V, Transposed>;
+
 template <class T, int V, bool Transposed> Tile<T> tile_of(Index rows) {
-  constexpr int most = static_cast<int>(kTileRows[V]);
-  static_assert(most <= 12);
+  static_assert(kTileRows[V] <= 12);
   static constexpr Tile<T> all[13] = {nullptr,
-                                      tile<T, 1, V, Transposed>,
-                                      tile<T, 2, V, Transposed>,
-                                      tile<T, 3, V, Transposed>,
-                                      tile<T, 4, V, Transposed>,
-                                      tile<T, 5, V, Transposed>,
-                                      tile<T, 6, V, Transposed>,
-                                      tile<T, most < 7 ? most : 7, V, Transposed>,
-                                      tile<T, most < 8 ? most : 8, V, Transposed>,
-                                      tile<T, most < 9 ? most : 9, V, Transposed>,
-                                      tile<T, most < 10 ? most : 10, V, Transposed>,
-                                      tile<T, most < 11 ? most : 11, V, Transposed>,
-                                      tile<T, most, V, Transposed>};
+                                      kTile<T, 1, V, Transposed>,
+                                      kTile<T, 2, V, Transposed>,
+                                      kTile<T, 3, V, Transposed>,
+                                      kTile<T, 4, V, Transposed>,
+                                      kTile<T, 5, V, Transposed>,
+                                      kTile<T, 6, V, Transposed>,
+                                      kTile<T, 7, V, Transposed>,
+                                      kTile<T, 8, V, Transposed>,
+                                      kTile<T, 9, V, Transposed>,
+                                      kTile<T, 10, V, Transposed>,
+                                      kTile<T, 11, V, Transposed>,
+                                      kTile<T, 12, V, Transposed>};
   return all[rows];
 }
 
@@ -89,10 +92,18 @@ void in_tiles(Into into, T* c, Index ldc, const T* factor, const T* a, Index str
 // Transposing W x W numbers in log2 W steps; a step exchanges blocks of H x H across the diagonal.
 template <int... I> struct Lanes {};
 template <Index W> struct AllLanes;
-template <> struct AllLanes<2> { using Type = Lanes<0, 1>; };
-template <> struct AllLanes<4> { using Type = Lanes<0, 1, 2, 3>; };
-template <> struct AllLanes<8> { using Type = Lanes<0, 1, 2, 3, 4, 5, 6, 7>; };
-template <> struct AllLanes<16> { using Type = Lanes<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>; };
+template <> struct AllLanes<2> {
+  using Type = Lanes<0, 1>;
+};
+template <> struct AllLanes<4> {
+  using Type = Lanes<0, 1, 2, 3>;
+};
+template <> struct AllLanes<8> {
+  using Type = Lanes<0, 1, 2, 3, 4, 5, 6, 7>;
+};
+template <> struct AllLanes<16> {
+  using Type = Lanes<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>;
+};
 
 template <int H, class V, int... I> inline void exchange(V& a, V& b, Lanes<I...>) {
   constexpr int w = sizeof...(I);
@@ -113,8 +124,10 @@ template <class T, int H> inline void exchange_blocks(Vec<T> (&v)[kLanes<T>]) {
 template <class T> inline void transpose(Vec<T> (&v)[kLanes<T>]) { exchange_blocks<T, 1>(v); }
 
 template <class T> inline void store_first(T* p, Vec<T> v, Index n) {
-  if (n >= kLanes<T>) store(p, v);
-  else store_part(p, v, n);
+  if (n >= kLanes<T>)
+    store(p, v);
+  else
+    store_part(p, v, n);
 }
 template <class T> inline Vec<T> load_first(const T* p, Index n) { return n >= kLanes<T> ? load(p) : load_part(p, n); }
 
@@ -176,11 +189,11 @@ void rows_from_columns(T* const* to, const T* from, Index width, const T* factor
   }
 }
 
-#define QKV_INSTANTIATE(T)                                                                                             \
-  template void product(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);             \
-  template void product_transposed(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);  \
-  template void product_skipping(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);    \
-  template void columns_from_rows(T*, Index, const T* const*, Index, Index);                                           \
+#define QKV_INSTANTIATE(T)                                                                                            \
+  template void product(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);            \
+  template void product_transposed(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index); \
+  template void product_skipping(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);   \
+  template void columns_from_rows(T*, Index, const T* const*, Index, Index);                                          \
   template void rows_from_columns(T* const*, const T*, Index, const T*, Index, Index);
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)

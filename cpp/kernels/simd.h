@@ -82,10 +82,18 @@ inline Vec<double> select(Mask<double> m, Vec<double> a, Vec<double> b) { return
 // a > b ? a : b and a < b ? a : b, so b where a lane is not a number. (The AVX-512 forms with a full mask are the
 // plain instructions; GCC 12 warns of its own header in the others.)
 #if defined(__AVX512F__)
-inline Vec<float> maximum(Vec<float> a, Vec<float> b) { return (Vec<float>)_mm512_maskz_max_ps(0xffff, (__m512)a, (__m512)b); }
-inline Vec<double> maximum(Vec<double> a, Vec<double> b) { return (Vec<double>)_mm512_maskz_max_pd(0xff, (__m512d)a, (__m512d)b); }
-inline Vec<float> minimum(Vec<float> a, Vec<float> b) { return (Vec<float>)_mm512_maskz_min_ps(0xffff, (__m512)a, (__m512)b); }
-inline Vec<double> minimum(Vec<double> a, Vec<double> b) { return (Vec<double>)_mm512_maskz_min_pd(0xff, (__m512d)a, (__m512d)b); }
+inline Vec<float> maximum(Vec<float> a, Vec<float> b) {
+  return (Vec<float>)_mm512_maskz_max_ps(0xffff, (__m512)a, (__m512)b);
+}
+inline Vec<double> maximum(Vec<double> a, Vec<double> b) {
+  return (Vec<double>)_mm512_maskz_max_pd(0xff, (__m512d)a, (__m512d)b);
+}
+inline Vec<float> minimum(Vec<float> a, Vec<float> b) {
+  return (Vec<float>)_mm512_maskz_min_ps(0xffff, (__m512)a, (__m512)b);
+}
+inline Vec<double> minimum(Vec<double> a, Vec<double> b) {
+  return (Vec<double>)_mm512_maskz_min_pd(0xff, (__m512d)a, (__m512d)b);
+}
 #elif defined(__AVX2__)
 inline Vec<float> maximum(Vec<float> a, Vec<float> b) { return (Vec<float>)_mm256_max_ps((__m256)a, (__m256)b); }
 inline Vec<double> maximum(Vec<double> a, Vec<double> b) { return (Vec<double>)_mm256_max_pd((__m256d)a, (__m256d)b); }

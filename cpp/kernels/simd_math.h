@@ -36,9 +36,10 @@ template <class T> struct Constants;
 
 template <> struct Constants<float> {
   static constexpr float kLog2e = 1.44269504f;
-  static constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // the high part has 9 bits: n * it is exact
-  static constexpr float kRound = 12582912.0f;                               // 1.5 * 2^23: adding it rounds to integers
-  static constexpr float kExpMin = -104.0f, kExpMax = 89.0f;                 // exp is 0, or infinite, beyond
+  static constexpr float kLn2High = 0.693359375f,
+                         kLn2Low = -2.12194440e-4f;           // the high part has 9 bits: n * it is exact
+  static constexpr float kRound = 12582912.0f;                // 1.5 * 2^23: adding it rounds to integers
+  static constexpr float kExpMin = -104.0f, kExpMax = 89.0f;  // exp is 0, or infinite, beyond
   static constexpr int32_t kMantissaBits = 23, kBias = 127;
   static constexpr float kSmallest = 1.17549435e-38f, kLift = 16777216.0f, kLiftExponent = 24.0f;
   // (exp(r) - 1 - r) / r^2 on |r| < ln 2 / 2; relative error of exp 3e-9.
@@ -46,10 +47,10 @@ template <> struct Constants<float> {
   // (log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2, s from sqrt(1/2) to sqrt(2); 1e-11.
   static constexpr float kLog[4] = {0.666666656f, 0.400003362f, 0.285372382f, 0.235835708f};
   // (tanh(x) / x - 1) / x^2 in x^2 on |x| < 0.625; 2e-10.
-  static constexpr float kTanh[6] = {-0.333333309f, 0.133332098f,   -0.0539472046f,
+  static constexpr float kTanh[6] = {-0.333333309f, 0.133332098f,    -0.0539472046f,
                                      0.0217029686f, -0.00818267724f, 0.0021475397f};
   // erf(x) / x - 1 in x^2 on |x| < 1; 1e-9.
-  static constexpr float kErf[7] = {0.128379167f,   -0.376126258f,   0.112835852f,  -0.0268538122f,
+  static constexpr float kErf[7] = {0.128379167f,   -0.376126258f,    0.112835852f,   -0.0268538122f,
                                     0.00518832819f, -0.000801019826f, 7.85387753e-05f};
   // exp(x^2) erfc(x) in 1 / (1 + x / 2) on 1 < x < 4; 4e-11 of erf.
   static constexpr float kErfc[6] = {0.00182246622f, 0.259700747f, 0.396801618f,
@@ -60,7 +61,7 @@ template <> struct Constants<float> {
 template <> struct Constants<double> {
   static constexpr double kLog2e = 1.4426950408889634;
   static constexpr double kLn2High = 0x1.62e42fefap-1, kLn2Low = 0x1.cf79abc9e3b3ap-40;  // the high part has 36 bits
-  static constexpr double kRound = 6755399441055744.0;                                  // 1.5 * 2^52
+  static constexpr double kRound = 6755399441055744.0;                                   // 1.5 * 2^52
   static constexpr double kExpMin = -746.0, kExpMax = 710.0;
   static constexpr int64_t kMantissaBits = 52, kBias = 1023;
   static constexpr double kSmallest = 2.2250738585072014e-308, kLift = 18014398509481984.0, kLiftExponent = 54.0;
@@ -69,22 +70,20 @@ template <> struct Constants<double> {
                                       0.0083333333334945549,  0.0013888888943629745,  0.00019841269506377436,
                                       2.4801493098910945e-05, 2.7557586548670361e-06, 2.7630248485211326e-07,
                                       2.5000008332431763e-08};
-  static constexpr double kLog[7] = {0.66666666666667351, 0.39999999999411068, 0.28571428743266952,
-                                     0.22222198475617713, 0.18183569756953979, 0.15313902834525547,
-                                     0.14797511720922479};
-  static constexpr double kTanh[11] = {-0.33333333333332876,    0.13333333333264918,    -0.053968253932483556,
-                                       0.021869487601994288,    -0.0088632213196385996, 0.003591991573631533,
-                                       -0.0014549704906464721,  0.00058635253069537789, -0.00022863333305424592,
-                                       7.7219281054335438e-05,  -1.6107594489235868e-05};
+  static constexpr double kLog[7] = {0.66666666666667351, 0.39999999999411068, 0.28571428743266952, 0.22222198475617713,
+                                     0.18183569756953979, 0.15313902834525547, 0.14797511720922479};
+  static constexpr double kTanh[11] = {-0.33333333333332876,   0.13333333333264918,    -0.053968253932483556,
+                                       0.021869487601994288,   -0.0088632213196385996, 0.003591991573631533,
+                                       -0.0014549704906464721, 0.00058635253069537789, -0.00022863333305424592,
+                                       7.7219281054335438e-05, -1.6107594489235868e-05};
   static constexpr double kErf[12] = {0.12837916709551257,     -0.37612638903183521,    0.11283791670944185,
                                       -0.026866170643111441,   0.0052239776061182011,   -0.0008548325929299106,
                                       0.00012055293576377275,  -1.4924712290816286e-05, 1.6447131419811136e-06,
                                       -1.6206312501557555e-07, 1.3710974567312202e-08,  -7.7794569218311536e-10};
-  static constexpr double kErfc[13] = {-3.1305792962147927e-06, 0.28218870584333167,  0.28081630239762301,
-                                       0.25731186237758291,     0.11859220454826749,  0.30899562416011195,
-                                       -0.64246450285212353,    1.2595741642475737,   -1.9954017074245312,
-                                       1.9429416052760857,      -1.1260026257380826,  0.36524101079121968,
-                                       -0.051790111286307117};
+  static constexpr double kErfc[13] = {
+      -3.1305792962147927e-06, 0.28218870584333167,  0.28081630239762301,  0.25731186237758291, 0.11859220454826749,
+      0.30899562416011195,     -0.64246450285212353, 1.2595741642475737,   -1.9954017074245312, 1.9429416052760857,
+      -1.1260026257380826,     0.36524101079121968,  -0.051790111286307117};
   static constexpr double kErfOne = 6.0;
 };
 
@@ -101,7 +100,8 @@ template <class T> inline Vec<T> scale_in_halves(Vec<T> x, Vec<T> n) {
   using C = Constants<T>;
   const Mask<T> whole = bits(n + splat<T>(C::kRound)) - bits(splat<T>(C::kRound));
   const Mask<T> half = ((whole + C::kBias * 2) >> 1) - C::kBias;
-  return x * from_bits((half + C::kBias) << C::kMantissaBits) * from_bits((whole - half + C::kBias) << C::kMantissaBits);
+  return x * from_bits((half + C::kBias) << C::kMantissaBits) *
+         from_bits((whole - half + C::kBias) << C::kMantissaBits);
 }
 inline Vec<float> scale_by_power(Vec<float> x, Vec<float> n) { return scale_in_halves<float>(x, n); }
 inline Vec<double> scale_by_power(Vec<double> x, Vec<double> n) { return scale_in_halves<double>(x, n); }

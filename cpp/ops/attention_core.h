@@ -5,7 +5,8 @@
 // number of threads, and out is the same bits whether or not weights, lse and statistics are asked for.
 //
 //     AttentionProblem<float> p;
-//     p.query = {q, Lq * H * D, D, H * D};     // (B, Lq, H * D) read as (B, H, Lq, D): strides of batch, head, position
+//     p.query = {q, Lq * H * D, D, H * D};     // (B, Lq, H * D) read as (B, H, Lq, D): strides of batch, head,
+//     position
 //     ...                                      // (B, H, Lq, D) contiguous: {q, H * Lq * D, Lq * D, D}
 //     p.valid_lens = lens; p.valid_batch = 1;  // (B)
 //     attention_forward(result, p);
