@@ -2,24 +2,26 @@
 
 #include <math.h>
 
+#include "kernels/simd_math.h"
+
 namespace qkv::kernels::QKV_ISA {
 namespace {
-
-inline float exponential(float x) { return expf(x); }
-inline double exponential(double x) { return exp(x); }
-inline float tangent(float x) { return tanhf(x); }
-inline double tangent(double x) { return tanh(x); }
-inline float error_function(float x) { return erff(x); }
-inline double error_function(double x) { return erf(x); }
 
 constexpr double kRootHalf = 0.70710678118654752440;       // sqrt(1/2)
 constexpr double kRootTwoOverPi = 0.79788456080286535588;  // sqrt(2/pi)
 constexpr double kNormal = 0.39894228040143267794;         // 1/sqrt(2 pi)
 constexpr double kCubic = 0.044715;
 
-template <class T> T sigmoid(T x) {
-  const T e = exponential(x < 0 ? x : -x);  // in (0, 1]: no overflow, and small results keep their digits
-  return (x < 0 ? e : T(1)) / (1 + e);
+template <class T> inline Vec<T> all(double x) { return splat<T>(static_cast<T>(x)); }
+
+// The distribution function of the normal distribution.
+template <class T> inline Vec<T> normal_cdf(Vec<T> x) {
+  return all<T>(0.5) * (all<T>(1) + erf_of<T>(x * all<T>(kRootHalf)));
+}
+
+// tanh of the polynomial that stands for the distribution function in gelu's approximate form.
+template <class T> inline Vec<T> inner_tanh(Vec<T> x) {
+  return tanh_of<T>(all<T>(kRootTwoOverPi) * (x + all<T>(kCubic) * x * x * x));
 }
 
 template <class T> void forward(Activation f, T* y, const T* x, Index n) {
@@ -27,20 +29,27 @@ template <class T> void forward(Activation f, T* y, const T* x, Index n) {
     case Activation::relu:
       for (Index i = 0; i < n; ++i) y[i] = x[i] <= 0 ? T(0) : x[i];
       return;
-    case Activation::gelu:
-      for (Index i = 0; i < n; ++i) y[i] = T(0.5) * x[i] * (1 + error_function(x[i] * T(kRootHalf)));
-      return;
-    case Activation::gelu_tanh:
-      for (Index i = 0; i < n; ++i)
-        y[i] = T(0.5) * x[i] * (1 + tangent(T(kRootTwoOverPi) * (x[i] + T(kCubic) * x[i] * x[i] * x[i])));
-      return;
-    case Activation::tanh:
-      for (Index i = 0; i < n; ++i) y[i] = tangent(x[i]);
-      return;
-    case Activation::sigmoid:
-      for (Index i = 0; i < n; ++i) y[i] = sigmoid(x[i]);
-      return;
+    case Activation::gelu: {
+      const Vec<T> lowest = -splat<T>(static_cast<T>(INFINITY)), zero = {};
+      return map_vectors(y, x, n, [=](Vec<T> v) { return select(v == lowest, zero, v * normal_cdf<T>(v)); });
+    }
+    case Activation::gelu_tanh: {
+      const Vec<T> lowest = -splat<T>(static_cast<T>(INFINITY)), zero = {};
+      return map_vectors(y, x, n, [=](Vec<T> v) {
+        return select(v == lowest, zero, all<T>(0.5) * v * (all<T>(1) + inner_tanh<T>(v)));
+      });
+    }
+    case Activation::tanh: return map_vectors(y, x, n, [](Vec<T> v) { return tanh_of<T>(v); });
+    case Activation::sigmoid: return map_vectors(y, x, n, [](Vec<T> v) { return sigmoid_of<T>(v); });
   }
+}
+
+// dx += dy * slope(saved).
+template <class T, class F> void add_slopes(T* dx, const T* dy, const T* saved, Index n, F slope) {
+  Index i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) store(dx + i, load(dx + i) + load(dy + i) * slope(load(saved + i)));
+  if (const Index part = n - i; part > 0)
+    store_part(dx + i, load_part(dx + i, part) + load_part(dy + i, part) * slope(load_part(saved + i, part)), part);
 }
 
 template <class T> void backward(Activation f, T* dx, const T* dy, const T* saved, Index n) {
@@ -49,26 +58,17 @@ template <class T> void backward(Activation f, T* dx, const T* dy, const T* save
       for (Index i = 0; i < n; ++i) dx[i] += saved[i] <= 0 ? T(0) : dy[i];
       return;
     case Activation::gelu:  // Phi(x) + x phi(x)
-      for (Index i = 0; i < n; ++i) {
-        const T x = saved[i];
-        const T density = T(kNormal) * exponential(T(-0.5) * x * x);
-        dx[i] += dy[i] * (T(0.5) * (1 + error_function(x * T(kRootHalf))) + x * density);
-      }
-      return;
+      return add_slopes(dx, dy, saved, n, [](Vec<T> x) {
+        return normal_cdf<T>(x) + x * (all<T>(kNormal) * exp_of<T>(all<T>(-0.5) * x * x));
+      });
     case Activation::gelu_tanh:
-      for (Index i = 0; i < n; ++i) {
-        const T x = saved[i];
-        const T t = tangent(T(kRootTwoOverPi) * (x + T(kCubic) * x * x * x));
-        const T inner = T(kRootTwoOverPi) * (1 + 3 * T(kCubic) * x * x);
-        dx[i] += dy[i] * (T(0.5) * (1 + t) + T(0.5) * x * (1 - t * t) * inner);
-      }
-      return;
-    case Activation::tanh:
-      for (Index i = 0; i < n; ++i) dx[i] += dy[i] * (1 - saved[i] * saved[i]);
-      return;
-    case Activation::sigmoid:
-      for (Index i = 0; i < n; ++i) dx[i] += dy[i] * saved[i] * (1 - saved[i]);
-      return;
+      return add_slopes(dx, dy, saved, n, [](Vec<T> x) {
+        const Vec<T> t = inner_tanh<T>(x), one = all<T>(1);
+        const Vec<T> inner = all<T>(kRootTwoOverPi) * (one + all<T>(3 * kCubic) * x * x);
+        return all<T>(0.5) * (one + t) + all<T>(0.5) * x * (one - t * t) * inner;
+      });
+    case Activation::tanh: return add_slopes(dx, dy, saved, n, [](Vec<T> y) { return all<T>(1) - y * y; });
+    case Activation::sigmoid: return add_slopes(dx, dy, saved, n, [](Vec<T> y) { return y * (all<T>(1) - y); });
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "kernels/simd_math.h"
+
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
@@ -42,8 +44,8 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
   switch (op) {
     case Unary::negate: for (Index i = 0; i < n; ++i) y[i] = -x[i]; return;
     case Unary::absolute: for (Index i = 0; i < n; ++i) y[i] = __builtin_fabs(x[i]); return;
-    case Unary::exponential: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(exp(x[i])); return;
-    case Unary::logarithm: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(log(x[i])); return;
+    case Unary::exponential: return map_vectors(y, x, n, [](Vec<T> v) { return exp_of<T>(v); });
+    case Unary::logarithm: return map_vectors(y, x, n, [](Vec<T> v) { return log_of<T>(v); });
     case Unary::square_root: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sqrt(x[i])); return;
     case Unary::sine: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sin(x[i])); return;
     case Unary::cosine: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(cos(x[i])); return;
