@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/simd_math.h"
+#include "kernels/vector_sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -27,8 +28,7 @@ template <class T> inline Vec<T> inner_tanh(Vec<T> x) {
 template <class T> void forward(Activation f, T* y, const T* x, Index n) {
   switch (f) {
     case Activation::relu:
-      for (Index i = 0; i < n; ++i) y[i] = x[i] <= 0 ? T(0) : x[i];
-      return;
+      return map_vectors(y, x, n, [](Vec<T> v) { return select(v <= Vec<T>{}, Vec<T>{}, v); });
     case Activation::gelu: {
       const Vec<T> lowest = -splat<T>(static_cast<T>(INFINITY)), zero = {};
       return map_vectors(y, x, n, [=](Vec<T> v) { return select(v == lowest, zero, v * normal_cdf<T>(v)); });
@@ -46,17 +46,16 @@ template <class T> void forward(Activation f, T* y, const T* x, Index n) {
 
 // dx += dy * slope(saved).
 template <class T, class F> void add_slopes(T* dx, const T* dy, const T* saved, Index n, F slope) {
-  Index i = 0;
-  for (; i + kLanes<T> <= n; i += kLanes<T>) store(dx + i, load(dx + i) + load(dy + i) * slope(load(saved + i)));
-  if (const Index part = n - i; part > 0)
-    store_part(dx + i, load_part(dx + i, part) + load_part(dy + i, part) * slope(load_part(saved + i, part)), part);
+  each_vector<T>(n, [&](Index i, auto at) { at.put(dx + i, at(dx + i) + at(dy + i) * slope(at(saved + i))); });
 }
 
 template <class T> void backward(Activation f, T* dx, const T* dy, const T* saved, Index n) {
   switch (f) {
     case Activation::relu:
-      for (Index i = 0; i < n; ++i) dx[i] += saved[i] <= 0 ? T(0) : dy[i];
-      return;
+      return each_vector<T>(n, [&](Index i, auto at) {
+        const Vec<T> zero = {};
+        at.put(dx + i, at(dx + i) + select(at(saved + i) <= zero, zero, at(dy + i)));
+      });
     case Activation::gelu:  // Phi(x) + x phi(x)
       return add_slopes(dx, dy, saved, n, [](Vec<T> x) {
         return normal_cdf<T>(x) + x * (all<T>(kNormal) * exp_of<T>(all<T>(-0.5) * x * x));

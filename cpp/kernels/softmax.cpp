@@ -3,33 +3,10 @@
 #include <math.h>
 
 #include "kernels/simd_math.h"
+#include "kernels/vector_sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
-
-// The lanes before n.
-template <class T> inline Mask<T> first_lanes(Index n) {
-  Mask<T> lane;
-  for (int i = 0; i < static_cast<int>(kLanes<T>); ++i) lane[i] = i;
-  return lane < static_cast<typename VectorTypes<T>::Integer>(n);
-}
-
-// The sum of f(vector number j) over n numbers; f(j, part) gives those of the last, incomplete vector, whose lanes behind
-// the end do not count. Two running sums, because one addition takes longer than the next one needs to start.
-template <class T, class F, class Tail> inline T sum_vectors(Index n, F f, Tail tail) {
-  Vec<T> even = {}, odd = {};
-  Index j = 0;
-  for (; j + 2 * kLanes<T> <= n; j += 2 * kLanes<T>) {
-    even += f(j);
-    odd += f(j + kLanes<T>);
-  }
-  if (j + kLanes<T> <= n) {
-    even += f(j);
-    j += kLanes<T>;
-  }
-  if (j < n) odd += select(first_lanes<T>(n - j), tail(j, n - j), Vec<T>{});
-  return horizontal_sum<T>(even + odd);
-}
 
 // The largest number that is not NaN; -inf if there is none.
 template <class T> T largest(const T* x, Index n) {
@@ -66,18 +43,11 @@ template <class T> bool forward(T* y, const T* x, T scale, bool empty_is_zero, I
       continue;
     }
     const Vec<T> tops = splat<T>(top), scales = splat<T>(scale);
-    const T total = sum_vectors<T>(
-        n,
-        [&](Index j) {
-          const Vec<T> e = exp_of<T>(scales * (load(x + j) - tops));
-          store(y + j, e);
-          return e;
-        },
-        [&](Index j, Index part) {
-          const Vec<T> e = exp_of<T>(scales * (load_part(x + j, part) - tops));
-          store_part(y + j, e, part);
-          return e;
-        });
+    const T total = sum_vectors<T>(n, [&](Index j, auto at) {
+      const Vec<T> e = exp_of<T>(scales * (at(x + j) - tops));
+      at.put(y + j, e);
+      return e;
+    });
     found_nan |= total != total;
     const T factor = 1 / total;
     for (Index j = 0; j < n; ++j) y[j] *= factor;
@@ -85,29 +55,29 @@ template <class T> bool forward(T* y, const T* x, T scale, bool empty_is_zero, I
   return found_nan;
 }
 
+template <class T, bool skip_zeros>
+void row_backward(T* dx, const T* dy, const T* y, T scale, Index n) {
+  const Vec<T> zero = {}, scales = splat<T>(scale);
+  const auto weighted = [=](Vec<T> weight, Vec<T> v) {
+    return skip_zeros ? select(weight == zero, zero, weight * v) : weight * v;
+  };
+  const Vec<T> mean = splat<T>(sum_vectors<T>(n, [&](Index j, auto at) { return weighted(at(y + j), at(dy + j)); }));
+  each_vector<T>(n, [&](Index j, auto at) {
+    at.put(dx + j, at(dx + j) + scales * weighted(at(y + j), at(dy + j) - mean));
+  });
+}
+
 template <class T> void backward(T* dx, const T* dy, const T* y, T scale, bool skip_zeros, Index rows, Index n) {
-  const Vec<T> zero = {};
   for (Index i = 0; i < rows; ++i, dx += n, dy += n, y += n) {
-    const auto product = [=](Vec<T> weight, Vec<T> flow) {
-      return skip_zeros ? select(weight == zero, zero, weight * flow) : weight * flow;
-    };
-    const T mean = sum_vectors<T>(
-        n, [&](Index j) { return product(load(y + j), load(dy + j)); },
-        [&](Index j, Index part) { return product(load_part(y + j, part), load_part(dy + j, part)); });
-    if (skip_zeros) {
-      for (Index j = 0; j < n; ++j) dx[j] += y[j] == 0 ? T(0) : scale * y[j] * (dy[j] - mean);
-    } else {
-      for (Index j = 0; j < n; ++j) dx[j] += scale * y[j] * (dy[j] - mean);
-    }
+    if (skip_zeros) row_backward<T, true>(dx, dy, y, scale, n);
+    else row_backward<T, false>(dx, dy, y, scale, n);
   }
 }
 
 // logsumexp(scale * x) - scale * top.
 template <class T> T log_total(const T* x, T top, T scale, Index n) {
   const Vec<T> tops = splat<T>(top), scales = splat<T>(scale);
-  return log_of_number(sum_vectors<T>(
-      n, [&](Index j) { return exp_of<T>(scales * (load(x + j) - tops)); },
-      [&](Index j, Index part) { return exp_of<T>(scales * (load_part(x + j, part) - tops)); }));
+  return log_of_number(sum_vectors<T>(n, [&](Index j, auto at) { return exp_of<T>(scales * (at(x + j) - tops)); }));
 }
 
 template <class T> void log_forward(T* y, const T* x, T scale, Index rows, Index n) {
@@ -120,13 +90,10 @@ template <class T> void log_forward(T* y, const T* x, T scale, Index rows, Index
 template <class T> void log_backward(T* dx, const T* dy, const T* y, T scale, Index rows, Index n) {
   const Vec<T> scales = splat<T>(scale);
   for (Index i = 0; i < rows; ++i, dx += n, dy += n, y += n) {
-    const Vec<T> total = splat<T>(sum_vectors<T>(
-        n, [&](Index j) { return load(dy + j); }, [&](Index j, Index part) { return load_part(dy + j, part); }));
-    Index j = 0;
-    for (; j + kLanes<T> <= n; j += kLanes<T>)
-      store(dx + j, load(dx + j) + scales * (load(dy + j) - exp_of<T>(load(y + j)) * total));
-    if (const Index part = n - j; part > 0)
-      store_part(dx + j, load_part(dx + j, part) + scales * (load_part(dy + j, part) - exp_of<T>(load_part(y + j, part)) * total), part);
+    const Vec<T> total = splat<T>(sum_vectors<T>(n, [&](Index j, auto at) { return at(dy + j); }));
+    each_vector<T>(n, [&](Index j, auto at) {
+      at.put(dx + j, at(dx + j) + scales * (at(dy + j) - exp_of<T>(at(y + j)) * total));
+    });
   }
 }
 
@@ -156,15 +123,10 @@ template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
 
 template <class T> void add_softmax(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n) {
   const Vec<T> shift = splat<T>(lse), factor = splat<T>(a), constant = splat<T>(b);
-  Index j = 0;
-  for (; j + kLanes<T> <= n; j += kLanes<T>) {
-    const Vec<T> less = weight == nullptr ? constant : constant * load(weight + j);
-    store(dx + j, load(dx + j) + (factor * exp_of<T>(load(x + j) - shift) - less));
-  }
-  if (const Index part = n - j; part > 0) {
-    const Vec<T> less = weight == nullptr ? constant : constant * load_part(weight + j, part);
-    store_part(dx + j, load_part(dx + j, part) + (factor * exp_of<T>(load_part(x + j, part) - shift) - less), part);
-  }
+  each_vector<T>(n, [&](Index j, auto at) {
+    const Vec<T> less = weight == nullptr ? constant : constant * at(weight + j);
+    at.put(dx + j, at(dx + j) + (factor * exp_of<T>(at(x + j) - shift) - less));
+  });
 }
 
 template <class T> double sum_centred(const T* x, T lse, const T* weight, Index n) {
