@@ -49,8 +49,8 @@ template <class T> bool forward(T* y, const T* x, T scale, bool empty_is_zero, I
       return e;
     });
     found_nan |= total != total;
-    const T factor = 1 / total;
-    for (Index j = 0; j < n; ++j) y[j] *= factor;
+    const Vec<T> factor = splat<T>(1 / total);
+    each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, at(y + j) * factor); });
   }
   return found_nan;
 }
@@ -83,7 +83,8 @@ template <class T> T log_total(const T* x, T top, T scale, Index n) {
 template <class T> void log_forward(T* y, const T* x, T scale, Index rows, Index n) {
   for (Index i = 0; i < rows; ++i, y += n, x += n) {
     const T top = largest(x, n), rest = log_total(x, top, scale, n);
-    for (Index j = 0; j < n; ++j) y[j] = scale * (x[j] - top) - rest;
+    const Vec<T> tops = splat<T>(top), scales = splat<T>(scale), rests = splat<T>(rest);
+    each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, scales * (at(x + j) - tops) - rests); });
   }
 }
 
