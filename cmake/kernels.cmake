@@ -3,6 +3,9 @@
 file(GLOB kernel_sources CONFIGURE_DEPENDS cpp/kernels/*.cpp)
 list(FILTER kernel_sources EXCLUDE REGEX "/(dispatch|gemm)\\.cpp$")
 
+# As a property of the files, because the options of a linked interface (-O2) come after a target's own.
+set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS -O3)
+
 set(levels baseline)
 set(flags_baseline "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
@@ -18,7 +21,7 @@ foreach(level IN LISTS levels)
   target_link_libraries(kernels_${level} PRIVATE qkv_options)
   target_compile_definitions(kernels_${level} PRIVATE QKV_ISA=${level})
   # Masks need infinities, so -ffast-math is out; these single flags leave values alone.
-  target_compile_options(kernels_${level} PRIVATE -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast
+  target_compile_options(kernels_${level} PRIVATE -fno-math-errno -fno-trapping-math -ffp-contract=fast
                                                   -Wno-psabi ${flags_${level}})
   list(APPEND kernel_objects $<TARGET_OBJECTS:kernels_${level}>)
   list(APPEND kernel_definitions QKV_HAVE_${level})
