@@ -308,10 +308,37 @@ def test_schedule_rejections():
         ValueError, match=r"NoamSchedule: warmup_steps must be at least 1 .* got warmup_steps = 0"
     ):
         optim.NoamSchedule(optimizer, 64, 0)
-    with pytest.raises(ValueError, match=r"LinearSchedule: total_steps must be at least 6 .* total_steps = 5"):
+    with pytest.raises(
+        ValueError, match=r"LinearSchedule: total_steps must be at least 6 .* total_steps = 5"
+    ):
         optim.LinearSchedule(optimizer, 5, 5)
     with pytest.raises(ValueError, match="ConstantSchedule: warmup_steps must be at least 0"):
         optim.ConstantSchedule(optimizer, -1)
     with pytest.raises(NotImplementedError, match="Schedule: lr_at must be defined by the subclass"):
         optim.Schedule(optimizer)
     assert optimizer.lr == 2.0
+
+
+def test_pytorch_s_layout_is_understood():
+    p = parameter((3,))
+    optimizer = optim.Adam([p])
+    group = {
+        "lr": 0.25,
+        "betas": (0.5, 0.75),
+        "eps": 0.0,
+        "weight_decay": 0.0,
+        "amsgrad": False,
+        "params": [0],
+    }
+    moments = {"step": np.float32(3), "exp_avg": [1.0, 2.0, 3.0], "exp_avg_sq": np.ones(3)}
+    optimizer.load_state_dict({"state": {0: moments}, "param_groups": [group]})
+    state = {"step": 3, "m": np.array([1.0, 2, 3]), "v": np.ones(3)}
+    w, _ = reference.adam_step(p.numpy(), np.ones(3), state, lr=0.25, betas=(0.5, 0.75), eps=0.0)
+    p.grad = np.ones(3)
+    optimizer.step()
+    close(p, w)
+    sgd = optim.SGD([p], lr=1.0)
+    group = {"lr": 0.5, "momentum": 0.5, "nesterov": False, "weight_decay": 0.0, "params": [0]}
+    sgd.load_state_dict({"state": {0: {"momentum_buffer": np.full(3, 2.0)}}, "param_groups": [group]})
+    sgd.step()
+    close(p, w - 0.5 * (0.5 * 2 + 1))

@@ -60,7 +60,9 @@ py::dict state_dict(Optimizer& optimizer) {
   group["params"] = numbers;
   py::dict result;
   result["state"] = state;
-  result["param_groups"] = py::make_tuple(group);
+  py::list groups;
+  groups.append(group);
+  result["param_groups"] = groups;
   return result;
 }
 

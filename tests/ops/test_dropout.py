@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers import close, gradients, layouts, same_bits_for_any_threads
@@ -76,3 +79,17 @@ def test_rejections():
 def test_any_number_of_threads():
     x = np.random.default_rng(0).normal(size=100_003).astype("f4")
     same_bits_for_any_threads(lambda: gradients(lambda t: drop(t, 0.4, qkv.Generator(1)), x))
+
+
+VECTORS = [
+    case
+    for case in json.loads((Path(__file__).parents[1] / "data" / "rng_vectors.json").read_text())["cases"]
+    if case["fn"] == "dropout_mask"
+]
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=lambda case: f"seed{case['seed']}-p{case['args']['p']}")
+def test_recorded_masks(case):
+    ones = np.ones(case["args"]["n"])
+    kept = drop(ones, case["args"]["p"], qkv.Generator(case["seed"])) != 0
+    assert kept.astype(int).tolist() == case["values"]

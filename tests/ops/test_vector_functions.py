@@ -1,0 +1,66 @@
+"""The vectorised functions over all magnitudes, in units of the last place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import qkv
+
+# Twice the width is exact enough to judge by; for float64 that is the long double of x86.
+WIDER = {"float32": np.float64, "float64": np.longdouble}
+FUNCTIONS = {
+    "exp": np.exp,
+    "log": np.log,
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+
+
+def magnitudes(dtype, count=40_009):
+    info = np.finfo(dtype)
+    random = np.random.default_rng(0)
+    wide = 2.0 ** random.uniform(np.log2(float(info.smallest_normal)), np.log2(float(info.max)) - 1, count)
+    usual = random.uniform(0, 100, count)
+    return np.concatenate([wide, usual, random.uniform(0, 2, count)]).astype(dtype)
+
+
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).eps >= np.finfo(np.float64).eps, reason="no wider type to compare with"
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_last_places(name, dtype):
+    x = magnitudes(dtype)
+    if name != "log":
+        x = np.concatenate([x, -x])
+    y = getattr(qkv, name)(x)
+    with np.errstate(over="ignore", under="ignore"):
+        exact = FUNCTIONS[name](x.astype(WIDER[dtype]))
+        normal = (np.abs(exact) >= np.finfo(dtype).smallest_normal) & (np.abs(exact) <= np.finfo(dtype).max)
+        steps = np.abs(y[normal] - exact[normal]) / np.spacing(np.abs(exact[normal]).astype(dtype))
+        assert steps.max() <= 2, x[normal][steps.argmax()]
+        # infinities exactly, denormal numbers within their two last places
+        np.testing.assert_allclose(
+            y[~normal], exact[~normal].astype(dtype), rtol=0, atol=2 * np.finfo(dtype).smallest_subnormal
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_values(dtype):
+    x = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0], dtype)
+    np.testing.assert_array_equal(qkv.exp(x), [np.inf, 0, np.nan, 1, 1])
+    np.testing.assert_array_equal(qkv.log(x), [np.inf, np.nan, np.nan, -np.inf, -np.inf])
+    np.testing.assert_array_equal(qkv.tanh(x), [1, -1, np.nan, 0, 0])
+    np.testing.assert_array_equal(qkv.sigmoid(x), [1, 0, np.nan, 0.5, 0.5])
+    assert qkv.exp(np.array([0.0, 1.0], dtype)).dtype == dtype
+    assert np.isnan(qkv.log(np.array([-1.0], dtype))[0])
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, "gelu"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_number_s_place_does_not_change_it(name, dtype):
+    f, x = getattr(qkv, name), np.linspace(0.1, 9, 67).astype(dtype)
+    whole = f(x)
+    for start in (1, 3, 7, 50):
+        assert f(x[start:].copy()).tobytes() == whole[start:].tobytes()
