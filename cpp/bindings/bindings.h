@@ -10,6 +10,8 @@ void bind_tensor(pybind11::module_& m);
 void bind_functions(pybind11::module_& m);
 void bind_random(pybind11::module_& m);
 void bind_additive(pybind11::module_& m);
+void bind_kernel_pooling(pybind11::module_& m);
+void bind_positions(pybind11::module_& m);
 void bind_softmax(pybind11::module_& m);
 void bind_activation(pybind11::module_& m);
 void bind_norm(pybind11::module_& m);

@@ -9,6 +9,8 @@ PYBIND11_MODULE(_core, m) {
   bind_functions(m);
   bind_random(m);
   bind_additive(m);
+  bind_kernel_pooling(m);
+  bind_positions(m);
   bind_softmax(m);
   bind_activation(m);
   bind_norm(m);

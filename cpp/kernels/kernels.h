@@ -15,6 +15,7 @@
 #include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
+#include "kernels/kernel_pooling.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
 #include "kernels/rotary.h"
@@ -29,6 +30,7 @@ template <class T> struct Kernels {
   Activations<T> activation;  // relu, gelu, tanh, sigmoid
   Attention<T> attention;  // scaled dot-product attention, fused
   Dropout<T> dropout;  // with a given mask
+  KernelPooling<T> kernel_pooling;  // Nadaraya-Watson
   Norm<T> norm;  // layer and root-mean-square normalisation
   Optimizers<T> optimizer;  // steps of SGD and Adam
   Rotary<T> rotary;  // rotation of pairs of features

@@ -12,6 +12,7 @@ template <class T> Optimizers<T> optimizer_kernels();
 template <class T> Rotary<T> rotary_kernels();
 template <class T> Softmax<T> softmax_kernels();
 template <class T> Additive<T> additive_kernels();
+template <class T> KernelPooling<T> kernel_pooling_kernels();
 template <class T> WeightedValues<T> weighted_values_kernels();
 
 template <class T> void fill(Kernels<T>& table) {
@@ -24,6 +25,7 @@ template <class T> void fill(Kernels<T>& table) {
   table.rotary = rotary_kernels<T>();
   table.softmax = softmax_kernels<T>();
   table.additive = additive_kernels<T>();
+  table.kernel_pooling = kernel_pooling_kernels<T>();
   table.weighted_values = weighted_values_kernels<T>();
 }
 

@@ -26,13 +26,15 @@ from .activation import gelu, relu, sigmoid, tanh
 from .additive import additive_attention
 from .config import config, show_config
 from .functions import abs, clip, concatenate, cos, exp, log, logsumexp, matmul, sin, sqrt, stack, where
+from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
+from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
 from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
 from .softmax import log_softmax, masked_softmax, softmax, softmax_jacobian
 from .tensors import grad, jacobian, no_grad, tensor
 
 __version__: str = _core.config()["version"]
 
-_SUBMODULES = ("losses", "optim", "plot", "reference", "reproduce", "testing")
+_SUBMODULES = ("losses", "masks", "optim", "plot", "reference", "reproduce", "testing")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,42 @@
+// Nadaraya-Watson pooling, one query at a time. Keys and values lie with one feature a row, kt (features, ld) and
+// vt (features, ld), so that a vector holds neighbouring keys whatever the number of features is. Distances are in
+// double throughout: a far query differs from its keys in the last digits only.
+#pragma once
+
+#include "core/index.h"
+
+namespace qkv::kernels {
+
+// Of u = distance / bandwidth >= 0.
+enum class Kernel {
+  gaussian,      // exp(-u^2 / 2)
+  boxcar,        // 1 where u < 1
+  constant,      // 1; 0 at an infinite distance
+  epanechnikov,  // max(1 - u^2, 0)
+  triangular,    // max(1 - u, 0)
+};
+
+template <class T> struct KernelPooling {
+  // squares (n): squared distances of q (features) to the first n keys.
+  void (*distances)(double* squares, const T* q, const T* kt, Index ld, Index features, Index n);
+  // w (n) = kernel / sum, zeros where the sum is 0. Returns 1 / sum, or 0; of the gaussian the sum is taken relative to
+  // the nearest key, which makes it a softmax.
+  double (*weights)(T* w, const double* squares, Kernel kernel, double bandwidth, Index n);
+  // out (features) = sum of w[j] * vt[., j].
+  void (*pool)(T* out, const T* w, const T* vt, Index ld, Index features, Index n);
+
+  // dw[j] += dout . vt[., j]; dvt[., j] += w[j] * dout, unless dvt is null.
+  void (*pool_backward)(T* dw, T* dvt, const T* dout, const T* w, const T* vt, Index ld, Index features, Index n);
+  // slope[j]: the query moves with slope[j] * (q - k_j), the key against it; 0 at distance 0. Returns the derivative with
+  // respect to the bandwidth. reciprocal is what `weights` returned.
+  double (*weights_backward)(double* slope, const T* dw, const T* w, double reciprocal, const double* squares,
+                             Kernel kernel, double bandwidth, Index n);
+  // dq += sum of slope[j] (q - k_j), dkt[., j] -= slope[j] (q - k_j).
+  void (*distances_backward)(T* dq, T* dkt, const double* slope, const T* q, const T* kt, Index ld, Index features, Index n);
+
+  // y[i] = kernel(|u[i]|), and du[i] += dy[i] * its derivative.
+  void (*values)(T* y, const T* u, Kernel kernel, Index n);
+  void (*values_backward)(T* du, const T* dy, const T* u, Kernel kernel, Index n);
+};
+
+}  // namespace qkv::kernels

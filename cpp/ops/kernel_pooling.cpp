@@ -1,0 +1,390 @@
+#include "ops/kernel_pooling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/parallel.h"
+#include "kernels/kernels.h"
+
+namespace qkv::ops {
+namespace {
+
+constexpr const char* kName = "kernel_attention";
+
+struct Sizes {
+  Index batches, queries, keys, features, value_features;
+};
+
+// The shapes of one call, brought to (B, L, D).
+struct Layout {
+  Sizes n{};
+  bool batch = false;          // the caller's arrays have an axis B
+  bool scalar_values = false;  // (Lk)
+
+  Tensor points(const Tensor& x) const {
+    const Index length = x.dim(batch ? 1 : 0);
+    return reshape(x, {n.batches, length, n.features});
+  }
+  Tensor values(const Tensor& x) const { return reshape(x, {n.batches, n.keys, n.value_features}); }
+  Shape weights_shape() const { return batch ? Shape{n.batches, n.queries, n.keys} : Shape{n.queries, n.keys}; }
+  Shape output_shape() const {
+    Shape shape = batch ? Shape{n.batches, n.queries} : Shape{n.queries};
+    if (!scalar_values) shape.push_back(n.value_features);
+    return shape;
+  }
+};
+
+Layout point_layout(const Shape& q, const Shape& k) {
+  if (q.rank() < 1 || q.rank() > 3)
+    fail_value(kName, ": queries must be scalars (Lq,), points (Lq, D) or batches (B, Lq, D); got queries ", q);
+  const bool batch = q.rank() == 3;
+  if (k.rank() != q.rank() || (batch && k.dim(0) != q.dim(0)) || (q.rank() > 1 && k.dim(-1) != q.dim(-1)))
+    fail_value(kName, ": keys must be ", q.rank() == 1 ? "(Lk,)" : batch ? "(B, Lk, D)" : "(Lk, D)",
+               " because distances to the queries are taken; got queries ", q, ", keys ", k);
+  Layout layout;
+  layout.batch = batch;
+  layout.n = {batch ? q.dim(0) : 1, q.dim(batch ? 1 : 0), k.dim(batch ? 1 : 0), q.rank() == 1 ? 1 : q.dim(-1), 0};
+  return layout;
+}
+
+void add_values(Layout& layout, const Shape& v) {
+  const Index keys = layout.n.keys;
+  layout.scalar_values = !layout.batch && v.rank() == 1;
+  const bool fits = layout.batch ? v.rank() == 3 && v.dim(0) == layout.n.batches && v.dim(1) == keys
+                                 : (v.rank() == 1 || v.rank() == 2) && v.dim(0) == keys;
+  if (!fits)
+    fail_value(kName, ": values must be ", layout.batch ? "(B, Lk, Dv)" : "(Lk,) or (Lk, Dv)", " with Lk = ", keys,
+               " because each key has a value; got values ", v);
+  layout.n.value_features = layout.scalar_values ? 1 : v.dim(-1);
+}
+
+void check_lengths(const Array& lens, const Layout& layout) {
+  if (!lens.defined()) return;
+  const Sizes& n = layout.n;
+  const Shape one = layout.batch ? Shape{n.batches} : Shape{};
+  const Shape each = layout.batch ? Shape{n.batches, n.queries} : Shape{n.queries};
+  if (lens.shape() != one && lens.shape() != each)
+    fail_value(kName, ": valid_lens must be ", one, " or ", each, " because the weights are ", layout.weights_shape(),
+               "; got valid_lens ", lens.shape());
+  for (Index i = 0; i < lens.numel(); ++i)
+    if (const std::int64_t length = lens.data<std::int64_t>()[i]; length < 0 || length > n.keys)
+      fail_value(kName, ": valid_lens must be in 0..", n.keys, " because they count keys; got valid_lens ", length);
+}
+
+// Number of keys that row (b, i), counted through, sees.
+class Lengths {
+ public:
+  Lengths(const Array& lens, const Sizes& n, bool per_query) : lens_(lens), n_(n), per_query_(per_query) {}
+  Index of(Index row) const {
+    if (!lens_.defined()) return n_.keys;
+    return static_cast<Index>(lens_.data<std::int64_t>()[per_query_ ? row : row / n_.queries]);
+  }
+
+ private:
+  Saved lens_;
+  Sizes n_;
+  bool per_query_;
+};
+
+Lengths lengths(const Array& lens, const Layout& layout) {
+  check_lengths(lens, layout);
+  return {lens, layout.n, lens.defined() && lens.rank() == (layout.batch ? 2 : 1)};
+}
+
+double number(const Tensor& bandwidth) {
+  if (bandwidth.numel() != 1)
+    fail_value(kName, ": bandwidth must be one number; got bandwidth ", bandwidth.shape());
+  const double h = bandwidth.dtype() == DType::float64 ? *bandwidth.ptr<double>() : static_cast<double>(*bandwidth.ptr<float>());
+  if (!(h > 0)) fail_value(kName, ": bandwidth must be above 0 because distances are divided by it; got bandwidth = ", h);
+  return h;
+}
+
+// (B, L, D) to (B, D, L)
+Array features_first(const Array& x) {
+  const NoGrad quiet;
+  return swapaxes(Tensor(x), 1, 2).data();
+}
+
+// x (B, L, D) += y (B, pieces, D, L), summed over the pieces.
+template <class T> void add_pieces(T* x, const T* y, Index batches, Index pieces, Index length, Index features) {
+  for (Index b = 0; b < batches; ++b)
+    for (Index p = 0; p < pieces; ++p, y += length * features)
+      for (Index f = 0; f < features; ++f)
+        for (Index j = 0; j < length; ++j) x[(b * length + j) * features + f] += y[f * length + j];
+}
+
+// Cuts the queries of each batch entry into pieces whose gradients for the keys are kept apart.
+Index pieces_of(const Sizes& n) { return n.batches >= 8 ? 1 : std::clamp<Index>(n.queries / 16, 1, 8); }
+
+// Rows [begin, end) of one piece: body(row) for each.
+template <class Body> void for_pieces(const Sizes& n, Index cost, Body body) {
+  const Index pieces = pieces_of(n), length = (n.queries + pieces - 1) / pieces;
+  parallel_for(0, n.batches * pieces, grain_for(length * n.keys * cost), [&](Index first, Index last) {
+    for (Index piece = first; piece < last; ++piece) {
+      const Index b = piece / pieces, begin = piece % pieces * length;
+      body(piece, b, b * n.queries + begin, b * n.queries + std::min(n.queries, begin + length));
+    }
+  });
+}
+
+template <class T> struct RowScratch {
+  Scratch memory;
+  double *squares, *slope;
+  T *w, *dw;
+  explicit RowScratch(Index keys) : memory(static_cast<std::size_t>(keys) * 2 * (sizeof(double) + sizeof(T))) {
+    squares = memory.as<double>();
+    slope = squares + keys;
+    w = reinterpret_cast<T*>(slope + keys);
+    dw = w + keys;
+  }
+};
+
+template <class T> struct Zeros : Scratch {
+  explicit Zeros(Index count) : Scratch(static_cast<std::size_t>(count) * sizeof(T)) {
+    std::memset(this->template as<T>(), 0, static_cast<std::size_t>(count) * sizeof(T));
+  }
+};
+
+struct Problem {
+  Sizes n;
+  Lengths lens;
+  Kernel kernel;
+  double bandwidth;
+};
+
+template <class T> void forward(T* out, T* weights, const T* q, const T* kt, const T* vt, const Problem& p) {
+  const auto& kernel = kernels::kernels<T>().kernel_pooling;
+  const Sizes& n = p.n;
+  parallel_for(0, n.batches * n.queries, grain_for(n.keys * (n.features + n.value_features + 4)), [&](Index first, Index last) {
+    const RowScratch<T> row(n.keys);
+    for (Index i = first; i < last; ++i) {
+      const Index b = i / n.queries, used = p.lens.of(i);
+      kernel.distances(row.squares, q + i * n.features, kt + b * n.features * n.keys, n.keys, n.features, used);
+      kernel.weights(row.w, row.squares, p.kernel, p.bandwidth, used);
+      kernel.pool(out + i * n.value_features, row.w, vt + b * n.value_features * n.keys, n.keys, n.value_features, used);
+      if (weights == nullptr) continue;
+      std::copy_n(row.w, used, weights + i * n.keys);
+      std::fill(weights + i * n.keys + used, weights + (i + 1) * n.keys, T(0));
+    }
+  });
+}
+
+// Null pointers where a gradient is not wanted (dq, dk, dv) or did not arrive (dout, dweights). Returns that of the bandwidth.
+template <class T>
+double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* q, const T* kt, const T* vt, const Problem& p) {
+  const auto& kernel = kernels::kernels<T>().kernel_pooling;
+  const Sizes& n = p.n;
+  const Index pieces = n.batches * pieces_of(n), key_size = n.features * n.keys, value_size = n.value_features * n.keys;
+  const Zeros<T> dkt(pieces * key_size), dvt(pieces * value_size), moved(n.batches * n.queries * n.features);
+  std::vector<double> dbandwidth(static_cast<std::size_t>(pieces));
+  for_pieces(n, n.features + n.value_features + 8, [&](Index piece, Index b, Index begin, Index end) {
+    const RowScratch<T> row(n.keys);
+    for (Index i = begin; i < end; ++i) {
+      const Index used = p.lens.of(i);
+      kernel.distances(row.squares, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
+      const double reciprocal = kernel.weights(row.w, row.squares, p.kernel, p.bandwidth, used);
+      if (dweights != nullptr) std::copy_n(dweights + i * n.keys, used, row.dw);
+      else std::fill_n(row.dw, used, T(0));
+      if (dout != nullptr)
+        kernel.pool_backward(row.dw, dvt.template as<T>() + piece * value_size, dout + i * n.value_features, row.w,
+                             vt + b * value_size, n.keys, n.value_features, used);
+      dbandwidth[static_cast<std::size_t>(piece)] += kernel.weights_backward(
+          row.slope, row.dw, row.w, reciprocal, row.squares, p.kernel, p.bandwidth, used);
+      kernel.distances_backward(moved.template as<T>() + i * n.features, dkt.template as<T>() + piece * key_size, row.slope,
+                                q + i * n.features, kt + b * key_size, n.keys, n.features, used);
+    }
+  });
+  if (dq != nullptr) kernels::kernels<T>().elementwise.add_scaled(dq, moved.template as<T>(), T(1), n.batches * n.queries * n.features);
+  if (dk != nullptr) add_pieces(dk, dkt.template as<T>(), n.batches, pieces_of(n), n.keys, n.features);
+  if (dv != nullptr) add_pieces(dv, dvt.template as<T>(), n.batches, pieces_of(n), n.keys, n.value_features);
+  double total = 0;
+  for (const double part : dbandwidth) total += part;
+  return total;
+}
+
+}  // namespace
+
+Kernel kernel_named(const char* operation, const std::string& name) {
+  if (name == "gaussian") return Kernel::gaussian;
+  if (name == "boxcar") return Kernel::boxcar;
+  if (name == "constant") return Kernel::constant;
+  if (name == "epanechnikov") return Kernel::epanechnikov;
+  if (name == "triangular") return Kernel::triangular;
+  fail_value(operation, ": kernel must be one of gaussian, boxcar, constant, epanechnikov, triangular or a callable because "
+             "only these are defined; got '", name, "'");
+}
+
+AttentionOutput kernel_attention(const Tensor& queries, const Tensor& keys, const Tensor& values, Kernel kernel,
+                                 const Tensor& bandwidth, const Array& valid_lens, bool with_weights) {
+  Layout layout = point_layout(queries.shape(), keys.shape());
+  add_values(layout, values.shape());
+  const Problem problem{layout.n, lengths(valid_lens, layout), kernel, number(bandwidth)};
+  const DType dtype = promoted({queries, keys, values});
+  const Tensor q = layout.points(cast(queries, dtype)), k = layout.points(cast(keys, dtype)), v = layout.values(cast(values, dtype));
+  const Sizes& n = layout.n;
+  Array y({n.batches, n.queries, n.value_features}, dtype);
+  Array w = with_weights ? Array({n.batches, n.queries, n.keys}, dtype) : Array();
+  visit_floating(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    forward(y.data<T>(), with_weights ? w.data<T>() : nullptr, q.ptr<T>(), features_first(k.data()).template data<T>(),
+            features_first(v.data()).template data<T>(), problem);
+  });
+  const auto shaped = [&](const Tensor& out, const Tensor& weights) {
+    return AttentionOutput{reshape(out, layout.output_shape()),
+                           weights.defined() ? reshape(weights, layout.weights_shape()) : Tensor()};
+  };
+  if (!wants_gradient({q, k, v, bandwidth})) return shaped(Tensor(std::move(y)), with_weights ? Tensor(std::move(w)) : Tensor());
+  std::vector<Array> outputs{std::move(y)};
+  if (with_weights) outputs.push_back(std::move(w));
+  const Tensors results = record_many(std::move(outputs), {q, k, v, bandwidth}, [q = Saved(q), k = Saved(k), v = Saved(v), problem,
+                                      width = bandwidth.dtype()](std::span<const Array> dys, Gradients& dx) {
+    visit_floating(q.get().dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
+      const auto arrived = [&](std::size_t i) -> const T* { return i < dys.size() && dys[i].defined() ? dys[i].template data<T>() : nullptr; };
+      const double dbandwidth = backward<T>(target(0), target(1), target(2), arrived(0), arrived(1), q.data<T>(),
+                                            features_first(k.get()).template data<T>(), features_first(v.get()).template data<T>(), problem);
+      if (dx.wants(3))
+        visit_floating(width, [&](auto other) { *dx.of(3).data<decltype(other)>() += static_cast<decltype(other)>(dbandwidth); });
+    });
+  });
+  return shaped(results[0], with_weights ? results[1] : Tensor());
+}
+
+Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor& bandwidth, const Array& valid_lens) {
+  const Layout layout = point_layout(queries.shape(), keys.shape());
+  const Problem p{layout.n, lengths(valid_lens, layout), Kernel::constant, number(bandwidth)};
+  const DType dtype = promoted({queries, keys});
+  const Tensor q = layout.points(cast(queries, dtype)), k = layout.points(cast(keys, dtype));
+  const Sizes& n = layout.n;
+  Array y({n.batches, n.queries, n.keys}, dtype);
+  visit_floating(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const Array kt = features_first(k.data());
+    for_pieces(n, n.features + 4, [&](Index, Index b, Index begin, Index end) {
+      const RowScratch<T> row(n.keys);
+      for (Index i = begin; i < end; ++i) {
+        const Index used = p.lens.of(i);
+        kernels::kernels<T>().kernel_pooling.distances(row.squares, q.ptr<T>() + i * n.features, kt.data<T>() + b * n.features * n.keys,
+                                                       n.keys, n.features, used);
+        for (Index j = 0; j < n.keys; ++j) y.data<T>()[i * n.keys + j] = j < used ? static_cast<T>(std::sqrt(row.squares[j])) : T(1);
+      }
+    });
+  });
+  Tensor distance(y);
+  if (wants_gradient({q, k}))
+    distance = record(Array(y), {q, k}, [q = Saved(q), k = Saved(k), y = Saved(y), p](const Array& dy, Gradients& dx) {
+      visit_floating(dy.dtype(), [&](auto tag) {
+        using T = decltype(tag);
+        const Sizes& sizes = p.n;
+        const Index size = sizes.features * sizes.keys;
+        const Array kt = features_first(k.get());
+        const Zeros<T> dkt(sizes.batches * pieces_of(sizes) * size), moved(sizes.batches * sizes.queries * sizes.features);
+        for_pieces(sizes, sizes.features + 4, [&](Index piece, Index b, Index begin, Index end) {
+          const RowScratch<T> row(sizes.keys);
+          for (Index i = begin; i < end; ++i) {
+            const Index used = p.lens.of(i);
+            for (Index j = 0; j < used; ++j) {
+              const T d = y.data<T>()[i * sizes.keys + j];
+              row.slope[j] = d > 0 ? static_cast<double>(dy.data<T>()[i * sizes.keys + j]) / static_cast<double>(d) : 0.0;
+            }
+            kernels::kernels<T>().kernel_pooling.distances_backward(moved.template as<T>() + i * sizes.features, dkt.template as<T>() + piece * size, row.slope,
+                                                                    q.data<T>() + i * sizes.features, kt.data<T>() + b * size, sizes.keys, sizes.features, used);
+          }
+        });
+        if (dx.wants(0)) kernels::kernels<T>().elementwise.add_scaled(dx.of(0).data<T>(), moved.template as<T>(), T(1), sizes.batches * sizes.queries * sizes.features);
+        if (dx.wants(1)) add_pieces(dx.of(1).data<T>(), dkt.template as<T>(), sizes.batches, pieces_of(sizes), sizes.keys, sizes.features);
+      });
+    });
+  return reshape(divide(distance, cast(bandwidth, dtype)), layout.weights_shape());
+}
+
+AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values, const Array& valid_lens) {
+  Layout layout;
+  const Shape& s = kernel_values.shape();
+  layout.batch = s.rank() == 3;
+  layout.n = {layout.batch ? s.dim(0) : 1, s.dim(-2), s.dim(-1), 1, 0};
+  add_values(layout, values.shape());
+  const Lengths lens = lengths(valid_lens, layout);
+  const Sizes n = layout.n;
+  const DType dtype = promoted({kernel_values, values});
+  const Tensor k = reshape(cast(kernel_values, dtype), {n.batches, n.queries, n.keys}), v = layout.values(cast(values, dtype));
+  Array w = Array::zeros(k.shape(), dtype), reciprocals({n.batches * n.queries}, dtype);
+  visit_floating(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    for (Index i = 0; i < n.batches * n.queries; ++i) {
+      const T* x = k.ptr<T>() + i * n.keys;
+      const T total = kernels::kernels<T>().elementwise.sum(x, lens.of(i));
+      const T reciprocal = total == 0 ? T(0) : 1 / total;
+      reciprocals.data<T>()[i] = reciprocal;
+      if (total != 0) kernels::kernels<T>().elementwise.add_scaled(w.data<T>() + i * n.keys, x, reciprocal, lens.of(i));
+    }
+  });
+  Tensor weights(w);
+  if (wants_gradient({k}))
+    weights = record(Array(w), {k}, [w = Saved(w), reciprocals, lens, n](const Array& dw, Gradients& dx) {
+      visit_floating(dw.dtype(), [&](auto tag) {
+        using T = decltype(tag);
+        T* dk = dx.of(0).data<T>();
+        for (Index i = 0; i < n.batches * n.queries; ++i) {
+          const T *slope = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
+          T mean = 0;
+          for (Index j = 0; j < lens.of(i); ++j) mean += weight[j] != 0 ? weight[j] * slope[j] : T(0);
+          for (Index j = 0; j < lens.of(i); ++j) dk[i * n.keys + j] += (slope[j] - mean) * reciprocals.data<T>()[i];
+        }
+      });
+    });
+  return {reshape(weighted_values(weights, v), layout.output_shape()), reshape(weights, layout.weights_shape())};
+}
+
+Tensor kernel_values(const Tensor& input, Kernel kernel) {
+  const Tensor u = floating(input);
+  Array y(u.shape(), u.dtype());
+  visit_floating(u.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    kernels::kernels<T>().kernel_pooling.values(y.data<T>(), u.ptr<T>(), kernel, u.numel());
+  });
+  if (!wants_gradient({u})) return Tensor(std::move(y));
+  return record(std::move(y), {u}, [u = Saved(u), kernel](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      kernels::kernels<T>().kernel_pooling.values_backward(dx.of(0).data<T>(), dy.data<T>(), u.data<T>(), kernel, dy.numel());
+    });
+  });
+}
+
+std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel, const std::vector<double>& bandwidths) {
+  const Index n = points.dim(0), features = points.dim(1), value_features = values.dim(1), count = static_cast<Index>(bandwidths.size());
+  std::vector<double> each(static_cast<std::size_t>(n * count));
+  visit_floating(points.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const auto& k = kernels::kernels<T>().kernel_pooling;
+    const Array kt = features_first(points.reshaped({1, n, features})), vt = features_first(values.reshaped({1, n, value_features}));
+    parallel_for(0, n, grain_for(n * (features + count * (value_features + 4))), [&](Index first, Index last) {
+      const RowScratch<T> row(n);
+      std::vector<T> prediction(static_cast<std::size_t>(value_features));
+      for (Index i = first; i < last; ++i) {
+        k.distances(row.squares, points.data<T>() + i * features, kt.data<T>(), n, features, n);
+        row.squares[i] = std::numeric_limits<double>::infinity();
+        for (Index h = 0; h < count; ++h) {
+          k.weights(row.w, row.squares, kernel, bandwidths[static_cast<std::size_t>(h)], n);
+          k.pool(prediction.data(), row.w, vt.data<T>(), n, value_features, n);
+          double error = 0;
+          for (Index c = 0; c < value_features; ++c) {
+            const double d = static_cast<double>(values.data<T>()[i * value_features + c]) - static_cast<double>(prediction[static_cast<std::size_t>(c)]);
+            error += d * d;
+          }
+          each[static_cast<std::size_t>(i * count + h)] = error;
+        }
+      }
+    });
+  });
+  std::vector<double> result(static_cast<std::size_t>(count));
+  for (std::size_t at = 0; at < each.size(); ++at) result[at % result.size()] += each[at];
+  for (double& sum : result) sum /= static_cast<double>(std::max<Index>(1, n * value_features));
+  return result;
+}
+
+}  // namespace qkv::ops
