@@ -206,3 +206,11 @@ def test_any_number_of_threads(random):
     same_bits_for_any_threads(lambda: gradients(qkv.softmax, x))
     same_bits_for_any_threads(lambda: gradients(qkv.log_softmax, x))
     same_bits_for_any_threads(lambda: gradients(lambda t: qkv.masked_softmax(t, lens), x))
+
+
+def test_a_mask_changed_by_copy_is_noticed(random):
+    scores, mask = qkv.tensor(random.normal(size=(3, 5)), requires_grad=True), qkv.tensor(np.zeros((3, 5)))
+    y = qkv.masked_softmax(scores, mask=mask, masked_value=-1.0)
+    mask.copy_(np.ones((3, 5)))
+    with pytest.raises(RuntimeError, match="was changed by copy_"):
+        y.sum().backward()
