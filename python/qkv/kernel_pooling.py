@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -340,6 +341,16 @@ class NadarayaWatson:
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "X_")
+
+    def __sklearn_tags__(self) -> Any:
+        # Only scikit-learn asks, so it is there.
+        utils = importlib.import_module("sklearn.utils")
+        return utils.Tags(
+            estimator_type="regressor",
+            target_tags=utils.TargetTags(required=True, multi_output=True),
+            regressor_tags=utils.RegressorTags(),
+            input_tags=utils.InputTags(one_d_array=True),
+        )
 
     def _attend(self, X: Any, method: str, return_weights: bool) -> Any:
         if not hasattr(self, "X_"):
