@@ -24,23 +24,20 @@ template <class T> void prepare(T* e, bool* moderate, const T* x, Index rows, In
   const Vec<T> largest = splat<T>(Limits<T>::kLargest);
   for (Index row = 0; row < rows; ++row, x += features, e += stride) {
     Mask<T> good = largest == largest;
-    Index m = 0;
-    for (; m < features; m += kLanes<T>) {
+    for (Index m = 0; m < features; m += kLanes<T>) {
       const Vec<T> v = load_up_to(x + m, features - m);
       good &= absolute(v) <= largest;
       store(e + m, exp_of<T>(v + v));
     }
-    for (m = features; m < stride; ++m) e[m] = 0;
     moderate[row] = !any(~good);
   }
 }
 
-template <class T> void pair(T* e, const T* x, const T* y, Index features, Index stride) {
+template <class T> void pair(T* e, const T* x, const T* y, Index features) {
   for (Index m = 0; m < features; m += kLanes<T>) {
     const Vec<T> v = load_up_to(x + m, features - m) + load_up_to(y + m, features - m);
     store(e + m, exp_of<T>(minimum(splat<T>(Limits<T>::kExponent), v + v)));
   }
-  for (Index m = features; m < stride; ++m) e[m] = 0;
 }
 
 // 1 + E, at most cap; NaN stays.

@@ -10,15 +10,15 @@
 namespace qkv::kernels {
 
 // Length of a prepared row: whole vectors of every level, and an odd number of cache lines so that neighbouring rows do
-// not compete for the same places of the cache.
+// not compete for the same places of the cache. What stands behind the features is never used: it has weight 0.
 static constexpr Index additive_stride(Index features) { return (features + 31) / 32 * 32 + 16; }
 
 template <class T> struct Additive {
-  // e (rows, stride) = exp(2 x), zeros behind the features. moderate[row]: whether products of these exponentials stay
+  // e (rows, stride) = exp(2 x). moderate[row]: whether products of these exponentials stay
   // in range, that is |x| <= 40 (double: 300); false for NaN. Rows that are not moderate need `pair`.
   void (*prepare)(T* e, bool* moderate, const T* x, Index rows, Index features, Index stride);
   // e (stride) = exp(2 (x + y)) for two rows that need not be moderate.
-  void (*pair)(T* e, const T* x, const T* y, Index features, Index stride);
+  void (*pair)(T* e, const T* x, const T* y, Index features);
   // s[i * ld + j] for prepared rows a (rows, stride), b (keys, stride); weight (stride), zeros behind the features.
   void (*scores)(T* s, Index ld, const T* a, const T* b, const T* weight, Index rows, Index keys, Index features,
                  Index stride);

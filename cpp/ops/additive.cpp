@@ -48,12 +48,13 @@ template <class T> struct Problem {
   const T *q, *k;
   const Array& lens;
   Prepared<T> queries, keys;
-  std::vector<T> weight, ones;  // (stride)
+  std::vector<T> weight, weight4, ones;  // (stride); 4 w turns what the kernel sums into gradients
 
   Problem(const Sizes& sizes, const T* q_, const T* k_, const T* w, const Array& lens_)
       : n(sizes), q(q_), k(k_), lens(lens_), queries(n.batches * n.queries, n.stride), keys(n.batches * n.keys, n.stride),
-        weight(static_cast<std::size_t>(n.stride)), ones(static_cast<std::size_t>(n.stride), T(1)) {
+        weight(static_cast<std::size_t>(n.stride)), weight4(weight), ones(static_cast<std::size_t>(n.stride), T(1)) {
     std::copy_n(w, n.features, weight.begin());
+    std::transform(w, w + n.features, weight4.begin(), [](T x) { return 4 * x; });
     parallel_for(0, n.batches * n.queries, grain_for(2 * n.stride), [&](Index b, Index e) { queries.fill(q, b, e, n); });
     // Keys that nobody sees are left alone.
     for (Index b = 0; b < n.batches; ++b)
@@ -63,7 +64,7 @@ template <class T> struct Problem {
 
   // exp(2 (q + k)) of one pair that is out of the range of products.
   void pair(T* e, Index query, Index key) const {
-    kernels::kernels<T>().additive.pair(e, q + query * n.features, k + key * n.features, n.features, n.stride);
+    kernels::kernels<T>().additive.pair(e, q + query * n.features, k + key * n.features, n.features);
   }
 };
 
@@ -125,8 +126,8 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const Problem<T>& p, Ind
   }
   if (dk == nullptr) return;
   for (Index j = begin; j < end; ++j)
-    for (Index m = 0; m < n.features; ++m)
-      dk[(b * n.keys + j) * n.features + m] += 4 * p.weight[static_cast<std::size_t>(m)] * sums.as<T>()[(j - begin) * n.stride + m];
+    kernels::kernels<T>().elementwise.add_product(dk + (b * n.keys + j) * n.features, p.weight4.data(),
+                                                  sums.as<T>() + (j - begin) * n.stride, n.features);
 }
 
 // Adds the gradients of the scores with respect to queries, keys and weight; null where not wanted.
@@ -149,10 +150,9 @@ template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Problem<
   if (dq != nullptr)
     parallel_for(0, n.batches * n.queries, grain_for(pieces * n.features), [&](Index first, Index last) {
       for (Index row = first; row < last; ++row)
-        for (Index s = row / n.queries * pieces; s < (row / n.queries + 1) * pieces; ++s) {
-          const T* share = memory.as<T>() + s * size + row % n.queries * n.stride;
-          for (Index m = 0; m < n.features; ++m) dq[row * n.features + m] += 4 * p.weight[static_cast<std::size_t>(m)] * share[m];
-        }
+        for (Index s = row / n.queries * pieces; s < (row / n.queries + 1) * pieces; ++s)
+          kernels::kernels<T>().elementwise.add_product(
+              dq + row * n.features, p.weight4.data(), memory.as<T>() + s * size + row % n.queries * n.stride, n.features);
     });
   if (dw != nullptr)  // sum of g tanh = sum of g - 2 sum of g r
     for (Index s = 0; s < shares; ++s)
