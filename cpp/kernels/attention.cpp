@@ -61,6 +61,7 @@ template <class T> struct ForwardScratch {
   T* queries;  // (D, width), times scale
   T* out;      // (Dv, width), not yet divided by the sum
   ScoreTiles<T> tiles;
+  T* packed;  // for PackedKeys
 
   ForwardScratch(T* memory, const AttentionProblem<T>& p) {
     const Index rows = kBlockRows<T>;
@@ -70,9 +71,10 @@ template <class T> struct ForwardScratch {
     tiles.scratch = tiles.scores + kTileElements<T>;
     tiles.allowed = reinterpret_cast<typename VectorTypes<T>::Integer*>(tiles.scratch + kTileElements<T>);
     tiles.slope = nullptr;
+    packed = tiles.scratch + 2 * kTileElements<T>;
   }
   static Index elements(const AttentionProblem<T>& p) {
-    return (p.key_size + p.value_size) * kBlockRows<T> + 3 * kTileElements<T>;
+    return (p.key_size + p.value_size) * kBlockRows<T> + 3 * kTileElements<T> + PackedKeys<T>::elements(p);
   }
 };
 
@@ -124,12 +126,14 @@ void write_weights(WeightsView<T> weights, ForwardScratch<T>& scratch, const Row
 template <class T>
 void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, AttentionPiece piece, T* memory) {
   ForwardScratch<T> scratch(memory, p);
+  PackedKeys<T> packed(p, piece.batch, piece.kv_head, scratch.packed);
   RunningSoftmax<T> softmax;
   RowBlock<T> block;
   alignas(64) T inverse[kBlockRows<T>];
   for (Index begin = piece.begin; begin < piece.end; begin += kBlockRows<T>) {
     const Index end = begin + kBlockRows<T> < piece.end ? begin + kBlockRows<T> : piece.end;
-    set_rows(block, p, piece.batch, piece.kv_head, begin, end);
+    set_rows(block, packed.problem, piece.batch, piece.kv_head, begin, end);
+    packed.include(block.first, block.last);
     load_queries(scratch.queries, block);
     run_block(softmax, scratch, block, false);
     // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row.

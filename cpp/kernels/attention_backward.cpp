@@ -14,6 +14,7 @@ template <class T> struct Sums {
   T* dquery;                     // (D, width)
   T* dkey;                       // (keys, key_width)
   T* dvalue;                     // (keys, value_width)
+  T* packed;                     // for PackedKeys
 
   Sums(T* memory, const AttentionProblem<T>& p, Index keys)
       : key_width(padded<T>(p.key_size)), value_width(padded<T>(p.value_size)) {
@@ -22,10 +23,12 @@ template <class T> struct Sums {
     dquery = dout + kBlockRows<T> * value_width;
     dkey = dquery + kBlockRows<T> * key_width;
     dvalue = dkey + keys * key_width;
+    packed = dvalue + keys * value_width;
   }
   static Index elements(const AttentionProblem<T>& p, Index keys) {
     const Index key_width = padded<T>(p.key_size), value_width = padded<T>(p.value_size);
-    return (2 * key_width + value_width) * kBlockRows<T> + keys * (key_width + value_width);
+    return (2 * key_width + value_width) * kBlockRows<T> + keys * (key_width + value_width) +
+           PackedKeys<T>::elements(p);
   }
 };
 
@@ -105,6 +108,7 @@ void backward(const AttentionGradients<T>& gradients, const T* shift, const Atte
               const AttentionProblem<T>& p, Index batch, Index kv_head, Index keys_begin, Index keys_end, T* memory) {
   GradientScratch<T> scratch(memory, p);
   Sums<T> sums(scratch.rest, p, keys_end - keys_begin);
+  PackedKeys<T> packed(p, batch, kv_head, sums.packed);
   GradientBlock<T> block;
   alignas(64) T scale[kBlockRows<T>];
   for (T& factor : scale) factor = p.scale;
@@ -113,11 +117,12 @@ void backward(const AttentionGradients<T>& gradients, const T* shift, const Atte
   const Index all = p.heads / p.kv_heads * p.queries;
   for (Index begin = 0; begin < all; begin += kBlockRows<T>) {
     const Index end = begin + kBlockRows<T> < all ? begin + kBlockRows<T> : all;
-    set_gradient_rows(block, scratch, shift, saved, p, batch, kv_head, begin, end);
+    set_gradient_rows(block, scratch, shift, saved, packed.problem, batch, kv_head, begin, end);
     const RowBlock<T>& rows = block.rows;
     const Index from = rows.first > keys_begin ? rows.first : keys_begin;
     const Index to = rows.last < keys_end ? rows.last : keys_end;
     if (from >= to) continue;
+    packed.include(from, to);
     copy_rows(sums.queries, sums.key_width, p.query, rows, p.scale, p.key_size);
     copy_rows(sums.dout, sums.value_width, saved.dout, rows, T(1), p.value_size);
     // Infinity and NaN must not spread through weights of 0: neither from queries into keys that they may not see ...

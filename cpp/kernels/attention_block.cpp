@@ -162,6 +162,39 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   block.same_head = block.head[0] == block.head[block.width - 1];
 }
 
+template <class T>
+PackedKeys<T>::PackedKeys(const AttentionProblem<T>& p, Index batch, Index kv_head, T* memory) : problem(p) {
+  if (!wanted(p)) {
+    to = p.keys;
+    return;
+  }
+  key_ = p.key.at(batch, kv_head, 0);
+  value_ = p.value.at(batch, kv_head, 0);
+  key_stride_ = p.key.position;
+  value_stride_ = p.value.position;
+  problem.key = {memory, 0, 0, p.key_size};
+  problem.value = {memory + p.keys * p.key_size, 0, 0, p.value_size};
+}
+
+template <class T> void PackedKeys<T>::copy(Index first, Index last) {
+  const Index d = problem.key_size, dv = problem.value_size;
+  T* keys = const_cast<T*>(problem.key.data);
+  T* values = const_cast<T*>(problem.value.data);
+  for (Index j = first; j < last; ++j) {
+    memcpy(keys + j * d, key_ + j * key_stride_, sizeof(T) * d);
+    if (dv > 0) memcpy(values + j * dv, value_ + j * value_stride_, sizeof(T) * dv);
+  }
+}
+
+template <class T> void PackedKeys<T>::include(Index first, Index last) {
+  if (first >= last) return;
+  if (from == to) from = to = first;
+  if (first < from) copy(first, from);
+  if (last > to) copy(to, last);
+  from = smaller(from, first);
+  to = larger(to, last);
+}
+
 template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
   const AttentionProblem<T>& p = *block.problem;
   const T* rows[kBlockRows<T>];
@@ -226,6 +259,7 @@ template <class T> void block_dropout(T* weights, const RowBlock<T>& block, Inde
 }
 
 #define QKV_INSTANTIATE(T)                                                                      \
+  template struct PackedKeys<T>;                                                                \
   template void set_rows(RowBlock<T>&, const AttentionProblem<T>&, Index, Index, Index, Index); \
   template void load_queries(T*, const RowBlock<T>&);                                           \
   template void block_scores(ScoreTiles<T>&, const RowBlock<T>&, const T*, Index, Index);       \

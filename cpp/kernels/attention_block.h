@@ -6,6 +6,8 @@
 
 namespace qkv::kernels::QKV_ISA {
 
+template <class T> inline Index padded(Index n) { return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
+
 // Query rows that are computed together, one per lane. Rows may belong to several heads that share keys and values.
 // Lanes behind the last row repeat it where indices are concerned and are 0 where numbers are.
 template <class T> struct RowBlock {
@@ -27,6 +29,31 @@ template <class T> struct RowBlock {
 template <class T>
 void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batch, Index kv_head, Index begin,
               Index end);
+
+// Copies of one head's keys and values as contiguous rows. Rows of (B, L, H * D) lie H * D apart, which for usual sizes
+// maps them onto a few sets of the caches: they would be fetched from far away for each block of queries.
+template <class T> struct PackedKeys {
+  AttentionProblem<T> problem;  // as given, but with the copies' strides
+  Index from = 0, to = 0;       // keys [from, to) have been copied
+
+  // Whether copying is needed at all.
+  static bool wanted(const AttentionProblem<T>& p) {
+    return (p.key.position != p.key_size || p.value.position != p.value_size) && p.queries > 4;
+  }
+  static Index elements(const AttentionProblem<T>& p) {
+    return wanted(p) ? p.keys * padded<T>(p.key_size + p.value_size) : 0;
+  }
+  // `memory` may be null if not wanted.
+  PackedKeys(const AttentionProblem<T>& p, Index batch, Index kv_head, T* memory);
+  // Makes keys [first, last) available.
+  void include(Index first, Index last);
+
+ private:
+  const T* key_ = nullptr;
+  const T* value_ = nullptr;
+  Index key_stride_ = 0, value_stride_ = 0;
+  void copy(Index first, Index last);
+};
 
 // queries (D, width) = the rows' queries times scale.
 template <class T> void load_queries(T* queries, const RowBlock<T>& block);
@@ -60,8 +87,6 @@ template <class T> inline bool finite(const T* x, Index n) {
 template <class T> inline bool drops(const AttentionProblem<T>& p) {
   return p.dropout > 0 || p.dropout_keep.data != nullptr;
 }
-
-template <class T> inline Index padded(Index n) { return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
 
 // Fill in the entries of the backward pass.
 template <class T> void set_backward_kernels(Attention<T>& table);

@@ -9,6 +9,8 @@ template <class T, int R, int V, bool Transposed>
 void tile(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb, Index depth) {
   Vec<T> sum[R][V] = {};
   for (Index k = 0; k < depth; ++k) {
+    // The rows of a that a step reads lie apart, and the next tile of the same rows needs the same lines.
+    if constexpr (Transposed) __builtin_prefetch(a + (k + 8) * stride);
     Vec<T> right[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) right[v] = load(b + k * ldb + v * kLanes<T>);
@@ -165,9 +167,19 @@ void product_skipping(Into into, T* c, Index ldc, const T* factor, const T* a, I
 
 template <class T> void columns_from_rows(T* to, Index width, const T* const* from, Index count, Index n) {
   constexpr Index w = kLanes<T>;
+  Vec<T> v[w];
   for (Index lane = 0; lane < width; lane += w) {
-    for (Index j = 0; j < n; j += w) {
-      Vec<T> v[w];
+    Index j = 0;
+    if (lane + w <= count) {
+      for (; j + w <= n; j += w) {
+#pragma GCC unroll 16
+        for (Index i = 0; i < w; ++i) v[i] = load(from[lane + i] + j);
+        transpose<T>(v);
+#pragma GCC unroll 16
+        for (Index i = 0; i < w; ++i) store(to + (j + i) * width + lane, v[i]);
+      }
+    }
+    for (; j < n; j += w) {
       for (Index i = 0; i < w; ++i) v[i] = lane + i < count ? load_first(from[lane + i] + j, n - j) : Vec<T>{};
       transpose<T>(v);
       for (Index i = 0; i < w && j + i < n; ++i) store(to + (j + i) * width + lane, v[i]);
@@ -178,10 +190,20 @@ template <class T> void columns_from_rows(T* to, Index width, const T* const* fr
 template <class T>
 void rows_from_columns(T* const* to, const T* from, Index width, const T* factor, Index count, Index n) {
   constexpr Index w = kLanes<T>;
+  Vec<T> v[w];
   for (Index lane = 0; lane < count; lane += w) {
     const Vec<T> scale = load(factor + lane);
-    for (Index j = 0; j < n; j += w) {
-      Vec<T> v[w];
+    Index j = 0;
+    if (lane + w <= count) {
+      for (; j + w <= n; j += w) {
+#pragma GCC unroll 16
+        for (Index i = 0; i < w; ++i) v[i] = load(from + (j + i) * width + lane) * scale;
+        transpose<T>(v);
+#pragma GCC unroll 16
+        for (Index i = 0; i < w; ++i) store(to[lane + i] + j, v[i]);
+      }
+    }
+    for (; j < n; j += w) {
       for (Index i = 0; i < w; ++i) v[i] = j + i < n ? load(from + (j + i) * width + lane) * scale : Vec<T>{};
       transpose<T>(v);
       for (Index i = 0; i < w && lane + i < count; ++i) store_first(to[lane + i] + j, v[i], n - j);
