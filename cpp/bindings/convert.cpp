@@ -182,7 +182,7 @@ Tensor Call::optional(py::handle value, const char* name, bool counts) {
   return value.is_none() ? Tensor() : convert(value, name, true, counts);
 }
 
-Tensor Call::any(py::handle value, const char* name) { return convert(value, name, false, true); }
+Tensor Call::any(py::handle value, const char* name, bool counts) { return convert(value, name, false, counts); }
 
 Tensor Call::mask(py::handle value, const char* name) {
   return value.is_none() ? Tensor() : convert(value, name, false, false);

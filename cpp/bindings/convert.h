@@ -37,7 +37,7 @@ class Call {
   // The same, or an undefined Tensor for None.
   Tensor optional(py::handle value, const char* name, bool counts = false);
   // Numbers of any dtype, as they are.
-  Tensor any(py::handle value, const char* name);
+  Tensor any(py::handle value, const char* name, bool counts = true);
   // A boolean or floating mask; undefined for None. Says nothing about the result's dtype.
   Tensor mask(py::handle value, const char* name);
   // Integers of any width as int64; undefined for None where that is allowed.

@@ -11,6 +11,12 @@ PYBIND11_MODULE(_core, m) {
   bind_additive(m);
   bind_kernel_pooling(m);
   bind_positions(m);
+  bind_attention(m);
+  bind_module(m);
+  bind_init(m);
+  bind_layers(m);
+  bind_attention_layers(m);
+  bind_transformer(m);
   bind_softmax(m);
   bind_activation(m);
   bind_norm(m);

@@ -24,12 +24,15 @@ except ImportError as error:
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
 from .activation import gelu, relu, sigmoid, tanh
 from .additive import additive_attention
+from . import nn
+from .attention import scaled_dot_product_attention
 from .config import config, show_config
 from .functions import abs, clip, concatenate, cos, exp, log, logsumexp, matmul, sin, sqrt, stack, where
 from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
 from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
 from .softmax import log_softmax, masked_softmax, softmax, softmax_jacobian
+from .nn import no_attention_record
 from .tensors import grad, jacobian, no_grad, tensor
 
 __version__: str = _core.config()["version"]

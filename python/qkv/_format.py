@@ -83,3 +83,16 @@ def tensor_repr(t: Tensor) -> str:
     elif not t.is_leaf:
         notes.append("computed")
     return f"{name}({', '.join([body, *notes])})"
+
+
+def module_repr(module: Any) -> str:
+    """The tree of a module's parts, each with the arguments that it was made with."""
+    shown = {name: value for name, value in module._config().items() if value is not None}
+    children = module._children()
+    arguments = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+    name = type(module).__name__
+    if not children:
+        return f"{name}({arguments})"
+    lines = [f"({child}): " + module_repr(part).replace("\n", "\n  ") for child, part in children]
+    head = [arguments] if arguments else []
+    return f"{name}(\n  " + "\n  ".join([*head, *lines]) + "\n)"

@@ -1,0 +1,350 @@
+// Layers that everything is built of.
+#include "bindings/bind_module.h"
+#include "bindings/bindings.h"
+#include "core/error.h"
+#include "nn/basic.h"
+#include "nn/positional.h"
+#include "nn/transformer.h"
+
+namespace qkv::bindings {
+namespace {
+
+using namespace nn;
+
+Shape normalized(py::handle shape, const char* layer) { return shape_from(shape, layer, "normalized_shape"); }
+
+std::vector<ModulePtr> modules_from(py::handle modules, const char* name) {
+  std::vector<ModulePtr> found;
+  for (const py::handle module : modules) {
+    if (!py::isinstance<Module>(module))
+      fail_type(name, ": modules must be Modules; got ", std::string(py::str(py::type::handle_of(module).attr("__name__"))));
+    found.push_back(module.cast<ModulePtr>());
+  }
+  return found;
+}
+
+template <class List> py::object item(const List& self, py::handle index) {
+  if (PyIndex_Check(index.ptr()) == 0) fail_type(self.class_name(), ": index must be a number; got ", std::string(py::str(py::repr(index))));
+  return py::cast(self.at(PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError)));
+}
+
+}  // namespace
+
+void bind_layers(py::module_& m) {
+  LayerClass<Linear> linear(m, "Linear", R"doc(
+``y = x W^T + b``.
+
+Parameters
+----------
+in_features, out_features : int
+    Sizes of the last axis before and after.
+bias : bool
+    Add ``b``.
+
+Attributes
+----------
+weight : Parameter
+    ``(out_features, in_features)``, drawn as PyTorch draws it, uniform in ``+-1 / sqrt(in_features)``.
+bias : Parameter or None
+    ``(out_features,)``, from the same interval.
+
+Raises
+------
+ValueError
+    If the last axis of ``x`` is not ``in_features``.
+
+Examples
+--------
+>>> qkv.nn.Linear(3, 5)(np.ones((2, 3))).shape
+(2, 5)
+)doc");
+  linear.def(py::init<Index, Index, bool>(), py::arg("in_features"), py::arg("out_features"), py::arg("bias") = true)
+      .def_readonly("in_features", &Linear::in_features)
+      .def_readonly("out_features", &Linear::out_features);
+  def_forward(linear, "Linear");
+
+  LayerClass<Embedding>(m, "Embedding", R"doc(
+A table of vectors, looked up by token id: ``y = weight[ids]``.
+
+Parameters
+----------
+num_embeddings, embedding_dim : int
+    Rows and columns of the table.
+padding_idx : int, optional
+    This row starts as zeros and gets no gradient.
+
+Attributes
+----------
+weight : Parameter
+    ``(num_embeddings, embedding_dim)``, drawn from N(0, 1) as in PyTorch.
+
+Raises
+------
+ValueError
+    If an id is not a row of the table.
+
+Examples
+--------
+>>> qkv.nn.Embedding(10, 4)([[1, 2, 3]]).shape
+(1, 3, 4)
+)doc")
+      .def(py::init<Index, Index, std::optional<Index>>(), py::arg("num_embeddings"), py::arg("embedding_dim"), py::arg("padding_idx") = py::none())
+      .def_readonly("num_embeddings", &Embedding::num_embeddings)
+      .def_readonly("embedding_dim", &Embedding::embedding_dim)
+      .def_readonly("padding_idx", &Embedding::padding_idx)
+      .def("forward", [](Embedding& self, py::handle ids) {
+        Call call("Embedding");
+        const Array numbers = call.integers(ids, "ids", false);
+        return without_gil([&] { return self.forward_ids(numbers); });
+      }, py::arg("ids"));
+
+  LayerClass<LayerNorm> layer_norm(m, "LayerNorm", R"doc(
+``y = (x - mean) / sqrt(var + eps) * weight + bias`` over the last axes.
+
+Parameters
+----------
+normalized_shape : int or tuple of int
+    The last axes of ``x``.
+eps : float
+    Added to the variance.
+elementwise_affine, bias : bool
+    Learn ``weight``, and ``bias`` with it.
+
+References
+----------
+Ba, Kiros, Hinton, Layer Normalization, 2016.
+
+Examples
+--------
+>>> qkv.nn.LayerNorm(4)(np.ones((2, 3, 4))).shape
+(2, 3, 4)
+)doc");
+  layer_norm.def(py::init([](py::handle shape, double eps, bool affine, bool bias) {
+               return std::make_unique<LayerNorm>(normalized(shape, "LayerNorm"), eps, affine, bias);
+             }, [](py::handle shape, double eps, bool affine, bool bias) {
+               return std::make_unique<Overridable<LayerNorm>>(normalized(shape, "LayerNorm"), eps, affine, bias);
+             }), py::arg("normalized_shape"), py::arg("eps") = 1e-5, py::arg("elementwise_affine") = true, py::arg("bias") = true)
+      .def_property_readonly("normalized_shape", [](const LayerNorm& self) { return shape_tuple(self.normalized_shape); })
+      .def_readonly("eps", &LayerNorm::eps);
+  def_forward(layer_norm, "LayerNorm");
+
+  LayerClass<RMSNorm> rms_norm(m, "RMSNorm", R"doc(
+``y = x / sqrt(mean(x^2) + eps) * weight`` over the last axes.
+
+Parameters
+----------
+normalized_shape : int or tuple of int
+    The last axes of ``x``.
+eps : float
+    Added to the mean square.
+
+References
+----------
+Zhang, Sennrich, Root Mean Square Layer Normalization, 2019.
+
+Examples
+--------
+>>> qkv.nn.RMSNorm(4)(np.ones((2, 3, 4))).shape
+(2, 3, 4)
+)doc");
+  rms_norm.def(py::init([](py::handle shape, double eps) { return std::make_unique<RMSNorm>(normalized(shape, "RMSNorm"), eps); },
+                        [](py::handle shape, double eps) { return std::make_unique<Overridable<RMSNorm>>(normalized(shape, "RMSNorm"), eps); }),
+               py::arg("normalized_shape"), py::arg("eps") = 1e-6)
+      .def_property_readonly("normalized_shape", [](const RMSNorm& self) { return shape_tuple(self.normalized_shape); })
+      .def_readonly("eps", &RMSNorm::eps);
+  def_forward(rms_norm, "RMSNorm");
+
+  LayerClass<Dropout> dropout(m, "Dropout", R"doc(
+In training, sets numbers to 0 with probability ``p`` and scales the others by ``1 / (1 - p)``; else does nothing.
+
+The mask is PyTorch's for the same seed.
+
+Parameters
+----------
+p : float
+    From 0 to 1.
+
+Examples
+--------
+>>> qkv.nn.Dropout(0.5).eval()(np.ones(3))
+tensor([1., 1., 1.], dtype=float64)
+)doc");
+  dropout.def(py::init<double>(), py::arg("p") = 0.5).def_readonly("p", &Dropout::p);
+  def_forward(dropout, "Dropout");
+
+  LayerClass<ReLU> relu(m, "ReLU", R"doc(
+``y = max(x, 0)``.
+
+Examples
+--------
+>>> qkv.nn.ReLU()([-1.0, 2.0])
+tensor([0., 2.])
+)doc");
+  relu.def(py::init<>());
+  def_forward(relu, "ReLU");
+
+  LayerClass<GELU> gelu(m, "GELU", R"doc(
+``y = x Phi(x)`` with the normal distribution function ``Phi``, exact or by the approximation with tanh.
+
+Parameters
+----------
+approximate : {"none", "tanh"}
+
+References
+----------
+Hendrycks, Gimpel, Gaussian Error Linear Units, 2016.
+
+Examples
+--------
+>>> qkv.nn.GELU()([1.0])
+tensor([0.8413])
+)doc");
+  gelu.def(py::init<std::string>(), py::arg("approximate") = "none");
+  def_forward(gelu, "GELU");
+
+  LayerClass<Tanh> tanh(m, "Tanh", R"doc(
+``y = tanh(x)``.
+
+Examples
+--------
+>>> qkv.nn.Tanh()([1.0])
+tensor([0.7616])
+)doc");
+  tanh.def(py::init<>());
+  def_forward(tanh, "Tanh");
+
+  LayerClass<ModuleList> list(m, "ModuleList", R"doc(
+Modules in a list, registered under "0", "1", ...
+
+Parameters
+----------
+modules : iterable of Module
+
+Examples
+--------
+>>> len(qkv.nn.ModuleList([qkv.nn.Linear(2, 2) for _ in range(3)]))
+3
+)doc");
+  list.def(py::init([](py::handle modules) { return std::make_unique<ModuleList>(modules_from(modules, "ModuleList")); },
+                    [](py::handle modules) { return std::make_unique<Overridable<ModuleList>>(modules_from(modules, "ModuleList")); }),
+           py::arg("modules") = py::tuple())
+      .def("append", [](ModuleList& self, py::handle module) {
+        self.append(modules_from(py::make_tuple(module), "ModuleList").front());
+      }, py::arg("module"), "Add a module at the end.")
+      .def("__len__", &ModuleList::length)
+      .def("__getitem__", [](const ModuleList& self, py::handle index) { return item(self, index); })
+      .def("__iter__", [](const ModuleList& self) {
+        py::list modules;
+        for (const auto& entry : self.entries()) modules.append(entry.module);
+        return py::iter(modules);
+      });
+
+  LayerClass<Sequential, ModuleList> sequential(m, "Sequential", R"doc(
+Modules one after the other: each gets what the one before gave.
+
+Parameters
+----------
+*modules : Module
+    Each takes one Tensor and gives one.
+
+Examples
+--------
+>>> qkv.nn.Sequential(qkv.nn.Linear(3, 5), qkv.nn.ReLU())(np.ones((2, 3))).shape
+(2, 5)
+)doc");
+  sequential.def(py::init([](const py::args& modules) { return std::make_unique<Sequential>(modules_from(modules, "Sequential")); },
+                          [](const py::args& modules) { return std::make_unique<Overridable<Sequential>>(modules_from(modules, "Sequential")); }))
+      .def("forward", [](Sequential& self, py::handle x) {
+        Call call("Sequential");
+        const Tensor input = call.any(x, "x");
+        return without_gil([&] { return self.Sequential::forward(input); });
+      }, py::arg("x"));
+
+  LayerClass<PositionalEncoding> positional(m, "PositionalEncoding", R"doc(
+``dropout(x + P)``, where ``P[i, 2j] = sin(i / 10000^(2j / M))`` and ``P[i, 2j + 1]`` is the cosine of the same angle.
+
+Parameters
+----------
+num_hiddens : int
+    ``M``; may be odd.
+dropout : float
+    In training only.
+max_len : int
+    Rows of the table.
+
+Attributes
+----------
+P : Tensor
+    ``(1, max_len, M)`` in float64; a call adds it rounded to the dtype of ``x``.
+
+Raises
+------
+ValueError
+    If ``x`` has another width or more than ``max_len`` positions.
+
+References
+----------
+Vaswani et al., Attention Is All You Need, 2017, section 3.5.
+
+Examples
+--------
+>>> qkv.nn.PositionalEncoding(32)(np.zeros((1, 60, 32))).shape
+(1, 60, 32)
+)doc");
+  positional.def(py::init<Index, double, Index>(), py::arg("num_hiddens"), py::arg("dropout") = 0.0, py::arg("max_len") = 1000)
+      .def_property_readonly("P", [](const PositionalEncoding& self) { return Tensor(self.table.clone()); });
+  def_forward(positional, "PositionalEncoding");
+
+  LayerClass<PositionWiseFFN> ffn(m, "PositionWiseFFN", R"doc(
+``linear2(dropout(activation(linear1(x))))``, the same for each position.
+
+Parameters
+----------
+d_model, dim_feedforward : int
+    Sizes outside and inside.
+dropout : float
+    Behind the activation, in training only.
+activation : {"relu", "gelu"}
+
+References
+----------
+Vaswani et al., Attention Is All You Need, 2017, section 3.3.
+
+Examples
+--------
+>>> qkv.nn.PositionWiseFFN(4, 8)(np.ones((2, 3, 4))).shape
+(2, 3, 4)
+)doc");
+  ffn.def(py::init<Index, Index, double, std::string>(), py::arg("d_model"), py::arg("dim_feedforward"), py::arg("dropout") = 0.0,
+          py::arg("activation") = "relu");
+  def_forward(ffn, "PositionWiseFFN");
+
+  LayerClass<AddNorm>(m, "AddNorm", R"doc(
+``LayerNorm(x + dropout(y))``: the residual connection around a sublayer that gave ``y``.
+
+Parameters
+----------
+normalized_shape : int or tuple of int
+    The last axes of ``x``.
+dropout : float
+    Of ``y``, in training only.
+eps : float
+    Added to the variance.
+
+Examples
+--------
+>>> qkv.nn.AddNorm(4)(np.ones((2, 3, 4)), np.ones((2, 3, 4))).shape
+(2, 3, 4)
+)doc")
+      .def(py::init([](py::handle shape, double p, double eps) { return std::make_unique<AddNorm>(normalized(shape, "AddNorm"), p, eps); },
+                    [](py::handle shape, double p, double eps) {
+                      return std::make_unique<Overridable<AddNorm>>(normalized(shape, "AddNorm"), p, eps);
+                    }), py::arg("normalized_shape"), py::arg("dropout") = 0.0, py::arg("eps") = 1e-5)
+      .def("forward", [](AddNorm& self, py::handle x, py::handle y) {
+        Call call("AddNorm");
+        const Tensor a = call.floating(x, "x"), b = call.floating(y, "y");
+        return without_gil([&] { return self.forward(a, b); });
+      }, py::arg("x"), py::arg("y"));
+}
+
+}  // namespace qkv::bindings

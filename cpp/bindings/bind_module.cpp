@@ -1,0 +1,272 @@
+// Module: what Python adds to it is attribute access by name, copying, and subclasses.
+#include "bindings/bind_module.h"
+
+#include "bindings/bindings.h"
+#include "nn/init.h"
+
+namespace qkv::bindings {
+namespace {
+
+using nn::Module;
+using nn::ModulePtr;
+using Kind = Module::Entry::Kind;
+
+py::object to_python(const nn::Value& value) {
+  return std::visit([](const auto& v) -> py::object {
+    using V = std::decay_t<decltype(v)>;
+    if constexpr (std::is_same_v<V, std::monostate>) return py::none();
+    else if constexpr (std::is_same_v<V, std::vector<Index>>) return py::tuple(py::cast(v));
+    else return py::cast(v);
+  }, value);
+}
+
+py::object entry_object(const Module::Entry& entry) {
+  if (entry.kind == Kind::module) return entry.module ? py::cast(entry.module) : py::none();
+  return entry.tensor.defined() ? py::cast(entry.tensor) : py::none();
+}
+
+py::dict instance_dict(const py::object& self) { return self.attr("__dict__"); }
+
+py::object get_attribute(const py::object& self, const std::string& name) {
+  const Module::Entry* entry = self.cast<Module&>().find(name);
+  if (entry == nullptr)
+    throw py::attribute_error(text("'", std::string(py::str(py::type::of(self).attr("__name__"))), "' object has no attribute '", name, "'"));
+  py::object object = entry_object(*entry);
+  // Kept so that the same object comes back as long as the module lives, with whatever was set on it.
+  if (!object.is_none()) instance_dict(self)[name.c_str()] = object;
+  return object;
+}
+
+void set_attribute(const py::object& self, const py::str& name, const py::object& value) {
+  Module& module = self.cast<Module&>();
+  const std::string key = name;
+  const Module::Entry* entry = module.find(key);
+  const auto forget = [&] { instance_dict(self).attr("pop")(name, py::none()); };
+  if (py::isinstance<ParameterImpl>(value)) {
+    module.register_parameter(key, value.cast<Tensor>());
+  } else if (py::isinstance<Module>(value)) {
+    module.register_module(key, value.cast<ModulePtr>());
+  } else if (entry != nullptr && value.is_none()) {
+    forget();
+    if (entry->kind == Kind::module) module.register_module(key, nullptr);
+    else if (entry->kind == Kind::buffer) module.register_buffer(key, Tensor());
+    else module.register_parameter(key, Tensor());
+    return;
+  } else if (entry != nullptr && entry->kind == Kind::buffer && is_tensor(value)) {
+    module.register_buffer(key, value.cast<Tensor>());
+  } else if (entry != nullptr) {
+    fail_type(std::string(py::str(py::type::of(self).attr("__name__"))), ": ", key, " must be a ",
+              entry->kind == Kind::module ? "Module" : entry->kind == Kind::buffer ? "Tensor" : "Parameter",
+              " because it is one already; got ", std::string(py::str(py::type::of(value).attr("__name__"))));
+  } else {
+    if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) throw py::error_already_set();
+    return;
+  }
+  instance_dict(self)[name] = value;
+}
+
+void delete_attribute(const py::object& self, const py::str& name) {
+  Module& module = self.cast<Module&>();
+  if (module.find(name) != nullptr) {
+    module.remove(name);
+    instance_dict(self).attr("pop")(name, py::none());
+  } else if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), nullptr) != 0) {
+    throw py::error_already_set();
+  }
+}
+
+Array state_array(const std::string& name, py::handle value) {
+  if (is_tensor(value)) return value.cast<Tensor>().data();
+  py::object array = py::reinterpret_borrow<py::object>(value);
+  if (py::hasattr(array, "detach") && !py::isinstance<py::array>(array)) {  // PyTorch's
+    array = array.attr("detach")();
+    if (py::hasattr(array, "dtype") && std::string(py::str(array.attr("dtype"))) == "torch.bfloat16") array = array.attr("float")();
+  }
+  Call call("load_state_dict");
+  return call.any(array, name.c_str()).data();
+}
+
+void load_state_dict(Module& module, py::handle state, bool strict) {
+  if (!py::hasattr(state, "items"))
+    fail_type("load_state_dict: state_dict must be a dict from names to arrays; got ",
+              std::string(py::str(py::type::handle_of(state).attr("__name__"))));
+  nn::StateDict arrays;
+  for (const py::handle item : state.attr("items")()) {
+    const auto pair = py::reinterpret_borrow<py::sequence>(item);
+    if (!py::isinstance<py::str>(pair[0]))
+      fail_type("load_state_dict: names must be strings; got ", std::string(py::str(py::repr(pair[0]))));
+    const std::string name = py::str(pair[0]);
+    arrays[name] = state_array(name, pair[1]);
+  }
+  module.load_state(std::move(arrays), strict);
+}
+
+// The class written in C++ that this object is, or is a subclass of.
+py::object bound_class(const py::object& self) {
+  for (const py::handle cls : py::type::of(self).attr("__mro__"))
+    if (std::string(py::str(cls.attr("__module__"))) == "qkv._core") return py::reinterpret_borrow<py::object>(cls);
+  throw std::logic_error("Module: no class of the core");
+}
+
+py::dict config_dict(const Module& module) {
+  py::dict config;
+  for (const auto& [name, value] : module.config()) config[name.c_str()] = to_python(value);
+  return config;
+}
+
+// Everything but what a layer remembers of its last call.
+py::dict get_state(const py::object& self) {
+  const Module& module = self.cast<Module&>();
+  py::list entries;
+  py::dict attributes = instance_dict(self).attr("copy")();
+  for (const Module::Entry& entry : module.entries()) {
+    entries.append(py::make_tuple(entry.name, static_cast<int>(entry.kind), entry_object(entry)));
+    attributes.attr("pop")(entry.name, py::none());
+  }
+  py::dict state;
+  state["config"] = config_dict(module);
+  state["entries"] = entries;
+  state["attributes"] = attributes;
+  state["training"] = module.training();
+  return state;
+}
+
+void set_state(const py::object& self, const py::dict& state) {
+  const nn::SkipInit skip;
+  bound_class(self).attr("__init__")(self, **state["config"].cast<py::dict>());
+  Module& module = self.cast<Module&>();
+  for (const py::handle item : state["entries"]) {
+    const auto entry = py::reinterpret_borrow<py::tuple>(item);
+    const std::string name = entry[0].cast<std::string>();
+    const py::object value = entry[2];
+    switch (static_cast<Kind>(entry[1].cast<int>())) {
+      case Kind::module: module.register_module(name, value.is_none() ? nullptr : value.cast<ModulePtr>()); break;
+      case Kind::buffer: module.register_buffer(name, value.is_none() ? Tensor() : value.cast<Tensor>()); break;
+      case Kind::parameter: module.register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>()); break;
+    }
+    if (!value.is_none()) instance_dict(self)[name.c_str()] = value;
+  }
+  instance_dict(self).attr("update")(state["attributes"]);
+  if (!state["training"].cast<bool>()) {
+    // Parts carry their own mode; this sets this module's alone.
+    std::vector<std::pair<ModulePtr, bool>> before;
+    for (const auto& [name, part] : module.named_modules()) before.emplace_back(part, part->training());
+    module.set_training(false);
+    for (auto& [part, mode] : before)
+      if (part.get() != &module && mode) part->set_training(true);
+  }
+}
+
+}  // namespace
+
+void bind_module(py::module_& m) {
+  py::class_<Module, Overridable<Module>, py::smart_holder> cls(m, "Module", py::dynamic_attr(), R"doc(
+Base of all layers and models: holds parameters, buffers and other modules under names.
+
+A subclass makes its parts in ``__init__``, after ``super().__init__()``, and defines ``forward``; calling the module
+calls ``forward``. Assigning a :class:`Parameter` or a :class:`Module` to an attribute registers it. A new module is in
+training mode.
+
+Examples
+--------
+>>> class Twice(qkv.nn.Module):
+...     def __init__(self):
+...         super().__init__()
+...         self.linear = qkv.nn.Linear(4, 4)
+...     def forward(self, x):
+...         return self.linear(self.linear(x))
+>>> Twice()(np.ones((2, 4))).shape
+(2, 4)
+)doc");
+  cls.def(py::init<>())
+      .def("__call__", [](const py::object& self, const py::args& args, const py::kwargs& kwargs) {
+        return self.attr("forward")(*args, **kwargs);
+      })
+      .def("__getattr__", &get_attribute)
+      .def("__setattr__", &set_attribute)
+      .def("__delattr__", &delete_attribute)
+      .def("__getstate__", &get_state)
+      .def("_set_state", &set_state)
+      .def("__repr__", [](const py::object& self) { return py::module_::import("qkv._format").attr("module_repr")(self); })
+      .def("__dir__", [](const py::object& self) {
+        py::list names = py::module_::import("builtins").attr("object").attr("__dir__")(self);
+        for (const auto& entry : self.cast<Module&>().entries()) names.append(entry.name);
+        return names;
+      })
+      .def("_config", &config_dict)
+      .def("_children", [](const Module& self) {
+        py::list found;
+        for (const auto& entry : self.entries())
+          if (entry.module) found.append(py::make_tuple(entry.name, entry.module));
+        return found;
+      })
+      .def_property_readonly("training", &Module::training, "True in training mode.")
+      .def("register_buffer", [](const py::object& self, const std::string& name, py::handle value) {
+        Call call("register_buffer");
+        instance_dict(self).attr("pop")(name, py::none());
+        self.cast<Module&>().register_buffer(name, value.is_none() ? Tensor() : Tensor(copy_of(value, py::none(), "register_buffer")));
+      }, py::arg("name"), py::arg("value"), "Keep an array that belongs to the state but is not learned.")
+      .def("register_parameter", [](const py::object& self, const std::string& name, py::handle value) {
+        if (!value.is_none() && !py::isinstance<ParameterImpl>(value))
+          fail_type("register_parameter: parameter must be a Parameter; got ", std::string(py::str(py::type::handle_of(value).attr("__name__"))));
+        instance_dict(self).attr("pop")(name, py::none());
+        self.cast<Module&>().register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>());
+      }, py::arg("name"), py::arg("parameter"), "As assigning a Parameter to the attribute of that name.")
+      .def("register_module", [](const py::object& self, const std::string& name, const py::object& value) {
+        set_attribute(self, py::str(name), value);
+      }, py::arg("name"), py::arg("module"), "As assigning a Module to the attribute of that name.")
+      .def("parameters", [](const Module& self) {
+        Tensors found;
+        for (auto& [name, parameter] : self.named_parameters()) found.push_back(parameter);
+        return found;
+      }, "All parameters, those of the parts included, in order of creation; a shared one once.")
+      .def("named_parameters", &Module::named_parameters, "List of (name, parameter), such as (\"layers.0.linear1.weight\", ...).")
+      .def("named_modules", &Module::named_modules, "List of (name, module); the module itself stands first, under \"\".")
+      .def("modules", [](Module& self) {
+        std::vector<ModulePtr> found;
+        for (auto& [name, module] : self.named_modules()) found.push_back(module);
+        return found;
+      }, "The module and all its parts.")
+      .def("children", [](const Module& self) {
+        std::vector<ModulePtr> found;
+        for (const auto& entry : self.entries())
+          if (entry.module) found.push_back(entry.module);
+        return found;
+      }, "The parts of this module, without their parts.")
+      .def("apply", [](const py::object& self, const py::function& f) {
+        for (auto& [name, module] : self.cast<Module&>().named_modules()) f(module);
+        return self;
+      }, py::arg("f"), "Call f with the module and each of its parts; returns the module.")
+      .def("num_parameters", &Module::num_parameters, "How many numbers the module learns.")
+      .def("state_dict", [](const Module& self) {
+        py::dict state;
+        for (auto& [name, tensor] : self.named_state()) state[name.c_str()] = Tensor(tensor.data().clone());
+        return state;
+      }, "Copies of all parameters and buffers by name; later training does not change them.")
+      .def("load_state_dict", &load_state_dict, py::arg("state_dict"), py::arg("strict") = true, R"doc(
+Copy arrays (NumPy's, Tensors, PyTorch's) into the parameters and buffers of the same names, cast to their dtype.
+
+Raises
+------
+ValueError
+    One message with all names that are missing, unexpected or wrongly shaped; nothing is changed then. With
+    ``strict=False`` missing and unexpected names are passed over.
+)doc")
+      .def("to", [](const py::object& self, py::handle dtype) {
+        self.cast<Module&>().to(dtype_from(dtype, "to"));
+        return self;
+      }, py::arg("dtype"), "Convert parameters and buffers to float32 or float64; returns the module.")
+      .def("train", [](const py::object& self, bool mode) {
+        self.cast<Module&>().set_training(mode);
+        return self;
+      }, py::arg("mode") = true, "Training mode: dropout is active. Returns the module.")
+      .def("eval", [](const py::object& self) {
+        self.cast<Module&>().set_training(false);
+        return self;
+      }, "Evaluation mode: dropout does nothing. Returns the module.")
+      .def("zero_grad", &Module::zero_grad, "Forget the gradients of all parameters.");
+  // Under its own name pybind11 would take it for a constructor.
+  cls.attr("__setstate__") = cls.attr("_set_state");
+}
+
+}  // namespace qkv::bindings

@@ -1,0 +1,47 @@
+// What every bound layer shares.
+#pragma once
+
+#include <pybind11/trampoline_self_life_support.h>
+
+#include "bindings/options.h"
+#include "nn/module.h"
+
+namespace qkv::bindings {
+
+// A layer whose forward a Python subclass may define; C++ (Sequential, say) then calls that.
+template <class Base> class Overridable : public Base, public py::trampoline_self_life_support {
+ public:
+  using Base::Base;
+  Tensor forward(const Tensor& x) override {
+    {
+      const py::gil_scoped_acquire held;
+      const py::function own = py::get_override(static_cast<const Base*>(this), "forward");
+      if (own) return own(x).template cast<Tensor>();
+    }
+    return Base::forward(x);
+  }
+};
+
+template <class Layer, class Base = nn::Module>
+using LayerClass = py::class_<Layer, Base, Overridable<Layer>, py::smart_holder>;
+
+// forward(x) for layers of one floating argument.
+template <class Class> void def_forward(Class& layer, const char* name) {
+  using Layer = typename Class::type;
+  layer.def("forward", [name](Layer& self, py::handle x) {
+    Call call(name);
+    const Tensor input = call.floating(x, "x");
+    return without_gil([&] { return self.Layer::forward(input); });
+  }, py::arg("x"));
+}
+
+// Closes the docstring of every layer that takes masks.
+inline constexpr const char* kMaskNote = R"doc(
+Notes
+-----
+``valid_lens`` counts the keys that may be attended to: ``(B,)``, or ``(B, Lq)`` for each query. In ``attn_mask`` True
+means "may attend" and floating numbers are added to the scores; it is ``(Lq, Lk)``, ``(B, Lq, Lk)`` for all heads, or
+has four axes. A query without any allowed key gets zeros.
+)doc";
+
+}  // namespace qkv::bindings

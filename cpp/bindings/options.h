@@ -1,0 +1,19 @@
+// Arguments that several attention functions and layers share.
+#pragma once
+
+#include "bindings/convert.h"
+#include "nn/attention.h"
+#include "ops/attention.h"
+
+namespace qkv::bindings {
+
+// False, True, "upper_left" or "lower_right".
+ops::Causal causal_from(py::handle value, const char* operation);
+// None or (left, right).
+std::optional<std::pair<Index, Index>> window_from(py::handle value, const char* operation);
+// A finite or infinite number, or nothing for None.
+std::optional<double> number_from(py::handle value, const char* operation, const char* name);
+// valid_lens, attn_mask, dropout_keep as one.
+nn::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep);
+
+}  // namespace qkv::bindings

@@ -1,0 +1,32 @@
+// score(q, k) = w_v . tanh(W_q q + W_k k)
+#pragma once
+
+#include "nn/attention.h"
+
+namespace qkv::nn {
+
+class AdditiveAttention : public Attention {
+ public:
+  // Where sizes are not given, parameters appear at the first call or when a state dict is loaded.
+  AdditiveAttention(Index num_hiddens, double dropout = 0, std::optional<Index> query_size = {}, std::optional<Index> key_size = {},
+                    std::optional<double> masked_value = {});
+  std::string class_name() const override { return "AdditiveAttention"; }
+  Config config() const override;
+  Tensor score(const Tensor& queries, const Tensor& keys) override;
+  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) override;
+
+  const Index num_hiddens;
+  std::shared_ptr<Linear> W_q, W_k, w_v;
+
+ protected:
+  void adapt_state(StateDict& state, const std::string& prefix) override;
+  void require_parameters() const override;
+
+ private:
+  void make_parameters(Index query_size, Index key_size);
+  void check_sizes(const Tensor& queries, const Tensor& keys) const;
+
+  std::optional<Index> query_size_, key_size_;
+};
+
+}  // namespace qkv::nn

@@ -1,0 +1,137 @@
+#include "nn/attention.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "ops/ops.h"
+
+namespace qkv::nn {
+
+thread_local bool NoAttentionRecord::active_ = false;
+
+namespace {
+
+// Memory of somebody else may change before the weights are read.
+Array own(const Array& array) {
+  return array.defined() && array.buffer()->borrowed() ? array.clone() : array;
+}
+
+}  // namespace
+
+void AttentionRecord::keep(const Array& query, const Array& key, ops::Heads heads, ops::AttentionOptions options) {
+  clear();
+  if (NoAttentionRecord::active()) return;
+  query_ = own(query);
+  key_ = own(key);
+  heads_ = heads;
+  options.valid_lens = own(options.valid_lens);
+  if (options.attn_mask.defined()) options.attn_mask = Tensor(own(options.attn_mask.data()));
+  options.dropout_p = 0;  // shown before dropout
+  options.dropout_keep = {};
+  options_ = std::move(options);
+}
+
+void AttentionRecord::keep_weights(const Array& weights) {
+  clear();
+  if (!NoAttentionRecord::active()) weights_ = weights;
+}
+
+void AttentionRecord::clear() {
+  query_ = key_ = weights_ = {};
+  options_ = {};
+}
+
+Array AttentionRecord::weights() {
+  if (!weights_.defined() && query_.defined()) weights_ = ops::packed_attention_weights(query_, key_, heads_, options_);
+  if (!weights_.defined()) return {};
+  Shape shape = weights_.shape();
+  if (shape.rank() == 4 && !with_heads_) shape.erase(shape.begin() + 1);
+  if (!with_batch_) shape.erase(shape.begin());
+  return weights_.reshaped(shape);
+}
+
+Attention::Attention(double p, std::optional<double> masked) : dropout(p), masked_value(masked) {
+  if (!(p >= 0 && p <= 1)) fail_value("Attention: dropout must be from 0 to 1; got ", p);
+  if (masked && std::isnan(*masked)) fail_value("Attention: masked_value must be a number; got nan");
+  record.show_as(true, false);
+}
+
+Config Attention::config() const {
+  return {{"dropout", dropout}, {"masked_value", masked_value ? Value(*masked_value) : Value()}};
+}
+
+ops::AttentionOptions Attention::options(const Restriction& restriction) const {
+  ops::AttentionOptions o;
+  o.operation = "Attention";
+  o.attn_mask = restriction.attn_mask;
+  o.valid_lens = restriction.valid_lens;
+  o.masked_value = masked_value;
+  o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout : 0;
+  if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;
+  return o;
+}
+
+void Attention::check_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values) const {
+  const auto check = [&](const char* name, const Tensor& x) {
+    if (x.rank() != 3) fail_value(class_name(), ": ", name, " must be (B, L, M); got ", name, " ", x.shape());
+    if (x.dim(0) != queries.dim(0))
+      fail_value(class_name(), ": ", name, " must have the batch size of queries ", queries.shape(), "; got ", name, " ", x.shape());
+  };
+  check("queries", queries);
+  check("keys", keys);
+  check("values", values);
+  if (keys.dim(1) != values.dim(1))
+    fail_value(class_name(), ": values must be (B, Lk, Dv) with Lk = ", keys.dim(1), " to match keys ", keys.shape(), "; got values ", values.shape());
+}
+
+Tensor Attention::score(const Tensor&, const Tensor&) {
+  throw std::runtime_error("Attention: score(queries, keys) must be defined by a subclass; it gives (B, Lq, Lk)");
+}
+
+Tensor Attention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) {
+  check_inputs(queries, keys, values);
+  const Tensor scores = score(queries, keys);
+  const Shape expected{queries.dim(0), queries.dim(1), keys.dim(1)};
+  if (!scores.defined() || scores.shape() != expected)
+    fail_value(class_name(), ": score(queries, keys) must give (B, Lq, Lk) = ", expected, "; got ",
+               scores.defined() ? scores.shape().str() : "None");
+  const DType dtype = ops::promoted({scores, values});
+  ops::AttentionOptions o = options(restriction);
+  o.scores = scores;
+  o.return_weights = !NoAttentionRecord::active();
+  // Queries and keys without features: all that scores have is what was computed above.
+  const Tensor none_q(Array(Shape{queries.dim(0), queries.dim(1), 0}, dtype)), none_k(Array(Shape{keys.dim(0), keys.dim(1), 0}, dtype));
+  const ops::AttentionOutputs outputs = ops::attention(none_q, none_k, ops::cast(values, dtype), o);
+  record.clear();
+  if (outputs.weights.defined()) record.keep_weights(outputs.weights.data());
+  return outputs.output;
+}
+
+Tensor DotProductAttention::score(const Tensor& queries, const Tensor& keys) {
+  const double scale = 1 / std::sqrt(static_cast<double>(queries.dim(-1)));
+  return ops::multiply(ops::matmul(queries, ops::swapaxes(keys, -1, -2)), ops::scalar_like(queries, scale));
+}
+
+Tensor DotProductAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) {
+  check_inputs(queries, keys, values);
+  if (queries.dim(2) != keys.dim(2))
+    fail_value("DotProductAttention: keys must be (B, Lk, D) with D = ", queries.dim(2), " to match queries ", queries.shape(),
+               "; got keys ", keys.shape());
+  const DType dtype = ops::promoted({queries, keys, values});
+  const Tensor q = ops::cast(queries, dtype), k = ops::cast(keys, dtype), v = ops::cast(values, dtype);
+  ops::AttentionOptions o = options(restriction);
+  o.operation = "DotProductAttention";
+  const Tensor output = ops::packed_attention(q, k, v, {}, o).output;
+  record.keep(q.data(), k.data(), {}, o);
+  return output;
+}
+
+Batched batched(const char* layer, const char* name, const Tensor& x) {
+  if (x.rank() == 3) return {x, false};
+  if (x.rank() != 2) fail_value(layer, ": ", name, " must be (B, L, M) or (L, M); got ", name, " ", x.shape());
+  return {ops::reshape(x, {1, x.dim(0), x.dim(1)}), true};
+}
+
+Tensor unbatched(const Tensor& y, bool added) { return added ? ops::reshape(y, {y.dim(1), y.dim(2)}) : y; }
+
+}  // namespace qkv::nn

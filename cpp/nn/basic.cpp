@@ -1,0 +1,131 @@
+#include "nn/basic.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "nn/init.h"
+#include "ops/ops.h"
+
+namespace qkv::nn {
+namespace {
+
+void check_size(const char* layer, const char* name, Index size) {
+  if (size < 1) fail_value(layer, ": ", name, " must be at least 1; got ", size);
+}
+
+void check_normalized(const char* layer, const Shape& shape, double eps) {
+  if (shape.empty()) fail_value(layer, ": normalized_shape must be a number or a tuple with at least one; got ()");
+  for (const Index size : shape)
+    if (size < 1) fail_value(layer, ": normalized_shape must hold numbers from 1; got ", shape);
+  if (!(eps >= 0) || std::isinf(eps)) fail_value(layer, ": eps must be a number from 0; got ", eps);
+}
+
+Value optional_index(std::optional<Index> index) { return index ? Value(*index) : Value(); }
+
+}  // namespace
+
+Tensor as_dtype_of(const Tensor& x, const Tensor& parameter) { return ops::cast(x, parameter.dtype()); }
+
+Linear::Linear(Index in, Index out, bool with_bias) : in_features(in), out_features(out) {
+  check_size("Linear", "in_features", in);
+  check_size("Linear", "out_features", out);
+  own_parameter("weight", weight, kaiming_parameter({out, in}));
+  const double bound = 1 / std::sqrt(static_cast<double>(in));
+  own_parameter("bias", bias, with_bias ? uniform_parameter({out}, -bound, bound) : Tensor());
+}
+
+Config Linear::config() const {
+  return {{"in_features", in_features}, {"out_features", out_features}, {"bias", bias.defined()}};
+}
+
+Tensor Linear::forward(const Tensor& x) { return ops::linear(x, weight, bias); }
+
+Embedding::Embedding(Index num, Index dim, std::optional<Index> padding)
+    : num_embeddings(num), embedding_dim(dim), padding_idx(padding && *padding < 0 ? *padding + num : padding) {
+  check_size("Embedding", "num_embeddings", num);
+  check_size("Embedding", "embedding_dim", dim);
+  if (padding && (*padding < -num || *padding >= num))
+    fail_value("Embedding: padding_idx must be from ", -num, " to ", num - 1, " because there are ", num, " rows; got ", *padding);
+  Tensor table = normal_parameter({num, dim}, 0, 1);
+  if (padding_idx) std::fill_n(table.ptr<float>() + *padding_idx * dim, dim, 0.0f);
+  own_parameter("weight", weight, table);
+}
+
+Config Embedding::config() const {
+  return {{"num_embeddings", num_embeddings}, {"embedding_dim", embedding_dim}, {"padding_idx", optional_index(padding_idx)}};
+}
+
+Tensor Embedding::forward(const Tensor& ids) {
+  if (ids.dtype() != DType::int64) fail_type("Embedding: ids must hold integers; got dtype ", ids.dtype());
+  return forward_ids(ids.data());
+}
+
+Tensor Embedding::forward_ids(const Array& ids) { return ops::embedding(weight, ids, padding_idx); }
+
+LayerNorm::LayerNorm(Shape shape, double e, bool affine, bool with_bias)
+    : normalized_shape(std::move(shape)), eps(e), affine_(affine), with_bias_(with_bias) {
+  check_normalized("LayerNorm", normalized_shape, eps);
+  own_parameter("weight", weight, affine ? constant_parameter(normalized_shape, 1) : Tensor());
+  own_parameter("bias", bias, affine && with_bias ? constant_parameter(normalized_shape, 0) : Tensor());
+}
+
+Config LayerNorm::config() const {
+  return {{"normalized_shape", std::vector<Index>(normalized_shape)}, {"eps", eps}, {"elementwise_affine", affine_}, {"bias", with_bias_}};
+}
+
+Tensor LayerNorm::forward(const Tensor& x) {
+  return ops::layer_norm(weight.defined() ? as_dtype_of(x, weight) : ops::floating(x), weight, bias, normalized_shape, eps);
+}
+
+RMSNorm::RMSNorm(Shape shape, double e) : normalized_shape(std::move(shape)), eps(e) {
+  check_normalized("RMSNorm", normalized_shape, eps);
+  own_parameter("weight", weight, constant_parameter(normalized_shape, 1));
+}
+
+Config RMSNorm::config() const { return {{"normalized_shape", std::vector<Index>(normalized_shape)}, {"eps", eps}}; }
+
+Tensor RMSNorm::forward(const Tensor& x) { return ops::rms_norm(as_dtype_of(x, weight), weight, normalized_shape, eps); }
+
+Dropout::Dropout(double probability) : p(probability) {
+  if (!(p >= 0 && p <= 1)) fail_value("Dropout: p must be from 0 to 1; got ", p);
+}
+
+Config Dropout::config() const { return {{"p", p}}; }
+
+Tensor Dropout::forward(const Tensor& x) {
+  const Tensor input = ops::floating(x);
+  return training() && p > 0 ? ops::dropout(input, p, default_generator()) : input;
+}
+
+Tensor ReLU::forward(const Tensor& x) { return ops::relu(x); }
+
+GELU::GELU(std::string approximate) : approximate_(std::move(approximate)) {
+  if (approximate_ != "none" && approximate_ != "tanh")
+    fail_value("GELU: approximate must be \"none\" or \"tanh\"; got \"", approximate_, "\"");
+}
+
+Config GELU::config() const { return {{"approximate", approximate_}}; }
+
+Tensor GELU::forward(const Tensor& x) { return ops::gelu(x, approximate_ == "tanh"); }
+
+Tensor Tanh::forward(const Tensor& x) { return ops::tanh(x); }
+
+ModuleList::ModuleList(std::vector<ModulePtr> modules) {
+  for (ModulePtr& module : modules) append(std::move(module));
+}
+
+void ModuleList::append(ModulePtr module) { register_module(std::to_string(length()), std::move(module)); }
+
+ModulePtr ModuleList::at(Index index) const {
+  const Index n = length();
+  if (index < -n || index >= n) throw IndexError(text(class_name(), ": index must be from ", -n, " to ", n - 1, "; got ", index));
+  return entries()[static_cast<std::size_t>(index < 0 ? index + n : index)].module;
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const Entry& entry : entries()) y = entry.module->forward(y);
+  return y;
+}
+
+}  // namespace qkv::nn

@@ -1,0 +1,114 @@
+// Layers that everything is built of: Linear, Embedding, norms, dropout, activations, containers.
+#pragma once
+
+#include <optional>
+
+#include "nn/module.h"
+
+namespace qkv::nn {
+
+class Linear : public Module {
+ public:
+  Linear(Index in_features, Index out_features, bool bias = true);
+  std::string class_name() const override { return "Linear"; }
+  Config config() const override;
+  Tensor forward(const Tensor& x) override;
+
+  const Index in_features, out_features;
+  Tensor weight, bias;  // (out, in), (out,)
+};
+
+class Embedding : public Module {
+ public:
+  Embedding(Index num_embeddings, Index embedding_dim, std::optional<Index> padding_idx = {});
+  std::string class_name() const override { return "Embedding"; }
+  Config config() const override;
+  Tensor forward(const Tensor& ids) override;
+  Tensor forward_ids(const Array& ids);
+
+  const Index num_embeddings, embedding_dim;
+  const std::optional<Index> padding_idx;
+  Tensor weight;  // (V, M)
+};
+
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(Shape normalized_shape, double eps = 1e-5, bool elementwise_affine = true, bool bias = true);
+  std::string class_name() const override { return "LayerNorm"; }
+  Config config() const override;
+  Tensor forward(const Tensor& x) override;
+
+  const Shape normalized_shape;
+  const double eps;
+  Tensor weight, bias;
+
+ private:
+  const bool affine_, with_bias_;
+};
+
+class RMSNorm : public Module {
+ public:
+  explicit RMSNorm(Shape normalized_shape, double eps = 1e-6);
+  std::string class_name() const override { return "RMSNorm"; }
+  Config config() const override;
+  Tensor forward(const Tensor& x) override;
+
+  const Shape normalized_shape;
+  const double eps;
+  Tensor weight;
+};
+
+class Dropout : public Module {
+ public:
+  explicit Dropout(double p = 0.5);
+  std::string class_name() const override { return "Dropout"; }
+  Config config() const override;
+  Tensor forward(const Tensor& x) override;
+
+  const double p;
+};
+
+class ReLU : public Module {
+ public:
+  std::string class_name() const override { return "ReLU"; }
+  Tensor forward(const Tensor& x) override;
+};
+
+class GELU : public Module {
+ public:
+  explicit GELU(std::string approximate = "none");
+  std::string class_name() const override { return "GELU"; }
+  Config config() const override;
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  const std::string approximate_;
+};
+
+class Tanh : public Module {
+ public:
+  std::string class_name() const override { return "Tanh"; }
+  Tensor forward(const Tensor& x) override;
+};
+
+// Modules under the names "0", "1", ...
+class ModuleList : public Module {
+ public:
+  explicit ModuleList(std::vector<ModulePtr> modules = {});
+  std::string class_name() const override { return "ModuleList"; }
+  void append(ModulePtr module);
+  Index length() const { return static_cast<Index>(entries().size()); }
+  ModulePtr at(Index index) const;
+};
+
+class Sequential : public ModuleList {
+ public:
+  using ModuleList::ModuleList;
+  std::string class_name() const override { return "Sequential"; }
+  Tensor forward(const Tensor& x) override;
+};
+
+// A float of another width is cast to the dtype of the parameter.
+Tensor as_dtype_of(const Tensor& x, const Tensor& parameter);
+
+}  // namespace qkv::nn

@@ -1,0 +1,101 @@
+#include "nn/kv_cache.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "ops/ops.h"
+
+namespace qkv::nn {
+namespace {
+
+// Copies the first `count` rows of each batch entry to `to`, from row `at` on.
+void copy_rows(const Array& to, Index at, const Array& from, Index count) {
+  const Index width = from.dim(2) * item_size(from.dtype());
+  for (Index b = 0; b < from.dim(0); ++b)
+    std::memcpy(static_cast<char*>(to.raw()) + (b * to.dim(1) + at) * width,
+                static_cast<const char*>(from.raw()) + b * from.dim(1) * width, static_cast<std::size_t>(count * width));
+}
+
+}  // namespace
+
+KVCache::KVCache(std::optional<Index> capacity) : capacity_(capacity) {
+  if (capacity && *capacity < 1) fail_value("KVCache: capacity must be at least 1; got ", *capacity);
+}
+
+void KVCache::check(const Tensor& keys, const Tensor& values) const {
+  if (capacity_ && length_ + keys.dim(1) > *capacity_)
+    fail_value("KVCache: capacity must hold all tokens; got capacity = ", *capacity_, " with ", length_, " tokens in it and ",
+               keys.dim(1), " more");
+  if (!keys_.defined() || length_ == 0) return;
+  const auto fits = [](const Tensor& kept, const Tensor& given) {
+    return kept.dim(0) == given.dim(0) && kept.dim(2) == given.dim(2) && kept.dtype() == given.dtype();
+  };
+  if (!fits(keys_, keys) || !fits(values_, values))
+    fail_value("KVCache: keys and values must be those of the layer and batch that filled it, (", keys_.dim(0), ", L, ", keys_.dim(2),
+               ") and (", values_.dim(0), ", L, ", values_.dim(2), "); got keys ", keys.shape(), ", values ", values.shape());
+}
+
+// Memory for `rows` tokens in all. Old memory is left to whoever still looks at it.
+void KVCache::make_room(Index rows) {
+  if (rows <= keys_.dim(1)) return;
+  const Index room = capacity_ ? *capacity_ : std::max<Index>(rows, 2 * keys_.dim(1));
+  for (Tensor* kept : {&keys_, &values_}) {
+    Array larger(Shape{kept->dim(0), room, kept->dim(2)}, kept->dtype());
+    copy_rows(larger, 0, kept->data(), length_);
+    *kept = Tensor(std::move(larger));
+  }
+}
+
+KVCache::Contents KVCache::append(const Tensor& keys, const Tensor& values) {
+  check(keys, values);
+  const Index added = keys.dim(1);
+  if (wants_gradient({keys, values, keys_, values_})) {  // the graph needs every step's rows: join, do not overwrite
+    keys_ = length_ == 0 ? keys : ops::concatenate({ops::slice(keys_, 1, 0, length_), keys}, 1);
+    values_ = length_ == 0 ? values : ops::concatenate({ops::slice(values_, 1, 0, length_), values}, 1);
+    length_ += added;
+    return {keys_, values_};
+  }
+  if (length_ == 0 || !keys_.is_leaf()) {
+    const Index room = std::max(capacity_ ? *capacity_ : length_ + added, length_ + added);
+    const auto fresh = [&](const Tensor& like, const Tensor& kept) {
+      Array store(Shape{like.dim(0), room, like.dim(2)}, like.dtype());
+      if (length_ > 0) copy_rows(store, 0, kept.data(), length_);
+      return Tensor(std::move(store));
+    };
+    keys_ = fresh(keys, keys_);
+    values_ = fresh(values, values_);
+  }
+  make_room(length_ + added);
+  copy_rows(keys_.data(), length_, keys.data(), added);
+  copy_rows(values_.data(), length_, values.data(), added);
+  length_ += added;
+  return {keys_, values_};
+}
+
+void KVCache::reset() {
+  keys_ = values_ = {};
+  length_ = 0;
+}
+
+void KVCache::reorder(const Array& indices) {
+  if (!keys_.defined()) return;
+  if (indices.rank() != 1) fail_value("KVCache: indices must be (B,); got indices ", indices.shape());
+  const Index count = indices.numel(), batches = keys_.dim(0);
+  for (Index i = 0; i < count; ++i) {
+    const std::int64_t from = indices.data<std::int64_t>()[i];
+    if (from < 0 || from >= batches)
+      fail_value("KVCache: indices must be from 0 to ", batches - 1, " because the batch has ", batches, " entries; got ", from);
+  }
+  for (Tensor* kept : {&keys_, &values_}) {
+    Array picked(Shape{count, kept->dim(1), kept->dim(2)}, kept->dtype());
+    const Index entry = kept->dim(1) * kept->dim(2) * item_size(kept->dtype());
+    const Index used = length_ * kept->dim(2) * item_size(kept->dtype());
+    for (Index i = 0; i < count; ++i)
+      std::memcpy(static_cast<char*>(picked.raw()) + i * entry,
+                  static_cast<const char*>(kept->data().raw()) + indices.data<std::int64_t>()[i] * entry, static_cast<std::size_t>(used));
+    *kept = Tensor(std::move(picked));
+  }
+}
+
+}  // namespace qkv::nn

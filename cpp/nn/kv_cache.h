@@ -1,0 +1,38 @@
+// The projected keys and values of the tokens so far, for decoding token by token.
+#pragma once
+
+#include <optional>
+
+#include "autograd/tensor.h"
+
+namespace qkv::nn {
+
+class KVCache {
+ public:
+  // Without a capacity it grows as needed; with one, more tokens than that are an error.
+  explicit KVCache(std::optional<Index> capacity = {});
+
+  // Adds keys and values (B, L, width) behind those that are there. What comes back holds all of them: with at least
+  // length() rows per batch entry, of which the first length() count.
+  struct Contents {
+    Tensor keys, values;
+  };
+  Contents append(const Tensor& keys, const Tensor& values);
+
+  Index length() const { return length_; }
+  void reset();
+  // Batch entry i continues what was entry indices[i]: for beams.
+  void reorder(const Array& indices);
+  std::optional<Index> capacity() const { return capacity_; }
+  const Tensor& keys() const { return keys_; }
+
+ private:
+  void check(const Tensor& keys, const Tensor& values) const;
+  void make_room(Index rows);
+
+  std::optional<Index> capacity_;
+  Tensor keys_, values_;  // (B, rows, width)
+  Index length_ = 0;
+};
+
+}  // namespace qkv::nn

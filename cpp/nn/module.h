@@ -1,0 +1,96 @@
+// Module: parameters, buffers and modules under names, in the order in which they were made.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "nn/parameter.h"
+
+namespace qkv::nn {
+
+class Module;
+using ModulePtr = std::shared_ptr<Module>;
+
+// Arrays under full names, such as "layers.0.linear1.weight".
+using StateDict = std::map<std::string, Array>;
+
+// The arguments of a constructor, for printing a module and for making an equal one.
+using Value = std::variant<std::monostate, bool, Index, double, std::string, std::vector<Index>>;
+using Config = std::vector<std::pair<std::string, Value>>;
+
+class Module : public std::enable_shared_from_this<Module> {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  virtual std::string class_name() const { return "Module"; }
+  virtual Config config() const { return {}; }
+  // Modules of one argument; the others have a forward of their own.
+  virtual Tensor forward(const Tensor& x);
+
+  struct Entry {
+    enum class Kind { parameter, buffer, module };
+    std::string name;
+    Kind kind;
+    Tensor tensor;     // not defined for modules, and for a parameter that is absent (a bias that was not wanted)
+    ModulePtr module;
+    std::function<void(const Entry&)> bind;  // tells the C++ member that stands for this entry
+  };
+  const std::vector<Entry>& entries() const { return entries_; }
+  const Entry* find(const std::string& name) const;
+
+  // A name that exists already is replaced in its place.
+  void register_parameter(const std::string& name, Tensor parameter);
+  void register_buffer(const std::string& name, Tensor buffer);
+  void register_module(const std::string& name, ModulePtr module);
+  void remove(const std::string& name);
+
+  std::vector<std::pair<std::string, Tensor>> named_parameters() const;
+  std::vector<std::pair<std::string, Tensor>> named_state() const;  // parameters and buffers
+  std::vector<std::pair<std::string, ModulePtr>> named_modules();   // this one first, under ""
+  Index num_parameters() const;
+
+  // Copies the arrays into parameters and buffers. Everything that is wrong is named in one message, and nothing is
+  // changed then.
+  void load_state(StateDict state, bool strict);
+  void to(DType dtype);
+  void zero_grad();
+  void set_training(bool training);
+  bool training() const { return training_; }
+
+ protected:
+  // Members that follow their entries: layer code uses the member, names are for everybody else.
+  void own_parameter(const std::string& name, Tensor& member, Tensor value);
+  template <class M> void own_module(const std::string& name, std::shared_ptr<M>& member, std::shared_ptr<M> value) {
+    add_entry({name, Entry::Kind::module, Tensor(), value, [&member, this, name](const Entry& entry) {
+                 auto cast = std::dynamic_pointer_cast<M>(entry.module);
+                 if (!cast && entry.module) wrong_module(name, member ? member->class_name() : "a module of its own kind");
+                 member = std::move(cast);
+               }});
+  }
+
+  // Called before names are matched: translates names of other libraries, makes parameters whose sizes were unknown.
+  virtual void adapt_state(StateDict& state, const std::string& prefix);
+  // Called when a parameter or the dtype may have changed.
+  virtual void changed() {}
+  // Called by whatever needs the parameters: throws if they do not exist yet.
+  virtual void require_parameters() const {}
+
+ private:
+  void add_entry(Entry entry);
+  [[noreturn]] void wrong_module(const std::string& name, const std::string& wanted) const;
+  void collect(const std::string& prefix, bool buffers, std::vector<std::pair<std::string, Tensor>>& found) const;
+  void adapt_all(StateDict& state, const std::string& prefix);
+
+  std::vector<Entry> entries_;
+  bool training_ = true;
+};
+
+}  // namespace qkv::nn

@@ -1,0 +1,171 @@
+#include "nn/multi_head_attention.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "nn/self_attention.h"
+#include "ops/ops.h"
+#include "ops/position_tables.h"
+
+namespace qkv::nn {
+namespace {
+
+using Arguments = MultiHeadAttention::Arguments;
+
+const Arguments& checked(const Arguments& a) {
+  const char* op = "MultiHeadAttention";
+  const auto positive = [&](const char* name, Index value) {
+    if (value < 1) fail_value(op, ": ", name, " must be at least 1; got ", value);
+  };
+  positive("embed_dim", a.embed_dim);
+  positive("num_heads", a.num_heads);
+  if (a.kdim) positive("kdim", *a.kdim);
+  if (a.vdim) positive("vdim", *a.vdim);
+  if (a.num_kv_heads) positive("num_kv_heads", *a.num_kv_heads);
+  if (a.head_dim) positive("head_dim", *a.head_dim);
+  if (a.out_dim) positive("out_dim", *a.out_dim);
+  if (!a.head_dim && a.embed_dim % a.num_heads != 0)
+    fail_value(op, ": embed_dim must be divisible by num_heads; got embed_dim = ", a.embed_dim, ", num_heads = ", a.num_heads);
+  if (a.num_kv_heads && a.num_heads % *a.num_kv_heads != 0)
+    fail_value(op, ": num_heads must be divisible by num_kv_heads; got num_heads = ", a.num_heads, ", num_kv_heads = ", *a.num_kv_heads);
+  if (!(a.dropout >= 0 && a.dropout <= 1)) fail_value(op, ": dropout must be from 0 to 1; got ", a.dropout);
+  if (a.scale && !std::isfinite(*a.scale)) fail_value(op, ": scale must be a finite number; got ", *a.scale);
+  if (a.rotary_base && !(*a.rotary_base > 0)) fail_value(op, ": rotary_base must be a positive number; got ", *a.rotary_base);
+  const Index head_dim = a.head_dim.value_or(a.embed_dim / a.num_heads);
+  if (a.rotary_base && head_dim % 2 != 0)
+    fail_value(op, ": head_dim must be even because rotary positions turn pairs of features; got head_dim = ", head_dim);
+  return a;
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(const Arguments& a)
+    : arguments(checked(a)), kv_heads(a.num_kv_heads.value_or(a.num_heads)), head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)) {
+  const auto linear = [](Index in, Index out, bool bias) { return std::make_shared<Linear>(in, out, bias); };
+  own_module("q_proj", q_proj, linear(a.embed_dim, a.num_heads * head_dim, a.bias));
+  own_module("k_proj", k_proj, linear(a.kdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
+  own_module("v_proj", v_proj, linear(a.vdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
+  own_module("out_proj", out_proj, linear(a.num_heads * head_dim, a.out_dim.value_or(a.embed_dim), a.out_bias.value_or(a.bias)));
+}
+
+Config MultiHeadAttention::config() const {
+  const auto optional = [](const auto& x) { return x ? Value(*x) : Value(); };
+  const Arguments& a = arguments;
+  Value window;
+  if (a.window) window = std::vector<Index>{a.window->first, a.window->second};
+  return {{"embed_dim", a.embed_dim},
+          {"num_heads", a.num_heads},
+          {"dropout", a.dropout},
+          {"bias", a.bias},
+          {"out_bias", optional(a.out_bias)},
+          {"kdim", optional(a.kdim)},
+          {"vdim", optional(a.vdim)},
+          {"num_kv_heads", optional(a.num_kv_heads)},
+          {"head_dim", optional(a.head_dim)},
+          {"out_dim", optional(a.out_dim)},
+          {"is_causal", causal_value(a.causal)},
+          {"scale", optional(a.scale)},
+          {"masked_value", optional(a.masked_value)},
+          {"window", window},
+          {"rotary_base", optional(a.rotary_base)}};
+}
+
+// PyTorch keeps the three input projections in one matrix, or under other names where sizes differ.
+void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix) {
+  const char* names[] = {"q_proj", "k_proj", "v_proj"};
+  const Index rows[] = {q_proj->out_features, k_proj->out_features, v_proj->out_features};
+  const auto split = [&](const std::string& joined, const char* kind) {
+    const auto found = state.find(prefix + joined);
+    if (found == state.end()) return;
+    const Array whole = found->second;
+    if (whole.rank() < 1 || whole.dim(0) != rows[0] + rows[1] + rows[2]) return;  // reported as an unexpected name
+    Index row = 0;
+    const Index row_bytes = whole.dim(0) == 0 ? 0 : whole.bytes() / whole.dim(0);
+    for (int i = 0; i < 3; ++i) {
+      Shape shape = whole.shape();
+      shape[0] = rows[i];
+      Array part(shape, whole.dtype());
+      std::memcpy(part.raw(), static_cast<const char*>(whole.raw()) + row * row_bytes, static_cast<std::size_t>(part.bytes()));
+      state[prefix + names[i] + kind] = part;
+      row += rows[i];
+    }
+    state.erase(prefix + joined);
+  };
+  split("in_proj_weight", ".weight");
+  split("in_proj_bias", ".bias");
+  for (const char* name : names) {
+    const auto found = state.find(prefix + name + "_weight");
+    if (found == state.end()) continue;
+    state[prefix + name + ".weight"] = found->second;
+    state.erase(found);
+  }
+}
+
+Tensor MultiHeadAttention::rotated(const Tensor& x, Index heads, Index offset) const {
+  const Index length = x.dim(1);
+  Array positions(Shape{length}, DType::float64);
+  for (Index i = 0; i < length; ++i) positions.data<double>()[i] = static_cast<double>(offset + i);
+  const auto [cos, sin] = ops::rotary_tables(positions, head_dim, *arguments.rotary_base);  // (L, D / 2), float64
+  const Shape table{length, 1, head_dim / 2};
+  const Tensor split = ops::reshape(x, {x.dim(0), length, heads, head_dim});
+  const Tensor turned = ops::apply_rotary(split, cos.reshaped(table).cast(x.dtype()), sin.reshaped(table).cast(x.dtype()), false);
+  return ops::reshape(turned, x.shape());
+}
+
+Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
+  const char* op = "MultiHeadAttention";
+  const Arguments& a = arguments;
+  const Batched from = batched(op, "queries", queries);
+  const Batched to = keys.defined() ? batched(op, "keys", keys) : from;
+  const Batched what = values.defined() ? batched(op, "values", values) : to;
+  const auto check = [&](const char* name, const Tensor& x, const char* size_name, Index size) {
+    if (x.dim(2) != size)
+      fail_value(op, ": ", name, " must be (B, L, ", size, ") because ", size_name, " = ", size, "; got ", name, " ", x.shape());
+    if (x.dim(0) != from.tensor.dim(0))
+      fail_value(op, ": ", name, " must have the batch size of queries ", from.tensor.shape(), "; got ", name, " ", x.shape());
+  };
+  check("queries", from.tensor, "embed_dim", a.embed_dim);
+  check("keys", to.tensor, "kdim", k_proj->in_features);
+  check("values", what.tensor, "vdim", v_proj->in_features);
+  if (to.tensor.dim(1) != what.tensor.dim(1))
+    fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", to.tensor.dim(1), " to match keys ", to.tensor.shape(), "; got values ",
+               what.tensor.shape());
+
+  const Index offset = call.cache != nullptr ? call.cache->length() : 0;
+  Tensor q = q_proj->forward(from.tensor);  // (B, Lq, H * D)
+  Tensor k = k_proj->forward(to.tensor);    // (B, Lk, Hkv * D)
+  Tensor v = v_proj->forward(what.tensor);  // (B, Lk, Hkv * D)
+  if (a.rotary_base) {
+    q = rotated(q, a.num_heads, offset);
+    k = rotated(k, kv_heads, offset);
+  }
+  ops::Heads heads{a.num_heads, kv_heads, -1};
+  ops::AttentionOptions o;
+  o.operation = op;
+  if (call.cache != nullptr) {
+    const KVCache::Contents all = call.cache->append(k, v);
+    k = all.keys;
+    v = all.values;
+    heads.length = call.cache->length();
+    o.q_offset = Array::full({}, DType::int64, static_cast<double>(offset));
+  }
+  o.attn_mask = call.restriction.attn_mask;
+  o.valid_lens = call.restriction.valid_lens;
+  o.causal = call.causal.value_or(a.causal);
+  if (o.causal == ops::Causal::lower_right) o.q_offset = {};
+  o.scale = a.scale;
+  if (a.window) {
+    o.left = a.window->first;
+    o.right = a.window->second;
+  }
+  o.masked_value = a.masked_value;
+  o.dropout_p = training() || call.restriction.dropout_keep.defined() ? a.dropout : 0;
+  if (o.dropout_p > 0) o.dropout_keep = call.restriction.dropout_keep;
+  const Tensor context = ops::packed_attention(q, k, v, heads, o).output;  // (B, Lq, H * D)
+  record.show_as(!from.added, true);
+  record.keep(q.data(), k.data(), heads, o);
+  return unbatched(out_proj->forward(context), from.added);
+}
+
+}  // namespace qkv::nn

@@ -1,0 +1,57 @@
+#include "nn/self_attention.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "ops/ops.h"
+
+namespace qkv::nn {
+
+Value causal_value(ops::Causal causal) {
+  if (causal == ops::Causal::lower_right) return std::string("lower_right");
+  return causal == ops::Causal::upper_left;
+}
+
+SelfAttention::SelfAttention(Index in, Index out, bool bias, std::optional<double> scale, double dropout, ops::Causal causal,
+                             std::optional<double> masked_value)
+    : in_features(in), out_features(out), scale_(scale), dropout_(dropout), causal_(causal), masked_value_(masked_value) {
+  if (in < 1 || out < 1)
+    fail_value("SelfAttention: in_features and out_features must be at least 1; got in_features = ", in, ", out_features = ", out);
+  if (scale && !std::isfinite(*scale)) fail_value("SelfAttention: scale must be a finite number; got ", *scale);
+  if (!(dropout >= 0 && dropout <= 1)) fail_value("SelfAttention: dropout must be from 0 to 1; got ", dropout);
+  own_module("q_proj", q_proj, std::make_shared<Linear>(in, out, bias));
+  own_module("k_proj", k_proj, std::make_shared<Linear>(in, out, bias));
+  own_module("v_proj", v_proj, std::make_shared<Linear>(in, out, bias));
+}
+
+Config SelfAttention::config() const {
+  const auto number = [](std::optional<double> x) { return x ? Value(*x) : Value(); };
+  return {{"in_features", in_features}, {"out_features", out_features}, {"bias", q_proj->bias.defined()},
+          {"scale", number(scale_)},    {"dropout", dropout_},          {"is_causal", causal_value(causal_)},
+          {"masked_value", number(masked_value_)}};
+}
+
+Tensor SelfAttention::forward(const Tensor& x, const Tensor& context, const Restriction& restriction) {
+  const Batched from = batched("SelfAttention", "x", x);
+  const Batched to = context.defined() ? batched("SelfAttention", "context", context) : from;
+  if (to.tensor.dim(0) != from.tensor.dim(0))
+    fail_value("SelfAttention: context must have the batch size of x ", x.shape(), "; got context ", context.shape());
+  const Tensor q = q_proj->forward(from.tensor);  // (B, Lq, D)
+  const Tensor k = k_proj->forward(to.tensor);    // (B, Lk, D)
+  const Tensor v = v_proj->forward(to.tensor);    // (B, Lk, D)
+  ops::AttentionOptions o;
+  o.operation = "SelfAttention";
+  o.attn_mask = restriction.attn_mask;
+  o.valid_lens = restriction.valid_lens;
+  o.causal = causal_;
+  o.scale = scale_;
+  o.masked_value = masked_value_;
+  o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout_ : 0;
+  if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;
+  const Tensor output = ops::packed_attention(q, k, v, {}, o).output;
+  record.show_as(!from.added, false);
+  record.keep(q.data(), k.data(), {}, o);
+  return unbatched(output, from.added);
+}
+
+}  // namespace qkv::nn

@@ -1,0 +1,193 @@
+#include "nn/transformer.h"
+
+#include "core/error.h"
+#include "ops/ops.h"
+
+namespace qkv::nn {
+namespace {
+
+Config config_of(const TransformerArguments& a) {
+  return {{"d_model", a.d_model},       {"nhead", a.nhead},
+          {"dim_feedforward", a.dim_feedforward}, {"dropout", a.dropout},
+          {"activation", a.activation}, {"layer_norm_eps", a.layer_norm_eps},
+          {"norm_first", a.norm_first}, {"bias", a.bias}};
+}
+
+const TransformerArguments& checked(const char* layer, const TransformerArguments& a) {
+  if (a.d_model < 1 || a.nhead < 1 || a.dim_feedforward < 1)
+    fail_value(layer, ": d_model, nhead and dim_feedforward must be at least 1; got d_model = ", a.d_model, ", nhead = ", a.nhead,
+               ", dim_feedforward = ", a.dim_feedforward);
+  if (a.d_model % a.nhead != 0)
+    fail_value(layer, ": d_model must be divisible by nhead; got d_model = ", a.d_model, ", nhead = ", a.nhead);
+  return a;
+}
+
+std::shared_ptr<MultiHeadAttention> attention_of(const TransformerArguments& a) {
+  MultiHeadAttention::Arguments attention;
+  attention.embed_dim = a.d_model;
+  attention.num_heads = a.nhead;
+  attention.dropout = a.dropout;
+  attention.bias = a.bias;
+  return std::make_shared<MultiHeadAttention>(attention);
+}
+
+std::shared_ptr<LayerNorm> norm_of(const TransformerArguments& a) {
+  return std::make_shared<LayerNorm>(Shape{a.d_model}, a.layer_norm_eps, true, a.bias);
+}
+
+Tensor exact_gelu(const Tensor& x) { return ops::gelu(x, false); }
+
+void check_sequence(const char* layer, const char* name, const Tensor& x, Index d_model) {
+  if (x.rank() != 3 || x.dim(2) != d_model)
+    fail_value(layer, ": ", name, " must be (B, L, ", d_model, ") because d_model = ", d_model, "; got ", name, " ", x.shape());
+}
+
+}  // namespace
+
+Activation activation_named(const char* layer, const std::string& name) {
+  if (name == "relu") return ops::relu;
+  if (name == "gelu") return exact_gelu;
+  fail_value(layer, ": activation must be \"relu\" or \"gelu\"; got \"", name, "\"");
+}
+
+PositionWiseFFN::PositionWiseFFN(Index d_model, Index dim_feedforward, double p, std::string activation)
+    : name_(std::move(activation)), activation_(activation_named("PositionWiseFFN", name_)) {
+  own_module("linear1", linear1, std::make_shared<Linear>(d_model, dim_feedforward));
+  own_module("dropout", dropout, std::make_shared<Dropout>(p));
+  own_module("linear2", linear2, std::make_shared<Linear>(dim_feedforward, d_model));
+}
+
+Config PositionWiseFFN::config() const {
+  return {{"d_model", linear1->in_features}, {"dim_feedforward", linear1->out_features}, {"dropout", dropout->p}, {"activation", name_}};
+}
+
+Tensor PositionWiseFFN::forward(const Tensor& x) { return linear2->forward(dropout->forward(activation_(linear1->forward(x)))); }
+
+AddNorm::AddNorm(Shape normalized_shape, double p, double eps) {
+  own_module("dropout", dropout, std::make_shared<Dropout>(p));
+  own_module("norm", norm, std::make_shared<LayerNorm>(std::move(normalized_shape), eps));
+}
+
+Config AddNorm::config() const {
+  return {{"normalized_shape", std::vector<Index>(norm->normalized_shape)}, {"dropout", dropout->p}, {"eps", norm->eps}};
+}
+
+Tensor AddNorm::forward(const Tensor& x, const Tensor& y) {
+  if (x.shape() != y.shape()) fail_value("AddNorm: y must have the shape of x ", x.shape(), "; got y ", y.shape());
+  return norm->forward(ops::add(x, dropout->forward(y)));
+}
+
+TransformerEncoderLayer::TransformerEncoderLayer(const TransformerArguments& a)
+    : arguments(checked("TransformerEncoderLayer", a)), activation_(activation_named("TransformerEncoderLayer", a.activation)) {
+  own_module("self_attn", self_attn, attention_of(a));
+  own_module("linear1", linear1, std::make_shared<Linear>(a.d_model, a.dim_feedforward, a.bias));
+  own_module("dropout", dropout, std::make_shared<Dropout>(a.dropout));
+  own_module("linear2", linear2, std::make_shared<Linear>(a.dim_feedforward, a.d_model, a.bias));
+  own_module("norm1", norm1, norm_of(a));
+  own_module("norm2", norm2, norm_of(a));
+  own_module("dropout1", dropout1, std::make_shared<Dropout>(a.dropout));
+  own_module("dropout2", dropout2, std::make_shared<Dropout>(a.dropout));
+}
+
+Config TransformerEncoderLayer::config() const { return config_of(arguments); }
+
+Tensor TransformerEncoderLayer::attention_block(const Tensor& x, const Restriction& restriction, ops::Causal causal) {
+  MultiHeadAttention::Call call;
+  call.restriction = restriction;
+  call.causal = causal;
+  return dropout1->forward(self_attn->forward(x, Tensor(), Tensor(), call));
+}
+
+Tensor TransformerEncoderLayer::feed_forward_block(const Tensor& x) {
+  return dropout2->forward(linear2->forward(dropout->forward(activation_(linear1->forward(x)))));
+}
+
+Tensor TransformerEncoderLayer::forward(const Tensor& src, const Restriction& restriction, ops::Causal causal) {
+  check_sequence("TransformerEncoderLayer", "src", src, arguments.d_model);
+  const Tensor x = as_dtype_of(src, linear1->weight);
+  if (arguments.norm_first) {
+    const Tensor y = ops::add(x, attention_block(norm1->forward(x), restriction, causal));
+    return ops::add(y, feed_forward_block(norm2->forward(y)));
+  }
+  const Tensor y = norm1->forward(ops::add(x, attention_block(x, restriction, causal)));
+  return norm2->forward(ops::add(y, feed_forward_block(y)));
+}
+
+TransformerDecoderLayer::TransformerDecoderLayer(const TransformerArguments& a)
+    : arguments(checked("TransformerDecoderLayer", a)), activation_(activation_named("TransformerDecoderLayer", a.activation)) {
+  own_module("self_attn", self_attn, attention_of(a));
+  own_module("multihead_attn", multihead_attn, attention_of(a));
+  own_module("linear1", linear1, std::make_shared<Linear>(a.d_model, a.dim_feedforward, a.bias));
+  own_module("dropout", dropout, std::make_shared<Dropout>(a.dropout));
+  own_module("linear2", linear2, std::make_shared<Linear>(a.dim_feedforward, a.d_model, a.bias));
+  own_module("norm1", norm1, norm_of(a));
+  own_module("norm2", norm2, norm_of(a));
+  own_module("norm3", norm3, norm_of(a));
+  own_module("dropout1", dropout1, std::make_shared<Dropout>(a.dropout));
+  own_module("dropout2", dropout2, std::make_shared<Dropout>(a.dropout));
+  own_module("dropout3", dropout3, std::make_shared<Dropout>(a.dropout));
+}
+
+Config TransformerDecoderLayer::config() const { return config_of(arguments); }
+
+Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory, const Call& call) {
+  check_sequence("TransformerDecoderLayer", "tgt", tgt, arguments.d_model);
+  check_sequence("TransformerDecoderLayer", "memory", memory, arguments.d_model);
+  const auto self_block = [&](const Tensor& x) {
+    MultiHeadAttention::Call attention;
+    attention.restriction = call.self;
+    attention.causal = call.causal;
+    return dropout1->forward(self_attn->forward(x, Tensor(), Tensor(), attention));
+  };
+  const auto cross_block = [&](const Tensor& x) {
+    MultiHeadAttention::Call attention;
+    attention.restriction = call.memory;
+    return dropout2->forward(multihead_attn->forward(x, memory, memory, attention));
+  };
+  const auto feed_forward = [&](const Tensor& x) {
+    return dropout3->forward(linear2->forward(dropout->forward(activation_(linear1->forward(x)))));
+  };
+  Tensor x = as_dtype_of(tgt, linear1->weight);
+  if (arguments.norm_first) {
+    x = ops::add(x, self_block(norm1->forward(x)));
+    x = ops::add(x, cross_block(norm2->forward(x)));
+    return ops::add(x, feed_forward(norm3->forward(x)));
+  }
+  x = norm1->forward(ops::add(x, self_block(x)));
+  x = norm2->forward(ops::add(x, cross_block(x)));
+  return norm3->forward(ops::add(x, feed_forward(x)));
+}
+
+template <class L> TransformerStack<L>::TransformerStack(std::vector<std::shared_ptr<L>> parts, ModulePtr last) {
+  auto list = std::make_shared<ModuleList>();
+  for (auto& part : parts) list->append(std::move(part));
+  own_module("layers", layers, std::move(list));
+  own_module("norm", norm, std::move(last));
+}
+
+template <class L> std::vector<std::shared_ptr<L>> TransformerStack<L>::parts() const {
+  std::vector<std::shared_ptr<L>> found;
+  for (const Entry& entry : layers->entries()) {
+    auto part = std::dynamic_pointer_cast<L>(entry.module);
+    if (!part) fail_type(class_name(), ": layers must hold layers of its kind; got ", entry.module->class_name());
+    found.push_back(std::move(part));
+  }
+  return found;
+}
+
+template class TransformerStack<TransformerEncoderLayer>;
+template class TransformerStack<TransformerDecoderLayer>;
+
+Tensor TransformerEncoder::forward(const Tensor& src, const Restriction& restriction, ops::Causal causal) {
+  Tensor x = src;
+  for (const auto& layer : parts()) x = layer->forward(x, restriction, causal);
+  return finished(x);
+}
+
+Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, const TransformerDecoderLayer::Call& call) {
+  Tensor x = tgt;
+  for (const auto& layer : parts()) x = layer->forward(x, memory, call);
+  return finished(x);
+}
+
+}  // namespace qkv::nn

@@ -1,0 +1,354 @@
+// Scaled dot-product attention: checks, the fused kernels, and what the backward pass needs of them.
+#include "ops/attention.h"
+
+#include <cmath>
+
+#include "ops/attention_core.h"
+#include "ops/ops.h"
+#include "ops/strides.h"
+
+namespace qkv::ops {
+namespace {
+
+// How the axes of one call lie in memory. `packed`: (B, L, H * D); else (B, H, L, D).
+struct Geometry {
+  Index batches = 1, heads = 1, kv_heads = 1, queries = 0, keys = 0, key_size = 0, value_size = 0;
+  Index key_rows = 0;  // rows of memory per batch and head; at least `keys`
+  Index rank = 4;      // of the caller's arrays
+  bool packed = false;
+
+  template <class T> HeadsView<T> view(T* data, Index number_of_heads, Index rows, Index size) const {
+    if (packed) return {data, rows * number_of_heads * size, size, number_of_heads * size};
+    return {data, number_of_heads * rows * size, rows * size, size};
+  }
+  Shape output_shape() const {
+    if (packed) return {batches, queries, heads * value_size};
+    return shaped({batches, heads, queries, value_size});
+  }
+  Shape weights_shape() const { return packed ? Shape{batches, heads, queries, keys} : shaped({batches, heads, queries, keys}); }
+  Shape lse_shape() const { return packed ? Shape{batches, heads, queries} : shaped({batches, heads, queries}); }
+
+ private:
+  // Drops the axes that the caller's arrays do not have.
+  Shape shaped(Shape full) const {
+    if (rank <= 3) full.erase(full.begin() + 1);
+    if (rank == 2) full.erase(full.begin());
+    return full;
+  }
+};
+
+Geometry plain_geometry(const Shape& q, const Shape& k, const Shape& v, const AttentionOptions& o) {
+  const char* op = o.operation;
+  const Index rank = q.rank();
+  if (rank < 2 || rank > 4)
+    fail_value(op, ": query must be (B, H, Lq, D), (B, Lq, D) or (Lq, D); got query ", q);
+  if (k.rank() != rank) fail_value(op, ": key must have ", rank, " axes to match query ", q, "; got key ", k);
+  if (v.rank() != rank) fail_value(op, ": value must have ", rank, " axes to match query ", q, "; got value ", v);
+  if (k.dim(-1) != q.dim(-1))
+    fail_value(op, ": key must be (..., Lk, D) with D = ", q.dim(-1), " to match query ", q, "; got key ", k);
+  if (v.dim(-2) != k.dim(-2))
+    fail_value(op, ": value must be (..., Lk, Dv) with Lk = ", k.dim(-2), " to match key ", k, "; got value ", v);
+  if (rank > 2 && (k.dim(0) != q.dim(0) || v.dim(0) != q.dim(0)))
+    fail_value(op, ": query, key and value must have the same batch size; got query ", q, ", key ", k, ", value ", v);
+  Geometry g;
+  g.rank = rank;
+  g.batches = rank > 2 ? q.dim(0) : 1;
+  if (rank == 4) {
+    g.heads = q.dim(1);
+    g.kv_heads = k.dim(1);
+    if (v.dim(1) != g.kv_heads)
+      fail_value(op, ": value must have as many heads as key ", k, "; got value ", v);
+    if (g.heads != g.kv_heads && !o.enable_gqa)
+      fail_value(op, ": key and value must have H = ", g.heads, " heads to match query ", q,
+                 " unless enable_gqa=True; got key ", k);
+    if (g.kv_heads == 0 ? g.heads != 0 : g.heads % g.kv_heads != 0)
+      fail_value(op, ": query heads must be a multiple of key heads; got query ", q, ", key ", k);
+  }
+  g.queries = q.dim(-2);
+  g.keys = g.key_rows = k.dim(-2);
+  g.key_size = q.dim(-1);
+  g.value_size = v.dim(-1);
+  return g;
+}
+
+Geometry packed_geometry(const Shape& q, const Shape& k, Index value_width, Heads heads) {
+  Geometry g;
+  g.packed = true;
+  g.batches = q.dim(0);
+  g.heads = heads.query_heads;
+  g.kv_heads = heads.kv_heads;
+  g.queries = q.dim(1);
+  g.key_rows = k.dim(1);
+  g.keys = heads.length < 0 ? g.key_rows : heads.length;
+  g.key_size = q.dim(2) / g.heads;
+  g.value_size = value_width / g.kv_heads;
+  return g;
+}
+
+// An array that broadcasts to the weights, by its strides.
+template <class T> WeightsView<T> weights_view(T* data, const Shape& shape, const Geometry& g) {
+  const Shape full{g.batches, g.heads, g.queries, g.keys};
+  Shape lifted = shape;  // with the axes that the caller's ranks lack
+  if (!g.packed && g.rank == 3 && shape.rank() == 3) lifted.insert(lifted.begin() + 1, 1);
+  const Strides s = broadcast_strides(lifted, full);
+  return {data, s[0], s[1], s[2], s[3]};
+}
+
+void check_broadcasts(const char* op, const char* name, const Shape& shape, const Shape& weights) {
+  Shape combined;
+  if (broadcast(shape, weights, combined) && combined == weights) return;
+  const char* hint = weights.rank() == 4 && shape.rank() == 3 ? "; a mask per batch entry is (B, 1, Lq, Lk)" : "";
+  fail_value(op, ": ", name, " must broadcast to the weights' shape ", weights, " by NumPy's rules", hint, "; got ", name, " ", shape);
+}
+
+void check_lengths(const char* op, const Array& lens, const Geometry& g) {
+  const Shape& s = lens.shape();
+  const bool scalar = g.rank == 2 && !g.packed;
+  const bool fits = scalar ? s.rank() == 0 || s == Shape{1} || s == Shape{g.queries}
+                           : s == Shape{g.batches} || s == Shape{g.batches, g.queries};
+  if (!fits) {
+    if (scalar) fail_value(op, ": valid_lens must be one number because query is (Lq, D); got valid_lens ", s);
+    fail_value(op, ": valid_lens must be (B,) = (", g.batches, ",) or (B, Lq) = ", Shape{g.batches, g.queries}, "; got valid_lens ", s);
+  }
+  const std::int64_t* values = lens.data<std::int64_t>();
+  for (Index i = 0; i < lens.numel(); ++i)
+    if (values[i] < 0 || values[i] > g.keys)
+      fail_value(op, ": valid_lens must be from 0 to Lk = ", g.keys, "; got ", values[i]);
+}
+
+// The caller's options, checked and in the dtype of the call; holds what the problem points to.
+template <class T> struct Prepared {
+  AttentionProblem<T> problem;
+  Tensor bias;       // float mask in dtype T, or undefined
+  Array mask;        // boolean mask
+  Array valid_lens, offsets, slopes, keep;
+  Tensor sinks;
+};
+
+void check_numbers(const AttentionOptions& o, const Geometry& g) {
+  const char* op = o.operation;
+  if (o.scale && !std::isfinite(*o.scale)) fail_value(op, ": scale must be a finite number; got ", *o.scale);
+  if (!(o.softcap >= 0) || std::isinf(o.softcap)) fail_value(op, ": softcap must be 0 (off) or a positive number; got ", o.softcap);
+  if (!(o.dropout_p >= 0 && o.dropout_p <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout_p);
+  if (o.left < -1 || o.right < -1)
+    fail_value(op, ": window must be (left, right) with -1 for unlimited or numbers from 0; got (", o.left, ", ", o.right, ")");
+  if (o.masked_value && std::isnan(*o.masked_value)) fail_value(op, ": masked_value must be a number; got nan");
+  if (o.causal == Causal::lower_right && o.q_offset.defined())
+    fail_value(op, ": q_offset must not be given with is_causal=\"lower_right\" because that sets it to Lk - Lq = ", g.keys - g.queries,
+               "; got both");
+}
+
+template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry& g) {
+  const char* op = o.operation;
+  check_numbers(o, g);
+  Prepared<T> p;
+  AttentionProblem<T>& problem = p.problem;
+  problem.batches = g.batches;
+  problem.heads = g.heads;
+  problem.kv_heads = g.kv_heads;
+  problem.queries = g.queries;
+  problem.keys = g.keys;
+  problem.key_size = g.key_size;
+  problem.value_size = g.value_size;
+  problem.scale = static_cast<T>(o.scale ? *o.scale : g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0);
+  problem.softcap = static_cast<T>(o.softcap);
+  problem.causal = o.causal != Causal::none;
+  problem.left = o.left;
+  problem.right = o.right;
+  if (o.masked_value) {
+    problem.fill = true;
+    problem.masked_value = static_cast<T>(*o.masked_value);
+  }
+
+  if (o.attn_mask.defined()) {
+    Tensor mask = o.attn_mask;
+    if (mask.dtype() == DType::int64)
+      fail_type(op, ": attn_mask must be boolean (True = may attend) or floating (added to the scores); got dtype ", mask.dtype());
+    if (g.packed && mask.rank() == 3) mask = reshape(mask, {mask.dim(0), 1, mask.dim(1), mask.dim(2)});
+    check_broadcasts(op, "attn_mask", mask.shape(), g.weights_shape());
+    if (mask.dtype() == DType::boolean) {
+      p.mask = mask.data();
+      problem.mask = weights_view<const bool>(p.mask.template data<bool>(), p.mask.shape(), g);
+    } else {
+      p.bias = cast(mask, dtype_v<T>);
+    }
+  }
+  if (o.scores.defined()) {
+    check_broadcasts(op, "scores", o.scores.shape(), g.weights_shape());
+    const Tensor scores = cast(o.scores, dtype_v<T>);
+    p.bias = p.bias.defined() ? add(scores, p.bias) : scores;
+  }
+  if (p.bias.defined()) problem.bias = weights_view<const T>(p.bias.template ptr<T>(), p.bias.shape(), g);
+  if (o.valid_lens.defined()) {
+    check_lengths(op, o.valid_lens, g);
+    p.valid_lens = o.valid_lens;
+    problem.valid_lens = p.valid_lens.template data<std::int64_t>();
+    const bool per_query = p.valid_lens.rank() == 2 || (g.rank == 2 && p.valid_lens.shape() == Shape{g.queries} && g.queries > 1);
+    problem.valid_batch = per_query ? g.queries : 1;
+    problem.valid_query = per_query ? 1 : 0;
+  }
+  if (o.alibi_slopes.defined()) {
+    if (o.alibi_slopes.shape() != Shape{g.heads})
+      fail_value(op, ": alibi_slopes must be (H,) = (", g.heads, ",); got alibi_slopes ", o.alibi_slopes.shape());
+    p.slopes = o.alibi_slopes.cast(dtype_v<T>);
+    problem.slopes = p.slopes.template data<T>();
+  }
+  if (o.causal == Causal::lower_right || o.q_offset.defined()) {
+    p.offsets = Array(Shape{g.batches}, DType::int64);
+    const bool each = o.q_offset.defined() && o.q_offset.rank() == 1;
+    if (o.q_offset.defined() && o.q_offset.rank() != 0 && o.q_offset.shape() != Shape{g.batches})
+      fail_value(op, ": q_offset must be one number or (B,) = (", g.batches, ",); got q_offset ", o.q_offset.shape());
+    for (Index b = 0; b < g.batches; ++b)
+      p.offsets.template data<std::int64_t>()[b] =
+          o.q_offset.defined() ? o.q_offset.data<std::int64_t>()[each ? b : 0] : g.keys - g.queries;
+    problem.q_offset = p.offsets.template data<std::int64_t>();
+  }
+  if (o.sinks.defined()) {
+    if (o.sinks.shape() != Shape{g.heads})
+      fail_value(op, ": sinks must be (H,) = (", g.heads, ",); got sinks ", o.sinks.shape());
+    p.sinks = cast(o.sinks, dtype_v<T>);
+    problem.sinks = p.sinks.template ptr<T>();
+  }
+  problem.dropout = o.dropout_p;
+  if (o.dropout_keep.defined()) {
+    check_broadcasts(op, "dropout_keep", o.dropout_keep.shape(), g.weights_shape());
+    p.keep = o.dropout_keep;
+    problem.dropout_keep = weights_view<const bool>(p.keep.template data<bool>(), p.keep.shape(), g);
+  } else if (o.dropout_p > 0) {
+    problem.dropout_key = (o.generator != nullptr ? *o.generator : default_generator()).random64();
+  }
+  return p;
+}
+
+template <class T> void point_to(AttentionProblem<T>& problem, const Geometry& g, const Array& q, const Array& k, const Array& v) {
+  problem.query = g.view<const T>(q.data<T>(), g.heads, g.queries, g.key_size);
+  problem.key = g.view<const T>(k.data<T>(), g.kv_heads, g.key_rows, g.key_size);
+  if (v.defined()) problem.value = g.view<const T>(v.data<T>(), g.kv_heads, g.key_rows, g.value_size);
+}
+
+template <class T> WeightsView<T> contiguous_weights(const Array& weights, const Geometry& g) {
+  return {weights.data<T>(), g.heads * g.queries * g.keys, g.queries * g.keys, g.keys, 1};
+}
+
+// What the pull-back keeps. The problem's pointers lead into the saved arrays.
+template <class T> struct Kept {
+  AttentionProblem<T> problem;
+  Geometry geometry;
+  Saved q, k, v, out, statistics, mask, bias, valid_lens, offsets, slopes, sinks, keep;
+
+  AttentionProblem<T> ready() const {
+    AttentionProblem<T> p = problem;
+    point_to<T>(p, geometry, q.get(), k.get(), v.get());
+    if (mask.defined()) p.mask.data = mask.data<bool>();
+    if (bias.defined()) p.bias.data = bias.data<T>();
+    if (valid_lens.defined()) p.valid_lens = valid_lens.data<std::int64_t>();
+    if (offsets.defined()) p.q_offset = offsets.data<std::int64_t>();
+    if (slopes.defined()) p.slopes = slopes.data<T>();
+    if (sinks.defined()) p.sinks = sinks.data<T>();
+    if (keep.defined()) p.dropout_keep.data = keep.data<bool>();
+    return p;
+  }
+};
+
+template <class T>
+void pull_back(const Kept<T>& kept, std::span<const Array> dys, Gradients& dx, bool weights_given, bool lse_given) {
+  const Geometry& g = kept.geometry;
+  const AttentionProblem<T> problem = kept.ready();
+  const Array dout = dys[0].defined() ? dys[0] : Array::zeros(g.output_shape(), dtype_v<T>);
+  AttentionSaved<T> saved;
+  saved.dout = g.view<const T>(dout.data<T>(), g.heads, g.queries, g.value_size);
+  saved.out = g.view<const T>(kept.out.template data<T>(), g.heads, g.queries, g.value_size);
+  saved.statistics = kept.statistics.template data<T>();
+  if (weights_given && dys[1].defined()) {
+    const auto view = contiguous_weights<T>(dys[1], g);
+    saved.dweights = {view.data, view.batch, view.head, view.query, view.key};
+  }
+  const std::size_t lse_at = weights_given ? 2 : 1;
+  if (lse_given && dys[lse_at].defined()) saved.dlse = dys[lse_at].data<T>();
+
+  AttentionGradients<T> gradients;
+  if (dx.wants(0)) gradients.dquery = g.view<T>(dx.of(0).data<T>(), g.heads, g.queries, g.key_size);
+  if (dx.wants(1)) gradients.dkey = g.view<T>(dx.of(1).data<T>(), g.kv_heads, g.key_rows, g.key_size);
+  if (dx.wants(2)) gradients.dvalue = g.view<T>(dx.of(2).data<T>(), g.kv_heads, g.key_rows, g.value_size);
+  if (dx.wants(3)) gradients.dbias = weights_view<T>(dx.of(3).data<T>(), kept.bias.get().shape(), g);
+  if (dx.wants(4)) gradients.dsinks = dx.of(4).data<T>();
+  attention_backward(gradients, saved, problem);
+}
+
+template <class T>
+AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
+  Prepared<T> p = prepare<T>(o, g);
+  point_to<T>(p.problem, g, q.data(), k.data(), v.data());
+  const bool recording = wants_gradient({q, k, v, p.bias, p.sinks});
+  Array out(g.output_shape(), dtype_v<T>), weights, lse, statistics;
+  AttentionResult<T> result;
+  result.out = g.view<T>(out.data<T>(), g.heads, g.queries, g.value_size);
+  if (o.return_weights) {
+    weights = Array(g.weights_shape(), dtype_v<T>);
+    result.weights = contiguous_weights<T>(weights, g);
+  }
+  if (o.return_lse) {
+    lse = Array(g.lse_shape(), dtype_v<T>);
+    result.lse = lse.data<T>();
+  }
+  if (recording) {
+    statistics = Array(Shape{g.batches, g.heads, g.queries, 2}, dtype_v<T>);
+    result.statistics = statistics.data<T>();
+  }
+  attention_forward(result, p.problem);
+
+  AttentionOutputs outputs;
+  if (!recording) {
+    outputs.output = Tensor(std::move(out));
+    if (o.return_weights) outputs.weights = Tensor(std::move(weights));
+    if (o.return_lse) outputs.lse = Tensor(std::move(lse));
+    return outputs;
+  }
+  Kept<T> kept{p.problem,      g,
+               Saved(q),       Saved(k),           Saved(v),       Saved(out),     Saved(statistics), Saved(p.mask),
+               Saved(p.bias),  Saved(p.valid_lens), Saved(p.offsets), Saved(p.slopes), Saved(p.sinks),    Saved(p.keep)};
+  std::vector<Array> results{std::move(out)};
+  if (o.return_weights) results.push_back(std::move(weights));
+  if (o.return_lse) results.push_back(std::move(lse));
+  Tensors recorded = record_many(
+      std::move(results), {q, k, v, p.bias, p.sinks},
+      [kept = std::move(kept), with_weights = o.return_weights, with_lse = o.return_lse](std::span<const Array> dys, Gradients& dx) {
+        pull_back<T>(kept, dys, dx, with_weights, with_lse);
+      });
+  outputs.output = recorded[0];
+  if (o.return_weights) outputs.weights = recorded[1];
+  if (o.return_lse) outputs.lse = recorded.back();
+  return outputs;
+}
+
+AttentionOutputs dispatch(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
+  return visit_floating(q.dtype(), [&](auto tag) { return run<decltype(tag)>(q, k, v, g, o); });
+}
+
+}  // namespace
+
+AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
+  const Geometry g = plain_geometry(query.shape(), key.shape(), value.shape(), options);
+  const DType dtype = promoted({query, key, value});
+  return dispatch(cast(query, dtype), cast(key, dtype), cast(value, dtype), g, options);
+}
+
+AttentionOutputs packed_attention(const Tensor& query, const Tensor& key, const Tensor& value, Heads heads,
+                                  const AttentionOptions& options) {
+  return dispatch(query, key, value, packed_geometry(query.shape(), key.shape(), value.dim(2), heads), options);
+}
+
+Array packed_attention_weights(const Array& query, const Array& key, Heads heads, const AttentionOptions& options) {
+  const NoGrad quiet;
+  const Geometry g = packed_geometry(query.shape(), key.shape(), 0, heads);
+  Array weights(g.weights_shape(), query.dtype());
+  visit_floating(query.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    Prepared<T> p = prepare<T>(options, g);
+    point_to<T>(p.problem, g, query, key, Array());
+    attention_weights(contiguous_weights<T>(weights, g), p.problem);
+  });
+  return weights;
+}
+
+}  // namespace qkv::ops

@@ -1,0 +1,134 @@
+"""Scaled dot-product attention with every option that is in use."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from . import _core
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool | Literal["upper_left", "lower_right"] = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    valid_lens: Any = None,
+    window: tuple[int, int] | None = None,
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    q_offset: Any = None,
+    sinks: Any = None,
+    masked_value: float | None = None,
+    dropout_keep: Any = None,
+    return_weights: bool = False,
+    return_lse: bool = False,
+) -> Any:
+    r"""``softmax(scale * query key^T + mask) @ value``, without storing the scores.
+
+    For query ``i`` at position ``p = q_offset + i`` and key ``j`` of one head, in this order:
+    ``s = scale * q_i . k_j``; ``s = softcap * tanh(s / softcap)`` if ``softcap`` is not 0; ``s -= slope * |p - j|``;
+    ``s += attn_mask`` if that holds floats; exclusions; ``w = exp(s) / sum_j exp(s)``; dropout of ``w``; ``sum_j w_j v_j``.
+
+    Parameters
+    ----------
+    query : array_like or Tensor
+        ``(B, H, Lq, D)``, ``(B, Lq, D)`` or ``(Lq, D)``.
+    key : array_like or Tensor
+        ``(B, H, Lk, D)``, or without the axes that the query lacks.
+    value : array_like or Tensor
+        ``(B, H, Lk, Dv)``; ``Dv`` may differ from ``D``.
+    attn_mask : array_like or Tensor, optional
+        Broadcasts to the weights' shape by NumPy's rules. Boolean: True = may attend. Floating: added to the scores, and
+        -inf excludes; a Tensor gets its gradient. Beside rank-4 inputs a mask per batch entry is ``(B, 1, Lq, Lk)``.
+    dropout_p : float
+        Probability of dropping a weight, from 0 to 1; acts whenever it is above 0.
+    is_causal : bool or {"upper_left", "lower_right"}
+        Allow keys ``j <= p`` only. True is "upper_left": query 0 sees key 0. "lower_right": the last query sees the last
+        key.
+    scale : float, optional
+        ``1 / sqrt(D)`` if not given.
+    enable_gqa : bool
+        Allow key and value fewer heads ``Hkv``: query head ``h`` reads head ``h // (H / Hkv)``.
+    valid_lens : array_like of int, optional
+        Number of keys that count, from the first: ``(B,)``, or ``(B, Lq)`` for each query; one number for ``(L, D)``.
+    window : (int, int), optional
+        ``(left, right)``: allow ``p - left <= j <= p + right``; -1 is unlimited.
+    softcap : float
+        Keeps scores between ``-softcap`` and ``softcap``; 0 is off.
+    alibi_slopes : array_like, optional
+        ``(H,)``; see :func:`qkv.alibi_slopes`.
+    q_offset : int or array_like of int, optional
+        Position of query 0, for all or ``(B,)``; may be negative. Not together with "lower_right".
+    sinks : array_like or Tensor, optional
+        ``(H,)``: one more logit per head in the sum below the fraction.
+    masked_value : float, optional
+        Give excluded scores this value instead of skipping them; a query without any allowed key then attends everywhere
+        evenly. The documents use -1e9.
+    dropout_keep : array_like of bool, optional
+        Which weights are kept, instead of a draw; broadcasts to the weights' shape.
+    return_weights : bool
+        Also return the weights, before dropout. Not one bit of the output changes.
+    return_lse : bool
+        Also return the logarithm of the sum of ``exp(s)``, sink included; -inf where nothing is allowed.
+
+    Returns
+    -------
+    output : ndarray or Tensor
+        ``(B, H, Lq, Dv)`` in the dtype of query, key and value. A query without any allowed key gets zeros.
+    weights : ndarray or Tensor
+        ``(B, H, Lq, Lk)``, if asked for.
+    lse : ndarray or Tensor
+        ``(B, H, Lq)``, if asked for; float32 for inputs of half width.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a length or number is out of its range, or both ``q_offset`` and "lower_right" are given.
+    TypeError
+        If a mask holds integers or lengths do not.
+
+    Notes
+    -----
+    All exclusions combine with "and": boolean mask, causal, ``valid_lens``, ``window``. An excluded key or value is not
+    read: NaN there changes nothing. Unlike PyTorch's function, every option works with every other, and weights never
+    cost the fast path. Memory beyond inputs and outputs grows with L, not with L^2. The result is the same, bit for bit,
+    for any number of threads.
+
+    References
+    ----------
+    Vaswani et al., Attention Is All You Need, 2017. Milakov, Gimelshein, Online normalizer calculation for softmax, 2018.
+    Dao et al., FlashAttention, 2022. Press et al., Train Short, Test Long (ALiBi), 2021. Ainslie et al., GQA, 2023.
+    Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023.
+
+    Examples
+    --------
+    >>> q, k, v = qkv.randn(2, 5, 4), qkv.randn(2, 7, 4), qkv.randn(2, 7, 3)
+    >>> output, weights = qkv.scaled_dot_product_attention(q, k, v, valid_lens=[7, 2], return_weights=True)
+    >>> output.shape, weights.shape
+    ((2, 5, 3), (2, 5, 7))
+    """
+    return _core.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask,
+        dropout_p,
+        is_causal,
+        scale,
+        enable_gqa,
+        valid_lens,
+        window,
+        softcap,
+        alibi_slopes,
+        q_offset,
+        sinks,
+        masked_value,
+        dropout_keep,
+        return_weights,
+        return_lse,
+    )

@@ -1,0 +1,65 @@
+"""Layers: the classes of the C++ core, to be called, combined and subclassed.
+
+Inputs are NumPy arrays or Tensors, results are Tensors. A layer computes in the dtype of its parameters. State dicts
+have PyTorch's names.
+"""
+
+from .._core import (
+    GELU,
+    AddNorm,
+    AdditiveAttention,
+    Attention,
+    DotProductAttention,
+    Dropout,
+    Embedding,
+    KVCache,
+    LayerNorm,
+    Linear,
+    Module,
+    ModuleList,
+    MultiHeadAttention,
+    Parameter,
+    PositionalEncoding,
+    PositionWiseFFN,
+    ReLU,
+    RMSNorm,
+    SelfAttention,
+    Sequential,
+    Tanh,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
+from . import init
+from .record import no_attention_record
+
+__all__ = [
+    "GELU",
+    "AddNorm",
+    "AdditiveAttention",
+    "Attention",
+    "DotProductAttention",
+    "Dropout",
+    "Embedding",
+    "KVCache",
+    "LayerNorm",
+    "Linear",
+    "Module",
+    "ModuleList",
+    "MultiHeadAttention",
+    "Parameter",
+    "PositionWiseFFN",
+    "PositionalEncoding",
+    "RMSNorm",
+    "ReLU",
+    "SelfAttention",
+    "Sequential",
+    "Tanh",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "init",
+    "no_attention_record",
+]
