@@ -77,7 +77,7 @@ class TestShowHeatmaps:
         fig.canvas.draw()
 
     def test_ticks_are_whole_numbers(self):
-        fig, axes = plot.show_heatmaps(np.ones((1, 4, 5, 7)), figsize=(9, 2.5))
+        fig, axes = plot.show_heatmaps(np.ones((1, 3, 5, 7)), figsize=(9, 2.6))
         fig.canvas.draw()
         for ax in axes[0]:
             places = np.concatenate([ax.get_xticks(), ax.get_yticks()])
