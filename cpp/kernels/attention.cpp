@@ -23,7 +23,7 @@ template <class T> void start(RunningSoftmax<T>& softmax, const RowBlock<T>& blo
 }
 
 // Scores (n, width) become exp(score - largest); a vector of rows at a time.
-template <class T> void step(RunningSoftmax<T>& softmax, T* scores, Index width, Index n) {
+template <class T> void advance(RunningSoftmax<T>& softmax, T* scores, Index width, Index n) {
   const Vec<T> lowest = splat<T>(static_cast<T>(-INFINITY));
   for (Index lane = 0; lane < width; lane += kLanes<T>) {
     T* s = scores + lane;
@@ -87,10 +87,11 @@ void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const Row
   const Index width = block.width;
   start(softmax, block);
   if (block.first >= block.last) memset(scratch.out, 0, sizeof(T) * p.value_size * width);
-  for (Index key = block.first; key < block.last; key += kBlockKeys) {
-    const Index n = block.last - key < kBlockKeys ? block.last - key : kBlockKeys;
+  const Index step = key_step(block.last - block.first);
+  for (Index key = block.first; key < block.last; key += step) {
+    const Index n = block.last - key < step ? block.last - key : step;
     block_scores(scratch.tiles, block, scratch.queries, key, n);
-    step(softmax, scratch.tiles.scores, width, n);
+    advance(softmax, scratch.tiles.scores, width, n);
     if (drops(p)) block_dropout(scratch.tiles.scores, block, key, n);
     const auto multiply = skipping ? product_skipping<T> : product_transposed<T>;
     multiply(key == block.first ? Into::replace : Into::scale, scratch.out, width, softmax.factor, block.value(key),
@@ -109,8 +110,9 @@ void write_weights(WeightsView<T> weights, ForwardScratch<T>& scratch, const Row
     memset(line, 0, sizeof(T) * block.first);
     if (block.last < p.keys) memset(line + block.last, 0, sizeof(T) * (p.keys - block.last));
   }
-  for (Index key = block.first; key < block.last; key += kBlockKeys) {
-    const Index n = block.last - key < kBlockKeys ? block.last - key : kBlockKeys;
+  const Index step = key_step(block.last - block.first);
+  for (Index key = block.first; key < block.last; key += step) {
+    const Index n = block.last - key < step ? block.last - key : step;
     block_scores(scratch.tiles, block, scratch.queries, key, n);
     for (Index j = 0; j < n; ++j)
       for (Index lane = 0; lane < block.width; lane += kLanes<T>) {

@@ -79,8 +79,9 @@ void add_block(Sums<T>& sums, GradientScratch<T>& scratch, const GradientBlock<T
   const RowBlock<T>& rows = block.rows;
   const AttentionProblem<T>& p = *rows.problem;
   const Index width = rows.width;
-  for (Index key = begin; key < end; key += kBlockKeys) {
-    const Index n = end - key < kBlockKeys ? end - key : kBlockKeys;
+  const Index step = key_step(end - begin);
+  for (Index key = begin; key < end; key += step) {
+    const Index n = end - key < step ? end - key : step;
     score_gradient(scratch, block, saved, key, n);
     if (p.softcap != 0)
       for (Index i = 0; i < n * width; i += kLanes<T>) {
@@ -172,8 +173,9 @@ void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<
       set_gradient_rows(block, scratch, static_cast<const T*>(nullptr), saved, p, piece.batch, piece.kv_head, begin,
                         end);
       for (T& sum : extra) sum = 0;
-      for (Index key = rows.first; key < rows.last; key += kBlockKeys) {
-        const Index n = rows.last - key < kBlockKeys ? rows.last - key : kBlockKeys;
+      const Index step = key_step(rows.last - rows.first);
+      for (Index key = rows.first; key < rows.last; key += step) {
+        const Index n = rows.last - key < step ? rows.last - key : step;
         block_weights(scratch, block, key, n);
         load_dweights(scratch.dscores, rows, saved, key, n);
         for (Index i = 0; i < n * rows.width; i += kLanes<T>) {

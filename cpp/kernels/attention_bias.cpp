@@ -43,8 +43,9 @@ void bias_gradient(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>
     set_gradient_rows(block, scratch, shift, saved, p, batch, head / group, origin + row, origin + stop);
     const Index from = rows.first > keys_begin ? rows.first : keys_begin;
     const Index to = rows.last < keys_end ? rows.last : keys_end;
-    for (Index key = from; key < to; key += kBlockKeys) {
-      const Index n = to - key < kBlockKeys ? to - key : kBlockKeys;
+    const Index step = key_step(to - from);
+    for (Index key = from; key < to; key += step) {
+      const Index n = to - key < step ? to - key : step;
       score_gradient(scratch, block, saved, key, n);
       add_tile(dbias, scratch, rows, key, n);
     }

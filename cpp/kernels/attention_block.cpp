@@ -12,12 +12,13 @@ inline Index larger(Index a, Index b) { return a > b ? a : b; }
 // Keys [low, high) that causal order, window and lengths allow to row `lane`.
 template <class T> void set_limits(RowBlock<T>& block, Index lane) {
   const AttentionProblem<T>& p = *block.problem;
-  const Index i = block.query[lane];
-  const Index position = i + (p.q_offset != nullptr ? static_cast<Index>(p.q_offset[block.batch]) : 0);
+  const Index i = block.query[lane], far = Index{1} << 60;  // far + far does not overflow
+  const Index offset = p.q_offset != nullptr ? static_cast<Index>(p.q_offset[block.batch]) : 0;
+  const Index position = larger(-far, smaller(far, offset)) + i;
   Index low = 0, high = p.keys;
   if (p.causal) high = smaller(high, position + 1);
-  if (p.left >= 0) low = larger(low, position - p.left);
-  if (p.right >= 0) high = smaller(high, position + p.right + 1);
+  if (p.left >= 0) low = larger(low, position - smaller(far, p.left));
+  if (p.right >= 0) high = smaller(high, position + smaller(far, p.right) + 1);
   if (p.valid_lens != nullptr)
     high = smaller(high, static_cast<Index>(p.valid_lens[block.batch * p.valid_batch + i * p.valid_query]));
   high = larger(high, 0);
@@ -139,14 +140,25 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   block.rows = end - begin;
   block.vectors = (block.rows + kLanes<T> - 1) / kLanes<T>;
   block.width = block.vectors * kLanes<T>;
-  block.first = block.common = problem.keys;
+  block.first = problem.keys;
   block.last = 0;
   block.common = 0;
   block.common_end = problem.keys;
+  const bool rows_differ = problem.causal || problem.left >= 0 || problem.right >= 0 || problem.slopes != nullptr ||
+                           (problem.valid_lens != nullptr && problem.valid_query != 0);
+  Index head = begin / problem.queries, query = begin % problem.queries;
   for (Index lane = 0; lane < block.width; ++lane) {
-    const Index row = smaller(begin + lane, end - 1);
-    block.head[lane] = kv_head * group + row / problem.queries;
-    block.query[lane] = row % problem.queries;
+    block.head[lane] = kv_head * group + head;
+    block.query[lane] = query;
+    if (lane + 1 < block.rows && ++query == problem.queries) {
+      query = 0;
+      ++head;
+    }
+    if (lane > 0 && !rows_differ) {
+      block.low[lane] = block.low[0];
+      block.high[lane] = block.high[0];
+      continue;
+    }
     set_limits(block, lane);
     if (block.low[lane] < block.high[lane]) {
       block.first = smaller(block.first, block.low[lane]);

@@ -36,9 +36,9 @@ template <class T>
 void queries_keys_values(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
                          const AttentionProblem<T>& p) {
   constexpr Index kTasks = 16, kFewestKeys = 256;
-  const Index matrices = p.batches * p.kv_heads, step = table<T>().block_keys;
+  const Index matrices = p.batches * p.kv_heads;
   const Index ranges = std::clamp<Index>(pieces(kTasks, matrices), 1, std::max<Index>(1, p.keys / kFewestKeys));
-  const Index range = pieces(pieces(p.keys, ranges), step) * step;
+  const Index range = pieces(p.keys, ranges);
   const Index rows = p.batches * p.heads * p.queries;
   const bool copies = ranges > 1 && gradients.dquery.data != nullptr;
   const Scratch copied(copies ? static_cast<std::size_t>((ranges - 1) * rows * p.key_size) * sizeof(T) : 0);
