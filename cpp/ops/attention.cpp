@@ -211,8 +211,10 @@ template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry
   }
   problem.dropout = o.dropout_p;
   if (o.dropout_keep.defined()) {
-    check_broadcasts(op, "dropout_keep", o.dropout_keep.shape(), g.weights_shape());
-    p.keep = o.dropout_keep;
+    const Shape& keep = o.dropout_keep.shape();
+    const bool no_heads = g.packed && keep.rank() == 3;
+    p.keep = no_heads ? o.dropout_keep.reshaped({keep[0], 1, keep[1], keep[2]}) : o.dropout_keep;
+    check_broadcasts(op, "dropout_keep", p.keep.shape(), g.weights_shape());
     problem.dropout_keep = weights_view<const bool>(p.keep.template data<bool>(), p.keep.shape(), g);
   } else if (o.dropout_p > 0) {
     problem.dropout_key = (o.generator != nullptr ? *o.generator : default_generator()).random64();
