@@ -34,6 +34,6 @@ def test_prints_what_the_document_prints(case):
 def test_matrices_of_a_4d_tensor_are_apart_by_two_empty_lines():
     text = repr(qkv.tensor(np.arange(16.0, dtype="float32").reshape(2, 2, 2, 2)))
     assert text == (
-        "tensor([[[[ 0.,  1.],\n          [ 2.,  3.]],\n\n         [[ 4.,  5.],\n          [ 6.,  7.]]],\n\n\n"
-        "        [[[ 8.,  9.],\n          [10., 11.]],\n\n         [[12., 13.],\n          [14., 15.]]]])"
+        "tensor([[[[ 0.,  1.],\n          [ 2.,  3.]],\n\n         [[ 4.,  5.],\n          [ 6.,  7.]]],\n"
+        "\n\n        [[[ 8.,  9.],\n          [10., 11.]],\n\n         [[12., 13.],\n          [14., 15.]]]])"
     )

@@ -1,4 +1,4 @@
-"""How a Tensor prints: four decimals, in PyTorch's style, because the documents that qkv reproduces print so."""
+"""How a Tensor prints: four decimals, in PyTorch's style, because the documents print so."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def number_format(values: np.ndarray) -> Callable[[Any], str]:
     return lambda v: plain(v).rjust(width)
 
 
-def _body(values: np.ndarray, indent: int, one: Callable[[Any], str], summarize: bool, edge: np.ndarray) -> str:
+def _body(
+    values: np.ndarray, indent: int, one: Callable[[Any], str], summarize: bool, edge: np.ndarray
+) -> str:
     if values.ndim == 0:
         return one(values.item())
     n = values.shape[0]
