@@ -27,7 +27,7 @@ template <class T> struct WeightsView {
 //     softcap * tanh(scale * q.k / softcap) - slope * |p - j| + bias,
 // and the pair is excluded unless all of these allow it: mask, j <= p (causal), p - left <= j <= p + right (window),
 // j < valid_lens. An excluded pair has weight exactly 0, whatever its key and value hold, or, with fill, the score
-// masked_value. A bias of -inf excludes as well (never filled).
+// masked_value. A bias of -inf excludes as the mask does.
 template <class T> struct AttentionProblem {
   HeadsView<const T> query;  // (B, H, Lq, D)
   HeadsView<const T> key;    // (B, Hkv, Lk, D)

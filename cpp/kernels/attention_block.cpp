@@ -9,6 +9,12 @@ namespace {
 inline Index smaller(Index a, Index b) { return a < b ? a : b; }
 inline Index larger(Index a, Index b) { return a > b ? a : b; }
 
+// Whether all rows have the same row of the bias.
+template <class T> bool one_bias_row(const RowBlock<T>& block) {
+  const WeightsView<const T>& bias = block.problem->bias;
+  return bias.query == 0 && (block.same_head || bias.head == 0);
+}
+
 // Keys [low, high) that causal order, window and lengths allow to row `lane`.
 template <class T> void set_limits(RowBlock<T>& block, Index lane) {
   const AttentionProblem<T>& p = *block.problem;
@@ -75,6 +81,22 @@ template <class T> void allow_mask(ScoreTiles<T>& tiles, const RowBlock<T>& bloc
   }
 }
 
+// allowed[j][lane] &= bias is not -inf. The bias of rows that differ is in tiles.scratch.
+template <class T> void allow_bias(ScoreTiles<T>& tiles, const RowBlock<T>& block, Index key, Index n) {
+  const Vec<T> lowest = splat<T>(static_cast<T>(-INFINITY));
+  const bool one_row = one_bias_row(block);
+  for (Index j = 0; j < n; ++j) {
+    const Vec<T> all = one_row ? splat<T>(*block.problem->bias.at(block.batch, block.head[0], 0, key + j)) : Vec<T>{};
+    for (Index lane = 0; lane < block.width; lane += kLanes<T>) {
+      const Index i = j * block.width + lane;
+      Mask<T> mask;
+      __builtin_memcpy(&mask, tiles.allowed + i, sizeof mask);
+      mask &= (one_row ? all : load(tiles.scratch + i)) != lowest;
+      __builtin_memcpy(tiles.allowed + i, &mask, sizeof mask);
+    }
+  }
+}
+
 // scores = softcap * tanh(scores / softcap); slope = 1 - tanh^2.
 template <class T> void cap(ScoreTiles<T>& tiles, T softcap, Index count) {
   const Vec<T> most = splat<T>(softcap), inverse = splat<T>(1 / softcap);
@@ -106,7 +128,7 @@ template <class T> void add_bias(ScoreTiles<T>& tiles, const RowBlock<T>& block,
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
   const Vec<T> lowest = splat<T>(static_cast<T>(-INFINITY));
-  const bool one_row = p.bias.query == 0 && (block.same_head || p.bias.head == 0);
+  const bool one_row = one_bias_row(block);
   if (!one_row && p.bias.key == 1) {
     const T* rows[kBlockRows<T>];
     for (Index lane = 0; lane < width; ++lane)
@@ -226,10 +248,12 @@ void block_scores(ScoreTiles<T>& tiles, const RowBlock<T>& block, const T* queri
   if (p.softcap != 0) cap(tiles, p.softcap, n * width);
   if (p.slopes != nullptr) add_distance(tiles.scores, block, key, n);
   if (p.bias.data != nullptr) add_bias(tiles, block, key, n);
-  tiles.all_allowed = p.mask.data == nullptr && key >= block.common && key + n <= block.common_end;
+  const bool fill_bias = p.fill && p.bias.data != nullptr;
+  tiles.all_allowed = !fill_bias && p.mask.data == nullptr && key >= block.common && key + n <= block.common_end;
   if (tiles.all_allowed) return;
   allow_limits(tiles, block, key, n);
   if (p.mask.data != nullptr) allow_mask(tiles, block, key, n);
+  if (fill_bias) allow_bias(tiles, block, key, n);
   const Vec<T> otherwise = splat<T>(p.fill ? p.masked_value : static_cast<T>(-INFINITY));
   for (Index i = 0; i < n * width; i += kLanes<T>) {
     Mask<T> mask;

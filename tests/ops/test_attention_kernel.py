@@ -1,0 +1,240 @@
+"""The fused attention kernels: random combinations of all options, block borders, excluded content, bits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import close, same_bits_for_any_threads
+
+import qkv
+from qkv.testing import check_gradient
+
+attention = qkv.scaled_dot_product_attention
+reference = qkv.reference.scaled_dot_product_attention
+
+
+def normal(seed: int, *shape: int, dtype: str = "float64") -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def draw(seed: int, longest: int, dtype: str) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """Give query, key and value and a random choice of options; each option is there with probability 1/4."""
+    random = np.random.default_rng(seed)
+    batches, kv_heads, group = random.integers(1, 4), random.integers(1, 3), random.integers(1, 4)
+    heads = kv_heads * group
+    queries, keys = random.integers(1, longest, 2)
+    size, value_size = random.choice([1, 3, 8, 17, 32, 65], 2)
+    arrays = [
+        random.standard_normal(shape).astype(dtype)
+        for shape in (
+            (batches, heads, queries, size),
+            (batches, kv_heads, keys, size),
+            (batches, kv_heads, keys, value_size),
+        )
+    ]
+
+    def broadcastable() -> list[int]:
+        return [n if random.integers(3) else 1 for n in (batches, heads, queries, keys)]
+
+    def mask() -> np.ndarray:
+        if random.integers(2):
+            return random.random(broadcastable()) < 0.7
+        bias = random.standard_normal(broadcastable())
+        bias[random.random(bias.shape) < 0.2] = -np.inf
+        return bias.astype(dtype)
+
+    makers = {
+        "attn_mask": mask,
+        "is_causal": lambda: True,
+        "scale": lambda: float(random.choice([-0.3, 0.2, 1.0])),
+        "valid_lens": lambda: random.integers(
+            0, keys + 1, (batches,) if random.integers(2) else (batches, queries)
+        ),
+        "window": lambda: tuple(int(n) for n in random.integers(-1, keys + 2, 2)),
+        "softcap": lambda: float(random.uniform(0.5, 5)),
+        "alibi_slopes": lambda: random.uniform(0, 1, heads).astype(dtype),
+        "q_offset": lambda: random.integers(-queries, keys, batches),
+        "sinks": lambda: random.standard_normal(heads).astype(dtype),
+        "masked_value": lambda: float(random.choice([-1e9, -2.0, float(np.finfo(np.float32).min)])),
+        "dropout_keep": lambda: random.random((batches, heads, queries, keys)) < 0.7,
+    }
+    options: dict[str, Any] = {name: make() for name, make in makers.items() if random.integers(4) == 0}
+    if "dropout_keep" in options:
+        options["dropout_p"] = 0.3
+    return arrays, {"enable_gqa": True, **options}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("longest", [9, 90, 300])
+def test_any_combination_of_options_agrees_with_the_reference(longest, dtype):
+    for seed in range(40 if longest < 100 else 12):
+        arrays, options = draw(seed, longest, dtype)
+        results = attention(*arrays, **options, return_weights=True, return_lse=True)
+        expected = reference(*arrays, **options, return_weights=True, return_lse=True)
+        for name, actual, wanted in zip(("output", "weights", "lse"), results, expected, strict=True):
+            assert actual.dtype == dtype
+            tolerance = {"float32": 2e-5, "float64": 1e-11}[dtype]
+            np.testing.assert_allclose(
+                actual, wanted, rtol=tolerance, atol=tolerance, err_msg=f"{name}, seed {seed}: {options}"
+            )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_gradient_of_any_combination_of_options(seed):
+    arrays, options = draw(1000 + seed, 7 if seed % 4 else 80, "float64")
+    names = [name for name in ("attn_mask", "sinks") if name in options]
+    if "attn_mask" in names and not np.isfinite(options["attn_mask"]).all():
+        options["attn_mask"] = np.nan_to_num(options["attn_mask"], neginf=-0.5)
+    if "attn_mask" in names and options["attn_mask"].dtype == bool:
+        names.remove("attn_mask")
+    if abs(options.get("masked_value", 0)) > 1e5:
+        options["masked_value"] = -2.0  # next to 1e9 a difference of lse has no digits
+
+    def results(q, k, v, *rest):
+        output, weights, lse = attention(
+            q,
+            k,
+            v,
+            **{**options, **dict(zip(names, rest, strict=True))},
+            return_weights=True,
+            return_lse=True,
+        )
+        return (output * 1.3).sum() + (weights * weights).sum() + qkv.where(is_finite, lse, 0.0).sum()
+
+    is_finite = np.isfinite(attention(*arrays, **options, return_lse=True)[1])
+    check_gradient(results, *arrays, *(options[name] for name in names))
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 7, 3), (7, 1, 3), (64, 132, 5), (65, 133, 16), (63, 131, 17), (129, 264, 1), (2, 700, 4)]
+)
+def test_borders_of_blocks(shape):
+    queries, keys, size = shape
+    q, k, v = normal(0, 2, queries, size), normal(1, 2, keys, size), normal(2, 2, keys, 5)
+    close(attention(q, k, v), reference(q, k, v), "same formula")
+    causal = {"is_causal": "lower_right"}
+    close(attention(q, k, v, **causal), reference(q, k, v, **causal), "same formula")
+
+
+def test_no_queries_no_keys_no_batch():
+    assert attention(np.ones((2, 0, 3)), np.ones((2, 5, 3)), np.ones((2, 5, 4))).shape == (2, 0, 4)
+    output, weights, lse = attention(
+        np.ones((2, 5, 3)), np.ones((2, 0, 3)), np.ones((2, 0, 4)), return_weights=True, return_lse=True
+    )
+    np.testing.assert_array_equal(output, np.zeros((2, 5, 4)))
+    assert weights.shape == (2, 5, 0)
+    np.testing.assert_array_equal(lse, np.full((2, 5), -np.inf))
+    assert attention(np.ones((0, 5, 3)), np.ones((0, 2, 3)), np.ones((0, 2, 4))).shape == (0, 5, 4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_asking_for_weights_and_lse_changes_no_bit(dtype):
+    for seed in range(20):
+        arrays, options = draw(2000 + seed, 150, dtype)
+        alone = attention(*arrays, **options)
+        output = attention(*arrays, **options, return_weights=True, return_lse=True)[0]
+        assert alone.tobytes() == output.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bits_do_not_depend_on_threads(dtype):
+    shape = (2, 6, 301, 24)
+    arrays = [normal(i, *shape, dtype=dtype) for i in range(4)]
+    bias, sinks = normal(4, 1, 6, 301, 301, dtype=dtype), normal(5, 6, dtype=dtype)
+
+    def run():
+        tensors = [qkv.tensor(a, requires_grad=True) for a in (*arrays[:3], bias, sinks)]
+        qkv.manual_seed(3)
+        output = attention(*tensors[:3], tensors[3], sinks=tensors[4], is_causal=True, dropout_p=0.2)
+        output.backward(arrays[3])
+        return [output.numpy(), *(t.grad.numpy() for t in tensors)]
+
+    same_bits_for_any_threads(run)
+
+
+EXCLUSIONS = {
+    "causal": {"is_causal": True},
+    "window": {"window": (3, 2)},
+    "lengths": {"valid_lens": np.full((2,), 41)},
+    "lengths per query": {"valid_lens": np.tile(np.arange(67) % 53, (2, 1))},
+    "boolean mask": {"attn_mask": (np.add.outer(np.arange(67), np.arange(53)) % 3 > 0)},
+}
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("options", EXCLUSIONS.values(), ids=EXCLUSIONS.keys())
+def test_content_of_an_excluded_key_reaches_no_row_that_excludes_it(options, bad):
+    q, k, v = (normal(i, 2, n, 9, dtype="float32") for i, n in enumerate((67, 53, 53)))
+    weights = attention(q, k, v, **options, return_weights=True)[1]
+    for j in (0, 17, 45, 52):
+        spoilt_k, spoilt_v = k.copy(), v.copy()
+        spoilt_k[:, j] = bad
+        spoilt_v[:, j, 3] = bad
+        blind = weights[..., j] == 0  # (B, Lq)
+        tensors = [qkv.tensor(a, requires_grad=True) for a in (q, spoilt_k, spoilt_v)]
+        output, spoilt_weights, lse = attention(*tensors, **options, return_weights=True, return_lse=True)
+        output.backward(np.where(blind[..., None], 1, 0) * np.ones_like(q))
+        clean, _, clean_lse = attention(q, k, v, **options, return_weights=True, return_lse=True)
+        np.testing.assert_allclose(output.numpy()[blind], clean[blind], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(spoilt_weights.numpy()[blind], weights[blind], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(lse.numpy()[blind], clean_lse[blind], rtol=1e-5, atol=1e-6)
+        assert np.isfinite(tensors[0].grad.numpy()[blind]).all()
+        if blind.all():
+            for tensor in tensors:
+                assert np.isfinite(tensor.grad.numpy()).all()
+            assert not tensors[1].grad.numpy()[:, j].any()
+            assert not tensors[2].grad.numpy()[:, j].any()
+        else:
+            assert not np.isfinite(output.numpy()[~blind]).all()  # the others do see it
+
+
+def test_dropout_stream_is_the_same_whatever_the_block():
+    q, k, v = (normal(i, 1, 2, 150, 8) for i in range(3))
+    qkv.manual_seed(11)
+    all_rows = attention(q, k, v, dropout_p=0.4)
+    qkv.manual_seed(11)
+    few_rows = attention(q[:, :, :5], k, v, dropout_p=0.4)
+    close(few_rows, all_rows[:, :, :5], "same formula")
+    qkv.manual_seed(12)
+    assert np.abs(attention(q, k, v, dropout_p=0.4) - all_rows).max() > 0.01
+    kept = attention(
+        np.zeros((1, 1, 300, 1)), np.zeros((1, 1, 400, 1)), np.ones((1, 1, 400, 1)), dropout_p=0.4
+    )
+    assert abs(kept.mean() - 1) < 0.01  # 1 / (1 - p) makes up for what is dropped
+    np.testing.assert_array_equal(attention(q, k, v, dropout_p=1.0), np.zeros_like(v))
+
+
+def test_scores_of_any_size():
+    q = np.array([[[1e4], [-1e4], [1e-30]]], "float32")
+    k = np.array([[[1e3], [0.0], [-1e3]]], "float32")
+    v = np.array([[[1.0], [2.0], [3.0]]], "float32")
+    output, lse = attention(q, k, v, return_lse=True)
+    np.testing.assert_array_equal(output[0, :, 0], [1, 3, 2])
+    np.testing.assert_allclose(lse[0], [1e7, 1e7, np.log(3)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("level", ["baseline", "avx2", "avx512"])
+def test_every_instruction_set(level):
+    """The same tests in a process that is held to a lower level; a level above the CPU's is the CPU's own."""
+    code = (
+        "import sys; sys.path[:0] = ['tests', 'tests/ops']; import test_attention_kernel as t\n"
+        "for dtype in ('float32', 'float64'):\n"
+        "    t.test_any_combination_of_options_agrees_with_the_reference(90, dtype)\n"
+        "for seed in range(8): t.test_gradient_of_any_combination_of_options(seed)\n"
+        "t.test_borders_of_blocks((65, 133, 16))\n"
+        "t.test_content_of_an_excluded_key_reaches_no_row_that_excludes_it({'is_causal': True}, float('nan'))"
+    )
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = os.pathsep.join(
+        filter(None, [os.path.dirname(os.path.dirname(qkv.__file__)), os.environ.get("PYTHONPATH")])
+    )
+    environment = {**os.environ, "QKV_ISA": level, "PYTHONPATH": path}
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
