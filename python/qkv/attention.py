@@ -32,7 +32,8 @@ def scaled_dot_product_attention(
 
     For query ``i`` at position ``p = q_offset + i`` and key ``j`` of one head, in this order:
     ``s = scale * q_i . k_j``; ``s = softcap * tanh(s / softcap)`` if ``softcap`` is not 0; ``s -= slope * |p - j|``;
-    ``s += attn_mask`` if that holds floats; exclusions; ``w = exp(s) / sum_j exp(s)``; dropout of ``w``; ``sum_j w_j v_j``.
+    ``s += attn_mask`` if that holds floats; exclusions; ``w = exp(s) / sum_j exp(s)``; dropout of ``w``;
+    ``sum_j w_j v_j``.
 
     Parameters
     ----------
@@ -43,13 +44,14 @@ def scaled_dot_product_attention(
     value : array_like or Tensor
         ``(B, H, Lk, Dv)``; ``Dv`` may differ from ``D``.
     attn_mask : array_like or Tensor, optional
-        Broadcasts to the weights' shape by NumPy's rules. Boolean: True = may attend. Floating: added to the scores, and
-        -inf excludes; a Tensor gets its gradient. Beside rank-4 inputs a mask per batch entry is ``(B, 1, Lq, Lk)``.
+        Broadcasts to the weights' shape by NumPy's rules. Boolean: True = may attend. Floating: added to the
+        scores, and -inf excludes; a Tensor gets its gradient. Beside rank-4 inputs a mask per batch entry is
+        ``(B, 1, Lq, Lk)``.
     dropout_p : float
         Probability of dropping a weight, from 0 to 1; acts whenever it is above 0.
     is_causal : bool or {"upper_left", "lower_right"}
-        Allow keys ``j <= p`` only. True is "upper_left": query 0 sees key 0. "lower_right": the last query sees the last
-        key.
+        Allow keys ``j <= p`` only. True is "upper_left": query 0 sees key 0. "lower_right": the last query sees the
+        last key.
     scale : float, optional
         ``1 / sqrt(D)`` if not given.
     enable_gqa : bool
@@ -67,8 +69,8 @@ def scaled_dot_product_attention(
     sinks : array_like or Tensor, optional
         ``(H,)``: one more logit per head in the sum below the fraction.
     masked_value : float, optional
-        Give excluded scores this value instead of skipping them; a query without any allowed key then attends everywhere
-        evenly. The documents use -1e9.
+        Give excluded scores this value instead of skipping them; a query without any allowed key then attends
+        everywhere evenly. The documents use -1e9.
     dropout_keep : array_like of bool, optional
         Which weights are kept, instead of a draw; broadcasts to the weights' shape.
     return_weights : bool
@@ -96,14 +98,14 @@ def scaled_dot_product_attention(
     -----
     All exclusions combine with "and": boolean mask, causal, ``valid_lens``, ``window``. An excluded key or value is not
     read: NaN there changes nothing. Unlike PyTorch's function, every option works with every other, and weights never
-    cost the fast path. Memory beyond inputs and outputs grows with L, not with L^2. The result is the same, bit for bit,
-    for any number of threads.
+    cost the fast path. Memory beyond inputs and outputs grows with L, not with L^2. The result is the same, bit for
+    bit, for any number of threads.
 
     References
     ----------
-    Vaswani et al., Attention Is All You Need, 2017. Milakov, Gimelshein, Online normalizer calculation for softmax, 2018.
-    Dao et al., FlashAttention, 2022. Press et al., Train Short, Test Long (ALiBi), 2021. Ainslie et al., GQA, 2023.
-    Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023.
+    Vaswani et al., Attention Is All You Need, 2017. Milakov, Gimelshein, Online normalizer calculation for softmax,
+    2018. Dao et al., FlashAttention, 2022. Press et al., Train Short, Test Long (ALiBi), 2021. Ainslie et al., GQA,
+    2023. Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023.
 
     Examples
     --------

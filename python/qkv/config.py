@@ -11,8 +11,11 @@ import numpy as np
 from . import _core
 
 # OpenBLAS's cores by what they use; a core that is not listed is not judged.
-_BLAS_LEVEL = {"Haswell": "avx2", "Zen": "avx2", "SkylakeX": "avx512", "Cooperlake": "avx512", "SapphireRapids": "avx512"}
-_BLAS_LEVEL |= {"Prescott": "baseline", "Core2": "baseline", "Nehalem": "baseline", "Sandybridge": "baseline"}
+_BLAS_LEVEL = {
+    **dict.fromkeys(("Prescott", "Core2", "Nehalem", "Sandybridge"), "baseline"),
+    **dict.fromkeys(("Haswell", "Zen"), "avx2"),
+    **dict.fromkeys(("SkylakeX", "Cooperlake", "SapphireRapids"), "avx512"),
+}
 _LEVELS = ("baseline", "avx2", "avx512")
 
 
@@ -31,13 +34,14 @@ def config() -> dict[str, Any]:
     >>> qkv.config()["threads"] >= 1
     True
     """
-    facts = _core.config()
+    facts: dict[str, Any] = _core.config()
     facts["numpy"] = np.__version__
     facts["python"] = platform.python_version()
     notes = []
     best = facts["best_instruction_set"]
     if facts["instruction_set"] != best:
-        notes.append(f"QKV_ISA={os.environ.get('QKV_ISA', '')} keeps qkv's kernels at {facts['instruction_set']}; this CPU has {best}")
+        forced = os.environ.get("QKV_ISA", "")
+        notes.append(f"QKV_ISA={forced} keeps qkv's kernels at {facts['instruction_set']}; this CPU has {best}")
     level = _BLAS_LEVEL.get(facts["blas_core"])
     if level is not None and _LEVELS.index(level) < _LEVELS.index(best):
         forced = os.environ.get("OPENBLAS_CORETYPE")

@@ -88,8 +88,8 @@ def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool 
 
     Examples
     --------
-    >>> float(qkv.logsumexp([1000.0, 1000.0]))
-    1000.693115234375
+    >>> round(float(qkv.logsumexp([1000.0, 1000.0])), 3)
+    1000.693
     """
     return _core.logsumexp(x, axis, keepdims)
 

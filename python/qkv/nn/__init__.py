@@ -6,8 +6,8 @@ have PyTorch's names.
 
 from .._core import (
     GELU,
-    AddNorm,
     AdditiveAttention,
+    AddNorm,
     Attention,
     DotProductAttention,
     Dropout,
