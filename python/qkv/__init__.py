@@ -8,7 +8,10 @@ which gradients flow. Layers are in :mod:`qkv.nn`, losses in :mod:`qkv.losses`, 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import losses, masks, optim, plot, reference, reproduce, testing
 
 try:
     from . import _core
@@ -21,22 +24,86 @@ except ImportError as error:
         f"qkv's compiled core could not be loaded ({error}); build it from the checkout: pip install ."
     ) from error
 
+from . import nn
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
 from .activation import gelu, relu, sigmoid, tanh
 from .additive import additive_attention
-from . import nn
 from .attention import scaled_dot_product_attention
 from .config import config, show_config
 from .functions import abs, clip, concatenate, cos, exp, log, logsumexp, matmul, sin, sqrt, stack, where
 from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
+from .nn import no_attention_record
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
 from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
 from .softmax import log_softmax, masked_softmax, softmax, softmax_jacobian
-from .nn import no_attention_record
 from .tensors import grad, jacobian, no_grad, tensor
 
 __version__: str = _core.config()["version"]
 
+__all__ = [
+    "Generator",
+    "NadarayaWatson",
+    "Tensor",
+    "__version__",
+    "abs",
+    "additive_attention",
+    "alibi_slopes",
+    "apply_rotary",
+    "bernoulli",
+    "cached_bytes",
+    "clip",
+    "concatenate",
+    "config",
+    "cos",
+    "empty_cache",
+    "exp",
+    "gelu",
+    "get_num_threads",
+    "grad",
+    "jacobian",
+    "kernel_attention",
+    "kernel_values",
+    "log",
+    "log_softmax",
+    "logsumexp",
+    "losses",
+    "manual_seed",
+    "masked_softmax",
+    "masks",
+    "matmul",
+    "nn",
+    "no_attention_record",
+    "no_grad",
+    "normal",
+    "optim",
+    "plot",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "reference",
+    "relative_rotation",
+    "relu",
+    "reproduce",
+    "rotary_tables",
+    "scaled_dot_product_attention",
+    "set_num_threads",
+    "show_config",
+    "sigmoid",
+    "sin",
+    "sinusoidal_positions",
+    "softmax",
+    "softmax_jacobian",
+    "sqrt",
+    "stack",
+    "tanh",
+    "tensor",
+    "testing",
+    "uniform",
+    "where",
+]
+
+# Imported when they are asked for, so that `import qkv` stays quick.
 _SUBMODULES = ("losses", "masks", "optim", "plot", "reference", "reproduce", "testing")
 
 
@@ -47,4 +114,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_SUBMODULES])
+    return sorted({*globals(), *_SUBMODULES})

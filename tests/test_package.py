@@ -1,0 +1,172 @@
+"""What an installed qkv brings along: names, version, types, command line, the examples of the README."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qkv
+
+ROOT = Path(__file__).parents[1]
+
+TOP = """
+    tensor Tensor grad jacobian no_grad exp log sin cos abs clip sqrt logsumexp tanh sigmoid relu gelu where concatenate
+    stack matmul scaled_dot_product_attention additive_attention kernel_attention kernel_values NadarayaWatson softmax
+    log_softmax masked_softmax softmax_jacobian sinusoidal_positions relative_rotation rotary_tables apply_rotary
+    alibi_slopes manual_seed rand randn randint normal randperm uniform bernoulli Generator set_num_threads
+    get_num_threads show_config config no_attention_record losses optim masks nn plot testing reference
+"""
+INSIDE = {
+    "nn": """
+        Module Parameter Linear Embedding LayerNorm RMSNorm Dropout ReLU GELU Tanh Sequential ModuleList Attention
+        DotProductAttention AdditiveAttention SelfAttention MultiHeadAttention KVCache PositionalEncoding
+        PositionWiseFFN AddNorm TransformerEncoderLayer TransformerDecoderLayer TransformerEncoder TransformerDecoder
+        no_attention_record init
+    """,
+    "nn.init": "xavier_uniform xavier_normal kaiming_uniform normal uniform",
+    "masks": "lengths padding causal window attention",
+    "losses": "cross_entropy nll_loss mse",
+    "optim": "SGD Adam AdamW clip_grad_norm",
+    "plot": "show_heatmaps",
+    "testing": "assert_shape assert_close check_gradient",
+}
+
+
+@pytest.mark.parametrize("name", TOP.split())
+def test_public_name(name):
+    assert name in qkv.__all__
+    assert name in dir(qkv)
+    assert getattr(qkv, name) is not None
+
+
+@pytest.mark.parametrize("module", INSIDE)
+def test_public_names_of_a_submodule(module):
+    found = importlib.import_module(f"qkv.{module}")
+    assert [name for name in INSIDE[module].split() if not hasattr(found, name)] == []
+
+
+def test_all_names_exist_and_nothing_else_is_public():
+    assert len(qkv.__all__) == len(set(qkv.__all__))
+    for name in qkv.__all__:
+        getattr(qkv, name)
+    functions = {n for n, v in vars(qkv).items() if callable(v) and not n.startswith("_")}
+    assert functions - set(qkv.__all__) - {"Any"} == set()
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"^module 'qkv' has no attribute 'attenton'$"):
+        qkv.attenton  # noqa: B018
+
+
+def test_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", qkv.__version__)
+    assert f'version = "{qkv.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf8")
+    assert f"## {qkv.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf8")
+    try:
+        assert metadata.version("qkv") == qkv.__version__
+    except metadata.PackageNotFoundError:
+        assert Path(qkv.__file__).is_relative_to(ROOT)  # on the path, not installed
+
+
+def test_types_are_shipped():
+    package = Path(qkv.__file__).parent
+    assert (package / "py.typed").is_file()
+
+
+def test_config_says_what_runs():
+    facts = qkv.config()
+    assert facts["version"] == qkv.__version__
+    assert facts["numpy"] == np.__version__
+    assert facts["instruction_set"] in ("baseline", "avx2", "avx512")
+    assert facts["threads"] == qkv.get_num_threads()
+    assert "OpenBLAS" in facts["blas"]
+
+
+def test_show_config_prints_it(capsys):
+    qkv.show_config()
+    lines = capsys.readouterr().out.splitlines()
+    facts = qkv.config()
+    assert lines[0].startswith(f"qkv {qkv.__version__} (Python {sys.version.split()[0]}, NumPy {np.__version__}")
+    assert lines[1] == f"kernels   {facts['instruction_set']} (this CPU: {facts['best_instruction_set']})"
+    assert lines[2].startswith("BLAS      OpenBLAS")
+    assert lines[2].endswith(facts["blas_core"])
+    assert lines[3] == f"threads   {facts['threads']}"
+    assert lines[4:] == [f"note      {note}" for note in facts["notes"]]
+
+
+def run(*arguments, **variables):
+    return subprocess.run(
+        [sys.executable, "-m", "qkv", *arguments], capture_output=True, text=True, env={**os.environ, **variables}
+    )
+
+
+def test_info_on_the_command_line():
+    result = run("info", QKV_NUM_THREADS="1", QKV_ISA="baseline")
+    assert result.returncode == 0, result.stderr
+    assert "\nkernels   baseline (this CPU: " in result.stdout
+    assert "\nthreads   1\n" in result.stdout
+    if qkv.config()["best_instruction_set"] != "baseline":
+        assert "note      QKV_ISA=baseline keeps qkv's kernels at baseline" in result.stdout
+
+
+def test_help_names_the_commands():
+    result = run("--help")
+    assert result.returncode == 0
+    assert re.search(r"^ +reproduce\b", result.stdout, re.M)
+    assert re.search(r"^ +info\b", result.stdout, re.M)
+
+
+def test_an_unknown_command_ends_with_status_2():
+    result = run("reproduse")
+    assert result.returncode == 2
+    assert "reproduse" in result.stderr
+
+
+def test_the_commands_of_the_readme_are_what_ci_runs():
+    page = (ROOT / "README.md").read_text(encoding="utf8")
+    commands = [line for line in page.splitlines() if line.startswith("python3 -m venv .venv && ")]
+    assert [c.rpartition(" && ")[2] for c in commands] == [".venv/bin/qkv reproduce", ".venv/bin/python -m pytest"]
+
+
+def test_the_readme_s_examples_run(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf8"), re.S)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    assert capsys.readouterr().out.startswith("(2, 3, 5, 4) (2, 3, 5, 7)")
+    assert (tmp_path / "heads.png").stat().st_size > 1000
+    assert names["pooled"].shape == (2, 3, 6)
+
+
+def test_the_readme_s_table_of_masks():
+    def broadcasts(mask, attend):
+        try:
+            attend(np.ones(mask, bool))
+        except ValueError as error:
+            assert "attn_mask must" in str(error)
+            return False
+        return True
+
+    B, H, Lq, Lk, D = 2, 3, 5, 7, 4
+    shapes = [(Lq, Lk), (H, Lq, Lk), (B, Lq, Lk), (1, Lq, Lk), (B, 1, Lq, Lk), (B, H, Lq, Lk)]
+
+    def row(attend):
+        return [broadcasts(shape, attend) for shape in shapes]
+
+    attend = qkv.scaled_dot_product_attention
+    q, k = np.ones((B, H, Lq, D)), np.ones((B, H, Lk, D))
+    assert row(lambda mask: attend(q, k, k, mask)) == [True, True, False, True, True, True]
+    assert row(lambda mask: attend(q[:, 0], k[:, 0], k[:, 0], mask)) == [True, False, True, True, False, False]
+    layer = qkv.nn.MultiHeadAttention(6, H)
+    x, y = np.ones((B, Lq, 6)), np.ones((B, Lk, 6))
+    assert row(lambda mask: layer(x, y, attn_mask=mask)) == [True, False, True, True, True, True]

@@ -1,0 +1,130 @@
+"""The order of the folders, read from the include and import lines."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CPP = ROOT / "cpp"
+PYTHON = ROOT / "python" / "qkv"
+ORDER = ["core", "kernels", "autograd", "ops", "nn", "models", "bindings"]  # a folder uses those before it
+LINES = 400
+LONGER: dict[str, int] = {"python/qkv/kernel_pooling.py": 420}  # two functions and an estimator, mostly documentation
+HEAVY = {"matplotlib", "scipy", "IPython", "jupyter", "nbclient", "nbformat", "torch", "tqdm", "sklearn", "hypothesis"}
+
+SOURCES = sorted([*CPP.rglob("*.cpp"), *CPP.rglob("*.h")])
+MODULES = sorted(PYTHON.rglob("*.py"))
+
+
+def includes(path: Path) -> list[str]:
+    return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(encoding="utf8"), re.M)
+
+
+def forbidden_arrows(folder: str, included: list[str]) -> list[str]:
+    """Give the includes of a file in `folder` that lie to its right."""
+    rank = ORDER.index(folder)
+    return [name for name in included if name.split("/")[0] in ORDER[rank + 1 :]]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_the_tree_is_read():
+    assert len(SOURCES) > 100
+    assert len(MODULES) > 40
+    assert {p.parent.name for p in SOURCES} <= set(ORDER)
+
+
+@pytest.mark.parametrize("folder", [f for f in ORDER if (CPP / f).exists()])
+def test_a_folder_includes_only_what_stands_before_it(folder):
+    wrong = {name(p): forbidden_arrows(folder, includes(p)) for p in SOURCES if p.parent.name == folder}
+    assert {file: bad for file, bad in wrong.items() if bad} == {}
+
+
+def test_a_forbidden_arrow_is_noticed():
+    assert forbidden_arrows("ops", ["core/array.h", "vector", "ops/ops.h", "nn/module.h"]) == ["nn/module.h"]
+
+
+def test_kernels_know_nothing_but_sizes():
+    allowed = ("kernels/", "core/index.h")
+    compiled_once = {"dispatch.cpp", "gemm.cpp"}
+    for path in (CPP / "kernels").iterdir():
+        own = [i for i in includes(path) if "/" in i]
+        if path.name not in compiled_once:
+            assert [i for i in own if not i.startswith(allowed) and i != "core/counter_random.h"] == [], path.name
+
+
+def test_kernels_compiled_per_instruction_set_use_no_standard_library():
+    allowed = {"math.h", "stddef.h", "stdint.h", "string.h", "immintrin.h"}
+    for path in (CPP / "kernels").iterdir():
+        if path.name not in ("dispatch.cpp", "gemm.cpp", "gemm.h"):  # compiled once
+            assert {i for i in includes(path) if "/" not in i} <= allowed, path.name
+    assert {i for i in includes(CPP / "core" / "counter_random.h")} <= allowed
+    assert {i for i in includes(CPP / "core" / "index.h")} <= {"cstdint", "cstddef"}
+
+
+def test_libraries_are_included_in_one_place():
+    blas = {name(p) for p in SOURCES if any("cblas" in i for i in includes(p))}
+    assert blas == {"cpp/kernels/gemm.cpp"}
+    python = {p.parent.name for p in SOURCES if any(i.startswith(("pybind11", "Python.h")) for i in includes(p))}
+    assert python == {"bindings"}
+
+
+def test_files_stay_short():
+    tests = [p for p in (ROOT / "tests").rglob("*.py")]
+    long = {}
+    for path in [*SOURCES, *MODULES, *tests]:
+        lines = len(path.read_text(encoding="utf8").splitlines())
+        if lines > LONGER.get(name(path), LINES):
+            long[name(path)] = lines
+    assert long == {}
+
+
+def test_every_kernel_family_is_listed():
+    page = (CPP / "kernels" / "kernels.h").read_text(encoding="utf8")
+    families = {p.stem for p in (CPP / "kernels").glob("*.h")}
+    helpers = {"kernels", "gemm", "simd", "simd_math", "vector_sums"}
+    helpers |= {"attention_block", "attention_gradient", "attention_tiles"}
+    assert {f for f in families - helpers if f'"kernels/{f}.h"' not in page} == set()
+
+
+def test_every_binding_is_listed():
+    listed = set(re.findall(r"\bbind_\w+(?=\(m\);)", (CPP / "bindings" / "module.cpp").read_text(encoding="utf8")))
+    defined = {p.stem for p in (CPP / "bindings").glob("bind_*.cpp")}
+    assert listed == defined
+
+
+def test_heavy_packages_are_imported_where_they_are_needed():
+    pattern = re.compile(r"^(?:import|from)\s+(\w+)", re.M)  # at the left margin: when the module is imported
+    at_import = {name(p): HEAVY & set(pattern.findall(p.read_text(encoding="utf8"))) for p in MODULES}
+    outside = {file for file, packages in at_import.items() if packages and "/reproduce/" not in file}
+    assert outside == set()
+
+
+def test_the_core_is_all_that_python_sees_of_cpp():
+    for path in MODULES:
+        assert not re.search(r"\bctypes\b|\bcffi\b", path.read_text(encoding="utf8")), name(path)
+
+
+def test_import_loads_nothing_heavy():
+    program = (
+        "import sys, numpy, numpy.typing; before = set(sys.modules); import qkv;"
+        "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(result.stdout.split()) <= {"qkv", "__future__"}
+
+
+def test_submodules_come_when_they_are_asked_for():
+    program = (
+        "import sys, qkv; assert 'qkv.plot' not in sys.modules and 'qkv.reference' not in sys.modules;"
+        "qkv.plot, qkv.reference; print('qkv.plot' in sys.modules, 'matplotlib' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["True", "False"]
