@@ -1,4 +1,4 @@
-"""A given dropout mask has the shape of the weights that the layer shows, in every attention layer."""
+"""A dropout mask has the shape of the weights that the layer shows, in every attention layer."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,10 @@ B, LQ, LK, M = 3, 5, 7, 4
 def layers():
     return {
         "DotProductAttention": (nn.DotProductAttention(dropout=0.25), lambda q, k: (q, k, k)),
-        "AdditiveAttention": (nn.AdditiveAttention(6, 0.25, query_size=M, key_size=M), lambda q, k: (q, k, k)),
+        "AdditiveAttention": (
+            nn.AdditiveAttention(6, 0.25, query_size=M, key_size=M),
+            lambda q, k: (q, k, k),
+        ),
         "SelfAttention": (nn.SelfAttention(M, 6, dropout=0.25), lambda q, k: (q, k)),
         "MultiHeadAttention": (nn.MultiHeadAttention(M, 2, dropout=0.25), lambda q, k: (q, k, k)),
     }
