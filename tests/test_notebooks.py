@@ -1,0 +1,130 @@
+"""All notebooks: run once with real kernels, and the executed files that people read."""
+
+import base64
+import re
+import struct
+import sys
+
+import pytest
+
+from qkv.reproduce import arrays, registry, run
+from qkv.reproduce.checks import ID
+from qkv.reproduce.display import MIME
+
+pytest.importorskip("nbclient")
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("matplotlib")
+
+EXPERIMENTS = registry.experiments()
+FIGURES = {
+    name: spec
+    for name, spec in arrays.figures().items()
+    if set(ID.findall(spec["experiment"])) & set(EXPERIMENTS)
+}
+NOTEBOOKS = sorted(registry.find_notebooks().glob("*.ipynb"))
+
+
+@pytest.fixture(scope="session")
+def reproduced(tmp_path_factory):
+    """Run every notebook; gives the report and the folder with what it wrote."""
+    folder = tmp_path_factory.mktemp("notebooks") / "reproduced"
+    return run.reproduce(folder=folder), folder
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def outputs(notebook):
+    return [output for cell in notebook.cells for output in cell.get("outputs", ())]
+
+
+def headings(notebook):
+    """Give the experiments that the headings name."""
+    return {
+        id
+        for cell in notebook.cells
+        if cell.cell_type == "markdown"
+        for ids in registry.heading_ids(cell.source)
+        for id in ids
+    }
+
+
+def records(notebook):
+    return [output.data[MIME] for output in outputs(notebook) if MIME in output.get("data", {})]
+
+
+class TestRun:
+    def test_every_notebook_comes_to_its_end(self, reproduced):
+        assert reproduced[0].errors == {}
+
+    @pytest.mark.parametrize("id", EXPERIMENTS)
+    def test_every_experiment_is_checked_and_holds(self, reproduced, id):
+        (entry,) = [entry for entry in reproduced[0].entries if entry.experiment.id == id]
+        assert entry.notebooks, f"no notebook checks {id}"
+        wrong = [f"{r['what']}: {r['got']}; expected {r['expected']}" for r in entry.records if not r["ok"]]
+        assert wrong == []
+
+    @pytest.mark.parametrize("name", FIGURES)
+    def test_every_picture_shows_what_its_description_says(self, reproduced, name):
+        report, folder = reproduced
+        (record,) = [record for record in report.records if record.get("figure") == name]
+        assert record["id"] in FIGURES[name]["experiment"]
+        assert record["ok"], f"{record['got']}; expected {record['expected']}"
+        png = (folder / "figures" / f"{name}.png").read_bytes()
+        width, height = struct.unpack(">II", png[16:24])
+        inches = FIGURES[name]["figsize"]
+        assert width > 50 * inches[0]  # 100 dots per inch, less the margins that are cut off
+        assert height > 50 * inches[1]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+class TestFiles:
+    def test_it_is_an_executed_notebook_without_errors(self, path):
+        notebook = read(path)
+        nbformat.validate(notebook)
+        assert notebook.metadata.kernelspec.name == "python3"
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+        assert not any("execution" in cell.metadata for cell in code)
+        assert {output.output_type for output in outputs(notebook)} <= {
+            "display_data",
+            "execute_result",
+            "stream",
+        }
+        assert "stderr" not in {output.get("name") for output in outputs(notebook)}
+
+    def test_it_shows_pictures_and_stays_small(self, path):
+        notebook = read(path)
+        pictures = [o.data["image/png"] for o in outputs(notebook) if "image/png" in o.get("data", {})]
+        assert pictures or not headings(notebook)
+        assert all(base64.b64decode(picture).startswith(b"\x89PNG") for picture in pictures)
+        assert path.stat().st_size < 2_000_000
+
+    def test_it_has_a_title_and_checks_what_its_headings_name(self, path):
+        notebook = read(path)
+        assert notebook.cells[0].source.startswith("# ")
+        assert headings(notebook) <= {record["id"] for record in records(notebook)} <= set(EXPERIMENTS)
+
+    def test_it_keeps_to_the_public_interface(self, path):
+        source = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "code")
+        imported = set(re.findall(r"^\s*(?:import|from) (\w+)", source, re.MULTILINE))
+        assert imported <= {"qkv", "numpy", "matplotlib", *sys.stdlib_module_names}
+        assert not re.search(r"qkv[\w.]*\._|import _|_core\b", source)
+        assert not re.search(r"[\"'](?:/|\.\.)[\w/.]*[\"']", source)
+
+    def test_its_stored_results_are_those_of_its_code(self, path, reproduced):
+        """A cell that was edited but not run again leaves checks in the file that the run does not make."""
+
+        def made(notebook):
+            return [(r["id"], r["what"], r["how"], r["ok"]) for r in records(notebook)]
+
+        stored, fresh = read(path), read(reproduced[1] / "notebooks" / path.name)
+        assert made(stored) == made(fresh)
+        assert all(record["ok"] for record in records(stored))
+        count = [sum("image/png" in o.get("data", {}) for o in outputs(n)) for n in (stored, fresh)]
+        assert count[0] == count[1]
+
+
+def test_every_experiment_has_a_heading():
+    assert set().union(*(headings(read(path)) for path in NOTEBOOKS)) == set(EXPERIMENTS)
