@@ -22,6 +22,7 @@ def number_format(values: np.ndarray) -> Callable[[Any], str]:
     if values.dtype == bool or not np.issubdtype(values.dtype, np.floating):
         width = max((len(str(v)) for v in flat.tolist()), default=0)
         return lambda v: str(v).rjust(width)
+    plain: Callable[[Any], str]
     finite = np.abs(flat[np.isfinite(flat) & (flat != 0)].astype(np.float64))
     if finite.size == 0:
         plain = lambda v: f"{v:.0f}." if np.isfinite(v) else str(float(v))  # noqa: E731

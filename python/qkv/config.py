@@ -40,8 +40,8 @@ def config() -> dict[str, Any]:
     notes = []
     best = facts["best_instruction_set"]
     if facts["instruction_set"] != best:
-        forced = os.environ.get("QKV_ISA", "")
-        notes.append(f"QKV_ISA={forced} keeps qkv's kernels at {facts['instruction_set']}; this CPU has {best}")
+        kept = facts["instruction_set"]
+        notes.append(f"QKV_ISA={os.environ.get('QKV_ISA', '')} keeps qkv's kernels at {kept}; this CPU has {best}")
     level = _BLAS_LEVEL.get(facts["blas_core"])
     if level is not None and _LEVELS.index(level) < _LEVELS.index(best):
         forced = os.environ.get("OPENBLAS_CORETYPE")

@@ -132,7 +132,8 @@ def draw_matrix(
     """Draw (Lq, Lk) with the first query on top, and labels beside rows and columns where given."""
     image = ax.imshow(table, cmap=cmap, vmin=vmin, vmax=vmax, aspect=aspect)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.get_major_locator().set_params(integer=True)  # there is no key 2.5
+        locator: Any = axis.get_major_locator()
+        locator.set_params(integer=True)  # there is no key 2.5
     if xticks is not None:
         labels = [str(t) for t in xticks]
         slanted: dict[str, Any] = {"rotation": 60, "ha": "right"} if max(map(len, labels)) > 2 else {}

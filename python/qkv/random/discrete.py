@@ -48,8 +48,8 @@ def randint(
     >>> qkv.randint(0, 6, 4).dtype
     dtype('int64')
     """
-    bounds = [integer_of("randint", name, bound) for name, bound in (("low", low), ("high", high))]
-    drawn: npt.NDArray[np.int64] = generator_of("randint", rng)._randint(*bounds, shape_of("randint", size))
+    low, high = integer_of("randint", "low", low), integer_of("randint", "high", high)
+    drawn: npt.NDArray[np.int64] = generator_of("randint", rng)._randint(low, high, shape_of("randint", size))
     return drawn
 
 

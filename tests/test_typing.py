@@ -1,0 +1,193 @@
+"""The stub of the extension names what the extension has, and mypy agrees with the package and its users."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import qkv
+from qkv import _core
+
+PACKAGE = Path(qkv.__file__).parent
+STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf8"))
+CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
+PICKLING = {"__getstate__", "__setstate__", "_set_state", "__init_subclass__"}
+PYTHON_S_OWN = {"__doc__", "__module__", "__dict__", "__weakref__", "__new__", "__hash__", "__array_ufunc__"}
+
+nn = qkv.nn
+LAYERS = {
+    "Linear": lambda: nn.Linear(2, 3),
+    "Embedding": lambda: nn.Embedding(3, 2),
+    "LayerNorm": lambda: nn.LayerNorm(3),
+    "RMSNorm": lambda: nn.RMSNorm(3),
+    "AddNorm": lambda: nn.AddNorm(3),
+    "AdditiveAttention": lambda: nn.AdditiveAttention(3, query_size=2, key_size=2),
+    "SelfAttention": lambda: nn.SelfAttention(2, 3),
+    "MultiHeadAttention": lambda: nn.MultiHeadAttention(4, 2),
+    "PositionWiseFFN": lambda: nn.PositionWiseFFN(2, 3),
+    "PositionalEncoding": lambda: nn.PositionalEncoding(2),
+    "TransformerEncoderLayer": lambda: nn.TransformerEncoderLayer(4, 2, 3),
+    "TransformerDecoderLayer": lambda: nn.TransformerDecoderLayer(4, 2, 3),
+    "TransformerEncoder": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 3), 2),
+    "TransformerDecoder": lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 3), 2),
+}
+
+
+def functions(body: list[ast.stmt]) -> dict[str, list[ast.FunctionDef]]:
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            found.setdefault(node.name, []).append(node)
+    return found
+
+
+def parts(kind: ast.ClassDef) -> dict[str, str]:
+    """Give the annotated attributes of a class in the stub."""
+    annotated = (n for n in kind.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name))
+    return {n.target.id: ast.unparse(n.annotation) for n in annotated}
+
+
+def arguments(function: ast.FunctionDef) -> list[tuple[str, str]]:
+    """Give name and default of each argument, `*` where keywords begin; without self."""
+    a = function.args
+    names = [*a.posonlyargs, *a.args]
+    defaults = [None] * (len(names) - len(a.defaults)) + list(a.defaults)
+    listed = [(n.arg, ast.unparse(d) if d else "") for n, d in zip(names, defaults, strict=True)]
+    if a.vararg:
+        listed.append(("*args", ""))
+    elif a.kwonlyargs:
+        listed.append(("*", ""))
+    listed += [(n.arg, ast.unparse(d) if d else "") for n, d in zip(a.kwonlyargs, a.kw_defaults, strict=True)]
+    if a.kwarg:
+        listed.append(("**kwargs", ""))
+    return [x for x in listed if x[0] != "self"]
+
+
+def signature(doc: str) -> list[list[tuple[str, str]]]:
+    """Parse the signatures that pybind11 writes on top of a docstring."""
+    lines = doc.strip().splitlines()
+    overloaded = [m.group(1) for m in (re.match(r"\d+\. (\w+\(.*)", line) for line in lines) if m]
+    parsed = []
+    for line in overloaded or lines[:1]:
+        call = re.sub(r"\bself: [\w.]+", "self", line)
+        parsed.append(arguments(ast.parse(f"def {call}: ...").body[0]))
+    return parsed
+
+
+def members(kind: type) -> set[str]:
+    ignored = PICKLING | PYTHON_S_OWN
+    names = {n for n in vars(kind) if n not in ignored and not n.startswith("_pybind11")}
+    return {n for n in names if not isinstance(vars(kind)[n], type(object.__init__))}
+
+
+def test_the_stub_has_the_extension_s_names():
+    public = {n for n in vars(_core) if not n.startswith("__")}
+    stubbed = {*CLASSES, *functions(STUB.body)}
+    assert stubbed == public
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_has_the_extension_s_members(name):
+    kind, stub = getattr(_core, name), CLASSES[name]
+    added = {"__call__"} if "forward" in vars(kind) else set()
+    assert set(functions(stub.body)) - added == members(kind) - added
+    assert {ast.unparse(b) for b in stub.bases} == {b.__name__ for b in kind.__bases__} - {"pybind11_object"}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_has_the_extension_s_signatures(name):
+    kind = getattr(_core, name)
+    for method, stubs in functions(CLASSES[name].body).items():
+        thing = vars(kind).get("forward" if method == "__call__" and "forward" in vars(kind) else method)
+        special = method.startswith("__") and method not in ("__init__", "__call__")
+        if special or isinstance(thing, property):
+            continue
+        real = signature(thing.__doc__)
+        stubbed = [arguments(s) for s in stubs]
+        for given in stubbed:
+            assert [("*args", "") if n.startswith("*") and n != "*" else (n, d) for n, d in given] in [
+                [("*args", "") if n.startswith("*") and n != "*" else (n, d) for n, d in r] for r in real
+            ], f"{name}.{method}"
+        assert len({str(r) for r in real}) == len({str(s) for s in stubbed})
+
+
+def test_functions_have_the_extension_s_signatures():
+    for name, stubs in functions(STUB.body).items():
+        assert [arguments(s) for s in stubs] == signature(getattr(_core, name).__doc__), name
+
+
+def test_setters_are_where_the_extension_has_them():
+    for name, stub in CLASSES.items():
+        for member, stubs in functions(stub.body).items():
+            thing = vars(getattr(_core, name)).get(member)
+            if isinstance(thing, property):
+                assert len(stubs) == (1 if thing.fset is None else 2), f"{name}.{member}"
+
+
+def test_every_layer_with_parts_is_built_here():
+    assert {n for n, stub in CLASSES.items() if parts(stub)} == set(LAYERS)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_parts_of_a_layer_exist_and_have_their_types(name):
+    layer = LAYERS[name]()
+    for part, kind in parts(CLASSES[name]).items():
+        assert type(getattr(layer, part)).__name__ in kind.split(" | "), part
+    trained = {key.split(".")[0] for key, _ in layer.named_parameters()}
+    assert trained <= set(parts(CLASSES[name]))
+
+
+def test_a_changed_signature_is_noticed():
+    real = signature("f(self: qkv._core.A, x: object, p: float = 0.5, *, q: bool | None = None) -> Tensor\n\nDoc.")
+    assert real == [[("x", ""), ("p", "0.5"), ("*", ""), ("q", "None")]]
+    other = ast.parse("def f(self, x: int, p: float = 0.1, *, q: bool = None): ...").body[0]
+    assert arguments(other) != real[0]
+
+
+def test_layers_of_python_list_the_classes_of_the_core():
+    layers = {n for n, kind in vars(_core).items() if inspect.isclass(kind) and issubclass(kind, _core.Module)}
+    assert layers <= set(nn.__all__)
+
+
+PROGRAM = """
+import numpy as np
+import qkv
+from typing_extensions import assert_type
+
+x = qkv.tensor(np.ones((2, 3, 4)), requires_grad=True)
+assert_type(x + 1, qkv.Tensor)
+assert_type(2 * x, qkv.Tensor)
+assert_type(x.shape, tuple[int, ...])
+layer = qkv.nn.MultiHeadAttention(4, 2, is_causal="lower_right")
+assert_type(layer(x, valid_lens=[3, 1]), qkv.Tensor)
+assert_type(layer.q_proj.weight, qkv.nn.Parameter)
+assert_type(layer.eval(), qkv.nn.MultiHeadAttention)
+qkv.optim.Adam(layer.parameters(), lr=0.1).step()
+assert_type(qkv.grad(x.sum(), x), qkv.Tensor | list[qkv.Tensor])
+layer(x, valid_length=3)  # type: ignore[call-arg]
+qkv.nn.Linear(2)  # type: ignore[call-arg]
+"""
+
+
+def mypy(*arguments: str, cwd: Path) -> None:
+    pytest.importorskip("mypy")
+    result = subprocess.run([sys.executable, "-m", "mypy", *arguments], cwd=cwd, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_mypy_accepts_the_package(tmp_path):
+    root = Path(__file__).parents[1]
+    mypy("--config-file", str(root / "pyproject.toml"), "--cache-dir", str(tmp_path), cwd=root)
+
+
+def test_mypy_knows_the_types_of_a_program(tmp_path, monkeypatch):
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf8")
+    if PACKAGE.parent.name != "site-packages":
+        monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
+    mypy("--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"), "program.py", cwd=tmp_path)
