@@ -59,22 +59,23 @@ template <class T> void advance(RunningSoftmax<T>& softmax, T* scores, Index wid
 
 template <class T> struct ForwardScratch {
   T* queries;  // (D, width), times scale
-  T* out;      // (Dv, width), not yet divided by the sum
+  T* out;      // (Dv, width), not yet divided by the sum; for few rows (rows, Dv rounded up to vectors)
   ScoreTiles<T> tiles;
   T* packed;  // for PackedKeys
 
   ForwardScratch(T* memory, const AttentionProblem<T>& p) {
     const Index rows = kBlockRows<T>;
     queries = memory;
-    out = queries + p.key_size * rows;
-    tiles.scores = out + p.value_size * rows;
+    out = queries + padded<T>(p.key_size) * rows;
+    tiles.scores = out + padded<T>(p.value_size) * rows;
     tiles.scratch = tiles.scores + kTileElements<T>;
     tiles.allowed = reinterpret_cast<typename VectorTypes<T>::Integer*>(tiles.scratch + kTileElements<T>);
     tiles.slope = nullptr;
     packed = tiles.scratch + 2 * kTileElements<T>;
   }
   static Index elements(const AttentionProblem<T>& p) {
-    return (p.key_size + p.value_size) * kBlockRows<T> + 3 * kTileElements<T> + PackedKeys<T>::elements(p);
+    return (padded<T>(p.key_size) + padded<T>(p.value_size)) * kBlockRows<T> + 3 * kTileElements<T> +
+           PackedKeys<T>::elements(p);
   }
 };
 
@@ -86,17 +87,30 @@ void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const Row
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
   start(softmax, block);
-  if (block.first >= block.last) memset(scratch.out, 0, sizeof(T) * p.value_size * width);
+  if (block.first >= block.last || block.few()) memset(scratch.out, 0, sizeof(T) * padded<T>(p.value_size) * width);
   const Index step = key_step(block.last - block.first);
   for (Index key = block.first; key < block.last; key += step) {
     const Index n = block.last - key < step ? block.last - key : step;
     block_scores(scratch.tiles, block, scratch.queries, key, n);
     advance(softmax, scratch.tiles.scores, width, n);
     if (drops(p)) block_dropout(scratch.tiles.scores, block, key, n);
+    if (block.few()) {
+      few_values(scratch.out, softmax.factor, scratch.tiles.scores, width, block.value(key), p.value.position,
+                 block.rows, n, p.value_size);
+      continue;
+    }
     const auto multiply = skipping ? product_skipping<T> : product_transposed<T>;
     multiply(key == block.first ? Into::replace : Into::scale, scratch.out, width, softmax.factor, block.value(key),
              p.value.position, scratch.tiles.scores, width, p.value_size, n, block.vectors);
   }
+}
+
+template <class T>
+void write_out(T* const* rows, const ForwardScratch<T>& scratch, const RowBlock<T>& block, const T* inverse) {
+  const Index n = block.problem->value_size;
+  if (!block.few()) return rows_from_columns(rows, scratch.out, block.width, inverse, block.rows, n);
+  for (Index row = 0; row < block.rows; ++row)
+    for (Index i = 0; i < n; ++i) rows[row][i] = scratch.out[row * padded<T>(n) + i] * inverse[row];
 }
 
 // Final weights of the block, from the same scores again.
@@ -139,7 +153,7 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
     load_queries(scratch.queries, block);
     run_block(softmax, scratch, block, false);
     // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row.
-    if (!finite(scratch.out, p.value_size * block.width)) run_block(softmax, scratch, block, true);
+    if (!block.few() && !finite(scratch.out, p.value_size * block.width)) run_block(softmax, scratch, block, true);
     T* rows[kBlockRows<T>];
     for (Index row = 0; row < block.width; ++row) {
       const bool empty = softmax.sum[row] == 0;
@@ -155,8 +169,7 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
       }
       rows[row] = result.out.at(piece.batch, block.head[row], block.query[row]);
     }
-    if (result.out.data != nullptr)
-      rows_from_columns(rows, scratch.out, block.width, inverse, block.rows, p.value_size);
+    if (result.out.data != nullptr) write_out(rows, scratch, block, inverse);
     if (result.weights.data != nullptr) write_weights(result.weights, scratch, block, softmax.largest, inverse);
   }
 }

@@ -234,8 +234,18 @@ template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
   const T* rows[kBlockRows<T>];
   for (Index lane = 0; lane < block.width; ++lane)
     rows[lane] = p.query.at(block.batch, block.head[lane], block.query[lane]);
-  columns_from_rows(queries, block.width, rows, block.rows, p.key_size);
   const Vec<T> scale = splat<T>(p.scale);
+  if (block.few()) {
+    const Index line = padded<T>(p.key_size);
+    for (Index row = 0; row < block.rows; ++row)
+      for (Index i = 0; i < line; i += kLanes<T>) {
+        const bool whole = i + kLanes<T> <= p.key_size;
+        store(queries + row * line + i,
+              (whole ? load(rows[row] + i) : load_part(rows[row] + i, p.key_size - i)) * scale);
+      }
+    return;
+  }
+  columns_from_rows(queries, block.width, rows, block.rows, p.key_size);
   for (Index i = 0; i < p.key_size * block.width; i += kLanes<T>) store(queries + i, load(queries + i) * scale);
 }
 
@@ -243,8 +253,11 @@ template <class T>
 void block_scores(ScoreTiles<T>& tiles, const RowBlock<T>& block, const T* queries, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
-  product(Into::replace, tiles.scores, width, static_cast<const T*>(nullptr), block.key(key), p.key.position, queries,
-          width, n, p.key_size, block.vectors);
+  if (block.few())
+    few_scores(tiles.scores, width, queries, block.key(key), p.key.position, block.rows, n, p.key_size);
+  else
+    product(Into::replace, tiles.scores, width, static_cast<const T*>(nullptr), block.key(key), p.key.position, queries,
+            width, n, p.key_size, block.vectors);
   if (p.softcap != 0) cap(tiles, p.softcap, n * width);
   if (p.slopes != nullptr) add_distance(tiles.scores, block, key, n);
   if (p.bias.data != nullptr) add_bias(tiles, block, key, n);

@@ -21,6 +21,9 @@ template <class T> struct RowBlock {
   Index first, last;         // keys to visit: the union of these, all keys if excluded ones are filled
   Index common, common_end;  // their intersection
   bool same_head;            // all rows belong to one head
+  // Blocks of at most this many rows read keys and values feature by feature (attention_few.cpp).
+  static constexpr Index kFew = 4;
+  bool few() const { return rows <= kFew; }
 
   const T* key(Index j) const { return problem->key.at(batch, kv_head, j); }
   const T* value(Index j) const { return problem->value.at(batch, kv_head, j); }
@@ -55,8 +58,16 @@ template <class T> struct PackedKeys {
   void copy(Index first, Index last);
 };
 
-// queries (D, width) = the rows' queries times scale.
+// queries (D, width) = the rows' queries times scale; for few rows (rows, D rounded up to vectors).
 template <class T> void load_queries(T* queries, const RowBlock<T>& block);
+
+// scores (n, width) of few rows, 0 behind them; queries as load_queries leaves them.
+template <class T>
+void few_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n, Index size);
+// out (rows, size rounded up) = out * factor[row] + weights (keys, width)^T @ values. A key with weight 0 is not read.
+template <class T>
+void few_values(T* out, const T* factor, const T* weights, Index width, const T* values, Index stride, Index rows,
+                Index keys, Index size);
 
 // Tiles (keys, width) that the scores of one step of keys leave behind.
 template <class T> struct ScoreTiles {
@@ -70,7 +81,7 @@ template <class T> struct ScoreTiles {
 // Elements of T in one tile.
 template <class T> constexpr Index kTileElements = kBlockKeys * kBlockRows<T>;
 
-// Scores of keys [key, key + n), n <= kBlockKeys. queries: (D, width), times scale.
+// Scores of keys [key, key + n), n <= kBlockKeys. queries as load_queries leaves them.
 template <class T>
 void block_scores(ScoreTiles<T>& tiles, const RowBlock<T>& block, const T* queries, Index key, Index n);
 

@@ -15,7 +15,7 @@ template <class T> struct GradientBlock {
 
 // Scratch of the backward pass.
 template <class T> struct GradientScratch {
-  T* queries;  // (D, width), times scale
+  T* queries;  // as load_queries leaves them
   T* dout;     // (Dv, width)
   ScoreTiles<T> tiles;
   T* dscores;  // (keys, width): gradient of the score before mask, bias and distance are added
@@ -25,7 +25,7 @@ template <class T> struct GradientScratch {
   GradientScratch(T* memory, const AttentionProblem<T>& p) {
     const Index tile = kTileElements<T>;
     queries = memory;
-    dout = queries + p.key_size * kBlockRows<T>;
+    dout = queries + padded<T>(p.key_size) * kBlockRows<T>;
     tiles.scores = dout + p.value_size * kBlockRows<T>;
     tiles.scratch = tiles.scores + tile;
     tiles.allowed = reinterpret_cast<typename VectorTypes<T>::Integer*>(tiles.scratch + tile);
@@ -35,7 +35,7 @@ template <class T> struct GradientScratch {
     rest = tiles.scratch + 5 * tile;
   }
   static Index elements(const AttentionProblem<T>& p) {
-    return (p.key_size + p.value_size) * kBlockRows<T> + 6 * kTileElements<T>;
+    return (padded<T>(p.key_size) + p.value_size) * kBlockRows<T> + 6 * kTileElements<T>;
   }
 };
 

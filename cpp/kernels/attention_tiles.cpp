@@ -1,5 +1,7 @@
 #include "kernels/attention_tiles.h"
 
+#include "kernels/simd_transpose.h"
+
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
@@ -90,40 +92,6 @@ void in_tiles(Into into, T* c, Index ldc, const T* factor, const T* a, Index str
   if (higher > 0) run(higher, height + 1);
   run(tiles - higher, height);
 }
-
-// Transposing W x W numbers in log2 W steps; a step exchanges blocks of H x H across the diagonal.
-template <int... I> struct Lanes {};
-template <Index W> struct AllLanes;
-template <> struct AllLanes<2> {
-  using Type = Lanes<0, 1>;
-};
-template <> struct AllLanes<4> {
-  using Type = Lanes<0, 1, 2, 3>;
-};
-template <> struct AllLanes<8> {
-  using Type = Lanes<0, 1, 2, 3, 4, 5, 6, 7>;
-};
-template <> struct AllLanes<16> {
-  using Type = Lanes<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>;
-};
-
-template <int H, class V, int... I> inline void exchange(V& a, V& b, Lanes<I...>) {
-  constexpr int w = sizeof...(I);
-  const V first = __builtin_shufflevector(a, b, ((I & H) != 0 ? w + I - H : I)...);
-  b = __builtin_shufflevector(a, b, ((I & H) != 0 ? w + I : I + H)...);
-  a = first;
-}
-
-template <class T, int H> inline void exchange_blocks(Vec<T> (&v)[kLanes<T>]) {
-  if constexpr (H < kLanes<T>) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes<T>; ++i)
-      if ((i & H) == 0) exchange<H>(v[i], v[i + H], typename AllLanes<kLanes<T>>::Type{});
-    exchange_blocks<T, H * 2>(v);
-  }
-}
-
-template <class T> inline void transpose(Vec<T> (&v)[kLanes<T>]) { exchange_blocks<T, 1>(v); }
 
 template <class T> inline void store_first(T* p, Vec<T> v, Index n) {
   if (n >= kLanes<T>)

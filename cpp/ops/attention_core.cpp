@@ -19,7 +19,7 @@ template <class T, class Body> void for_row_blocks(const AttentionProblem<T>& p,
   const Index block_rows = kernels::kernels<T>().attention.block_rows;
   const Index rows = p.heads / p.kv_heads * p.queries;
   const Index blocks = (rows + block_rows - 1) / block_rows, all = p.batches * p.kv_heads * blocks;
-  const Index cost = block_rows * (p.keys + 1) * (p.key_size + p.value_size) / 32;
+  const Index cost = (std::min(rows, block_rows) + 8) * (p.keys + 1) * (p.key_size + p.value_size) / 32;
   const Index grain = std::max(grain_for(cost), std::min(blocks, all / 64));
   parallel_for(0, all, grain, [&](Index first, Index last) {
     const Scratch memory(static_cast<std::size_t>(scratch_elements) * sizeof(T));

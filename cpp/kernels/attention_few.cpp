@@ -1,0 +1,89 @@
+// Scores and values for blocks of few rows, as in decoding with a cache: then nearly all lanes of the tiles would be
+// empty, and the time is that of reading keys and values once, so features stand in the lanes instead of queries.
+#include "kernels/attention_block.h"
+#include "kernels/simd_transpose.h"
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+// Dot products of x (n) with kLanes keys (`count` of them real), one per lane.
+template <class T> inline Vec<T> dots(const T* x, const T* keys, Index stride, Index count, Index n) {
+  constexpr Index w = kLanes<T>;
+  Vec<T> sum[w] = {};
+  Index i = 0;
+  if (count == w) {
+    for (; i + w <= n; i += w) {
+      const Vec<T> part = load(x + i);
+#pragma GCC unroll 16
+      for (Index j = 0; j < w; ++j) sum[j] += load(keys + j * stride + i) * part;
+    }
+  } else {
+    for (; i + w <= n; i += w)
+      for (Index j = 0; j < count; ++j) sum[j] += load(keys + j * stride + i) * load(x + i);
+  }
+  if (i < n)
+    for (Index j = 0; j < count; ++j) sum[j] += load_part(keys + j * stride + i, n - i) * load(x + i);
+  return sum_each<T>(sum);
+}
+
+// y (V vectors) = y * factor + sum of weights[j * step] * values[j], over keys whose weight is not 0.
+template <class T, int V>
+void pool(T* y, T factor, const T* weights, Index step, const T* values, Index stride, Index keys) {
+  Vec<T> sum[V];
+#pragma GCC unroll 8
+  for (int v = 0; v < V; ++v) sum[v] = load(y + v * kLanes<T>) * splat<T>(factor);
+  for (Index j = 0; j < keys; ++j) {
+    const T weight = weights[j * step];
+    if (weight == 0) continue;
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) sum[v] += load(values + j * stride + v * kLanes<T>) * splat<T>(weight);
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < V; ++v) store(y + v * kLanes<T>, sum[v]);
+}
+
+}  // namespace
+
+template <class T>
+void few_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n,
+                Index size) {
+  constexpr Index w = kLanes<T>;
+  alignas(64) T line[w];
+  for (Index j = 0; j < n; j += w) {
+    const Index count = n - j < w ? n - j : w;
+    for (Index row = 0; row < rows; ++row) {
+      store(line, dots(queries + row * padded<T>(size), keys + j * stride, stride, count, size));
+      for (Index i = 0; i < count; ++i) scores[(j + i) * width + row] = line[i];
+    }
+    for (Index i = 0; i < count; ++i)
+      for (Index row = rows; row < width; ++row) scores[(j + i) * width + row] = 0;
+  }
+}
+
+template <class T>
+void few_values(T* out, const T* factor, const T* weights, Index width, const T* values, Index stride, Index rows,
+                Index keys, Index size) {
+  constexpr Index w = kLanes<T>;
+  for (Index row = 0; row < rows; ++row) {
+    T* y = out + row * padded<T>(size);
+    const T* p = weights + row;
+    Index i = 0;
+    for (; i + 8 * w <= size; i += 8 * w) pool<T, 8>(y + i, factor[row], p, width, values + i, stride, keys);
+    for (; i + 4 * w <= size; i += 4 * w) pool<T, 4>(y + i, factor[row], p, width, values + i, stride, keys);
+    for (; i + 2 * w <= size; i += 2 * w) pool<T, 2>(y + i, factor[row], p, width, values + i, stride, keys);
+    for (; i + w <= size; i += w) pool<T, 1>(y + i, factor[row], p, width, values + i, stride, keys);
+    if (i == size) continue;
+    Vec<T> sum = load(y + i) * splat<T>(factor[row]);
+    for (Index j = 0; j < keys; ++j)
+      if (p[j * width] != 0) sum += load_part(values + j * stride + i, size - i) * splat<T>(p[j * width]);
+    store(y + i, sum);
+  }
+}
+
+#define QKV_INSTANTIATE(T)                                                             \
+  template void few_scores(T*, Index, const T*, const T*, Index, Index, Index, Index); \
+  template void few_values(T*, const T*, const T*, Index, const T*, Index, Index, Index, Index);
+QKV_INSTANTIATE(float)
+QKV_INSTANTIATE(double)
+
+}  // namespace qkv::kernels::QKV_ISA
