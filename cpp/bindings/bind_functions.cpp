@@ -10,8 +10,7 @@ void bind_functions(py::module_& m) {
   const auto unary = [&](const char* name, Unary op) {
     m.def(name, [name, op](py::handle x) {
       Call call(name);
-      const Tensor input = op == Unary::absolute ? call.any(x, "x") : call.floating(x, "x");
-      return call.result(ops::unary(op, input));
+      return call.result(ops::unary(op, call.floating(x, "x")));
     });
   };
   unary("exp", Unary::exponential);
@@ -43,7 +42,7 @@ void bind_functions(py::module_& m) {
     m.def(name, [name, f](const py::sequence& tensors, Index axis) {
       Call call(name);
       Tensors parts;
-      for (const py::handle part : tensors) parts.push_back(call.any(part, "tensors"));
+      for (const py::object part : tensors) parts.push_back(call.any(part, "tensors"));
       return call.result(f(parts, axis));
     });
   };

@@ -226,16 +226,19 @@ Shape shape_from(py::handle size, const char* operation, const char* name) {
   const auto one = [&](py::handle item) {
     if (PyIndex_Check(item.ptr()) == 0 || PyBool_Check(item.ptr()) != 0)
       fail_type(operation, ": ", name, " must be whole numbers; got ", std::string(py::str(py::repr(size))));
-    sizes.push_back(py::reinterpret_steal<py::int_>(PyNumber_Index(item.ptr())).cast<Index>());
+    const auto index = py::reinterpret_steal<py::int_>(PyNumber_Index(item.ptr()));
+    if (!index) throw py::error_already_set();
+    sizes.push_back(index.cast<Index>());
   };
-  if (PyIndex_Check(size.ptr()) != 0) {
+  const bool has_axes = py::isinstance<py::array>(size) && py::reinterpret_borrow<py::array>(size).ndim() > 0;
+  if (PyIndex_Check(size.ptr()) != 0 && !has_axes) {
     one(size);
   } else {
     if (!py::isinstance<py::sequence>(size) || py::isinstance<py::str>(size))
       fail_type(operation, ": ", name, " must be a number or a tuple of numbers; got ", type_name(size));
     const auto sequence = py::reinterpret_borrow<py::sequence>(size);
     if (sequence.size() == 1 && py::isinstance<py::sequence>(sequence[0])) return shape_from(sequence[0], operation, name);
-    for (const py::handle item : sequence) one(item);
+    for (const py::object item : sequence) one(item);  // owned: an array makes its items when asked
   }
   return Shape(std::move(sizes));
 }
