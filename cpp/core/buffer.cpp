@@ -1,5 +1,7 @@
 #include "core/buffer.h"
 
+#include <pthread.h>
+
 #include <bit>
 #include <cstdlib>
 #include <mutex>
@@ -33,8 +35,13 @@ struct Cache {
   std::size_t bytes = 0;
 };
 
+// Never destroyed: arrays may outlive static destructors. Held during a fork, so that the child finds it free and whole.
 Cache& cache() {
-  static Cache* instance = new Cache;  // never destroyed: arrays may outlive static destructors
+  static Cache* instance = [] {
+    auto* made = new Cache;
+    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); }, [] { cache().mutex.unlock(); });
+    return made;
+  }();
   return *instance;
 }
 

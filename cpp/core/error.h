@@ -3,6 +3,7 @@
 // Form of a text: "operation: argument must be SHAPE because ...; got argument SHAPE".
 #pragma once
 
+#include <charconv>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -26,6 +27,13 @@ struct IndexError : std::out_of_range {
 namespace detail {
 inline void put(std::ostream& out, const Shape& shape) { out << shape.str(); }
 inline void put(std::ostream& out, DType dtype) { out << name(dtype); }
+// As many digits as tell the number from its neighbours, so that 1.0000001 does not read as 1.
+inline void put(std::ostream& out, double value) {
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  out.write(digits, end - digits);
+}
+inline void put(std::ostream& out, float value) { put(out, static_cast<double>(value)); }
 template <class T> void put(std::ostream& out, const T& value) { out << value; }
 }  // namespace detail
 

@@ -25,6 +25,12 @@ constexpr int kSpins = 2000;  // about 20-60 us: bridges the gap between two ope
 
 std::atomic<bool (*)()> interrupt_check{nullptr};
 thread_local bool inside_piece = false;
+thread_local bool uninterrupted = false;
+
+bool interrupt_wanted() {
+  const auto check = interrupt_check.load(std::memory_order_relaxed);
+  return check != nullptr && !uninterrupted && check();
+}
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -190,9 +196,11 @@ void set_num_threads(int count) {
 void set_interrupt_check(bool (*check)()) { interrupt_check = check; }
 
 void throw_if_interrupted() {
-  const auto check = interrupt_check.load(std::memory_order_relaxed);
-  if (check != nullptr && !inside_piece && check()) throw Interrupted();
+  if (!inside_piece && interrupt_wanted()) throw Interrupted();
 }
+
+Uninterrupted::Uninterrupted() : before_(uninterrupted) { uninterrupted = true; }
+Uninterrupted::~Uninterrupted() { uninterrupted = before_; }
 
 void detail::run_pieces(Index begin, Index end, Index grain, PieceFunction function, void* context) {
   Job job(begin, end, grain, function, context);
@@ -205,8 +213,7 @@ void detail::run_pieces(Index begin, Index end, Index grain, PieceFunction funct
   while (job.run_one()) {
     if (nested || Clock::now() - last < kBetweenChecks) continue;
     last = Clock::now();
-    const auto check = interrupt_check.load(std::memory_order_relaxed);
-    if (check != nullptr && check()) job.fail(std::make_exception_ptr(Interrupted()));
+    if (interrupt_wanted()) job.fail(std::make_exception_ptr(Interrupted()));
   }
   inside_piece = nested;
   if (shared) pool().withdraw(&job);

@@ -26,6 +26,19 @@ void set_interrupt_check(bool (*check)());
 // For long loops outside parallel_for: throws Interrupted if the check asks to stop.
 void throw_if_interrupted();
 
+// While one lives on this thread, nothing is asked: for work that must not be left half done, such as an optimizer's
+// step.
+class Uninterrupted {
+ public:
+  Uninterrupted();
+  ~Uninterrupted();
+  Uninterrupted(const Uninterrupted&) = delete;
+  Uninterrupted& operator=(const Uninterrupted&) = delete;
+
+ private:
+  bool before_;
+};
+
 namespace detail {
 using PieceFunction = void (*)(void* context, Index begin, Index end);
 void run_pieces(Index begin, Index end, Index grain, PieceFunction function, void* context);

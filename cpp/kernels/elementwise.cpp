@@ -91,7 +91,7 @@ template <class T> void add_product(T* y, const T* a, const T* b, Index n) {
 }
 
 // Sixteen running sums, combined pairwise: the order is the same at every instruction-set level.
-template <class T> T sum(const T* x, Index n) {
+template <class T> T sum_block(const T* x, Index n) {
   T part[16] = {};
   Index i = 0;
   for (; i + 16 <= n; i += 16)
@@ -100,6 +100,15 @@ template <class T> T sum(const T* x, Index n) {
   for (Index width = 8; width > 0; width /= 2)
     for (Index j = 0; j < width; ++j) part[j] += part[j + width];
   return part[0];
+}
+
+// Blocks are added in double, so that the error does not grow with the length.
+template <class T> T sum(const T* x, Index n) {
+  constexpr Index kBlock = 1024;
+  if (n <= kBlock) return sum_block(x, n);
+  double total = 0;
+  for (Index i = 0; i < n; i += kBlock) total += sum_block(x + i, n - i < kBlock ? n - i : kBlock);
+  return static_cast<T>(total);
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ void Optimizer::set_weight_decay(double weight_decay) {
 }
 
 void Optimizer::step() {
+  const Uninterrupted whole;  // a parameter that is updated in part is of no use to anybody
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     TensorImpl& p = *parameters_[i].impl();
     if (!p.grad.defined()) continue;
