@@ -314,3 +314,15 @@ def test_an_array_as_list_of_parts():
     assert qkv.tensor(x).sum(axis=np.array([0, 1])).item() == pytest.approx(x.sum())
     with pytest.raises(TypeError, match="integer"):
         qkv.tensor(x).reshape(np.array(12.0))
+
+
+def test_exchange_with_pytorch():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(15.0, dtype=torch.float64).reshape(3, 5)
+    for given in (x, x.T, x[:, ::2]):
+        np.testing.assert_array_equal(qkv.tensor(given).numpy(), given.numpy())
+        np.testing.assert_array_equal(qkv.abs(given), given.numpy())
+    t = qkv.tensor([[1.0, 2.0]])
+    shared = torch.from_dlpack(t)
+    shared[0, 1] = 7
+    assert t.tolist() == [[1, 7]]
