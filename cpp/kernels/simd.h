@@ -143,13 +143,13 @@ template <class T> inline T horizontal_max(Vec<T> v) {
     for (Index i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
   return lane[0];
 }
-// Whether any lane of a mask is set.
-inline bool any(Mask<float> m) {
-  Mask<double> wide = (Mask<double>)m;
-  int64_t all = 0;
-  for (Index i = 0; i < kLanes<double>; ++i) all |= wide[i];
+// Whether any lane of a mask is set. A template because compilers differ in the type of a comparison's result.
+template <class M> inline bool any(M mask) {
+  static_assert(sizeof mask == kVectorBytes);
+  int64_t lane[kVectorBytes / 8], all = 0;
+  __builtin_memcpy(lane, &mask, sizeof mask);
+  for (int64_t bits_of_lane : lane) all |= bits_of_lane;
   return all != 0;
 }
-inline bool any(Mask<double> m) { return any((Mask<float>)m); }
 
 }  // namespace qkv::kernels::QKV_ISA
