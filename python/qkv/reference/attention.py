@@ -49,7 +49,7 @@ def scaled_dot_product_attention(
         Boolean (True = may attend) or float (added; ``-inf`` excludes).
     dropout_p : float
         Probability with which `dropout_keep` was drawn.
-    is_causal : bool or "lower_right"
+    is_causal : bool, "upper_left" (as True) or "lower_right"
         Key ``j <= p`` only, where query ``i`` stands at ``p = q_offset + i``.
     scale : float
         ``1/sqrt(D)`` unless given.
@@ -166,10 +166,10 @@ def _match_heads(q: Array, k: Array, v: Array, enable_gqa: bool) -> tuple[Array,
 
 def _positions(is_causal: bool | str, q_offset: ArrayLike | None, Lq: int, Lk: int) -> NDArray[np.int64]:
     """Give the queries' positions as (B or 1, 1, Lq, 1)."""
-    if isinstance(is_causal, str) and is_causal != "lower_right":
+    if isinstance(is_causal, str) and is_causal not in ("upper_left", "lower_right"):
         raise ValueError(
-            f"{NAME}: is_causal must be False, True or 'lower_right' because there are two alignments; "
-            f"got {is_causal!r}"
+            f"{NAME}: is_causal must be False, True, 'upper_left' or 'lower_right' because there are two "
+            f"alignments; got {is_causal!r}"
         )
-    alignment = "lower_right" if isinstance(is_causal, str) else "upper_left"
+    alignment = is_causal if isinstance(is_causal, str) else "upper_left"
     return np.atleast_2d(positions(Lq, Lk, alignment, q_offset, NAME))[:, None, :, None]

@@ -1,0 +1,174 @@
+"""Threads of ours and of Python's, forks and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qkv
+
+RNG = np.random.default_rng(0)
+Q, K, V = (RNG.standard_normal((2, 3, 211, 32)).astype("float32") for _ in range(3))
+
+
+@pytest.fixture(autouse=True)
+def same_number_afterwards():
+    before = qkv.get_num_threads()
+    yield
+    qkv.set_num_threads(before)
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    path = str(Path(qkv.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path, **environment},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_the_number_of_threads_can_be_set():
+    qkv.set_num_threads(3)
+    assert qkv.get_num_threads() == 3
+    expected = qkv.scaled_dot_product_attention(Q, K, V)
+    for n in (1, 2, 7):
+        qkv.set_num_threads(n)
+        assert qkv.scaled_dot_product_attention(Q, K, V).tobytes() == expected.tobytes()
+    for bad in (0, -1):
+        with pytest.raises(ValueError, match=f"set_num_threads: n must be .*; got {bad}"):
+            qkv.set_num_threads(bad)
+    with pytest.raises(TypeError):
+        qkv.set_num_threads("two")
+
+
+def test_the_environment_sets_the_number():
+    show = "import qkv; print(qkv.get_num_threads())"
+    assert run(show, QKV_NUM_THREADS="3").stdout.strip() == "3"
+    unset = {k: v for k, v in os.environ.items() if k != "QKV_NUM_THREADS"}
+    assert run(show, QKV_NUM_THREADS="").stdout.strip() == str(len(os.sched_getaffinity(0))) or unset == {}
+    for bad in ("zero", "0", "-2", "2x"):
+        done = run(show, QKV_NUM_THREADS=bad)
+        assert done.returncode == 1, done.stdout
+        assert "QKV_NUM_THREADS" in done.stderr
+        assert bad in done.stderr
+
+
+def test_several_python_threads_at_once():
+    weight = RNG.standard_normal((64, 96)).astype("float32")
+
+    def work(seed: int):
+        x = np.random.default_rng(seed).standard_normal((2, 67, 96)).astype("float32")
+        layer = qkv.nn.MultiHeadAttention(96, 4)
+        for i, p in enumerate(layer.parameters()):
+            p.copy_(np.random.default_rng(i).standard_normal(p.shape) / 10)
+        t = qkv.tensor(x, requires_grad=True)
+        y = layer(t, valid_lens=[67, 31])
+        y.sum().backward()
+        return y.numpy().tobytes(), t.grad.numpy().tobytes(), (x @ weight.T).shape, layer.attention_weights.shape
+
+    expected = [work(i) for i in range(8)]
+    for _ in range(3):
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(work, range(8))) == expected
+
+
+def test_no_attention_record_and_no_grad_belong_to_their_thread():
+    layer, inside, done = qkv.nn.SelfAttention(3, 2), threading.Event(), threading.Event()
+
+    def quiet():
+        with qkv.no_grad(), qkv.no_attention_record():
+            inside.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=quiet)
+    thread.start()
+    inside.wait(10)
+    y = layer(np.ones((5, 3)))
+    done.set()
+    thread.join()
+    assert y.requires_grad
+    assert layer.attention_weights is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_leaves_a_usable_library():
+    expected = qkv.scaled_dot_product_attention(Q, K, V).tobytes()
+    busy = threading.Event()
+
+    def keep_busy():
+        while not busy.is_set():
+            qkv.scaled_dot_product_attention(Q, K, V)
+
+    worker = threading.Thread(target=keep_busy)
+    worker.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                same = qkv.scaled_dot_product_attention(Q, K, V).tobytes() == expected
+                qkv.set_num_threads(2)
+                same = same and qkv.scaled_dot_product_attention(Q, K, V).tobytes() == expected
+                os._exit(0 if same else 1)
+            deadline = time.monotonic() + 60
+            while True:
+                pid, status = os.waitpid(child, os.WNOHANG)
+                if pid:
+                    break
+                if time.monotonic() > deadline:
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
+                    pytest.fail("the child hangs")
+                time.sleep(0.01)
+            assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        busy.set()
+        worker.join()
+    assert qkv.scaled_dot_product_attention(Q, K, V).tobytes() == expected
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np
+import qkv
+x = np.ones((1, 1, 1024, 64), np.float32)
+expected = qkv.scaled_dot_product_attention(x, x, x)
+big = np.ones((4, 16, 4096, 64), np.float32)
+start = time.monotonic()
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    for _ in range(40):
+        qkv.scaled_dot_product_attention(big, big, big)
+    print("never interrupted")
+except KeyboardInterrupt:
+    after = time.monotonic() - start
+    same = qkv.scaled_dot_product_attention(x, x, x).tobytes() == expected.tobytes()
+    print("interrupted", "usable" if same else "broken", after < 30)
+"""
+
+
+def test_ctrl_c_during_attention():
+    done = run(INTERRUPTED)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["interrupted", "usable", "True"]
+
+
+def test_nested_use_from_a_score_and_from_many_layers():
+    class Nested(qkv.nn.Attention):
+        def score(self, queries, keys):
+            inner = qkv.nn.DotProductAttention()
+            return inner(queries, keys, keys) @ keys.swapaxes(1, 2)
+
+    x = RNG.standard_normal((2, 5, 7))
+    y = Nested()(x, x, x)
+    inner = qkv.scaled_dot_product_attention(x, x, x)
+    expected = qkv.softmax(inner @ x.swapaxes(1, 2)) @ x
+    np.testing.assert_allclose(y, expected, 1e-9, 1e-11)
