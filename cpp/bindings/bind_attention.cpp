@@ -8,8 +8,8 @@ namespace qkv::bindings {
 
 void bind_attention(py::module_& m) {
   m.def("scaled_dot_product_attention",
-        [](py::handle query, py::handle key, py::handle value, py::handle attn_mask, double dropout_p, py::handle is_causal,
-           py::handle scale, bool enable_gqa, py::handle valid_lens, py::handle window, double softcap, py::handle alibi_slopes,
+        [](py::handle query, py::handle key, py::handle value, py::handle attn_mask, py::handle dropout_p, py::handle is_causal,
+           py::handle scale, bool enable_gqa, py::handle valid_lens, py::handle window, py::handle softcap, py::handle alibi_slopes,
            py::handle q_offset, py::handle sinks, py::handle masked_value, py::handle dropout_keep, bool return_weights,
            bool return_lse) -> py::object {
           const char* name = "scaled_dot_product_attention";
@@ -25,12 +25,12 @@ void bind_attention(py::module_& m) {
             o.left = sides->first;
             o.right = sides->second;
           }
-          o.softcap = softcap;
+          o.softcap = required_number_from(softcap, name, "softcap");
           if (!alibi_slopes.is_none()) o.alibi_slopes = call.floating(alibi_slopes, "alibi_slopes", false).data();
           o.q_offset = call.integers(q_offset, "q_offset");
-          o.sinks = call.optional(sinks, "sinks");
+          o.sinks = call.optional(sinks, "sinks", false);
           o.masked_value = number_from(masked_value, name, "masked_value");
-          o.dropout_p = dropout_p;
+          o.dropout_p = required_number_from(dropout_p, name, "dropout_p");
           o.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
           o.return_weights = return_weights;
           o.return_lse = return_lse;

@@ -27,8 +27,24 @@ py::object entry_object(const Module::Entry& entry) {
 
 py::dict instance_dict(const py::object& self) { return self.attr("__dict__"); }
 
+// pybind11 would hand out raw memory for an object whose __init__ of ours has not run.
+Module& initialised(const py::object& self, const std::string& name) {
+  if (!reinterpret_cast<py::detail::instance*>(self.ptr())->get_value_and_holder().holder_constructed())
+    throw py::attribute_error(text(std::string(py::str(py::type::of(self).attr("__name__"))),
+                                   ": super().__init__() must be called before attributes are used; got ", name, " before it"));
+  return self.cast<Module&>();
+}
+
+// The module under "" and its parts, as Python's objects.
+std::vector<std::pair<std::string, py::object>> named_modules(const py::object& self) {
+  std::vector<std::pair<std::string, py::object>> found;
+  for (const auto& [name, module] : self.cast<Module&>().named_modules())
+    found.emplace_back(name, found.empty() ? self : py::cast(module));
+  return found;
+}
+
 py::object get_attribute(const py::object& self, const std::string& name) {
-  const Module::Entry* entry = self.cast<Module&>().find(name);
+  const Module::Entry* entry = initialised(self, name).find(name);
   if (entry == nullptr)
     throw py::attribute_error(text("'", std::string(py::str(py::type::of(self).attr("__name__"))), "' object has no attribute '", name, "'"));
   py::object object = entry_object(*entry);
@@ -38,8 +54,8 @@ py::object get_attribute(const py::object& self, const std::string& name) {
 }
 
 void set_attribute(const py::object& self, const py::str& name, const py::object& value) {
-  Module& module = self.cast<Module&>();
   const std::string key = name;
+  Module& module = initialised(self, key);
   const Module::Entry* entry = module.find(key);
   const auto forget = [&] { instance_dict(self).attr("pop")(name, py::none()); };
   if (py::isinstance<ParameterImpl>(value)) {
@@ -66,7 +82,7 @@ void set_attribute(const py::object& self, const py::str& name, const py::object
 }
 
 void delete_attribute(const py::object& self, const py::str& name) {
-  Module& module = self.cast<Module&>();
+  Module& module = initialised(self, name);
   if (module.find(name) != nullptr) {
     module.remove(name);
     instance_dict(self).attr("pop")(name, py::none());
@@ -147,14 +163,7 @@ void set_state(const py::object& self, const py::dict& state) {
     if (!value.is_none()) instance_dict(self)[name.c_str()] = value;
   }
   instance_dict(self).attr("update")(state["attributes"]);
-  if (!state["training"].cast<bool>()) {
-    // Parts carry their own mode; this sets this module's alone.
-    std::vector<std::pair<ModulePtr, bool>> before;
-    for (const auto& [name, part] : module.named_modules()) before.emplace_back(part, part->training());
-    module.set_training(false);
-    for (auto& [part, mode] : before)
-      if (part.get() != &module && mode) part->set_training(true);
-  }
+  module.set_own_training(state["training"].cast<bool>());
 }
 
 }  // namespace
@@ -203,14 +212,16 @@ Examples
       .def_property_readonly("training", &Module::training, "True in training mode.")
       .def("register_buffer", [](const py::object& self, const std::string& name, py::handle value) {
         Call call("register_buffer");
+        Module& module = initialised(self, name);
         instance_dict(self).attr("pop")(name, py::none());
-        self.cast<Module&>().register_buffer(name, value.is_none() ? Tensor() : Tensor(copy_of(value, py::none(), "register_buffer")));
+        module.register_buffer(name, value.is_none() ? Tensor() : Tensor(copy_of(value, py::none(), "register_buffer")));
       }, py::arg("name"), py::arg("value"), "Keep an array that belongs to the state but is not learned.")
       .def("register_parameter", [](const py::object& self, const std::string& name, py::handle value) {
         if (!value.is_none() && !py::isinstance<ParameterImpl>(value))
           fail_type("register_parameter: parameter must be a Parameter; got ", std::string(py::str(py::type::handle_of(value).attr("__name__"))));
+        Module& module = initialised(self, name);
         instance_dict(self).attr("pop")(name, py::none());
-        self.cast<Module&>().register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>());
+        module.register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>());
       }, py::arg("name"), py::arg("parameter"), "As assigning a Parameter to the attribute of that name.")
       .def("register_module", [](const py::object& self, const std::string& name, const py::object& value) {
         set_attribute(self, py::str(name), value);
@@ -221,10 +232,10 @@ Examples
         return found;
       }, "All parameters, those of the parts included, in order of creation; a shared one once.")
       .def("named_parameters", &Module::named_parameters, "List of (name, parameter), such as (\"layers.0.linear1.weight\", ...).")
-      .def("named_modules", &Module::named_modules, "List of (name, module); the module itself stands first, under \"\".")
-      .def("modules", [](Module& self) {
-        std::vector<ModulePtr> found;
-        for (auto& [name, module] : self.named_modules()) found.push_back(module);
+      .def("named_modules", &named_modules, "List of (name, module); the module itself stands first, under \"\".")
+      .def("modules", [](const py::object& self) {
+        std::vector<py::object> found;
+        for (auto& [name, module] : named_modules(self)) found.push_back(module);
         return found;
       }, "The module and all its parts.")
       .def("children", [](const Module& self) {
@@ -234,7 +245,7 @@ Examples
         return found;
       }, "The parts of this module, without their parts.")
       .def("apply", [](const py::object& self, const py::function& f) {
-        for (auto& [name, module] : self.cast<Module&>().named_modules()) f(module);
+        for (auto& [name, module] : named_modules(self)) f(module);
         return self;
       }, py::arg("f"), "Call f with the module and each of its parts; returns the module.")
       .def("num_parameters", &Module::num_parameters, "How many numbers the module learns.")

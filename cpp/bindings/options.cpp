@@ -42,6 +42,11 @@ std::optional<double> number_from(py::handle value, const char* operation, const
   return py::reinterpret_steal<py::float_>(number).cast<double>();
 }
 
+double required_number_from(py::handle value, const char* operation, const char* name) {
+  if (value.is_none()) fail_type(operation, ": ", name, " must be a number; got None");
+  return *number_from(value, operation, name);
+}
+
 nn::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep) {
   nn::Restriction restriction;
   restriction.valid_lens = call.integers(valid_lens, "valid_lens");

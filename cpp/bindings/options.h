@@ -13,6 +13,7 @@ ops::Causal causal_from(py::handle value, const char* operation);
 std::optional<std::pair<Index, Index>> window_from(py::handle value, const char* operation);
 // A finite or infinite number, or nothing for None.
 std::optional<double> number_from(py::handle value, const char* operation, const char* name);
+double required_number_from(py::handle value, const char* operation, const char* name);
 // valid_lens, attn_mask, dropout_keep as one.
 nn::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep);
 

@@ -76,7 +76,7 @@ Tensor AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, cons
   const Tensor k = W_k->forward(keys);     // (B, Lk, M)
   ops::AdditiveOptions o;
   o.valid_lens = restriction.valid_lens;
-  o.attn_mask = restriction.attn_mask;
+  o.attn_mask = without_heads(restriction.attn_mask);
   o.masked_value = masked_value;
   o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout : 0;
   if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;

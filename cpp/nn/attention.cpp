@@ -11,18 +11,16 @@ thread_local bool NoAttentionRecord::active_ = false;
 
 namespace {
 
-// Memory of somebody else may change before the weights are read.
-Array own(const Array& array) {
-  return array.defined() && array.buffer()->borrowed() ? array.clone() : array;
-}
+// What the caller gave may change before the weights are read.
+Array own(const Array& array) { return array.defined() ? array.clone() : array; }
 
 }  // namespace
 
 void AttentionRecord::keep(const Array& query, const Array& key, ops::Heads heads, ops::AttentionOptions options) {
   clear();
   if (NoAttentionRecord::active()) return;
-  query_ = own(query);
-  key_ = own(key);
+  query_ = query;
+  key_ = key;
   heads_ = heads;
   options.valid_lens = own(options.valid_lens);
   if (options.attn_mask.defined()) options.attn_mask = Tensor(own(options.attn_mask.data()));
@@ -63,7 +61,7 @@ Config Attention::config() const {
 ops::AttentionOptions Attention::options(const Restriction& restriction) const {
   ops::AttentionOptions o;
   o.operation = "Attention";
-  o.attn_mask = restriction.attn_mask;
+  o.attn_mask = without_heads(restriction.attn_mask);
   o.valid_lens = restriction.valid_lens;
   o.masked_value = masked_value;
   o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout : 0;
@@ -122,8 +120,14 @@ Tensor DotProductAttention::attend(const Tensor& queries, const Tensor& keys, co
   ops::AttentionOptions o = options(restriction);
   o.operation = "DotProductAttention";
   const Tensor output = ops::packed_attention(q, k, v, {}, o).output;
-  record.keep(q.data(), k.data(), {}, o);
+  if (NoAttentionRecord::active()) record.clear();
+  else record.keep(own(q.data()), own(k.data()), {}, o);
   return output;
+}
+
+Tensor without_heads(const Tensor& mask) {
+  if (!mask.defined() || mask.rank() != 4 || mask.dim(1) != 1) return mask;
+  return ops::reshape(mask, {mask.dim(0), mask.dim(2), mask.dim(3)});
 }
 
 Batched batched(const char* layer, const char* name, const Tensor& x) {

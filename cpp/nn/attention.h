@@ -22,7 +22,7 @@ class NoAttentionRecord {
 // are kept as they were, and the weights are computed when somebody reads them.
 class AttentionRecord {
  public:
-  // Heads side by side: query (B, Lq, H * D), key (B, rows, Hkv * D).
+  // Heads side by side: query (B, Lq, H * D), key (B, rows, Hkv * D). They must not change afterwards.
   void keep(const Array& query, const Array& key, ops::Heads heads, ops::AttentionOptions options);
   void keep_weights(const Array& weights);
   void clear();
@@ -76,6 +76,9 @@ class DotProductAttention : public Attention {
   Tensor score(const Tensor& queries, const Tensor& keys) override;
   Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) override;
 };
+
+// A mask (B, 1, Lq, Lk) without the axis of heads, for layers that have none; others as they are.
+Tensor without_heads(const Tensor& mask);
 
 // Adds the axes of a batch of one where a layer was given (L, M); take() removes them again.
 struct Batched {

@@ -31,7 +31,7 @@ Linear::Linear(Index in, Index out, bool with_bias) : in_features(in), out_featu
   check_size("Linear", "out_features", out);
   own_parameter("weight", weight, kaiming_parameter({out, in}));
   const double bound = 1 / std::sqrt(static_cast<double>(in));
-  own_parameter("bias", bias, with_bias ? uniform_parameter({out}, -bound, bound) : Tensor());
+  own_parameter("bias", bias, with_bias ? uniform_parameter({out}, -bound, bound) : Tensor(), Absent::allowed);
 }
 
 Config Linear::config() const {
@@ -65,8 +65,8 @@ Tensor Embedding::forward_ids(const Array& ids) { return ops::embedding(weight, 
 LayerNorm::LayerNorm(Shape shape, double e, bool affine, bool with_bias)
     : normalized_shape(std::move(shape)), eps(e), affine_(affine), with_bias_(with_bias) {
   check_normalized("LayerNorm", normalized_shape, eps);
-  own_parameter("weight", weight, affine ? constant_parameter(normalized_shape, 1) : Tensor());
-  own_parameter("bias", bias, affine && with_bias ? constant_parameter(normalized_shape, 0) : Tensor());
+  own_parameter("weight", weight, affine ? constant_parameter(normalized_shape, 1) : Tensor(), Absent::allowed);
+  own_parameter("bias", bias, affine && with_bias ? constant_parameter(normalized_shape, 0) : Tensor(), Absent::allowed);
 }
 
 Config LayerNorm::config() const {

@@ -21,6 +21,8 @@ class KVCache {
 
   Index length() const { return length_; }
   void reset();
+  // Forgets what was appended behind the first `length` tokens.
+  void truncate(Index length) { length_ = length; }
   // Batch entry i continues what was entry indices[i]: for beams.
   void reorder(const Array& indices);
   std::optional<Index> capacity() const { return capacity_; }

@@ -31,12 +31,16 @@ void Module::add_entry(Entry entry) {
   changed();
 }
 
-void Module::wrong_module(const std::string& name, const std::string& wanted) const {
+void Module::wrong_entry(const std::string& name, const std::string& wanted) const {
   fail_type(class_name(), ": ", name, " must be ", wanted, " because the layer computes with it");
 }
 
-void Module::own_parameter(const std::string& name, Tensor& member, Tensor value) {
-  add_entry({name, Kind::parameter, std::move(value), nullptr, [&member](const Entry& entry) { member = entry.tensor; }});
+void Module::own_parameter(const std::string& name, Tensor& member, Tensor value, Absent absent) {
+  add_entry({name, Kind::parameter, std::move(value), nullptr, [&member, this, name, absent](const Entry& entry) {
+               const bool none = !entry.tensor.defined() && !entry.module;
+               if (entry.module || (none && member.defined() && absent == Absent::never)) wrong_entry(name, "a Parameter");
+               member = entry.tensor;
+             }});
 }
 
 void Module::register_parameter(const std::string& name, Tensor parameter) {
@@ -49,6 +53,10 @@ void Module::register_buffer(const std::string& name, Tensor buffer) {
 
 void Module::register_module(const std::string& name, ModulePtr module) {
   if (module.get() == this) fail_value(class_name(), ": a module cannot be its own part; got itself as ", name);
+  if (module)
+    for (const auto& [path, part] : module->named_modules())
+      if (part.get() == this)
+        fail_value(class_name(), ": ", name, " must not contain the module that it becomes a part of; it does, as ", path);
   add_entry({name, Kind::module, Tensor(), std::move(module), nullptr});
 }
 
@@ -86,7 +94,9 @@ std::vector<std::pair<std::string, Tensor>> Module::named_state() const {
 }
 
 std::vector<std::pair<std::string, ModulePtr>> Module::named_modules() {
-  std::vector<std::pair<std::string, ModulePtr>> found{{"", shared_from_this()}};
+  ModulePtr self = weak_from_this().lock();
+  if (!self) self = ModulePtr(ModulePtr(), this);  // owned by a Python object, which has not been shared yet
+  std::vector<std::pair<std::string, ModulePtr>> found{{"", std::move(self)}};
   for (const Entry& entry : entries_) {
     if (!entry.module) continue;
     for (auto& [name, module] : entry.module->named_modules())

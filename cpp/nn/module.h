@@ -54,7 +54,8 @@ class Module : public std::enable_shared_from_this<Module> {
 
   std::vector<std::pair<std::string, Tensor>> named_parameters() const;
   std::vector<std::pair<std::string, Tensor>> named_state() const;  // parameters and buffers
-  std::vector<std::pair<std::string, ModulePtr>> named_modules();   // this one first, under ""
+  // This one first, under ""; its pointer may not own it.
+  std::vector<std::pair<std::string, ModulePtr>> named_modules();
   Index num_parameters() const;
 
   // Copies the arrays into parameters and buffers. Everything that is wrong is named in one message, and nothing is
@@ -63,15 +64,21 @@ class Module : public std::enable_shared_from_this<Module> {
   void to(DType dtype);
   void zero_grad();
   void set_training(bool training);
+  void set_own_training(bool training) { training_ = training; }  // not that of its parts
   bool training() const { return training_; }
 
  protected:
   // Members that follow their entries: layer code uses the member, names are for everybody else.
-  void own_parameter(const std::string& name, Tensor& member, Tensor value);
-  template <class M> void own_module(const std::string& name, std::shared_ptr<M>& member, std::shared_ptr<M> value) {
-    add_entry({name, Entry::Kind::module, Tensor(), value, [&member, this, name](const Entry& entry) {
+  // One that exists is replaced by another of its kind, and by none only if it may be `absent`.
+  enum class Absent { never, allowed };
+  void own_parameter(const std::string& name, Tensor& member, Tensor value, Absent absent = Absent::never);
+  template <class M>
+  void own_module(const std::string& name, std::shared_ptr<M>& member, std::shared_ptr<M> value, Absent absent = Absent::never) {
+    add_entry({name, Entry::Kind::module, Tensor(), value, [&member, this, name, absent](const Entry& entry) {
                  auto cast = std::dynamic_pointer_cast<M>(entry.module);
-                 if (!cast && entry.module) wrong_module(name, member ? member->class_name() : "a module of its own kind");
+                 const bool none = entry.kind == Entry::Kind::module && !entry.module;
+                 if (!cast && !(none && (!member || absent == Absent::allowed)))
+                   wrong_entry(name, member ? name_of(*member) : "a module of its own kind");
                  member = std::move(cast);
                }});
   }
@@ -85,7 +92,8 @@ class Module : public std::enable_shared_from_this<Module> {
 
  private:
   void add_entry(Entry entry);
-  [[noreturn]] void wrong_module(const std::string& name, const std::string& wanted) const;
+  [[noreturn]] void wrong_entry(const std::string& name, const std::string& wanted) const;
+  static std::string name_of(const Module& module) { return module.class_name(); }
   void collect(const std::string& prefix, bool buffers, std::vector<std::pair<std::string, Tensor>>& found) const;
   void adapt_all(StateDict& state, const std::string& prefix);
 

@@ -162,7 +162,13 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   o.masked_value = a.masked_value;
   o.dropout_p = training() || call.restriction.dropout_keep.defined() ? a.dropout : 0;
   if (o.dropout_p > 0) o.dropout_keep = call.restriction.dropout_keep;
-  const Tensor context = ops::packed_attention(q, k, v, heads, o).output;  // (B, Lq, H * D)
+  Tensor context;  // (B, Lq, H * D)
+  try {
+    context = ops::packed_attention(q, k, v, heads, o).output;
+  } catch (...) {  // a call that failed leaves the cache as it was
+    if (call.cache != nullptr) call.cache->truncate(offset);
+    throw;
+  }
   record.show_as(!from.added, true);
   record.keep(q.data(), k.data(), heads, o);
   return unbatched(out_proj->forward(context), from.added);

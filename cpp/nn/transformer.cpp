@@ -162,7 +162,7 @@ template <class L> TransformerStack<L>::TransformerStack(std::vector<std::shared
   auto list = std::make_shared<ModuleList>();
   for (auto& part : parts) list->append(std::move(part));
   own_module("layers", layers, std::move(list));
-  own_module("norm", norm, std::move(last));
+  own_module("norm", norm, std::move(last), Absent::allowed);
 }
 
 template <class L> std::vector<std::shared_ptr<L>> TransformerStack<L>::parts() const {

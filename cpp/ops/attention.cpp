@@ -2,6 +2,7 @@
 #include "ops/attention.h"
 
 #include <cmath>
+#include <limits>
 
 #include "ops/attention_core.h"
 #include "ops/ops.h"
@@ -71,7 +72,11 @@ Geometry plain_geometry(const Shape& q, const Shape& k, const Shape& v, const At
   return g;
 }
 
-Geometry packed_geometry(const Shape& q, const Shape& k, Index value_width, Heads heads) {
+Geometry packed_geometry(const char* op, const Shape& q, const Shape& k, Index value_width, Heads heads) {
+  const Index size = q.dim(2) / heads.query_heads;
+  if (size * heads.query_heads != q.dim(2) || size * heads.kv_heads != k.dim(2) || value_width % heads.kv_heads != 0)
+    fail_value(op, ": projected queries, keys and values must have ", heads.query_heads, ", ", heads.kv_heads, " and ", heads.kv_heads,
+               " heads of one size; got widths ", q.dim(2), ", ", k.dim(2), " and ", value_width);
   Geometry g;
   g.packed = true;
   g.batches = q.dim(0);
@@ -104,7 +109,8 @@ void check_broadcasts(const char* op, const char* name, const Shape& shape, cons
 void check_lengths(const char* op, const Array& lens, const Geometry& g) {
   const Shape& s = lens.shape();
   const bool scalar = g.rank == 2 && !g.packed;
-  const bool fits = scalar ? s.rank() == 0 || s == Shape{1} || s == Shape{g.queries}
+  const bool one = g.packed && g.batches == 1 && s.rank() == 0;  // a layer's (L, M)
+  const bool fits = one ? true : scalar ? s.rank() == 0 || s == Shape{1} || s == Shape{g.queries}
                            : s == Shape{g.batches} || s == Shape{g.batches, g.queries};
   if (!fits) {
     if (scalar) fail_value(op, ": valid_lens must be one number because query is (Lq, D); got valid_lens ", s);
@@ -171,6 +177,13 @@ template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry
       problem.mask = weights_view<const bool>(p.mask.template data<bool>(), p.mask.shape(), g);
     } else {
       p.bias = cast(mask, dtype_v<T>);
+      if (o.masked_value) {  // the kernels leave -inf as it is; excluded scores are filled, whatever excludes them
+        p.mask = Array(p.bias.shape(), DType::boolean);
+        const T* bias = p.bias.template ptr<T>();
+        for (Index i = 0; i < p.bias.numel(); ++i)
+          p.mask.template data<bool>()[i] = bias[i] != -std::numeric_limits<T>::infinity();
+        problem.mask = weights_view<const bool>(p.mask.template data<bool>(), p.mask.shape(), g);
+      }
     }
   }
   if (o.scores.defined()) {
@@ -337,12 +350,16 @@ AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor&
 
 AttentionOutputs packed_attention(const Tensor& query, const Tensor& key, const Tensor& value, Heads heads,
                                   const AttentionOptions& options) {
-  return dispatch(query, key, value, packed_geometry(query.shape(), key.shape(), value.dim(2), heads), options);
+  const Geometry g = packed_geometry(options.operation, query.shape(), key.shape(), value.dim(2), heads);
+  const DType dtype = promoted({query, key, value});
+  return dispatch(cast(query, dtype), cast(key, dtype), cast(value, dtype), g, options);
 }
 
-Array packed_attention_weights(const Array& query, const Array& key, Heads heads, const AttentionOptions& options) {
+Array packed_attention_weights(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options) {
   const NoGrad quiet;
-  const Geometry g = packed_geometry(query.shape(), key.shape(), 0, heads);
+  const DType dtype = promoted({Tensor(queries), Tensor(keys)});
+  const Array query = queries.cast(dtype), key = keys.cast(dtype);
+  const Geometry g = packed_geometry(options.operation, query.shape(), key.shape(), 0, heads);
   Array weights(g.weights_shape(), query.dtype());
   visit_floating(query.dtype(), [&](auto tag) {
     using T = decltype(tag);

@@ -119,8 +119,11 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   return reshape(result, squeezed);
 }
 
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  const Tensor x = cast(input, weight.dtype());
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bias) {
+  if (weight.rank() != 2) fail_value("Linear: weight must be (out_features, in_features); got weight ", weight.shape());
+  if (given_bias.defined() && given_bias.shape() != Shape{weight.dim(0)})
+    fail_value("Linear: bias must be (out_features,) = (", weight.dim(0), ",); got bias ", given_bias.shape());
+  const Tensor x = cast(input, weight.dtype()), bias = given_bias.defined() ? cast(given_bias, weight.dtype()) : given_bias;
   const Index in = weight.dim(1), out = weight.dim(0);
   if (x.rank() == 0 || x.dim(-1) != in)
     fail_value("Linear: x must be (..., ", in, ") because in_features = ", in, "; got x ", x.shape());
