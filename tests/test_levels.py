@@ -22,10 +22,13 @@ from helpers import gradients
 
 rng = np.random.default_rng(0)
 q, k, v = (rng.standard_normal(s) for s in ((2, 3, 37, 11), (2, 3, 53, 11), (2, 3, 53, 13)))
-options = dict(is_causal="lower_right", valid_lens=[53, 29], softcap=3.0, sinks=np.ones(3), alibi_slopes=np.ones(3) / 8)
+options = dict(is_causal="lower_right", valid_lens=[53, 29], softcap=3.0)
+options |= dict(sinks=np.ones(3), alibi_slopes=np.ones(3) / 8)
+def attend(q, k, v):
+    return qkv.scaled_dot_product_attention(q, k, v, **options)
 numbers = []
 for dtype in ("float64", "float32"):
-    for a in gradients(lambda q, k, v: qkv.scaled_dot_product_attention(q, k, v, **options), *(x.astype(dtype) for x in (q, k, v))):
+    for a in gradients(attend, *(x.astype(dtype) for x in (q, k, v))):
         numbers.append(np.asarray(a, np.float64).ravel()[::17])
     x = q.astype(dtype)
     for f in (qkv.exp, qkv.tanh, qkv.gelu, qkv.softmax, qkv.sigmoid):
@@ -40,7 +43,8 @@ g.close("out", layer(g["queries"], g["keys"], g["values"], g["lens"]))
 g.close("attention_weights", layer.attention_weights)
 qkv.manual_seed(0)
 draws = np.concatenate([qkv.rand(33), qkv.randn(33)])
-json.dump({"level": qkv.config()["instruction_set"], "numbers": np.concatenate(numbers).tolist(), "draws": draws.tolist()}, sys.stdout)
+level = qkv.config()["instruction_set"]
+json.dump({"level": level, "numbers": np.concatenate(numbers).tolist(), "draws": draws.tolist()}, sys.stdout)
 """
 LEVELS = ["baseline", "avx2", "avx512"]
 
@@ -50,7 +54,12 @@ def run(level: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(tests), str(Path(qkv.__file__).parents[1])])
     environment = {**os.environ, "QKV_ISA": level, "PYTHONPATH": path}
     return subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 

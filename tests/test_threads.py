@@ -72,7 +72,12 @@ def test_several_python_threads_at_once():
         t = qkv.tensor(x, requires_grad=True)
         y = layer(t, valid_lens=[67, 31])
         y.sum().backward()
-        return y.numpy().tobytes(), t.grad.numpy().tobytes(), (x @ weight.T).shape, layer.attention_weights.shape
+        return (
+            y.numpy().tobytes(),
+            t.grad.numpy().tobytes(),
+            (x @ weight.T).shape,
+            layer.attention_weights.shape,
+        )
 
     expected = [work(i) for i in range(8)]
     for _ in range(3):

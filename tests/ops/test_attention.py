@@ -188,7 +188,9 @@ def test_gradients_of_each_option(name):
     check_gradient(lambda q, k, v: attention(q, k, v, **options, return_weights=True)[1], Q, K, V)
 
 
-@pytest.mark.parametrize("shape", [(B, H, LQ, LK), (B, 1, LQ, LK), (H, 1, LK), (LQ, 1), (LK,), (1, 1, 1, 1), ()])
+@pytest.mark.parametrize(
+    "shape", [(B, H, LQ, LK), (B, 1, LQ, LK), (H, 1, LK), (LQ, 1), (LK,), (1, 1, 1, 1), ()]
+)
 def test_gradient_of_a_float_mask_is_summed_over_broadcast_axes(shape):
     mask = np.random.default_rng(5).standard_normal(shape)
     check_gradient(lambda mask: attention(Q, K, V, mask, softcap=2.0), mask)
@@ -211,6 +213,7 @@ def test_gradient_of_sinks_and_of_the_masks_of_other_widths():
 
 def test_gradients_in_single_precision():
     for name in ("float mask", "softcap", "lengths", "sinks", "alibi", "dropout"):
+
         def f(q, k, v, o=OPTIONS[name]):
             return attention(q, k, v, **o)
 
@@ -270,6 +273,7 @@ def test_gradient_through_drawn_dropout():
 def test_the_same_bits_for_any_threads():
     q, k, v = (a.astype("float32") for a in qkv_arrays(RNG, sizes=(2, 3, 131, 257, 16, 24)))
     for options in ({}, {"is_causal": True}, {"window": (9, 3)}, {"sinks": [0.0, 1.0, 2.0]}):
+
         def all_of_it(o=options):
             return gradients(lambda q, k, v: attention(q, k, v, **o), q, k, v)
 

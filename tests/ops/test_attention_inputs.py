@@ -1,4 +1,5 @@
-"""scaled_dot_product_attention: excluded content, empty and odd sizes, kinds of arrays, masks of every rank."""
+"""scaled_dot_product_attention: excluded content, empty and odd "
+"sizes, kinds of arrays, masks of every rank."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def test_excluded_keys_and_values_reach_nothing(name, bad, dtype):
     assert (dirty[3][:, :, 4:] == 0).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"softcap": 2.0}, {"sinks": np.zeros(H)}, {"alibi_slopes": np.ones(H)}])
+@pytest.mark.parametrize(
+    "options", [{}, {"softcap": 2.0}, {"sinks": np.zeros(H)}, {"alibi_slopes": np.ones(H)}]
+)
 @pytest.mark.parametrize(
     "empty",
     [{"valid_lens": [0, 5]}, {"attn_mask": np.zeros((1, 1), bool)}, {"attn_mask": np.full((LQ, LK), -INF)},
@@ -86,7 +89,7 @@ def test_sizes_of_one_and_none(sizes):
         expected = reference.scaled_dot_product_attention(*arrays, scale=0.5, return_weights=True)
         close(output, expected[0])
         close(weights, expected[1])
-    out, *slopes = gradients(lambda q, k, v: attention(q, k, v, scale=0.5), *arrays)
+    _, *slopes = gradients(lambda q, k, v: attention(q, k, v, scale=0.5), *arrays)
     assert [s.shape for s in slopes] == [a.shape for a in arrays]
     assert all(np.isfinite(s).all() for s in slopes)
 
@@ -181,7 +184,7 @@ def test_lengths_beside_each_rank():
     for b in range(n):
         for h in range(n):
             close(one[b, h], attention(q[b, h], k[b, h], v[b, h], valid_lens=int(lens[b])))
-            rows = (np.arange(n) < per_query[b][:, None])
+            rows = np.arange(n) < per_query[b][:, None]
             close(two[b, h], attention(q[b, h], k[b, h], v[b, h], rows))
     close(attention(q[0], k[0], v[0], valid_lens=lens)[3], attention(q[0, 3], k[0, 3], v[0, 3], valid_lens=2))
 

@@ -1,4 +1,5 @@
-"""Each wrong argument of scaled_dot_product_attention: an error that names it and what arrived, and no crash."""
+"""Each wrong argument of scaled_dot_product_attention: an error "
+"that names it and what arrived, and no crash."""
 
 from __future__ import annotations
 
@@ -25,9 +26,12 @@ SHAPES = [
     (Q, K, V[0], r"value must have 4 axes to match query .*; got value \(3, 7, 13\)"),
     (Q, zeros(B, H, LK, 2), V, r"key must be \(\.\.\., Lk, D\) with D = 11 .*; got key \(2, 3, 7, 2\)"),
     (Q, K, zeros(B, H, 5, DV), r"value must be \(\.\.\., Lk, Dv\) with Lk = 7 .*; got value \(2, 3, 5, 13\)"),
-    (Q, zeros(3, H, LK, D), V, r"query, key and value must have the same batch size; got query \(2, .*key \(3, 3, 7, 11\)"),
-    (Q, K, zeros(5, H, LK, DV), r"query, key and value must have the same batch size; .*value \(5, 3, 7, 13\)"),
-    (Q, zeros(B, 1, LK, D), zeros(B, 1, LK, DV), r"key and value must have H = 3 heads .* unless enable_gqa=True; got key \(2, 1, 7, 11\)"),
+    (Q, zeros(3, H, LK, D), V, r"query, key and value must have the same batch size; "
+     r"got query \(2, .*key \(3, 3, 7, 11\)"),
+    (Q, K, zeros(5, H, LK, DV), r"query, key and value must have the same batch "
+     r"size; .*value \(5, 3, 7, 13\)"),
+    (Q, zeros(B, 1, LK, D), zeros(B, 1, LK, DV), r"key and value must have H = 3 heads .* unless "
+     r"enable_gqa=True; got key \(2, 1, 7, 11\)"),
     (Q, K, zeros(B, 1, LK, DV), r"value must have as many heads as key .*; got value \(2, 1, 7, 13\)"),
 ]  # fmt: skip
 
@@ -41,9 +45,7 @@ def test_shapes(q, k, v, text):
 @pytest.mark.parametrize("heads", [2, 5, 0])
 def test_heads_that_do_not_divide(heads):
     with pytest.raises(ValueError, match=r"query heads must be a multiple of key heads; got query .*key"):
-        qkv.scaled_dot_product_attention(
-            Q, zeros(B, heads, LK, D), zeros(B, heads, LK, DV), enable_gqa=True
-        )
+        qkv.scaled_dot_product_attention(Q, zeros(B, heads, LK, D), zeros(B, heads, LK, DV), enable_gqa=True)
 
 
 VALUES = [
@@ -61,22 +63,26 @@ VALUES = [
     ({"window": 3}, r"window must be \(left, right\).* got 3"),
     ({"masked_value": np.nan}, r"masked_value must be a number; got nan"),
     ({"is_causal": "middle"}, r"is_causal must be False, True, .* got 'middle'"),
-    ({"is_causal": "lower_right", "q_offset": 0}, r"q_offset must not be given with is_causal=\"lower_right\""),
+    ({"is_causal": "lower_right", "q_offset": 0}, r"q_offset must not be given with "
+     r"is_causal=\"lower_right\""),
     ({"q_offset": [1, 2, 3]}, r"q_offset must be one number or \(B,\) = \(2,\); got q_offset \(3,\)"),
     ({"q_offset": [[1, 2]]}, r"q_offset must be one number or \(B,\)"),
     ({"valid_lens": [1, 8]}, r"valid_lens must be from 0 to Lk = 7; got 8"),
     ({"valid_lens": [-1, 3]}, r"valid_lens must be from 0 to Lk = 7; got -1"),
-    ({"valid_lens": [1, 2, 3]}, r"valid_lens must be \(B,\) = \(2,\) or \(B, Lq\) = \(2, 5\); got valid_lens \(3,\)"),
+    ({"valid_lens": [1, 2, 3]}, r"valid_lens must be \(B,\) = \(2,\) or \(B, Lq\) = "
+     r"\(2, 5\); got valid_lens \(3,\)"),
     ({"valid_lens": 3}, r"valid_lens must be \(B,\) .* got valid_lens \(\)"),
     ({"valid_lens": np.zeros((2, 3), int)}, r"valid_lens must be .* got valid_lens \(2, 3\)"),
     ({"attn_mask": np.ones((B, LQ, LK), bool)},
-     r"attn_mask must broadcast to the weights' shape \(2, 3, 5, 7\) .*; a mask per batch entry is \(B, 1, Lq, Lk\); got attn_mask \(2, 5, 7\)"),
+     r"attn_mask must broadcast to the weights' shape \(2, 3, 5, 7\) .*; a mask per "
+      r"batch entry is \(B, 1, Lq, Lk\); got attn_mask \(2, 5, 7\)"),
     ({"attn_mask": zeros(LK, LQ)}, r"attn_mask must broadcast .* got attn_mask \(7, 5\)"),
     ({"attn_mask": zeros(1, 1, 1, LQ, LK)}, r"attn_mask must broadcast .* got attn_mask \(1, 1, 1, 5, 7\)"),
     ({"alibi_slopes": [1.0, 2.0]}, r"alibi_slopes must be \(H,\) = \(3,\); got alibi_slopes \(2,\)"),
     ({"alibi_slopes": 1.0}, r"alibi_slopes must be \(H,\)"),
     ({"sinks": [1.0]}, r"sinks must be \(H,\) = \(3,\); got sinks \(1,\)"),
-    ({"dropout_p": 0.5, "dropout_keep": np.ones((2, 7), bool)}, r"dropout_keep must broadcast .* got dropout_keep \(2, 7\)"),
+    ({"dropout_p": 0.5, "dropout_keep": np.ones((2, 7), bool)}, r"dropout_keep must broadcast "
+     r".* got dropout_keep \(2, 7\)"),
 ]  # fmt: skip
 
 
@@ -87,7 +93,10 @@ def test_values(options, text):
 
 
 TYPES = [
-    ({"attn_mask": np.ones((LQ, LK), np.int64)}, r"attn_mask must be boolean \(True = may attend\) or floating"),
+    (
+        {"attn_mask": np.ones((LQ, LK), np.int64)},
+        r"attn_mask must be boolean \(True = may attend\) or floating",
+    ),
     ({"attn_mask": np.ones((LQ, LK), np.uint8)}, r"attn_mask must be boolean"),
     ({"attn_mask": [[1] * LK] * LQ}, r"attn_mask must be boolean"),
     ({"attn_mask": np.full((LQ, LK), "x")}, r"attn_mask must hold numbers"),
@@ -101,7 +110,10 @@ TYPES = [
     ({"is_causal": None}, r"is_causal must be False, True, .* got None"),
     ({"window": "ab"}, r"window must be"),
     ({"window": (1.5, 2)}, r"window must be whole numbers"),
-    ({"dropout_p": 0.5, "dropout_keep": np.ones((LQ, LK))}, r"dropout_keep must be boolean; got dtype float64"),
+    (
+        {"dropout_p": 0.5, "dropout_keep": np.ones((LQ, LK))},
+        r"dropout_keep must be boolean; got dtype float64",
+    ),
     ({"sinks": ["a", "b", "c"]}, r"sinks must hold numbers"),
 ]
 
@@ -130,7 +142,9 @@ def test_numbers_that_are_none(name, bad):
 
 
 def test_one_sequence_takes_one_length():
-    with pytest.raises(ValueError, match=r"valid_lens must be one number because query is \(Lq, D\); got .*\(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"valid_lens must be one number because query is \(Lq, D\); got .*\(2,\)"
+    ):
         qkv.scaled_dot_product_attention(Q[0, 0], K[0, 0], V[0, 0], valid_lens=[1, 2])
     with pytest.raises(ValueError, match="from 0 to Lk = 7; got 9"):
         qkv.scaled_dot_product_attention(Q[0, 0], K[0, 0], V[0, 0], valid_lens=9)
