@@ -264,6 +264,7 @@ ValueError
     ``strict=False`` missing and unexpected names are passed over.
 )doc")
       .def("to", [](const py::object& self, py::handle dtype) {
+        if (dtype.is_none()) fail_type("to: dtype must be float32 or float64; got None");
         self.cast<Module&>().to(dtype_from(dtype, "to"));
         return self;
       }, py::arg("dtype"), "Convert parameters and buffers to float32 or float64; returns the module.")

@@ -228,7 +228,8 @@ template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry
     const bool no_heads = g.packed && keep.rank() == 3;
     p.keep = no_heads ? o.dropout_keep.reshaped({keep[0], 1, keep[1], keep[2]}) : o.dropout_keep;
     check_broadcasts(op, "dropout_keep", p.keep.shape(), g.weights_shape());
-    problem.dropout_keep = weights_view<const bool>(p.keep.template data<bool>(), p.keep.shape(), g);
+    if (o.dropout_p > 0) problem.dropout_keep = weights_view<const bool>(p.keep.template data<bool>(), p.keep.shape(), g);
+    else p.keep = {};  // nothing is dropped
   } else if (o.dropout_p > 0) {
     problem.dropout_key = (o.generator != nullptr ? *o.generator : default_generator()).random64();
   }
@@ -357,7 +358,8 @@ AttentionOutputs packed_attention(const Tensor& query, const Tensor& key, const 
 
 Array packed_attention_weights(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options) {
   const NoGrad quiet;
-  const DType dtype = promoted({Tensor(queries), Tensor(keys)});
+  const Tensor q(queries), k(keys);
+  const DType dtype = promoted({q, k});
   const Array query = queries.cast(dtype), key = keys.cast(dtype);
   const Geometry g = packed_geometry(options.operation, query.shape(), key.shape(), 0, heads);
   Array weights(g.weights_shape(), query.dtype());

@@ -161,6 +161,8 @@ def test_to_changes_the_dtype_of_what_floats():
     assert net.to(np.float32)(np.ones((2, 3))).dtype == "float32"
     with pytest.raises(TypeError, match="to: dtype must be float32 or float64; got int64"):
         net.to("int64")
+    with pytest.raises(TypeError, match="to: dtype must be float32 or float64; got None"):
+        net.to(None)
 
 
 def test_modes_reach_all_parts():

@@ -262,6 +262,12 @@ def test_dropout_is_deterministic_and_keeps_the_mean():
     close(again, attention(q, k, v, dropout_p=0.25, dropout_keep=kept))
 
 
+def test_without_a_probability_nothing_is_dropped():
+    plain = attention(Q, K, V)
+    assert attention(Q, K, V, dropout_keep=KEEP).tobytes() == plain.tobytes()
+    close(reference.scaled_dot_product_attention(Q, K, V, dropout_keep=KEEP), plain)
+
+
 def test_gradient_through_drawn_dropout():
     def f(q, k, v):
         qkv.manual_seed(1)
@@ -278,3 +284,25 @@ def test_the_same_bits_for_any_threads():
             return gradients(lambda q, k, v: attention(q, k, v, **o), q, k, v)
 
         same_bits_for_any_threads(all_of_it)
+
+
+def test_recording_and_asking_for_more_change_no_bit_of_a_drawn_dropout():
+    results = []
+    for options in ({}, {"return_weights": True}, {"return_lse": True, "return_weights": True}):
+        for learn in (False, True):
+            qkv.manual_seed(9)
+            q = qkv.tensor(Q, requires_grad=learn)
+            found = attention(q, K, V, dropout_p=0.4, is_causal=True, **options)
+            results.append((found[0] if options else found).numpy().tobytes())
+    assert len(set(results)) == 1
+
+
+def test_minus_infinity_in_a_float_mask_is_filled_like_every_exclusion():
+    mask = np.where(BOOLEAN, 0.0, -INF)
+    mask[0, 0, 0] = -INF
+    filled = attention(Q, K, V, mask, masked_value=-1e9)
+    close(filled, attention(Q, K, V, mask == 0, masked_value=-1e9))
+    close(filled[0, 0, 0], V[0, 0].mean(0))
+    learned = gradients(lambda m: attention(Q, K, V, m, masked_value=-1.0), mask)[1]
+    assert np.isfinite(learned).all()
+    assert (learned[mask == -INF] == 0).all()

@@ -120,6 +120,7 @@ def test_half_width_comes_back_in_its_own_type():
     close(lse, expected[2], "float32")
     assert attention(q, k, V.astype("float32")).dtype == "float32"
     assert attention(q, k, v, np.zeros((LQ, LK))).dtype == "float16", "the mask has no say"
+    assert attention(q, k, v, sinks=np.zeros(H), alibi_slopes=np.ones(H)).dtype == "float16", "nor do these"
 
 
 def test_bfloat16():
