@@ -39,9 +39,23 @@ template <class Class> void def_forward(Class& layer, const char* name) {
 inline constexpr const char* kMaskNote = R"doc(
 Notes
 -----
-``valid_lens`` counts the keys that may be attended to: ``(B,)``, or ``(B, Lq)`` for each query. In ``attn_mask`` True
-means "may attend" and floating numbers are added to the scores; it is ``(Lq, Lk)``, ``(B, Lq, Lk)`` for all heads, or
-has four axes. A query without any allowed key gets zeros.
+A query without any allowed key gets zeros. ``valid_lens`` counts the keys that may be attended to. In ``attn_mask`` True
+means "may attend" and floating numbers are added to the scores; any axis may be 1.
+
+======================  ================================================
+``valid_lens``          the keys that count
+======================  ================================================
+``(B,)``                per item, for all queries
+``(B, Lq)``             per item and query
+======================  ================================================
+
+======================  ================================================
+``attn_mask``           holds for
+======================  ================================================
+``(Lq, Lk)``            all items and heads
+``(B, Lq, Lk)``         each item, all its heads, whatever their number
+``(B, H, Lq, Lk)``      each item and head
+======================  ================================================
 )doc";
 
 }  // namespace qkv::bindings

@@ -1,5 +1,7 @@
 #include "bindings/convert.h"
 
+#include <limits>
+
 #include "core/error.h"
 
 namespace py = pybind11;
@@ -120,6 +122,14 @@ py::array to_numpy(const Array& array, bool writeable) {
   return view;
 }
 
+// Unsigned numbers above the range of int64 would come out negative.
+void check_unsigned(const py::array& array, const char* operation, const char* name) {
+  if (array.dtype().kind() != 'u' || array.dtype().itemsize() < 8 || array.size() == 0) return;
+  const py::object largest = array.attr("max")();
+  if (largest.cast<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    fail_value(operation, ": ", name, " must hold integers below 2**63; got ", std::string(py::str(largest)));
+}
+
 Array copy_of(py::handle data, py::handle dtype, const char* operation) {
   if (is_tensor(data)) {
     const Array& source = data.cast<Tensor>().data();
@@ -133,7 +143,7 @@ Array copy_of(py::handle data, py::handle dtype, const char* operation) {
   } else {
     const char kind = array.dtype().kind();
     if (kind == 'b') wanted = DType::boolean;
-    else if (kind == 'i' || kind == 'u') wanted = DType::int64;
+    else if (kind == 'i' || kind == 'u') wanted = DType::int64, check_unsigned(array, operation, "data");
     else if (kind == 'f' || is_half(array.dtype()))
       wanted = array.dtype().itemsize() == 8 && py::hasattr(data, "dtype") ? DType::float64 : DType::float32;
     else fail_type(operation, ": data must hold numbers; got ", type_name(data), " of dtype ", std::string(py::str(array.dtype())));
@@ -173,6 +183,7 @@ Tensor Call::convert(py::handle value, const char* name, bool floats, bool count
   if (kind != 'i' && kind != 'u' && kind != 'b')
     fail_type(operation_, ": ", name, " must hold numbers; got dtype ", std::string(py::str(dtype)));
   if (floats) return Tensor(adopt(array, DType::float32));
+  check_unsigned(array, operation_, name);
   return Tensor(adopt(array, kind == 'b' ? DType::boolean : DType::int64));
 }
 
@@ -199,6 +210,7 @@ Array Call::integers(py::handle value, const char* name, bool none_allowed) {
   const char kind = array.dtype().kind();
   if (kind != 'i' && kind != 'u' && array.size() > 0)
     fail_type(operation_, ": ", name, " must hold integers; got dtype ", std::string(py::str(array.dtype())));
+  check_unsigned(array, operation_, name);
   return adopt(array, DType::int64);
 }
 
@@ -228,7 +240,12 @@ Shape shape_from(py::handle size, const char* operation, const char* name) {
       fail_type(operation, ": ", name, " must be whole numbers; got ", std::string(py::str(py::repr(size))));
     const auto index = py::reinterpret_steal<py::int_>(PyNumber_Index(item.ptr()));
     if (!index) throw py::error_already_set();
-    sizes.push_back(index.cast<Index>());
+    const long long number = PyLong_AsLongLong(index.ptr());
+    if (number == -1 && PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      fail_value(operation, ": ", name, " must be numbers of at most 63 bits; got ", std::string(py::str(py::repr(size))));
+    }
+    sizes.push_back(static_cast<Index>(number));
   };
   const bool has_axes = py::isinstance<py::array>(size) && py::reinterpret_borrow<py::array>(size).ndim() > 0;
   if (PyIndex_Check(size.ptr()) != 0 && !has_axes) {

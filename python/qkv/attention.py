@@ -96,6 +96,17 @@ def scaled_dot_product_attention(
 
     Notes
     -----
+    What a mask of each rank means (the layers of :mod:`qkv.nn` read one of three axes as one per item):
+
+    ==================  =========================  =====================
+    ``attn_mask``       ``(B, H, L, D)`` inputs    ``(B, L, D)`` inputs
+    ==================  =========================  =====================
+    ``(Lq, Lk)``        all items and heads        all items
+    ``(X, Lq, Lk)``     ``X = H``: one per head    ``X = B``: one per item
+    ``(B, 1, Lq, Lk)``  one per item, all heads    an error
+    ``(B, H, Lq, Lk)``  one per item and head      an error
+    ==================  =========================  =====================
+
     All exclusions combine with "and": boolean mask, causal, ``valid_lens``, ``window``. An excluded key or value is not
     read: NaN there changes nothing. Unlike PyTorch's function, every option works with every other, and weights never
     cost the fast path. Memory beyond inputs and outputs grows with L, not with L^2. The result is the same, bit for

@@ -57,6 +57,7 @@ VALUES = [
     ({"dropout_p": -0.1}, r"dropout_p must be from 0 to 1; got -0.1"),
     ({"dropout_p": 1.5}, r"dropout_p must be from 0 to 1; got 1.5"),
     ({"dropout_p": np.nan}, r"dropout_p must be from 0 to 1; got nan"),
+    ({"window": (2**70, 1)}, r"window must be numbers of at most 63 bits; got \(1180591620717411303424, 1\)"),
     ({"window": (-2, 0)}, r"window must be \(left, right\) .* got \(-2, 0\)"),
     ({"window": (1,)}, r"window must be \(left, right\).* got \(1,\)"),
     ({"window": (1, 2, 3)}, r"window must be \(left, right\).* got \(1, 2, 3\)"),
@@ -69,6 +70,8 @@ VALUES = [
     ({"q_offset": [[1, 2]]}, r"q_offset must be one number or \(B,\)"),
     ({"valid_lens": [1, 8]}, r"valid_lens must be from 0 to Lk = 7; got 8"),
     ({"valid_lens": [-1, 3]}, r"valid_lens must be from 0 to Lk = 7; got -1"),
+    ({"valid_lens": np.array([1, 2**63], "uint64")}, r"valid_lens must hold integers below 2\*\*63; "
+     r"got 9223372036854775808"),
     ({"valid_lens": [1, 2, 3]}, r"valid_lens must be \(B,\) = \(2,\) or \(B, Lq\) = "
      r"\(2, 5\); got valid_lens \(3,\)"),
     ({"valid_lens": 3}, r"valid_lens must be \(B,\) .* got valid_lens \(\)"),
