@@ -22,7 +22,7 @@ TOP = """
     stack matmul scaled_dot_product_attention additive_attention kernel_attention kernel_values NadarayaWatson softmax
     log_softmax masked_softmax softmax_jacobian sinusoidal_positions relative_rotation rotary_tables apply_rotary
     alibi_slopes manual_seed rand randn randint normal randperm uniform bernoulli Generator set_num_threads
-    get_num_threads show_config config no_attention_record losses optim masks nn plot testing reference
+    get_num_threads show_config config no_attention_record losses optim masks nn plot testing reference data training
 """
 INSIDE = {
     "nn": """
@@ -36,6 +36,8 @@ INSIDE = {
     "losses": "cross_entropy nll_loss mse",
     "optim": "SGD Adam AdamW clip_grad_norm",
     "plot": "show_heatmaps",
+    "training": "Trainer History CheckpointError token_loss save_arrays load_arrays",
+    "data": "Vocabulary Batches pad copy_pairs date_pairs topics task unigram_entropy",
     "testing": "assert_shape assert_close check_gradient",
 }
 

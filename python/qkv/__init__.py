@@ -2,7 +2,8 @@
 
 Functions take NumPy arrays and give NumPy arrays; if any argument is a :class:`Tensor`, they give Tensors, through
 which gradients flow. Layers are in :mod:`qkv.nn`, losses in :mod:`qkv.losses`, optimizers in :mod:`qkv.optim`, masks in
-:mod:`qkv.masks`, pictures in :mod:`qkv.plot`, the same mathematics in plain NumPy in :mod:`qkv.reference`.
+:mod:`qkv.masks`, pictures in :mod:`qkv.plot`, a training loop in :mod:`qkv.training`, small data sets in
+:mod:`qkv.data`, the same mathematics in plain NumPy in :mod:`qkv.reference`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import losses, masks, optim, plot, reference, reproduce, testing
+    from . import data, losses, masks, optim, plot, reference, reproduce, testing, training
 
 try:
     from . import _core
@@ -55,6 +56,7 @@ __all__ = [
     "concatenate",
     "config",
     "cos",
+    "data",
     "empty_cache",
     "exp",
     "gelu",
@@ -99,12 +101,13 @@ __all__ = [
     "tanh",
     "tensor",
     "testing",
+    "training",
     "uniform",
     "where",
 ]
 
 # Imported when they are asked for, so that `import qkv` stays quick.
-_SUBMODULES = ("losses", "masks", "optim", "plot", "reference", "reproduce", "testing")
+_SUBMODULES = ("data", "losses", "masks", "optim", "plot", "reference", "reproduce", "testing", "training")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,153 @@
+"""Files of arrays and facts that are written whole or not at all, and recognised when they are damaged.
+
+A file is an ordinary ``.npz``: ``numpy.load`` opens it. Its entry ``facts`` holds JSON and the SHA-256 digest of
+everything else. Nothing is pickled, so that opening somebody's file runs nobody's code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORMAT = 1
+FACTS = "facts"
+
+
+class CheckpointError(ValueError):
+    """A file that is damaged, is no checkpoint, or belongs to another run."""
+
+
+def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Write arrays and JSON facts to one file, atomically.
+
+    Everything goes to ``path + ".partial"`` first, is forced to the disk, and then takes the name ``path`` in one step:
+    whoever kills the process at whatever moment finds the old file or the new one under ``path``, never a part.
+
+    Parameters
+    ----------
+    path : path
+    arrays : mapping from str to array or Tensor
+        Numbers and booleans; the name ``facts`` is taken.
+    facts : mapping
+        Anything that JSON can hold.
+
+    Raises
+    ------
+    ValueError
+        If a name is taken or an array holds objects.
+    TypeError
+        If JSON cannot hold ``facts``.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> qkv.training.save_arrays("numbers.npz", {"x": np.arange(3)}, {"made by": "an example"})
+    >>> qkv.training.load_arrays("numbers.npz")
+    ({'x': array([0, 1, 2])}, {'made by': 'an example'})
+    """
+    tables = {str(name): np.asarray(value) for name, value in arrays.items()}
+    for name, table in tables.items():
+        if name == FACTS or table.dtype.kind not in "biuf":
+            raise ValueError(
+                f"save_arrays: arrays must hold numbers or booleans under names other than {FACTS!r}; "
+                f"got {name!r} with dtype {table.dtype}"
+            )
+    text = json.dumps(facts)
+    page = json.dumps({"format": FORMAT, "facts": text, "digest": _digest(tables, text)})
+    target = Path(path)
+    partial = target.with_name(target.name + ".partial")
+    with partial.open("wb") as file:
+        entries: dict[str, Any] = {FACTS: np.frombuffer(page.encode(), np.uint8), **tables}
+        np.savez(file, **entries)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, target)
+    _sync_folder(target.parent)
+
+
+def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read what :func:`save_arrays` wrote.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    arrays : dict from str to ndarray
+    facts : dict
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged or of another kind.
+    OSError
+        If there is no file or it cannot be read.
+
+    Examples
+    --------
+    >>> qkv.training.save_arrays("numbers.npz", {"x": np.ones(2)}, {})
+    >>> qkv.training.load_arrays("numbers.npz")[0]["x"]
+    array([1., 1.])
+    """
+    with Path(path).open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        size = file.tell()
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                tables = {name: archive[name] for name in archive.files}
+            page = json.loads(tables.pop(FACTS).tobytes())
+            version, text, digest = page["format"], page["facts"], page["digest"]
+            whole = digest == _digest(tables, text)
+            facts: dict[str, Any] = json.loads(text)
+        except MemoryError:  # a damaged header may claim any size
+            raise _damaged(path, size, "its sizes make no sense") from None
+        except Exception as error:  # whatever a damaged archive makes its readers raise
+            raise _damaged(path, size, str(error) or type(error).__name__) from error
+    if version != FORMAT:
+        raise CheckpointError(
+            f"load_arrays: {os.fspath(path)} must have format {FORMAT} because this version of qkv reads no "
+            f"other; got {version!r}"
+        )
+    if not whole:
+        raise _damaged(path, size, "its digest differs from its content")
+    return tables, facts
+
+
+def _damaged(path: str | os.PathLike[str], size: int, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"load_arrays: {os.fspath(path)} must be a whole file of save_arrays; got {size} bytes that are "
+        f"damaged or of another kind ({' '.join(why.split())})"
+    )
+
+
+def _digest(tables: Mapping[str, NDArray[Any]], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tables):
+        table = np.ascontiguousarray(tables[name])
+        digest.update(f"\0{name}\0{table.dtype.str}\0{tables[name].shape}\0".encode())
+        digest.update(table.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the new name to the disk where the system knows how to do that for a folder."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

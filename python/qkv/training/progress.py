@@ -1,0 +1,53 @@
+"""The progress bar: tqdm's where there is one and somebody sees it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from types import TracebackType
+from typing import Any
+
+
+class Progress:
+    """Count updates and show the loss.
+
+    `show` is True (always; tqdm is needed), False (never) or None (on a terminal and in a notebook, if tqdm is there).
+    """
+
+    def __init__(self, total: int | None, done: int, show: bool | None) -> None:
+        self._bar: Any = None
+        if show is None and not _is_watched():
+            return
+        if show is not False:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # tqdm warns where a notebook has no widgets
+                    tqdm = importlib.import_module("tqdm.auto").tqdm
+            except ImportError as error:
+                if show:
+                    raise ImportError(
+                        "Trainer.fit: tqdm must be installed because progress=True shows its bar; "
+                        'pip install "qkv[notebooks]"'
+                    ) from error
+                return
+            self._bar = tqdm(total=total, initial=done, unit="update", dynamic_ncols=True)
+
+    def update(self, loss: float) -> None:
+        """Count one update."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"loss {loss:.4f}", refresh=False)
+            self._bar.update()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

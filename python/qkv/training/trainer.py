@@ -1,0 +1,306 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..optim import clip_grad_norm
+from ..tensors import no_grad
+from . import state
+from .checkpoint import CheckpointError, load_arrays, save_arrays
+from .history import History
+from .interrupt import InterruptAfterUpdate
+from .progress import Progress
+
+
+class Trainer:
+    """Repeat: loss of a batch, gradients, clipping, one step of the optimizer, one of the schedule.
+
+    Parameters
+    ----------
+    model : Module
+    optimizer : SGD, Adam or AdamW
+        Over the model's parameters.
+    loss : callable
+        ``loss(model, batch)`` gives a pair ``(total, count)``, a loss summed over ``count`` things, as
+        :func:`token_loss` does; or one Tensor, the mean of the batch, which is the same with count 1.
+    schedule : qkv.optim.Schedule, optional
+        Of this optimizer; moved on after each update.
+    max_grad_norm : float, optional
+        Clip the norm of all gradients together to this.
+    accumulate : int
+        Number of batches per update. Their totals and counts are added before they are divided, so that one update over
+        ``n`` batches is that over one batch with everything in it (dropout draws other masks).
+    evaluate : callable, optional
+        ``evaluate(model)`` gives a dict of numbers for the history. It is called without gradients and in evaluation
+        mode, every ``evaluate_every`` updates, or at the end of each epoch.
+    evaluate_every : int, optional
+    stop_when : callable, optional
+        ``stop_when(metrics)`` is asked after each evaluation; True ends the training.
+    checkpoint : path, optional
+        File that holds everything needed to go on: parameters, optimizer, schedule, the common random generator, the
+        place in the data, the history. It is written every ``checkpoint_every`` updates, or at the end of each epoch,
+        and when the training ends or is interrupted.
+    checkpoint_every : int, optional
+
+    Attributes
+    ----------
+    history : History
+    epoch, position : int
+        The epoch that runs and the number of its batches that were used.
+    interrupted : bool
+        Whether Ctrl-C ended the last :meth:`fit`.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range, or the schedule is of another optimizer.
+
+    Notes
+    -----
+    A run that is killed or ended at any moment and resumed gives the same bits as one that was not, if ``loss`` and
+    ``evaluate`` draw random numbers from qkv's common generator only and the data are the same. What is random in the
+    data belongs into ``batches``, as a function of the epoch.
+
+    Examples
+    --------
+    >>> x = qkv.randn(64, 3)
+    >>> model = qkv.nn.Linear(3, 1)
+    >>> batches = [(x[i : i + 16], x[i : i + 16] @ [[1.0], [2.0], [3.0]]) for i in range(0, 64, 16)]
+    >>> trainer = qkv.training.Trainer(
+    ...     model, qkv.optim.Adam(model.parameters(), lr=0.1), lambda model, b: qkv.losses.mse(model(b[0]), b[1])
+    ... )
+    >>> history = trainer.fit(batches, epochs=50)
+    >>> model.weight.numpy().round(2).tolist(), len(history)
+    ([[1.0, 2.0, 3.0]], 200)
+    """
+
+    history: History
+    epoch: int
+    position: int
+    interrupted: bool
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        loss: Callable[[Any, Any], Any],
+        *,
+        schedule: Any = None,
+        max_grad_norm: float | None = None,
+        accumulate: int = 1,
+        evaluate: Callable[[Any], Mapping[str, Any]] | None = None,
+        evaluate_every: int | None = None,
+        stop_when: Callable[[dict[str, Any]], bool] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | None = None,
+    ) -> None:
+        _check_count("accumulate", accumulate)
+        _check_count("evaluate_every", evaluate_every)
+        _check_count("checkpoint_every", checkpoint_every)
+        if max_grad_norm is not None and not max_grad_norm > 0:
+            raise ValueError(
+                f"Trainer: max_grad_norm must be positive because gradients of norm 0 train nothing; "
+                f"got {max_grad_norm}"
+            )
+        if schedule is not None and schedule.optimizer is not optimizer:
+            raise ValueError(
+                "Trainer: schedule must be of the given optimizer because it sets its learning rate; "
+                f"got one of another {type(schedule.optimizer).__name__}"
+            )
+        self.model, self.optimizer, self.loss, self.schedule = model, optimizer, loss, schedule
+        self.max_grad_norm, self.accumulate = max_grad_norm, accumulate
+        self.evaluate, self.evaluate_every, self.stop_when = evaluate, evaluate_every, stop_when
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.checkpoint_every = checkpoint_every
+        self._restart()
+
+    def fit(
+        self,
+        batches: Sequence[Any] | Callable[[int], Sequence[Any]],
+        *,
+        epochs: int | None = None,
+        steps: int | None = None,
+        resume: bool = False,
+        progress: bool | None = None,
+    ) -> History:
+        """Train until ``epochs`` epochs or ``steps`` updates are done, counted from the beginning of the run.
+
+        Parameters
+        ----------
+        batches : sequence, or callable
+            The batches of each epoch, or ``batches(epoch)`` to give those of epoch 0, 1, ..., such as
+            :class:`qkv.data.Batches`. The same number must give the same batches, so that a run can be resumed.
+        epochs, steps : int, optional
+            At least one of them; the first that is reached ends the training.
+        resume : bool
+            Go on where the checkpoint stands if there is one; its numbers replace those of model and optimizer. False
+            starts anew and will replace it.
+        progress : bool, optional
+            Show tqdm's bar. None: on a terminal and in a notebook, if tqdm is installed.
+
+        Returns
+        -------
+        History
+            Of the whole run, also of the parts before a resumption.
+
+        Raises
+        ------
+        ValueError
+            If there is no end or no batch.
+        CheckpointError
+            If the checkpoint is damaged or belongs to another run.
+        FloatingPointError
+            If a loss is infinite or NaN; the checkpoint keeps its last state.
+        """
+        _check_count("epochs", epochs)
+        _check_count("steps", steps)
+        if epochs is None and steps is None:
+            raise ValueError(
+                "Trainer.fit: epochs or steps must be given because the training needs an end; got neither"
+            )
+        given: Callable[[int], Sequence[Any]] = batches if callable(batches) else lambda epoch: batches
+        self._restart()
+        if resume and self.checkpoint is not None and self.checkpoint.exists():
+            self._resume()
+        start = time.perf_counter() - self.history.seconds
+        self.model.train()
+        order = given(self.epoch)
+        total = None if epochs is None else epochs * math.ceil(len(order) / self.accumulate)
+        total = min(t for t in (total, steps) if t is not None)
+        with InterruptAfterUpdate() as interrupt, Progress(total, len(self.history), progress) as bar:
+            while not self._is_done(epochs, steps):
+                if self.position == 0:
+                    order = given(self.epoch)
+                if len(order) == 0:
+                    raise ValueError(
+                        "Trainer.fit: batches must have at least one batch in each epoch; got none"
+                    )
+                last = min(self.position + self.accumulate, len(order))
+                self._update([order[i] for i in range(self.position, last)])
+                self.position = last
+                if last == len(order):
+                    self.epoch, self.position = self.epoch + 1, 0
+                    self.history.epoch_ends.append(len(self.history))
+                bar.update(self.history.loss[-1])
+                self.interrupted = interrupt.asked
+                self.history.seconds = time.perf_counter() - start
+                if self.evaluate is not None and self._is_due(self.evaluate_every):
+                    self._evaluate(self.evaluate)
+                    self.history.seconds = time.perf_counter() - start
+                if self._is_due(self.checkpoint_every) or self.interrupted or self._is_done(epochs, steps):
+                    self.save()
+                if self.interrupted:
+                    break
+        return self.history
+
+    def save(self) -> None:
+        """Write the checkpoint now, if there is a path for one."""
+        if self.checkpoint is None:
+            return
+        arrays, facts = state.collect(self.model, self.optimizer, self.schedule)
+        arrays.update({f"history.{name}": table for name, table in self.history.arrays().items()})
+        place = {"epoch": self.epoch, "position": self.position, "stopped": self._stopped}
+        save_arrays(
+            self.checkpoint,
+            arrays,
+            {**facts, "place": place, "history": self.history.facts(), "run": self._run()},
+        )
+
+    def _restart(self) -> None:
+        self.history = History()
+        self.epoch, self.position = 0, 0
+        self.interrupted, self._stopped = False, False
+
+    def _resume(self) -> None:
+        arrays, facts = load_arrays(str(self.checkpoint))
+        if facts.get("run") != self._run():
+            raise CheckpointError(
+                f"Trainer.fit: the checkpoint {self.checkpoint} must come from the same kind of run, {self._run()}; "
+                f"got {facts.get('run')}"
+            )
+        state.apply(arrays, facts, self.model, self.optimizer, self.schedule)
+        history = {n[len("history.") :]: t for n, t in arrays.items() if n.startswith("history.")}
+        self.history = History.restore(history, facts["history"])
+        place = facts["place"]
+        self.epoch, self.position, self._stopped = place["epoch"], place["position"], place["stopped"]
+
+    def _run(self) -> dict[str, Any]:
+        """Give what must be equal where a run goes on."""
+        return {
+            "model": type(self.model).__name__,
+            "optimizer": type(self.optimizer).__name__,
+            "schedule": None if self.schedule is None else type(self.schedule).__name__,
+            "accumulate": self.accumulate,
+        }
+
+    def _is_done(self, epochs: int | None, steps: int | None) -> bool:
+        by_epochs = epochs is not None and self.epoch >= epochs
+        return by_epochs or (steps is not None and len(self.history) >= steps) or self._stopped
+
+    def _is_due(self, every: int | None) -> bool:
+        return self.position == 0 if every is None else len(self.history) % every == 0
+
+    def _update(self, batches: Sequence[Any]) -> None:
+        self.optimizer.zero_grad()
+        total = count = 0.0
+        for batch in batches:
+            value = self.loss(self.model, batch)
+            value, size = value if isinstance(value, tuple) else (value, 1)
+            total, count = total + float(value), count + float(size)
+            if not math.isfinite(total):
+                raise FloatingPointError(
+                    f"Trainer.fit: the loss must be finite because no step can be made from it; "
+                    f"got {float(value)} in update {len(self.history) + 1}"
+                )
+            if len(batches) == 1:
+                value = value / max(count, 1.0)
+            value.backward()
+        if len(batches) > 1:
+            for parameter in self.optimizer.params:
+                if parameter.grad is not None:
+                    gradient = np.asarray(parameter.grad)
+                    np.divide(gradient, gradient.dtype.type(max(count, 1.0)), out=gradient)
+        norm = math.nan
+        if self.max_grad_norm is not None:
+            norm = clip_grad_norm(self.optimizer.params, self.max_grad_norm)
+        self.history.add(loss=total / max(count, 1.0), lr=self.optimizer.lr, grad_norm=norm, count=count)
+        self.optimizer.step()
+        if self.schedule is not None:
+            self.schedule.step()
+
+    def _evaluate(self, evaluate: Callable[[Any], Mapping[str, Any]]) -> None:
+        self.model.eval()
+        try:
+            with no_grad():
+                metrics = {name: _plain(value) for name, value in evaluate(self.model).items()}
+        finally:
+            self.model.train()
+        entry = {"step": len(self.history), "epoch": self.epoch, **metrics}
+        self.history.evaluations.append(entry)
+        self._stopped = self.stop_when is not None and bool(self.stop_when(entry))
+
+
+def _plain(value: Any) -> Any:
+    """Give a number as JSON can hold it; leave texts and lists as they are."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (str, list, dict)) or value is None:
+        return value
+    return float(value)
+
+
+def _check_count(name: str, value: int | None) -> None:
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1
+    ):
+        raise ValueError(f"Trainer: {name} must be an integer of at least 1; got {value!r}")

@@ -1,0 +1,281 @@
+"""Data sets, vocabularies and batches."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from qkv import data
+
+
+class TestVocabulary:
+    def test_numbers_and_back(self):
+        v = data.Vocabulary.of(["banana", "bandana"])
+        assert v.tokens == ["<pad>", "<unk>", "<start>", "<end>", "a", "n", "b", "d"]
+        ids = v.encode("bad!", start=True, end=True)
+        assert ids == [2, 6, 4, 7, 1, 3]
+        assert v.decode([*ids, 4, 4]) == ["b", "a", "d", "<unk>"]
+        assert v.decode([0, 4, 0]) == ["a"]
+        assert (len(v), v["n"], "x" in v, "d" in v, list(v)) == (8, 5, False, True, v.tokens)
+        assert repr(v) == "Vocabulary(8 tokens: '<pad>' '<unk>' '<start>' '<end>' 'a' 'n' 'b' 'd')"
+        with pytest.raises(KeyError):
+            v["x"]
+
+    def test_rare_tokens_are_left_out(self):
+        texts = [["x", "y", "x", "<unk>", "z", "y", "x"]]
+        assert data.Vocabulary.of(texts, min_count=2, specials=("_", "?")).tokens == ["_", "?", "x", "y"]
+        assert data.Vocabulary.of(texts, max_size=3, specials=("_", "?")).tokens == ["_", "?", "x"]
+        assert data.Vocabulary.of(texts).tokens[4:] == ["x", "y", "z"]
+
+    def test_two_specials_are_needed(self):
+        with pytest.raises(ValueError, match=r"specials must be at least two.*got \['_'\]"):
+            data.Vocabulary("abc", ["_"])
+
+
+class TestBatches:
+    ROWS = [[i] * (1 + i % 7) for i in range(1, 54)]  # noqa: RUF012
+
+    def test_each_item_comes_once(self):
+        batches = data.Batches(self.ROWS, np.arange(1, 54), batch_size=5, seed=2)
+        assert len(batches) == len(batches(0)) == 11
+        seen = []
+        for texts, numbers in batches(3):
+            assert texts.ids.shape == (len(numbers), texts.lens.max())
+            for ids, n, number in zip(*texts, numbers, strict=True):
+                assert ids[:n].tolist() == self.ROWS[number - 1]
+                assert (ids[n:] == 0).all()
+                seen.append(number)
+        assert sorted(seen) == list(range(1, 54))
+
+    def test_the_order_is_that_of_seed_and_epoch(self):
+        def order(seed, epoch):
+            return [
+                b[1].tolist() for b in data.Batches(self.ROWS, np.arange(53), batch_size=5, seed=seed)(epoch)
+            ]
+
+        assert order(0, 4) == order(0, 4)
+        assert order(0, 4) != order(0, 5)
+        assert order(0, 4) != order(1, 4)
+        plain = data.Batches(np.arange(53), batch_size=5, shuffle=False)
+        assert np.concatenate([b[0] for b in plain]).tolist() == list(range(53))
+        one = data.Batches(self.ROWS, np.arange(53), batch_size=5, seed=0)(4)
+        assert one[7][1].tolist() == order(0, 4)[7]  # any place without those before it
+        assert [b[1].tolist() for b in one[2:4]] == order(0, 4)[2:4]
+        assert one[-1][1].tolist() == order(0, 4)[-1]
+        with pytest.raises(IndexError):
+            one[11]
+
+    def test_equally_long_sequences_stand_together(self):
+        def padding(by_length):
+            batches = data.Batches(self.ROWS, batch_size=5, by_length=by_length)
+            return sum(b.ids.size - b.lens.sum() for (b,) in batches)
+
+        assert padding(True) < 0.5 * padding(False)
+
+    def test_the_rest_can_be_left_out(self):
+        batches = data.Batches(np.arange(53), batch_size=5, drop_last=True)
+        assert [len(b[0]) for b in batches] == [5] * 10
+
+    def test_padding(self):
+        batch = data.Batches([[1, 2], [3]], batch_size=2, pad_id=9, shuffle=False)(0)[0][0]
+        assert batch.ids.tolist() == [[1, 2], [3, 9]]
+        assert data.pad([]).ids.shape == (0, 0)
+
+    def test_a_transform_has_random_numbers_of_its_own(self):
+        def noisy(batch, random):
+            return batch[0], random.integers(1000, size=4).tolist()
+
+        def numbers(epoch):
+            return [n for _, n in data.Batches(np.arange(9), batch_size=3, transform=noisy)(epoch)]
+
+        assert numbers(1) == numbers(1)
+        assert numbers(1) != numbers(2)
+        assert numbers(1)[0] != numbers(1)[1]
+
+    @pytest.mark.parametrize(
+        ("columns", "size", "words"),
+        [
+            (([[1]], np.ones(2)), 1, r"columns must be of equal length .*; got \[1, 2\]"),
+            ((), 1, "columns must be"),
+            (([[1]],), 0, "batch_size must be at least 1; got 0"),
+        ],
+    )
+    def test_rejections(self, columns, size, words):
+        with pytest.raises(ValueError, match=words):
+            data.Batches(*columns, batch_size=size)
+
+
+def test_copy_pairs():
+    pairs = data.copy_pairs(500, symbols=3, min_len=2, max_len=5, first_id=7, seed=1)
+    assert {len(p) for p in pairs} == {2, 3, 4, 5}
+    assert {x for p in pairs for x in p} == {7, 8, 9}
+    assert pairs == data.copy_pairs(500, symbols=3, min_len=2, max_len=5, first_id=7, seed=1)
+    assert pairs != data.copy_pairs(500, symbols=3, min_len=2, max_len=5, first_id=7, seed=2)
+    with pytest.raises(ValueError, match="got symbols = 3, min_len = 4, max_len = 2"):
+        data.copy_pairs(1, symbols=3, min_len=4, max_len=2)
+
+
+class TestDates:
+    @pytest.fixture(autouse=True)
+    def babel(self):
+        pytest.importorskip("babel")
+
+    def test_a_text_names_one_day(self):
+        train, test = data.date_pairs(20000, held_out=2000, seed=5)
+        assert (len(train), len(test)) == (20000, 2000)
+        found = {}
+        for pair in train + test:
+            day = datetime.date.fromisoformat("".join(pair.target))
+            assert 1950 <= day.year <= 2049
+            assert found.setdefault(tuple(pair.source), day) == day
+            assert len(pair.target) == 10
+
+    def test_held_out_days_are_not_trained_with(self):
+        train, test = data.date_pairs(40000, held_out=500)
+        assert not {tuple(p.target) for p in train} & {tuple(p.target) for p in test}
+        assert (
+            len({tuple(p.target) for p in train}) == 36525 - 500
+        )  # every other day, then again from the first
+
+    def test_all_languages_and_formats_occur(self):
+        train, _ = data.date_pairs(4000)
+        tokens = {p.source[0] for p in train if len(p.source[0]) > 1}
+        assert tokens == {f"<{language}>" for language in data.LANGUAGES}
+        short = sum(len(p.source[0]) > 1 for p in train)
+        assert 800 < short < 1200
+        assert any("月" in p.text for p in train)
+        assert any("января" in p.text for p in train)
+
+    def test_only_short_dates_carry_the_language(self):
+        for kind in data.FORMATS:
+            train, _ = data.date_pairs(50, languages=["de"], formats=[kind])
+            assert {p.source[0] == "<de>" for p in train} == {kind == "short"}
+
+    def test_the_seed_decides(self):
+        assert data.date_pairs(30, seed=1) == data.date_pairs(30, seed=1)
+        assert data.date_pairs(30, seed=1) != data.date_pairs(30, seed=2)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (
+                {"formats": ["tiny"]},
+                r"formats must be out of short, medium, long, full.*got formats \['tiny'\]",
+            ),
+            ({"languages": []}, r"there must be a language; got .*languages \[\]"),
+            ({"held_out": 36525}, r"held_out must be in 0\.\.36524 .*; got 36525"),
+        ],
+    )
+    def test_rejections(self, options, words):
+        with pytest.raises(ValueError, match=words):
+            data.date_pairs(3, **options)
+
+
+def test_babel_missing(monkeypatch):
+    for name in [n for n in sys.modules if n.split(".")[0] == "babel"] + [
+        "babel",
+        "babel.core",
+        "babel.dates",
+    ]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        ImportError, match=r'^date_pairs: Babel must be installed .*; pip install "qkv\[data\]"$'
+    ):
+        data.date_pairs(1)
+
+
+class TestTopics:
+    def test_text_of_the_manual(self):
+        text = "\n".join(data.topics())
+        assert len(text) > 300_000
+        assert "lambda" in text
+        assert data.topics() == data.topics()
+
+    def test_entropy(self):
+        assert data.unigram_entropy(np.arange(8)) == pytest.approx(math.log(8))
+        assert data.unigram_entropy(["a"] * 5) == 0.0
+        assert data.unigram_entropy([[0, 0], [0, 1]]) == pytest.approx(
+            -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+        )
+        with pytest.raises(ValueError, match="tokens must not be empty"):
+            data.unigram_entropy([])
+
+    def test_windows(self):
+        assert data.windows(np.arange(11), 4).tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+        with pytest.raises(ValueError, match=r"length must be in 1\.\.3 .*; got 4"):
+            data.windows([1, 2, 3], 4)
+
+    def test_words(self):
+        assert data.words("Don't  stop_now, 3.5!") == ["don", "'", "t", "stop_now", ",", "3", ".", "5", "!"]
+
+
+@pytest.mark.parametrize("name", data.TASKS)
+class TestTasks:
+    @pytest.fixture(autouse=True)
+    def babel(self):
+        pytest.importorskip("babel")
+
+    def test_train_and_test_share_no_sentence(self, name):
+        found = data.task(name, 600, held_out=200)
+        first = {tuple(e.first) for e in found.train}
+        assert (len(found.train), len(found.test), len(first)) == (600, 200, 600)
+        assert not first & {tuple(e.first) for e in found.test}
+
+    def test_all_labels_occur_on_both_sides(self, name):
+        found = data.task(name, 600, held_out=300)
+        for examples in (found.train, found.test):
+            labels = {x for e in examples for x in ([e.label] if isinstance(e.label, int) else e.label)}
+            assert labels == set(range(len(found.labels)))
+
+    def test_no_label_prevails(self, name):
+        assert data.task(name, 900, held_out=300).majority() < 0.6
+
+    def test_the_seed_decides(self, name):
+        assert data.task(name, 50, seed=3) == data.task(name, 50, seed=3)
+        assert data.task(name, 50, seed=3) != data.task(name, 50, seed=4)
+
+    def test_no_slot_is_left_open(self, name):
+        assert not [w for w in data.task(name, 800).words() if set(w) & set("{}/")]
+
+
+class TestTaskContents:
+    @pytest.fixture(autouse=True)
+    def babel(self):
+        pytest.importorskip("babel")
+
+    def test_many_words_have_two_tags(self):
+        found = data.task("tagging", 1500)
+        tags = {}
+        for example in found.train:
+            for word, tag in zip(example.first, example.label, strict=True):
+                tags.setdefault(word, set()).add(found.labels[tag])
+        assert {w for w, t in tags.items() if len(t) > 1} >= {
+            "book",
+            "light",
+            "watch",
+            "plan",
+            "can",
+            "open",
+            "march",
+        }
+
+    def test_pairs_speak_of_the_same_things(self):
+        found = data.task("contradiction", 400)
+        assert all(set(e.first) & set(e.second) for e in found.train)
+        assert {e.label for e in found.train} == {0, 1}
+
+    def test_too_many_sentences(self, monkeypatch):
+        monkeypatch.setattr("qkv.data.tasks.TAGGED", ("{weekday}/PROPN {weekday}/PROPN",))
+        with pytest.raises(ValueError, match=r"at most about 42 together .*; got 40 \+ 3"):
+            data.task("tagging", 40, held_out=3)
+        assert len(data.task("tagging", 40, held_out=2).train) == 40
+
+    def test_unknown_task(self):
+        with pytest.raises(
+            ValueError, match="name must be one of topic, tagging, contradiction; got 'parsing'"
+        ):
+            data.task("parsing")
