@@ -37,6 +37,12 @@ for dtype in ("float64", "float32"):
     for i, p in enumerate(layer.parameters()):
         p.copy_(np.random.default_rng(i).standard_normal(p.shape) / 3)
     numbers.append(np.asarray(layer(x[:, 0]).numpy(), np.float64).ravel()[::17])
+    layer = qkv.nn.GRU(11, 23).to(dtype)
+    for i, p in enumerate(layer.parameters()):
+        p.copy_(np.random.default_rng(i).standard_normal(p.shape) / 3)
+    for a in gradients(lambda x: layer(x, valid_lens=[37, 20])[0], x[:, 0]):
+        numbers.append(np.asarray(a, np.float64).ravel()[::17])
+    numbers.append(layer.weight_hh_l0.grad.numpy().astype("float64").ravel()[::17])
 g = golden("D0-18")
 layer = qkv.nn.DotProductAttention()
 g.close("out", layer(g["queries"], g["keys"], g["values"], g["lens"]))

@@ -17,6 +17,7 @@ void bind_module(pybind11::module_& m);
 void bind_init(pybind11::module_& m);
 void bind_layers(pybind11::module_& m);
 void bind_attention_layers(pybind11::module_& m);
+void bind_gru(pybind11::module_& m);
 void bind_transformer(pybind11::module_& m);
 void bind_softmax(pybind11::module_& m);
 void bind_activation(pybind11::module_& m);

@@ -16,6 +16,7 @@ PYBIND11_MODULE(_core, m) {
   bind_init(m);
   bind_layers(m);
   bind_attention_layers(m);
+  bind_gru(m);
   bind_transformer(m);
   bind_softmax(m);
   bind_activation(m);

@@ -110,6 +110,8 @@ Array dropped(const Array& weights, const WeightDropout& dropout);  // weights *
 // behind it may be NaN.
 Tensor weighted_values(const Tensor& weights, const Tensor& values, const WeightDropout& dropout = {});
 
+// --- recurrent.cpp has a page of its own: ops/recurrent.h
+
 // --- kernel_pooling.cpp has a page of its own: ops/kernel_pooling.h
 
 // --- additive.cpp: queries (B, Lq, M), keys (B, Lk, M), score_weight (M), values (B, Lk, Dv), or all without B

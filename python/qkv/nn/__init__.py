@@ -6,6 +6,7 @@ have PyTorch's names.
 
 from .._core import (
     GELU,
+    GRU,
     AdditiveAttention,
     AddNorm,
     Attention,
@@ -36,6 +37,7 @@ from .record import no_attention_record
 
 __all__ = [
     "GELU",
+    "GRU",
     "AddNorm",
     "AdditiveAttention",
     "Attention",

@@ -22,6 +22,7 @@ from .losses import cross_entropy, mse, nll_loss
 from .norm import layer_norm, rms_norm
 from .optim import adam_step, adamw_step, clip_grad_norm, sgd_step
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
+from .recurrent import gru, gru_cell
 from .softmax import log_softmax, logsumexp, masked_softmax, softmax, softmax_jacobian
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "clip_grad_norm",
     "cross_entropy",
     "gelu",
+    "gru",
+    "gru_cell",
     "kernel_attention",
     "kernel_values",
     "layer_norm",

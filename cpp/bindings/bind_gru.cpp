@@ -1,0 +1,83 @@
+// The gated recurrent unit.
+#include "bindings/bind_module.h"
+#include "bindings/bindings.h"
+#include "nn/gru.h"
+
+namespace qkv::bindings {
+
+void bind_gru(py::module_& m) {
+  using nn::GRU;
+  LayerClass<GRU>(m, "GRU", R"doc(
+Gated recurrent units, one or more layers of them, batch first.
+
+For each step, with the state ``h`` before it (``*`` elementwise)::
+
+    r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+    z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+    n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+    h' = (1 - z) * n + z * h
+
+The outputs ``h'`` of a layer are the inputs of the next.
+
+Parameters
+----------
+input_size, hidden_size : int
+    Widths ``M`` of the input and ``H`` of the state.
+num_layers : int
+bias : bool
+    Add the eight biases ``b``.
+dropout : float
+    Of the outputs of each layer but the last, in training only.
+
+Attributes
+----------
+weight_ih_l0, weight_hh_l0 : Parameter
+    ``(3 H, M)`` and ``(3 H, H)``: the matrices of r, z and n below each other. Layer ``i`` has ``_l{i}``, and there ``M`` is ``H``.
+bias_ih_l0, bias_hh_l0 : Parameter
+    ``(3 H,)``. All parameters are drawn as PyTorch draws them, uniform in ``+-1 / sqrt(H)``.
+
+Raises
+------
+ValueError
+    If ``x`` is not ``(B, T, input_size)``, ``state`` not ``(num_layers, B, hidden_size)``, or ``valid_lens`` not ``(B,)``
+    from 0 to ``T``.
+
+Notes
+-----
+Called ``(x, state=None, *, valid_lens=None)`` with ``x`` ``(B, T, M)``; ``state`` ``(num_layers, B, H)`` is zeros if not given.
+Returns ``(outputs, state)``: the last layer's ``(B, T, H)``, and the state of each layer after the last step
+``(num_layers, B, H)``. With ``valid_lens`` it is the state after the last valid step, outputs behind that are zeros, and
+what ``x`` holds there is never read; a length of 0 leaves the state as it was. PyTorch's layer has the time first unless
+``batch_first=True``, and takes lengths as a packed sequence.
+
+References
+----------
+Cho et al., Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation, 2014. As in
+PyTorch, ``r`` acts behind the product with ``W_hn``, not before it as in the paper.
+
+Examples
+--------
+>>> outputs, state = qkv.nn.GRU(8, 16, 2)(np.ones((4, 7, 8)), valid_lens=[7, 3, 5, 0])
+>>> outputs.shape, state.shape
+((4, 7, 16), (2, 4, 16))
+)doc")
+      .def(py::init<Index, Index, Index, bool, double>(), py::arg("input_size"), py::arg("hidden_size"),
+           py::arg("num_layers") = 1, py::arg("bias") = true, py::arg("dropout") = 0.0)
+      .def_readonly("input_size", &GRU::input_size)
+      .def_readonly("hidden_size", &GRU::hidden_size)
+      .def_readonly("num_layers", &GRU::num_layers)
+      .def_readonly("bias", &GRU::bias)
+      .def_readonly("dropout", &GRU::dropout)
+      .def(
+          "forward",
+          [](GRU& self, py::handle x, py::handle state, py::handle valid_lens) {
+            Call call("GRU");
+            const Tensor input = call.floating(x, "x"), start = call.optional(state, "state");
+            const Array lens = call.integers(valid_lens, "valid_lens");
+            const GRU::Output result = without_gil([&] { return self.forward(input, start, lens); });
+            return py::make_tuple(result.outputs, result.state);
+          },
+          py::arg("x"), py::arg("state") = py::none(), py::kw_only(), py::arg("valid_lens") = py::none());
+}
+
+}  // namespace qkv::bindings

@@ -1,0 +1,119 @@
+#include "nn/gru.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "nn/basic.h"
+#include "nn/init.h"
+#include "ops/ops.h"
+
+namespace qkv::nn {
+namespace {
+
+// Dropout between layers. PyTorch draws its mask with the steps outermost.
+Tensor dropped(const Tensor& x, double p) {
+  const Index B = x.dim(0), T = x.dim(1), H = x.dim(2);
+  Array keep(x.shape(), DType::boolean);
+  if (p < 1) {
+    Array drawn({T, B, H}, DType::boolean);
+    default_generator().bernoulli(drawn.data<bool>(), drawn.numel(), 1.0 - p);
+    for (Index b = 0; b < B; ++b)
+      for (Index t = 0; t < T; ++t)
+        std::copy_n(drawn.data<bool>() + (t * B + b) * H, H, keep.data<bool>() + (b * T + t) * H);
+  }
+  return ops::dropout_with_mask(x, keep, p);
+}
+
+void check_lengths(const Array& lens, Index batch, Index steps) {
+  if (!lens.defined()) return;
+  if (lens.shape() != Shape{batch})
+    fail_value("GRU: valid_lens must be (B,) = (", batch, ",) because x has ", batch, " sequences; got valid_lens ",
+               lens.shape());
+  for (Index b = 0; b < batch; ++b)
+    if (const std::int64_t n = lens.data<std::int64_t>()[b]; n < 0 || n > steps)
+      fail_value("GRU: valid_lens must be in 0..", steps, " because they count steps of x; got valid_lens ", n);
+}
+
+}  // namespace
+
+GRU::GRU(Index input, Index hidden, Index count, bool with_bias, double p)
+    : input_size(input), hidden_size(hidden), num_layers(count), bias(with_bias), dropout(p) {
+  const auto check = [](const char* name, Index size) {
+    if (size < 1) fail_value("GRU: ", name, " must be at least 1; got ", size);
+  };
+  check("input_size", input);
+  check("hidden_size", hidden);
+  check("num_layers", count);
+  if (!(p >= 0 && p <= 1)) fail_value("GRU: dropout must be from 0 to 1; got ", p);
+  layers_ = std::vector<Layer>(static_cast<std::size_t>(count));
+  const double bound = 1 / std::sqrt(static_cast<double>(hidden));
+  const Index gates = 3 * hidden;
+  for (Index i = 0; i < count; ++i) {
+    ops::GruParameters& own = layers_[static_cast<std::size_t>(i)].parameters;
+    const std::string end = text("_l", i);
+    own_parameter("weight_ih" + end, own.weight_ih, uniform_parameter({gates, i == 0 ? input : hidden}, -bound, bound));
+    own_parameter("weight_hh" + end, own.weight_hh, uniform_parameter({gates, hidden}, -bound, bound));
+    if (!bias) continue;
+    own_parameter("bias_ih" + end, own.bias_ih, uniform_parameter({gates}, -bound, bound));
+    own_parameter("bias_hh" + end, own.bias_hh, uniform_parameter({gates}, -bound, bound));
+  }
+}
+
+Config GRU::config() const {
+  return {{"input_size", input_size},
+          {"hidden_size", hidden_size},
+          {"num_layers", num_layers},
+          {"bias", bias},
+          {"dropout", dropout}};
+}
+
+// A parameter may have been assigned by somebody.
+void GRU::check_parameters() const {
+  for (Index i = 0; i < num_layers; ++i) {
+    const ops::GruParameters& p = layers_[static_cast<std::size_t>(i)].parameters;
+    const auto check = [&](const char* name, const Tensor& parameter, const Shape& shape) {
+      if (parameter.shape() != shape || parameter.dtype() != layers_.front().parameters.weight_ih.dtype())
+        fail_value("GRU: ", name, "_l", i, " must be ", shape, " of the dtype of weight_ih_l0; got ", name, "_l", i,
+                   " ", parameter.shape(), " of ", parameter.dtype());
+    };
+    const Index gates = 3 * hidden_size;
+    check("weight_ih", p.weight_ih, {gates, i == 0 ? input_size : hidden_size});
+    check("weight_hh", p.weight_hh, {gates, hidden_size});
+    if (!bias) continue;
+    check("bias_ih", p.bias_ih, {gates});
+    check("bias_hh", p.bias_hh, {gates});
+  }
+}
+
+std::shared_ptr<ops::GruPack> GRU::pack_of(Layer& layer) {
+  const std::lock_guard lock(packing_);
+  const Array& weight = layer.parameters.weight_hh.data();
+  if (!layer.pack || !layer.pack->is_of(weight)) layer.pack = std::make_shared<ops::GruPack>(weight);
+  return layer.pack;
+}
+
+GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& valid_lens) {
+  if (x.rank() != 3 || x.dim(2) != input_size)
+    fail_value("GRU: x must be (B, T, ", input_size, ") because input_size = ", input_size, "; got x ", x.shape());
+  const Index B = x.dim(0), T = x.dim(1);
+  const Shape expected{num_layers, B, hidden_size};
+  if (initial.defined() && initial.shape() != expected)
+    fail_value("GRU: state must be (num_layers, B, hidden_size) = ", expected, "; got state ", initial.shape());
+  check_lengths(valid_lens, B, T);
+  check_parameters();
+  Tensor y = as_dtype_of(x, layers_.front().parameters.weight_ih);
+  Tensors states;
+  for (Index i = 0; i < num_layers; ++i) {
+    Layer& layer = layers_[static_cast<std::size_t>(i)];
+    if (i > 0 && training() && dropout > 0) y = dropped(y, dropout);
+    const Tensor start =
+        initial.defined() ? ops::reshape(ops::slice(initial, 0, i, i + 1), {B, hidden_size}) : Tensor();
+    const ops::GruOutput result = ops::gru_layer(y, start, layer.parameters, valid_lens, pack_of(layer));
+    y = result.outputs;
+    states.push_back(result.state);
+  }
+  return {y, ops::stack(states, 0)};
+}
+
+}  // namespace qkv::nn

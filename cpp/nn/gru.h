@@ -1,0 +1,38 @@
+// Gated recurrent units.
+#pragma once
+
+#include "nn/module.h"
+#include "ops/recurrent.h"
+
+namespace qkv::nn {
+
+class GRU : public Module {
+ public:
+  GRU(Index input_size, Index hidden_size, Index num_layers = 1, bool bias = true, double dropout = 0);
+  std::string class_name() const override { return "GRU"; }
+  Config config() const override;
+
+  struct Output {
+    Tensor outputs, state;  // (B, T, H), (layers, B, H)
+  };
+  using Module::forward;
+  // x (B, T, M); state (layers, B, H) or undefined for zeros; valid_lens int64 (B) or undefined.
+  Output forward(const Tensor& x, const Tensor& state, const Array& valid_lens = {});
+
+  const Index input_size, hidden_size, num_layers;
+  const bool bias;
+  const double dropout;
+
+ private:
+  struct Layer {
+    ops::GruParameters parameters;
+    std::shared_ptr<ops::GruPack> pack;
+  };
+  std::shared_ptr<ops::GruPack> pack_of(Layer& layer);
+  void check_parameters() const;
+
+  std::vector<Layer> layers_;
+  std::mutex packing_;
+};
+
+}  // namespace qkv::nn

@@ -1,0 +1,295 @@
+// A layer of gated recurrent units. The input's share of all steps is one product, and so is the gradient of each
+// weight.
+#include "ops/recurrent.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "core/parallel.h"
+#include "kernels/kernels.h"
+#include "ops/gemm.h"
+#include "ops/ops.h"
+
+namespace qkv::ops {
+
+GruPack::GruPack(const Array& weight_hh) : source_(weight_hh.buffer()), version_(weight_hh.version()) {}
+
+bool GruPack::is_of(const Array& weight_hh) const {
+  const auto source = source_.lock();
+  return source == weight_hh.buffer() && !source->borrowed() && version_ == weight_hh.version();
+}
+
+const Array& GruPack::gates(const Array& weight_hh) {
+  const std::lock_guard lock(making_);
+  if (!gates_.defined())
+    visit_floating(weight_hh.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const auto& kernel = kernels::kernels<T>().recurrent;
+      gates_ = Array({kernel.packed_gates(weight_hh.dim(1))}, weight_hh.dtype());
+      kernel.pack_gates(gates_.data<T>(), weight_hh.data<T>(), weight_hh.dim(1));
+    });
+  return gates_;
+}
+
+const Array& GruPack::columns(const Array& weight_hh) {
+  const std::lock_guard lock(making_);
+  if (!columns_.defined())
+    visit_floating(weight_hh.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const auto& kernel = kernels::kernels<T>().recurrent;
+      const Index hidden = weight_hh.dim(1);
+      columns_ = Array({kernel.packed_columns(3 * hidden, hidden)}, weight_hh.dtype());
+      // Slopes begin with those of the candidate, whose rows are the last of the weight.
+      kernel.pack_columns(columns_.data<T>(), weight_hh.data<T>(), hidden, 1, 2 * hidden, 3 * hidden, hidden);
+    });
+  return columns_;
+}
+
+namespace {
+
+constexpr Index kMostRows = 32;
+
+// Which steps there are. The valid steps of all sequences stand in `rows` rows, sequence behind sequence; sequences are
+// worked on in pieces, long ones first, so that those which still run are the first of their piece.
+struct Plan {
+  Index batch, steps, input, hidden, rows = 0, piece;
+  bool whole = true;  // no step is left out
+  std::vector<Index> lens, first, order;
+
+  Plan(const Shape& x, Index hidden_, const Array& valid_lens)
+      : batch(x.dim(0)),
+        steps(x.dim(1)),
+        input(x.dim(2)),
+        hidden(hidden_),
+        piece(hidden_ > 512 ? kMostRows : 8),
+        lens(static_cast<std::size_t>(batch), steps),
+        first(lens),
+        order(lens) {
+    if (valid_lens.defined()) std::copy_n(valid_lens.data<std::int64_t>(), batch, lens.begin());
+    for (std::size_t b = 0; b < lens.size(); ++b) {
+      first[b] = rows;
+      rows += lens[b];
+      whole = whole && lens[b] == steps;
+    }
+    std::iota(order.begin(), order.end(), Index{0});
+    std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return length(a) > length(b); });
+  }
+  Index length(Index b) const { return lens[static_cast<std::size_t>(b)]; }
+  Index row(Index b, Index t) const { return first[static_cast<std::size_t>(b)] + t; }
+
+  // f(its sequences, how many) for all pieces.
+  template <class F> void each_piece(F f) const {
+    const Index work = piece * steps * 3 * hidden * hidden / 16;
+    parallel_for(0, (batch + piece - 1) / piece, grain_for(work), [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) f(order.data() + i * piece, std::min(piece, batch - i * piece));
+    });
+  }
+  // How many of these sequences have a step t.
+  Index running(const Index* sequences, Index count, Index t) const {
+    while (count > 0 && length(sequences[count - 1]) <= t) --count;
+    return count;
+  }
+  // f(row among all steps (batch * steps), row among the valid ones, how many) for each sequence.
+  template <class F> void each_sequence(F f) const {
+    for (Index b = 0; b < batch; ++b) f(b * steps, row(b, 0), length(b));
+  }
+};
+
+// The valid rows of x (B, T, width), one behind the other.
+template <class T> Array packed_rows(const Array& x, const Plan& plan) {
+  const Index width = x.dim(2);
+  if (plan.whole) return x.reshaped({plan.rows, width});
+  Array packed({plan.rows, width}, x.dtype());
+  plan.each_sequence([&](Index from, Index to, Index count) {
+    std::copy_n(x.data<T>() + from * width, count * width, packed.data<T>() + to * width);
+  });
+  return packed;
+}
+
+template <class T> struct Pointers {
+  std::array<T*, kMostRows> at;
+  T*& operator[](Index i) { return at[static_cast<std::size_t>(i)]; }
+  T* const* data() const { return at.data(); }
+};
+
+// State before the first step: the given one, or zeros.
+template <class T> struct Start {
+  std::vector<T> zeros;
+  const T* given;
+  Index hidden;
+  Start(const Array& state, Index hidden_)
+      : zeros(state.defined() ? 0 : static_cast<std::size_t>(hidden_)),
+        given(state.defined() ? state.data<T>() : nullptr),
+        hidden(hidden_) {}
+  const T* of(Index b) const { return given != nullptr ? given + b * hidden : zeros.data(); }
+};
+
+template <class T>
+void forward(T* y, T* last, T* gates, const Start<T>& start, const T* packed, const T* bias, bool keep,
+             const Plan& plan) {
+  const Index H = plan.hidden, steps = plan.steps;
+  plan.each_piece([&](const Index* sequences, Index count) {
+    Pointers<T> h, g;
+    Pointers<const T> before;
+    for (Index i = 0; i < count; ++i) before[i] = start.of(sequences[i]);
+    for (Index t = 0; t < plan.length(sequences[0]); ++t) {
+      const Index running = plan.running(sequences, count, t);
+      for (Index i = 0; i < running; ++i) {
+        h[i] = y + (sequences[i] * steps + t) * H;
+        g[i] = gates + plan.row(sequences[i], t) * 4 * H;
+      }
+      kernels::kernels<T>().recurrent.gru_step(h.data(), g.data(), before.data(), packed, bias, keep, running, H);
+      for (Index i = 0; i < running; ++i) before[i] = h[i];
+    }
+    for (Index i = 0; i < count; ++i) {
+      const Index b = sequences[i], length = plan.length(b);
+      std::copy_n(before[i], H, last + b * H);
+      std::fill_n(y + (b * steps + length) * H, (steps - length) * H, T(0));
+    }
+  });
+}
+
+// Slopes of all steps, and in dh (B, H), which holds the gradient of the last state, that of the first.
+template <class T>
+void backward(T* slopes, T* dh, const T* dy, const T* gates, const T* y, const Start<T>& start, const T* packed,
+              const Plan& plan) {
+  const Index H = plan.hidden, steps = plan.steps;
+  const auto& kernel = kernels::kernels<T>();
+  plan.each_piece([&](const Index* sequences, Index count) {
+    Pointers<T> carry;
+    Pointers<const T> slope;
+    for (Index i = 0; i < count; ++i) carry[i] = dh + sequences[i] * H;
+    for (Index t = plan.length(sequences[0]); t-- > 0;) {
+      const Index running = plan.running(sequences, count, t);
+      for (Index i = 0; i < running; ++i) {
+        const Index b = sequences[i], at = b * steps + t, row = plan.row(b, t) * 4 * H;
+        if (dy != nullptr) kernel.elementwise.add_scaled(carry[i], dy + at * H, T(1), H);
+        kernel.recurrent.gru_slopes(slopes + row, carry[i], gates + row, t > 0 ? y + (at - 1) * H : start.of(b), H);
+        slope[i] = slopes + row;
+      }
+      kernel.recurrent.add_product(carry.data(), slope.data(), packed, running, 3 * H, H);
+    }
+  });
+}
+
+// States before each valid step (rows, H).
+template <class T> Array states_before(const Array& y, const Start<T>& start, const Plan& plan) {
+  const Index H = plan.hidden;
+  Array before({plan.rows, H}, y.dtype());
+  for (Index b = 0; b < plan.batch; ++b) {
+    if (plan.length(b) == 0) continue;
+    T* to = before.data<T>() + plan.row(b, 0) * H;
+    std::copy_n(start.of(b), H, to);
+    std::copy_n(y.data<T>() + b * plan.steps * H, (plan.length(b) - 1) * H, to + H);
+  }
+  return before;
+}
+
+template <class T> std::vector<T> column_sums(const T* x, Index rows, Index columns) {
+  std::vector<T> sums(static_cast<std::size_t>(columns));
+  parallel_for(0, columns, std::max<Index>(64, grain_for(rows)), [&](Index begin, Index end) {
+    for (Index i = 0; i < rows; ++i)
+      kernels::kernels<T>().elementwise.add_scaled(sums.data() + begin, x + i * columns + begin, T(1), end - begin);
+  });
+  return sums;
+}
+
+// What the pull-back needs.
+struct Memory {
+  Saved x, state, weight_ih, weight_hh;
+  Array y, gates;
+};
+
+template <class T>
+void pull_back(const Memory& m, GruPack& pack, const Plan& plan, std::span<const Array> dys, Gradients& dx) {
+  const Index H = plan.hidden, M = plan.input, rows = plan.rows, all = 4 * H;
+  const Start<T> start(m.state.defined() ? m.state.get() : Array(), H);
+  const Array& weight_hh = m.weight_hh.get();
+  Array dh({plan.batch, H}, weight_hh.dtype());
+  if (dys[1].defined())
+    std::copy_n(dys[1].data<T>(), dh.numel(), dh.data<T>());
+  else
+    std::fill_n(dh.data<T>(), dh.numel(), T(0));
+  const Scratch memory(static_cast<std::size_t>(rows * all) * sizeof(T));
+  T* slopes = memory.as<T>();  // [ds dr dz dn]
+  backward<T>(slopes, dh.data<T>(), dys[0].defined() ? dys[0].data<T>() : nullptr, m.gates.data<T>(), m.y.data<T>(),
+              start, pack.columns(weight_hh).data<T>(), plan);
+  if (dx.wants(1)) dx.add(1, dh);
+  const T* input_slopes = slopes + H;  // [dr dz dn]
+  if (dx.wants(0)) {
+    const T* weight = m.weight_ih.data<T>();
+    if (plan.whole) {
+      gemm<T>(dx.of(0).data<T>(), M, input_slopes, all, false, weight, M, false, T(1), rows, M, 3 * H);
+    } else {
+      const Scratch packed(static_cast<std::size_t>(rows * M) * sizeof(T));
+      gemm<T>(packed.as<T>(), M, input_slopes, all, false, weight, M, false, T(0), rows, M, 3 * H);
+      T* target = dx.of(0).data<T>();
+      plan.each_sequence([&](Index to, Index from, Index count) {
+        kernels::kernels<T>().elementwise.add_scaled(target + to * M, packed.as<T>() + from * M, T(1), count * M);
+      });
+    }
+  }
+  if (dx.wants(2))
+    gemm<T>(dx.of(2).data<T>(), M, input_slopes, all, true, m.x.data<T>(), M, false, T(1), 3 * H, M, rows);
+  if (dx.wants(3)) {
+    const Array before = states_before(m.y, start, plan);
+    T* target = dx.of(3).data<T>();
+    gemm<T>(target, H, slopes + H, all, true, before.data<T>(), H, false, T(1), 2 * H, H, rows);
+    gemm<T>(target + 2 * H * H, H, slopes, all, true, before.data<T>(), H, false, T(1), H, H, rows);
+  }
+  if (dx.wants(4) || dx.wants(5)) {
+    const std::vector<T> sums = column_sums(slopes, rows, all);
+    const auto add = [&](Index input, Index to, Index from, Index count) {
+      if (dx.wants(input))
+        kernels::kernels<T>().elementwise.add_scaled(dx.of(input).data<T>() + to, sums.data() + from, T(1), count);
+    };
+    add(4, 0, H, 3 * H);
+    add(5, 0, H, 2 * H);
+    add(5, 2 * H, 0, H);
+  }
+}
+
+}  // namespace
+
+GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParameters& p, const Array& valid_lens,
+                    std::shared_ptr<GruPack> pack) {
+  const DType dtype = p.weight_hh.dtype();
+  const Tensor x = cast(input, dtype), state = initial.defined() ? cast(initial, dtype) : initial;
+  const Plan plan(x.shape(), p.weight_hh.dim(1), valid_lens);
+  const Index H = plan.hidden, M = plan.input, rows = plan.rows;
+  if (!pack) pack = std::make_shared<GruPack>(p.weight_hh.data());
+  const bool wants = wants_gradient({x, state, p.weight_ih, p.weight_hh, p.bias_ih, p.bias_hh});
+  Array y({plan.batch, plan.steps, H}, dtype), last({plan.batch, H}, dtype), gates({rows, 4 * H}, dtype), packed_x;
+  visit_floating(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    packed_x = packed_rows<T>(x.data(), plan);
+    // The input's share of the gates, with all biases but that of the candidate's state.
+    std::vector<T> bias(static_cast<std::size_t>(3 * H)), bias_n(static_cast<std::size_t>(H));
+    if (p.bias_ih.defined()) {
+      std::copy_n(p.bias_ih.ptr<T>(), 3 * H, bias.begin());
+      std::copy_n(p.bias_hh.ptr<T>() + 2 * H, H, bias_n.begin());
+      for (Index j = 0; j < 2 * H; ++j) bias[static_cast<std::size_t>(j)] += p.bias_hh.ptr<T>()[j];
+    }
+    T* g = gates.data<T>();
+    parallel_for(0, rows, grain_for(H), [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) std::copy(bias.begin(), bias.end(), g + (i * 4 + 1) * H);
+    });
+    gemm<T>(g + H, 4 * H, packed_x.data<T>(), M, false, p.weight_ih.ptr<T>(), M, true, T(1), rows, 3 * H, M);
+    const Start<T> start(state.defined() ? state.data() : Array(), H);
+    forward<T>(y.data<T>(), last.data<T>(), g, start, pack->gates(p.weight_hh.data()).data<T>(), bias_n.data(), wants,
+               plan);
+  });
+  if (!wants) return {Tensor(std::move(y)), Tensor(std::move(last))};
+  Memory memory{Saved(packed_x), Saved(state), Saved(p.weight_ih), Saved(p.weight_hh), y, gates};
+  Tensors results = record_many(
+      {std::move(y), std::move(last)}, {x, state, p.weight_ih, p.weight_hh, p.bias_ih, p.bias_hh},
+      [memory = std::move(memory), pack, plan](std::span<const Array> dys, Gradients& dx) {
+        visit_floating(memory.y.dtype(), [&](auto tag) { pull_back<decltype(tag)>(memory, *pack, plan, dys, dx); });
+      });
+  return {results[0], results[1]};
+}
+
+}  // namespace qkv::ops

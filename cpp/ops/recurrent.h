@@ -1,0 +1,43 @@
+// The gated recurrent unit: one operation is a whole layer over all time steps.
+//
+//     r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)      z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+//     n = tanh(W_in x + b_in + r (W_hn h + b_hn))     h' = (1 - z) n + z h
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "autograd/tensor.h"
+
+namespace qkv::ops {
+
+// weight_ih (3 H, M), weight_hh (3 H, H), biases (3 H) or both undefined; gates in the order r, z, n.
+struct GruParameters {
+  Tensor weight_ih, weight_hh, bias_ih, bias_hh;
+};
+
+// weight_hh in the order in which the kernels read it. Each half is made when first needed.
+class GruPack {
+ public:
+  explicit GruPack(const Array& weight_hh);
+  bool is_of(const Array& weight_hh) const;  // whether this is still a copy of that weight
+  const Array& gates(const Array& weight_hh);
+  const Array& columns(const Array& weight_hh);
+
+ private:
+  std::weak_ptr<Buffer> source_;
+  std::uint64_t version_;
+  std::mutex making_;
+  Array gates_, columns_;
+};
+
+struct GruOutput {
+  Tensor outputs, state;  // (B, T, H), zeros behind valid_lens; (B, H), the state after the last valid step
+};
+
+// x (B, T, M); state (B, H) or undefined for zeros; valid_lens int64 (B) or undefined, 0 = the state stays. What stands
+// in x behind valid_lens is never read. `pack` belongs to parameters.weight_hh and may be null.
+GruOutput gru_layer(const Tensor& x, const Tensor& state, const GruParameters& parameters, const Array& valid_lens = {},
+                    std::shared_ptr<GruPack> pack = nullptr);
+
+}  // namespace qkv::ops
