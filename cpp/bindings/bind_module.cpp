@@ -197,6 +197,7 @@ Examples
       .def("__getstate__", &get_state)
       .def("_set_state", &set_state)
       .def("__repr__", [](const py::object& self) { return py::module_::import("qkv._format").attr("module_repr")(self); })
+      .def("_repr_html_", [](const py::object& self) { return py::module_::import("qkv._html").attr("module_html")(self); })
       .def("__dir__", [](const py::object& self) {
         py::list names = py::module_::import("builtins").attr("object").attr("__dir__")(self);
         for (const auto& entry : self.cast<Module&>().entries()) names.append(entry.name);

@@ -1,9 +1,26 @@
-"""Pictures of attention: heatmaps, alignments, lines and kernel regressions. Nothing here calls ``show``.
+"""Pictures of attention: heatmaps, heads, lines, curves and drawings. Nothing here calls ``show``.
 
-matplotlib is imported at the first picture, so that ``import qkv`` does not need it.
+matplotlib is imported at the first picture, so that ``import qkv`` does not need it; the HTML pages need nothing.
 """
 
+from .curves import training_curve
+from .heads import head_view, layer_view
 from .heatmaps import alignment, heatmap, heatmap_row, show_heatmaps
 from .lines import kernel_regression, plot_lines
+from .pages import AttentionView, head_view_html
+from .schematics import schematic
 
-__all__ = ["alignment", "heatmap", "heatmap_row", "kernel_regression", "plot_lines", "show_heatmaps"]
+__all__ = [
+    "AttentionView",
+    "alignment",
+    "head_view",
+    "head_view_html",
+    "heatmap",
+    "heatmap_row",
+    "kernel_regression",
+    "layer_view",
+    "plot_lines",
+    "schematic",
+    "show_heatmaps",
+    "training_curve",
+]

@@ -1,0 +1,182 @@
+"""Attention to play with on a web page of its own: no network, no other file."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .heads import layers_of, tokens_of
+
+LINE, LEFT, RIGHT, MARGIN = 22, 150, 350, 12  # pixels: height of a token, ends of the lines, space on top
+LEAST = 0.005  # weights below are not drawn
+
+_FOLDER = Path(__file__).parent
+
+
+class AttentionView:
+    """All heads of all layers over one sentence, shown by a notebook and saved as a page.
+
+    Choose layer and head above; point at a token to see its lines alone and its weights as numbers. Where scripts
+    may not run the first layer's first head is shown.
+
+    Parameters
+    ----------
+    weights : array or Tensor (Lq, Lk), (H, Lq, Lk) or (layers, H, Lq, Lk), or a list of layers
+        Each layer (H, Lq, Lk) or (1, H, Lq, Lk).
+    tokens : sequence of Lq str
+        The queries' tokens.
+    key_tokens : sequence of Lk str, optional
+        The keys' tokens; the queries' unless given.
+    title : str, optional
+
+    Attributes
+    ----------
+    weights : list of ndarray (H, Lq, Lk), one for each layer
+
+    Raises
+    ------
+    ValueError
+        If shapes and tokens do not fit.
+
+    Examples
+    --------
+    >>> view = qkv.plot.head_view_html([[0.9, 0.1], [0.2, 0.8]], ["Guten", "Morgen"], ["good", "morning"])
+    >>> view.save("attention.html")
+    >>> view
+    AttentionView(1 layer of 1 head, 2 queries, 2 keys)
+    """
+
+    def __init__(
+        self,
+        weights: Any,
+        tokens: Sequence[str],
+        key_tokens: Sequence[str] | None = None,
+        title: str | None = None,
+    ) -> None:
+        self.weights = layers_of("head_view_html", weights)
+        sizes = {layer.shape[1:] for layer in self.weights}
+        if len(sizes) != 1:
+            raise ValueError(
+                "head_view_html: weights must have one size (Lq, Lk) in all layers because they are over the "
+                f"same tokens; got {sorted(sizes)}"
+            )
+        ((Lq, Lk),) = sizes
+        self.tokens, self.key_tokens = tokens_of("head_view_html", tokens, key_tokens, Lq, Lk)
+        self.title = title
+
+    def _repr_html_(self) -> str:
+        """Give the part of a page that shows it, with style and script."""
+        thousandths = [np.rint(1000 * np.nan_to_num(layer)).astype(int).tolist() for layer in self.weights]
+        data = {"weights": thousandths, "queries": self.tokens, "keys": self.key_tokens}
+        text = json.dumps(data, separators=(",", ":"))
+        name = "qkv-" + hashlib.sha256((text + str(self.title)).encode()).hexdigest()[:12]
+        style = (_FOLDER / "head_view.css").read_text(encoding="utf-8").replace("#ID", f"#{name}")
+        script = (_FOLDER / "head_view.js").read_text(encoding="utf-8")
+        heading = "" if self.title is None else f"<h3>{html.escape(self.title)}</h3>"
+        return (
+            f'<div id="{name}" class="qkv-heads"><style>{style}</style>{heading}<div class="controls"></div>'
+            f"{self._drawing(self.weights[0][0])}"
+            f'<script type="application/json">{_for_script(text)}</script>'
+            f"<script>(function(root){{{script}}})(document.getElementById({json.dumps(name)}));</script></div>"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a whole page that needs nothing else and asks no network.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        title = html.escape(self.title or "attention")
+        policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+        page = (
+            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+            '<meta name="viewport" content="width=device-width"></head>\n'
+            f"<body>{self._repr_html_()}</body></html>\n"
+        )
+        Path(path).write_text(page, encoding="utf-8")
+
+    def __repr__(self) -> str:
+        layers, heads = len(self.weights), self.weights[0].shape[0]
+        return (
+            f"AttentionView({layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}, "
+            f"{len(self.tokens)} queries, {len(self.key_tokens)} keys)"
+        )
+
+    def _drawing(self, matrix: NDArray[np.floating]) -> str:
+        rows = max(len(self.tokens), len(self.key_tokens))
+        lines = "".join(
+            f'<line x1="{LEFT}" y1="{_height(q)}" x2="{RIGHT}" y2="{_height(k)}" '
+            f'stroke-opacity="{min(float(matrix[q, k]), 1.0):.3f}"/>'
+            for q, k in np.argwhere(np.nan_to_num(matrix) > LEAST)
+        )
+        texts = "".join(
+            f'<text class="{side}" text-anchor="{anchor}" x="{x}" y="{_height(place)}" dy="0.35em">'
+            f"{html.escape(token)}</text>"
+            for side, anchor, x, tokens in (
+                ("query", "end", LEFT - 8, self.tokens),
+                ("key", "start", RIGHT + 8, self.key_tokens),
+            )
+            for place, token in enumerate(tokens)
+        )
+        size = f"0 0 {LEFT + RIGHT} {rows * LINE + 2 * MARGIN}"
+        return (
+            f'<svg viewBox="{size}" width="{LEFT + RIGHT}" role="img" font-size="13">'
+            f'<g class="lines" stroke="#1f6fb4" stroke-width="2">{lines}</g>{texts}</svg>'
+        )
+
+
+def head_view_html(
+    weights: Any, tokens: Sequence[str], key_tokens: Sequence[str] | None = None, *, title: str | None = None
+) -> AttentionView:
+    """Show the heads of all layers over a sentence, to choose and to point at.
+
+    Parameters
+    ----------
+    weights : array or Tensor (Lq, Lk), (H, Lq, Lk) or (layers, H, Lq, Lk), or a list of layers
+        Such as ``model.attention_weights`` after a call with one sentence.
+    tokens : sequence of Lq str
+        The queries' tokens.
+    key_tokens : sequence of Lk str, optional
+        The keys' tokens; the queries' unless given.
+    title : str, optional
+
+    Returns
+    -------
+    AttentionView
+        A notebook shows it; ``view.save("page.html")`` writes a page that needs no network.
+
+    Raises
+    ------
+    ValueError
+        If shapes and tokens do not fit.
+
+    Examples
+    --------
+    >>> qkv.plot.head_view_html(np.full((2, 4, 3, 3), 1 / 3), ["it", "is", "raining"])
+    AttentionView(2 layers of 4 heads, 3 queries, 3 keys)
+    """
+    return AttentionView(weights, tokens, key_tokens, title)
+
+
+def _height(place: int) -> int:
+    return MARGIN + place * LINE + LINE // 2
+
+
+def _for_script(text: str) -> str:
+    """Keep JSON from ending the element that it stands in."""
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

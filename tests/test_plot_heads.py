@@ -1,0 +1,170 @@
+"""Heads, layers, curves and drawings, read back from matplotlib."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import qkv
+from qkv import plot
+from qkv.training import History
+
+TOKENS = ["it", "is", "$very$", "dry", "."]
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def weights(*shape):
+    return qkv.softmax(3 * np.random.default_rng(0).normal(size=shape))
+
+
+def texts(ax):
+    return [t.get_text() for t in ax.texts]
+
+
+class TestHeadView:
+    def test_lines_are_as_strong_as_the_weights(self):
+        table = weights(3, 5, 2)
+        table[1, 0] = [1.0, 0.0]
+        fig, axes = plot.head_view(table, TOKENS, ["a", "b"])
+        assert [ax.get_title() for ax in axes] == ["head 0", "head 1", "head 2"]
+        (lines,) = axes[1].collections
+        drawn = {
+            (round(line[0][1]), round(line[1][1])): color[3]
+            for line, color in zip(lines.get_segments(), lines.get_colors(), strict=True)
+        }
+        assert drawn[0, 0] == 1.0
+        assert (0, 1) not in drawn
+        for (q, k), alpha in drawn.items():
+            assert alpha == pytest.approx(table[1, q, k])
+        assert {line[0][0] for line in lines.get_segments()} == {0.0}
+        assert texts(axes[1]) == [*TOKENS, "a", "b"]
+        fig.canvas.draw()  # a dollar sign is no formula
+
+    def test_one_matrix_one_sentence(self):
+        assert plot.head_view(weights(5, 5), TOKENS)[1].shape == (1,)
+        assert plot.head_view(weights(1, 2, 5, 5), TOKENS)[1].shape == (2,)
+        assert plot.head_view(qkv.tensor(weights(5, 5)), TOKENS)[1].shape == (1,)
+
+    def test_into_given_axes_with_titles(self):
+        _, axes = plt.subplots(1, 2)
+        _, drawn = plot.head_view(weights(2, 5, 5), TOKENS, titles=["x", "y"], ax=axes)
+        assert list(drawn) == list(axes)
+        assert [ax.get_title() for ax in axes] == ["x", "y"]
+
+    def test_columns(self):
+        fig, axes = plot.head_view(weights(5, 5, 5), TOKENS, columns=2)
+        assert len(fig.axes) == 6
+        assert len(axes) == 5
+        assert axes[2].get_subplotspec().rowspan.start == 1
+
+    @pytest.mark.parametrize(
+        ("shape", "options", "words"),
+        [
+            ((2, 3, 5, 5), {}, r"weights must be \(Lq, Lk\).*got \(2, 3, 5, 5\)"),
+            ((5,), {}, r"got \(5,\)"),
+            ((0, 5, 5), {}, r"got \(0, 5, 5\)"),
+            ((4, 5), {}, "tokens must have 4 entries, one for each query; got 5"),
+            ((5, 4), {}, "key_tokens must have 4 entries, one for each key; got 5"),
+            ((2, 5, 5), {"titles": ["x"]}, "titles must have 2 entries"),
+        ],
+    )
+    def test_rejections(self, shape, options, words):
+        with pytest.raises(ValueError, match=words):
+            plot.head_view(np.zeros(shape), TOKENS, **options)
+
+
+class TestLayerView:
+    def test_one_scale_for_all(self):
+        table = weights(2, 3, 5, 7)
+        fig, axes = plot.layer_view(table)
+        for i, j in np.ndindex(2, 3):
+            (image,) = axes[i, j].images
+            np.testing.assert_allclose(image.get_array(), table[i, j])
+            assert image.get_clim() == (0.0, pytest.approx(table.max()))
+        assert [ax.get_ylabel() for ax in axes[:, 0]] == ["layer 0", "layer 1"]
+        assert [ax.get_title() for ax in axes[0]] == ["head 0", "head 1", "head 2"]
+        assert len(fig.axes) == 7  # and the colour bar
+
+    def test_what_a_stack_keeps(self):
+        stack = qkv.nn.TransformerEncoder(qkv.nn.TransformerEncoderLayer(8, 2, 16), 3).eval()
+        stack(np.ones((1, 5, 8), "float32"))
+        assert plot.layer_view(stack.attention_weights)[1].shape == (3, 2)
+
+    def test_rejections(self):
+        with pytest.raises(
+            ValueError, match=r"one shape \(H, Lq, Lk\) in all layers.*got \[\(2, 5, 5\), \(3, 5, 5\)\]"
+        ):
+            plot.layer_view([weights(2, 5, 5), weights(3, 5, 5)])
+
+
+class TestTrainingCurve:
+    @pytest.fixture
+    def history(self):
+        history = History()
+        for i in range(100):
+            history.add(loss=100.0 - i, lr=0.1, grad_norm=1.0, count=1)
+        history.evaluations = [{"step": s, "epoch": 0, "exact": s / 100, "note": "x"} for s in (50, 100)]
+        return history
+
+    def test_losses_mean_and_metrics(self, history):
+        ax = plot.training_curve(history, smooth=4, reference={"entropy": 30.0})
+        loss, mean, entropy = ax.get_lines()
+        np.testing.assert_array_equal(loss.get_ydata(), history.loss)
+        np.testing.assert_array_equal(loss.get_xdata(), np.arange(1, 101))
+        assert mean.get_ydata()[[0, 1, 9]].tolist() == [100.0, 99.5, 92.5]
+        assert entropy.get_ydata()[0] == 30.0
+        beside = ax.figure.axes[-1]
+        assert beside.get_lines()[0].get_xdata().tolist() == [50, 100]
+        assert beside.get_lines()[0].get_ydata().tolist() == [0.5, 1.0]
+        legend = [t.get_text() for t in beside.get_legend().get_texts()]
+        assert legend == ["loss", "mean of 4", "entropy", "exact"]
+        assert (ax.get_xlabel(), ax.get_ylabel(), beside.get_ylabel()) == ("update", "loss", "exact")
+
+    def test_choices(self, history):
+        _, given = plt.subplots()
+        ax = plot.training_curve(history, [], smooth=1, title="t", yscale="log", ax=given)
+        assert ax is given
+        assert (ax.get_title(), ax.get_yscale(), len(ax.get_lines())) == ("t", "log", 1)
+        assert len(ax.figure.axes) == 1
+
+    def test_rejections(self, history):
+        with pytest.raises(ValueError, match=r"out of those of the history, \['exact'\]; got \['bleu'\]"):
+            plot.training_curve(history, ["bleu"])
+        with pytest.raises(ValueError, match=r"at least one update; got \(0,\) losses"):
+            plot.training_curve([])
+
+
+class TestSchematics:
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("attention", ["query  q", "softmax"]),
+            ("seq2seq", ["encoder", "decoder", "state", "<start>", "<end>"]),
+            ("bahdanau", ["query", "previous word $y_{t-1}$", "next word $y_t$"]),
+            ("transformer", ["cross-attention", "causal self-attention", "+ positions", "keys, values"]),
+        ],
+    )
+    def test_nothing_is_cut_off_or_written_over(self, name, words):
+        ax = plot.schematic(name)
+        ax.figure.canvas.draw()
+        assert set(words) <= set(texts(ax))
+        boxes = [t.get_window_extent() for t in ax.texts if t.get_text()]
+        frame = ax.figure.bbox
+        for number, box in enumerate(boxes):
+            assert frame.x0 <= box.x0 <= box.x1 <= frame.x1
+            assert frame.y0 <= box.y0 <= box.y1 <= frame.y1
+            assert not [other for other in boxes[:number] if box.overlaps(other)]
+
+    def test_into_given_axes(self):
+        _, ax = plt.subplots()
+        assert plot.schematic("attention", ax=ax) is ax
+
+    def test_unknown_name(self):
+        with pytest.raises(ValueError, match="one of attention, seq2seq, bahdanau, transformer; got 'rnn'"):
+            plot.schematic("rnn")
