@@ -159,6 +159,8 @@ tensor([2., 4., 6.])
                       if (t.node != nullptr) throw std::runtime_error("requires_grad: can be set on leaves only; got a computed Tensor");
                       if (wanted && !is_floating(t.data.dtype()))
                         fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.data.dtype());
+                      // What was packed of it may be old: without a gradient it may be written to through NumPy.
+                      if (wanted && !t.requires_grad) t.data.buffer()->raise_version();
                       t.requires_grad = wanted;
                     }, "True if gradients flow to or through it.")
       .def_property("grad", [](const TensorImpl& t) -> py::object { return t.grad.defined() ? py::cast(Tensor(t.grad)) : py::none(); },

@@ -1,5 +1,6 @@
 #include "nn/basic.h"
 
+#include <typeinfo>
 #include <cmath>
 
 #include "core/error.h"
@@ -38,7 +39,12 @@ Config Linear::config() const {
   return {{"in_features", in_features}, {"out_features", out_features}, {"bias", bias.defined()}};
 }
 
-Tensor Linear::forward(const Tensor& x) { return ops::linear(x, weight, bias); }
+Tensor Linear::forward(const Tensor& x) { return ops::linear(x, weight, bias, packed_); }
+
+Tensor Linear::forward(const Tensor& x, kernels::Activation f) {
+  if (typeid(*this) != typeid(Linear)) return ops::activated(forward(x), f);  // a subclass may have a forward of its own
+  return ops::linear(x, weight, bias, packed_, f);
+}
 
 Embedding::Embedding(Index num, Index dim, std::optional<Index> padding)
     : num_embeddings(num), embedding_dim(dim), padding_idx(padding && *padding < 0 ? *padding + num : padding) {

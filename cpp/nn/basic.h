@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "nn/module.h"
+#include "ops/packed_linear.h"
 
 namespace qkv::nn {
 
@@ -13,9 +14,14 @@ class Linear : public Module {
   std::string class_name() const override { return "Linear"; }
   Config config() const override;
   Tensor forward(const Tensor& x) override;
+  // activation(forward(x)), in one pass where it can.
+  Tensor forward(const Tensor& x, kernels::Activation activation);
 
   const Index in_features, out_features;
   Tensor weight, bias;  // (out, in), (out,)
+
+ private:
+  ops::PackedWeight packed_;
 };
 
 class Embedding : public Module {

@@ -4,11 +4,10 @@
 #include "ops/ops.h"
 
 namespace qkv::ops {
-namespace {
 
 using kernels::Activation;
 
-Tensor apply(Activation f, const Tensor& input) {
+Tensor activated(const Tensor& input, Activation f) {
   const Tensor x = floating(input);
   Array y(x.shape(), x.dtype());
   const Index grain = grain_for(f == Activation::relu ? 1 : 8);
@@ -32,11 +31,9 @@ Tensor apply(Activation f, const Tensor& input) {
   });
 }
 
-}  // namespace
-
-Tensor relu(const Tensor& x) { return apply(Activation::relu, x); }
-Tensor gelu(const Tensor& x, bool approximate) { return apply(approximate ? Activation::gelu_tanh : Activation::gelu, x); }
-Tensor tanh(const Tensor& x) { return apply(Activation::tanh, x); }
-Tensor sigmoid(const Tensor& x) { return apply(Activation::sigmoid, x); }
+Tensor relu(const Tensor& x) { return activated(x, Activation::relu); }
+Tensor gelu(const Tensor& x, bool approximate) { return activated(x, approximate ? Activation::gelu_tanh : Activation::gelu); }
+Tensor tanh(const Tensor& x) { return activated(x, Activation::tanh); }
+Tensor sigmoid(const Tensor& x) { return activated(x, Activation::sigmoid); }
 
 }  // namespace qkv::ops

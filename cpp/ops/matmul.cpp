@@ -6,6 +6,7 @@
 #include "kernels/kernels.h"
 #include "ops/gemm.h"
 #include "ops/ops.h"
+#include "ops/packed_linear.h"
 #include "ops/strides.h"
 
 namespace qkv::ops {
@@ -120,14 +121,36 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   return reshape(result, squeezed);
 }
 
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bias) {
+namespace {
+
+// x and bias in the dtype of the weight.
+std::pair<Tensor, Tensor> linear_operands(const Tensor& input, const Tensor& weight, const Tensor& given_bias) {
   if (weight.rank() != 2) fail_value("Linear: weight must be (out_features, in_features); got weight ", weight.shape());
   if (given_bias.defined() && given_bias.shape() != Shape{weight.dim(0)})
     fail_value("Linear: bias must be (out_features,) = (", weight.dim(0), ",); got bias ", given_bias.shape());
   const Tensor x = cast(input, weight.dtype()), bias = given_bias.defined() ? cast(given_bias, weight.dtype()) : given_bias;
-  const Index in = weight.dim(1), out = weight.dim(0);
+  const Index in = weight.dim(1);
   if (x.rank() == 0 || x.dim(-1) != in)
     fail_value("Linear: x must be (..., ", in, ") because in_features = ", in, "; got x ", x.shape());
+  return {x, bias};
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bias, PackedWeight& packed, std::optional<kernels::Activation> activation) {
+  // A weight that takes no gradient may be written to through NumPy, which nobody notices: it is not packed.
+  if (weight.requires_grad() && !wants_gradient({input, weight, given_bias})) {
+    const auto [x, bias] = linear_operands(input, weight, given_bias);
+    return packed_linear(x, weight, bias, activation, packed);
+  }
+  const Tensor y = linear(input, weight, given_bias);
+  return activation ? activated(y, *activation) : y;
+}
+
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bias) {
+  const auto operands = linear_operands(input, weight, given_bias);
+  const Tensor &x = operands.first, &bias = operands.second;
+  const Index in = weight.dim(1), out = weight.dim(0);
   const Index rows = x.shape().product(0, x.rank() - 1);
   Shape shape = x.shape();
   shape.back() = out;

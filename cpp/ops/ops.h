@@ -10,9 +10,12 @@
 
 #include "autograd/tensor.h"
 #include "core/random.h"
+#include "kernels/activation.h"
 #include "kernels/elementwise.h"
 
 namespace qkv::ops {
+
+class PackedWeight;
 
 using kernels::Binary;
 using kernels::Compare;
@@ -56,6 +59,10 @@ Tensor stack(const Tensors& parts, Index axis);
 Tensor matmul(const Tensor& a, const Tensor& b);  // NumPy's rules, batches broadcast
 // y (..., out) = x (..., in) @ weight (out, in)^T + bias (out,); the bias may be undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+// The same, and the activation behind it if there is one. Where no gradient is wanted, the weight's packed copy is used
+// (ops/packed_linear.h).
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, PackedWeight& packed,
+              std::optional<kernels::Activation> activation = {});
 
 // --- softmax.cpp
 Tensor softmax(const Tensor& x, Index axis, double temperature);  // exp(x / temperature), divided by its sum
@@ -74,6 +81,7 @@ Tensor relu(const Tensor& x);
 Tensor gelu(const Tensor& x, bool approximate);  // approximate: the form with tanh
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
+Tensor activated(const Tensor& x, kernels::Activation f);  // any of them
 
 // --- norm.cpp: over the last axes, which are normalized_shape; weight and bias have that shape or are undefined
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Shape& normalized_shape, double eps);

@@ -1,0 +1,165 @@
+"""Linear without gradients: computed from a packed copy of the weight."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from helpers import close, same_bits_for_any_threads
+
+import qkv
+from qkv import nn, optim
+
+RNG = np.random.default_rng(0)
+# One row, tiles of every height, more than one block of rows, of inputs (512) and of panels, pages (512, 1024).
+SIZES = [
+    (1, 1, 1),
+    (5, 3, 2),
+    (7, 31, 33),
+    (12, 32, 64),
+    (13, 97, 65),
+    (101, 512, 31),
+    (211, 1024, 37),
+    (3, 1031, 129),
+]
+
+
+def layer_of(inputs, outputs, dtype, bias=True):
+    layer = nn.Linear(inputs, outputs, bias).to(dtype)
+    layer.weight.copy_(RNG.standard_normal((outputs, inputs)) / np.sqrt(inputs))
+    return layer
+
+
+def expected(layer, x):
+    y = x.astype("float64") @ layer.weight.numpy().astype("float64").T
+    return y if layer.bias is None else y + layer.bias.numpy()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
+def test_values(rows, inputs, outputs, bias, dtype):
+    layer = layer_of(inputs, outputs, dtype, bias)
+    x = RNG.standard_normal((rows, inputs)).astype(dtype)
+    with qkv.no_grad():
+        close(layer(x), expected(layer, x), dtype)
+
+
+def test_a_row_does_not_depend_on_the_others():
+    layer, x = layer_of(257, 67, "float32"), RNG.standard_normal((131, 257)).astype("float32")
+    with qkv.no_grad():
+        whole = layer(x).numpy()
+        for first, last in [(0, 1), (3, 10), (7, 120), (130, 131)]:
+            assert np.array_equal(layer(x[first:last]).numpy(), whole[first:last])
+
+
+@pytest.mark.parametrize("rows", [1, 9, 700])
+def test_same_bits_for_any_threads(rows):
+    layer, x = layer_of(384, 1536, "float32"), RNG.standard_normal((rows, 384)).astype("float32")
+
+    def run():
+        with qkv.no_grad():
+            return [layer(x)]
+
+    same_bits_for_any_threads(run)
+
+
+def test_empty_batches():
+    with qkv.no_grad():
+        assert nn.Linear(3, 5)(np.zeros((0, 3))).shape == (0, 5)
+        assert nn.Linear(3, 5)(np.zeros((2, 0, 3))).shape == (2, 0, 5)
+
+
+def test_nan_and_infinity_stay_in_their_rows():
+    layer, x = layer_of(19, 23, "float32"), np.ones((5, 19), "float32")
+    x[1, 3], x[2, 4] = np.nan, np.inf
+    with qkv.no_grad():
+        y = layer(x).numpy()
+    assert np.isnan(y[1]).all()
+    assert np.isinf(y[2]).all()
+    assert np.isfinite(y[[0, 3, 4]]).all()
+
+
+def changes(layer, x):
+    """Give each way to change a parameter, by its name."""
+    state = {k: v.numpy() + 1 for k, v in layer.state_dict().items()}
+
+    def step():
+        layer(x).sum().backward()
+        optim.SGD(layer.parameters(), lr=0.1).step()
+
+    return {
+        "copy_": lambda: layer.weight.copy_(layer.weight.numpy() * 2),
+        "load_state_dict": lambda: layer.load_state_dict(state),
+        "optimizer": step,
+        "another parameter": lambda: setattr(layer, "weight", nn.Parameter(layer.weight.numpy() * 3)),
+        "dtype": lambda: layer.to("float64"),
+    }
+
+
+@pytest.mark.parametrize("how", ["copy_", "load_state_dict", "optimizer", "another parameter", "dtype"])
+def test_a_changed_weight_is_noticed(how):
+    layer, x = layer_of(17, 29, "float32"), RNG.standard_normal((3, 17)).astype("float32")
+    with qkv.no_grad():
+        before = layer(x).numpy()
+    changes(layer, x)[how]()
+    with qkv.no_grad():
+        after = layer(x).numpy()
+    close(after, expected(layer, x), "float32")
+    assert how == "dtype" or not np.allclose(before, after)
+
+
+def test_a_weight_without_gradient_is_written_through_numpy():
+    layer, x = nn.Linear(5, 3), np.ones((2, 5), "float32")
+    layer.weight.requires_grad = False
+    with qkv.no_grad():
+        layer(x)
+        layer.weight.numpy()[:] = 0
+        assert np.array_equal(layer(x).numpy(), np.broadcast_to(layer.bias.numpy(), (2, 3)))
+
+
+def test_a_weight_that_had_no_gradient_for_a_while_is_packed_again():
+    layer, x = nn.Linear(5, 3), np.ones((2, 5), "float32")
+    with qkv.no_grad():
+        layer(x)
+        layer.weight.requires_grad = False
+        layer.weight.numpy()[:] = 0
+        layer.weight.requires_grad = True
+        assert np.array_equal(layer(x).numpy(), np.broadcast_to(layer.bias.numpy(), (2, 3)))
+
+
+def test_copies_are_independent():
+    layer, x = layer_of(7, 5, "float32"), np.ones((2, 7), "float32")
+    with qkv.no_grad():
+        before = layer(x).numpy()
+        for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            assert np.array_equal(twin(x).numpy(), before)
+            twin.weight.copy_(np.zeros((5, 7)))
+            assert not np.array_equal(twin(x).numpy(), before)
+        assert np.array_equal(layer(x).numpy(), before)
+
+
+def test_several_python_threads():
+    layer, x = layer_of(384, 128, "float32"), RNG.standard_normal((5, 384)).astype("float32")
+
+    def run(_):
+        with qkv.no_grad():
+            return layer(x).numpy()
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(run, range(40)))
+    assert all(np.array_equal(y, results[0]) for y in results)
+    close(results[0], expected(layer, x), "float32")
+
+
+def test_errors_are_those_with_gradients():
+    with (
+        qkv.no_grad(),
+        pytest.raises(
+            ValueError, match=r"^Linear: x must be \(\.\.\., 3\) because in_features = 3; got x \(2, 4\)$"
+        ),
+    ):
+        nn.Linear(3, 5)(np.ones((2, 4)))
