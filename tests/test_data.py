@@ -31,6 +31,17 @@ class TestVocabulary:
         assert data.Vocabulary.of(texts, max_size=3, specials=("_", "?")).tokens == ["_", "?", "x"]
         assert data.Vocabulary.of(texts).tokens[4:] == ["x", "y", "z"]
 
+    def test_specials_of_bert(self):
+        v = data.Vocabulary(["a", "b"], ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+        assert v.encode("ab", start=True, end=True) == [2, 5, 6, 3]
+        assert v.decode([2, 4, 5, 1, 3, 5]) == ["[MASK]", "a", "[UNK]"]
+
+    def test_specials_without_start(self):
+        v = data.Vocabulary("ab", ["_", "?"])
+        assert v.decode(v.encode("ba?")) == ["b", "a", "?"]
+        with pytest.raises(ValueError, match=r"must have four specials .*; got \['_', '\?'\]"):
+            v.encode("a", end=True)
+
     def test_two_specials_are_needed(self):
         with pytest.raises(ValueError, match=r"specials must be at least two.*got \['_'\]"):
             data.Vocabulary("abc", ["_"])

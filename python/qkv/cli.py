@@ -39,6 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument(
         "--output", default="reproduced", metavar="DIR", help="folder for the results (default: ./reproduced)"
     )
+    reproduce.add_argument(
+        "--full", action="store_true", help="also repeat the trainings of minutes whose results are stored"
+    )
     reproduce.add_argument("--list", action="store_true", help="list the experiments and run nothing")
     reproduce.set_defaults(run=_reproduce)
 
@@ -55,7 +58,7 @@ def _reproduce(options: argparse.Namespace) -> int:
         if options.list:
             print(run.listing(options.ids))
             return 0
-        report = run.reproduce(options.ids, options.output)
+        report = run.reproduce(options.ids, options.output, full=options.full)
     except (UnknownExperimentError, OSError, ImportError) as error:
         print(f"qkv: {error}", file=sys.stderr)
         return 2

@@ -38,7 +38,8 @@ class Vocabulary:
     tokens : iterable of str
         In the order of their numbers; repetitions are dropped.
     specials : sequence of str
-        Get the first numbers. The first of them fills up batches, the second stands for unknown tokens.
+        Get the first numbers. In order: what fills up batches, what stands for unknown tokens, and, if there are so
+        many, start, end and others, such as BERT's ``[PAD] [UNK] [CLS] [SEP] [MASK]``.
 
     Attributes
     ----------
@@ -111,19 +112,34 @@ class Vocabulary:
         return cls(kept, specials)
 
     def encode(self, tokens: Iterable[str], *, start: bool = False, end: bool = False) -> list[int]:
-        """Give the numbers of tokens, with those of ``<start>`` and ``<end>`` around them if asked for."""
+        """Give the numbers of tokens, with those of start and end around them if asked for.
+
+        Raises
+        ------
+        ValueError
+            If the vocabulary has no start or end.
+        """
         ids = [self._ids.get(token, self.unknown_id) for token in tokens]
-        return [self._ids[START]] * start + ids + [self._ids[END]] * end
+        before, after = [self._special(2)] if start else [], [self._special(3)] if end else []
+        return [*before, *ids, *after]
+
+    def _special(self, place: int) -> int:
+        if place >= len(self.specials):
+            raise ValueError(
+                "encode: the vocabulary must have four specials because start and end are the last two of them; "
+                f"got {list(self.specials)}"
+            )
+        return place
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Give the tokens of numbers up to the first ``<end>``, without padding and ``<start>``."""
+        """Give the tokens of numbers up to the first end, without padding and start."""
+        start, end = (place if place < len(self.specials) else -1 for place in (2, 3))
         tokens = []
-        for number in ids:
-            token = self.tokens[int(number)]
-            if token == END:
+        for number in map(int, ids):
+            if number == end:
                 break
-            if token not in (PAD, START) and int(number) != self.pad_id:
-                tokens.append(token)
+            if number not in (self.pad_id, start):
+                tokens.append(self.tokens[number])
         return tokens
 
     def __getitem__(self, token: str) -> int:

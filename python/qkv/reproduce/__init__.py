@@ -8,10 +8,12 @@ In a notebook::
     check.close("D0-18", "weights", weights, data["attention_weights"])
 
 `golden` gives the stored arrays of one group by name, `check` compares and shows one line per comparison. A
-check that fails is shown and recorded, it never raises: ``qkv reproduce`` collects the records.
+check that fails is shown and recorded, it never raises: ``qkv reproduce`` collects the records. `trained` gives the
+results of a training of minutes.
 """
 
 from .arrays import Golden, golden
 from .checks import Check, check
+from .trainings import trained
 
-__all__ = ["Check", "Golden", "check", "golden"]
+__all__ = ["Check", "Golden", "check", "golden", "trained"]

@@ -10,7 +10,7 @@ from . import arrays, display
 from .compare import Comparison, compare_close, compare_equal
 from .printed import compare_printed
 
-ID = re.compile(r"D\d-\d\d|X-[A-Z]+")
+ID = re.compile(r"D\d-\d\d|[TX]-[A-Z]+")
 
 
 class Check:

@@ -14,7 +14,7 @@ from .display import FIGURE_KEY, MIME
 from .registry import heading_ids
 
 NEEDED = ("nbformat", "nbclient", "ipykernel", "matplotlib", "tqdm")
-CELL_TIMEOUT = 900
+CELL_TIMEOUT = 3600
 
 
 @dataclass

@@ -9,6 +9,7 @@ from pathlib import Path
 
 GENERATOR = '<meta name="generator" content="qkv reproduce">'
 PARTS = ("notebooks", "figures", "index.html")
+MORE = ("trainings",)  # not of every run
 
 
 @contextmanager
@@ -35,7 +36,9 @@ def staged(folder: Path) -> Iterator[Path]:
         yield new
         folder.mkdir(exist_ok=True)
         (stage / "old").mkdir()
-        for part in PARTS:
+        for part in (*PARTS, *MORE):
+            if part in MORE and not (new / part).exists():
+                continue
             if (folder / part).exists():
                 os.replace(folder / part, stage / "old" / part)
             os.replace(new / part, folder / part)
@@ -46,7 +49,7 @@ def staged(folder: Path) -> Iterator[Path]:
 def _refuse_foreign(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"reproduce: output must be a folder; got the file {folder}")
-    present = [part for part in PARTS if (folder / part).exists()]
+    present = [part for part in (*PARTS, *MORE) if (folder / part).exists()]
     page = folder / "index.html"
     ours = page.is_file() and GENERATOR in page.read_text(encoding="utf-8", errors="replace")[:2000]
     if present and not ours:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from .checks import ID
 
-_CHECK = re.compile(r"""check\.\w+\(\s*["'](?:F-)?(D\d-\d\d|X-[A-Z]+)""")
+_CHECK = re.compile(r"""check\.\w+\(\s*["'](?:F-)?(D\d-\d\d|[TX]-[A-Z]+)""")
 
 
 class Experiment(NamedTuple):
-    """One experiment that must be reproduced; `document` is the key of its document: D0 ... D4, or X."""
+    """One experiment that must be reproduced; `document` is the key of its document: D0 ... D4, X or T."""
 
     id: str
     title: str

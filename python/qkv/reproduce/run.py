@@ -1,12 +1,13 @@
 """The whole of ``qkv reproduce``: choose notebooks, run them, write the results, say what came out."""
 
+import contextlib
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import execute, output, page, registry, report
+from . import execute, output, page, registry, report, trainings
 
 
 def listing(patterns: Sequence[str] = (), notebooks: Path | None = None) -> str:
@@ -25,7 +26,11 @@ def listing(patterns: Sequence[str] = (), notebooks: Path | None = None) -> str:
 
 
 def reproduce(
-    patterns: Sequence[str] = (), folder: Path | str = "reproduced", notebooks: Path | None = None
+    patterns: Sequence[str] = (),
+    folder: Path | str = "reproduced",
+    notebooks: Path | None = None,
+    *,
+    full: bool = False,
 ) -> report.Report:
     """Run the notebooks of the chosen experiments and write notebooks, figures and a page to `folder`.
 
@@ -37,6 +42,9 @@ def reproduce(
         Output folder; what an earlier run wrote there is replaced.
     notebooks : path, optional
         Folder with the notebooks; by default the package's.
+    full : bool
+        Repeat the long trainings too, whose stored results are shown otherwise, and write the new ones to
+        ``folder/trainings``.
 
     Raises
     ------
@@ -53,7 +61,8 @@ def reproduce(
     execute.require()
     folder = Path(folder).absolute()
     with output.staged(folder) as stage:
-        results = _run_all(paths)
+        with trainings.anew(stage / "trainings") if full else contextlib.nullcontext():
+            results = _run_all(paths)
         result = report.build(results, wanted)
         _write(stage, results, result)
     return result
