@@ -26,6 +26,7 @@ from typing_extensions import Self
 
 Causal: TypeAlias = bool | Literal["upper_left", "lower_right"]
 Numbers: TypeAlias = Tensor | ArrayLike
+_LayerNorm: TypeAlias = LayerNorm  # its name is also that of a part
 '''
 
 # What an argument of type `object` is, by its name.
@@ -42,11 +43,15 @@ ARGUMENTS = {
             "memory_valid_lens",
             "memory_attn_mask",
             "state",
+            "hidden_states",
+            "attention_mask",
         ],
         "Numbers",
     ),
     "ids": "ArrayLike",
     "indices": "ArrayLike",
+    "input_ids": "Numbers",
+    "token_type_ids": "Numbers",
     "normalized_shape": "int | Sequence[int]",
     "is_causal": "Causal",
     "cache": "KVCache",
@@ -64,6 +69,13 @@ ARGUMENTS = {
     "parameter": "Parameter",
     "f": "Callable[[Module], Any]",
 }
+MODELS = [
+    "BertModel",
+    "BertForPreTraining",
+    "BertForMaskedLM",
+    "BertForSequenceClassification",
+    "BertForTokenClassification",
+]
 # What comes back, where that is more than the signature says.
 RETURNS = {
     "Tensor.__array__": "NDArray[Any]",
@@ -95,6 +107,9 @@ RETURNS = {
     "attention_weights": "Tensor | None",
     "TransformerEncoder.attention_weights": "list[Tensor | None]",
     "TransformerDecoder.attention_weights": "list[Tensor | None]",
+    "BertModel.hidden_states": "list[Tensor]",
+    **dict.fromkeys([f"{name}.attention_weights" for name in MODELS], "list[Tensor | None]"),
+    **dict.fromkeys([f"{name}.forward" for name in MODELS], "Any"),  # subclasses give named tuples
 }
 # Arguments whose types belong to one method.
 ARGUMENTS_OF = {
@@ -127,6 +142,23 @@ PARTS: dict[str, dict[str, str]] = {
     "TransformerEncoderLayer": LAYER,
     "TransformerDecoderLayer": {**LAYER, "multihead_attn": "MultiHeadAttention", "norm3": "LayerNorm"},
     "TransformerEncoder": {"layers": "ModuleList"},
+    "BertEmbeddings": {
+        **dict.fromkeys(("word_embeddings", "position_embeddings", "token_type_embeddings"), "Embedding"),
+        "LayerNorm": "_LayerNorm",
+        "dropout": "Dropout",
+    },
+    "BertSelfAttention": dict.fromkeys(("query", "key", "value"), "Linear"),
+    "BertOutput": {"dense": "Linear", "LayerNorm": "_LayerNorm", "dropout": "Dropout"},
+    "BertAttention": {"self": "BertSelfAttention", "output": "BertOutput"},
+    "BertIntermediate": {"dense": "Linear"},
+    "BertLayer": {"attention": "BertAttention", "intermediate": "BertIntermediate", "output": "BertOutput"},
+    "BertEncoder": {"layer": "ModuleList"},
+    "BertPooler": {"dense": "Linear"},
+    "BertPredictionHead": {"transform": "Module", "bias": "Parameter"},
+    "BertPreTrainingHeads": {"predictions": "BertPredictionHead", "seq_relationship": "Linear | None"},
+    "BertModel": {"embeddings": "BertEmbeddings", "encoder": "BertEncoder", "pooler": "BertPooler | None"},
+    **{name: {"bert": "BertModel", "cls": "BertPreTrainingHeads"} for name in MODELS[1:3]},
+    **{name: {"bert": "BertModel", "classifier": "Linear"} for name in MODELS[3:]},
     "TransformerDecoder": {"layers": "ModuleList"},
 }
 HIDDEN = re.compile(

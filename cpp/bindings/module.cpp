@@ -18,6 +18,7 @@ PYBIND11_MODULE(_core, m) {
   bind_attention_layers(m);
   bind_gru(m);
   bind_transformer(m);
+  bind_bert(m);
   bind_softmax(m);
   bind_activation(m);
   bind_norm(m);

@@ -43,9 +43,8 @@ namespace {
 
 // Parameters are drawn in float32, as PyTorch's are.
 template <class Draw> Tensor drawn(Shape shape, Draw draw) {
-  if (SkipInit::active()) return constant_parameter(std::move(shape), 0);
   Array array(std::move(shape), DType::float32);
-  draw(array);
+  if (!SkipInit::active()) draw(array);
   return make_parameter(std::move(array));
 }
 

@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import data, losses, masks, optim, plot, reference, reproduce, testing, training
+    from . import data, losses, masks, models, optim, plot, reference, reproduce, testing, training
 
 try:
     from . import _core
@@ -73,6 +73,7 @@ __all__ = [
     "masked_softmax",
     "masks",
     "matmul",
+    "models",
     "nn",
     "no_attention_record",
     "no_grad",
@@ -107,7 +108,18 @@ __all__ = [
 ]
 
 # Imported when they are asked for, so that `import qkv` stays quick.
-_SUBMODULES = ("data", "losses", "masks", "optim", "plot", "reference", "reproduce", "testing", "training")
+_SUBMODULES = (
+    "data",
+    "losses",
+    "masks",
+    "models",
+    "optim",
+    "plot",
+    "reference",
+    "reproduce",
+    "testing",
+    "training",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,7 @@ from typing_extensions import Self
 
 Causal: TypeAlias = bool | Literal["upper_left", "lower_right"]
 Numbers: TypeAlias = Tensor | ArrayLike
+_LayerNorm: TypeAlias = LayerNorm  # its name is also that of a part
 
 class Generator:
     def __init__(self, seed: int | None = None) -> None: ...
@@ -51,13 +52,13 @@ class Module:
     def __setattr__(self, arg0: str, arg1: Any, /) -> None: ...
     def _children(self) -> list[Any]: ...
     def _config(self) -> dict[str, Any]: ...
-    def _repr_html_(self) -> str: ...
+    def _repr_html_(self) -> Any: ...
     def apply(self, f: Callable[[Module], Any]) -> Self: ...
     def children(self) -> list[Module]: ...
     def eval(self) -> Self: ...
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None: ...
-    def modules(self) -> list[object]: ...
-    def named_modules(self) -> list[tuple[str, object]]: ...
+    def modules(self) -> list[Module]: ...
+    def named_modules(self) -> list[tuple[str, Module]]: ...
     def named_parameters(self) -> list[tuple[str, Tensor]]: ...
     def num_parameters(self) -> int: ...
     def parameters(self) -> list[Tensor]: ...
@@ -202,6 +203,224 @@ class Attention(Module):
         dropout_keep: Numbers | None = None,
     ) -> Tensor: ...
     def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
+
+class BertAttention(Module):
+    self: BertSelfAttention
+    output: BertOutput
+    def __init__(self, **kwargs: Any) -> None: ...
+
+class BertEmbeddings(Module):
+    word_embeddings: Embedding
+    position_embeddings: Embedding
+    token_type_embeddings: Embedding
+    LayerNorm: _LayerNorm
+    dropout: Dropout
+    def __init__(self, **kwargs: Any) -> None: ...
+
+class BertEncoder(Module):
+    layer: ModuleList
+    def __init__(self, **kwargs: Any) -> None: ...
+
+class BertForMaskedLM(Module):
+    bert: BertModel
+    cls: BertPreTrainingHeads
+    @overload
+    def __init__(self, bert: BertModel) -> None: ...
+    @overload
+    def __init__(self, **kwargs: Any) -> None: ...
+    @property
+    def attention_weights(self) -> list[Tensor | None]: ...
+    def forward(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+    def __call__(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+
+class BertForPreTraining(Module):
+    bert: BertModel
+    cls: BertPreTrainingHeads
+    @overload
+    def __init__(self, bert: BertModel) -> None: ...
+    @overload
+    def __init__(self, **kwargs: Any) -> None: ...
+    @property
+    def attention_weights(self) -> list[Tensor | None]: ...
+    def forward(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+    def __call__(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+
+class BertForSequenceClassification(Module):
+    bert: BertModel
+    classifier: Linear
+    @overload
+    def __init__(self, bert: BertModel, num_labels: int, classifier_dropout: float | None = None) -> None: ...
+    @overload
+    def __init__(self, **kwargs: Any) -> None: ...
+    @property
+    def attention_weights(self) -> list[Tensor | None]: ...
+    def forward(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+    def __call__(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+
+class BertForTokenClassification(Module):
+    bert: BertModel
+    classifier: Linear
+    @overload
+    def __init__(self, bert: BertModel, num_labels: int, classifier_dropout: float | None = None) -> None: ...
+    @overload
+    def __init__(self, **kwargs: Any) -> None: ...
+    @property
+    def attention_weights(self) -> list[Tensor | None]: ...
+    def forward(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+    def __call__(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+
+class BertIntermediate(Module):
+    dense: Linear
+    def __init__(self, **kwargs: Any) -> None: ...
+
+class BertLayer(Module):
+    attention: BertAttention
+    intermediate: BertIntermediate
+    output: BertOutput
+    def __init__(self, **kwargs: Any) -> None: ...
+    def forward(
+        self,
+        hidden_states: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+    ) -> Tensor: ...
+    def __call__(
+        self,
+        hidden_states: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+    ) -> Tensor: ...
+
+class BertModel(Module):
+    embeddings: BertEmbeddings
+    encoder: BertEncoder
+    pooler: BertPooler | None
+    def __init__(self, **kwargs: Any) -> None: ...
+    @property
+    def attention_weights(self) -> list[Tensor | None]: ...
+    def forward(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+    def __call__(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> Any: ...
+    def hidden_states(
+        self,
+        input_ids: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        skip_padding: bool = False,
+    ) -> list[Tensor]: ...
+
+class BertOutput(Module):
+    dense: Linear
+    LayerNorm: _LayerNorm
+    dropout: Dropout
+    def __init__(self, **kwargs: Any) -> None: ...
+
+class BertPooler(Module):
+    dense: Linear
+    def __init__(self, **kwargs: Any) -> None: ...
+
+class BertPreTrainingHeads(Module):
+    predictions: BertPredictionHead
+    seq_relationship: Linear | None
+    def __init__(self, **kwargs: Any) -> None: ...
+
+class BertPredictionHead(Module):
+    transform: Module
+    bias: Parameter
+    def __init__(self, **kwargs: Any) -> None: ...
+
+class BertSelfAttention(Module):
+    query: Linear
+    key: Linear
+    value: Linear
+    def __init__(self, **kwargs: Any) -> None: ...
+    @property
+    def attention_weights(self) -> Tensor | None: ...
+    @attention_weights.setter
+    def attention_weights(self, value: None) -> None: ...
 
 class Dropout(Module):
     def __init__(self, p: float = 0.5) -> None: ...
@@ -668,6 +887,7 @@ def alibi_slopes(arg0: int, /) -> NDArray[Any]: ...
 def apply_rotary(arg0: Any, arg1: Any, arg2: Any, arg3: bool, /) -> Any: ...
 def attention_record_off() -> bool: ...
 def cached_bytes() -> int: ...
+def check_bert(**kwargs: Any) -> None: ...
 def clip(arg0: Any, arg1: float | None, arg2: float | None, /) -> Any: ...
 def clip_grad_norm(arg0: Any, arg1: float, /) -> float: ...
 def concatenate(arg0: Sequence[Any], arg1: int, /) -> Any: ...

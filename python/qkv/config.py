@@ -41,7 +41,9 @@ def config() -> dict[str, Any]:
     best = facts["best_instruction_set"]
     if facts["instruction_set"] != best:
         kept = facts["instruction_set"]
-        notes.append(f"QKV_ISA={os.environ.get('QKV_ISA', '')} keeps qkv's kernels at {kept}; this CPU has {best}")
+        notes.append(
+            f"QKV_ISA={os.environ.get('QKV_ISA', '')} keeps qkv's kernels at {kept}; this CPU has {best}"
+        )
     level = _BLAS_LEVEL.get(facts["blas_core"])
     if level is not None and _LEVELS.index(level) < _LEVELS.index(best):
         forced = os.environ.get("OPENBLAS_CORETYPE")
@@ -60,7 +62,9 @@ def show_config() -> None:
     qkv ...
     """
     facts = config()
-    print(f"qkv {facts['version']} (Python {facts['python']}, NumPy {facts['numpy']}, built with {facts['compiler']})")
+    print(
+        f"qkv {facts['version']} (Python {facts['python']}, NumPy {facts['numpy']}, built with {facts['compiler']})"
+    )
     print(f"kernels   {facts['instruction_set']} (this CPU: {facts['best_instruction_set']})")
     print(f"BLAS      {facts['blas'].split()[0]} {facts['blas'].split()[1]}, core {facts['blas_core']}")
     print(f"threads   {facts['threads']}")

@@ -1,0 +1,337 @@
+#include "models/bert.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "nn/init.h"
+#include "ops/ops.h"
+
+namespace qkv::models {
+namespace {
+
+using nn::Linear;
+
+const BertArguments& checked(const BertArguments& a) {
+  const auto at_least = [](const char* name, Index value, Index low) {
+    if (value < low) fail_value("BertConfig: ", name, " must be at least ", low, "; got ", value);
+  };
+  at_least("vocab_size", a.vocab_size, 1);
+  at_least("hidden_size", a.hidden_size, 1);
+  at_least("num_hidden_layers", a.num_hidden_layers, 0);
+  at_least("num_attention_heads", a.num_attention_heads, 1);
+  at_least("intermediate_size", a.intermediate_size, 1);
+  at_least("max_position_embeddings", a.max_position_embeddings, 1);
+  at_least("type_vocab_size", a.type_vocab_size, 1);
+  if (a.hidden_size % a.num_attention_heads != 0)
+    fail_value("BertConfig: hidden_size must be divisible by num_attention_heads; got hidden_size = ", a.hidden_size,
+               ", num_attention_heads = ", a.num_attention_heads);
+  const auto probability = [](const char* name, double p) {
+    if (!(p >= 0 && p <= 1)) fail_value("BertConfig: ", name, " must be from 0 to 1; got ", p);
+  };
+  probability("hidden_dropout_prob", a.hidden_dropout_prob);
+  probability("attention_probs_dropout_prob", a.attention_probs_dropout_prob);
+  if (!(a.initializer_range >= 0) || std::isinf(a.initializer_range))
+    fail_value("BertConfig: initializer_range must be a number from 0; got ", a.initializer_range);
+  if (a.pad_token_id && (*a.pad_token_id < 0 || *a.pad_token_id >= a.vocab_size))
+    fail_value("BertConfig: pad_token_id must be from 0 to vocab_size - 1 = ", a.vocab_size - 1, "; got ",
+               *a.pad_token_id);
+  bert_activation(a.hidden_act);
+  return a;
+}
+
+std::shared_ptr<nn::LayerNorm> norm_of(const BertArguments& a) {
+  return std::make_shared<nn::LayerNorm>(Shape{a.hidden_size}, a.layer_norm_eps);
+}
+std::shared_ptr<nn::Dropout> dropout_of(const BertArguments& a) {
+  return std::make_shared<nn::Dropout>(a.hidden_dropout_prob);
+}
+
+// Parts are made without values when they are parts of something that draws them itself.
+template <class Make> void make_parts(nn::Module& module, double spread, Make make) {
+  {
+    const nn::SkipInit skip;
+    make();
+  }
+  draw_bert(module, spread);
+}
+
+}  // namespace
+
+kernels::Activation bert_activation(const std::string& name) {
+  if (name == "relu") return kernels::Activation::relu;
+  if (name == "gelu") return kernels::Activation::gelu;
+  if (name == "gelu_new") return kernels::Activation::gelu_tanh;
+  fail_value("BertConfig: hidden_act must be \"relu\", \"gelu\" or \"gelu_new\"; got \"", name, "\"");
+}
+
+void draw_bert(nn::Module& module, double spread) {
+  if (nn::SkipInit::active()) return;
+  for (const auto& [name, part] : module.named_modules()) {
+    if (const auto* linear = dynamic_cast<const Linear*>(part.get())) {
+      nn::fill_normal(linear->weight.data(), 0, spread);
+      std::fill_n(linear->bias.ptr<float>(), linear->bias.numel(), 0.0f);
+    } else if (const auto* table = dynamic_cast<const nn::Embedding*>(part.get())) {
+      nn::fill_normal(table->weight.data(), 0, spread);
+      if (table->padding_idx)
+        std::fill_n(table->weight.ptr<float>() + *table->padding_idx * table->embedding_dim, table->embedding_dim,
+                    0.0f);
+    }
+  }
+}
+
+void rename_norms(nn::StateDict& state, const std::string& prefix) {
+  nn::StateDict renamed;
+  for (const auto& [name, array] : state)
+    for (const auto& [old, now] : {std::pair<std::string, std::string>{"LayerNorm.gamma", "LayerNorm.weight"},
+                                   {"LayerNorm.beta", "LayerNorm.bias"}})
+      if (name.starts_with(prefix) && name.ends_with(old))
+        renamed[name] = array, renamed[name.substr(0, name.size() - old.size()) + now] = array;
+  for (const auto& [name, array] : renamed) {
+    if (name.ends_with("gamma") || name.ends_with("beta"))
+      state.erase(name);
+    else
+      state.emplace(name, array);
+  }
+}
+
+BertPart::BertPart(const BertArguments& a) : arguments(checked(a)) {}
+
+nn::Config BertPart::config() const {
+  const BertArguments& a = arguments;
+  return {{"vocab_size", a.vocab_size},
+          {"hidden_size", a.hidden_size},
+          {"num_hidden_layers", a.num_hidden_layers},
+          {"num_attention_heads", a.num_attention_heads},
+          {"intermediate_size", a.intermediate_size},
+          {"hidden_act", a.hidden_act},
+          {"hidden_dropout_prob", a.hidden_dropout_prob},
+          {"attention_probs_dropout_prob", a.attention_probs_dropout_prob},
+          {"max_position_embeddings", a.max_position_embeddings},
+          {"type_vocab_size", a.type_vocab_size},
+          {"initializer_range", a.initializer_range},
+          {"layer_norm_eps", a.layer_norm_eps},
+          {"pad_token_id", a.pad_token_id ? nn::Value(*a.pad_token_id) : nn::Value()},
+          {"add_pooling_layer", a.add_pooling_layer}};
+}
+
+BertEmbeddings::BertEmbeddings(const BertArguments& a) : BertPart(a) {
+  make_parts(*this, a.initializer_range, [&] {
+    const auto table = [&](Index rows, std::optional<Index> padding) {
+      return std::make_shared<nn::Embedding>(rows, a.hidden_size, padding);
+    };
+    own_module("word_embeddings", word_embeddings, table(a.vocab_size, a.pad_token_id));
+    own_module("position_embeddings", position_embeddings, table(a.max_position_embeddings, {}));
+    own_module("token_type_embeddings", token_type_embeddings, table(a.type_vocab_size, {}));
+    own_module("LayerNorm", norm, norm_of(a));
+    own_module("dropout", dropout, dropout_of(a));
+  });
+}
+
+// Old files hold the numbers of the positions.
+void BertEmbeddings::adapt_state(nn::StateDict& state, const std::string& prefix) {
+  state.erase(prefix + "position_ids");
+  state.erase(prefix + "token_type_ids");
+}
+
+Tensor BertEmbeddings::forward(const Array& ids, const Array& segments, const BertRows& rows) {
+  if (rows.length > arguments.max_position_embeddings)
+    fail_value("BertModel: input_ids must have at most max_position_embeddings = ", arguments.max_position_embeddings,
+               " positions; got input_ids ", ids.shape());
+  // The numbers that the kept rows have; position numbers repeat with each item.
+  const auto kept = [&](const Array& of) {
+    if (!rows.packed()) return of;
+    Array result(rows.kept.shape(), DType::int64);
+    for (Index r = 0; r < result.numel(); ++r)
+      result.data<std::int64_t>()[r] = of.data<std::int64_t>()[rows.kept.data<std::int64_t>()[r]];
+    return result;
+  };
+  Array positions(rows.packed() ? rows.kept.shape() : Shape{rows.length}, DType::int64);
+  for (Index r = 0; r < positions.numel(); ++r)
+    positions.data<std::int64_t>()[r] = rows.packed() ? rows.kept.data<std::int64_t>()[r] % rows.length : r;
+  Tensor x = word_embeddings->forward_ids(kept(ids));  // (B, L, M) or (R, M)
+  x = ops::add(
+      x, token_type_embeddings->forward_ids(segments.defined() ? kept(segments) : Array::zeros({1}, DType::int64)));
+  x = ops::add(x, position_embeddings->forward_ids(positions));
+  return dropout->forward(norm->forward(x));
+}
+
+BertSelfAttention::BertSelfAttention(const BertArguments& a) : BertPart(a) {
+  make_parts(*this, a.initializer_range, [&] {
+    own_module("query", query, std::make_shared<Linear>(a.hidden_size, a.hidden_size));
+    own_module("key", key, std::make_shared<Linear>(a.hidden_size, a.hidden_size));
+    own_module("value", value, std::make_shared<Linear>(a.hidden_size, a.hidden_size));
+  });
+}
+
+// Items of equal length that follow each other are one batch without any padding.
+Tensor BertSelfAttention::attend_packed(const Tensor& q, const Tensor& k, const Tensor& v, const BertRows& rows) const {
+  const Index heads = arguments.num_attention_heads, M = arguments.hidden_size;
+  ops::AttentionOptions o;
+  o.operation = "BertModel";
+  o.dropout_p = training() ? arguments.attention_probs_dropout_prob : 0;
+  Tensors parts;
+  const auto batch = static_cast<std::size_t>(rows.batch);
+  Index row = 0;
+  for (std::size_t first = 0, last = 0; first < batch; first = last) {
+    const Index length = rows.counts[first];
+    while (last < batch && rows.counts[last] == length) ++last;
+    const auto items = static_cast<Index>(last - first);
+    if (length == 0) continue;
+    const Index end = row + items * length;
+    const auto cut = [&](const Tensor& x) { return ops::reshape(ops::slice(x, 0, row, end), {items, length, M}); };
+    const Tensor y = ops::packed_attention(cut(q), cut(k), cut(v), {heads, heads, -1}, o).output;
+    parts.push_back(ops::reshape(y, {items * length, M}));
+    row = end;
+  }
+  return parts.empty() ? v : parts.size() == 1 ? parts.front() : ops::concatenate(parts, 0);
+}
+
+Tensor BertSelfAttention::forward(const Tensor& x, const BertRows& rows) {
+  const Tensor q = query->forward(x), k = key->forward(x), v = value->forward(x);  // (B, L, M) or (R, M)
+  forget();
+  if (rows.packed()) {
+    if (!nn::NoAttentionRecord::active()) {
+      packed_query_ = q.data();
+      packed_key_ = k.data();
+      packed_rows_ = rows;
+    }
+    return attend_packed(q, k, v, rows);
+  }
+  const ops::Heads heads{arguments.num_attention_heads, arguments.num_attention_heads, -1};
+  ops::AttentionOptions o;
+  o.operation = "BertModel";
+  o.valid_lens = rows.restriction.valid_lens;
+  o.attn_mask = rows.restriction.attn_mask;
+  o.dropout_p = training() ? arguments.attention_probs_dropout_prob : 0;
+  const Tensor context = ops::packed_attention(q, k, v, heads, o).output;
+  record_.keep(q.data(), k.data(), heads, o);
+  return context;
+}
+
+Array BertSelfAttention::attention_weights() {
+  if (packed_query_.defined()) {
+    const BertRows& rows = packed_rows_;
+    Array both = Array::zeros({rows.batch, rows.length, rows.length}, DType::boolean);  // query and key are kept
+    const std::int64_t* kept = rows.kept.data<std::int64_t>();
+    Index begin = 0;
+    for (const Index count : rows.counts) {
+      for (Index i = begin; i < begin + count; ++i)
+        for (Index j = begin; j < begin + count; ++j)
+          both.data<bool>()[kept[i] * rows.length + kept[j] % rows.length] = true;
+      begin += count;
+    }
+    ops::AttentionOptions o;
+    o.operation = "BertModel";
+    o.attn_mask = Tensor(both);
+    const ops::Heads heads{arguments.num_attention_heads, arguments.num_attention_heads, -1};
+    record_.keep_weights(
+        ops::packed_attention_weights(unpacked(packed_query_, rows), unpacked(packed_key_, rows), heads, o));
+    packed_query_ = packed_key_ = {};
+  }
+  return record_.weights();
+}
+
+void BertSelfAttention::forget() {
+  record_.clear();
+  packed_query_ = packed_key_ = {};
+  packed_rows_ = {};
+}
+
+BertOutput::BertOutput(const BertArguments& a, bool inner) : BertPart(a), inner_(inner) {
+  make_parts(*this, a.initializer_range, [&] {
+    own_module("dense", dense, std::make_shared<Linear>(inner ? a.intermediate_size : a.hidden_size, a.hidden_size));
+    own_module("LayerNorm", norm, norm_of(a));
+    own_module("dropout", dropout, dropout_of(a));
+  });
+}
+
+nn::Config BertOutput::config() const {
+  nn::Config config = BertPart::config();
+  config.emplace_back("inner", inner_);
+  return config;
+}
+
+Tensor BertOutput::forward(const Tensor& x, const Tensor& residual) {
+  return norm->forward(ops::add(dropout->forward(dense->forward(x)), residual));
+}
+
+BertAttention::BertAttention(const BertArguments& a) : BertPart(a) {
+  own_module("self", self, std::make_shared<BertSelfAttention>(a));
+  own_module("output", output, std::make_shared<BertOutput>(a, false));
+}
+
+BertIntermediate::BertIntermediate(const BertArguments& a) : BertPart(a), activation_(bert_activation(a.hidden_act)) {
+  make_parts(*this, a.initializer_range,
+             [&] { own_module("dense", dense, std::make_shared<Linear>(a.hidden_size, a.intermediate_size)); });
+}
+
+Tensor BertIntermediate::forward(const Tensor& x) { return dense->forward(x, activation_); }
+
+BertLayer::BertLayer(const BertArguments& a) : BertPart(a) {
+  own_module("attention", attention, std::make_shared<BertAttention>(a));
+  own_module("intermediate", intermediate, std::make_shared<BertIntermediate>(a));
+  own_module("output", output, std::make_shared<BertOutput>(a, true));
+}
+
+Tensor BertLayer::forward(const Tensor& x, const BertRows& rows) {
+  const Tensor y = attention->output->forward(attention->self->forward(x, rows), x);
+  return output->forward(intermediate->forward(y), y);
+}
+
+BertEncoder::BertEncoder(const BertArguments& a) : BertPart(a) {
+  auto layers = std::make_shared<nn::ModuleList>();
+  for (Index i = 0; i < a.num_hidden_layers; ++i) layers->append(std::make_shared<BertLayer>(a));
+  own_module("layer", layer, std::move(layers));
+}
+
+std::vector<std::shared_ptr<BertLayer>> BertEncoder::parts() const {
+  std::vector<std::shared_ptr<BertLayer>> found;
+  for (const Entry& entry : layer->entries()) {
+    auto part = std::dynamic_pointer_cast<BertLayer>(entry.module);
+    if (!part)
+      fail_type("BertEncoder: layer must hold layers of its kind; got ",
+                entry.module ? entry.module->class_name() : "None");
+    found.push_back(std::move(part));
+  }
+  return found;
+}
+
+BertPooler::BertPooler(const BertArguments& a) : BertPart(a) {
+  make_parts(*this, a.initializer_range,
+             [&] { own_module("dense", dense, std::make_shared<Linear>(a.hidden_size, a.hidden_size)); });
+}
+
+Tensor BertPooler::forward(const Tensor& hidden) {
+  const Tensor first = ops::reshape(ops::slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)});
+  return dense->forward(first, kernels::Activation::tanh);
+}
+
+BertModel::BertModel(const BertArguments& a) : BertPart(a) {
+  own_module("embeddings", embeddings, std::make_shared<BertEmbeddings>(a));
+  own_module("encoder", encoder, std::make_shared<BertEncoder>(a));
+  own_module("pooler", pooler, a.add_pooling_layer ? std::make_shared<BertPooler>(a) : nullptr, Absent::allowed);
+}
+
+void BertModel::adapt_state(nn::StateDict& state, const std::string& prefix) { rename_norms(state, prefix); }
+
+BertModel::Output BertModel::forward(const Input& input, Tensors* states) {
+  const Array& ids = input.ids;
+  if (ids.rank() != 2 || ids.dim(1) < 1)
+    fail_value("BertModel: input_ids must be (B, L) with L at least 1; got input_ids ", ids.shape());
+  if (input.segments.defined() && input.segments.shape() != ids.shape())
+    fail_value("BertModel: token_type_ids must have the shape of input_ids ", ids.shape(), "; got token_type_ids ",
+               input.segments.shape());
+  const BertRows rows = bert_rows(ids.dim(0), ids.dim(1), input.valid_lens, input.attention_mask, input.skip_padding);
+  const auto whole = [&](const Tensor& x) { return rows.packed() ? unpacked(x, rows) : x; };
+  Tensor x = embeddings->forward(ids, input.segments, rows);  // (B, L, M) or (R, M)
+  if (states != nullptr) states->push_back(whole(x));
+  for (const auto& layer : encoder->parts()) {
+    x = layer->forward(x, rows);
+    if (states != nullptr) states->push_back(whole(x));
+  }
+  const Tensor hidden = states != nullptr ? states->back() : whole(x);
+  return {hidden, pooler ? pooler->forward(hidden) : Tensor()};
+}
+
+}  // namespace qkv::models

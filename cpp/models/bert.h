@@ -1,0 +1,164 @@
+// BERT: a stack of self-attention layers over the sum of word, position and segment embeddings, with Hugging Face's
+// names.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/bert_rows.h"
+#include "nn/transformer.h"
+
+namespace qkv::models {
+
+struct BertArguments {
+  Index vocab_size = 30522, hidden_size = 768, num_hidden_layers = 12, num_attention_heads = 12,
+        intermediate_size = 3072;
+  std::string hidden_act = "gelu";
+  double hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.1;
+  Index max_position_embeddings = 512, type_vocab_size = 2;
+  double initializer_range = 0.02, layer_norm_eps = 1e-12;
+  std::optional<Index> pad_token_id = 0;  // its row of the word embeddings is not learned
+  bool add_pooling_layer = true;
+};
+
+// Every part can be made from the arguments alone, which is how modules are copied and unpickled.
+class BertPart : public nn::Module {
+ public:
+  explicit BertPart(const BertArguments& arguments);  // checks them
+  nn::Config config() const override;
+  const BertArguments arguments;
+};
+
+// LayerNorm(word + position + segment), then dropout.
+class BertEmbeddings : public BertPart {
+ public:
+  explicit BertEmbeddings(const BertArguments& arguments);
+  std::string class_name() const override { return "BertEmbeddings"; }
+  using Module::forward;
+  // ids, segments int64 (B, L), segments may be undefined for zeros; (B, L, M), or (R, M) if rows are packed.
+  Tensor forward(const Array& ids, const Array& segments, const BertRows& rows);
+
+  std::shared_ptr<nn::Embedding> word_embeddings, position_embeddings, token_type_embeddings;
+  std::shared_ptr<nn::LayerNorm> norm;
+  std::shared_ptr<nn::Dropout> dropout;
+
+ protected:
+  void adapt_state(nn::StateDict& state, const std::string& prefix) override;
+};
+
+class BertSelfAttention : public BertPart {
+ public:
+  explicit BertSelfAttention(const BertArguments& arguments);
+  std::string class_name() const override { return "BertSelfAttention"; }
+  using Module::forward;
+  Tensor forward(const Tensor& x, const BertRows& rows);
+  Array attention_weights();  // (B, H, L, L) of the last call; not defined before it
+  void forget();
+
+  std::shared_ptr<nn::Linear> query, key, value;
+
+ private:
+  Tensor attend_packed(const Tensor& q, const Tensor& k, const Tensor& v, const BertRows& rows) const;
+  nn::AttentionRecord record_;
+  Array packed_query_, packed_key_;  // of a packed call whose weights nobody has read yet
+  BertRows packed_rows_;
+};
+
+// LayerNorm(dropout(dense(x)) + residual).
+class BertOutput : public BertPart {
+ public:
+  // `inner`: from the feed-forward width, else from the model's.
+  BertOutput(const BertArguments& arguments, bool inner);
+  std::string class_name() const override { return inner_ ? "BertOutput" : "BertSelfOutput"; }
+  nn::Config config() const override;
+  using Module::forward;
+  Tensor forward(const Tensor& x, const Tensor& residual);
+
+  std::shared_ptr<nn::Linear> dense;
+  std::shared_ptr<nn::LayerNorm> norm;
+  std::shared_ptr<nn::Dropout> dropout;
+
+ private:
+  const bool inner_;
+};
+
+class BertAttention : public BertPart {
+ public:
+  explicit BertAttention(const BertArguments& arguments);
+  std::string class_name() const override { return "BertAttention"; }
+  std::shared_ptr<BertSelfAttention> self;
+  std::shared_ptr<BertOutput> output;
+};
+
+class BertIntermediate : public BertPart {
+ public:
+  explicit BertIntermediate(const BertArguments& arguments);
+  std::string class_name() const override { return "BertIntermediate"; }
+  Tensor forward(const Tensor& x) override;
+  std::shared_ptr<nn::Linear> dense;
+
+ private:
+  const kernels::Activation activation_;
+};
+
+class BertLayer : public BertPart {
+ public:
+  explicit BertLayer(const BertArguments& arguments);
+  std::string class_name() const override { return "BertLayer"; }
+  using Module::forward;
+  Tensor forward(const Tensor& x, const BertRows& rows);
+
+  std::shared_ptr<BertAttention> attention;
+  std::shared_ptr<BertIntermediate> intermediate;
+  std::shared_ptr<BertOutput> output;
+};
+
+class BertEncoder : public BertPart {
+ public:
+  explicit BertEncoder(const BertArguments& arguments);
+  std::string class_name() const override { return "BertEncoder"; }
+  std::vector<std::shared_ptr<BertLayer>> parts() const;
+  std::shared_ptr<nn::ModuleList> layer;
+};
+
+// tanh(dense(first row)).
+class BertPooler : public BertPart {
+ public:
+  explicit BertPooler(const BertArguments& arguments);
+  std::string class_name() const override { return "BertPooler"; }
+  Tensor forward(const Tensor& hidden) override;  // (B, L, M) to (B, M)
+  std::shared_ptr<nn::Linear> dense;
+};
+
+class BertModel : public BertPart {
+ public:
+  struct Input {
+    Array ids, valid_lens, attention_mask, segments;  // only the first must be defined
+    bool skip_padding = false;
+  };
+  struct Output {
+    Tensor last_hidden_state, pooler_output;  // (B, L, M), (B, M) or not defined
+  };
+  explicit BertModel(const BertArguments& arguments);
+  std::string class_name() const override { return "BertModel"; }
+  using Module::forward;
+  // `states` gets the embeddings' output and that of each layer.
+  Output forward(const Input& input, Tensors* states = nullptr);
+
+  std::shared_ptr<BertEmbeddings> embeddings;
+  std::shared_ptr<BertEncoder> encoder;
+  std::shared_ptr<BertPooler> pooler;  // null without add_pooling_layer
+
+ protected:
+  void adapt_state(nn::StateDict& state, const std::string& prefix) override;
+};
+
+kernels::Activation bert_activation(const std::string& name);
+// Normal weights of the given spread, zero biases, and zeros in the rows of padding; nothing while a SkipInit lives.
+void draw_bert(nn::Module& module, double spread);
+// Files made from TensorFlow's checkpoints call the parameters of a LayerNorm gamma and beta.
+void rename_norms(nn::StateDict& state, const std::string& prefix);
+
+}  // namespace qkv::models

@@ -1,0 +1,126 @@
+#include "models/bert_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "ops/ops.h"
+
+namespace qkv::models {
+namespace {
+
+// Zeros and ones of any dtype as booleans.
+Array boolean(const Array& mask) {
+  if (mask.dtype() == DType::boolean) return mask;
+  Array result(mask.shape(), DType::boolean);
+  visit_any(mask.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const T* in = mask.data<T>();
+    for (Index i = 0; i < mask.numel(); ++i) {
+      if (in[i] != T(0) && in[i] != T(1))
+        fail_value("BertModel: attention_mask must hold 1 for keys that count and 0 for the others; got ", in[i]);
+      result.data<bool>()[i] = in[i] != T(0);
+    }
+  });
+  return result;
+}
+
+void check_mask(const Array& mask, Index batch, Index length) {
+  const Shape& s = mask.shape();
+  const auto fits = [](Index size, Index wanted) { return size == wanted || size == 1; };
+  bool fit =
+      s.rank() >= 2 && s.rank() <= 4 && (s.dim(0) == batch || (s.rank() > 2 && s.dim(0) == 1)) && s.dim(-1) == length;
+  if (fit && s.rank() > 2) fit = fits(s.dim(-2), length);
+  if (!fit)
+    fail_value("BertModel: attention_mask must be (B, L) = (", batch, ", ", length,
+               ") to match input_ids, or (B, L, L) for each query, or (B, H, L, L); got attention_mask ", s);
+}
+
+// The lengths that say the same as a mask (B, L), if there are any: ones, then zeros.
+Array lengths_of(const Array& mask) {
+  const Index batch = mask.dim(0), length = mask.dim(1);
+  Array lens(Shape{batch}, DType::int64);
+  for (Index b = 0; b < batch; ++b) {
+    const bool* row = mask.data<bool>() + b * length;
+    const Index count = std::find(row, row + length, false) - row;
+    if (std::find(row + count, row + length, true) != row + length) return {};
+    lens.data<std::int64_t>()[b] = count;
+  }
+  return lens;
+}
+
+void check_lens(const Array& lens, Index batch, Index length) {
+  const bool fits =
+      (lens.rank() == 1 && lens.dim(0) == batch) || (lens.rank() == 2 && lens.shape() == Shape{batch, length});
+  if (!fits)
+    fail_value("BertModel: valid_lens must be (B,) or (B, L) with (B, L) = (", batch, ", ", length,
+               "); got valid_lens ", lens.shape());
+  for (Index i = 0; i < lens.numel(); ++i) {
+    const std::int64_t len = lens.data<std::int64_t>()[i];
+    if (len < 0 || len > length) fail_value("BertModel: valid_lens must be from 0 to L = ", length, "; got ", len);
+  }
+}
+
+void pack(BertRows& rows, const Array& lens, const Array& mask) {
+  if ((lens.defined() && lens.rank() != 1) || (mask.defined() && mask.rank() != 2))
+    fail_value(
+        "BertModel: skip_padding needs valid_lens (B,) or attention_mask (B, L), which say what is padding; got ",
+        lens.defined() && lens.rank() != 1 ? "valid_lens " : "attention_mask ",
+        lens.defined() && lens.rank() != 1 ? lens.shape() : mask.shape());
+  std::vector<std::int64_t> places;
+  for (Index b = 0; b < rows.batch; ++b) {
+    const Index end = lens.defined() ? lens.data<std::int64_t>()[b] : rows.length;
+    const std::size_t before = places.size();
+    for (Index i = b * rows.length; i < b * rows.length + end; ++i)
+      if (!mask.defined() || mask.data<bool>()[i]) places.push_back(i);
+    rows.counts.push_back(static_cast<Index>(places.size() - before));
+  }
+  rows.kept = Array(Shape{static_cast<Index>(places.size())}, DType::int64);
+  std::copy(places.begin(), places.end(), rows.kept.data<std::int64_t>());
+}
+
+}  // namespace
+
+BertRows bert_rows(Index batch, Index length, const Array& valid_lens, const Array& mask, bool skip_padding) {
+  BertRows rows;
+  rows.batch = batch;
+  rows.length = length;
+  if (valid_lens.defined()) check_lens(valid_lens, batch, length);
+  Array allowed;
+  if (mask.defined()) {
+    check_mask(mask, batch, length);
+    allowed = boolean(mask);
+  }
+  if (skip_padding) {
+    pack(rows, valid_lens, allowed);
+    if (rows.kept.numel() == batch * length) rows.kept = {};  // nothing to leave out
+    return rows;
+  }
+  rows.restriction.valid_lens = valid_lens;
+  if (!allowed.defined()) return rows;
+  if (allowed.rank() == 2) {
+    const Array lens = valid_lens.defined() ? Array() : lengths_of(allowed);
+    if (lens.defined())
+      rows.restriction.valid_lens = lens;
+    else
+      rows.restriction.attn_mask = Tensor(allowed.reshaped({batch, 1, 1, length}));
+  } else {
+    rows.restriction.attn_mask = Tensor(allowed);
+  }
+  return rows;
+}
+
+Tensor unpacked(const Tensor& x, const BertRows& rows) {
+  const Index M = x.dim(1);
+  // Row 0 of the table holds the zeros, so the numbers of rows that are kept start at 1.
+  Array number = Array::zeros({rows.batch, rows.length}, DType::int64);
+  for (Index r = 0; r < rows.kept.numel(); ++r) number.data<std::int64_t>()[rows.kept.data<std::int64_t>()[r]] = r + 1;
+  return ops::embedding(ops::concatenate({Tensor(Array::zeros({1, M}, x.dtype())), x}, 0), number, {});
+}
+
+Array unpacked(const Array& x, const BertRows& rows) {
+  const NoGrad off;
+  return unpacked(Tensor(x), rows).data();
+}
+
+}  // namespace qkv::models

@@ -1,0 +1,165 @@
+"""Files of a pretrained model's folder; what does not fit in one is a ValueError that names it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LARGEST_JSON = 200_000_000  # bytes; tokenizers of large vocabularies have some 20 million
+
+
+def checked_folder(operation: str, folder: str | os.PathLike[str]) -> Path:
+    """Give the folder as a path, if it is one."""
+    path = Path(folder)
+    if not path.exists():
+        raise FileNotFoundError(f"{operation}: folder must exist; got {path}")
+    if not path.is_dir():
+        raise NotADirectoryError(
+            f"{operation}: folder must be a folder with config.json; got the file {path}"
+        )
+    return path
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """Read a file that holds a JSON object (or list)."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: this file must exist; there is none")
+    if path.stat().st_size > LARGEST_JSON:
+        raise ValueError(f"{path}: must be at most {LARGEST_JSON} bytes of JSON; got {path.stat().st_size}")
+    try:
+        value = json.loads(path.read_text(encoding="utf8"))
+    except RecursionError:
+        raise ValueError(f"{path}: must hold JSON that is not nested without end") from None
+    except ValueError as error:  # not JSON, not UTF-8, numbers of thousands of digits
+        raise ValueError(f"{path}: must hold JSON; {error}") from None
+    if not isinstance(value, kind):
+        names: dict[Any, str] = {dict: "object", list: "list"}
+        raise ValueError(f"{path}: must hold a JSON {names[kind]}; got {_what(value)}")
+    return value
+
+
+def _what(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def safetensors() -> Any:
+    """Import the package when it is needed."""
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise ImportError(
+            "qkv.models: weights need the package safetensors; install it: pip install 'qkv[models]'"
+        ) from error
+    return safetensors
+
+
+class Weights:
+    """The tensors of model.safetensors, or of the files that model.safetensors.index.json names, read one by one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._library = safetensors()
+        single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+        self.path = single
+        self._files: dict[str, Path] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        if single.is_file() or not index.is_file():
+            self._list(single, None)
+            return
+        self.path = index
+        places = read_json(index).get("weight_map")
+        if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
+            raise ValueError(f"{index}: must hold weight_map, an object from tensors to files")
+        for name in sorted(set(places.values())):
+            if Path(name).name != name or not name.endswith(".safetensors"):
+                raise ValueError(f"{index}: must name safetensors files beside it; got {name!r}")
+            self._list(folder / name, {tensor for tensor, file in places.items() if file == name})
+
+    def _open(self, path: Path) -> Any:
+        try:
+            return self._library.safe_open(path, framework="numpy")
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path}: this file with the weights must exist; there is none") from None
+        except (self._library.SafetensorError, ValueError, OSError, MemoryError) as error:
+            raise ValueError(f"{path}: must be a whole safetensors file; {error}") from None
+
+    def _list(self, path: Path, wanted: set[str] | None) -> None:
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: this file with the weights must exist; there is none")
+        with self._open(path) as file:
+            found = set(file.keys())
+            if wanted is not None and wanted - found:
+                raise ValueError(
+                    f"{path}: must hold all tensors of the index; missing: {_names(wanted - found)}"
+                )
+            for name in found if wanted is None else wanted:
+                self._files[name] = path
+                self.shapes[name] = tuple(file.get_slice(name).get_shape())
+
+    def read(self, names: Mapping[str, str]) -> dict[str, np.ndarray]:
+        """Read the tensors under `names` (the model's name to the file's)."""
+        arrays: dict[str, np.ndarray] = {}
+        for path in sorted({self._files[name] for name in names.values()}):
+            with self._open(path) as file:
+                for own, name in names.items():
+                    if self._files[name] == path:
+                        arrays[own] = self._array(file, path, name)
+        return arrays
+
+    def _array(self, file: Any, path: Path, name: str) -> np.ndarray:
+        kind = file.get_slice(name).get_dtype()
+        if kind == "BF16":
+            return _brain_floats(path, name, self.shapes[name])
+        if kind not in ("F16", "F32", "F64"):
+            raise ValueError(f"{path}: {name} must hold floating numbers; got {kind}")
+        array: np.ndarray = file.get_tensor(name)
+        return array
+
+
+def _brain_floats(path: Path, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Read a bfloat16 tensor, which NumPy has no type for, as float32. The library has checked the header."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        begin, end = json.loads(file.read(length))[name]["data_offsets"]
+        file.seek(8 + length + begin)
+        halves = np.frombuffer(file.read(end - begin), "<u2")
+    return (halves.astype(np.uint32) << 16).view(np.float32).reshape(shape)
+
+
+def _names(names: set[str]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under another name and give it its own when it is whole."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON as Hugging Face's libraries do, in one step."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    write_atomically(path, lambda p: p.write_text(text, encoding="utf8"))
+
+
+def write_weights(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a safetensors file in one step; "pt" is what Hugging Face's libraries expect to read."""
+    library = safetensors()
+    write_atomically(path, lambda p: library.numpy.save_file(dict(arrays), p, metadata={"format": "pt"}))

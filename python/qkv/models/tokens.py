@@ -1,0 +1,167 @@
+"""Tokenizers of pretrained models, by the package tokenizers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .files import LARGEST_JSON, checked_folder, read_json
+
+LARGEST_LENGTH = 1_000_000  # tokenizer_config.json says 1e30 for "no limit"
+
+
+class Tokenizer:
+    """Words to numbers and back.
+
+    Parameters
+    ----------
+    tokenizer : tokenizers.Tokenizer
+        What does the work.
+    max_length : int, optional
+        The longest input of the model that it was made for.
+
+    Examples
+    --------
+    >>> tokenizer = qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
+    >>> tokenizer.encode(["a dog"])  # doctest: +SKIP
+    [[101, 1037, 3899, 102]]
+    """
+
+    def __init__(self, tokenizer: Any, max_length: int | None = None) -> None:
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.largest_id: int = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str]) -> Tokenizer:
+        """Read tokenizer.json, or vocab.txt of a BERT model without one.
+
+        Parameters
+        ----------
+        folder : path
+
+        Returns
+        -------
+        Tokenizer
+
+        Raises
+        ------
+        OSError
+            If there is neither file.
+        ValueError
+            If the file is damaged; the message names it.
+
+        Examples
+        --------
+        >>> qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2").largest_id  # doctest: +SKIP
+        30521
+        """
+        path = checked_folder("Tokenizer.from_pretrained", folder)
+        settings = (
+            read_json(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
+        )
+        limit = settings.get("model_max_length")
+        good = isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= LARGEST_LENGTH
+        whole, words = path / "tokenizer.json", path / "vocab.txt"
+        if not whole.is_file() and not words.is_file():
+            raise FileNotFoundError(f"{whole}: this file must exist, or vocab.txt beside it; there is none")
+        made = _from_json(whole) if whole.is_file() else _from_words(words, settings)
+        return cls(made, limit if good else None)
+
+    def encode(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
+        """Give the numbers of each text, with those that the model wants around it.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        max_length : int, optional
+            Longer texts are cut at their end; what stands around them stays.
+
+        Returns
+        -------
+        list of list of int
+
+        Examples
+        --------
+        >>> tokenizer = qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
+        >>> tokenizer.encode(["a dog"], max_length=3)  # doctest: +SKIP
+        [[101, 1037, 102]]
+        """
+        if max_length is None:
+            self.tokenizer.no_truncation()
+        else:
+            around = self.tokenizer.num_special_tokens_to_add(is_pair=False)
+            if max_length < around:
+                raise ValueError(
+                    f"encode: max_length must be at least {around}, the tokens around a text; got {max_length}"
+                )
+            self.tokenizer.enable_truncation(max_length)
+        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(list(texts))]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Give the text of numbers, without those around it.
+
+        Examples
+        --------
+        >>> qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2").decode([101, 1037, 3899, 102])  # doctest: +SKIP
+        'a dog'
+        """
+        return str(self.tokenizer.decode(list(ids)))
+
+
+def _library() -> Any:
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise ImportError(
+            "qkv.models: texts need the package tokenizers; install it: pip install 'qkv[models]'"
+        ) from error
+    return tokenizers
+
+
+def _from_json(path: Path) -> Any:
+    if path.stat().st_size > LARGEST_JSON:
+        raise ValueError(f"{path}: must be at most {LARGEST_JSON} bytes of JSON; got {path.stat().st_size}")
+    try:
+        return _library().Tokenizer.from_file(str(path))
+    except ImportError:
+        raise
+    except BaseException as error:  # the library raises bare exceptions, and its panics are BaseExceptions
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+        raise ValueError(f"{path}: must hold a tokenizer; {error}") from None
+
+
+def _from_words(path: Path, settings: dict[str, Any]) -> Any:
+    """Make BERT's tokenizer of a list of words, one per line."""
+    if path.stat().st_size > LARGEST_JSON:
+        raise ValueError(f"{path}: must be at most {LARGEST_JSON} bytes; got {path.stat().st_size}")
+    try:
+        words = path.read_text(encoding="utf8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: must hold words in UTF-8; {error}") from None
+    numbers = {word: i for i, word in enumerate(w.rstrip("\r") for w in words) if word}
+    names = {kind: str(settings.get(f"{kind}_token", f"[{kind.upper()}]")) for kind in ("unk", "sep", "cls")}
+    missing = [name for name in names.values() if name not in numbers]
+    if missing:
+        raise ValueError(f"{path}: must hold the words of BERT's vocabulary; missing: {', '.join(missing)}")
+    library = _library()
+    lower = bool(settings.get("do_lower_case", True))
+    accents = settings.get("strip_accents")
+    made = library.Tokenizer(library.models.WordPiece(numbers, unk_token=names["unk"]))
+    made.normalizer = library.normalizers.BertNormalizer(
+        lowercase=lower,
+        strip_accents=accents if isinstance(accents, bool) else None,
+        handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
+    )
+    made.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
+    made.post_processor = library.processors.BertProcessing(
+        (names["sep"], numbers[names["sep"]]), (names["cls"], numbers[names["cls"]])
+    )
+    made.decoder = library.decoders.WordPiece()
+    made.add_special_tokens([name for name in (*names.values(), "[PAD]", "[MASK]") if name in numbers])
+    return made
