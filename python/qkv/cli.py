@@ -45,6 +45,31 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument("--list", action="store_true", help="list the experiments and run nothing")
     reproduce.set_defaults(run=_reproduce)
 
+    embed = commands.add_parser(
+        "embed",
+        help="write the embeddings of lines of text",
+        description="Embeds the lines of a file, of any size, with a sentence-transformers folder of BERT's family.",
+        epilog="exit status: 0 written, 2 nothing was written; a file is never half-written",
+    )
+    embed.add_argument(
+        "file", nargs="?", default="-", metavar="FILE", help="text, one per line (default: stdin)"
+    )
+    embed.add_argument(
+        "--model", required=True, metavar="FOLDER", help="folder with the model and its tokenizer"
+    )
+    embed.add_argument(
+        "--output", default="-", metavar="PATH", help="file to write (default: stdout, as JSON lines)"
+    )
+    embed.add_argument(
+        "--format",
+        choices=("npy", "jsonl"),
+        help="array of float32, or lines of JSON (default: by the output's ending)",
+    )
+    embed.add_argument(
+        "--batch-size", type=int, default=32, metavar="N", help="texts computed together (default: 32)"
+    )
+    embed.set_defaults(run=_embed)
+
     info = commands.add_parser("info", help="show instruction set, BLAS, threads and versions")
     info.set_defaults(run=_info)
     return parser
@@ -67,6 +92,21 @@ def _reproduce(options: argparse.Namespace) -> int:
         print(f"{name} raised {text}")
     print(f"{report.summary()}; see {options.output}/index.html")
     return 0 if report.ok else 1
+
+
+def _embed(options: argparse.Namespace) -> int:
+    from .models.embed import embed_lines
+
+    try:
+        embed_lines(
+            options.model, options.file, options.output, format=options.format, batch_size=options.batch_size
+        )
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError, ImportError) as error:
+        print(f"qkv: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def _info(options: argparse.Namespace) -> int:

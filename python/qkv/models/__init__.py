@@ -9,6 +9,7 @@ from .bert import (
     count_parameters,
 )
 from .config import BertConfig
+from .embed import embed_lines
 from .masking import mask_tokens
 from .sentence_encoder import SentenceEncoder
 from .tokens import Tokenizer
@@ -23,5 +24,6 @@ __all__ = [
     "SentenceEncoder",
     "Tokenizer",
     "count_parameters",
+    "embed_lines",
     "mask_tokens",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -209,7 +210,7 @@ class SentenceEncoder:
         if batch_size < 1:
             raise ValueError(f"encode: batch_size must be at least 1; got {batch_size}")
         result = np.empty((len(sentences), self.dimension), np.float32)
-        tick, close = progress(len(sentences), show_progress)
+        tick, close = progress_bar(len(sentences), " texts", bool(show_progress))
         try:
             for begin in range(0, len(sentences), max(CHUNK, batch_size)):
                 chunk = sentences[begin : begin + max(CHUNK, batch_size)]
@@ -263,17 +264,19 @@ def _pooled(name: str, rows: np.ndarray, lens: np.ndarray) -> np.ndarray:
     return pooled
 
 
-def progress(total: int | None, show: bool) -> tuple[Callable[[int], Any], Callable[[], Any]]:
-    """Give what moves a bar and what closes it."""
-    if not show:
+def progress_bar(
+    total: int | None, unit: str, show: bool | None
+) -> tuple[Callable[[int], Any], Callable[[], Any]]:
+    """Give what moves a bar and what closes it; with `show` None there is one on a terminal, if tqdm is there."""
+    if show is False or (show is None and not sys.stderr.isatty()):
         return (lambda n: None), (lambda: None)
     try:
-        tqdm = importlib.import_module("tqdm.auto").tqdm
+        tqdm = importlib.import_module("tqdm").tqdm
     except ImportError as error:
-        raise ImportError(
-            "encode: show_progress needs the package tqdm; install it: pip install tqdm"
-        ) from error
-    bar = tqdm(total=total, unit=" texts")
+        if show is None:
+            return (lambda n: None), (lambda: None)
+        raise ImportError("encode: a bar needs the package tqdm; install it: pip install tqdm") from error
+    bar = tqdm(total=total, unit=unit, unit_scale=True, dynamic_ncols=True)
     return bar.update, bar.close
 
 

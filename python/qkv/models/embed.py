@@ -1,0 +1,161 @@
+"""Embeddings of the lines of a text, of any number: the command ``qkv embed``."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from .files import checked_folder, write_atomically
+from .sentence_encoder import CHUNK, SentenceEncoder, progress_bar
+
+FORMATS = ("npy", "jsonl")
+STANDARD = "-"  # input or output is the standard one
+HEADER = 128  # bytes of a NPY file before its numbers
+
+
+def embed_lines(
+    model: str | os.PathLike[str],
+    source: str | os.PathLike[str] = STANDARD,
+    output: str | os.PathLike[str] = STANDARD,
+    *,
+    format: str | None = None,
+    batch_size: int = 32,
+    show_progress: bool | None = None,
+) -> int:
+    """Write the embeddings of the lines of a file, which may be larger than the memory.
+
+    Parameters
+    ----------
+    model : path
+        Folder of a :class:`SentenceEncoder`.
+    source, output : path
+        Text in UTF-8, one per line; ``"-"`` is the standard input or output. A file is written under another name and
+        gets its own when it is whole.
+    format : {"npy", "jsonl"}, optional
+        An array ``(N, M)`` of float32, or lines ``{"text": ..., "embedding": [...]}``. By default the ending of
+        `output` says it, and lines go to the standard output.
+    batch_size : int
+        Texts computed together.
+    show_progress : bool, optional
+        Show a bar (needs tqdm); None: on a terminal, if tqdm is there.
+
+    Returns
+    -------
+    int
+        How many lines there were.
+
+    Raises
+    ------
+    OSError
+        If the folder or a file cannot be read or written.
+    ValueError
+        If the model or an option does not fit, or a line is not UTF-8.
+
+    Examples
+    --------
+    >>> qkv.models.embed_lines("all-MiniLM-L6-v2", "texts.txt", "embeddings.npy")  # doctest: +SKIP
+    2
+    """
+    kind = _format(output, format)
+    if batch_size < 1:
+        raise ValueError(f"embed: batch_size must be at least 1; got {batch_size}")
+    with ExitStack() as stack:
+        lines = sys.stdin.buffer if str(source) == STANDARD else stack.enter_context(open(source, "rb"))
+        checked_folder("embed", model)
+        if str(output) != STANDARD:
+            folder = Path(output).parent
+            if not folder.is_dir():
+                raise FileNotFoundError(f"embed: the folder of output must exist; got {folder}")
+        encoder = SentenceEncoder.from_pretrained(model)
+        size = Path(source).stat().st_size if str(source) != STANDARD and Path(source).is_file() else None
+        tick, close = progress_bar(size, "B" if size is not None else " texts", show_progress)
+        stack.callback(close)
+
+        def blocks() -> Iterator[tuple[list[str], np.ndarray]]:
+            for texts, read in _chunks(lines, str(source), max(CHUNK, batch_size)):
+                yield texts, encoder.encode(texts, batch_size)
+                tick(len(texts) if size is None else read)
+
+        if str(output) == STANDARD:
+            return _write_lines(sys.stdout.buffer, blocks())
+        counted: list[int] = []
+
+        def write(path: Path) -> None:
+            with path.open("wb") as file:
+                if kind == "npy":
+                    counted.append(_write_array(file, blocks(), encoder.dimension))
+                else:
+                    counted.append(_write_lines(file, blocks()))
+
+        write_atomically(Path(output), write)
+        return counted[0]
+
+
+def _format(output: str | os.PathLike[str], format: str | None) -> str:
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"embed: format must be npy or jsonl; got {format}")
+    if str(output) == STANDARD:
+        if format == "npy":
+            raise ValueError(
+                "embed: format npy must have an output file because its first bytes hold the number of lines; got -"
+            )
+        return "jsonl"
+    if Path(output).is_dir():
+        raise IsADirectoryError(f"embed: output must be a file; got the folder {output}")
+    ending = Path(output).suffix.removeprefix(".")
+    if format is None and ending not in FORMATS:
+        raise ValueError(f"embed: output must end in .npy or .jsonl, or format be given; got {output}")
+    return format or ending
+
+
+def _chunks(lines: BinaryIO, name: str, size: int) -> Iterator[tuple[list[str], int]]:
+    """Give some lines at a time, and how many bytes they have in the file."""
+    number = 0
+    while block := list(itertools.islice(lines, size)):
+        texts = []
+        for line in block:
+            number += 1
+            try:
+                texts.append(line.decode("utf8").rstrip("\r\n"))
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{name}: must hold UTF-8; line {number}: {error}") from None
+        yield texts, sum(map(len, block))
+
+
+def _header(rows: int, width: int) -> bytes:
+    """Give the first bytes of a NPY file, version 1.0, of equal length for any number of rows."""
+    entries = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}"
+    text = entries.ljust(HEADER - 11) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin1")
+
+
+def _write_array(file: BinaryIO, blocks: Iterator[tuple[list[str], np.ndarray]], width: int) -> int:
+    count = 0
+    file.write(_header(0, width))
+    for texts, rows in blocks:
+        file.write(np.ascontiguousarray(rows, "<f4").data)
+        count += len(texts)
+    file.seek(0)
+    file.write(_header(count, width))
+    return count
+
+
+def _write_lines(file: BinaryIO, blocks: Iterator[tuple[list[str], np.ndarray]]) -> int:
+    count = 0
+    for texts, rows in blocks:
+        for text, row in zip(texts, rows, strict=True):
+            numbers = [float(str(x)) for x in row]  # the shortest digits that give the same float32
+            file.write(
+                json.dumps({"text": text, "embedding": numbers}, ensure_ascii=False).encode("utf8") + b"\n"
+            )
+        file.flush()
+        count += len(texts)
+    return count

