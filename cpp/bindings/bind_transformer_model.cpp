@@ -115,7 +115,7 @@ Examples
         const Array ids = call.integers(tgt, "tgt", false), lens = call.integers(tgt_valid_lens, "tgt_valid_lens");
         const Tensor source = call.floating(memory, "memory");
         const nn::Restriction restriction = restriction_from(call, memory_valid_lens, memory_attn_mask, py::none());
-        return without_gil([&] { return self.decode(ids, source, lens, restriction); });
+        return without_gil([&] { return self.decode(ids, source, self.keys_of("tgt", ids, lens), restriction); });
       }, py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("tgt_valid_lens") = py::none(), py::arg("memory_valid_lens") = py::none(),
            py::arg("memory_attn_mask") = py::none(),
            "Logits ``(B, Tt, tgt_vocab)`` of ids ``(B, Tt)``, given the memory and which of its rows count.")

@@ -76,7 +76,7 @@ CausalLMLayer::CausalLMLayer(const CausalLMSizes& s) : sizes(checked("CausalLMLa
 }
 
 Tensor CausalLMLayer::forward(const Tensor& given, const nn::Restriction& restriction, nn::KVCache* cache) {
-  const Tensor input = as_dtype_of(given, linear1->weight);
+  const Tensor input = nn::as_dtype_of(given, linear1->weight);
   nn::MultiHeadAttention::Call call;
   call.restriction = restriction;
   call.cache = cache;

@@ -1,5 +1,6 @@
 #include "models/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -47,7 +48,17 @@ class TransformerContinuation : public Continuation {
 
   Array step(const Array& tokens) override {
     const NoGrad off;
-    const Tensor logits = model_.decode(tokens.reshaped({tokens.numel(), 1}), memory_, {}, restriction_, states_);
+    // Padding may be written, too; as in the parallel pass it is not attended to.
+    const Index rows = tokens.numel(), seen = real_.defined() ? real_.dim(3) : 0;
+    Array real({rows, 1, 1, seen + 1}, DType::boolean);
+    for (Index i = 0; i < rows; ++i) {
+      if (seen > 0) std::copy_n(real_.data<bool>() + i * seen, seen, real.data<bool>() + i * (seen + 1));
+      real.data<bool>()[i * (seen + 1) + seen] = tokens.data<std::int64_t>()[i] != model_.sizes.pad_id;
+    }
+    real_ = real;
+    Restriction tgt;
+    if (std::find(real.data<bool>(), real.data<bool>() + real.numel(), false) != real.data<bool>() + real.numel()) tgt.attn_mask = Tensor(real);
+    const Tensor logits = model_.decode(tokens.reshaped({rows, 1}), memory_, tgt, restriction_, states_);
     return logits.data().reshaped({tokens.numel(), model_.sizes.tgt_vocab});
   }
 
@@ -65,6 +76,7 @@ class TransformerContinuation : public Continuation {
       if (restriction_.attn_mask.defined()) restriction_.attn_mask = Tensor(picked(restriction_.attn_mask.data(), indices));
     }
     sentence_ = sentence;
+    real_ = picked(real_, indices);
   }
 
   Array attention() override {
@@ -91,6 +103,7 @@ class TransformerContinuation : public Continuation {
   Tensor memory_;
   std::vector<nn::TransformerDecoder::LayerState> states_;
   Array sentence_;  // of each row
+  Array real_;      // (N, 1, 1, t): which tokens so far are not padding
 };
 
 }  // namespace
@@ -166,12 +179,11 @@ Tensor Transformer::encode(const Array& src, const Array& src_valid_lens) {
   return encoder->forward(embedded(*src_embedding, src, 0), restriction, ops::Causal::none);
 }
 
-Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Array& tgt_valid_lens, const Restriction& memory_restriction,
+Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restriction& tgt_restriction, const Restriction& memory_restriction,
                            std::span<nn::TransformerDecoder::LayerState> states) {
-  nn::TransformerDecoderLayer::Call call;
   check_ids("tgt", tgt);
-  // Tokens that come one by one are real, and so are those before them.
-  if (states.empty()) call.self = keys_of("tgt", tgt, tgt_valid_lens);
+  nn::TransformerDecoderLayer::Call call;
+  call.self = tgt_restriction;
   call.memory = memory_restriction;
   call.causal = ops::Causal::upper_left;
   const Index offset = states.empty() ? 0 : states[0].cache.length();
@@ -183,7 +195,7 @@ Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src
   check_ids("tgt", tgt);
   if (src.dim(0) != tgt.dim(0))
     fail_value("Transformer: tgt must have the batch size of src ", src.shape(), "; got tgt ", tgt.shape());
-  return decode(tgt, encode(src, src_valid_lens), tgt_valid_lens, keys_of("src", src, src_valid_lens));
+  return decode(tgt, encode(src, src_valid_lens), keys_of("tgt", tgt, tgt_valid_lens), keys_of("src", src, src_valid_lens));
 }
 
 std::unique_ptr<Continuation> Transformer::continuation(const Array& src, const Array& src_valid_lens) {

@@ -50,7 +50,12 @@ def plain(model, ids):
         y = norm(x, s[p + "norm1.weight"])
         q = rotated(y @ s[p + "self_attn.q_proj.weight"].T, 6)
         k = rotated(y @ s[p + "self_attn.k_proj.weight"].T, 3).repeat(2, axis=1)
-        v = (y @ s[p + "self_attn.v_proj.weight"].T).reshape(batch, length, 3, -1).transpose(0, 2, 1, 3).repeat(2, axis=1)
+        v = (
+            (y @ s[p + "self_attn.v_proj.weight"].T)
+            .reshape(batch, length, 3, -1)
+            .transpose(0, 2, 1, 3)
+            .repeat(2, axis=1)
+        )
         scores = q @ k.swapaxes(-1, -2) / np.sqrt(4)
         scores[..., ~np.tri(length, dtype=bool)] = -np.inf
         weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -142,16 +147,36 @@ REJECTED = [
     (lambda m: m([1, 2]), ValueError, r"^CausalLM: ids must be \(B, T\); got ids \(2,\)$"),
     (lambda m: m([[13]]), ValueError, r"^embedding: ids must be in 0\.\.12"),
     (lambda m: m([[1.5]]), TypeError, r"^CausalLM: ids must hold integers"),
-    (lambda m: m([[1]], cache=[KVCache()]), ValueError, r"^CausalLM: cache must hold one KVCache for each of the 2 layers; got 1$"),
-    (lambda m: m([[1]], cache=[]), ValueError, r"^CausalLM: cache must hold one KVCache for each of the 2 layers; got none$"),
+    (
+        lambda m: m([[1]], cache=[KVCache()]),
+        ValueError,
+        r"^CausalLM: cache must hold one KVCache for each of the 2 layers; got 1$",
+    ),
+    (
+        lambda m: m([[1]], cache=[]),
+        ValueError,
+        r"^CausalLM: cache must hold one KVCache for each of the 2 layers; got none$",
+    ),
     (lambda m: m([[1]], cache=[3, 4]), TypeError, r"^CausalLM: cache must hold KVCaches; got 3$"),
     (lambda m: m([[1]], cache=3), TypeError, r"^CausalLM: cache must be a list of KVCaches"),
-    (lambda m: m.generate([[]]), TypeError, r"^CausalLM: ids must"),
-    (lambda m: m.generate(np.zeros((1, 0), int)), ValueError, r"^CausalLM: ids must be \(B, T\) with at least one token; got ids \(1, 0\)$"),
+    (lambda m: m.generate([[0.5]]), TypeError, r"^CausalLM: ids must hold integers"),
+    (
+        lambda m: m.generate(np.zeros((1, 0), int)),
+        ValueError,
+        r"^CausalLM: ids must be \(B, T\) with at least one token; got ids \(1, 0\)$",
+    ),
     (lambda m: CausalLM(0, 8, 2, 1), ValueError, r"^CausalLM: vocab_size must be at least 1; got 0$"),
-    (lambda m: CausalLM(5, 6, 2, 1), ValueError, r"^CausalLM: d_model must be divisible by nhead into heads of even size"),
-    (lambda m: CausalLM(5, 8, 4, 1, num_kv_heads=3), ValueError, r"^CausalLM: nhead must be divisible by num_kv_heads; got nhead = 4, num_kv_heads = 3$"),
-]  # fmt: skip
+    (
+        lambda m: CausalLM(5, 6, 2, 1),
+        ValueError,
+        r"^CausalLM: d_model must be divisible by nhead into heads of even size",
+    ),
+    (
+        lambda m: CausalLM(5, 8, 4, 1, num_kv_heads=3),
+        ValueError,
+        r"^CausalLM: nhead must be divisible by num_kv_heads; got nhead = 4, num_kv_heads = 3$",
+    ),
+]
 
 
 @pytest.mark.parametrize(("call", "error", "text"), REJECTED)

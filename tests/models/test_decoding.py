@@ -72,8 +72,7 @@ def test_finished_hypotheses_leave_the_beam():
     # Token 1 ends. Of two live ones one ends at once, so one stays and is expanded alone.
     step = markov(np.array([0.6, 0.4]), np.array([[0.9, 0.1], [0.5, 0.5]]))
     found = beam_search(step, None, start=None, end=1, beam_size=2, max_len=3)
-    assert [ids for ids, _ in found] == [[0, 0, 0], [1], [0, 1], [0, 0, 1]][: len(found)] or found[0][0] == [0, 0, 0]
-    assert {tuple(ids) for ids, _ in found} == {(1,), (0, 1), (0, 0, 0)}
+    assert [ids for ids, _ in found] == [[0, 0, 0], [1], [0, 1], [0, 0, 1]]
 
 
 def test_ties_go_to_the_earlier_hypothesis_and_token():
@@ -84,7 +83,9 @@ def test_ties_go_to_the_earlier_hypothesis_and_token():
 
 def test_impossible_and_nan_tokens():
     step = markov(np.array([1.0, 0, 0]), np.eye(3))
-    found = beam_search(lambda s, t: (np.array([np.nan, 0.0, -np.inf]), s), None, start=0, end=None, beam_size=1, max_len=2)
+    found = beam_search(
+        lambda s, t: (np.array([np.nan, 0.0, -np.inf]), s), None, start=0, end=None, beam_size=1, max_len=2
+    )
     assert found == [([1, 1], 0.0)]
     assert beam_search(step, None, start=None, end=None, beam_size=1, max_len=2)[0][0] == [0, 0]
 
@@ -140,7 +141,9 @@ def test_beam_of_one_is_greedy():
 def test_batched_beam_equals_the_function_on_each_sentence():
     m, src = model(), RNG.integers(1, 7, (4, 5))
     src[2, 3:] = 0
-    sentences = generate(m, src, start_id=1, end_id=2, method="beam", beam_size=4, length_penalty=0.6, max_len=6)
+    sentences = generate(
+        m, src, start_id=1, end_id=2, method="beam", beam_size=4, length_penalty=0.6, max_len=6
+    )
     for b, hypotheses in enumerate(sentences):
 
         def step(state, token, b=b):
@@ -157,6 +160,7 @@ def test_no_sentences():
 
 
 def first_tokens(count, **options):
+    qkv.manual_seed(7)
     m = CausalLM(6, 8, 2, 1)
     m.output.weight.copy_(np.random.default_rng(5).standard_normal((6, 8)) * 2)
     qkv.manual_seed(0)
