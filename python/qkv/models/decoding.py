@@ -148,5 +148,8 @@ def generate(
     if hasattr(model, "generate"):
         names = ["end_id", "method", "beam_size", "length_penalty", "temperature", "top_k", "top_p", "max_len"]
         kwargs: dict[str, Any] = dict(zip(names, options, strict=True))
-        return model.generate(src, src_valid_lens=src_valid_lens, start_id=start_id, **kwargs)
+        sentences: list[list[tuple[list[int], float, Any]]] = model.generate(
+            src, src_valid_lens=src_valid_lens, start_id=start_id, **kwargs
+        )
+        return sentences
     return _core.generate(model, src, src_valid_lens, start_id, *options)
