@@ -126,6 +126,16 @@ class TestTrainingCurve:
         assert legend == ["loss", "mean of 4", "entropy", "exact"]
         assert (ax.get_xlabel(), ax.get_ylabel(), beside.get_ylabel()) == ("update", "loss", "exact")
 
+    def test_losses_share_an_axis(self, history):
+        for i, evaluation in enumerate(history.evaluations):
+            evaluation["held-out loss"] = 10.0 + i
+        ax = plot.training_curve(history, ["held-out loss"], smooth=1)
+        assert ax.figure.axes == [ax]
+        assert ax.get_lines()[1].get_ydata().tolist() == [10.0, 11.0]
+        both = plot.training_curve(history, smooth=1)
+        assert [line.get_label() for line in both.get_lines()] == ["loss", "held-out loss"]
+        assert [line.get_label() for line in both.figure.axes[-1].get_lines()] == ["exact"]
+
     def test_choices(self, history):
         _, given = plt.subplots()
         ax = plot.training_curve(history, [], smooth=1, title="t", yscale="log", ax=given)

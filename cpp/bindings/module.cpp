@@ -19,8 +19,6 @@ PYBIND11_MODULE(_core, m) {
   bind_gru(m);
   bind_transformer(m);
   bind_bert(m);
-  bind_decoding(m);
-  bind_transformer_model(m);
   bind_softmax(m);
   bind_activation(m);
   bind_norm(m);

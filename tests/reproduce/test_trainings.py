@@ -7,7 +7,7 @@ import pytest
 
 import qkv
 from qkv import cli, nn, optim, training
-from qkv.reproduce import registry, trained, trainings
+from qkv.reproduce import kept_tokens, registry, trained, trainings
 
 BATCHES = [(x, x[:, ::-1].copy()) for x in np.random.default_rng(0).normal(size=(6, 5, 3)).astype("float32")]
 
@@ -56,6 +56,14 @@ def test_a_full_run_trains(stored, tmp_path, capsys):
     assert len(again) == 12
     assert "mirror: 12 updates in " in capsys.readouterr().out
     assert trainings.VARIABLE not in os.environ
+
+
+def test_the_vocabulary_is_that_of_the_stored_model(stored, tmp_path):
+    with trainings.anew(trainings.STORED):
+        assert kept_tokens("mirror", "äb") == ["ä", "b"]
+    assert kept_tokens("mirror", ["other", "tokens"]) == ["ä", "b"]
+    with pytest.raises(FileNotFoundError):
+        kept_tokens("nothing", "ab")
 
 
 def test_the_variable_comes_back(monkeypatch, tmp_path):

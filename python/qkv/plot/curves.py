@@ -25,14 +25,14 @@ def training_curve(
     figsize: tuple[float, float] = (5.0, 3.0),
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the loss of each update, its running mean, and the metrics of the evaluations on an axis of their own.
+    """Draw the loss of each update, its running mean, and the metrics of the evaluations, on an axis of their own.
 
     Parameters
     ----------
     history : qkv.training.History, or array_like (updates,)
         A history, or losses alone.
     metrics : sequence of str, optional
-        Which metrics to draw, all of them unless given.
+        Which metrics to draw, all of them unless given. Those with "loss" in their name share the axis of the loss.
     smooth : int, optional
         Number of updates in the running mean; a fiftieth of all unless given, 1 draws none.
     reference : dict from label to number, optional
@@ -47,7 +47,7 @@ def training_curve(
     Returns
     -------
     matplotlib.axes.Axes
-        Of the loss; that of the metrics is its twin, ``ax.figure.axes[-1]``.
+        Of the loss; that of the other metrics is its twin, ``ax.figure.axes[-1]``.
 
     Raises
     ------
@@ -84,12 +84,14 @@ def training_curve(
         drawn.append(ax.axhline(value, color="gray", linestyle=":", label=label))
     ax.set(xlabel="update", ylabel="loss", title=title or "", yscale=yscale)
     ax.grid(True, alpha=0.4)
-    if chosen:
-        beside = ax.twinx()
-        for number, name in enumerate(chosen, start=1):
-            steps, values = history.metric(name)
-            drawn += beside.plot(steps, values, color=f"C{number}", marker="o", markersize=3, label=name)
-        beside.set_ylabel(" / ".join(chosen))
+    others = [name for name in chosen if "loss" not in name]
+    beside = ax.twinx() if others else ax
+    for number, name in enumerate(chosen, start=1):
+        steps, values = history.metric(name)
+        target = beside if name in others else ax
+        drawn += target.plot(steps, values, color=f"C{number}", marker="o", markersize=3, label=name)
+    if others:
+        beside.set_ylabel(" / ".join(others))
         beside.legend(handles=drawn, fontsize="small", loc="center right")  # above the lines of both axes
     else:
         ax.legend(handles=drawn, fontsize="small")

@@ -9,11 +9,11 @@ In a notebook::
 
 `golden` gives the stored arrays of one group by name, `check` compares and shows one line per comparison. A
 check that fails is shown and recorded, it never raises: ``qkv reproduce`` collects the records. `trained` gives the
-results of a training of minutes.
+results of a training of minutes, `kept_tokens` the vocabulary of its model.
 """
 
 from .arrays import Golden, golden
 from .checks import Check, check
-from .trainings import trained
+from .trainings import kept_tokens, trained
 
-__all__ = ["Check", "Golden", "check", "golden", "trained"]
+__all__ = ["Check", "Golden", "check", "golden", "kept_tokens", "trained"]

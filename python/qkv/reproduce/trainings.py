@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,38 @@ def trained(name: str, trainer: Trainer, batches: Any, **ends: Any) -> History:
         print(f"{name}: stored results of {len(history)} updates, which took {history.seconds:.0f} s")
     trainer.model.eval()
     return history
+
+
+def kept_tokens(name: str, tokens: Iterable[str]) -> list[str]:
+    """Give the tokens that a stored model has numbers for.
+
+    Texts out of the standard library and of Babel differ between versions, a stored model does not: by default these
+    are the tokens that it was trained with. Under ``qkv reproduce --full`` they are the given ones, which are kept.
+
+    Parameters
+    ----------
+    name : str
+        Of the training.
+    tokens : iterable of str
+        Of today's text, in the order of their numbers.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no training of that name.
+    """
+    new = os.environ.get(VARIABLE)
+    if not new:
+        stored: list[str] = json.loads((STORED / f"{name}.json").read_text(encoding="utf-8"))
+        return stored
+    found = list(tokens)
+    Path(new).mkdir(parents=True, exist_ok=True)
+    (Path(new) / f"{name}.json").write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+    return found
 
 
 def save(path: Path, model: Any, history: History) -> None:
