@@ -28,8 +28,12 @@ py::object entry_object(const Module::Entry& entry) {
 py::dict instance_dict(const py::object& self) { return self.attr("__dict__"); }
 
 // pybind11 would hand out raw memory for an object whose __init__ of ours has not run.
+bool is_initialised(const py::object& self) {
+  return reinterpret_cast<py::detail::instance*>(self.ptr())->get_value_and_holder().holder_constructed();
+}
+
 Module& initialised(const py::object& self, const std::string& name) {
-  if (!reinterpret_cast<py::detail::instance*>(self.ptr())->get_value_and_holder().holder_constructed())
+  if (!is_initialised(self))
     throw py::attribute_error(text(std::string(py::str(py::type::of(self).attr("__name__"))),
                                    ": super().__init__() must be called before attributes are used; got ", name, " before it"));
   return self.cast<Module&>();
@@ -196,7 +200,11 @@ Examples
       .def("__delattr__", &delete_attribute)
       .def("__getstate__", &get_state)
       .def("_set_state", &set_state)
-      .def("__repr__", [](const py::object& self) { return py::module_::import("qkv._format").attr("module_repr")(self); })
+      .def("__repr__", [](const py::object& self) -> py::object {
+        // Debuggers and tracebacks show modules whose constructor has not run.
+        if (!is_initialised(self)) return py::str("{}(not initialised)").format(py::type::of(self).attr("__name__"));
+        return py::module_::import("qkv._format").attr("module_repr")(self);
+      })
       .def("_repr_html_", [](const py::object& self) { return py::module_::import("qkv._html").attr("module_html")(self); })
       .def("__dir__", [](const py::object& self) {
         py::list names = py::module_::import("builtins").attr("object").attr("__dir__")(self);

@@ -19,6 +19,8 @@ PYBIND11_MODULE(_core, m) {
   bind_gru(m);
   bind_transformer(m);
   bind_bert(m);
+  bind_decoding(m);
+  bind_transformer_model(m);
   bind_softmax(m);
   bind_activation(m);
   bind_norm(m);

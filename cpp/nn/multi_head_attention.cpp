@@ -40,6 +40,12 @@ const Arguments& checked(const Arguments& a) {
 
 }  // namespace
 
+void ProjectedMemory::reorder(const Array& indices) {
+  if (!keys.defined()) return;
+  keys = Tensor(ops::embedding(ops::reshape(keys, {keys.dim(0), -1}), indices, {}).data().reshaped({indices.numel(), keys.dim(1), keys.dim(2)}));
+  values = Tensor(ops::embedding(ops::reshape(values, {values.dim(0), -1}), indices, {}).data().reshaped({indices.numel(), values.dim(1), values.dim(2)}));
+}
+
 MultiHeadAttention::MultiHeadAttention(const Arguments& a)
     : arguments(checked(a)), kv_heads(a.num_kv_heads.value_or(a.num_heads)), head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)) {
   const auto linear = [](Index in, Index out, bool bias) { return std::make_shared<Linear>(in, out, bias); };
@@ -117,8 +123,9 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   const char* op = "MultiHeadAttention";
   const Arguments& a = arguments;
   const Batched from = batched(op, "queries", queries);
-  const Batched to = keys.defined() ? batched(op, "keys", keys) : from;
-  const Batched what = values.defined() ? batched(op, "values", values) : to;
+  const bool known = call.memory != nullptr && call.memory->keys.defined();  // keys and values are not looked at then
+  const Batched to = keys.defined() && !known ? batched(op, "keys", keys) : from;
+  const Batched what = values.defined() && !known ? batched(op, "values", values) : to;
   const auto check = [&](const char* name, const Tensor& x, const char* size_name, Index size) {
     if (x.dim(2) != size)
       fail_value(op, ": ", name, " must be (B, L, ", size, ") because ", size_name, " = ", size, "; got ", name, " ", x.shape());
@@ -126,16 +133,25 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
       fail_value(op, ": ", name, " must have the batch size of queries ", from.tensor.shape(), "; got ", name, " ", x.shape());
   };
   check("queries", from.tensor, "embed_dim", a.embed_dim);
-  check("keys", to.tensor, "kdim", k_proj->in_features);
-  check("values", what.tensor, "vdim", v_proj->in_features);
+  if (!known) {
+    check("keys", to.tensor, "kdim", k_proj->in_features);
+    check("values", what.tensor, "vdim", v_proj->in_features);
+  }
   if (to.tensor.dim(1) != what.tensor.dim(1))
     fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", to.tensor.dim(1), " to match keys ", to.tensor.shape(), "; got values ",
                what.tensor.shape());
 
   const Index offset = call.cache != nullptr ? call.cache->length() : 0;
   Tensor q = q_proj->forward(from.tensor);  // (B, Lq, H * D)
-  Tensor k = k_proj->forward(to.tensor);    // (B, Lk, Hkv * D)
-  Tensor v = v_proj->forward(what.tensor);  // (B, Lk, Hkv * D)
+  Tensor k, v;                              // (B, Lk, Hkv * D)
+  if (known) {
+    k = call.memory->keys;
+    v = call.memory->values;
+  } else {
+    k = k_proj->forward(to.tensor);
+    v = v_proj->forward(what.tensor);
+    if (call.memory != nullptr) *call.memory = {k, v};
+  }
   if (a.rotary_base) {
     q = rotated(q, a.num_heads, offset);
     k = rotated(k, kv_heads, offset);

@@ -6,6 +6,12 @@
 
 namespace qkv::nn {
 
+// Keys and values of a sequence that many calls attend to, projected by the first of them.
+struct ProjectedMemory {
+  Tensor keys, values;  // (B, Lk, Hkv * D)
+  void reorder(const Array& indices);  // batch entry i continues what was entry indices[i]
+};
+
 class MultiHeadAttention : public Module {
  public:
   struct Arguments {
@@ -24,6 +30,7 @@ class MultiHeadAttention : public Module {
     Restriction restriction;
     std::optional<ops::Causal> causal;  // the constructor's
     KVCache* cache = nullptr;
+    ProjectedMemory* memory = nullptr;  // is used instead of keys and values once it is filled
   };
 
   explicit MultiHeadAttention(const Arguments& arguments);

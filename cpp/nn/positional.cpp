@@ -22,14 +22,15 @@ PositionalEncoding::PositionalEncoding(Index hiddens, double p, Index length)
 
 Config PositionalEncoding::config() const { return {{"num_hiddens", num_hiddens}, {"dropout", dropout->p}, {"max_len", max_len}}; }
 
-Tensor PositionalEncoding::forward(const Tensor& x) {
+Tensor PositionalEncoding::forward(const Tensor& x, Index offset) {
   if (x.rank() < 2 || x.dim(-1) != num_hiddens)
     fail_value("PositionalEncoding: x must be (B, L, ", num_hiddens, ") because num_hiddens = ", num_hiddens, "; got x ", x.shape());
   const Index length = x.dim(-2);
-  if (length > max_len)
-    fail_value("PositionalEncoding: x must have at most max_len = ", max_len, " positions; got x ", x.shape());
+  if (offset + length > max_len)
+    fail_value("PositionalEncoding: x must have at most max_len = ", max_len, " positions; got x ", x.shape(),
+               offset > 0 ? text(" behind ", offset, " others") : "");
   const Tensor input = ops::floating(x);
-  const Tensor rows = ops::slice(Tensor(table.reshaped({max_len, num_hiddens})), 0, 0, length);
+  const Tensor rows = ops::slice(Tensor(table.reshaped({max_len, num_hiddens})), 0, offset, offset + length);
   return dropout->forward(ops::add(input, ops::cast(rows, input.dtype())));
 }
 

@@ -137,11 +137,13 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
     MultiHeadAttention::Call attention;
     attention.restriction = call.self;
     attention.causal = call.causal;
+    attention.cache = call.cache;
     return dropout1->forward(self_attn->forward(x, Tensor(), Tensor(), attention));
   };
   const auto cross_block = [&](const Tensor& x) {
     MultiHeadAttention::Call attention;
     attention.restriction = call.memory;
+    attention.memory = call.projected;
     return dropout2->forward(multihead_attn->forward(x, memory, memory, attention));
   };
   const auto feed_forward = [&](const Tensor& x) {
@@ -184,9 +186,18 @@ Tensor TransformerEncoder::forward(const Tensor& src, const Restriction& restric
   return finished(x);
 }
 
-Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, const TransformerDecoderLayer::Call& call) {
+Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, TransformerDecoderLayer::Call call,
+                                   std::span<LayerState> states) {
   Tensor x = tgt;
-  for (const auto& layer : parts()) x = layer->forward(x, memory, call);
+  std::size_t i = 0;
+  for (const auto& layer : parts()) {
+    if (!states.empty()) {
+      call.cache = &states[i].cache;
+      call.projected = &states[i].projected;
+      ++i;
+    }
+    x = layer->forward(x, memory, call);
+  }
   return finished(x);
 }
 

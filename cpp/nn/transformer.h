@@ -1,6 +1,8 @@
 // Transformer layers and stacks, with PyTorch's names.
 #pragma once
 
+#include <span>
+
 #include "nn/multi_head_attention.h"
 
 namespace qkv::nn {
@@ -71,6 +73,9 @@ class TransformerDecoderLayer : public Module {
   struct Call {
     Restriction self, memory;
     ops::Causal causal = ops::Causal::none;
+    // For decoding token by token: of this layer alone; null without.
+    KVCache* cache = nullptr;
+    ProjectedMemory* projected = nullptr;
   };
   explicit TransformerDecoderLayer(const TransformerArguments& arguments);
   std::string class_name() const override { return "TransformerDecoderLayer"; }
@@ -115,7 +120,16 @@ class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
   using TransformerStack::TransformerStack;
   std::string class_name() const override { return "TransformerDecoder"; }
   using Module::forward;
-  Tensor forward(const Tensor& tgt, const Tensor& memory, const TransformerDecoderLayer::Call& call);
+  Tensor forward(const Tensor& tgt, const Tensor& memory, const TransformerDecoderLayer::Call& call) {
+    return forward(tgt, memory, call, {});
+  }
+  // What decoding token by token keeps, for each layer.
+  struct LayerState {
+    KVCache cache;
+    ProjectedMemory projected;
+  };
+  // `states` is empty, or has one for each layer; tgt then holds the tokens behind those that they have seen.
+  Tensor forward(const Tensor& tgt, const Tensor& memory, TransformerDecoderLayer::Call call, std::span<LayerState> states);
 };
 
 }  // namespace qkv::nn

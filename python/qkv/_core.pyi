@@ -422,6 +422,57 @@ class BertSelfAttention(Module):
     @attention_weights.setter
     def attention_weights(self, value: None) -> None: ...
 
+class CausalLM(Module):
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        nhead: int,
+        num_layers: int,
+        *,
+        num_kv_heads: int | None = None,
+        dim_feedforward: int | None = None,
+        dropout: float = 0.0,
+        rotary_base: float = 10000.0,
+        norm_eps: float = 1e-06,
+    ) -> None: ...
+    @property
+    def attention_weights(self) -> Tensor | None: ...
+    def forward(
+        self, ids: ArrayLike, *, valid_lens: Numbers | None = None, cache: KVCache | None = None
+    ) -> Tensor: ...
+    def __call__(
+        self, ids: ArrayLike, *, valid_lens: Numbers | None = None, cache: KVCache | None = None
+    ) -> Tensor: ...
+    def generate(
+        self,
+        ids: ArrayLike,
+        *,
+        end_id: Any = None,
+        method: Any = "greedy",
+        beam_size: Any = 4,
+        length_penalty: Any = 0.0,
+        temperature: Any = 1.0,
+        top_k: Any = None,
+        top_p: Any = None,
+        max_len: Any = 100,
+    ) -> list[Any]: ...
+
+class CausalLMLayer(Module):
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        *,
+        num_kv_heads: int | None = None,
+        dim_feedforward: int | None = None,
+        dropout: float = 0.0,
+        rotary_base: float = 10000.0,
+        norm_eps: float = 1e-06,
+    ) -> None: ...
+    def forward(self, x: Numbers) -> Tensor: ...
+    def __call__(self, x: Numbers) -> Tensor: ...
+
 class Dropout(Module):
     def __init__(self, p: float = 0.5) -> None: ...
     def forward(self, x: Numbers) -> Tensor: ...
@@ -657,6 +708,56 @@ class Tanh(Module):
     def forward(self, x: Numbers) -> Tensor: ...
     def __call__(self, x: Numbers) -> Tensor: ...
 
+class Transformer(Module):
+    def __init__(
+        self,
+        src_vocab: int,
+        tgt_vocab: int,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        norm_first: bool = False,
+        max_len: int = 5000,
+        pad_id: int = 0,
+    ) -> None: ...
+    @property
+    def attention_weights(self) -> Tensor | None: ...
+    def decode(
+        self,
+        tgt: Numbers,
+        memory: Numbers,
+        *,
+        tgt_valid_lens: Any = None,
+        memory_valid_lens: Numbers | None = None,
+        memory_attn_mask: Numbers | None = None,
+    ) -> Tensor: ...
+    def encode(self, src: Numbers, *, src_valid_lens: Any = None) -> Tensor: ...
+    def forward(
+        self, src: Numbers, tgt: Numbers, *, src_valid_lens: Any = None, tgt_valid_lens: Any = None
+    ) -> Tensor: ...
+    def __call__(
+        self, src: Numbers, tgt: Numbers, *, src_valid_lens: Any = None, tgt_valid_lens: Any = None
+    ) -> Tensor: ...
+    def generate(
+        self,
+        src: Numbers,
+        *,
+        src_valid_lens: Any = None,
+        start_id: Any,
+        end_id: Any = None,
+        method: Any = "greedy",
+        beam_size: Any = 4,
+        length_penalty: Any = 0.0,
+        temperature: Any = 1.0,
+        top_k: Any = None,
+        top_p: Any = None,
+        max_len: Any = 100,
+    ) -> list[Any]: ...
+
 class TransformerDecoder(Module):
     layers: ModuleList
     @overload
@@ -886,6 +987,9 @@ def additive_attention(
 def alibi_slopes(arg0: int, /) -> NDArray[Any]: ...
 def apply_rotary(arg0: Any, arg1: Any, arg2: Any, arg3: bool, /) -> Any: ...
 def attention_record_off() -> bool: ...
+def beam_search(
+    arg0: Any, arg1: Any, arg2: Any, arg3: Any, arg4: Any, arg5: Any, arg6: Any, /
+) -> list[Any]: ...
 def cached_bytes() -> int: ...
 def check_bert(**kwargs: Any) -> None: ...
 def clip(arg0: Any, arg1: float | None, arg2: float | None, /) -> Any: ...
@@ -902,6 +1006,21 @@ def empty_cache() -> None: ...
 def exp(arg0: Any, /) -> Any: ...
 def fill(arg0: Tensor, arg1: str, arg2: float, arg3: float, arg4: Generator, /) -> None: ...
 def gelu(arg0: Any, arg1: str, /) -> Any: ...
+def generate(
+    arg0: Any,
+    arg1: Any,
+    arg2: Any,
+    arg3: Any,
+    arg4: Any,
+    arg5: Any,
+    arg6: Any,
+    arg7: Any,
+    arg8: Any,
+    arg9: Any,
+    arg10: Any,
+    arg11: Any,
+    /,
+) -> list[Any]: ...
 def get_num_threads() -> int: ...
 def grad(arg0: Tensor, arg1: Sequence[Tensor], arg2: Any, arg3: bool, /) -> list[Tensor]: ...
 def grad_enabled() -> bool: ...

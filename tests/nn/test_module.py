@@ -352,3 +352,7 @@ def test_buffers_follow_state_and_copies():
     net.load_state_dict({**net.state_dict(), "shift": np.zeros(2)})
     close(net.shift, np.zeros(2))
     assert not net.shift.requires_grad
+
+
+def test_a_module_whose_constructor_has_not_run_can_be_shown():
+    assert repr(nn.Linear.__new__(nn.Linear)) == "Linear(not initialised)"

@@ -1,5 +1,6 @@
 """Whole models, made of the layers of :mod:`qkv.nn`."""
 
+from .._core import CausalLM, CausalLMLayer, Transformer
 from .bert import (
     BertForMaskedLM,
     BertForPreTraining,
@@ -9,6 +10,7 @@ from .bert import (
     count_parameters,
 )
 from .config import BertConfig
+from .decoding import beam_search, generate
 from .embed import embed_lines
 from .masking import mask_tokens
 from .sentence_encoder import SentenceEncoder
@@ -21,9 +23,14 @@ __all__ = [
     "BertForSequenceClassification",
     "BertForTokenClassification",
     "BertModel",
+    "CausalLM",
+    "CausalLMLayer",
     "SentenceEncoder",
     "Tokenizer",
+    "Transformer",
+    "beam_search",
     "count_parameters",
     "embed_lines",
+    "generate",
     "mask_tokens",
 ]

@@ -1,0 +1,36 @@
+// Options and results of decoding, as Python gives and gets them.
+#pragma once
+
+#include "bindings/options.h"
+#include "models/decoding.h"
+#include "nn/module.h"
+
+namespace qkv::bindings {
+
+// While one lives, a module is in evaluation mode; afterwards each part is as it was.
+class Evaluating {
+ public:
+  explicit Evaluating(nn::Module& module);
+  ~Evaluating();
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  std::vector<std::pair<nn::Module*, bool>> before_;
+  std::vector<nn::ModulePtr> alive_;
+};
+
+// The arguments that every generate() takes, as a dictionary would hold them.
+struct GenerateArguments {
+  py::object end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len;
+  models::GenerateOptions options(const char* operation, Index vocab) const;
+};
+
+// An integer in range, or nothing for None.
+std::optional<Index> index_from(py::handle value, const char* operation, const char* name);
+// A token's number, from 0 to vocab - 1; any from 0 on where the size of the vocabulary is not known (-1).
+Index token_from(py::handle value, const char* operation, const char* name, Index vocab);
+// Per sentence a list of (ids, score, attention).
+py::list sentences_from(const std::vector<std::vector<models::Hypothesis>>& sentences, double length_penalty);
+
+}  // namespace qkv::bindings

@@ -1,0 +1,206 @@
+#include "models/transformer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "nn/init.h"
+#include "ops/ops.h"
+
+namespace qkv::models {
+namespace {
+
+using nn::Restriction;
+
+const TransformerSizes& checked(const TransformerSizes& s) {
+  const auto positive = [](const char* name, Index value) {
+    if (value < 1) fail_value("Transformer: ", name, " must be at least 1; got ", value);
+  };
+  positive("src_vocab", s.src_vocab);
+  positive("tgt_vocab", s.tgt_vocab);
+  positive("num_encoder_layers", s.num_encoder_layers);
+  positive("num_decoder_layers", s.num_decoder_layers);
+  positive("max_len", s.max_len);
+  if (s.layer.d_model < 1 || s.layer.nhead < 1 || s.layer.d_model % s.layer.nhead != 0)
+    fail_value("Transformer: d_model must be divisible by nhead; got d_model = ", s.layer.d_model, ", nhead = ", s.layer.nhead);
+  return s;
+}
+
+template <class Stack, class Layer> std::shared_ptr<Stack> stack_of(const TransformerSizes& s, Index count) {
+  std::vector<std::shared_ptr<Layer>> layers;
+  for (Index i = 0; i < count; ++i) layers.push_back(std::make_shared<Layer>(s.layer));
+  nn::ModulePtr norm;
+  if (s.layer.norm_first) norm = std::make_shared<nn::LayerNorm>(Shape{s.layer.d_model}, s.layer.layer_norm_eps);
+  return std::make_shared<Stack>(std::move(layers), std::move(norm));
+}
+
+void check_ids(const char* name, const Array& ids) {
+  if (ids.rank() != 2) fail_value("Transformer: ", name, " must be (B, T); got ", name, " ", ids.shape());
+}
+
+class TransformerContinuation : public Continuation {
+ public:
+  TransformerContinuation(Transformer& model, const Array& src, const Array& src_valid_lens)
+      : model_(model), restriction_(model.keys_of("src", src, src_valid_lens)), memory_(model.encode(src, src_valid_lens)),
+        states_(static_cast<std::size_t>(model.sizes.num_decoder_layers)), sentence_({src.dim(0)}, DType::int64) {
+    for (Index i = 0; i < src.dim(0); ++i) sentence_.data<std::int64_t>()[i] = i;
+  }
+
+  Array step(const Array& tokens) override {
+    const NoGrad off;
+    // Padding may be written, too; as in the parallel pass it is not attended to.
+    const Index rows = tokens.numel(), seen = real_.defined() ? real_.dim(3) : 0;
+    Array real({rows, 1, 1, seen + 1}, DType::boolean);
+    for (Index i = 0; i < rows; ++i) {
+      if (seen > 0) std::copy_n(real_.data<bool>() + i * seen, seen, real.data<bool>() + i * (seen + 1));
+      real.data<bool>()[i * (seen + 1) + seen] = tokens.data<std::int64_t>()[i] != model_.sizes.pad_id;
+    }
+    real_ = real;
+    Restriction tgt;
+    if (std::find(real.data<bool>(), real.data<bool>() + real.numel(), false) != real.data<bool>() + real.numel()) tgt.attn_mask = Tensor(real);
+    const Tensor logits = model_.decode(tokens.reshaped({rows, 1}), memory_, tgt, restriction_, states_);
+    return logits.data().reshaped({tokens.numel(), model_.sizes.tgt_vocab});
+  }
+
+  void reorder(const Array& indices) override {
+    const Array sentence = picked(sentence_, indices);
+    const bool same = sentence.numel() == sentence_.numel() &&
+                      std::equal(sentence.data<std::int64_t>(), sentence.data<std::int64_t>() + sentence.numel(), sentence_.data<std::int64_t>());
+    for (auto& state : states_) {
+      state.cache.reorder(indices);
+      if (!same) state.projected.reorder(indices);
+    }
+    if (!same) {
+      memory_ = Tensor(picked(memory_.data(), indices));
+      if (restriction_.valid_lens.defined()) restriction_.valid_lens = picked(restriction_.valid_lens, indices);
+      if (restriction_.attn_mask.defined()) restriction_.attn_mask = Tensor(picked(restriction_.attn_mask.data(), indices));
+    }
+    sentence_ = sentence;
+    real_ = picked(real_, indices);
+  }
+
+  Array attention() override {
+    if (nn::NoAttentionRecord::active()) return {};
+    const auto layers = model_.decoder->parts();
+    const Array weights = layers.back()->multihead_attn->record.weights();  // (N, H, 1, Ts)
+    if (!weights.defined()) return {};
+    return ops::mean(Tensor(weights), ops::Axes{1, 2}).data();
+  }
+
+ private:
+  static Array picked(const Array& x, const Array& indices) {
+    Shape shape = x.shape();
+    shape[0] = indices.numel();
+    Array y(shape, x.dtype());
+    const Index size = x.shape().product(1, x.rank()) * item_size(x.dtype());
+    for (Index i = 0; i < indices.numel(); ++i)
+      std::copy_n(static_cast<const char*>(x.raw()) + indices.data<std::int64_t>()[i] * size, size, static_cast<char*>(y.raw()) + i * size);
+    return y;
+  }
+
+  Transformer& model_;
+  Restriction restriction_;
+  Tensor memory_;
+  std::vector<nn::TransformerDecoder::LayerState> states_;
+  Array sentence_;  // of each row
+  Array real_;      // (N, 1, 1, t): which tokens so far are not padding
+};
+
+}  // namespace
+
+Transformer::Transformer(const TransformerSizes& s) : sizes(checked(s)) {
+  const Index d_model = s.layer.d_model;
+  own_module("src_embedding", src_embedding, std::make_shared<nn::Embedding>(s.src_vocab, d_model));
+  own_module("tgt_embedding", tgt_embedding, std::make_shared<nn::Embedding>(s.tgt_vocab, d_model));
+  own_module("positions", positions, std::make_shared<nn::PositionalEncoding>(d_model, s.layer.dropout, s.max_len));
+  own_module("encoder", encoder, stack_of<nn::TransformerEncoder, nn::TransformerEncoderLayer>(s, s.num_encoder_layers));
+  own_module("decoder", decoder, stack_of<nn::TransformerDecoder, nn::TransformerDecoderLayer>(s, s.num_decoder_layers));
+  own_module("output", output, std::make_shared<nn::Linear>(d_model, s.tgt_vocab));
+  if (nn::SkipInit::active()) return;
+  for (const auto& [name, parameter] : named_parameters()) {
+    if (name == "src_embedding.weight" || name == "tgt_embedding.weight")
+      nn::fill_normal(parameter.data(), 0, 1 / std::sqrt(static_cast<double>(d_model)));
+    else if (parameter.rank() == 2)
+      nn::fill_xavier_uniform(parameter.data());
+  }
+}
+
+nn::Config Transformer::config() const {
+  const auto& a = sizes.layer;
+  return {{"src_vocab", sizes.src_vocab},
+          {"tgt_vocab", sizes.tgt_vocab},
+          {"d_model", a.d_model},
+          {"nhead", a.nhead},
+          {"num_encoder_layers", sizes.num_encoder_layers},
+          {"num_decoder_layers", sizes.num_decoder_layers},
+          {"dim_feedforward", a.dim_feedforward},
+          {"dropout", a.dropout},
+          {"activation", a.activation},
+          {"norm_first", a.norm_first},
+          {"max_len", sizes.max_len},
+          {"pad_id", sizes.pad_id}};
+}
+
+Tensor Transformer::embedded(nn::Embedding& embedding, const Array& ids, Index offset) {
+  const Tensor x = embedding.forward_ids(ids);
+  return positions->forward(ops::multiply(x, ops::scalar_like(x, std::sqrt(static_cast<double>(sizes.layer.d_model)))), offset);
+}
+
+Restriction Transformer::keys_of(const char* name, const Array& ids, const Array& valid_lens) const {
+  check_ids(name, ids);
+  Restriction restriction;
+  restriction.valid_lens = valid_lens;
+  if (valid_lens.defined()) return restriction;
+  // Padding stands at the end of almost every batch: lengths say that, and the blocks behind them are skipped.
+  const Index batches = ids.dim(0), length = ids.dim(1);
+  const std::int64_t* id = ids.data<std::int64_t>();
+  Array lens({batches}, DType::int64);
+  bool at_end = true, any = false;
+  for (Index b = 0; b < batches; ++b) {
+    const std::int64_t* row = id + b * length;
+    Index used = length;
+    while (used > 0 && row[used - 1] == sizes.pad_id) --used;
+    lens.data<std::int64_t>()[b] = used;
+    any = any || used < length;
+    for (Index i = 0; i < used; ++i) at_end = at_end && row[i] != sizes.pad_id;
+  }
+  if (at_end) {
+    if (any) restriction.valid_lens = lens;
+    return restriction;
+  }
+  Array mask({batches, 1, 1, length}, DType::boolean);
+  for (Index i = 0; i < ids.numel(); ++i) mask.data<bool>()[i] = id[i] != sizes.pad_id;
+  restriction.attn_mask = Tensor(mask);
+  return restriction;
+}
+
+Tensor Transformer::encode(const Array& src, const Array& src_valid_lens) {
+  const Restriction restriction = keys_of("src", src, src_valid_lens);
+  return encoder->forward(embedded(*src_embedding, src, 0), restriction, ops::Causal::none);
+}
+
+Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restriction& tgt_restriction, const Restriction& memory_restriction,
+                           std::span<nn::TransformerDecoder::LayerState> states) {
+  check_ids("tgt", tgt);
+  nn::TransformerDecoderLayer::Call call;
+  call.self = tgt_restriction;
+  call.memory = memory_restriction;
+  call.causal = ops::Causal::upper_left;
+  const Index offset = states.empty() ? 0 : states[0].cache.length();
+  return output->forward(decoder->forward(embedded(*tgt_embedding, tgt, offset), memory, call, states));
+}
+
+Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src_valid_lens, const Array& tgt_valid_lens) {
+  check_ids("src", src);
+  check_ids("tgt", tgt);
+  if (src.dim(0) != tgt.dim(0))
+    fail_value("Transformer: tgt must have the batch size of src ", src.shape(), "; got tgt ", tgt.shape());
+  return decode(tgt, encode(src, src_valid_lens), keys_of("tgt", tgt, tgt_valid_lens), keys_of("src", src, src_valid_lens));
+}
+
+std::unique_ptr<Continuation> Transformer::continuation(const Array& src, const Array& src_valid_lens) {
+  const NoGrad off;
+  return std::make_unique<TransformerContinuation>(*this, src, src_valid_lens);
+}
+
+}  // namespace qkv::models

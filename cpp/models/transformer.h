@@ -1,0 +1,47 @@
+// The Transformer of "Attention Is All You Need": encoder, decoder, embeddings, positions, and the layer that gives logits.
+#pragma once
+
+#include "models/decoding.h"
+#include "nn/positional.h"
+#include "nn/transformer.h"
+
+namespace qkv::models {
+
+struct TransformerSizes {
+  Index src_vocab = 0, tgt_vocab = 0;
+  Index num_encoder_layers = 6, num_decoder_layers = 6;
+  Index max_len = 5000, pad_id = 0;
+  nn::TransformerArguments layer{512, 8};
+};
+
+class Transformer : public nn::Module {
+ public:
+  explicit Transformer(const TransformerSizes& sizes);
+  std::string class_name() const override { return "Transformer"; }
+  nn::Config config() const override;
+  using Module::forward;
+
+  // src (B, Ts), tgt (B, Tt) to logits (B, Tt, tgt_vocab). Without lengths, keys whose id is pad_id do not count.
+  Tensor forward(const Array& src, const Array& tgt, const Array& src_valid_lens, const Array& tgt_valid_lens);
+  Tensor encode(const Array& src, const Array& src_valid_lens);  // the memory (B, Ts, M)
+  // The restrictions say which tokens of the target and which rows of the memory count. `states` is empty or has one for
+  // each layer of the decoder; tgt then holds the tokens behind those that they have seen.
+  Tensor decode(const Array& tgt, const Tensor& memory, const nn::Restriction& tgt_restriction, const nn::Restriction& memory_restriction,
+                std::span<nn::TransformerDecoder::LayerState> states = {});
+  // Which keys count: the lengths, or all but pad_id.
+  nn::Restriction keys_of(const char* name, const Array& ids, const Array& valid_lens) const;
+  // Continues targets for src; each step decodes one token per row. The model must outlive it.
+  std::unique_ptr<Continuation> continuation(const Array& src, const Array& src_valid_lens);
+
+  const TransformerSizes sizes;
+  std::shared_ptr<nn::Embedding> src_embedding, tgt_embedding;
+  std::shared_ptr<nn::PositionalEncoding> positions;
+  std::shared_ptr<nn::TransformerEncoder> encoder;
+  std::shared_ptr<nn::TransformerDecoder> decoder;
+  std::shared_ptr<nn::Linear> output;
+
+ private:
+  Tensor embedded(nn::Embedding& embedding, const Array& ids, Index offset);
+};
+
+}  // namespace qkv::models
