@@ -35,8 +35,6 @@ std::shared_ptr<LayerNorm> norm_of(const TransformerArguments& a) {
   return std::make_shared<LayerNorm>(Shape{a.d_model}, a.layer_norm_eps, true, a.bias);
 }
 
-Tensor exact_gelu(const Tensor& x) { return ops::gelu(x, false); }
-
 void check_sequence(const char* layer, const char* name, const Tensor& x, Index d_model) {
   if (x.rank() != 3 || x.dim(2) != d_model)
     fail_value(layer, ": ", name, " must be (B, L, ", d_model, ") because d_model = ", d_model, "; got ", name, " ", x.shape());
@@ -45,8 +43,8 @@ void check_sequence(const char* layer, const char* name, const Tensor& x, Index 
 }  // namespace
 
 Activation activation_named(const char* layer, const std::string& name) {
-  if (name == "relu") return ops::relu;
-  if (name == "gelu") return exact_gelu;
+  if (name == "relu") return Activation::relu;
+  if (name == "gelu") return Activation::gelu;
   fail_value(layer, ": activation must be \"relu\" or \"gelu\"; got \"", name, "\"");
 }
 
@@ -61,7 +59,7 @@ Config PositionWiseFFN::config() const {
   return {{"d_model", linear1->in_features}, {"dim_feedforward", linear1->out_features}, {"dropout", dropout->p}, {"activation", name_}};
 }
 
-Tensor PositionWiseFFN::forward(const Tensor& x) { return linear2->forward(dropout->forward(activation_(linear1->forward(x)))); }
+Tensor PositionWiseFFN::forward(const Tensor& x) { return linear2->forward(dropout->forward(linear1->forward(x, activation_))); }
 
 AddNorm::AddNorm(Shape normalized_shape, double p, double eps) {
   own_module("dropout", dropout, std::make_shared<Dropout>(p));
@@ -99,7 +97,7 @@ Tensor TransformerEncoderLayer::attention_block(const Tensor& x, const Restricti
 }
 
 Tensor TransformerEncoderLayer::feed_forward_block(const Tensor& x) {
-  return dropout2->forward(linear2->forward(dropout->forward(activation_(linear1->forward(x)))));
+  return dropout2->forward(linear2->forward(dropout->forward(linear1->forward(x, activation_))));
 }
 
 Tensor TransformerEncoderLayer::forward(const Tensor& src, const Restriction& restriction, ops::Causal causal) {
@@ -147,7 +145,7 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
     return dropout2->forward(multihead_attn->forward(x, memory, memory, attention));
   };
   const auto feed_forward = [&](const Tensor& x) {
-    return dropout3->forward(linear2->forward(dropout->forward(activation_(linear1->forward(x)))));
+    return dropout3->forward(linear2->forward(dropout->forward(linear1->forward(x, activation_))));
   };
   Tensor x = as_dtype_of(tgt, linear1->weight);
   if (arguments.norm_first) {

@@ -7,8 +7,9 @@
 
 namespace qkv::nn {
 
+using kernels::Activation;
+
 // "relu" or "gelu".
-using Activation = Tensor (*)(const Tensor&);
 Activation activation_named(const char* layer, const std::string& name);
 
 // linear2(dropout(activation(linear1(x)))), for each position alone.
