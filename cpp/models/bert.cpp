@@ -33,6 +33,8 @@ const BertArguments& checked(const BertArguments& a) {
   probability("attention_probs_dropout_prob", a.attention_probs_dropout_prob);
   if (!(a.initializer_range >= 0) || std::isinf(a.initializer_range))
     fail_value("BertConfig: initializer_range must be a number from 0; got ", a.initializer_range);
+  if (!(a.layer_norm_eps >= 0) || std::isinf(a.layer_norm_eps))
+    fail_value("BertConfig: layer_norm_eps must be a number from 0; got ", a.layer_norm_eps);
   if (a.pad_token_id && (*a.pad_token_id < 0 || *a.pad_token_id >= a.vocab_size))
     fail_value("BertConfig: pad_token_id must be from 0 to vocab_size - 1 = ", a.vocab_size - 1, "; got ",
                *a.pad_token_id);

@@ -216,7 +216,7 @@ def _check(name: str, value: object, kind: type) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers):
         what = "an integer" if kind is int else "a number"
         raise TypeError(f"BertConfig: {name} must be {what}; got {value!r}")
-    if abs(value) >= 2**62:
+    if isinstance(value, int) and abs(value) >= 2**62:
         raise ValueError(
             f"BertConfig: {name} must be below 2 ** 62; got a number of {len(str(value))} characters"
         )

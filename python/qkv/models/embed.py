@@ -118,8 +118,8 @@ def _format(output: str | os.PathLike[str], format: str | None) -> str:
 
 def _chunks(lines: BinaryIO, name: str, size: int) -> Iterator[tuple[list[str], int]]:
     """Give some lines at a time, and how many bytes they have in the file."""
-    number = 0
-    while block := list(itertools.islice(lines, size)):
+    number, following = 0, iter(lines)
+    while block := list(itertools.islice(following, size)):
         texts = []
         for line in block:
             number += 1

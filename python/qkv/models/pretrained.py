@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .. import _core
 from .config import BertConfig
 from .files import Weights, checked_folder, read_json, write_json, write_weights
 
@@ -44,7 +45,7 @@ class Pretrained:
         folder : path
             As Hugging Face's libraries write it. Names may have the prefix ``bert.`` or not; the parameters of a
             LayerNorm may be called gamma and beta; buffers and the heads of other models are passed over; numbers
-            become float32.
+            become float32. A :class:`BertModel` has a pooler if the file has one.
         new_head : bool
             Draw the parameters that stand on top of the encoder afresh where the file has none, to be trained.
         **changes
@@ -74,7 +75,13 @@ class Pretrained:
         weights = Weights(path)
         names = _named(cls, weights)
         _check_sizes(weights, names, config)
-        made: Any = cls(config, values=False)
+        if not new_head:
+            _check_classes(cls, weights, names, config)
+        options: dict[str, Any] = {}
+        kind: type = cls
+        if issubclass(kind, _core.BertModel) and not any(own.startswith("pooler.") for own in names):
+            options["add_pooling_layer"] = False
+        made: Any = cls(config, values=False, **options)
         chosen = {own: name for own, name in names.items() if not _passed_over(made, own)}
         missing = {name for name, _ in made.named_parameters()} - {_modern(name) for name in chosen}
         head = {name for name in missing if not name.startswith("bert.") and hasattr(made, "bert")}
@@ -170,6 +177,22 @@ def _passed_over(model: Module, own: str) -> bool:
         cls: Any = getattr(model, "cls", None)
         return cls is None or cls.seq_relationship is None
     return own.split(".")[0] not in known
+
+
+def _check_classes(cls: type, weights: Weights, names: dict[str, str], config: BertConfig) -> None:
+    """Compare the number of classes with the file before so many are made."""
+    if not issubclass(cls, (_core.BertForSequenceClassification, _core.BertForTokenClassification)):
+        return
+    expected = (config.num_labels, config.hidden_size)
+    if "classifier.weight" not in names:
+        raise ValueError(
+            f"{weights.path}: must hold classifier.weight, or new_head=True be given; there is none"
+        )
+    held = weights.shapes[names["classifier.weight"]]
+    if held != expected:
+        raise ValueError(
+            f"{weights.path}: classifier.weight must be {expected} as config.json says; got {held}"
+        )
 
 
 def _check_sizes(weights: Weights, names: dict[str, str], config: BertConfig) -> None:
