@@ -48,6 +48,9 @@ LAYERS = {
         for name, kind in vars(_core).items()
         if name.startswith("Bert")
     },
+    "Seq2SeqEncoder": lambda: models.Seq2SeqEncoder(3, 4, 5, 1),
+    "Seq2SeqDecoder": lambda: models.Seq2SeqDecoder(3, 4, 5, 1),
+    "Seq2SeqAttentionDecoder": lambda: models.Seq2SeqAttentionDecoder(3, 4, 5, 1),
 }
 
 

@@ -27,6 +27,7 @@ from typing_extensions import Self
 Causal: TypeAlias = bool | Literal["upper_left", "lower_right"]
 Numbers: TypeAlias = Tensor | ArrayLike
 _LayerNorm: TypeAlias = LayerNorm  # its name is also that of a part
+DecoderState: TypeAlias = tuple[Tensor, Tensor, Tensor | None]
 '''
 
 # What an argument of type `object` is, by its name.
@@ -55,6 +56,13 @@ ARGUMENTS = {
     "normalized_shape": "int | Sequence[int]",
     "is_causal": "Causal",
     "cache": "KVCache",
+    "encoder": "Module",
+    "decoder": "Module",
+    "encoder_outputs": "tuple[Numbers, Numbers]",
+    "enc_X": "Any",
+    "dec_X": "Any",
+    "enc_valid_lens": "Any",
+    "encoder_valid_lens": "Numbers | None",
     "params": "Tensor | Iterable[Tensor]",
     "window": "tuple[int, int]",
     "dtype": "DTypeLike",
@@ -76,6 +84,7 @@ MODELS = [
     "BertForSequenceClassification",
     "BertForTokenClassification",
 ]
+SEQ2SEQ_DECODERS = ("Seq2SeqDecoder", "Seq2SeqAttentionDecoder")
 # What comes back, where that is more than the signature says.
 RETURNS = {
     "Tensor.__array__": "NDArray[Any]",
@@ -104,6 +113,18 @@ RETURNS = {
     "Module.named_modules": "list[tuple[str, Module]]",
     **dict.fromkeys([f"Module.{name}" for name in ("apply", "eval", "to", "train")], "Self"),
     "GRU.forward": "tuple[Tensor, Tensor]",
+    "AttentionDecoder.attention_weights": "Any",
+    "Seq2SeqEncoder.forward": "tuple[Tensor, Tensor]",
+    **dict.fromkeys(
+        [f"{name}.{method}" for name in SEQ2SEQ_DECODERS for method in ("init_state", "reorder_state")],
+        "DecoderState",
+    ),
+    **dict.fromkeys([f"{name}.forward" for name in SEQ2SEQ_DECODERS], "tuple[Tensor, DecoderState]"),
+    "Seq2SeqAttentionDecoder.attention_weights": "list[Tensor]",
+    **dict.fromkeys(["EncoderDecoder.forward", "EncoderDecoder.attention_weights"], "Any"),
+    **dict.fromkeys(
+        ["Encoder.forward", "Decoder.forward", "Decoder.init_state", "Decoder.reorder_state"], "Any"
+    ),
     "attention_weights": "Tensor | None",
     "TransformerEncoder.attention_weights": "list[Tensor | None]",
     "TransformerDecoder.attention_weights": "list[Tensor | None]",
@@ -118,6 +139,10 @@ ARGUMENTS_OF = {
     "Sequential.__init__": "*modules: Module",
     "Module.__call__": "*args: Any, **kwargs: Any",
     "Tensor.__dlpack__": "**options: Any",
+    **dict.fromkeys([f"{name}.forward" for name in SEQ2SEQ_DECODERS], "ids: ArrayLike, state: Sequence[Any]"),
+    **dict.fromkeys(
+        [f"{name}.reorder_state" for name in SEQ2SEQ_DECODERS], "state: Sequence[Any], indices: ArrayLike"
+    ),
 }
 # Parts and parameters, which are attributes of the instances.
 LAYER = {
@@ -127,6 +152,7 @@ LAYER = {
     "norm1": "LayerNorm",
     "norm2": "LayerNorm",
 }
+RECURRENT = {"embedding": "Embedding", "rnn": "GRU"}
 PROJECTIONS = dict.fromkeys(("q_proj", "k_proj", "v_proj"), "Linear")
 PARTS: dict[str, dict[str, str]] = {
     "Linear": {"weight": "Parameter", "bias": "Parameter | None"},
@@ -160,6 +186,9 @@ PARTS: dict[str, dict[str, str]] = {
     **{name: {"bert": "BertModel", "cls": "BertPreTrainingHeads"} for name in MODELS[1:3]},
     **{name: {"bert": "BertModel", "classifier": "Linear"} for name in MODELS[3:]},
     "TransformerDecoder": {"layers": "ModuleList"},
+    "Seq2SeqEncoder": RECURRENT,
+    "Seq2SeqDecoder": {**RECURRENT, "dense": "Linear"},
+    "Seq2SeqAttentionDecoder": {**RECURRENT, "attention": "AdditiveAttention", "dense": "Linear"},
 }
 HIDDEN = re.compile(
     r"^_pybind11|^__(doc|module|dict|weakref|new|getstate|setstate|hash|array_ufunc|init_subclass)__$|^_set_state$"

@@ -37,6 +37,8 @@ void bind_config(py::module_& m) {
       PyErr_SetString(PyExc_ValueError, error.what());
     } catch (const IndexError& error) {
       PyErr_SetString(PyExc_IndexError, error.what());
+    } catch (const NotImplemented& error) {
+      PyErr_SetString(PyExc_NotImplementedError, error.what());
     }
   });
 

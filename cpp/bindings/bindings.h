@@ -22,6 +22,7 @@ void bind_transformer(pybind11::module_& m);
 void bind_bert(pybind11::module_& m);
 void bind_decoding(pybind11::module_& m);
 void bind_transformer_model(pybind11::module_& m);
+void bind_seq2seq(pybind11::module_& m);
 void bind_softmax(pybind11::module_& m);
 void bind_activation(pybind11::module_& m);
 void bind_norm(pybind11::module_& m);

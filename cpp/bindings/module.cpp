@@ -21,6 +21,7 @@ PYBIND11_MODULE(_core, m) {
   bind_bert(m);
   bind_decoding(m);
   bind_transformer_model(m);
+  bind_seq2seq(m);
   bind_softmax(m);
   bind_activation(m);
   bind_norm(m);

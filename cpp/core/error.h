@@ -23,6 +23,10 @@ struct TypeError : std::invalid_argument {
 struct IndexError : std::out_of_range {
   using std::out_of_range::out_of_range;
 };
+// Asked of an interface whose subclass does not do it (NotImplementedError).
+struct NotImplemented : std::logic_error {
+  using std::logic_error::logic_error;
+};
 
 namespace detail {
 inline void put(std::ostream& out, const Shape& shape) { out << shape.str(); }

@@ -72,15 +72,18 @@ Tensor AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, cons
   check_inputs(queries, keys, values);
   check_sizes(queries, keys);
   if (!W_q) make_parameters(queries.dim(2), keys.dim(2));
+  return attend_projected(queries, W_k->forward(keys), values, restriction);
+}
+
+Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) {
   const Tensor q = W_q->forward(queries);  // (B, Lq, M)
-  const Tensor k = W_k->forward(keys);     // (B, Lk, M)
   ops::AdditiveOptions o;
   o.valid_lens = restriction.valid_lens;
   o.attn_mask = without_heads(restriction.attn_mask);
   o.masked_value = masked_value;
   o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout : 0;
   if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;
-  const auto result = ops::additive_attention(q, k, ops::reshape(w_v->weight, {num_hiddens}), as_dtype_of(values, w_v->weight), o);
+  const auto result = ops::additive_attention(q, keys, ops::reshape(w_v->weight, {num_hiddens}), as_dtype_of(values, w_v->weight), o);
   record.keep_weights(result.weights.data());
   return result.output;
 }

@@ -1,9 +1,9 @@
 """Attention in all its variants, to look at, to learn by training and to use on a CPU.
 
 Functions take NumPy arrays and give NumPy arrays; if any argument is a :class:`Tensor`, they give Tensors, through
-which gradients flow. Layers are in :mod:`qkv.nn`, losses in :mod:`qkv.losses`, optimizers in :mod:`qkv.optim`, masks in
-:mod:`qkv.masks`, pictures in :mod:`qkv.plot`, a training loop in :mod:`qkv.training`, small data sets in
-:mod:`qkv.data`, the same mathematics in plain NumPy in :mod:`qkv.reference`.
+which gradients flow. Layers are in :mod:`qkv.nn`, models in :mod:`qkv.models`, losses in :mod:`qkv.losses`, optimizers
+in :mod:`qkv.optim`, masks in :mod:`qkv.masks`, pictures in :mod:`qkv.plot`, a training loop in :mod:`qkv.training`,
+small data sets in :mod:`qkv.data`, the same mathematics in plain NumPy in :mod:`qkv.reference`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,17 @@
 """Whole models, made of the layers of :mod:`qkv.nn`."""
 
-from .._core import CausalLM, CausalLMLayer, Transformer
+from .._core import (
+    AttentionDecoder,
+    CausalLM,
+    CausalLMLayer,
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    Seq2SeqAttentionDecoder,
+    Seq2SeqDecoder,
+    Seq2SeqEncoder,
+    Transformer,
+)
 from .bert import (
     BertForMaskedLM,
     BertForPreTraining,
@@ -17,6 +28,7 @@ from .sentence_encoder import SentenceEncoder
 from .tokens import Tokenizer
 
 __all__ = [
+    "AttentionDecoder",
     "BertConfig",
     "BertForMaskedLM",
     "BertForPreTraining",
@@ -25,7 +37,13 @@ __all__ = [
     "BertModel",
     "CausalLM",
     "CausalLMLayer",
+    "Decoder",
+    "Encoder",
+    "EncoderDecoder",
     "SentenceEncoder",
+    "Seq2SeqAttentionDecoder",
+    "Seq2SeqDecoder",
+    "Seq2SeqEncoder",
     "Tokenizer",
     "Transformer",
     "beam_search",
