@@ -254,6 +254,20 @@ def test_tokenizers_that_do_not_fit(folder):
             match=f"tokenizer must have ids below vocab_size = {SIZES['vocab_size']}; got {number}",
         ):
             SentenceEncoder.from_pretrained(folder)
+    del whole["model"]["vocab"]["dog"], whole["model"]["vocab"]["extra"]
+    whole["post_processor"]["sep"] = ["[SEP]", 1000]
+    write(folder / "tokenizer.json", whole)
+    with pytest.raises(ValueError, match=r"tokenizer must have ids below vocab_size = \d+; got 1000"):
+        SentenceEncoder.from_pretrained(folder)
+    whole["post_processor"]["sep"] = ["[SEP]", 3]
+    whole["model"]["unk_token"] = "none"
+    write(folder / "tokenizer.json", whole)
+    with pytest.raises(ValueError, match="the tokenizer must have a number for every text; WordPiece error"):
+        SentenceEncoder.from_pretrained(folder).encode("東")
+    with pytest.raises(ValueError, match="max_length must be at least 2, the tokens around a text; got 1"):
+        models.Tokenizer.from_pretrained(folder).encode(["a"], 1)
+    with pytest.raises(TypeError, match="texts must be a sequence of strings"):
+        models.Tokenizer.from_pretrained(folder).encode([3])
     (folder / "tokenizer.json").unlink()
     with pytest.raises(
         FileNotFoundError, match=r"tokenizer\.json: this file must exist, or vocab\.txt beside it"

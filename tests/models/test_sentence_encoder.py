@@ -161,6 +161,7 @@ def test_rejected_texts(tmp_path, texts, call, error, text):
         ({"pooling": ()}, "pooling must be of .*; got none"),
         ({"max_seq_length": 20}, "max_seq_length must be from 1 to max_position_embeddings = 19; got 20"),
         ({"max_seq_length": 0}, "max_seq_length must be from 1"),
+        ({"max_seq_length": 1}, "max_seq_length must be at least 2, the tokens around a text; got 1"),
     ],
 )
 def test_rejected_options(tmp_path, option, text):

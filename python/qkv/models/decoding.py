@@ -146,7 +146,16 @@ def generate(
     """
     options = (end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len)
     if hasattr(model, "generate"):
-        names = ["end_id", "method", "beam_size", "length_penalty", "temperature", "top_k", "top_p", "max_len"]
+        names = [
+            "end_id",
+            "method",
+            "beam_size",
+            "length_penalty",
+            "temperature",
+            "top_k",
+            "top_p",
+            "max_len",
+        ]
         kwargs: dict[str, Any] = dict(zip(names, options, strict=True))
         sentences: list[list[tuple[list[int], float, Any]]] = model.generate(
             src, src_valid_lens=src_valid_lens, start_id=start_id, **kwargs

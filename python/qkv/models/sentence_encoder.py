@@ -90,10 +90,17 @@ class SentenceEncoder:
             raise ValueError(
                 f"SentenceEncoder: max_seq_length must be from 1 to max_position_embeddings = {positions}; got {length}"
             )
-        if tokenizer.largest_id >= model.config.vocab_size:
+        around = tokenizer.encode([""])[0]
+        largest = max([tokenizer.largest_id, *around])
+        if largest >= model.config.vocab_size:
             raise ValueError(
                 f"SentenceEncoder: tokenizer must have ids below vocab_size = {model.config.vocab_size}; "
-                f"got {tokenizer.largest_id}"
+                f"got {largest}"
+            )
+        if length < len(around):
+            raise ValueError(
+                f"SentenceEncoder: max_seq_length must be at least {len(around)}, the tokens around a text; "
+                f"got {length}"
             )
         self.model = model
         self.tokenizer = tokenizer

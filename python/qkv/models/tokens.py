@@ -85,6 +85,13 @@ class Tokenizer:
         -------
         list of list of int
 
+        Raises
+        ------
+        TypeError
+            If `texts` holds anything but strings.
+        ValueError
+            If `max_length` leaves no room, or the tokenizer has no number for a word.
+
         Examples
         --------
         >>> tokenizer = qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
@@ -100,7 +107,14 @@ class Tokenizer:
                     f"encode: max_length must be at least {around}, the tokens around a text; got {max_length}"
                 )
             self.tokenizer.enable_truncation(max_length)
-        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(list(texts))]
+        try:
+            return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(list(texts))]
+        except TypeError:
+            raise TypeError("encode: texts must be a sequence of strings; got something else") from None
+        except (
+            Exception
+        ) as error:  # bare ones of the library, for a vocabulary without the word for unknown ones, say
+            raise ValueError(f"encode: the tokenizer must have a number for every text; {error}") from None
 
     def decode(self, ids: Sequence[int]) -> str:
         """Give the text of numbers, without those around it.
