@@ -18,7 +18,7 @@ def test_the_registry_names_every_experiment_once():
         "D0": 29,
         "D1": 23,
         "D2": 15,
-        "D3": 6,
+        "D3": 15,
         "D4": 13,
         "X": 5,
         "T": 5,
