@@ -74,7 +74,8 @@ def main(folder):
     trainer, batches = build(folder / "run.npz")
     print("ready", flush=True)
     trainer.fit(batches, steps=STEPS, resume=True, progress=False)
-    np.savez(folder / "done.npz", **everything(trainer))
+    np.savez(folder / "results.npz", **everything(trainer))
+    (folder / "results.npz").replace(folder / "done.npz")  # whole or not there
 
 
 if __name__ == "__main__":

