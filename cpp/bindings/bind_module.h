@@ -12,6 +12,7 @@ namespace qkv::bindings {
 template <class Base> class Overridable : public Base, public py::trampoline_self_life_support {
  public:
   using Base::Base;
+  using Base::forward;
   Tensor forward(const Tensor& x) override {
     {
       const py::gil_scoped_acquire held;

@@ -131,7 +131,7 @@ void Module::load_state(StateDict state, bool strict) {
       list(wrong, text(name, " must be ", tensor.shape(), " and is ", given->second.shape()));
   }
   for (const auto& [name, array] : state)
-    if (std::none_of(own.begin(), own.end(), [&](const auto& entry) { return entry.first == name; })) list(unexpected, name);
+    if (std::none_of(own.begin(), own.end(), [&wanted = name](const auto& entry) { return entry.first == wanted; })) list(unexpected, name);
   std::string problems;
   const auto report = [&](const char* what, const std::string& names) {
     if (!names.empty()) problems += text(problems.empty() ? "" : "; ", what, ": ", names);
