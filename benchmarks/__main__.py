@@ -1,0 +1,131 @@
+"""Measure qkv beside its peers: ``python benchmarks [--quick] [--only PATTERN] [--threads N ...]``.
+
+Needs qkv, matplotlib and threadpoolctl; compares with those of PyTorch, ONNX Runtime, CTranslate2, JAX and
+sentence-transformers that are installed. Writes results.json, RESULTS.md and pictures into a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import machine
+import pictures
+import report
+from measure import measure
+from registry import ROWS, Row
+from rows import __all__ as subjects
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python benchmarks", description=__doc__)
+    made.add_argument("--quick", action="store_true", help="a few rows with few turns, in under a minute")
+    made.add_argument("--full", action="store_true", help="also the rows that take long")
+    made.add_argument(
+        "--only", metavar="PATTERN", help="rows whose subject and name, 'subject: name', match this"
+    )
+    made.add_argument("--threads", type=int, nargs="+", metavar="N", help="default: 1 and all cores")
+    made.add_argument("--repeats", type=int, metavar="N", help="turns of each row (default 11, quick 5)")
+    made.add_argument(
+        "--seconds", type=float, default=20.0, help="of a row's turns, after which it ends early"
+    )
+    made.add_argument("--output", type=Path, metavar="DIR", default=Path(__file__).parent / "results")
+    made.add_argument("--list", action="store_true", help="print the rows and end")
+    return made
+
+
+def chosen(options: argparse.Namespace) -> list[Row]:
+    """Give the rows that the options ask for, subject by subject."""
+    rows = sorted(ROWS, key=lambda row: subjects.index(row.subject.replace(" ", "_")))
+    if options.only:
+        pattern = re.compile(
+            options.only if _is_pattern(options.only) else re.escape(options.only), re.IGNORECASE
+        )
+        return [row for row in rows if pattern.search(f"{row.subject}: {row.name}")]
+    if options.quick:
+        return [row for row in rows if row.quick]
+    return [row for row in rows if options.full or not row.full]
+
+
+def _is_pattern(text: str) -> bool:
+    """Names hold brackets, so a text that a name contains literally is not read as a pattern."""
+    return not any(text.lower() in f"{row.subject}: {row.name}".lower() for row in ROWS)
+
+
+def thread_counts(row: Row, asked: list[int]) -> list[int]:
+    return {"one": asked[:1], "all": asked[-1:]}.get(row.threads, asked)
+
+
+def progress(jobs: list[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
+    """Give the jobs one by one, with a bar on a terminal."""
+    if sys.stderr.isatty():
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            pass
+        else:
+            bar = tqdm(jobs, dynamic_ncols=True)
+            for job in bar:
+                bar.set_description(f"{job[0].name}, {job[1]} threads")
+                yield job
+            return
+    yield from jobs
+
+
+def main() -> int:
+    options = parser().parse_args()
+    rows = chosen(options)
+    if options.list:
+        for row in rows:
+            goals = "; ".join(f"{goal.sign()} {goal.label}" for goal in row.goals if goal.target is not None)
+            print(f"{row.subject}: {row.name}" + (f"  [{goals}]" if goals else ""))
+        return 0
+    if not rows:
+        print(f"no row matches {options.only}; --list shows all", file=sys.stderr)
+        return 2
+    asked = sorted(set(options.threads or ([1] if options.quick else [1, machine.cores()])))
+    repeats = options.repeats or (5 if options.quick else 11)
+    options.output.mkdir(parents=True, exist_ok=True)
+    run: dict[str, Any] = {
+        "command": shlex.join(sys.argv[1:]),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "repeats": repeats,
+        "head": machine.head(asked),
+        "limits": {},
+        "rows": [],
+    }
+    for threads in asked:
+        machine.set_threads(threads)
+        run["limits"][str(threads)] = machine.limits(threads, min(repeats, 7))
+    jobs = [(row, threads) for row in rows for threads in thread_counts(row, asked)]
+    for row, threads in progress(jobs):
+        try:
+            result = measure(row, threads, repeats, options.seconds, run["limits"][str(threads)])
+        except Exception as error:  # a row that fails must not cost the others
+            text = " ".join(str(error).split())[:300]
+            result = {
+                "name": row.name, "subject": row.subject, "threads": threads, "axis": None, "times": {},
+                "figures": [], "failed": f"{type(error).__name__}: {text}",
+            }  # fmt: skip
+        run["rows"].append(result)
+        save(run, options.output)
+    run["pictures"] = pictures.draw(run, options.output)
+    save(run, options.output)
+    print(report.markdown(run))
+    return 1 if any(result.get("failed") for result in run["rows"]) else 0
+
+
+def save(run: dict[str, Any], folder: Path) -> None:
+    (folder / "results.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf8")
+    (folder / "RESULTS.md").write_text(report.markdown(run), encoding="utf8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""The machine: what it is, what is installed, how many threads everybody uses, and its own limits."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from registry import SGEMM, normal
+
+import qkv
+
+# Peers: what their column is called, the module, and what pip installs.
+PEERS = {
+    "NumPy": ("numpy", "numpy"),
+    "PyTorch": ("torch", "torch --index-url https://download.pytorch.org/whl/cpu"),
+    "ONNX Runtime": ("onnxruntime", "onnxruntime onnx"),
+    "CTranslate2": ("ctranslate2", "ctranslate2 transformers torch"),
+    "JAX": ("jax", "jax"),
+    "sentence-transformers": ("sentence_transformers", "sentence-transformers"),
+}
+LARGE = 96 << 20  # bytes of the arrays of the large copy: beyond any cache here
+_modules: dict[str, ModuleType | None] = {}
+_threads = 1
+
+
+def cores() -> int:
+    """Count the CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def peer(name: str) -> Any:
+    """Import a peer, or give None where it is not installed (or cannot be told its number of threads)."""
+    if name not in _modules:
+        try:
+            _modules[name] = importlib.import_module(PEERS[name][0])
+        except ImportError:
+            _modules[name] = None
+        set_threads(_threads)  # the newcomer too
+    if name == "JAX" and _threads != cores():
+        return None  # its pool has as many threads as there are cores, whatever one asks for
+    return _modules[name]
+
+
+def set_threads(count: int) -> None:
+    """Give qkv, NumPy's BLAS and every imported peer this many threads; sessions of their own take it later."""
+    global _threads
+    _threads = count
+    qkv.set_num_threads(count)
+    torch = _modules.get("PyTorch")
+    if torch is not None:
+        torch.set_num_threads(count)
+    for library in _blas_of_numpy():
+        library.set_num_threads(count)
+
+
+def _blas_of_numpy() -> list[Any]:
+    """Find the BLAS that NumPy calls; that of qkv stays as it is, because qkv has its own threads above it."""
+    from threadpoolctl import ThreadpoolController
+
+    libraries = ThreadpoolController().lib_controllers
+    return [x for x in libraries if x.user_api == "blas" and "scipy_openblas32" not in x.filepath]
+
+
+def settle(limit: float = 0.2) -> None:
+    """Wait until no thread of this process spins: workers that wait for more work would take another side's core."""
+    end = time.perf_counter() + limit
+    while time.perf_counter() < end:
+        start, used = time.perf_counter(), time.process_time()
+        time.sleep(0.001)
+        if time.process_time() - used < 0.2 * (time.perf_counter() - start):
+            return
+
+
+def sgemm() -> Callable[[], Any]:
+    """Give the product that rates are compared with, through NumPy's BLAS."""
+    a, b = normal(SGEMM, SGEMM), normal(SGEMM, SGEMM, seed=1)
+    y = np.empty_like(a)
+    return lambda: np.matmul(a, b, out=y)
+
+
+def copy(nbytes: float, threads: int) -> Callable[[], Any]:
+    """Give a copy that reads and writes so many bytes together, on as many threads.
+
+    `np.copyto` uses one thread and lets others run meanwhile, so each thread copies a share of its own.
+    """
+    size = max(threads, int(nbytes) // 8)
+    source, target = np.ones(size, np.float32), np.zeros(size, np.float32)
+    if threads == 1:
+        return lambda: np.copyto(target, source)
+    pool = ThreadPoolExecutor(threads - 1)
+    shares = list(zip(np.array_split(target, threads), np.array_split(source, threads), strict=True))
+
+    def run() -> None:
+        others = [pool.submit(np.copyto, *share) for share in shares[1:]]
+        np.copyto(*shares[0])
+        for other in others:
+            other.result()
+
+    return run
+
+
+def limits(threads: int, repeats: int) -> dict[str, float]:
+    """Measure this machine: operations per second of sgemm, bytes per second of a large copy."""
+    product, mover = sgemm(), copy(2 * LARGE, threads)
+    times: dict[str, list[float]] = {"sgemm": [], "copy": []}
+    for turn in range(repeats + 1):
+        for name, call in (("sgemm", product), ("copy", mover)):
+            settle()
+            start = time.perf_counter()
+            call()
+            if turn:
+                times[name].append(time.perf_counter() - start)
+    return {
+        "sgemm": 2.0 * SGEMM**3 / statistics.median(times["sgemm"]),
+        "copy": 2.0 * LARGE / statistics.median(times["copy"]),
+    }
+
+
+def head(thread_counts: list[int]) -> dict[str, Any]:
+    """Describe CPU, versions and settings."""
+    found, missing = {"Python": platform.python_version()}, {}
+    for name, (module, install) in PEERS.items():
+        try:
+            found[name] = importlib.metadata.version(module.replace("_", "-"))
+        except importlib.metadata.PackageNotFoundError:
+            missing[name] = f"pip install {install}"
+    prefixes = ("OPENBLAS_", "QKV_", "OMP_", "MKL_", "GOTO_", "KMP_", "CT2_", "XLA_")
+    settings = {name: value for name, value in sorted(os.environ.items()) if name.startswith(prefixes)}
+    warnings = [
+        f"{name} is set: the products that rates are compared with may run at the speed of another CPU; unset it"
+        for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+        if name in settings
+    ]
+    if "JAX" in found and cores() not in thread_counts:
+        warnings.append(
+            f"JAX uses all {cores()} cores whatever it is told, so it is not timed with fewer threads"
+        )
+    return {
+        "cpu": cpu(),
+        "cores": cores(),
+        "system": f"{platform.system()} {platform.release()}",
+        "threads": thread_counts,
+        "versions": found,
+        "missing": missing,
+        "qkv": qkv.config(),
+        "settings": settings,
+        "warnings": warnings + list(qkv.config()["notes"]),
+    }
+
+
+def cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,5 @@
+"""The rows of the table, one file per subject; their order is that of the report."""
+
+from . import attention
+
+__all__ = ["attention"]
