@@ -110,6 +110,11 @@ Array& Gradients::of(Index input) {
   return array;
 }
 
+Array Gradients::fresh(Index input) const {
+  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
+  return Array(t.shape(), t.dtype());
+}
+
 void Gradients::add(Index input, Array gradient) {
   Array& array = arrays_[static_cast<std::size_t>(input)];
   merge(array, std::move(gradient));

@@ -77,6 +77,9 @@ class Gradients {
   bool wants(Index input) const;
   // Array of zeros in the shape of the input, or what was there before: add into it.
   Array& of(Index input);
+  // Memory of that shape whose numbers the caller writes, all of them, before it asks for another: where nothing came
+  // before, filling with zeros and adding would pass through memory twice more. `add` hands it in.
+  Array fresh(Index input) const;
   // Adds an Array, which may be shared with others (dy itself, say).
   void add(Index input, Array gradient);
   std::vector<Array>& arrays() { return arrays_; }

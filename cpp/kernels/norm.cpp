@@ -9,17 +9,19 @@ namespace {
 
 template <class T> bool finite(T x) { return x - x == 0; }
 
-// centre + shift is the mean; the spread is mean((x - mean)^2).
+// centre + shift is the mean; the spread is mean((x - mean)^2). Around the centre, which is the mean up to rounding, the
+// square of the shift is far below the spread, so one pass gives both.
 template <class T> void moments(const T* x, Index n, T& centre, T& shift, T& spread) {
   const T count = static_cast<T>(n);
   centre = sum_vectors<T>(n, [=](Index j, auto at) { return at(x + j); }) / count;
   const Vec<T> c = splat<T>(centre);
-  shift = sum_vectors<T>(n, [=](Index j, auto at) { return at(x + j) - c; }) / count;
-  const Vec<T> s = splat<T>(shift);
-  spread = sum_vectors<T>(n, [=](Index j, auto at) {
-             const Vec<T> d = at(x + j) - c - s;
-             return d * d;
-           }) / count;
+  const TwoSums<T> sums = two_sums<T>(n, [=](Index j, auto at) {
+    const Vec<T> d = at(x + j) - c;
+    return Two<T>{d, d * d};
+  });
+  shift = sums.first / count;
+  spread = sums.second / count - shift * shift;
+  if (spread < 0) spread = 0;
 }
 
 // The same where the squares leave the range of T.
@@ -48,22 +50,34 @@ void normalise(T* y, const T* x, T centre, T shift, T factor, const T* weight, c
 }
 
 template <class T>
+void layer_row(T* y, T* statistics, const T* x, const T* weight, const T* bias, T eps, Index n) {
+  T centre, shift, spread;
+  moments(x, n, centre, shift, spread);
+  T factor = 1 / static_cast<T>(sqrt(spread + eps));
+  if (!finite(spread)) {
+    double mean, wide_spread;
+    wide_moments(x, n, mean, wide_spread);
+    centre = static_cast<T>(mean);
+    shift = static_cast<T>(mean - static_cast<double>(centre));
+    factor = static_cast<T>(1 / sqrt(wide_spread + static_cast<double>(eps)));
+  }
+  statistics[0] = centre;
+  statistics[1] = shift;
+  statistics[2] = factor;
+  normalise(y, x, centre, shift, factor, weight, bias, n);
+}
+
+template <class T>
 void layer_forward(T* y, T* statistics, const T* x, const T* weight, const T* bias, T eps, Index rows, Index n) {
-  for (Index i = 0; i < rows; ++i, y += n, x += n, statistics += 3) {
-    T centre, shift, spread;
-    moments(x, n, centre, shift, spread);
-    T factor = 1 / static_cast<T>(sqrt(spread + eps));
-    if (!finite(spread)) {
-      double mean, wide_spread;
-      wide_moments(x, n, mean, wide_spread);
-      centre = static_cast<T>(mean);
-      shift = static_cast<T>(mean - static_cast<double>(centre));
-      factor = static_cast<T>(1 / sqrt(wide_spread + static_cast<double>(eps)));
-    }
-    statistics[0] = centre;
-    statistics[1] = shift;
-    statistics[2] = factor;
-    normalise(y, x, centre, shift, factor, weight, bias, n);
+  for (Index i = 0; i < rows; ++i) layer_row(y + i * n, statistics + 3 * i, x + i * n, weight, bias, eps, n);
+}
+
+template <class T>
+void add_layer_forward(T* y, T* sum, T* statistics, const T* x, const T* residual, const T* weight, const T* bias, T eps,
+                       Index rows, Index n) {
+  for (Index i = 0; i < rows; ++i, y += n, sum += n, x += n, residual += n) {
+    each_vector<T>(n, [=](Index j, auto at) { at.put(sum + j, at(x + j) + at(residual + j)); });
+    layer_row(y, statistics + 3 * i, sum, weight, bias, eps, n);
   }
 }
 
@@ -76,18 +90,22 @@ void row_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T*
   const Vec<T> factor = splat<T>(statistics[centred ? 2 : 0]);
   const auto h = [=](Index j, auto at) { return (centred ? at(x + j) - centre - shift : at(x + j)) * factor; };
   const auto g = [=](Index j, auto at) { return weighted ? at(dy + j) * at(weight + j) : at(dy + j); };
+  Vec<T> mean = zero, slope = zero;
   if (dx != nullptr) {
-    const T count = static_cast<T>(n);
-    const Vec<T> mean = centred ? splat<T>(sum_vectors<T>(n, g) / count) : zero;
-    const Vec<T> slope = splat<T>(sum_vectors<T>(n, [=](Index j, auto at) { return g(j, at) * h(j, at); }) / count);
-    each_vector<T>(n, [=](Index j, auto at) {
-      at.put(dx + j, at(dx + j) + factor * (g(j, at) - mean - h(j, at) * slope));
+    const TwoSums<T> sums = two_sums<T>(n, [=](Index j, auto at) {
+      const Vec<T> v = g(j, at);
+      return Two<T>{v, v * h(j, at)};
     });
+    const T count = static_cast<T>(n);
+    if (centred) mean = splat<T>(sums.first / count);
+    slope = splat<T>(sums.second / count);
   }
-  if (dweight != nullptr)
-    each_vector<T>(n, [=](Index j, auto at) { at.put(dweight + j, at(dweight + j) + at(dy + j) * h(j, at)); });
-  if (dbias != nullptr)
-    each_vector<T>(n, [=](Index j, auto at) { at.put(dbias + j, at(dbias + j) + at(dy + j)); });
+  each_vector<T>(n, [=](Index j, auto at) {
+    const Vec<T> height = h(j, at);
+    if (dx != nullptr) at.put(dx + j, factor * (g(j, at) - mean - height * slope));
+    if (dweight != nullptr) at.put(dweight + j, at(dweight + j) + at(dy + j) * height);
+    if (dbias != nullptr) at.put(dbias + j, at(dbias + j) + at(dy + j));
+  });
 }
 
 template <class T, bool centred>
@@ -117,10 +135,11 @@ void rms_forward(T* y, T* statistics, const T* x, const T* weight, T eps, Index 
       factor = static_cast<T>(1 / sqrt(squares / static_cast<double>(n) + static_cast<double>(eps)));
     }
     statistics[i] = factor;
+    const Vec<T> f = splat<T>(factor);
     if (weight != nullptr) {
-      for (Index j = 0; j < n; ++j) y[j] = x[j] * factor * weight[j];
+      each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, at(x + j) * f * at(weight + j)); });
     } else {
-      for (Index j = 0; j < n; ++j) y[j] = x[j] * factor;
+      each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, at(x + j) * f); });
     }
   }
 }
@@ -134,7 +153,7 @@ void rms_backward(T* dx, T* dweight, const T* dy, const T* x, const T* statistic
 }  // namespace
 
 template <class T> Norm<T> norm_kernels() {
-  return {layer_forward<T>, layer_backward<T>, rms_forward<T>, rms_backward<T>};
+  return {layer_forward<T>, add_layer_forward<T>, layer_backward<T>, rms_forward<T>, rms_backward<T>};
 }
 
 template Norm<float> norm_kernels<float>();

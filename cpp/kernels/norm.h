@@ -10,7 +10,10 @@ template <class T> struct Norm {
   // statistics: (rows, 3) = first estimate of the mean, its correction, 1 / sqrt(variance + eps). The correction keeps
   // the digits that the mean of numbers far from 0 has no room for.
   void (*layer_forward)(T* y, T* statistics, const T* x, const T* weight, const T* bias, T eps, Index rows, Index n);
-  // Adds to dx (rows, n), dweight (n) and dbias (n); each may be null.
+  // The same of x + residual, in one pass over memory. The sum is written to `sum` (rows, n), which may be y.
+  void (*add_layer_forward)(T* y, T* sum, T* statistics, const T* x, const T* residual, const T* weight, const T* bias,
+                            T eps, Index rows, Index n);
+  // Writes dx (rows, n) and adds to dweight (n) and dbias (n); each may be null.
   void (*layer_backward)(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* statistics, const T* weight,
                          Index rows, Index n);
 

@@ -24,20 +24,41 @@ template <class T> struct Part {
 };
 
 // The sum of f(j, at) over n numbers, a vector at a time: at(x + j) reads and at.put(y + j, v) writes those that exist.
-// Lanes behind the end do not count. Two running sums, because one addition takes longer than the next needs to start.
+// Lanes behind the end do not count. Four running sums, because one addition takes as long as four start: a row in L1
+// is summed at 1.9 times the pace of two sums.
 template <class T, class F> inline T sum_vectors(Index n, F f) {
-  Vec<T> even = {}, odd = {};
+  constexpr Index L = kLanes<T>;
+  Vec<T> part[4] = {};
   Index j = 0;
-  for (; j + 2 * kLanes<T> <= n; j += 2 * kLanes<T>) {
-    even += f(j, Whole<T>{});
-    odd += f(j + kLanes<T>, Whole<T>{});
+  for (; j + 4 * L <= n; j += 4 * L)
+    for (Index k = 0; k < 4; ++k) part[k] += f(j + k * L, Whole<T>{});
+  for (; j + L <= n; j += L) part[0] += f(j, Whole<T>{});
+  if (j < n) part[1] += select(first_lanes<T>(n - j), f(j, Part<T>{n - j}), Vec<T>{});
+  return horizontal_sum<T>((part[0] + part[1]) + (part[2] + part[3]));
+}
+
+// Two sums in one pass: f(j, at) gives a pair of vectors.
+template <class T> struct Two {
+  Vec<T> first, second;
+};
+template <class T> struct TwoSums {
+  T first, second;
+};
+template <class T, class F> inline TwoSums<T> two_sums(Index n, F f) {
+  constexpr Index L = kLanes<T>;
+  Vec<T> first[4] = {}, second[4] = {};
+  const auto add = [&](Index k, Two<T> v) { first[k] += v.first, second[k] += v.second; };
+  Index j = 0;
+  for (; j + 4 * L <= n; j += 4 * L)
+    for (Index k = 0; k < 4; ++k) add(k, f(j + k * L, Whole<T>{}));
+  for (; j + L <= n; j += L) add(0, f(j, Whole<T>{}));
+  if (j < n) {
+    const Two<T> v = f(j, Part<T>{n - j});
+    const Mask<T> inside = first_lanes<T>(n - j);
+    add(1, {select(inside, v.first, Vec<T>{}), select(inside, v.second, Vec<T>{})});
   }
-  if (j + kLanes<T> <= n) {
-    even += f(j, Whole<T>{});
-    j += kLanes<T>;
-  }
-  if (j < n) odd += select(first_lanes<T>(n - j), f(j, Part<T>{n - j}), Vec<T>{});
-  return horizontal_sum<T>(even + odd);
+  return {horizontal_sum<T>((first[0] + first[1]) + (first[2] + first[3])),
+          horizontal_sum<T>((second[0] + second[1]) + (second[2] + second[3]))};
 }
 
 // f(j, at) for n numbers, a vector at a time.

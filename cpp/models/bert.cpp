@@ -255,7 +255,7 @@ nn::Config BertOutput::config() const {
 }
 
 Tensor BertOutput::forward(const Tensor& x, const Tensor& residual) {
-  return norm->forward(ops::add(dropout->forward(dense->forward(x)), residual));
+  return norm->forward(dropout->forward(dense->forward(x)), residual);
 }
 
 BertAttention::BertAttention(const BertArguments& a) : BertPart(a) {

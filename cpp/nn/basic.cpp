@@ -83,6 +83,14 @@ Tensor LayerNorm::forward(const Tensor& x) {
   return ops::layer_norm(weight.defined() ? as_dtype_of(x, weight) : ops::floating(x), weight, bias, normalized_shape, eps);
 }
 
+Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual) {
+  // A subclass may have a forward of its own, and sums of mixed widths have rounding of their own.
+  const DType dtype = weight.defined() ? weight.dtype() : x.dtype();
+  const bool alike = x.shape() == residual.shape() && x.dtype() == dtype && residual.dtype() == dtype && is_floating(dtype);
+  if (typeid(*this) != typeid(LayerNorm) || !alike) return forward(ops::add(x, residual));
+  return ops::add_layer_norm(x, residual, weight, bias, normalized_shape, eps);
+}
+
 RMSNorm::RMSNorm(Shape shape, double e) : normalized_shape(std::move(shape)), eps(e) {
   check_normalized("RMSNorm", normalized_shape, eps);
   own_parameter("weight", weight, constant_parameter(normalized_shape, 1));

@@ -43,6 +43,8 @@ class LayerNorm : public Module {
   std::string class_name() const override { return "LayerNorm"; }
   Config config() const override;
   Tensor forward(const Tensor& x) override;
+  // forward(x + residual), in one pass where it can.
+  Tensor forward(const Tensor& x, const Tensor& residual);
 
   const Shape normalized_shape;
   const double eps;

@@ -72,7 +72,7 @@ Config AddNorm::config() const {
 
 Tensor AddNorm::forward(const Tensor& x, const Tensor& y) {
   if (x.shape() != y.shape()) fail_value("AddNorm: y must have the shape of x ", x.shape(), "; got y ", y.shape());
-  return norm->forward(ops::add(x, dropout->forward(y)));
+  return norm->forward(x, dropout->forward(y));
 }
 
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerArguments& a)
@@ -107,8 +107,8 @@ Tensor TransformerEncoderLayer::forward(const Tensor& src, const Restriction& re
     const Tensor y = ops::add(x, attention_block(norm1->forward(x), restriction, causal));
     return ops::add(y, feed_forward_block(norm2->forward(y)));
   }
-  const Tensor y = norm1->forward(ops::add(x, attention_block(x, restriction, causal)));
-  return norm2->forward(ops::add(y, feed_forward_block(y)));
+  const Tensor y = norm1->forward(x, attention_block(x, restriction, causal));
+  return norm2->forward(y, feed_forward_block(y));
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerArguments& a)
@@ -153,9 +153,9 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
     x = ops::add(x, cross_block(norm2->forward(x)));
     return ops::add(x, feed_forward(norm3->forward(x)));
   }
-  x = norm1->forward(ops::add(x, self_block(x)));
-  x = norm2->forward(ops::add(x, cross_block(x)));
-  return norm3->forward(ops::add(x, feed_forward(x)));
+  x = norm1->forward(x, self_block(x));
+  x = norm2->forward(x, cross_block(x));
+  return norm3->forward(x, feed_forward(x));
 }
 
 template <class L> TransformerStack<L>::TransformerStack(std::vector<std::shared_ptr<L>> parts, ModulePtr last) {

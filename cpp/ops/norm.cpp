@@ -54,6 +54,33 @@ void with_sums(const Rows& rows, Gradients& dx, Index weight, Index bias, Body b
 
 }  // namespace
 
+namespace {
+
+// The pull-back of layer_norm of the sum of the first `summands` inputs, which get the same gradient; weight and bias
+// are the inputs behind them.
+auto layer_pull_back(const Saved& x, const Tensor& scale, const Array& statistics, const Rows& rows, Index summands) {
+  return [x, weight = Saved(scale), statistics, rows, summands](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      Array slope;
+      for (Index i = 0; i < summands; ++i)
+        if (dx.wants(i) && !slope.defined()) slope = dx.fresh(i);
+      T* out = slope.defined() ? slope.data<T>() : nullptr;
+      const T* values = x.data<T>();
+      with_sums<T>(rows, dx, summands, summands + 1, [&](T* dweight, T* dbias, Index begin, Index end) {
+        const Index at = begin * rows.n;
+        kernels::kernels<T>().norm.layer_backward(out ? out + at : nullptr, dweight, dbias, dy.data<T>() + at,
+                                                  values + at, statistics.data<T>() + 3 * begin,
+                                                  data_or_null<T>(weight), end - begin, rows.n);
+      });
+      for (Index i = 0; i < summands; ++i)
+        if (dx.wants(i)) dx.add(i, slope);
+    });
+  };
+}
+
+}  // namespace
+
 Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset, const Shape& normalized_shape, double eps) {
   const Rows rows = checked("layer_norm", input, scale, offset, normalized_shape, eps);
   const DType dtype = promoted({input, scale, offset});
@@ -69,20 +96,31 @@ Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset
     });
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
-  return record(std::move(y), {x, weight, bias},
-                [x = Saved(x), weight = Saved(weight), statistics, rows](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      T* out = dx.wants(0) ? dx.of(0).data<T>() : nullptr;
-      const T* values = x.data<T>();
-      with_sums<T>(rows, dx, 1, 2, [&](T* dweight, T* dbias, Index begin, Index end) {
-        const Index at = begin * rows.n;
-        kernels::kernels<T>().norm.layer_backward(out ? out + at : nullptr, dweight, dbias, dy.data<T>() + at,
-                                                  values + at, statistics.data<T>() + 3 * begin,
-                                                  data_or_null<T>(weight), end - begin, rows.n);
-      });
+  return record(std::move(y), {x, weight, bias}, layer_pull_back(Saved(x), weight, statistics, rows, 1));
+}
+
+Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor& scale, const Tensor& offset,
+                      const Shape& normalized_shape, double eps) {
+  const Rows rows = checked("add_layer_norm", input, scale, offset, normalized_shape, eps);
+  if (residual.shape() != input.shape())
+    fail_value("add_layer_norm: residual must have the shape of x ", input.shape(), "; got residual ", residual.shape());
+  const DType dtype = promoted({input, residual, scale, offset});
+  const Tensor x = cast(input, dtype), r = cast(residual, dtype), weight = scale.defined() ? cast(scale, dtype) : scale;
+  const Tensor bias = offset.defined() ? cast(offset, dtype) : offset;
+  const bool recording = wants_gradient({x, r, weight, bias});
+  Array y(x.shape(), dtype), statistics({rows.count, 3}, dtype);
+  const Array sum = recording ? Array(x.shape(), dtype) : y;
+  visit_floating(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    parallel_for(0, rows.count, grain_for(5 * rows.n), [&](Index begin, Index end) {
+      const Index at = begin * rows.n;
+      kernels::kernels<T>().norm.add_layer_forward(
+          y.data<T>() + at, sum.data<T>() + at, statistics.data<T>() + 3 * begin, x.ptr<T>() + at, r.ptr<T>() + at,
+          data_or_null<T>(weight), data_or_null<T>(bias), static_cast<T>(eps), end - begin, rows.n);
     });
   });
+  if (!recording) return Tensor(std::move(y));
+  return record(std::move(y), {x, r, weight, bias}, layer_pull_back(Saved(sum), weight, statistics, rows, 2));
 }
 
 Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalized_shape, double eps) {
@@ -103,7 +141,8 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
                 [x = Saved(x), weight = Saved(weight), statistics, rows](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      T* out = dx.wants(0) ? dx.of(0).data<T>() : nullptr;
+      const Array slope = dx.wants(0) ? dx.fresh(0) : Array();
+      T* out = slope.defined() ? slope.data<T>() : nullptr;
       const T* values = x.data<T>();
       with_sums<T>(rows, dx, 1, -1, [&](T* dweight, T*, Index begin, Index end) {
         const Index at = begin * rows.n;
@@ -111,6 +150,7 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
                                                 statistics.data<T>() + begin, data_or_null<T>(weight), end - begin,
                                                 rows.n);
       });
+      if (slope.defined()) dx.add(0, slope);
     });
   });
 }

@@ -85,6 +85,9 @@ Tensor activated(const Tensor& x, kernels::Activation f);  // any of them
 
 // --- norm.cpp: over the last axes, which are normalized_shape; weight and bias have that shape or are undefined
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Shape& normalized_shape, double eps);
+// layer_norm(x + residual), to the same bits, in one pass over memory; x and residual have the same shape.
+Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                      const Shape& normalized_shape, double eps);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, const Shape& normalized_shape, double eps);
 
 // --- embedding.cpp: weight (V, M), ids int64 (...) to (..., M); the row padding_idx gets no gradient

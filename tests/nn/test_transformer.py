@@ -317,3 +317,15 @@ def test_stacks_take_layers_of_their_kind():
         nn.TransformerEncoder(decoder_layer(), 2)
     with pytest.raises(TypeError, match="TransformerEncoder: norm must be a Module; got int"):
         nn.TransformerEncoder(encoder_layer(), 2, 3)
+
+
+def test_a_subclass_of_the_norm_keeps_its_own_forward():
+    class Halved(qkv.nn.LayerNorm):
+        def forward(self, x):
+            return super().forward(x) / 2
+
+    x, y = (np.random.default_rng(seed).standard_normal((2, 3, 7)).astype("float32") for seed in (0, 1))
+    layer = qkv.nn.AddNorm(7, 0.0)
+    whole = layer(x, y).numpy()
+    layer.norm = Halved(7)
+    np.testing.assert_array_equal(layer(x, y).numpy(), whole / 2)

@@ -110,3 +110,39 @@ def test_any_number_of_threads(random):
     x, w, b = (random.normal(size=s).astype("f4") for s in ((997, 67), (67,), (67,)))
     same_bits_for_any_threads(lambda: gradients(layer_norm, x, w, b))
     same_bits_for_any_threads(lambda: gradients(rms_norm, x, w))
+
+
+def add_layer_norm(x, residual, weight=None, bias=None, shape=None, eps=1e-5):
+    return _core.add_layer_norm(x, residual, weight, bias, shape or x.shape[-1:], eps)
+
+
+@pytest.mark.parametrize(("shape", "normalized"), [((2, 3, 5), (5,)), ((3, 5, 7), (5, 7)), ((7, 131), (131,))])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_normalisation_of_a_sum_is_that_of_the_sum(shape, normalized, dtype, random):
+    x, residual = (random.normal(size=shape).astype(dtype) for _ in range(2))
+    w, b = (random.normal(size=normalized).astype(dtype) for _ in range(2))
+    for weight in (None, w):
+        for bias in (None, b):
+            expected = layer_norm(x + residual, weight, bias, normalized)
+            np.testing.assert_array_equal(add_layer_norm(x, residual, weight, bias, normalized), expected)
+    fused = gradients(lambda a, r, p, q: add_layer_norm(a, r, p, q, normalized), x, residual, w, b)
+    composed = gradients(lambda a, r, p, q: layer_norm(a + r, p, q, normalized), x, residual, w, b)
+    for one, other in zip(fused, composed, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_gradients_of_the_normalised_sum(random):
+    x, residual = random.normal(size=(3, 17)), random.normal(size=(3, 17))
+    w, b = random.normal(size=17), random.normal(size=17)
+    check_gradient(add_layer_norm, x, residual, w, b)
+    check_gradient(lambda t: add_layer_norm(t, residual, w), x)  # the residual wants none
+    check_gradient(lambda t: add_layer_norm(x, t), residual)
+    check_gradient(lambda t: add_layer_norm(t, t), x)  # the same Tensor twice
+
+
+def test_rejections_of_the_normalised_sum(random):
+    x = random.normal(size=(3, 5))
+    with pytest.raises(ValueError, match=r"add_layer_norm: residual must have the shape of x \(3, 5\); got residual \(5,\)"):
+        add_layer_norm(x, random.normal(size=5))
+    with pytest.raises(ValueError, match=r"add_layer_norm: weight must be \(5,\) because normalized_shape is; got weight \(3,\)"):
+        add_layer_norm(x, x, random.normal(size=3))
