@@ -26,16 +26,17 @@ WARM = (
 
 @dataclass
 class Timing:
-    """Seconds per call: the median over the turns and the quartiles."""
+    """Seconds per call: the median over the turns, the quartiles, the least."""
 
     median: float
     low: float
     high: float
+    least: float
 
     @classmethod
     def of(cls, values: list[float]) -> Timing:
         low, median, high = statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
-        return cls(median, low, high)
+        return cls(median, low, high, min(values))
 
 
 def interleave(case: Case, repeats: int, threads: int, budget: float) -> Times:

@@ -1,0 +1,1 @@
+"""What peers need before they can be timed: their own forms of a model."""
