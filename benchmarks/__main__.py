@@ -21,7 +21,7 @@ import pictures
 import report
 from measure import measure
 from registry import ROWS, Row
-from rows import __all__ as subjects
+from rows import SUBJECTS
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--threads", type=int, nargs="+", metavar="N", help="default: 1 and all cores")
     made.add_argument("--repeats", type=int, metavar="N", help="turns of each row (default 11, quick 5)")
     made.add_argument(
-        "--seconds", type=float, default=20.0, help="of a row's turns, after which it ends early"
+        "--seconds", type=float, default=8.0, help="of a row's turns, after which it ends early"
     )
     made.add_argument("--output", type=Path, metavar="DIR", default=Path(__file__).parent / "results")
     made.add_argument("--list", action="store_true", help="print the rows and end")
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
 
 def chosen(options: argparse.Namespace) -> list[Row]:
     """Give the rows that the options ask for, subject by subject."""
-    rows = sorted(ROWS, key=lambda row: subjects.index(row.subject.replace(" ", "_")))
+    rows = sorted(ROWS, key=lambda row: SUBJECTS.index(row.subject))
     if options.only:
         pattern = re.compile(
             options.only if _is_pattern(options.only) else re.escape(options.only), re.IGNORECASE

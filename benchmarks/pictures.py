@@ -35,7 +35,7 @@ def draw(run: Result, folder: Path) -> dict[str, str]:
         if result.get("axis") and result["times"]:
             curves[result["axis"][0]].append(result)
     for axis, rows in curves.items():
-        name = "scaling_" + axis.split(",")[0].replace(" ", "_") + ".png"
+        name = f"scaling_{axis.split()[0]}.png"
         scaling(rows, axis, folder / name)
         made[name] = f"Time against {axis}"
     name = "scaling_threads.png"

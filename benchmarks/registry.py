@@ -34,6 +34,7 @@ class Case:
     before: dict[str, Callable[[], None]] = field(default_factory=dict)  # untimed, before each turn of a side
     close: Callable[[], None] | None = None
     values: dict[str, float] | None = None  # figures that are not times, already measured
+    work: float = 1.0  # products that qkv's call needs, those of the side "plain" being 1
     note: str = ""
 
 
@@ -93,15 +94,16 @@ def row(
     threads: str = "each",
     full: bool = False,
     axis: tuple[str, float] | None = None,
+    subject: str | None = None,
 ) -> Callable[[Callable[[int], Case]], Callable[[int], Case]]:
-    """Put a function that gives a Case into the list of rows, under its module's name as subject."""
+    """Put a function that gives a Case into the list of rows, under a subject: by default its module's name."""
     if any(known.name == name for known in ROWS):
         raise ValueError(f"row: name must be new because results are kept by it; got {name}")
 
     def add(make: Callable[[int], Case]) -> Callable[[int], Case]:
         function = getattr(make, "func", make)  # of a partial
-        subject = function.__module__.rpartition(".")[2].replace("_", " ")
-        ROWS.append(Row(name, subject, make, tuple(goals), tuple(peers), quick, threads, full, axis))
+        own = function.__module__.rpartition(".")[2].replace("_", " ")
+        ROWS.append(Row(name, subject or own, make, tuple(goals), tuple(peers), quick, threads, full, axis))
         return make
 
     return add
@@ -148,11 +150,11 @@ def faster_than_best(sides: Sequence[str], target: float | None) -> Goal:
     return Goal("times as fast as the best of " + ", ".join(sides), target, figure)
 
 
-def cost(limit: float | None, work: float = 1.0) -> Goal:
-    """Time of qkv over that of the side "plain", per product; `work`: the products needed, plain's being 1."""
+def cost(limit: float | None) -> Goal:
+    """Time of qkv over that of the side "plain", per product that is needed."""
 
     def figure(times: Times, case: Case) -> list[float]:
-        return [value / work for value in ratio(times, "qkv", "plain")]
+        return [value / case.work for value in ratio(times, "qkv", "plain")]
 
     return Goal("of the plain call's time per product", limit, figure, at_least=False)
 

@@ -1,5 +1,22 @@
 """The rows of the table, one file per subject; their order is that of the report."""
 
-from . import attention, minilm
+from importlib import import_module
 
-__all__ = ["attention", "minilm"]
+SUBJECTS = [
+    "attention",
+    "options",
+    "tiny",
+    "additive",
+    "pooling",
+    "memory bound",
+    "linear",
+    "minilm",
+    "encode",
+    "training",
+    "recurrent",
+    "threads",
+    "scaling",
+    "startup",
+]
+for _subject in SUBJECTS:
+    import_module(f"{__name__}.{_subject.replace(' ', '_')}")
