@@ -22,11 +22,12 @@ template <class T> void start(RunningSoftmax<T>& softmax, const RowBlock<T>& blo
   }
 }
 
-// Scores (n, width) become exp(score - largest); a vector of rows at a time.
-template <class T> void advance(RunningSoftmax<T>& softmax, T* scores, Index width, Index n) {
+// Scores of a part become exp(score - largest); a vector of rows at a time.
+template <class T> void advance(RunningSoftmax<T>& softmax, T* scores, Index width, const StepPart& part) {
   const Vec<T> lowest = splat<T>(static_cast<T>(-INFINITY));
-  for (Index lane = 0; lane < width; lane += kLanes<T>) {
-    T* s = scores + lane;
+  const Index n = part.keys();
+  for (Index lane = part.vector * kLanes<T>; lane < (part.vector + part.vectors) * kLanes<T>; lane += kLanes<T>) {
+    T* s = scores + part.from * width + lane;
     Vec<T> most[4] = {lowest, lowest, lowest, lowest};  // four, because a maximum takes four cycles
     Index j = 0;
     for (; j + 4 <= n; j += 4)
@@ -61,48 +62,102 @@ template <class T> struct ForwardScratch {
   T* queries;  // (D, width), times scale
   T* out;      // (Dv, width), not yet divided by the sum; for few rows (rows, Dv rounded up to vectors)
   ScoreTiles<T> tiles;
-  T* packed;  // for PackedKeys
+  T* packed;   // for PackedKeys
+  T* kept;     // (keys, width): exp(score - largest so far), if the weights are wanted, else null
+  T* largest;  // (steps, width): that largest score
+  T* kept_tile(Index key, const RowBlock<T>& block) const { return kept + (key - block.first) * block.width; }
 
-  ForwardScratch(T* memory, const AttentionProblem<T>& p) {
+  static Index most_steps(const AttentionProblem<T>& p) { return p.keys / kBlockKeys + 1; }
+  ForwardScratch(T* memory, const AttentionProblem<T>& p, bool weights) {
     const Index rows = kBlockRows<T>;
     queries = memory;
     out = queries + padded<T>(p.key_size) * rows;
     tiles.scores = out + padded<T>(p.value_size) * rows;
     tiles.scratch = tiles.scores + kTileElements<T>;
-    tiles.allowed = reinterpret_cast<typename VectorTypes<T>::Integer*>(tiles.scratch + kTileElements<T>);
+    tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + kTileElements<T>);
     tiles.slope = nullptr;
     packed = tiles.scratch + 2 * kTileElements<T>;
+    largest = packed + PackedKeys<T>::elements(p);
+    kept = weights ? largest + most_steps(p) * rows : nullptr;
   }
-  static Index elements(const AttentionProblem<T>& p) {
+  static Index elements(const AttentionProblem<T>& p, bool weights) {
     return (padded<T>(p.key_size) + padded<T>(p.value_size)) * kBlockRows<T> + 3 * kTileElements<T> +
-           PackedKeys<T>::elements(p);
+           PackedKeys<T>::elements(p) + (weights ? (most_steps(p) + p.keys) * kBlockRows<T> : 0);
   }
 };
 
-template <class T> Index forward_scratch(const AttentionProblem<T>& p) { return ForwardScratch<T>::elements(p); }
+template <class T> Index forward_scratch(const AttentionProblem<T>& p, bool weights) {
+  return ForwardScratch<T>::elements(p, weights);
+}
 
-// out, largest and sum of one block of rows. `skipping` multiplies no value with a weight of 0.
+// Results of the vectors of rows of a part, as the steps of keys add to them.
+template <class T> struct RowSums {
+  T* out;  // (Dv, width)
+  Index width, size;
+  bool begun[kMaxVectors] = {};
+
+  void zero(Index vector) {
+    for (Index i = 0; i < size; ++i) store(out + i * width + vector * kLanes<T>, Vec<T>{});
+    begun[vector] = true;
+  }
+  // Whether the part's first product may replace what stands there; if only for some of its vectors, these become 0.
+  Into begin(const StepPart& part) {
+    Index new_ones = 0;
+    for (Index v = part.vector; v < part.vector + part.vectors; ++v) new_ones += !begun[v];
+    for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
+      if (!begun[v] && new_ones < part.vectors) zero(v);
+      begun[v] = true;
+    }
+    return new_ones == part.vectors ? Into::replace : Into::scale;
+  }
+};
+
+// out, largest and sum of one block of rows. `careful` multiplies no value with a weight of 0 and keeps a bias of -inf
+// from meeting infinity.
 template <class T>
-void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const RowBlock<T>& block, bool skipping) {
+void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const RowBlock<T>& block, bool careful) {
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
   start(softmax, block);
-  if (block.first >= block.last || block.few()) memset(scratch.out, 0, sizeof(T) * padded<T>(p.value_size) * width);
-  const Index step = key_step(block.last - block.first);
-  for (Index key = block.first; key < block.last; key += step) {
-    const Index n = block.last - key < step ? block.last - key : step;
-    block_scores(scratch.tiles, block, scratch.queries, key, n);
-    advance(softmax, scratch.tiles.scores, width, n);
-    if (drops(p)) block_dropout(scratch.tiles.scores, block, key, n);
-    if (block.few()) {
-      few_values(scratch.out, softmax.factor, scratch.tiles.scores, width, block.value(key), p.value.position,
-                 block.rows, n, p.value_size);
-      continue;
+  RowSums<T> sums{scratch.out, width, p.value_size};
+  if (block.few()) memset(scratch.out, 0, sizeof(T) * padded<T>(p.value_size) * width);
+  const Index size = key_step(block.last - block.first);
+  KeyStep step;
+  ScoreTiles<T> tiles = scratch.tiles;
+  T* largest = scratch.largest;
+  for (Index key = block.first; key < block.last; key += size, largest += width) {
+    const Index n = block.last - key < size ? block.last - key : size;
+    if (scratch.kept != nullptr) tiles.scores = scratch.kept_tile(key, block);
+    block_scores(tiles, step, block, scratch.queries, key, n, careful);
+    for (Index i = 0; i < step.count; ++i) advance(softmax, tiles.scores, width, step.part[i]);
+    T* weights = tiles.scores;
+    if (scratch.kept != nullptr) {
+      zero_outside(tiles.scores, step, block);
+      memcpy(largest, softmax.largest, sizeof(T) * width);
+      weights = tiles.scratch;
     }
-    const auto multiply = skipping ? product_skipping<T> : product_transposed<T>;
-    multiply(key == block.first ? Into::replace : Into::scale, scratch.out, width, softmax.factor, block.value(key),
-             p.value.position, scratch.tiles.scores, width, p.value_size, n, block.vectors);
+    if (drops(p))
+      block_dropout(weights, tiles.scores, tiles.allowed, block, key, n);
+    else
+      weights = tiles.scores;
+    for (Index i = 0; i < step.count; ++i) {
+      const StepPart& part = step.part[i];
+      const T* values = block.value(key + part.from);
+      const T* w = weights + part.from * width;
+      if (block.few()) {
+        few_values(scratch.out, softmax.factor, w, width, values, p.value.position, block.rows, part.keys(),
+                   p.value_size);
+        continue;
+      }
+      const Index lane = part.vector * kLanes<T>;
+      const auto multiply = careful ? product_skipping<T> : product_transposed<T>;
+      multiply(sums.begin(part), scratch.out + lane, width, softmax.factor + lane, values, p.value.position, w + lane,
+               width, p.value_size, part.keys(), part.vectors);
+    }
   }
+  if (!block.few())
+    for (Index v = 0; v < block.vectors; ++v)
+      if (!sums.begun[v]) sums.zero(v);
 }
 
 template <class T>
@@ -113,35 +168,38 @@ void write_out(T* const* rows, const ForwardScratch<T>& scratch, const RowBlock<
     for (Index i = 0; i < n; ++i) rows[row][i] = scratch.out[row * padded<T>(n) + i] * inverse[row];
 }
 
-// Final weights of the block, from the same scores again.
+// Final weights of the block, from what its steps kept: exp(score - largest then) * exp(largest then - largest) / sum.
 template <class T>
 void write_weights(WeightsView<T> weights, ForwardScratch<T>& scratch, const RowBlock<T>& block, const T* base,
                    const T* inverse) {
   const AttentionProblem<T>& p = *block.problem;
   T* rows[kBlockRows<T>];
+  if (block.first >= block.last) {
+    for (Index row = 0; row < block.rows; ++row)
+      memset(weights.at(block.batch, block.head[row], block.query[row], 0), 0, sizeof(T) * p.keys);
+    return;
+  }
   for (Index row = 0; row < block.rows; ++row) {
     T* line = weights.at(block.batch, block.head[row], block.query[row], 0);
     memset(line, 0, sizeof(T) * block.first);
-    if (block.last < p.keys) memset(line + block.last, 0, sizeof(T) * (p.keys - block.last));
+    memset(line + block.last, 0, sizeof(T) * (p.keys - block.last));
   }
-  const Index step = key_step(block.last - block.first);
-  for (Index key = block.first; key < block.last; key += step) {
-    const Index n = block.last - key < step ? block.last - key : step;
-    block_scores(scratch.tiles, block, scratch.queries, key, n);
-    for (Index j = 0; j < n; ++j)
-      for (Index lane = 0; lane < block.width; lane += kLanes<T>) {
-        T* s = scratch.tiles.scores + j * block.width + lane;
-        store(s, weight_of<T>(load(s) - load(base + lane)));
-      }
+  const Index size = key_step(block.last - block.first);
+  const T* largest = scratch.largest;
+  alignas(64) T factor[kBlockRows<T>];
+  for (Index key = block.first; key < block.last; key += size, largest += block.width) {
+    const Index n = block.last - key < size ? block.last - key : size;
+    for (Index lane = 0; lane < block.width; lane += kLanes<T>)
+      store(factor + lane, weight_of<T>(load(largest + lane) - load(base + lane)) * load(inverse + lane));
     for (Index row = 0; row < block.rows; ++row)
       rows[row] = weights.at(block.batch, block.head[row], block.query[row], key);
-    rows_from_columns(rows, scratch.tiles.scores, block.width, inverse, block.rows, n);
+    rows_from_columns(rows, scratch.kept_tile(key, block), block.width, factor, block.rows, n);
   }
 }
 
 template <class T>
 void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, AttentionPiece piece, T* memory) {
-  ForwardScratch<T> scratch(memory, p);
+  ForwardScratch<T> scratch(memory, p, result.weights.data != nullptr);
   PackedKeys<T> packed(p, piece.batch, piece.kv_head, scratch.packed);
   RunningSoftmax<T> softmax;
   RowBlock<T> block;
@@ -153,7 +211,10 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
     load_queries(scratch.queries, block);
     run_block(softmax, scratch, block, false);
     // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row.
-    if (!block.few() && !finite(scratch.out, p.value_size * block.width)) run_block(softmax, scratch, block, true);
+    // So has a score of NaN that a bias of -inf should have excluded; there the sum tells.
+    if (!block.few() &&
+        (!finite(scratch.out, p.value_size * block.width) || (care_matters(p) && !finite(softmax.sum, block.width))))
+      run_block(softmax, scratch, block, true);
     T* rows[kBlockRows<T>];
     for (Index row = 0; row < block.width; ++row) {
       const bool empty = softmax.sum[row] == 0;

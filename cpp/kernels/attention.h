@@ -86,8 +86,8 @@ struct AttentionPiece {
 template <class T> struct Attention {
   Index block_rows;  // query rows that are computed together
   Index block_keys;  // keys that are computed together
-  // Elements of scratch (64-byte aligned) that forward needs.
-  Index (*forward_scratch)(const AttentionProblem<T>& problem);
+  // Elements of scratch (64-byte aligned) that forward needs; `weights`: whether it is to give these.
+  Index (*forward_scratch)(const AttentionProblem<T>& problem, bool weights);
   void (*forward)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, AttentionPiece piece,
                   T* scratch);
 

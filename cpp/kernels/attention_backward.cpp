@@ -79,23 +79,29 @@ void add_block(Sums<T>& sums, GradientScratch<T>& scratch, const GradientBlock<T
   const RowBlock<T>& rows = block.rows;
   const AttentionProblem<T>& p = *rows.problem;
   const Index width = rows.width;
-  const Index step = key_step(end - begin);
-  for (Index key = begin; key < end; key += step) {
-    const Index n = end - key < step ? end - key : step;
-    score_gradient(scratch, block, saved, key, n);
+  const Index size = key_step(end - begin);
+  KeyStep step;
+  for (Index key = begin; key < end; key += size) {
+    const Index n = end - key < size ? end - key : size;
+    score_gradient(scratch, step, block, saved, key, n);
     if (p.softcap != 0)
       for (Index i = 0; i < n * width; i += kLanes<T>) {
         const Vec<T> d = load(scratch.dscores + i);
         store(scratch.dscores + i, select(d == Vec<T>{}, Vec<T>{}, d * load(scratch.tiles.slope + i)));
       }
-    const auto multiply = skip_keys ? product_skipping<T> : product_transposed<T>;
-    multiply(Into::add, sums.dquery, width, nullptr, rows.key(key), p.key.position, scratch.dscores, width, p.key_size,
-             n, rows.vectors);
-    if (!keys_too) continue;
-    add_product(sums.dvalue + (key - origin) * sums.value_width, sums.value_width, scratch.tiles.scores, width,
-                sums.dout, n, rows.rows, skip_queries);
-    add_product(sums.dkey + (key - origin) * sums.key_width, sums.key_width, scratch.dscores, width, sums.queries, n,
-                rows.rows, skip_queries);
+    for (Index i = 0; i < step.count; ++i) {
+      const StepPart& part = step.part[i];
+      const Index lane = part.vector * kLanes<T>, at = part.from * width + lane, from = key + part.from;
+      const auto multiply = skip_keys ? product_skipping<T> : product_transposed<T>;
+      multiply(Into::add, sums.dquery + lane, width, nullptr, rows.key(from), p.key.position, scratch.dscores + at,
+               width, p.key_size, part.keys(), part.vectors);
+      if (!keys_too) continue;
+      const Index lanes = part.vectors * kLanes<T>, depth = lane + lanes < rows.rows ? lanes : rows.rows - lane;
+      add_product(sums.dvalue + (from - origin) * sums.value_width, sums.value_width, scratch.tiles.scores + at, width,
+                  sums.dout + lane * sums.value_width, part.keys(), depth, skip_queries);
+      add_product(sums.dkey + (from - origin) * sums.key_width, sums.key_width, scratch.dscores + at, width,
+                  sums.queries + lane * sums.key_width, part.keys(), depth, skip_queries);
+    }
   }
 }
 
@@ -166,6 +172,7 @@ void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<
   GradientScratch<T> scratch(memory, p);
   GradientBlock<T> block;
   const RowBlock<T>& rows = block.rows;
+  KeyStep parts;
   alignas(64) T extra[kBlockRows<T>] = {};
   for (Index begin = piece.begin; begin < piece.end; begin += kBlockRows<T>) {
     const Index end = begin + kBlockRows<T> < piece.end ? begin + kBlockRows<T> : piece.end;
@@ -176,7 +183,7 @@ void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<
       const Index step = key_step(rows.last - rows.first);
       for (Index key = rows.first; key < rows.last; key += step) {
         const Index n = rows.last - key < step ? rows.last - key : step;
-        block_weights(scratch, block, key, n);
+        block_weights(scratch, parts, block, key, n);
         load_dweights(scratch.dscores, rows, saved, key, n);
         for (Index i = 0; i < n * rows.width; i += kLanes<T>) {
           const Vec<T> w = load(scratch.tiles.scores + i), sum = load(extra + i % rows.width);

@@ -36,6 +36,7 @@ void bias_gradient(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>
                    Index batch, Index head, Index begin, Index end, Index keys_begin, Index keys_end, T* memory) {
   GradientScratch<T> scratch(memory, p);
   GradientBlock<T> block;
+  KeyStep parts;
   const RowBlock<T>& rows = block.rows;
   const Index group = p.heads / p.kv_heads, origin = head % group * p.queries;
   for (Index row = begin; row < end; row += kBlockRows<T>) {
@@ -46,7 +47,7 @@ void bias_gradient(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>
     const Index step = key_step(to - from);
     for (Index key = from; key < to; key += step) {
       const Index n = to - key < step ? to - key : step;
-      score_gradient(scratch, block, saved, key, n);
+      score_gradient(scratch, parts, block, saved, key, n);
       add_tile(dbias, scratch, rows, key, n);
     }
   }

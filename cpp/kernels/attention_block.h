@@ -18,9 +18,10 @@ template <class T> struct RowBlock {
   Index position[kBlockRows<T>];  // of the query: q_offset + i
   // Keys that causal order, window and lengths leave to each row: [low, high), empty if low == high.
   Index low[kBlockRows<T>], high[kBlockRows<T>];
-  Index first, last;         // keys to visit: the union of these, all keys if excluded ones are filled
-  Index common, common_end;  // their intersection
-  bool same_head;            // all rows belong to one head
+  // For the rows of each vector: the union of these and their intersection.
+  Index any_low[kMaxVectors], any_high[kMaxVectors], all_low[kMaxVectors], all_high[kMaxVectors];
+  Index first, last;  // keys to visit: the union for all rows, all keys if excluded ones are filled
+  bool same_head;     // all rows belong to one head
   // Blocks of at most this many rows read keys and values feature by feature (attention_few.cpp).
   static constexpr Index kFew = 4;
   bool few() const { return rows <= kFew; }
@@ -69,24 +70,57 @@ template <class T>
 void few_values(T* out, const T* factor, const T* weights, Index width, const T* values, Index stride, Index rows,
                 Index keys, Index size);
 
-// Tiles (keys, width) that the scores of one step of keys leave behind.
+// Neighbouring vectors of rows and the keys [from, to) of a step that their rows may see.
+struct StepPart {
+  Index vector, vectors;
+  Index from, to;
+  bool masked;  // some of these pairs are excluded
+  Index keys() const { return to - from; }
+};
+
+// A step of keys [key, key + n), n <= kBlockKeys. Pairs that are in no part are excluded.
+struct KeyStep {
+  Index key, n;
+  Index count;
+  StepPart part[kMaxVectors];
+  // Whether the parts are all pairs.
+  bool whole(Index vectors) const { return count == 1 && part[0].vectors == vectors && part[0].keys() == n; }
+};
+
+// Tiles (keys, width) of one step of keys.
 template <class T> struct ScoreTiles {
-  T* scores;                                  // final scores, -inf where excluded
-  T* slope;                                   // with softcap, if not null: derivative of the softcap
-  T* scratch;                                 // for masks
-  typename VectorTypes<T>::Integer* allowed;  // all bits set where the exclusions allow the pair, else 0
-  bool all_allowed;                           // `allowed` was not needed
+  T* scores;         // final scores, -inf where excluded; nothing outside the parts
+  T* slope;          // with softcap, if not null: derivative of the softcap
+  T* scratch;        // for the bias
+  uint8_t* allowed;  // of parts that are masked: not 0 where the pair is allowed
 };
 
 // Elements of T in one tile.
 template <class T> constexpr Index kTileElements = kBlockKeys * kBlockRows<T>;
 
-// Scores of keys [key, key + n), n <= kBlockKeys. queries as load_queries leaves them.
-template <class T>
-void block_scores(ScoreTiles<T>& tiles, const RowBlock<T>& block, const T* queries, Index key, Index n);
+// Sets the parts of a step, and `allowed` of those that need it.
+template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock<T>& block, Index key, Index n);
 
-// weights[j][row] *= 1 / (1 - p) or 0, by the stream or dropout_keep. p = 1 gives zeros.
-template <class T> void block_dropout(T* weights, const RowBlock<T>& block, Index key, Index n);
+// to[j * width + lane] = pair (row `lane`, key + j) of a boolean array, for the pairs of a part.
+template <class T>
+void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const RowBlock<T>& block, const StepPart& part,
+                     Index key);
+
+// Scores of the step that starts at `key`; queries as load_queries leaves them. Where a bias of -inf meets a score that
+// is not a number, only `careful` gives -inf, the other way NaN.
+template <class T>
+void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block, const T* queries, Index key, Index n,
+                  bool careful);
+// Whether `careful` can make a difference.
+template <class T> inline bool care_matters(const AttentionProblem<T>& p) { return p.bias.data != nullptr; }
+
+// to[j][row] = weights[j][row] times 1 / (1 - p) or 0, by the stream or dropout_keep, for all pairs of a step. p = 1
+// gives zeros. `bytes` is a tile of scratch.
+template <class T>
+void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& block, Index key, Index n);
+
+// tile = 0 outside the parts of the step.
+template <class T> void zero_outside(T* tile, const KeyStep& step, const RowBlock<T>& block);
 
 // Whether all of n numbers (a multiple of kLanes) are finite.
 template <class T> inline bool finite(const T* x, Index n) {

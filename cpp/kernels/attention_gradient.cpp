@@ -19,18 +19,27 @@ void set_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, con
     dout[lane] = saved.dout.at(batch, rows.head[lane], rows.query[lane]);
   }
   load_queries(scratch.queries, rows);
-  columns_from_rows(scratch.dout, rows.width, dout, rows.rows, p.value_size);
+  columns_from_rows(scratch.dout, rows.width, dout, rows.width, rows.rows, p.value_size);
 }
 
-template <class T> void block_weights(GradientScratch<T>& scratch, const GradientBlock<T>& block, Index key, Index n) {
+template <class T>
+void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block, Index key, Index n) {
   const Index width = block.rows.width;
-  block_scores(scratch.tiles, block.rows, scratch.queries, key, n);
-  for (Index lane = 0; lane < width; lane += kLanes<T>) {
-    const Vec<T> base = load(block.base + lane), inverse = load(block.inverse + lane);
-    for (Index j = 0; j < n; ++j) {
-      T* s = scratch.tiles.scores + j * width + lane;
-      store(s, weight_of<T>(load(s) - base) * inverse);
+  T* weights = scratch.tiles.scores;
+  for (int careful = 0; careful < 2; ++careful) {
+    block_scores(scratch.tiles, step, block.rows, scratch.queries, key, n, careful != 0);
+    zero_outside(weights, step, block.rows);
+    for (Index i = 0; i < step.count; ++i) {
+      const StepPart& part = step.part[i];
+      for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
+        const Vec<T> base = load(block.base + v * kLanes<T>), inverse = load(block.inverse + v * kLanes<T>);
+        for (Index j = part.from; j < part.to; ++j) {
+          T* s = weights + j * width + v * kLanes<T>;
+          store(s, weight_of<T>(load(s) - base) * inverse);
+        }
+      }
     }
+    if (!care_matters(*block.rows.problem) || finite(weights, n * width)) return;
   }
 }
 
@@ -40,7 +49,7 @@ void load_dweights(T* tile, const RowBlock<T>& rows, const AttentionSaved<T>& sa
   if (saved.dweights.key == 1) {
     const T* lines[kBlockRows<T>];
     for (Index lane = 0; lane < rows.rows; ++lane) lines[lane] = at(lane);
-    columns_from_rows(tile, rows.width, lines, rows.rows, n);
+    columns_from_rows(tile, rows.width, lines, rows.width, rows.rows, n);
   } else {
     for (Index j = 0; j < n; ++j)
       for (Index lane = 0; lane < rows.width; ++lane)
@@ -49,8 +58,8 @@ void load_dweights(T* tile, const RowBlock<T>& rows, const AttentionSaved<T>& sa
 }
 
 template <class T>
-void score_gradient(GradientScratch<T>& scratch, const GradientBlock<T>& block, const AttentionSaved<T>& saved,
-                    Index key, Index n) {
+void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block,
+                    const AttentionSaved<T>& saved, Index key, Index n) {
   const RowBlock<T>& rows = block.rows;
   const AttentionProblem<T>& p = *rows.problem;
   const Index width = rows.width, count = n * width;
@@ -58,13 +67,19 @@ void score_gradient(GradientScratch<T>& scratch, const GradientBlock<T>& block, 
   T* weights = scratch.tiles.scores;
   T* dscores = scratch.dscores;
   T* factors = scratch.factors;
-  block_weights(scratch, block, key, n);
-  product(Into::replace, dscores, width, static_cast<const T*>(nullptr), rows.value(key), p.value.position,
-          scratch.dout, width, n, p.value_size, rows.vectors);
+  block_weights(scratch, step, block, key, n);
+  zero_outside(dscores, step, rows);
+  for (Index i = 0; i < step.count; ++i) {
+    const StepPart& part = step.part[i];
+    const Index lane = part.vector * kLanes<T>;
+    product(Into::replace, dscores + part.from * width + lane, width, static_cast<const T*>(nullptr),
+            rows.value(key + part.from), p.value.position, scratch.dout + lane, width, part.keys(), p.value_size,
+            part.vectors);
+  }
   const bool dropped = drops(p);
   if (dropped) {
     for (Index i = 0; i < count; i += kLanes<T>) store(factors + i, splat<T>(1));
-    block_dropout(factors, rows, key, n);
+    block_dropout(factors, factors, reinterpret_cast<uint8_t*>(scratch.tiles.scratch), rows, key, n);
     for (Index i = 0; i < count; i += kLanes<T>) store(dscores + i, load(dscores + i) * load(factors + i));
   }
   if (saved.dweights.data != nullptr) {
@@ -79,23 +94,22 @@ void score_gradient(GradientScratch<T>& scratch, const GradientBlock<T>& block, 
       store(dscores + i, select(w == zero, zero, w * (load(dscores + i) - shift)));
     }
   }
-  if (p.fill && !scratch.tiles.all_allowed) {
-    for (Index i = 0; i < count; i += kLanes<T>) {
-      Mask<T> mask;
-      __builtin_memcpy(&mask, scratch.tiles.allowed + i, sizeof mask);
-      store(dscores + i, select(mask, load(dscores + i), zero));
-    }
+  if (p.fill) {  // then there is one part, the whole tile
+    const uint8_t* allowed = scratch.tiles.allowed;
+    for (Index i = 0; step.part[0].masked && i < count; ++i)
+      if (!allowed[i]) dscores[i] = 0;
   }
   if (dropped)
     for (Index i = 0; i < count; i += kLanes<T>) store(weights + i, load(weights + i) * load(factors + i));
 }
 
-#define QKV_INSTANTIATE(T)                                                                                    \
-  template void set_gradient_rows(GradientBlock<T>&, GradientScratch<T>&, const T*, const AttentionSaved<T>&, \
-                                  const AttentionProblem<T>&, Index, Index, Index, Index);                    \
-  template void block_weights(GradientScratch<T>&, const GradientBlock<T>&, Index, Index);                    \
-  template void load_dweights(T*, const RowBlock<T>&, const AttentionSaved<T>&, Index, Index);                \
-  template void score_gradient(GradientScratch<T>&, const GradientBlock<T>&, const AttentionSaved<T>&, Index, Index);
+#define QKV_INSTANTIATE(T)                                                                                       \
+  template void set_gradient_rows(GradientBlock<T>&, GradientScratch<T>&, const T*, const AttentionSaved<T>&,    \
+                                  const AttentionProblem<T>&, Index, Index, Index, Index);                       \
+  template void block_weights(GradientScratch<T>&, KeyStep&, const GradientBlock<T>&, Index, Index);             \
+  template void load_dweights(T*, const RowBlock<T>&, const AttentionSaved<T>&, Index, Index);                   \
+  template void score_gradient(GradientScratch<T>&, KeyStep&, const GradientBlock<T>&, const AttentionSaved<T>&, \
+                               Index, Index);
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)
 

@@ -28,7 +28,7 @@ template <class T> struct GradientScratch {
     dout = queries + padded<T>(p.key_size) * kBlockRows<T>;
     tiles.scores = dout + p.value_size * kBlockRows<T>;
     tiles.scratch = tiles.scores + tile;
-    tiles.allowed = reinterpret_cast<typename VectorTypes<T>::Integer*>(tiles.scratch + tile);
+    tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + tile);
     tiles.slope = tiles.scratch + 2 * tile;
     dscores = tiles.scratch + 3 * tile;
     factors = tiles.scratch + 4 * tile;
@@ -46,14 +46,15 @@ void set_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, con
                        const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, Index batch, Index kv_head,
                        Index begin, Index end);
 
-// tiles.scores = weights of keys [key, key + n).
-template <class T> void block_weights(GradientScratch<T>& scratch, const GradientBlock<T>& block, Index key, Index n);
+// tiles.scores = weights of keys [key, key + n), of which the step says where they can differ from 0.
+template <class T>
+void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block, Index key, Index n);
 
 // tiles.scores = weights after dropout, dscores = weights * (dweights - shift) where dweights includes dout . value.
 // It is exactly 0 where the weight is 0 or the score was filled.
 template <class T>
-void score_gradient(GradientScratch<T>& scratch, const GradientBlock<T>& block, const AttentionSaved<T>& saved,
-                    Index key, Index n);
+void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block,
+                    const AttentionSaved<T>& saved, Index key, Index n);
 
 // tile (n, width) = dweights of keys [key, key + n); 0 behind the last row.
 template <class T>

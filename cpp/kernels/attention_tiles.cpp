@@ -67,12 +67,16 @@ template <class T, int V, bool Transposed> Tile<T> tile_of(Index rows) {
 
 template <class T, bool Transposed> Tile<T> tile_for(Index rows, Index vectors) {
   switch (vectors) {
-    case 1: return tile_of<T, 1, Transposed>(rows);
+    case 1:
+      return tile_of<T, 1, Transposed>(rows);
 #if defined(__AVX512F__)
-    case 2: return tile_of<T, 2, Transposed>(rows);
-    case 3: return tile_of<T, 3, Transposed>(rows);
+    case 2:
+      return tile_of<T, 2, Transposed>(rows);
+    case 3:
+      return tile_of<T, 3, Transposed>(rows);
 #endif
-    default: return tile_of<T, kMaxVectors, Transposed>(rows);
+    default:
+      return tile_of<T, kMaxVectors, Transposed>(rows);
   }
 }
 
@@ -133,10 +137,10 @@ void product_skipping(Into into, T* c, Index ldc, const T* factor, const T* a, I
   }
 }
 
-template <class T> void columns_from_rows(T* to, Index width, const T* const* from, Index count, Index n) {
+template <class T> void columns_from_rows(T* to, Index width, const T* const* from, Index lanes, Index count, Index n) {
   constexpr Index w = kLanes<T>;
   Vec<T> v[w];
-  for (Index lane = 0; lane < width; lane += w) {
+  for (Index lane = 0; lane < lanes; lane += w) {
     Index j = 0;
     if (lane + w <= count) {
       for (; j + w <= n; j += w) {
@@ -183,7 +187,7 @@ void rows_from_columns(T* const* to, const T* from, Index width, const T* factor
   template void product(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);            \
   template void product_transposed(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index); \
   template void product_skipping(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);   \
-  template void columns_from_rows(T*, Index, const T* const*, Index, Index);                                          \
+  template void columns_from_rows(T*, Index, const T* const*, Index, Index, Index);                                   \
   template void rows_from_columns(T* const*, const T*, Index, const T*, Index, Index);
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)

@@ -18,13 +18,14 @@ constexpr Index kTileRows[kMaxVectors + 1] = {0, 12, 12, 8, 6};
 constexpr Index kMaxVectors = 2;
 constexpr Index kTileRows[kMaxVectors + 1] = {0, 8, 6};
 #endif
-// Measured at L = 1024, D = 64 on a Cascade Lake core (peak 153 GFLOP/s): 36 keys 104, 72 keys 106, 120 keys 110,
-// 240 keys 108 GFLOP/s; 3 vectors with 120 keys 110, 2 vectors with 240 keys 106.
-constexpr Index kBlockKeys = 132;
-// Keys per step for a range of them: equal steps, since a last step of 8 keys would be as dear as one of 40.
+// Keys per step. Measured at L = 1024, D = 64 on a Cascade Lake core (peak 153 GFLOP/s): 36 keys 104, 72 keys 106,
+// 120 keys 110, 240 keys 108 GFLOP/s; 3 vectors with 120 keys 110, 2 vectors with 240 keys 106.
+constexpr Index kBlockKeys = 128;
+// Keys per step for a range of them: equal steps, since a last step of 8 keys would be as dear as one of 40, and whole
+// cache lines of a mask or of weights.
 inline Index key_step(Index keys) {
-  const Index steps = (keys + kBlockKeys - 1) / kBlockKeys, tile = kTileRows[kMaxVectors];
-  return steps == 0 ? 1 : ((keys + steps - 1) / steps + tile - 1) / tile * tile;
+  const Index steps = (keys + kBlockKeys - 1) / kBlockKeys;
+  return steps == 0 ? 1 : ((keys + steps - 1) / steps + 15) / 16 * 16;
 }
 template <class T> constexpr Index kBlockRows = kMaxVectors * kLanes<T>;
 
@@ -49,9 +50,9 @@ template <class T>
 void product_skipping(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
                       Index rows, Index depth, Index vectors);
 
-// to[j * width + lane] = from[lane][j] for lanes < count and j < n; lanes from count to width become 0.
-// width is a multiple of kLanes.
-template <class T> void columns_from_rows(T* to, Index width, const T* const* from, Index count, Index n);
+// to[j * width + lane] = from[lane][j] for lanes < count and j < n; lanes from count to `lanes` become 0. `lanes` is a
+// multiple of kLanes.
+template <class T> void columns_from_rows(T* to, Index width, const T* const* from, Index lanes, Index count, Index n);
 // to[lane][j] = from[j * width + lane] * factor[lane] for lanes < count and j < n.
 template <class T>
 void rows_from_columns(T* const* to, const T* from, Index width, const T* factor, Index count, Index n);

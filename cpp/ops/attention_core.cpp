@@ -38,7 +38,7 @@ template <class T, class Body> void for_row_blocks(const AttentionProblem<T>& p,
 
 template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem) {
   const auto& attention = kernels::kernels<T>().attention;
-  for_row_blocks(problem, attention.forward_scratch(problem),
+  for_row_blocks(problem, attention.forward_scratch(problem, result.weights.data != nullptr),
                  [&](AttentionPiece piece, T* memory) { attention.forward(result, problem, piece, memory); });
 }
 

@@ -111,7 +111,7 @@ def test_gradient_of_any_combination_of_options(seed):
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 7, 3), (7, 1, 3), (64, 132, 5), (65, 133, 16), (63, 131, 17), (129, 264, 1), (2, 700, 4)]
+    "shape", [(1, 7, 3), (7, 1, 3), (64, 128, 5), (65, 129, 16), (63, 127, 17), (129, 256, 1), (2, 700, 4)]
 )
 def test_borders_of_blocks(shape):
     queries, keys, size = shape
@@ -119,6 +119,46 @@ def test_borders_of_blocks(shape):
     close(attention(q, k, v), reference(q, k, v), "same formula")
     causal = {"is_causal": "lower_right"}
     close(attention(q, k, v, **causal), reference(q, k, v, **causal), "same formula")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("seed", range(4))
+def test_masks_that_exclude_whole_blocks(seed, dtype):
+    """Masks of coarse patches leave whole steps of keys to no row, to some vectors of rows, or to all."""
+    random = np.random.default_rng(seed)
+    batches, heads, queries, keys = 2, 3, 149, 389
+    arrays = [
+        normal(10 * seed + i, batches, heads, n, 11, dtype=dtype) for i, n in enumerate((queries, keys, keys))
+    ]
+    size = random.integers(5, 70, 2)
+    patches = random.random((batches, heads if seed % 2 else 1, 149 // size[0] + 1, 389 // size[1] + 1)) < 0.4
+    mask = patches.repeat(size[0], 2).repeat(size[1], 3)[:, :, :queries, :keys]
+    biases = np.where(mask, 0, -np.inf).astype(dtype)
+    near = "float64" if dtype == "float64" else "float32 gradient"
+    options = {"window": (200, 150)} if seed == 3 else {}
+    expected = reference(
+        *(a.astype("float64") for a in arrays), attn_mask=mask, **options, return_weights=True
+    )
+
+    def run(attn_mask, arrays=arrays):
+        tensors = [qkv.tensor(a, requires_grad=True) for a in arrays]
+        output, weights = attention(*tensors, attn_mask, **options, return_weights=True)
+        (output * arrays[0]).sum().backward()
+        return [output.numpy(), weights.numpy(), *(t.grad.numpy() for t in tensors)]
+
+    results = run(mask)
+    close(results[0], expected[0], near)
+    close(results[1], expected[1], near)
+    assert not results[1][np.broadcast_to(~mask, results[1].shape)].any()
+    for by_mask, by_bias in zip(results, run(biases), strict=True):
+        close(by_bias, by_mask, near)
+    # The order of keys does not matter, but in another one no block of them is excluded as a whole.
+    order = np.argsort(random.random(keys))
+    mixed = run(mask[..., order], [arrays[0], arrays[1][:, :, order], arrays[2][:, :, order]])
+    if not options:
+        close(mixed[0], results[0], near)
+        close(mixed[2], results[2], near)
+        close(mixed[3], results[3][:, :, order], near)
 
 
 def test_no_queries_no_keys_no_batch():
@@ -163,6 +203,12 @@ EXCLUSIONS = {
     "lengths": {"valid_lens": np.full((2,), 41)},
     "lengths per query": {"valid_lens": np.tile(np.arange(67) % 53, (2, 1))},
     "boolean mask": {"attn_mask": (np.add.outer(np.arange(67), np.arange(53)) % 3 > 0)},
+    "bias": {"attn_mask": np.where(np.add.outer(np.arange(67), np.arange(53)) % 3, 0.5, -np.inf).astype("f")},
+    "bias per key": {"attn_mask": np.where(np.arange(53) % 4, 0.5, -np.inf).astype("f")},
+    "bias and softcap": {
+        "attn_mask": np.where(np.add.outer(np.arange(67), np.arange(53)) % 5, 0.5, -np.inf).astype("f"),
+        "softcap": 4.0,
+    },
 }
 
 

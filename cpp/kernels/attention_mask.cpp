@@ -1,0 +1,185 @@
+// Which pairs of a step of keys are excluded, and which keys need not be visited at all.
+#include <math.h>
+
+#include "kernels/attention_block.h"
+#include "kernels/simd_bytes.h"
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+inline Index between(Index n, Index low, Index high) { return n < low ? low : n > high ? high : n; }
+
+// Line `lane` of a boolean array, from key `key` on; keys [from, to) are valid. `copy` serves where they do not adjoin.
+template <class T>
+const uint8_t* line_of(const WeightsView<const bool>& rows, const RowBlock<T>& block, Index lane, Index key, Index from,
+                       Index to, uint8_t* copy) {
+  const bool* line = rows.at(block.batch, block.head[lane], block.query[lane], key);
+  if (rows.key == 1) return reinterpret_cast<const uint8_t*>(line);
+  for (Index j = from; j < to; ++j) copy[j] = line[j * rows.key];
+  return copy;
+}
+
+// Leaves the keys that the mask allows to some row of the part, and says where it does not allow them to all.
+template <class T> void narrow_by_mask(StepPart& part, const RowBlock<T>& block, Index key) {
+  const WeightsView<const bool>& mask = block.problem->mask;
+  const Index rows = mask.query == 0 && (block.same_head || mask.head == 0) ? 1 : kLanes<T>;
+  uint8_t copies[kLanes<T>][kBlockKeys], some[kBlockKeys], every[kBlockKeys];
+  const uint8_t* lines[kLanes<T>];
+  for (Index i = 0; i < rows; ++i)
+    lines[i] = line_of(mask, block, part.vector * kLanes<T> + i, key, part.from, part.to, copies[i]);
+  constexpr Index w = kVectorBytes;
+  Index j = part.from;
+  for (; j + w <= part.to; j += w) {
+    bytes::Vector<w> any_row = {}, all_rows = any_row - 1, line;
+    for (Index i = 0; i < rows; ++i) {
+      __builtin_memcpy(&line, lines[i] + j, w);
+      any_row |= line;
+      all_rows &= line;
+    }
+    __builtin_memcpy(some + j, &any_row, w);
+    __builtin_memcpy(every + j, &all_rows, w);
+  }
+  for (; j < part.to; ++j) {
+    some[j] = 0;
+    every[j] = 255;
+    for (Index i = 0; i < rows; ++i) {
+      some[j] |= lines[i][j];
+      every[j] &= lines[i][j];
+    }
+  }
+  if (!block.problem->fill) {
+    while (part.from < part.to && !some[part.from]) ++part.from;
+    while (part.from < part.to && !some[part.to - 1]) --part.to;
+  }
+  uint8_t none = 0;
+  for (j = part.from; j < part.to; ++j) none |= every[j] == 0;
+  part.masked |= none != 0;
+}
+
+// Whether the bias of keys [from, to) excludes them all.
+template <class T> bool excludes(const T* line, Index stride, Index from, Index to) {
+  for (Index j = from; j < to; ++j)
+    if (line[j * stride] != static_cast<T>(-INFINITY)) return false;
+  return true;
+}
+
+// Drops keys from both ends, some at a time, that a bias of -inf excludes for all rows of the part.
+template <class T> void narrow_by_bias(StepPart& part, const RowBlock<T>& block, Index key) {
+  const WeightsView<const T>& bias = block.problem->bias;
+  const Index rows = bias.query == 0 && (block.same_head || bias.head == 0) ? 1 : kLanes<T>;
+  constexpr Index some = 8;
+  Index from = part.to, to = part.from;  // what the rows so far need
+  for (Index i = 0; i < rows; ++i) {
+    const Index lane = part.vector * kLanes<T> + i;
+    const T* line = bias.at(block.batch, block.head[lane], block.query[lane], key);
+    for (Index end = part.to; end > to; end -= some)
+      if (!excludes(line, bias.key, end - some > to ? end - some : to, end)) to = end;
+    for (Index begin = part.from; begin < from; begin += some)
+      if (!excludes(line, bias.key, begin, begin + some < from ? begin + some : from)) from = begin;
+  }
+  part.from = from;
+  part.to = from < to ? to : from;
+}
+
+// Joins neighbouring parts where that adds few pairs: wide tiles are faster than narrow ones. Few rows stay together.
+template <class T> void join_parts(KeyStep& step, const StepPart* each, const RowBlock<T>& block) {
+  Index pairs = 0;
+  step.count = 0;
+  for (Index v = 0; v < block.vectors; ++v) {
+    const StepPart& next = each[v];
+    if (next.from >= next.to) continue;
+    if (step.count > 0) {
+      StepPart& last = step.part[step.count - 1];
+      const Index from = last.from < next.from ? last.from : next.from, to = last.to > next.to ? last.to : next.to;
+      const Index vectors = next.vector + 1 - last.vector;
+      if (vectors * (to - from) * 8 <= (pairs + next.keys()) * 9 || block.few()) {
+        const bool same = last.keys() == to - from && next.keys() == to - from && vectors == last.vectors + 1;
+        last = {last.vector, vectors, from, to, last.masked || next.masked || !same};
+        pairs += next.keys();
+        continue;
+      }
+    }
+    step.part[step.count++] = next;
+    pairs = next.keys();
+  }
+  if (!block.few() || step.count == 0 || step.part[0].vectors == block.vectors) return;
+  step.part[0].vector = 0;
+  step.part[0].vectors = block.vectors;
+  step.part[0].masked = true;
+}
+
+// allowed &= the rows' limits, or = if these are the first.
+template <class T>
+void allow_limits(uint8_t* allowed, const StepPart& part, const RowBlock<T>& block, Index key, bool first) {
+  typedef int8_t Lanes __attribute__((vector_size(kLanes<T>)));
+  static_assert(kBlockKeys <= 128);
+  for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
+    int8_t before[kLanes<T>], last[kLanes<T>];  // of the keys from low to high - 1
+    for (Index i = 0; i < kLanes<T>; ++i) {
+      before[i] = static_cast<int8_t>(between(block.low[v * kLanes<T> + i] - key, 0, kBlockKeys) - 1);
+      last[i] = static_cast<int8_t>(between(block.high[v * kLanes<T> + i] - key, 0, kBlockKeys) - 1);
+    }
+    Lanes low, high, others;
+    __builtin_memcpy(&low, before, sizeof low);
+    __builtin_memcpy(&high, last, sizeof high);
+    for (Index j = part.from; j < part.to; ++j) {
+      uint8_t* line = allowed + j * block.width + v * kLanes<T>;
+      const Lanes at = static_cast<int8_t>(j) - Lanes{};
+      Lanes inside = (at > low) & (at <= high);
+      if (!first) {
+        __builtin_memcpy(&others, line, sizeof others);
+        inside &= others;
+      }
+      __builtin_memcpy(line, &inside, sizeof inside);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const RowBlock<T>& block, const StepPart& part,
+                     Index key) {
+  uint8_t copies[kBlockRows<T>][kBlockKeys];
+  const uint8_t* lines[kBlockRows<T>];
+  const Index lanes = part.vectors * kLanes<T>, lane = part.vector * kLanes<T>;
+  for (Index i = 0; i < lanes; ++i) lines[i] = line_of(rows, block, lane + i, key, part.from, part.to, copies[i]);
+  transpose_bytes(to + lane, block.width, lines, lanes, part.from, part.to);
+}
+
+template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock<T>& block, Index key, Index n) {
+  const AttentionProblem<T>& p = *block.problem;
+  const bool fill_bias = p.fill && p.bias.data != nullptr;
+  StepPart each[kMaxVectors];
+  for (Index v = 0; v < block.vectors; ++v) {
+    StepPart& part = each[v];
+    part = {v, 1, 0, n, fill_bias};
+    if (!p.fill) {
+      part.from = between(block.any_low[v] - key, 0, n);
+      part.to = between(block.any_high[v] - key, part.from, n);
+    }
+    if (p.mask.data != nullptr) narrow_by_mask(part, block, key);
+    if (p.bias.data != nullptr && !p.fill) narrow_by_bias(part, block, key);
+  }
+  step.key = key;
+  step.n = n;
+  join_parts(step, each, block);
+  for (Index i = 0; i < step.count; ++i) {
+    StepPart& part = step.part[i];
+    bool limited = false;
+    for (Index v = part.vector; v < part.vector + part.vectors; ++v)
+      limited |= key + part.from < block.all_low[v] || key + part.to > block.all_high[v];
+    const bool by_mask = part.masked && p.mask.data != nullptr;
+    part.masked |= limited;
+    if (by_mask) bytes_from_rows(allowed, p.mask, block, part, key);
+    if (part.masked && (limited || !by_mask)) allow_limits(allowed, part, block, key, !by_mask);
+  }
+}
+
+#define QKV_INSTANTIATE(T)                                                                                             \
+  template void bytes_from_rows(uint8_t*, const WeightsView<const bool>&, const RowBlock<T>&, const StepPart&, Index); \
+  template void set_step(KeyStep&, uint8_t*, const RowBlock<T>&, Index, Index);
+QKV_INSTANTIATE(float)
+QKV_INSTANTIATE(double)
+
+}  // namespace qkv::kernels::QKV_ISA

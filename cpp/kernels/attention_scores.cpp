@@ -1,0 +1,152 @@
+// The scores of a step of keys, with softcap, distances, bias and exclusions; dropout of its weights.
+#include "core/counter_random.h"
+#include "kernels/attention_block.h"
+#include "kernels/simd_bytes.h"
+#include "kernels/simd_math.h"
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+// f(j, lane, address) for the vectors of a part, j counted from the step's first key.
+template <class T, class F> inline void for_vectors(T* tile, Index width, const StepPart& part, F f) {
+  for (Index v = part.vector; v < part.vector + part.vectors; ++v)
+    for (Index j = part.from; j < part.to; ++j) f(j, v * kLanes<T>, tile + j * width + v * kLanes<T>);
+}
+
+// Whether all rows have the same row of the bias.
+template <class T> bool one_bias_row(const RowBlock<T>& block) {
+  const WeightsView<const T>& bias = block.problem->bias;
+  return bias.query == 0 && (block.same_head || bias.head == 0);
+}
+
+// scores = softcap * tanh(scores / softcap); slope = 1 - tanh^2.
+template <class T> void cap(ScoreTiles<T>& tiles, const StepPart& part, Index width, T softcap) {
+  const Vec<T> most = splat<T>(softcap), inverse = splat<T>(1 / softcap);
+  for_vectors(tiles.scores, width, part, [&](Index, Index, T* s) {
+    const Vec<T> t = tanh_of<T>(load(s) * inverse);
+    store(s, most * t);
+    if (tiles.slope != nullptr) store(tiles.slope + (s - tiles.scores), splat<T>(1) - t * t);
+  });
+}
+
+// scores -= slope * |position - key|.
+template <class T> void add_distance(T* scores, const StepPart& part, const RowBlock<T>& block, Index key) {
+  T position[kBlockRows<T>], slope[kBlockRows<T>];
+  for (Index lane = 0; lane < block.width; ++lane) {
+    position[lane] = static_cast<T>(block.position[lane] - key);
+    slope[lane] = block.problem->slopes[block.head[lane]];
+  }
+  for_vectors(scores, block.width, part, [&](Index j, Index lane, T* s) {
+    const Vec<T> distance = absolute(load(position + lane) - splat<T>(static_cast<T>(j)));
+    store(s, load(s) - load(slope + lane) * distance);
+  });
+}
+
+// tile = bias, of rows that differ.
+template <class T> void load_bias(T* tile, const StepPart& part, const RowBlock<T>& block, Index key) {
+  const WeightsView<const T>& bias = block.problem->bias;
+  const Index width = block.width, lane = part.vector * kLanes<T>, lanes = part.vectors * kLanes<T>;
+  const T* rows[kBlockRows<T>];
+  for (Index i = 0; i < lanes; ++i)
+    rows[i] = bias.at(block.batch, block.head[lane + i], block.query[lane + i], key + part.from);
+  T* to = tile + part.from * width + lane;
+  if (bias.key == 1) return columns_from_rows(to, width, rows, lanes, lanes, part.keys());
+  for (Index j = 0; j < part.keys(); ++j)
+    for (Index i = 0; i < lanes; ++i) to[j * width + i] = rows[i][j * bias.key];
+}
+
+// scores += bias; a bias of -inf stays -inf whatever the score is. If excluded pairs are filled, it excludes them.
+template <class T> void add_bias(ScoreTiles<T>& tiles, const StepPart& part, const RowBlock<T>& block, Index key) {
+  const AttentionProblem<T>& p = *block.problem;
+  const Vec<T> lowest = splat<T>(static_cast<T>(-INFINITY));
+  const bool one_row = one_bias_row(block);
+  if (!one_row) load_bias(tiles.scratch, part, block, key);
+  const T* row = p.bias.at(block.batch, block.head[0], 0, key);
+  for_vectors(tiles.scores, block.width, part, [&](Index j, Index, T* s) {
+    const Vec<T> bias = one_row ? splat<T>(row[j * p.bias.key]) : load(tiles.scratch + (s - tiles.scores));
+    store(s, select(bias == lowest, lowest, load(s) + bias));
+    if (!p.fill) return;
+    uint8_t* allowed = tiles.allowed + (s - tiles.scores);
+    for (Index i = 0; i < kLanes<T>; ++i)
+      if (bias[i] == static_cast<T>(-INFINITY)) allowed[i] = 0;
+  });
+}
+
+template <class T> void exclude(ScoreTiles<T>& tiles, const StepPart& part, const RowBlock<T>& block) {
+  const AttentionProblem<T>& p = *block.problem;
+  const Vec<T> otherwise = splat<T>(p.fill ? p.masked_value : static_cast<T>(-INFINITY));
+  const T* scores = tiles.scores;
+  const uint8_t* allowed = tiles.allowed;
+  for_vectors(tiles.scores, block.width, part,
+              [=](Index, Index, T* s) { store(s, select_by(allowed + (s - scores), load(s), otherwise)); });
+}
+
+}  // namespace
+
+template <class T>
+void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block, const T* queries, Index key, Index n,
+                  bool careful) {
+  const AttentionProblem<T>& p = *block.problem;
+  const Index width = block.width;
+  set_step(step, tiles.allowed, block, key, n);
+  const bool biased = p.bias.data != nullptr;
+  // The product can be added to the bias. That saves a pass over the tile.
+  const bool bias_first =
+      biased && !careful && !block.few() && !p.fill && p.softcap == 0 && p.slopes == nullptr && !one_bias_row(block);
+  for (Index i = 0; i < step.count; ++i) {
+    const StepPart& part = step.part[i];
+    T* scores = tiles.scores + part.from * width;
+    const T* keys = block.key(key + part.from);
+    const Index lane = part.vector * kLanes<T>;
+    if (bias_first) load_bias(tiles.scores, part, block, key);
+    if (block.few())
+      few_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
+    else
+      product(bias_first ? Into::add : Into::replace, scores + lane, width, static_cast<const T*>(nullptr), keys,
+              p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors);
+    if (p.softcap != 0) cap(tiles, part, width, p.softcap);
+    if (p.slopes != nullptr) add_distance(tiles.scores, part, block, key);
+    if (biased && !bias_first) add_bias(tiles, part, block, key);
+    if (part.masked) exclude(tiles, part, block);
+  }
+}
+
+template <class T>
+void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& block, Index key, Index n) {
+  const AttentionProblem<T>& p = *block.problem;
+  const Index width = block.width;
+  const T factor = p.dropout < 1 ? static_cast<T>(1 / (1 - p.dropout)) : T(0);
+  if (p.dropout_keep.data != nullptr) {
+    const StepPart all = {0, block.vectors, 0, n, true};
+    bytes_from_rows(bytes, p.dropout_keep, block, all, key);
+    const Vec<T> kept = splat<T>(factor);
+    for (Index i = 0; i < n * width; i += kLanes<T>)
+      store(to + i, select_by(bytes + i, load(weights + i) * kept, Vec<T>{}));
+    return;
+  }
+  const uint32_t threshold = counter_threshold(p.dropout);
+  uint32_t first[kBlockRows<T>], second[kBlockRows<T>];
+  for (Index lane = 0; lane < width; ++lane) {
+    const CounterRow row = counter_row(p.dropout_key, static_cast<uint64_t>(block.batch * p.heads + block.head[lane]),
+                                       static_cast<uint64_t>(block.query[lane]));
+    first[lane] = row.first;
+    second[lane] = row.second;
+  }
+  for (Index j = 0; j < n; ++j) {
+    const T* from = weights + j * width;
+    T* line = to + j * width;
+    const uint32_t column = static_cast<uint32_t>(key + j);
+    for (Index lane = 0; lane < width; ++lane) {
+      const bool keep = counter_keep({first[lane], second[lane]}, column, threshold);
+      line[lane] = keep ? from[lane] * factor : T(0);
+    }
+  }
+}
+
+#define QKV_INSTANTIATE(T)                                                                                \
+  template void block_scores(ScoreTiles<T>&, KeyStep&, const RowBlock<T>&, const T*, Index, Index, bool); \
+  template void block_dropout(T*, const T*, uint8_t*, const RowBlock<T>&, Index, Index);
+QKV_INSTANTIATE(float)
+QKV_INSTANTIATE(double)
+
+}  // namespace qkv::kernels::QKV_ISA
