@@ -18,7 +18,7 @@
 #include "kernels/kernel_pooling.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
-#include "kernels/packed_linear.h"
+#include "kernels/packed_product.h"
 #include "kernels/recurrent.h"
 #include "kernels/rotary.h"
 #include "kernels/softmax.h"
@@ -35,7 +35,7 @@ template <class T> struct Kernels {
   KernelPooling<T> kernel_pooling;  // Nadaraya-Watson
   Norm<T> norm;  // layer and root-mean-square normalisation
   Optimizers<T> optimizer;  // steps of SGD and Adam
-  PackedLinear<T> packed_linear;  // products with weights that do not change
+  PackedProduct<T> packed_product;  // matrix products, with a packed operand
   Recurrent<T> recurrent;  // steps of gated recurrent units
   Rotary<T> rotary;  // rotation of pairs of features
   Softmax<T> softmax;  // softmax, log-softmax and the loss on them

@@ -9,7 +9,7 @@ template <class T> Attention<T> attention_kernels();
 template <class T> Dropout<T> dropout_kernels();
 template <class T> Norm<T> norm_kernels();
 template <class T> Optimizers<T> optimizer_kernels();
-template <class T> PackedLinear<T> packed_linear_kernels();
+template <class T> PackedProduct<T> packed_product_kernels();
 template <class T> Recurrent<T> recurrent_kernels();
 template <class T> Rotary<T> rotary_kernels();
 template <class T> Softmax<T> softmax_kernels();
@@ -24,7 +24,7 @@ template <class T> void fill(Kernels<T>& table) {
   table.dropout = dropout_kernels<T>();
   table.norm = norm_kernels<T>();
   table.optimizer = optimizer_kernels<T>();
-  table.packed_linear = packed_linear_kernels<T>();
+  table.packed_product = packed_product_kernels<T>();
   table.recurrent = recurrent_kernels<T>();
   table.rotary = rotary_kernels<T>();
   table.softmax = softmax_kernels<T>();

@@ -12,39 +12,6 @@
 namespace qkv::ops {
 namespace {
 
-// A piece of a product should be worth about this many multiply-adds (some 50 us); a smaller one is not cut.
-constexpr Index kPieceWork = Index{1} << 22;
-// OpenBLAS packs the operand that is not cut once per piece: with 64 rows that took a quarter of the time, with 256 a tenth.
-constexpr Index kPieceRows = 256;
-
-}  // namespace
-
-template <class T>
-void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta,
-          Index m, Index n, Index k) {
-  const Index work = m * n * std::max<Index>(k, 1);
-  if (work < 2 * kPieceWork) return kernels::gemm(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, beta, m, n, k);
-  // Each piece reads all of the operand that is not cut, so the longer side is cut, into few pieces.
-  const bool by_rows = m >= n;
-  const Index length = by_rows ? m : n;
-  const Index wanted = std::min<Index>(8, work / kPieceWork);
-  const Index piece = std::max(kPieceRows, (length / wanted + kPieceRows - 1) / kPieceRows * kPieceRows);
-  parallel_for(0, (length + piece - 1) / piece, 1, [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const Index from = i * piece, size = std::min(piece, length - from);
-      if (by_rows)
-        kernels::gemm(c + from * ldc, ldc, a + (transpose_a ? from : from * lda), lda, transpose_a, b, ldb, transpose_b, beta, size, n, k);
-      else
-        kernels::gemm(c + from, ldc, a, lda, transpose_a, b + (transpose_b ? from * ldb : from), ldb, transpose_b, beta, m, size, k);
-    }
-  });
-}
-
-template void gemm(float*, Index, const float*, Index, bool, const float*, Index, bool, float, Index, Index, Index);
-template void gemm(double*, Index, const double*, Index, bool, const double*, Index, bool, double, Index, Index, Index);
-
-namespace {
-
 // The axes before the matrix.
 Shape batch_of(const Shape& s) { return Shape(std::vector<Index>(s.begin(), s.end() - 2)); }
 

@@ -1,19 +1,9 @@
 #include "ops/packed_linear.h"
 
-#include <algorithm>
-
-#include "core/buffer.h"
-#include "core/parallel.h"
-#include "kernels/kernels.h"
 #include "ops/ops.h"
+#include "ops/packed_product.h"
 
 namespace qkv::ops {
-namespace {
-
-constexpr Index kBlockRows = 96;               // rows of one piece, in whole tiles
-constexpr Index kPieceWork = Index{1} << 22;  // multiply-adds that are worth a piece of their own
-
-}  // namespace
 
 Array PackedWeight::get(const Array& weight) {
   const std::lock_guard lock(mutex_);
@@ -22,14 +12,9 @@ Array PackedWeight::get(const Array& weight) {
   const Index out = weight.dim(0), in = weight.dim(1);
   visit_floating(weight.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    const auto& kernel = kernels::kernels<T>().packed_linear;
-    const Index panels = (out + kernel.panel - 1) / kernel.panel;
-    Array packed({panels, in, kernel.panel}, weight.dtype());
-    parallel_for(0, panels, grain_for(in * kernel.panel), [&](Index begin, Index end) {
-      kernel.pack(packed.data<T>() + begin * in * kernel.panel, weight.data<T>() + begin * kernel.panel * in,
-                  std::min(out, end * kernel.panel) - begin * kernel.panel, in);
-    });
-    packed_ = packed;
+    const Index panel = kernels::kernels<T>().packed_product.panel;
+    packed_ = Array({(out + panel - 1) / panel, in, panel}, weight.dtype());
+    pack_panels<T>(packed_.data<T>(), {weight.data<T>(), in, false}, out, in);
   });
   of_ = weight.buffer();
   at_ = weight.raw();
@@ -53,23 +38,8 @@ Tensor packed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, 
   const Array packed = cache.get(weight.data());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    const auto& kernel = kernels::kernels<T>().packed_linear;
     const kernels::Finish<T> finish{bias.defined() ? bias.ptr<T>() : nullptr, activation.has_value(), activation.value_or(kernels::Activation::relu)};
-    // Pieces of some rows by some panels: few rows are cut by panels, many by rows.
-    const Index blocks = (rows + kBlockRows - 1) / kBlockRows;
-    const Index height = ((rows + blocks - 1) / blocks + kernel.tile_rows - 1) / kernel.tile_rows * kernel.tile_rows;
-    const Index pieces_of_rows = (rows + height - 1) / height, panels = packed.dim(0);
-    const Index per_panel = std::max<Index>(1, std::min(height, rows) * in * kernel.panel);
-    const Index width = blocks > 4 ? panels : std::clamp<Index>(kPieceWork / per_panel, 1, panels);
-    const Index pieces_of_panels = (panels + width - 1) / width;
-    parallel_for(0, pieces_of_rows * pieces_of_panels, 1, [&](Index begin, Index end) {
-      const Scratch scratch(static_cast<std::size_t>(kernel.scratch) * sizeof(T));
-      for (Index piece = begin; piece < end; ++piece) {
-        const Index row = piece / pieces_of_panels * height, first = piece % pieces_of_panels * width;
-        kernel.multiply(y.data<T>() + row * out, x.ptr<T>() + row * in, packed.data<T>(), finish, scratch.as<T>(), std::min(height, rows - row), out,
-                        in, first, std::min(panels, first + width));
-      }
-    });
+    multiply_packed<T>(y.data<T>(), out, {x.ptr<T>(), in, false}, packed.data<T>(), finish, rows, out, in);
   });
   return Tensor(std::move(y));
 }
