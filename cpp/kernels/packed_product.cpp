@@ -119,8 +119,10 @@ void run_tile(T* y, Index ldy, const T* x, Index ldx, const T* panel, Index dept
 
 // Steps [0, depth) of a transposed operand, whose lines may lie anywhere, side by side.
 template <class T> Operand<T> gathered(T* scratch, const Operand<T>& x, Index rows, Index depth) {
-  for (Index k = 0; k < depth; ++k) memcpy(scratch + k * rows, x.at(0, k), static_cast<size_t>(rows) * sizeof(T));
-  return {scratch, rows, true};
+  const Index stride = (rows + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+  for (Index k = 0; k < depth; ++k)
+    for (Index r = 0; r < rows; r += kLanes<T>) store(scratch + k * stride + r, load_some(x.at(r, k), rows - r));
+  return {scratch, stride, true};
 }
 
 // y (height, width) from steps [k, k + steps), whose rows are in x and whose panel is given from the first of them on.

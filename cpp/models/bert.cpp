@@ -190,7 +190,8 @@ Tensor BertSelfAttention::attend_packed(const Tensor& q, const Tensor& k, const 
 }
 
 Tensor BertSelfAttention::forward(const Tensor& x, const BertRows& rows) {
-  const Tensor q = query->forward(x), k = key->forward(x), v = value->forward(x);  // (B, L, M) or (R, M)
+  const Tensors projected = Linear::forward_each({query.get(), key.get(), value.get()}, x);
+  const Tensor &q = projected[0], &k = projected[1], &v = projected[2];  // (B, L, M) or (R, M)
   forget();
   if (rows.packed()) {
     if (!nn::NoAttentionRecord::active()) {

@@ -39,11 +39,26 @@ Config Linear::config() const {
   return {{"in_features", in_features}, {"out_features", out_features}, {"bias", bias.defined()}};
 }
 
-Tensor Linear::forward(const Tensor& x) { return ops::linear(x, weight, bias, packed_); }
+Tensor Linear::forward(const Tensor& x) {
+  const ops::LinearLayer layer{weight, bias, &packed_};
+  return std::move(ops::linears(x, {&layer, 1}).front());
+}
 
 Tensor Linear::forward(const Tensor& x, kernels::Activation f) {
   if (typeid(*this) != typeid(Linear)) return ops::activated(forward(x), f);  // a subclass may have a forward of its own
-  return ops::linear(x, weight, bias, packed_, f);
+  const ops::LinearLayer layer{weight, bias, &packed_, f};
+  return std::move(ops::linears(x, {&layer, 1}).front());
+}
+
+Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor& x) {
+  std::vector<ops::LinearLayer> parts;
+  Tensors results;
+  for (Linear* layer : layers) {
+    if (typeid(*layer) == typeid(Linear)) parts.push_back({layer->weight, layer->bias, &layer->packed_});
+  }
+  if (parts.size() == layers.size()) return ops::linears(x, parts);
+  for (Linear* layer : layers) results.push_back(layer->forward(x));
+  return results;
 }
 
 Embedding::Embedding(Index num, Index dim, std::optional<Index> padding)

@@ -16,6 +16,8 @@ class Linear : public Module {
   Tensor forward(const Tensor& x) override;
   // activation(forward(x)), in one pass where it can.
   Tensor forward(const Tensor& x, kernels::Activation activation);
+  // forward(x) of layers that share an input, as one piece of work where it can be.
+  static Tensors forward_each(std::initializer_list<Linear*> layers, const Tensor& x);
 
   const Index in_features, out_features;
   Tensor weight, bias;  // (out, in), (out,)

@@ -142,16 +142,22 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
                what.tensor.shape());
 
   const Index offset = call.cache != nullptr ? call.cache->length() : 0;
-  Tensor q = q_proj->forward(from.tensor);  // (B, Lq, H * D)
-  Tensor k, v;                              // (B, Lk, Hkv * D)
+  Tensor q, k, v;  // (B, Lq, H * D), (B, Lk, Hkv * D) twice
   if (known) {
+    q = q_proj->forward(from.tensor);
     k = call.memory->keys;
     v = call.memory->values;
+  } else if (!keys.defined() && !values.defined()) {
+    Tensors projected = Linear::forward_each({q_proj.get(), k_proj.get(), v_proj.get()}, from.tensor);
+    q = std::move(projected[0]);
+    k = std::move(projected[1]);
+    v = std::move(projected[2]);
   } else {
+    q = q_proj->forward(from.tensor);
     k = k_proj->forward(to.tensor);
     v = v_proj->forward(what.tensor);
-    if (call.memory != nullptr) *call.memory = {k, v};
   }
+  if (!known && call.memory != nullptr) *call.memory = {k, v};
   if (a.rotary_base) {
     q = rotated(q, a.num_heads, offset);
     k = rotated(k, kv_heads, offset);

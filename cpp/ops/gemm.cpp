@@ -28,7 +28,9 @@ void packed_gemm(T* c, Index ldc, kernels::Operand<T> a, kernels::Operand<T> b, 
       pack_panels<T>(packed.as<T>(), {b.at(column, step), b.stride, b.transposed}, columns, steps);
       kernels::Finish<T> finish;
       finish.adds = adds || step > 0;
-      multiply_packed<T>(c + column, ldc, {a.at(0, step), a.stride, a.transposed}, packed.as<T>(), finish, m, columns, steps);
+      const kernels::Operand<T> from{a.at(0, step), a.stride, a.transposed};
+      const PackedTask<T> task{c + column, ldc, from, packed.as<T>(), finish, m, columns, steps};
+      multiply_packed<T>({&task, 1});
     }
 }
 

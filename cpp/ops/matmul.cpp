@@ -1,5 +1,6 @@
 // Matrix products with gradients.
 #include <algorithm>
+#include <tuple>
 
 #include "core/parallel.h"
 #include "kernels/gemm.h"
@@ -104,14 +105,23 @@ std::pair<Tensor, Tensor> linear_operands(const Tensor& input, const Tensor& wei
 
 }  // namespace
 
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bias, PackedWeight& packed, std::optional<kernels::Activation> activation) {
+Tensors linears(const Tensor& input, std::span<const LinearLayer> layers) {
   // A weight that takes no gradient may be written to through NumPy, which nobody notices: it is not packed.
-  if (weight.requires_grad() && !wants_gradient({input, weight, given_bias})) {
-    const auto [x, bias] = linear_operands(input, weight, given_bias);
-    return packed_linear(x, weight, bias, activation, packed);
+  const auto can_pack = [&](const LinearLayer& l) {
+    return l.weight.requires_grad() && l.weight.dtype() == layers[0].weight.dtype() && !wants_gradient({input, l.weight, l.bias});
+  };
+  if (std::all_of(layers.begin(), layers.end(), can_pack)) {
+    std::vector<LinearLayer> checked(layers.begin(), layers.end());
+    Tensor x;
+    for (LinearLayer& layer : checked) std::tie(x, layer.bias) = linear_operands(input, layer.weight, layer.bias);
+    return packed_linears(x, checked);
   }
-  const Tensor y = linear(input, weight, given_bias);
-  return activation ? activated(y, *activation) : y;
+  Tensors results;
+  for (const LinearLayer& layer : layers) {
+    const Tensor y = linear(input, layer.weight, layer.bias);
+    results.push_back(layer.activation ? activated(y, *layer.activation) : y);
+  }
+  return results;
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bias) {
@@ -135,8 +145,16 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
   return record(std::move(y), {x, weight, bias}, [x = Saved(x), w = Saved(weight), rows, in, out](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      if (dx.wants(0)) gemm<T>(dx.of(0).data<T>(), in, dy.data<T>(), out, false, w.data<T>(), in, false, T(1), rows, in, out);
-      if (dx.wants(1)) gemm<T>(dx.of(1).data<T>(), in, dy.data<T>(), out, true, x.data<T>(), in, false, T(1), out, in, rows);
+      if (dx.wants(0)) {
+        const Array result = dx.fresh(0);
+        gemm<T>(result.data<T>(), in, dy.data<T>(), out, false, w.data<T>(), in, false, T(0), rows, in, out);
+        dx.add(0, result);
+      }
+      if (dx.wants(1)) {
+        const Array result = dx.fresh(1);
+        gemm<T>(result.data<T>(), in, dy.data<T>(), out, true, x.data<T>(), in, false, T(0), out, in, rows);
+        dx.add(1, result);
+      }
     });
     if (dx.wants(2)) dx.add(2, sum_to(dy.reshaped({rows, out}), {out}));
   });

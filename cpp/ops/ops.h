@@ -15,7 +15,7 @@
 
 namespace qkv::ops {
 
-class PackedWeight;
+struct LinearLayer;
 
 using kernels::Binary;
 using kernels::Compare;
@@ -59,10 +59,9 @@ Tensor stack(const Tensors& parts, Index axis);
 Tensor matmul(const Tensor& a, const Tensor& b);  // NumPy's rules, batches broadcast
 // y (..., out) = x (..., in) @ weight (out, in)^T + bias (out,); the bias may be undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
-// The same, and the activation behind it if there is one. Where no gradient is wanted, the weight's packed copy is used
-// (ops/packed_linear.h).
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, PackedWeight& packed,
-              std::optional<kernels::Activation> activation = {});
+// The same for layers that share an input, and the activations behind them. Where no gradient is wanted, the weights'
+// packed copies are used (ops/packed_linear.h).
+Tensors linears(const Tensor& x, std::span<const LinearLayer> layers);
 
 // --- softmax.cpp
 Tensor softmax(const Tensor& x, Index axis, double temperature);  // exp(x / temperature), divided by its sum

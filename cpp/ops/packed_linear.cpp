@@ -28,20 +28,28 @@ void PackedWeight::clear() {
   of_.reset();
 }
 
-Tensor packed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::optional<kernels::Activation> activation,
-                     PackedWeight& cache) {
-  const Index in = weight.dim(1), out = weight.dim(0), rows = x.shape().product(0, x.rank() - 1);
-  Shape shape = x.shape();
-  shape.back() = out;
-  Array y(shape, x.dtype());
-  if (y.numel() == 0) return Tensor(std::move(y));
-  const Array packed = cache.get(weight.data());
+Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
+  Tensors results;
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    const kernels::Finish<T> finish{bias.defined() ? bias.ptr<T>() : nullptr, activation.has_value(), activation.value_or(kernels::Activation::relu)};
-    multiply_packed<T>(y.data<T>(), out, {x.ptr<T>(), in, false}, packed.data<T>(), finish, rows, out, in);
+    std::vector<PackedTask<T>> tasks;
+    std::vector<Array> packed;  // kept for as long as they are read
+    for (const LinearLayer& layer : layers) {
+      const Index in = layer.weight.dim(1), out = layer.weight.dim(0), rows = x.shape().product(0, x.rank() - 1);
+      Shape shape = x.shape();
+      shape.back() = out;
+      Array y(shape, x.dtype());
+      if (y.numel() > 0) {
+        packed.push_back(layer.packed->get(layer.weight.data()));
+        const kernels::Finish<T> finish{layer.bias.defined() ? layer.bias.ptr<T>() : nullptr, layer.activation.has_value(),
+                                        layer.activation.value_or(kernels::Activation::relu)};
+        tasks.push_back({y.data<T>(), out, {x.ptr<T>(), in, false}, packed.back().template data<T>(), finish, rows, out, in});
+      }
+      results.emplace_back(std::move(y));
+    }
+    multiply_packed<T>(tasks);
   });
-  return Tensor(std::move(y));
+  return results;
 }
 
 }  // namespace qkv::ops

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "autograd/tensor.h"
 #include "kernels/activation.h"
@@ -26,8 +27,13 @@ class PackedWeight {
   Array packed_;
 };
 
-// activation(x @ weight^T + bias) without a gradient; bias may be undefined, the activation absent.
-Tensor packed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::optional<kernels::Activation> activation,
-                     PackedWeight& packed);
+struct LinearLayer {
+  Tensor weight, bias;  // the bias may be undefined
+  PackedWeight* packed;
+  std::optional<kernels::Activation> activation = {};
+};
+
+// activation(x @ weight^T + bias) of each layer, without gradients: layers that share an input are one piece of work.
+Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers);
 
 }  // namespace qkv::ops

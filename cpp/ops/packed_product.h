@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "core/buffer.h"
 #include "core/parallel.h"
@@ -9,29 +11,61 @@
 
 namespace qkv::ops {
 
-// y (rows, columns), rows ldy apart, = x (rows, depth) @ packed, finished. Pieces are some rows by some panels: few rows
-// are cut by panels, many by rows. The borders depend on the sizes alone.
-template <class T>
-void multiply_packed(T* y, Index ldy, const kernels::Operand<T>& x, const T* packed, const kernels::Finish<T>& finish,
-                     Index rows, Index columns, Index depth) {
-  // Multiply-adds that are worth a piece of their own (some 10 us), where reading a number of the packed matrix takes as
-  // long as eight of them; and pieces that are enough.
-  constexpr Index kPieceWork = Index{1} << 19, kReading = 8, kEnough = 16;
-  const auto& kernel = kernels::kernels<T>().packed_product;
-  const Index panels = (columns + kernel.panel - 1) / kernel.panel;
-  const Index blocks = std::max<Index>(1, (rows + kernel.block_rows - 1) / kernel.block_rows);
-  const Index height = ((rows + blocks - 1) / blocks + kernel.tile_rows - 1) / kernel.tile_rows * kernel.tile_rows;
-  const Index pieces_of_rows = (rows + height - 1) / height;
-  const Index wanted = std::clamp<Index>(std::max(rows, kReading) * depth * columns / kPieceWork, 1, kEnough);
-  const Index parts = std::min(panels, (wanted + pieces_of_rows - 1) / pieces_of_rows);
-  const Index width = (panels + parts - 1) / parts, pieces_of_panels = (panels + width - 1) / width;
-  parallel_for(0, pieces_of_rows * pieces_of_panels, 1, [&](Index begin, Index end) {
-    const Scratch scratch(static_cast<std::size_t>(kernel.scratch) * sizeof(T));
+// y (rows, columns), rows ldy apart, = x (rows, depth) @ packed, finished.
+template <class T> struct PackedTask {
+  T* y;
+  Index ldy;
+  kernels::Operand<T> x;
+  const T* packed;
+  kernels::Finish<T> finish;
+  Index rows, columns, depth;
+};
+
+// Pieces of a task: some rows by some panels. Few rows are cut by panels, many by rows; the borders depend on the sizes
+// alone.
+template <class T> struct PackedPieces {
+  Index height, width, of_panels, count;  // rows and panels of a piece; pieces side by side; pieces
+
+  explicit PackedPieces(const PackedTask<T>& t) {
+    // Multiply-adds that are worth a piece of their own (some 10 us), where reading a number of the packed matrix takes
+    // as long as eight of them; and pieces that are enough.
+    constexpr Index kPieceWork = Index{1} << 19, kReading = 8, kEnough = 16;
+    const auto& kernel = kernels::kernels<T>().packed_product;
+    const Index panels = (t.columns + kernel.panel - 1) / kernel.panel;
+    // A transposed operand is gathered once per piece, which must pay: its pieces are short, and eight panels wide or more.
+    const Index block_rows = t.x.transposed ? kernel.tile_rows * 8 : kernel.block_rows;
+    const Index blocks = std::max<Index>(1, (t.rows + block_rows - 1) / block_rows);
+    height = ((t.rows + blocks - 1) / blocks + kernel.tile_rows - 1) / kernel.tile_rows * kernel.tile_rows;
+    const Index of_rows = height == 0 ? 0 : (t.rows + height - 1) / height;
+    const Index wanted = std::clamp<Index>(std::max(t.rows, kReading) * t.depth * t.columns / kPieceWork, 1, kEnough);
+    const Index most = t.x.transposed ? std::max<Index>(1, panels / 8) : panels;
+    const Index parts = std::max<Index>(1, std::min(most, (wanted + blocks - 1) / blocks));
+    width = (panels + parts - 1) / parts;
+    of_panels = width == 0 ? 0 : (panels + width - 1) / width;
+    count = of_rows * of_panels;
+  }
+
+  void run(const PackedTask<T>& t, Index piece, T* scratch) const {
+    const auto& kernel = kernels::kernels<T>().packed_product;
+    const Index row = piece / of_panels * height, first = piece % of_panels * width;
+    const Index panels = (t.columns + kernel.panel - 1) / kernel.panel;
+    kernel.multiply(t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, t.x.transposed}, t.packed, t.finish, scratch,
+                    std::min(height, t.rows - row), t.columns, t.depth, first, std::min(panels, first + width));
+  }
+};
+
+// All tasks at once on the pool.
+template <class T> void multiply_packed(std::span<const PackedTask<T>> tasks) {
+  std::vector<PackedPieces<T>> pieces(tasks.begin(), tasks.end());
+  Index count = 0;
+  for (const auto& p : pieces) count += p.count;
+  parallel_for(0, count, 1, [&](Index begin, Index end) {
+    const Scratch scratch(static_cast<std::size_t>(kernels::kernels<T>().packed_product.scratch) * sizeof(T));
     for (Index piece = begin; piece < end; ++piece) {
-      const Index row = piece / pieces_of_panels * height, first = piece % pieces_of_panels * width;
-      const kernels::Operand<T> from{x.at(row, 0), x.stride, x.transposed};
-      kernel.multiply(y + row * ldy, ldy, from, packed, finish, scratch.as<T>(), std::min(height, rows - row), columns, depth,
-                      first, std::min(panels, first + width));
+      std::size_t task = 0;
+      Index at = piece;
+      while (at >= pieces[task].count) at -= pieces[task++].count;
+      pieces[task].run(tasks[task], at, scratch.as<T>());
     }
   });
 }
