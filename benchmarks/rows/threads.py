@@ -111,8 +111,8 @@ def neighbour(make: Callable[[], Call], threads: int) -> Case:
 
 
 for _name, (_make, _target) in LARGE.items():
-    row(f"two threads: {_name}", goals=[faster(_target)], threads="all")(partial(two, _make))
+    row(f"two threads: {_name}", goals=[faster(_target)], threads="two")(partial(two, _make))
 for _name in BESIDE:
-    row(f"two threads beside a busy neighbour: {_name}", goals=[at_most(1.1)], threads="all")(
+    row(f"two threads beside a busy neighbour: {_name}", goals=[at_most(1.1)], threads="two")(
         partial(neighbour, LARGE[_name][0])
     )
