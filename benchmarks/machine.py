@@ -31,8 +31,8 @@ NOTES = [
     "with several threads a side starts when the workers of the side before it have stopped spinning, and a call under "
     "20 ms is made once more before it is timed, so each has its threads and caches warm",
     "JAX uses all cores whatever it is told, so it is timed with as many threads as there are cores only",
-    "of each peer the best form counts: ONNX Runtime with either of two fused graphs, PyTorch's encoder layers on their "
-    "fast path or transformers' model, fused Adam",
+    "of each peer the best form counts: ONNX Runtime with either of two fused graphs, PyTorch's encoder layers on "
+    "their fast path or transformers' model, fused Adam",
 ]
 LARGE = 96 << 20  # bytes of the arrays of the large copy: beyond any cache here
 _modules: dict[str, ModuleType | None] = {}

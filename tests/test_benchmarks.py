@@ -119,6 +119,62 @@ def test_the_report_and_the_printed_text_are_the_same(tiny):
     assert "| scaled dot-product (2, 5, 4, 20), NumPy arrays | 1 |" in printed
 
 
+@pytest.fixture
+def registry():
+    spec = importlib.util.spec_from_file_location("benchmarks_registry", FOLDER / "registry.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for it
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+TIMES = {"qkv": [2.0, 4.0], "plain": [1.0, 2.0], "sgemm": [1.0, 1.0], "copy": [1.0, 3.0], "fill": [0.5, 1.0],
+         "slow": [20.0, 20.0], "quick": [3.0, 3.0]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "expected", "met_at", "missed_at"),
+    [
+        (lambda r: r.of_sgemm(0.5), [0.5, 0.25], 0.5, 0.49),
+        (lambda r: r.of_copy(0.8), [0.5, 0.75], 0.8, 0.79),
+        (lambda r: r.faster_than("slow", 4.0), [10.0, 5.0], 4.0, 3.9),
+        (lambda r: r.faster_than_best(["slow", "absent", "quick"], 1.3), [1.5, 0.75], 1.3, 1.2),
+        (lambda r: r.cost(1.15), [4.0, 4.0], 1.15, 1.16),
+        (lambda r: r.over_fill(1.35), [2.0, 2.0], 1.35, 1.4),
+    ],
+    ids=["sgemm", "copy", "faster", "best", "cost", "fill"],
+)
+def test_figures_of_invented_times(registry, make, expected, met_at, missed_at):
+    goal = make(registry)
+    case = registry.Case({}, flops=2.0 * registry.SGEMM**3, work=0.5)
+    assert goal.figure(TIMES, case) == pytest.approx(expected)
+    assert goal.met(met_at) is True
+    assert goal.met(missed_at) is False
+
+
+def test_a_figure_without_its_side_is_not_measured(registry):
+    case = registry.Case({})
+    assert registry.faster_than("absent", 1.0).figure(TIMES, case) == []
+    assert registry.faster_than_best(["absent"], 1.0).figure(TIMES, case) == []
+
+
+def test_a_figure_without_a_goal_is_not_judged(registry):
+    assert registry.of_sgemm(None).met(0.1) is None
+
+
+def test_sides_that_differ_are_not_timed(registry):
+    registry.agree([1.0, 2.0], [1.0, 2.00001])
+    with pytest.raises(AssertionError):
+        registry.agree([1.0, 2.0], [1.0, 2.1])
+
+
+def test_a_name_is_given_once(registry):
+    registry.row("twice")(lambda threads: registry.Case({}))
+    with pytest.raises(ValueError, match="name must be new"):
+        registry.row("twice")
+
+
 def test_explanations_belong_to_rows():
     path = FOLDER / "explanations.md"
     names = {line.split(": ", 1)[1].split("  [")[0] for line in run("--list", "--full").splitlines()}
