@@ -37,13 +37,21 @@ def parser() -> argparse.ArgumentParser:
         "--seconds", type=float, default=8.0, help="of a row's turns, after which it ends early"
     )
     made.add_argument("--output", type=Path, metavar="DIR", default=Path(__file__).parent / "results")
+    made.add_argument(
+        "--keep", action="store_true", help="keep what else is in DIR: measure a table piece by piece"
+    )
     made.add_argument("--list", action="store_true", help="print the rows and end")
     return made
 
 
+def in_order() -> list[Row]:
+    """Give all rows, subject by subject."""
+    return sorted(ROWS, key=lambda row: SUBJECTS.index(row.subject))
+
+
 def chosen(options: argparse.Namespace) -> list[Row]:
-    """Give the rows that the options ask for, subject by subject."""
-    rows = sorted(ROWS, key=lambda row: SUBJECTS.index(row.subject))
+    """Give the rows that the options ask for."""
+    rows = in_order()
     if options.only:
         pattern = re.compile(
             options.only if _is_pattern(options.only) else re.escape(options.only), re.IGNORECASE
@@ -102,8 +110,10 @@ def main() -> int:
         "limits": {},
         "rows": [],
     }
-    update_limits(run, asked)
     jobs = [(row, threads) for row in rows for threads in thread_counts(row, asked)]
+    if options.keep:
+        keep(run, options.output, {(row.name, threads) for row, threads in jobs})
+    update_limits(run, asked)
     for row, threads in progress(jobs):
         try:
             result = measure(row, threads, repeats, options.seconds)
@@ -131,7 +141,18 @@ def update_limits(run: dict[str, Any], asked: list[int]) -> None:
             known[name] = max(rate, known.get(name, 0.0))
 
 
+def keep(run: dict[str, Any], folder: Path, replaced: set[tuple[str, int]]) -> None:
+    """Take over from an earlier run what is not measured now."""
+    path = folder / "results.json"
+    if path.is_file():
+        earlier = json.loads(path.read_text(encoding="utf8"))
+        run["limits"] = earlier["limits"]
+        run["rows"] = [r for r in earlier["rows"] if (r["name"], r["threads"]) not in replaced]
+
+
 def save(run: dict[str, Any], folder: Path) -> None:
+    order = {row.name: i for i, row in enumerate(in_order())}
+    run["rows"].sort(key=lambda result: (order.get(result["name"], len(order)), result["threads"]))
     for result in run["rows"]:
         result["roofline"] = roofline(result, run["limits"].get(str(result["threads"])))
     (folder / "results.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf8")

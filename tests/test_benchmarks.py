@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +118,16 @@ def test_the_report_and_the_printed_text_are_the_same(tiny):
     assert (folder / "RESULTS.md").read_text(encoding="utf8").strip() == printed.strip()
     assert "Goals met: " in printed
     assert "| scaled dot-product (2, 5, 4, 20), NumPy arrays | 1 |" in printed
+
+
+def test_a_table_is_measured_piece_by_piece(tiny, tmp_path):
+    _, results, earlier = tiny
+    folder = shutil.copytree(earlier, tmp_path / "both")
+    run("--keep", "--only", "import beyond", "--repeats", 1, "--threads", 1, "--output", folder)
+    both = json.loads((folder / "results.json").read_text(encoding="utf8"))
+    names = [row["name"] for row in results["rows"]]
+    assert [row["name"] for row in both["rows"]] == [names[0], "import beyond NumPy", names[1]]
+    assert both["rows"][0] == results["rows"][0] | {"roofline": both["rows"][0]["roofline"]}
 
 
 @pytest.fixture
