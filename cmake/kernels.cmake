@@ -11,6 +11,8 @@ set(flags_baseline "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   list(APPEND levels avx2 avx512)
   set(flags_avx2 -mavx2 -mfma -mf16c)
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-mavx512bf16 QKV_AVX512_BF16)
   set(flags_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512)
 endif()
 
@@ -26,3 +28,14 @@ foreach(level IN LISTS levels)
   list(APPEND kernel_objects $<TARGET_OBJECTS:kernels_${level}>)
   list(APPEND kernel_definitions QKV_HAVE_${level})
 endforeach()
+
+# One file more for CPUs that multiply bfloat16 numbers; everything else it calls is AVX-512's.
+if(QKV_AVX512_BF16)
+  add_library(kernels_avx512_bf16 OBJECT cpp/kernels/packed_bfloat16.cpp cpp/kernels/activation.cpp)
+  target_link_libraries(kernels_avx512_bf16 PRIVATE qkv_options)
+  target_compile_definitions(kernels_avx512_bf16 PRIVATE QKV_ISA=avx512_bf16)
+  target_compile_options(kernels_avx512_bf16 PRIVATE -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
+                                                     ${flags_avx512} -mavx512bf16)
+  list(APPEND kernel_objects $<TARGET_OBJECTS:kernels_avx512_bf16>)
+  list(APPEND kernel_definitions QKV_HAVE_avx512_bf16)
+endif()

@@ -107,6 +107,11 @@ DType dtype_from(py::handle value, const char* operation) {
   return *dtype;
 }
 
+bool is_bfloat16(py::handle dtype) {
+  const py::object name = py::getattr(dtype, "__name__", dtype);  // a type of ml_dtypes, or a dtype, or its name
+  return std::string(py::str(name)) == "bfloat16";
+}
+
 py::tuple shape_tuple(const Shape& shape) {
   py::tuple result(shape.size());
   for (std::size_t i = 0; i < shape.size(); ++i) result[i] = py::int_(shape[i]);

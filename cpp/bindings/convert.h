@@ -67,6 +67,8 @@ Array copy_of(py::handle data, py::handle dtype, const char* operation);
 py::array as_numpy(py::handle value, const char* operation, const char* name);
 
 DType dtype_from(py::handle dtype, const char* operation);
+// Whether it means bfloat16, which NumPy has no name for.
+bool is_bfloat16(py::handle dtype);
 py::object numpy_dtype(DType dtype);
 py::tuple shape_tuple(const Shape& shape);
 // A shape from an int, a tuple, or the arguments of f(*size).

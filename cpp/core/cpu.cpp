@@ -26,6 +26,15 @@ Isa best_isa() {
   return Isa::baseline;
 }
 
+bool has_bfloat16_products() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 Isa chosen_isa() {
   static const Isa isa = [] {
     const Isa best = best_isa();

@@ -19,12 +19,23 @@ QKV_DECLARE_LEVEL(avx2)
 QKV_DECLARE_LEVEL(avx512)
 #endif
 
+#ifdef QKV_HAVE_avx512_bf16
+namespace avx512_bf16 {
+PackedBfloat16 packed_bfloat16_kernels();
+}
+#endif
+
 template <class T> const Kernels<T>& kernels() {
   static const Kernels<T> table = [] {
     Kernels<T> chosen;
     switch (chosen_isa()) {
 #ifdef QKV_HAVE_avx512
-      case Isa::avx512: avx512::fill(chosen); return chosen;
+      case Isa::avx512:
+        avx512::fill(chosen);
+#ifdef QKV_HAVE_avx512_bf16
+        if (has_bfloat16_products()) chosen.packed_bfloat16 = avx512_bf16::packed_bfloat16_kernels();
+#endif
+        return chosen;
 #endif
 #ifdef QKV_HAVE_avx2
       case Isa::avx2: avx2::fill(chosen); return chosen;

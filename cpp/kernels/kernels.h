@@ -18,6 +18,7 @@
 #include "kernels/kernel_pooling.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
+#include "kernels/packed_bfloat16.h"
 #include "kernels/packed_product.h"
 #include "kernels/recurrent.h"
 #include "kernels/rotary.h"
@@ -35,6 +36,7 @@ template <class T> struct Kernels {
   KernelPooling<T> kernel_pooling;  // Nadaraya-Watson
   Norm<T> norm;  // layer and root-mean-square normalisation
   Optimizers<T> optimizer;  // steps of SGD and Adam
+  PackedBfloat16 packed_bfloat16;  // the same with bfloat16 weights
   PackedProduct<T> packed_product;  // matrix products, with a packed operand
   Recurrent<T> recurrent;  // steps of gated recurrent units
   Rotary<T> rotary;  // rotation of pairs of features

@@ -9,6 +9,7 @@ template <class T> Attention<T> attention_kernels();
 template <class T> Dropout<T> dropout_kernels();
 template <class T> Norm<T> norm_kernels();
 template <class T> Optimizers<T> optimizer_kernels();
+PackedBfloat16 packed_bfloat16_kernels();
 template <class T> PackedProduct<T> packed_product_kernels();
 template <class T> Recurrent<T> recurrent_kernels();
 template <class T> Rotary<T> rotary_kernels();
@@ -24,6 +25,7 @@ template <class T> void fill(Kernels<T>& table) {
   table.dropout = dropout_kernels<T>();
   table.norm = norm_kernels<T>();
   table.optimizer = optimizer_kernels<T>();
+  table.packed_bfloat16 = packed_bfloat16_kernels();
   table.packed_product = packed_product_kernels<T>();
   table.recurrent = recurrent_kernels<T>();
   table.rotary = rotary_kernels<T>();

@@ -40,13 +40,13 @@ Config Linear::config() const {
 }
 
 Tensor Linear::forward(const Tensor& x) {
-  const ops::LinearLayer layer{weight, bias, &packed_};
+  const ops::LinearLayer layer{weight, bias, &packed_, {}, in_bfloat16()};
   return std::move(ops::linears(x, {&layer, 1}).front());
 }
 
 Tensor Linear::forward(const Tensor& x, kernels::Activation f) {
   if (typeid(*this) != typeid(Linear)) return ops::activated(forward(x), f);  // a subclass may have a forward of its own
-  const ops::LinearLayer layer{weight, bias, &packed_, f};
+  const ops::LinearLayer layer{weight, bias, &packed_, f, in_bfloat16()};
   return std::move(ops::linears(x, {&layer, 1}).front());
 }
 
@@ -54,7 +54,7 @@ Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor
   std::vector<ops::LinearLayer> parts;
   Tensors results;
   for (Linear* layer : layers) {
-    if (typeid(*layer) == typeid(Linear)) parts.push_back({layer->weight, layer->bias, &layer->packed_});
+    if (typeid(*layer) == typeid(Linear)) parts.push_back({layer->weight, layer->bias, &layer->packed_, {}, layer->in_bfloat16()});
   }
   if (parts.size() == layers.size()) return ops::linears(x, parts);
   for (Linear* layer : layers) results.push_back(layer->forward(x));

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "kernels/kernels.h"
 
 namespace qkv::nn {
 
@@ -151,13 +152,30 @@ void Module::load_state(StateDict state, bool strict) {
 }
 
 void Module::to(DType dtype) {
-  if (!is_floating(dtype)) fail_type("to: dtype must be float32 or float64; got ", dtype);
+  if (!is_floating(dtype)) fail_type("to: dtype must be float32, float64 or bfloat16; got ", dtype);
   for (auto& [name, tensor] : named_state()) {
     if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
     tensor.impl()->data = tensor.data().cast(dtype);
     if (tensor.impl()->grad.defined()) tensor.impl()->grad = tensor.impl()->grad.cast(dtype);
   }
-  for (auto& [name, module] : named_modules()) module->changed();
+  for (auto& [name, module] : named_modules()) {
+    module->bfloat16_ = false;
+    module->changed();
+  }
+}
+
+void Module::to_bfloat16() {
+  to(DType::float32);
+  for (auto& [name, tensor] : named_state()) {
+    if (!is_floating(tensor.dtype())) continue;
+    Array rounded(tensor.shape(), DType::float32);
+    kernels::kernels<float>().packed_bfloat16.round(rounded.data<float>(), tensor.ptr<float>(), rounded.numel());
+    tensor.impl()->data = std::move(rounded);
+  }
+  for (auto& [name, module] : named_modules()) {
+    module->bfloat16_ = true;
+    module->changed();
+  }
 }
 
 void Module::zero_grad() {

@@ -62,6 +62,11 @@ class Module : public std::enable_shared_from_this<Module> {
   // changed then.
   void load_state(StateDict state, bool strict);
   void to(DType dtype);
+  // Rounds parameters and buffers to bfloat16, as which linear layers then read them where no gradient is wanted. They
+  // stay float32 arrays; to(dtype) ends it.
+  void to_bfloat16();
+  void set_own_bfloat16(bool on) { bfloat16_ = on; }  // not that of its parts
+  bool in_bfloat16() const { return bfloat16_; }
   void zero_grad();
   void set_training(bool training);
   void set_own_training(bool training) { training_ = training; }  // not that of its parts
@@ -99,6 +104,7 @@ class Module : public std::enable_shared_from_this<Module> {
 
   std::vector<Entry> entries_;
   bool training_ = true;
+  bool bfloat16_ = false;
 };
 
 }  // namespace qkv::nn

@@ -5,20 +5,29 @@
 
 namespace qkv::ops {
 
-Array PackedWeight::get(const Array& weight) {
+Array PackedWeight::get(const Array& weight, bool bfloat16) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t version = weight.version();
-  if (packed_.defined() && of_.lock() == weight.buffer() && at_ == weight.raw() && version_ == version) return packed_;
+  if (packed_.defined() && of_.lock() == weight.buffer() && at_ == weight.raw() && version_ == version && bfloat16_ == bfloat16)
+    return packed_;
   const Index out = weight.dim(0), in = weight.dim(1);
   visit_floating(weight.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const Index panel = kernels::kernels<T>().packed_product.panel;
+    if constexpr (std::is_same_v<T, float>) {
+      if (bfloat16) {
+        packed_ = Array({(out + panel - 1) / panel, (in + 1) / 2, panel}, weight.dtype());  // of words
+        kernels::kernels<T>().packed_bfloat16.pack(static_cast<std::uint32_t*>(packed_.raw()), {weight.data<T>(), in, false}, out, in);
+        return;
+      }
+    }
     packed_ = Array({(out + panel - 1) / panel, in, panel}, weight.dtype());
     pack_panels<T>(packed_.data<T>(), {weight.data<T>(), in, false}, out, in);
   });
   of_ = weight.buffer();
   at_ = weight.raw();
   version_ = version;
+  bfloat16_ = bfloat16;
   return packed_;
 }
 
@@ -40,10 +49,12 @@ Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
       shape.back() = out;
       Array y(shape, x.dtype());
       if (y.numel() > 0) {
-        packed.push_back(layer.packed->get(layer.weight.data()));
+        const bool bfloat16 = layer.bfloat16 && std::is_same_v<T, float>;
+        packed.push_back(layer.packed->get(layer.weight.data(), bfloat16));
         const kernels::Finish<T> finish{layer.bias.defined() ? layer.bias.ptr<T>() : nullptr, layer.activation.has_value(),
                                         layer.activation.value_or(kernels::Activation::relu)};
         tasks.push_back({y.data<T>(), out, {x.ptr<T>(), in, false}, packed.back().template data<T>(), finish, rows, out, in});
+        if (bfloat16) tasks.back().bfloat16 = static_cast<const std::uint32_t*>(packed.back().raw());
       }
       results.emplace_back(std::move(y));
     }

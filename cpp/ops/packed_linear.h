@@ -15,8 +15,9 @@ namespace qkv::ops {
 // threads at once.
 class PackedWeight {
  public:
-  // The copy for this weight (out, in), as kernels/packed_linear.h describes it.
-  Array get(const Array& weight);
+  // The copy for this weight (out, in), as kernels/packed_product.h or, if wanted and the weight is float32,
+  // kernels/packed_bfloat16.h describes it.
+  Array get(const Array& weight, bool bfloat16);
   void clear();
 
  private:
@@ -24,6 +25,7 @@ class PackedWeight {
   std::weak_ptr<Buffer> of_;
   const void* at_ = nullptr;
   std::uint64_t version_ = 0;
+  bool bfloat16_ = false;
   Array packed_;
 };
 
@@ -31,6 +33,7 @@ struct LinearLayer {
   Tensor weight, bias;  // the bias may be undefined
   PackedWeight* packed;
   std::optional<kernels::Activation> activation = {};
+  bool bfloat16 = false;
 };
 
 // activation(x @ weight^T + bias) of each layer, without gradients: layers that share an input are one piece of work.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "core/buffer.h"
@@ -19,6 +20,7 @@ template <class T> struct PackedTask {
   const T* packed;
   kernels::Finish<T> finish;
   Index rows, columns, depth;
+  const std::uint32_t* bfloat16 = nullptr;  // instead of `packed`: kernels/packed_bfloat16.h
 };
 
 // Pieces of a task: some rows by some panels. Few rows are cut by panels, many by rows; the borders depend on the sizes
@@ -49,6 +51,12 @@ template <class T> struct PackedPieces {
     const auto& kernel = kernels::kernels<T>().packed_product;
     const Index row = piece / of_panels * height, first = piece % of_panels * width;
     const Index panels = (t.columns + kernel.panel - 1) / kernel.panel;
+    if constexpr (std::is_same_v<T, float>) {
+      if (t.bfloat16 != nullptr)
+        return kernels::kernels<T>().packed_bfloat16.multiply(t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, false}, t.bfloat16,
+                                                              t.finish, scratch, std::min(height, t.rows - row), t.columns, t.depth,
+                                                              first, std::min(panels, first + width));
+    }
     kernel.multiply(t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, t.x.transposed}, t.packed, t.finish, scratch,
                     std::min(height, t.rows - row), t.columns, t.depth, first, std::min(panels, first + width));
   }
@@ -57,10 +65,12 @@ template <class T> struct PackedPieces {
 // All tasks at once on the pool.
 template <class T> void multiply_packed(std::span<const PackedTask<T>> tasks) {
   std::vector<PackedPieces<T>> pieces(tasks.begin(), tasks.end());
-  Index count = 0;
+  Index count = 0, room = kernels::kernels<T>().packed_product.scratch;
   for (const auto& p : pieces) count += p.count;
+  for (const auto& t : tasks)
+    if (t.bfloat16 != nullptr) room = std::max(room, kernels::kernels<T>().packed_bfloat16.scratch(t.depth));
   parallel_for(0, count, 1, [&](Index begin, Index end) {
-    const Scratch scratch(static_cast<std::size_t>(kernels::kernels<T>().packed_product.scratch) * sizeof(T));
+    const Scratch scratch(static_cast<std::size_t>(room) * sizeof(T));
     for (Index piece = begin; piece < end; ++piece) {
       std::size_t task = 0;
       Index at = piece;

@@ -159,9 +159,9 @@ def test_to_changes_the_dtype_of_what_floats():
     assert net.count.dtype == "int64"
     assert net(np.ones((2, 3), np.float32)).dtype == "float64"
     assert net.to(np.float32)(np.ones((2, 3))).dtype == "float32"
-    with pytest.raises(TypeError, match="to: dtype must be float32 or float64; got int64"):
+    with pytest.raises(TypeError, match="to: dtype must be float32, float64 or bfloat16; got int64"):
         net.to("int64")
-    with pytest.raises(TypeError, match="to: dtype must be float32 or float64; got None"):
+    with pytest.raises(TypeError, match="to: dtype must be float32, float64 or bfloat16; got None"):
         net.to(None)
 
 

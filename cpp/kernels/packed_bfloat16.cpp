@@ -1,0 +1,214 @@
+#include "kernels/packed_bfloat16.h"
+
+#include "kernels/simd.h"
+
+namespace qkv::kernels::QKV_ISA {
+
+template <class T> Activations<T> activation_kernels();
+template <class T> PackedProduct<T> packed_product_kernels();
+
+namespace {
+
+using V = Vec<float>;
+using Words = Mask<float>;  // 32-bit integers
+
+constexpr int kTileRows = 6;
+#if defined(__AVX512F__)
+constexpr int kVectors = 4;
+#else
+constexpr int kVectors = 2;
+#endif
+constexpr Index L = kLanes<float>, kPanel = kVectors * L;
+constexpr Index kDepth = 512;  // steps of a panel that are widened at a time; a multiple of 2
+
+// The nearest bfloat16 in the upper half of each word, zeros below. NaN becomes quiet, so that it cannot round to infinity.
+inline Words rounded(V x) {
+  const Words w = bits(x);
+  const Words up = (w + 0x7fff + ((w >> 16) & 1)) & static_cast<int32_t>(0xffff0000);
+  return bits(select(x != x, from_bits(Words{} + 0x7fc00000), from_bits(up)));
+}
+
+inline uint32_t rounded(float x) {
+  uint32_t w;
+  memcpy(&w, &x, sizeof w);
+  return x != x ? 0x7fc0u : (w + 0x7fff + ((w >> 16) & 1)) >> 16;
+}
+
+void round(float* y, const float* x, Index n) {
+  for (Index i = 0; i < n; i += L) {
+    const Index left = n - i;
+    const V v = from_bits(rounded(left >= L ? load(x + i) : load_part(x + i, left)));
+    if (left >= L) store(y + i, v);
+    else store_part(y + i, v, left);
+  }
+}
+
+void pack(uint32_t* packed, const Operand<float>& operand, Index columns, Index depth) {
+  for (Index first = 0; first < columns; first += kPanel, packed += (depth + 1) / 2 * kPanel)
+    for (Index j = 0; j < kPanel; ++j)
+      for (Index k = 0; k < depth; k += 2) {
+        const bool there = first + j < columns;
+        const uint32_t low = there ? rounded(*operand.at(first + j, k)) : 0;
+        const uint32_t high = there && k + 1 < depth ? rounded(*operand.at(first + j, k + 1)) : 0;
+        packed[k / 2 * kPanel + j] = low | high << 16;
+      }
+}
+
+inline Words load_words(const uint32_t* p) {
+  Words w;
+  __builtin_memcpy(&w, p, sizeof w);
+  return w;
+}
+inline V low_half(Words w) { return from_bits(w << 16); }
+inline V high_half(Words w) { return from_bits(w & static_cast<int32_t>(0xffff0000)); }
+
+// What a step of two reads of the rows, and how it is multiplied. With the CPU's products the rows are bfloat16 as well
+// and one instruction takes both steps; otherwise a word is widened and each step is a product of its own.
+#if defined(__AVX512BF16__)
+constexpr bool kNative = true;
+constexpr int kHalves = 1;
+using Left = uint32_t;
+inline Words right_of(Words w, int) { return w; }
+inline Words left_of(const uint32_t* row, Index pair, int) { return static_cast<int32_t>(row[pair]) - Words{}; }
+inline V multiply_add(V sum, Words left, Words right) {
+  return (V)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
+}
+#else
+constexpr bool kNative = false;
+constexpr int kHalves = 2;
+using Left = float;
+inline V right_of(Words w, int half) { return half == 0 ? low_half(w) : high_half(w); }
+inline V left_of(const float* row, Index pair, int half) { return splat<float>(row[2 * pair + half]); }
+inline V multiply_add(V sum, V left, V right) { return sum + left * right; }
+#endif
+
+// y (R, kPanel) = x (R, 2 * pairs) @ panel + bias; rows of x are `stride` elements apart; `columns` of y exist.
+template <int R>
+void tile(float* y, Index ldy, const Left* x, Index stride, const uint32_t* panel, Index pairs, Index columns, const float* bias) {
+  V sum[R][kVectors] = {};
+  for (Index i = 0; i < pairs; ++i, panel += kPanel) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(panel + 16 * kPanel + v * L);
+#pragma GCC unroll 2
+    for (int half = 0; half < kHalves; ++half) {
+      decltype(right_of(Words{}, 0)) right[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) right[v] = right_of(load_words(panel + v * L), half);
+#pragma GCC unroll 6
+      for (int r = 0; r < R; ++r) {
+        const auto left = left_of(x + r * stride, i, half);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = multiply_add(sum[r][v], left, right[v]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const Index left = columns - v * L;
+    if (left <= 0) break;
+    const V shift = bias == nullptr ? V{} : left >= L ? load(bias + v * L) : load_part(bias + v * L, left);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      float* to = y + r * ldy + v * L;
+      if (left >= L) store(to, sum[r][v] + shift);
+      else store_part(to, sum[r][v] + shift, left);
+    }
+  }
+}
+
+using Tile = void (*)(float*, Index, const Left*, Index, const uint32_t*, Index, Index, const float*);
+constexpr Tile kTiles[kTileRows] = {tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>};
+
+// Rows of x as the tiles read them, with an even number of steps; rows `stride` elements apart.
+void load_rows(Left* to, Index stride, const Operand<float>& x, Index rows, Index depth) {
+  for (Index r = 0; r < rows; ++r) {
+    const float* from = x.at(r, 0);
+    Left* row = to + r * stride;
+#if defined(__AVX512BF16__)
+    for (Index k = 0; k < depth; k += L) {  // the row ends in room for whole vectors
+      const __m256bh half = _mm512_cvtneps_pbh((__m512)(depth - k >= L ? load(from + k) : load_part(from + k, depth - k)));
+      __builtin_memcpy(row + k / 2, &half, sizeof half);
+    }
+#else
+    memcpy(row, from, static_cast<size_t>(depth) * sizeof(float));
+    if (depth % 2 != 0) row[depth] = 0;
+#endif
+  }
+}
+
+void activate(const Finish<float>& finish, float* y, Index ldy, Index rows, Index width) {
+  if (!finish.activates) return;
+  const Activations<float> activation = activation_kernels<float>();
+  for (Index r = 0; r < rows; ++r) activation.forward(finish.activation, y + r * ldy, y + r * ldy, width);
+}
+
+// Rows that are loaded at a time. Without the CPU's products, more rows than this are multiplied as float32: a panel is
+// widened once for all of them, which costs less than widening its words for each tile.
+constexpr Index kRows = kTileRows * (kNative ? 16 : 4);
+
+constexpr Index row_stride(Index depth) { return kHalves * ((depth + 1) / 2) + 64 / static_cast<Index>(sizeof(Left)); }
+
+void multiply_rows(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish,
+                   float* scratch, Index rows, Index columns, Index depth, Index first, Index last) {
+  const Index pairs = (depth + 1) / 2, stride = row_stride(depth);
+  Left* lines = reinterpret_cast<Left*>(scratch);
+  for (Index top = 0; top < rows; top += kRows) {
+    const Index height = rows - top < kRows ? rows - top : kRows, tiles = (height + kTileRows - 1) / kTileRows;
+    load_rows(lines, stride, {x.at(top, 0), x.stride, false}, height, depth);
+    for (Index p = first; p < last; ++p) {
+      const Index column = p * kPanel, width = columns - column < kPanel ? columns - column : kPanel;
+      float* to = y + top * ldy + column;
+      for (Index t = 0; t < tiles; ++t) {
+        const Index row = height * t / tiles, count = height * (t + 1) / tiles - row;
+        kTiles[count - 1](to + row * ldy, ldy, lines + row * stride, stride, packed + p * pairs * kPanel, pairs, width,
+                          finish.bias == nullptr ? nullptr : finish.bias + column);
+      }
+      activate(finish, to, ldy, height, width);
+    }
+  }
+}
+
+#if !defined(__AVX512BF16__)
+void multiply_widened(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish,
+                      float* scratch, Index rows, Index columns, Index depth, Index first, Index last) {
+  const PackedProduct<float> product = packed_product_kernels<float>();
+  const Index pairs = (depth + 1) / 2;
+  for (Index p = first; p < last; ++p) {
+    const Index column = p * kPanel, width = columns - column < kPanel ? columns - column : kPanel;
+    for (Index k = 0; k < depth; k += kDepth) {
+      const Index steps = depth - k < kDepth ? depth - k : kDepth;
+      const uint32_t* panel = packed + (p * pairs + k / 2) * kPanel;
+      for (Index i = 0; i < (steps + 1) / 2; ++i)
+        for (Index j = 0; j < kPanel; j += L) {
+          const Words w = load_words(panel + i * kPanel + j);
+          store(scratch + 2 * i * kPanel + j, low_half(w));
+          store(scratch + (2 * i + 1) * kPanel + j, high_half(w));
+        }
+      Finish<float> now;
+      now.adds = k > 0;
+      if (k + steps >= depth) now.bias = finish.bias == nullptr ? nullptr : finish.bias + column;
+      product.multiply(y + column, ldy, {x.at(0, k), x.stride, false}, scratch, now, nullptr, rows, width, steps, 0, 1);
+    }
+    activate(finish, y + column, ldy, rows, width);
+  }
+}
+#endif
+
+void multiply(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish, float* scratch,
+              Index rows, Index columns, Index depth, Index first, Index last) {
+#if !defined(__AVX512BF16__)
+  if (rows > kRows) return multiply_widened(y, ldy, x, packed, finish, scratch, rows, columns, depth, first, last);
+#endif
+  multiply_rows(y, ldy, x, packed, finish, scratch, rows, columns, depth, first, last);
+}
+
+Index scratch_of(Index depth) {
+  const Index widened = kNative ? 0 : kPanel * kDepth, lines = kRows * row_stride(depth);
+  return widened > lines ? widened : lines;
+}
+
+}  // namespace
+
+PackedBfloat16 packed_bfloat16_kernels() { return {kNative, scratch_of, pack, multiply, round}; }
+
+}  // namespace qkv::kernels::QKV_ISA
