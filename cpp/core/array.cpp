@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/parallel.h"
+
 namespace qkv {
 
 Array::Array(Shape shape, DType dtype) : shape_(std::move(shape)), dtype_(dtype), numel_(shape_.numel()) {
@@ -16,7 +18,10 @@ Array::Array(Shape shape, DType dtype, std::shared_ptr<Buffer> buffer, Index off
 
 Array Array::zeros(Shape shape, DType dtype) {
   Array result(std::move(shape), dtype);
-  std::memset(result.raw(), 0, static_cast<std::size_t>(result.bytes()));
+  char* bytes = static_cast<char*>(result.raw());
+  parallel_for(0, result.bytes(), Index{1} << 19, [=](Index begin, Index end) {
+    std::memset(bytes + begin, 0, static_cast<std::size_t>(end - begin));
+  });
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "core/buffer.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include <bit>
 #include <cstdlib>
@@ -16,6 +17,9 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kLargestKept = std::size_t{256} << 20;
 constexpr std::size_t kMostKept = std::size_t{512} << 20;
+// From here on pages of 2 MiB are asked for, which are first touched, and translated, 512 at a time: layer_norm of
+// 64 MB came from 71 to 83 % of the pace of a copy, an embedding from 72 to 77.
+constexpr std::size_t kLarge = std::size_t{4} << 20, kHugePage = std::size_t{2} << 20;
 constexpr int kClasses = 64 * 4;
 
 std::size_t rounded(std::size_t bytes) {
@@ -58,8 +62,12 @@ void* take(std::size_t bytes) {
       return block;
     }
   }
-  void* block = std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
+  const std::size_t alignment = size >= kLarge ? kHugePage : kAlignment;
+  void* block = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (block == nullptr) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
+  if (size >= kLarge) madvise(block, size, MADV_HUGEPAGE);
+#endif
   return block;
 }
 

@@ -44,9 +44,9 @@ template <class T> void forward(Activation f, T* y, const T* x, Index n) {
   }
 }
 
-// dx += dy * slope(saved).
-template <class T, class F> void add_slopes(T* dx, const T* dy, const T* saved, Index n, F slope) {
-  each_vector<T>(n, [&](Index i, auto at) { at.put(dx + i, at(dx + i) + at(dy + i) * slope(at(saved + i))); });
+// dx = dy * slope(saved).
+template <class T, class F> void put_slopes(T* dx, const T* dy, const T* saved, Index n, F slope) {
+  each_vector<T>(n, [&](Index i, auto at) { at.put(dx + i, at(dy + i) * slope(at(saved + i))); });
 }
 
 template <class T> void backward(Activation f, T* dx, const T* dy, const T* saved, Index n) {
@@ -54,20 +54,20 @@ template <class T> void backward(Activation f, T* dx, const T* dy, const T* save
     case Activation::relu:
       return each_vector<T>(n, [&](Index i, auto at) {
         const Vec<T> zero = {};
-        at.put(dx + i, at(dx + i) + select(at(saved + i) <= zero, zero, at(dy + i)));
+        at.put(dx + i, select(at(saved + i) <= zero, zero, at(dy + i)));
       });
     case Activation::gelu:  // Phi(x) + x phi(x)
-      return add_slopes(dx, dy, saved, n, [](Vec<T> x) {
-        return normal_cdf<T>(x) + x * (all<T>(kNormal) * exp_of<T>(all<T>(-0.5) * x * x));
+      return put_slopes(dx, dy, saved, n, [](Vec<T> x) {
+        return normal_cdf<T>(x) + x * (all<T>(kNormal) * exp_of_negative<T>(all<T>(-0.5) * x * x));
       });
     case Activation::gelu_tanh:
-      return add_slopes(dx, dy, saved, n, [](Vec<T> x) {
+      return put_slopes(dx, dy, saved, n, [](Vec<T> x) {
         const Vec<T> t = inner_tanh<T>(x), one = all<T>(1);
         const Vec<T> inner = all<T>(kRootTwoOverPi) * (one + all<T>(3 * kCubic) * x * x);
         return all<T>(0.5) * (one + t) + all<T>(0.5) * x * (one - t * t) * inner;
       });
-    case Activation::tanh: return add_slopes(dx, dy, saved, n, [](Vec<T> y) { return all<T>(1) - y * y; });
-    case Activation::sigmoid: return add_slopes(dx, dy, saved, n, [](Vec<T> y) { return y * (all<T>(1) - y); });
+    case Activation::tanh: return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return all<T>(1) - y * y; });
+    case Activation::sigmoid: return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return y * (all<T>(1) - y); });
   }
 }
 

@@ -15,7 +15,7 @@ inline constexpr bool needs_result(Activation a) {
 template <class T> struct Activations {
   // y = f(x). NaN stays NaN; relu(-0) is 0.
   void (*forward)(Activation f, T* y, const T* x, Index n);
-  // dx += dy * f'; saved is y where needs_result(f), else x. The derivative of relu at 0 is 0.
+  // dx = dy * f'; saved is y where needs_result(f), else x. The derivative of relu at 0 is 0.
   void (*backward)(Activation f, T* dx, const T* dy, const T* saved, Index n);
 };
 

@@ -54,15 +54,15 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
 
 template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y, const T* x, Index n) {
   switch (op) {
-    case Unary::negate: for (Index i = 0; i < n; ++i) dx[i] -= dy[i]; return;
+    case Unary::negate: for (Index i = 0; i < n; ++i) dx[i] = -dy[i]; return;
     case Unary::absolute:
-      for (Index i = 0; i < n; ++i) dx[i] += x[i] > 0 ? dy[i] : x[i] < 0 ? -dy[i] : T(0);
+      for (Index i = 0; i < n; ++i) dx[i] = x[i] > 0 ? dy[i] : x[i] < 0 ? -dy[i] : T(0);
       return;
-    case Unary::exponential: for (Index i = 0; i < n; ++i) dx[i] += dy[i] * y[i]; return;
-    case Unary::logarithm: for (Index i = 0; i < n; ++i) dx[i] += dy[i] / x[i]; return;
-    case Unary::square_root: for (Index i = 0; i < n; ++i) dx[i] += dy[i] / (2 * y[i]); return;
-    case Unary::sine: for (Index i = 0; i < n; ++i) dx[i] += dy[i] * static_cast<T>(cos(x[i])); return;
-    case Unary::cosine: for (Index i = 0; i < n; ++i) dx[i] -= dy[i] * static_cast<T>(sin(x[i])); return;
+    case Unary::exponential: for (Index i = 0; i < n; ++i) dx[i] = dy[i] * y[i]; return;
+    case Unary::logarithm: for (Index i = 0; i < n; ++i) dx[i] = dy[i] / x[i]; return;
+    case Unary::square_root: for (Index i = 0; i < n; ++i) dx[i] = dy[i] / (2 * y[i]); return;
+    case Unary::sine: for (Index i = 0; i < n; ++i) dx[i] = dy[i] * static_cast<T>(cos(x[i])); return;
+    case Unary::cosine: for (Index i = 0; i < n; ++i) dx[i] = -dy[i] * static_cast<T>(sin(x[i])); return;
   }
 }
 

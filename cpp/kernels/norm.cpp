@@ -83,45 +83,66 @@ void add_layer_forward(T* y, T* sum, T* statistics, const T* x, const T* residua
 
 // With h = (x - mean) * factor and g = dy * weight: dx = factor * (g - mean(g) - h * mean(g * h)). For rms_norm the
 // first mean is left out and h = x * factor.
-template <class T, bool centred, bool weighted>
-void row_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* statistics, const T* weight, Index n) {
+//
+// R rows at a time, because dweight and dbias are then read and written once for all of them: where n is a multiple of
+// 1024 all the streams fall on the same places of L1, and row by row that cost 2.4 times as much.
+template <class T, bool centred, bool weighted, int R>
+void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* statistics, const T* weight, Index n) {
+  constexpr Index kStatistics = centred ? 3 : 1;
   const Vec<T> zero = {};
-  const Vec<T> centre = centred ? splat<T>(statistics[0]) : zero, shift = centred ? splat<T>(statistics[1]) : zero;
-  const Vec<T> factor = splat<T>(statistics[centred ? 2 : 0]);
-  const auto h = [=](Index j, auto at) { return (centred ? at(x + j) - centre - shift : at(x + j)) * factor; };
-  const auto g = [=](Index j, auto at) { return weighted ? at(dy + j) * at(weight + j) : at(dy + j); };
-  Vec<T> mean = zero, slope = zero;
-  if (dx != nullptr) {
+  Vec<T> centre[R], shift[R], factor[R], mean[R], slope[R];
+  for (int r = 0; r < R; ++r) {
+    const T* s = statistics + r * kStatistics;
+    centre[r] = centred ? splat<T>(s[0]) : zero;
+    shift[r] = centred ? splat<T>(s[1]) : zero;
+    factor[r] = splat<T>(s[centred ? 2 : 0]);
+    if (dx == nullptr) continue;
+    const Vec<T> c = centre[r], d = shift[r], f = factor[r];
+    const T *dyr = dy + r * n, *xr = x + r * n;
     const TwoSums<T> sums = two_sums<T>(n, [=](Index j, auto at) {
-      const Vec<T> v = g(j, at);
-      return Two<T>{v, v * h(j, at)};
+      const Vec<T> g = weighted ? at(dyr + j) * at(weight + j) : at(dyr + j);
+      return Two<T>{g, g * ((centred ? at(xr + j) - c - d : at(xr + j)) * f)};
     });
-    const T count = static_cast<T>(n);
-    if (centred) mean = splat<T>(sums.first / count);
-    slope = splat<T>(sums.second / count);
+    mean[r] = centred ? splat<T>(sums.first / static_cast<T>(n)) : zero;
+    slope[r] = splat<T>(sums.second / static_cast<T>(n));
   }
-  each_vector<T>(n, [=](Index j, auto at) {
-    const Vec<T> height = h(j, at);
-    if (dx != nullptr) at.put(dx + j, factor * (g(j, at) - mean - height * slope));
-    if (dweight != nullptr) at.put(dweight + j, at(dweight + j) + at(dy + j) * height);
-    if (dbias != nullptr) at.put(dbias + j, at(dbias + j) + at(dy + j));
+  each_vector<T>(n, [&](Index j, auto at) {
+    const Vec<T> w = weighted ? at(weight + j) : zero;
+    Vec<T> sum = {}, product = {}, out[R];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const Vec<T> d = at(dy + r * n + j), v = at(x + r * n + j);
+      const Vec<T> h = (centred ? v - centre[r] - shift[r] : v) * factor[r];
+      sum += d;
+      product += d * h;
+      out[r] = factor[r] * ((weighted ? d * w : d) - mean[r] - h * slope[r]);
+    }
+    if (dweight != nullptr) at.put(dweight + j, at(dweight + j) + product);
+    if (dbias != nullptr) at.put(dbias + j, at(dbias + j) + sum);
+    if (dx == nullptr) return;
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) at.put(dx + r * n + j, out[r]);
   });
 }
 
-template <class T, bool centred>
+template <class T, bool centred, bool weighted>
 void backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* statistics, const T* weight, Index rows,
               Index n) {
-  for (Index i = 0; i < rows; ++i, dy += n, x += n, statistics += centred ? 3 : 1) {
-    T* out = dx == nullptr ? nullptr : dx + i * n;
-    if (weight != nullptr) row_backward<T, centred, true>(out, dweight, dbias, dy, x, statistics, weight, n);
-    else row_backward<T, centred, false>(out, dweight, dbias, dy, x, statistics, weight, n);
-  }
+  constexpr Index kStatistics = centred ? 3 : 1;
+  Index i = 0;
+  const auto some = [&](auto run, Index count) {
+    run(dx == nullptr ? dx : dx + i * n, dweight, dbias, dy + i * n, x + i * n, statistics + i * kStatistics, weight, n);
+    i += count;
+  };
+  while (i + 4 <= rows) some(rows_backward<T, centred, weighted, 4>, 4);
+  while (i < rows) some(rows_backward<T, centred, weighted, 1>, 1);
 }
 
 template <class T>
 void layer_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* statistics, const T* weight,
                     Index rows, Index n) {
-  backward<T, true>(dx, dweight, dbias, dy, x, statistics, weight, rows, n);
+  const auto run = weight != nullptr ? backward<T, true, true> : backward<T, true, false>;
+  run(dx, dweight, dbias, dy, x, statistics, weight, rows, n);
 }
 
 template <class T>
@@ -147,7 +168,8 @@ void rms_forward(T* y, T* statistics, const T* x, const T* weight, T eps, Index 
 template <class T>
 void rms_backward(T* dx, T* dweight, const T* dy, const T* x, const T* statistics, const T* weight, Index rows,
                   Index n) {
-  backward<T, false>(dx, dweight, nullptr, dy, x, statistics, weight, rows, n);
+  const auto run = weight != nullptr ? backward<T, false, true> : backward<T, false, false>;
+  run(dx, dweight, nullptr, dy, x, statistics, weight, rows, n);
 }
 
 }  // namespace

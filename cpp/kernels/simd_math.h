@@ -5,13 +5,14 @@
 //     map_vectors(y, x, n, [](auto v) { return tanh_of<T>(v); });     // y may be x
 //
 // The same bits come out wherever in the array a number stands. Errors against exact values, over all exponents
-// including denormal numbers: at most 1.9 ULP (exp and log 0.9). Infinities, NaN and
+// including denormal numbers: at most 1.9 ULP (exp 1.0, log 0.9). Infinities, NaN and
 // overflow behave as in <math.h>. Polynomials: minimax in the weight named at each one, found with 50 digits.
 #pragma once
 
 #include <math.h>
 
 #include "kernels/simd.h"
+#include "kernels/simd_tables.h"
 
 namespace qkv::kernels::QKV_ISA {
 
@@ -55,7 +56,7 @@ template <> struct Constants<float> {
   // exp(x^2) erfc(x) in 1 / (1 + x / 2) on 1 < x < 4; 4e-11 of erf.
   static constexpr float kErfc[6] = {0.00182246622f, 0.259700747f, 0.396801618f,
                                      -0.0644598521f, 0.636679368f, -0.230801449f};
-  static constexpr float kErfOne = 4.0f;  // erf is 1 from here
+  static constexpr float kErfOne = 4.0f, kTanhOne = 10.0f;  // erf and tanh are 1 from here
 };
 
 template <> struct Constants<double> {
@@ -84,7 +85,7 @@ template <> struct Constants<double> {
       -3.1305792962147927e-06, 0.28218870584333167,  0.28081630239762301,  0.25731186237758291, 0.11859220454826749,
       0.30899562416011195,     -0.64246450285212353, 1.2595741642475737,   -1.9954017074245312, 1.9429416052760857,
       -1.1260026257380826,     0.36524101079121968,  -0.051790111286307117};
-  static constexpr double kErfOne = 6.0;
+  static constexpr double kErfOne = 6.0, kTanhOne = 20.0;
 };
 
 // x * 2^n for integers n (as floating numbers) for which 2^(n/2) is a normal number; rounds once into the denormals.
@@ -109,14 +110,30 @@ inline Vec<double> scale_by_power(Vec<double> x, Vec<double> n) { return scale_i
 
 }  // namespace math
 
-// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| < ln 2 / 2.
-template <class T> inline Vec<T> exp_of(Vec<T> x) {
-  using C = math::Constants<T>;
-  x = minimum(splat<T>(C::kExpMax), maximum(splat<T>(C::kExpMin), x));  // NaN stays
+namespace math {
+
+// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| < ln 2 / 2, for x from kExpMin to kExpMax. Three operations more (sharp)
+// make the largest error 0.8 instead of 1 ULP, which what is built on it may need.
+template <class T, bool sharp = false> inline Vec<T> exp_inside(Vec<T> x) {
+  using C = Constants<T>;
   const Vec<T> n = (x * splat<T>(C::kLog2e) + splat<T>(C::kRound)) - splat<T>(C::kRound);
   const Vec<T> r = (x - n * splat<T>(C::kLn2High)) - n * splat<T>(C::kLn2Low);
-  const Vec<T> one = splat<T>(1), high = one + r, low = (one - high) + r;  // high + low = 1 + r exactly
-  return math::scale_by_power(high + (r * r * math::polynomial<T>(r, C::kExp) + low), n);
+  const Vec<T> one = splat<T>(1), rest = r * r * polynomial<T>(r, C::kExp);
+  if constexpr (!sharp) return scale_by_power(one + (r + rest), n);
+  const Vec<T> high = one + r, low = (one - high) + r;  // high + low = 1 + r exactly
+  return scale_by_power(high + (rest + low), n);
+}
+
+}  // namespace math
+
+template <class T> inline Vec<T> exp_of(Vec<T> x) {
+  using C = math::Constants<T>;
+  return math::exp_inside<T>(minimum(splat<T>(C::kExpMax), maximum(splat<T>(C::kExpMin), x)));  // NaN stays
+}
+
+// exp(x) for x that are at most 0, or NaN.
+template <class T> inline Vec<T> exp_of_negative(Vec<T> x) {
+  return math::exp_inside<T>(maximum(splat<T>(math::Constants<T>::kExpMin), x));
 }
 
 // log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)), by the series of log((1 + s) / (1 - s)), s = (m - 1) / (m + 1).
@@ -148,29 +165,36 @@ template <class T> inline Vec<T> log_of(Vec<T> x) {
 
 // tanh: a polynomial for |x| < 0.625, else 1 - 2 / (exp(2 |x|) + 1) with the sign of x.
 template <class T> inline Vec<T> tanh_of(Vec<T> x) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == sizeof(float)) return table::tanh_of(x);
+#endif
   using C = math::Constants<T>;
   const Vec<T> size = absolute(x), z = x * x;
   const Vec<T> small = x + x * z * math::polynomial<T>(z, C::kTanh);
-  const Vec<T> large = splat<T>(1) - splat<T>(2) / (exp_of<T>(size + size) + splat<T>(1));
+  const Vec<T> capped = minimum(splat<T>(C::kTanhOne), size);
+  const Vec<T> large = splat<T>(1) - splat<T>(2) / (math::exp_inside<T>(capped + capped) + splat<T>(1));
   return select(size < splat<T>(static_cast<T>(0.625)), small, copy_sign(large, x));
 }
 
 // 1 / (1 + exp(-x)), from e = exp(-|x|), so that the tail keeps its digits; there e / (1 + e) is e - e * (e / (1 + e)),
 // which rounds once less.
 template <class T> inline Vec<T> sigmoid_of(Vec<T> x) {
-  const Vec<T> e = exp_of<T>(-absolute(x));
+  const Vec<T> e = math::exp_inside<T, true>(maximum(splat<T>(math::Constants<T>::kExpMin), -absolute(x)));
   const Vec<T> ratio = select(x < Vec<T>{}, e, splat<T>(1)) / (splat<T>(1) + e);
   return select(x < splat<T>(static_cast<T>(-1.4)), e - e * ratio, ratio);
 }
 
 // erf: a polynomial for |x| < 1, else 1 - erfc(|x|) with the sign of x.
 template <class T> inline Vec<T> erf_of(Vec<T> x) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == sizeof(float)) return table::erf_of(x);
+#endif
   using C = math::Constants<T>;
   const Vec<T> size = absolute(x);
   const Vec<T> small = x + x * math::polynomial<T>(x * x, C::kErf);
   const Vec<T> capped = minimum(splat<T>(C::kErfOne), size);
   const Vec<T> t = splat<T>(2) / (splat<T>(2) + capped);
-  const Vec<T> large = splat<T>(1) - exp_of<T>(-capped * capped) * math::polynomial<T>(t, C::kErfc);
+  const Vec<T> large = splat<T>(1) - math::exp_inside<T>(-capped * capped) * math::polynomial<T>(t, C::kErfc);
   return select(size < splat<T>(1), small, copy_sign(large, x));
 }
 

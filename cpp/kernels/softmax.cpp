@@ -44,7 +44,7 @@ template <class T> bool forward(T* y, const T* x, T scale, bool empty_is_zero, I
     }
     const Vec<T> tops = splat<T>(top), scales = splat<T>(scale);
     const T total = sum_vectors<T>(n, [&](Index j, auto at) {
-      const Vec<T> e = exp_of<T>(scales * (at(x + j) - tops));
+      const Vec<T> e = exp_of_negative<T>(scales * (at(x + j) - tops));
       at.put(y + j, e);
       return e;
     });
@@ -63,7 +63,7 @@ void row_backward(T* dx, const T* dy, const T* y, T scale, Index n) {
   };
   const Vec<T> mean = splat<T>(sum_vectors<T>(n, [&](Index j, auto at) { return weighted(at(y + j), at(dy + j)); }));
   each_vector<T>(n, [&](Index j, auto at) {
-    at.put(dx + j, at(dx + j) + scales * weighted(at(y + j), at(dy + j) - mean));
+    at.put(dx + j, scales * weighted(at(y + j), at(dy + j) - mean));
   });
 }
 
@@ -77,7 +77,7 @@ template <class T> void backward(T* dx, const T* dy, const T* y, T scale, bool s
 // logsumexp(scale * x) - scale * top.
 template <class T> T log_total(const T* x, T top, T scale, Index n) {
   const Vec<T> tops = splat<T>(top), scales = splat<T>(scale);
-  return log_of_number(sum_vectors<T>(n, [&](Index j, auto at) { return exp_of<T>(scales * (at(x + j) - tops)); }));
+  return log_of_number(sum_vectors<T>(n, [&](Index j, auto at) { return exp_of_negative<T>(scales * (at(x + j) - tops)); }));
 }
 
 template <class T> void log_forward(T* y, const T* x, T scale, Index rows, Index n) {
@@ -93,7 +93,7 @@ template <class T> void log_backward(T* dx, const T* dy, const T* y, T scale, In
   for (Index i = 0; i < rows; ++i, dx += n, dy += n, y += n) {
     const Vec<T> total = splat<T>(sum_vectors<T>(n, [&](Index j, auto at) { return at(dy + j); }));
     each_vector<T>(n, [&](Index j, auto at) {
-      at.put(dx + j, at(dx + j) + scales * (at(dy + j) - exp_of<T>(at(y + j)) * total));
+      at.put(dx + j, scales * (at(dy + j) - exp_of_negative<T>(at(y + j)) * total));
     });
   }
 }
@@ -115,18 +115,35 @@ void exclude(T* y, const bool* allowed, Index allowed_step, const T* bias, Index
   for (Index j = length; j < n; ++j) y[j] = value;
 }
 
+// Block by block, so that a long row is read from memory once and the exponentials hide its arrival: a larger number
+// rescales the sum before it.
 template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
+  constexpr Index kBlock = 1024;
+  const T none = -static_cast<T>(INFINITY);
   for (Index i = 0; i < rows; ++i, x += n) {
-    const T top = largest(x, n);
-    lse[i] = top + log_total(x, top, T(1), n);
+    T top = none;
+    double total = 0;
+    for (Index j = 0; j < n; j += kBlock) {
+      const Index count = n - j < kBlock ? n - j : kBlock;
+      const T here = largest(x + j, count);
+      if (here == none && !has_nan(x + j, count)) continue;
+      if (here > top) {
+        total *= exp(static_cast<double>(top) - static_cast<double>(here));
+        top = here;
+      }
+      const Vec<T> tops = splat<T>(top);
+      total += static_cast<double>(
+          sum_vectors<T>(count, [=](Index k, auto at) { return exp_of_negative<T>(at(x + j + k) - tops); }));
+    }
+    lse[i] = top + log_of_number(static_cast<T>(total));
   }
 }
 
-template <class T> void add_softmax(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n) {
+template <class T> void loss_slopes(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n) {
   const Vec<T> shift = splat<T>(lse), factor = splat<T>(a), constant = splat<T>(b);
-  each_vector<T>(n, [&](Index j, auto at) {
+  each_vector<T>(n, [=](Index j, auto at) {
     const Vec<T> less = weight == nullptr ? constant : constant * at(weight + j);
-    at.put(dx + j, at(dx + j) + (factor * exp_of<T>(at(x + j) - shift) - less));
+    at.put(dx + j, factor * exp_of_negative<T>(at(x + j) - shift) - less);
   });
 }
 
@@ -147,7 +164,7 @@ template <class T> double sum_centred(const T* x, T lse, const T* weight, Index 
 }  // namespace
 
 template <class T> Softmax<T> softmax_kernels() {
-  return {forward<T>, backward<T>, log_forward<T>, log_backward<T>, exclude<T>, logsumexp<T>, add_softmax<T>,
+  return {forward<T>, backward<T>, log_forward<T>, log_backward<T>, exclude<T>, logsumexp<T>, loss_slopes<T>,
           sum_centred<T>};
 }
 

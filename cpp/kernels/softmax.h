@@ -9,12 +9,12 @@ template <class T> struct Softmax {
   // y = softmax(scale * x) for each of the rows; y, x: (rows, n), y may be x. scale > 0. A row of -inf becomes NaN, or
   // zeros if empty_is_zero. Returns true if NaN came out anywhere.
   bool (*forward)(T* y, const T* x, T scale, bool empty_is_zero, Index rows, Index n);
-  // dx += scale * y * (dy - sum(y * dy)). With skip_zeros an entry of weight 0 gets nothing whatever its dy is.
+  // dx = scale * y * (dy - sum(y * dy)). With skip_zeros an entry of weight 0 gets nothing whatever its dy is.
   void (*backward)(T* dx, const T* dy, const T* y, T scale, bool skip_zeros, Index rows, Index n);
 
   // y = scale * x - logsumexp(scale * x); y may be x.
   void (*log_forward)(T* y, const T* x, T scale, Index rows, Index n);
-  // dx += scale * (dy - exp(y) * sum(dy)).
+  // dx = scale * (dy - exp(y) * sum(dy)).
   void (*log_backward)(T* dx, const T* dy, const T* y, T scale, Index rows, Index n);
 
   // y[j] = value where an entry is excluded: j >= length, allowed[j * allowed_step] false or bias[j * bias_step] -inf.
@@ -24,8 +24,8 @@ template <class T> struct Softmax {
 
   // lse[i] = logsumexp(x[i]); x: (rows, n).
   void (*logsumexp)(T* lse, const T* x, Index rows, Index n);
-  // dx[j] += a * exp(x[j] - lse) - b * weight[j]; weight may be null, which means ones.
-  void (*add_softmax)(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n);
+  // dx[j] = a * exp(x[j] - lse) - b * weight[j]; weight may be null, which means ones.
+  void (*loss_slopes)(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n);
   // sum(weight[j] * (x[j] - lse)) in double; weight may be null, which means ones.
   double (*sum_centred)(const T* x, T lse, const T* weight, Index n);
 };

@@ -22,11 +22,13 @@ Tensor activated(const Tensor& input, Activation f) {
   return record(std::move(y), {x}, [f, grain, saved](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      T* out = dx.of(0).data<T>();
+      const Array slope = dx.fresh(0);
+      T* out = slope.data<T>();
       const T* kept = saved.data<T>();
       parallel_for(0, dy.numel(), grain, [&](Index begin, Index end) {
         kernels::kernels<T>().activation.backward(f, out + begin, dy.data<T>() + begin, kept + begin, end - begin);
       });
+      dx.add(0, slope);
     });
   });
 }

@@ -209,11 +209,13 @@ Tensor unary(Unary op, const Tensor& input) {
   return record(Array(y), {x}, [op, x = Saved(x), y = Saved(y)](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      T* out = dx.of(0).data<T>();
+      const Array slope = dx.fresh(0);
+      T* out = slope.data<T>();
       const T *py = y.data<T>(), *px = x.data<T>();
       parallel_for(0, dy.numel(), grain_for(4), [&](Index b, Index e) {
         kernels::kernels<T>().elementwise.unary_backward(op, out + b, dy.data<T>() + b, py + b, px + b, e - b);
       });
+      dx.add(0, slope);
     });
   });
 }

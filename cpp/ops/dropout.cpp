@@ -26,11 +26,13 @@ Tensor dropped(const Tensor& x, const Array& keep, double p) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const T scale = T(1) / static_cast<T>(1 - p);
-      T* out = dx.of(0).data<T>();
+      const Array slope = dx.fresh(0);
+      T* out = slope.data<T>();
       const bool* kept = keep.data<bool>();
       parallel_for(0, dy.numel(), grain_for(1), [&](Index begin, Index end) {
-        kernels::kernels<T>().dropout.backward(out + begin, dy.data<T>() + begin, kept + begin, scale, end - begin);
+        kernels::kernels<T>().dropout.forward(out + begin, dy.data<T>() + begin, kept + begin, scale, end - begin);
       });
+      dx.add(0, slope);
     });
   });
 }

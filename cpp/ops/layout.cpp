@@ -110,12 +110,24 @@ Tensor swapaxes(const Tensor& x, Index a, Index b) {
   return transpose(x, permutation);
 }
 
+// One number everywhere: the gradient of a sum.
+static Array filled(const Array& x, const Shape& shape) {
+  Array y(shape, x.dtype());
+  visit_any(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const T value = *x.data<T>();
+    T* out = y.data<T>();
+    parallel_for(0, y.numel(), grain_for(1), [=](Index begin, Index end) { std::fill(out + begin, out + end, value); });
+  });
+  return y;
+}
+
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   Shape combined;
   if (!broadcast(x.shape(), shape, combined) || combined != shape)
     fail_value("broadcast_to: shape must be one that ", x.shape(), " broadcasts to; got ", shape);
-  Array y = gather(x.data(), shape, broadcast_strides(x.shape(), shape), 0);
+  Array y = x.numel() == 1 ? filled(x.data(), shape) : gather(x.data(), shape, broadcast_strides(x.shape(), shape), 0);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, sum_to(dy, from)); });
 }

@@ -118,20 +118,25 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
       const T* weights = t.weight.defined() ? t.weight.data<T>() : nullptr;
       double all_weights = static_cast<double>(t.classes);
       if (weights) all_weights = static_cast<double>(kernels::kernels<T>().elementwise.sum(weights, t.classes));
-      T* out = dx.of(0).data<T>();
+      const Array slope = dx.fresh(0);
+      T* out = slope.data<T>();
       const T* x = logits.data<T>();
       const double spread = smooth / static_cast<double>(t.classes);
       parallel_for(0, t.count, grain_for(8 * t.classes), [&](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
           const std::int64_t c = t.classes_of.data<std::int64_t>()[i];
-          if (c < 0) continue;
-          const double g = arriving<T>(dy, reduction, factor, i), hit = (1 - smooth) * static_cast<double>(weight_of<T>(t, c));
           T* row = out + i * t.classes;
-          kernel.add_softmax(row, x + i * t.classes, lse.data<T>()[i], static_cast<T>(g * (hit + spread * all_weights)),
+          if (c < 0) {
+            std::fill(row, row + t.classes, T(0));
+            continue;
+          }
+          const double g = arriving<T>(dy, reduction, factor, i), hit = (1 - smooth) * static_cast<double>(weight_of<T>(t, c));
+          kernel.loss_slopes(row, x + i * t.classes, lse.data<T>()[i], static_cast<T>(g * (hit + spread * all_weights)),
                              smooth == 0 ? nullptr : weights, static_cast<T>(g * spread), t.classes);
           row[c] -= static_cast<T>(g * hit);
         }
       });
+      dx.add(0, slope);
     });
   });
 }

@@ -83,7 +83,26 @@ bool leads(const Plan& p, const Shape& shape) {
   return true;
 }
 
+// One long row: pieces of it in parallel, added in their order.
+Array sum_whole(const Array& x, const Plan& p) {
+  constexpr Index kPiece = 1 << 15;
+  std::vector<double> parts(static_cast<std::size_t>((p.length + kPiece - 1) / kPiece));
+  Array y(p.result, x.dtype());
+  visit_floating(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    parallel_for(0, p.length, kPiece, [&](Index begin, Index end) {
+      parts[static_cast<std::size_t>(begin / kPiece)] =
+          static_cast<double>(kernels::kernels<T>().elementwise.sum(x.data<T>() + begin, end - begin));
+    });
+    double total = 0;
+    for (const double part : parts) total += part;
+    *y.data<T>() = static_cast<T>(total);
+  });
+  return y;
+}
+
 Array summed(const Array& x, const Plan& p) {
+  if (p.rows == 1 && p.length > (1 << 15)) return sum_whole(x, p);
   const bool leading_only = p.rows > 1 && p.length > 1 && leads(p, x.shape());
   if (leading_only) return sum_leading(x, p);
   return reduce_rows(x, p, [](const auto* row, Index n) {

@@ -47,12 +47,14 @@ Tensor softmax(const Tensor& input, Index axis, double temperature) {
   return record(Array(y), {x}, [y = Saved(y), temperature, rows](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      T* out = dx.of(0).data<T>();
+      const Array slope = dx.fresh(0);
+      T* out = slope.data<T>();
       const T* saved = y.data<T>();
       for_rows(rows, [&](Index count, Index at) {
         kernels::kernels<T>().softmax.backward(out + at, dy.data<T>() + at, saved + at,
                                                static_cast<T>(1 / temperature), false, count, rows.n);
       });
+      dx.add(0, slope);
     });
   });
 }
@@ -75,12 +77,14 @@ Tensor log_softmax(const Tensor& input, Index axis, double temperature) {
   return record(Array(y), {x}, [y = Saved(y), temperature, rows](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      T* out = dx.of(0).data<T>();
+      const Array slope = dx.fresh(0);
+      T* out = slope.data<T>();
       const T* saved = y.data<T>();
       for_rows(rows, [&](Index count, Index at) {
         kernels::kernels<T>().softmax.log_backward(out + at, dy.data<T>() + at, saved + at,
                                                    static_cast<T>(1 / temperature), count, rows.n);
       });
+      dx.add(0, slope);
     });
   });
 }
@@ -200,6 +204,12 @@ void masked_rows(T* y, const T* x, const Exclusions& excluded, std::optional<dou
   const Index n = excluded.keys();
   for (Index row = begin; row < end; ++row) {
     T* out = y + row * n;
+    if (!masked_value && !excluded.has_mask()) {
+      const Index length = excluded.length(row);
+      kernel.forward(out, x + row * n, T(1), true, 1, length);
+      std::fill(out + length, out + n, T(0));
+      continue;
+    }
     // Behind the length nothing is read; with a value to fill in, the whole row takes part.
     const Index used = masked_value ? n : excluded.length(row);
     std::memcpy(out, x + row * n, static_cast<std::size_t>(n) * sizeof(T));
@@ -230,14 +240,16 @@ Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor
   return record(Array(y), {scores, bias}, [y = Saved(y), excluded, rows, filled = masked_value.has_value(),
                                            mask_shape = bias.defined() ? bias.shape() : Shape{},
                                            mask_dtype = bias.defined() ? bias.dtype() : DType::float32](const Array& dy, Gradients& dx) {
-    Array dscores = Array::zeros(dy.shape(), dy.dtype());
+    Array dscores(dy.shape(), dy.dtype());
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const T* saved = y.data<T>();
       parallel_for(0, rows.count, grain_for(8 * rows.n), [&](Index begin, Index end) {
         for (Index row = begin; row < end; ++row) {
           T* out = dscores.data<T>() + row * rows.n;
-          kernels::kernels<T>().softmax.backward(out, dy.data<T>() + row * rows.n, saved + row * rows.n, T(1), true, 1, rows.n);
+          const Index used = filled ? rows.n : excluded.length(row);
+          kernels::kernels<T>().softmax.backward(out, dy.data<T>() + row * rows.n, saved + row * rows.n, T(1), true, 1, used);
+          std::fill(out + used, out + rows.n, T(0));
           if (filled) excluded.exclude(out, row, T(0));
         }
       });
