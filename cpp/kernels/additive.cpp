@@ -15,6 +15,10 @@ template <> struct Limits<double> {
   static constexpr double kLargest = 300.0, kCap = 0x1p60, kPairCap = 0x1p250, kExponent = 700.0;
 };
 
+template <int N> struct Count {
+  static constexpr int value = N;
+};
+
 template <class T> Vec<T> load_up_to(const T* x, Index left) {
   if (left >= kLanes<T>) return load(x);
   return left > 0 ? load_part(x, left) : Vec<T>{};
@@ -84,6 +88,29 @@ void scores(T* s, Index ld, const T* a, const T* b, const T* weight, Index rows,
   for (; i < rows; ++i) score_rows<T, 1>(s + i * ld, ld, a + i * stride, b, weight, total, keys, features, stride);
 }
 
+// Four keys at a time: one sum would wait for itself.
+template <class T> void direct(T* s, const T* query, const T* key, const T* weight, Index keys, Index features) {
+  constexpr Index L = kLanes<T>;
+  const auto some = [&](Index first, auto count) {
+    constexpr int K = decltype(count)::value;
+    const T* row = key + first * features;
+    Vec<T> sum[K] = {};
+    Index m = 0;
+    for (; m + L <= features; m += L)
+#pragma GCC unroll 4
+      for (int j = 0; j < K; ++j)
+        sum[j] += load(weight + m) * tanh_of<T>(load(query + m) + load(row + j * features + m));
+    if (m < features)
+      for (int j = 0; j < K; ++j)
+        sum[j] += load_up_to(weight + m, features - m) *
+                  tanh_of<T>(load_up_to(query + m, features - m) + load_up_to(row + j * features + m, features - m));
+    for (int j = 0; j < K; ++j) s[first + j] = horizontal_sum<T>(sum[j]);
+  };
+  Index j = 0;
+  for (; j + 4 <= keys; j += 4) some(j, Count<4>{});
+  for (; j < keys; ++j) some(j, Count<1>{});
+}
+
 template <class T>
 void backward(T* dq, T* dr, T* const* dk, const T* g, const T* a, const T* const* b, Index count, Index features) {
   constexpr Index L = kLanes<T>;
@@ -119,7 +146,7 @@ void backward(T* dq, T* dr, T* const* dk, const T* g, const T* a, const T* const
 }  // namespace
 
 template <class T> Additive<T> additive_kernels() {
-  return {prepare<T>, pair<T>, scores<T>, backward<T>};
+  return {prepare<T>, pair<T>, scores<T>, direct<T>, backward<T>};
 }
 
 template Additive<float> additive_kernels<float>();

@@ -56,10 +56,13 @@ template <class T> struct Problem {
     std::copy_n(w, n.features, weight.begin());
     std::transform(w, w + n.features, weight4.begin(), [](T x) { return 4 * x; });
     parallel_for(0, n.batches * n.queries, grain_for(2 * n.stride), [&](Index b, Index e) { queries.fill(q, b, e, n); });
-    // Keys that nobody sees are left alone.
-    for (Index b = 0; b < n.batches; ++b)
-      parallel_for(b * n.keys, b * n.keys + longest(lens, n, b, 0, n.queries), grain_for(2 * n.stride),
-                   [&](Index begin, Index end) { keys.fill(k, begin, end, n); });
+    // Keys that nobody sees are left alone. Pieces go across the batches: those of one may be too few for two threads.
+    parallel_for(0, n.batches * n.keys, grain_for(2 * n.stride), [&](Index first, Index last) {
+      for (Index b = first / n.keys; b * n.keys < last; ++b) {
+        const Index end = std::min(last, b * n.keys + longest(lens, n, b, 0, n.queries));
+        if (const Index begin = std::max(first, b * n.keys); begin < end) keys.fill(k, begin, end, n);
+      }
+    });
   }
 
   // exp(2 (q + k)) of one pair that is out of the range of products.
@@ -84,6 +87,18 @@ template <class T> void score_block(T* s, const Problem<T>& p, T* scratch, Index
     }
     std::fill(s + length, s + n.keys, T(0));
   }
+}
+
+// One query in each batch.
+template <class T> void score_one(T* s, const T* q, const T* k, const T* w, const Array& lens, const Sizes& n) {
+  parallel_for(0, n.batches, grain_for(n.keys * n.features), [&](Index first, Index last) {
+    for (Index b = first; b < last; ++b) {
+      const Index length = length_of(lens, n, b, 0);
+      kernels::kernels<T>().additive.direct(s + b * n.keys, q + b * n.features, k + b * n.keys * n.features, w, length,
+                                            n.features);
+      std::fill(s + b * n.keys + length, s + (b + 1) * n.keys, T(0));
+    }
+  });
 }
 
 // Gradients from a piece of the keys, which are its own, and the piece's share of what all pieces add to.
@@ -208,6 +223,7 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
+    if (n.queries == 1) return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens, n);
     const Problem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens);
     const Index blocks = (n.queries + kBlock - 1) / kBlock;
     parallel_for(0, n.batches * blocks, grain_for(kBlock * n.keys * n.features), [&](Index first, Index last) {
