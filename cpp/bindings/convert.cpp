@@ -7,8 +7,25 @@
 namespace py = pybind11;
 using qkv::TensorImpl;
 
+namespace {
+
+// Python's class Tensor; pybind11 would look it up by its C++ type's name, three times for each argument.
+PyTypeObject* tensor_type() {
+  static PyTypeObject* type = reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr());
+  return type;
+}
+
+}  // namespace
+
 bool pybind11::detail::type_caster<qkv::Tensor>::load(handle source, bool) {
-  if (!isinstance<TensorImpl>(source)) return false;
+  if (Py_TYPE(source.ptr()) == tensor_type()) {
+    auto holder = reinterpret_cast<instance*>(source.ptr())->get_value_and_holder();
+    if (holder.holder_constructed()) {
+      value = qkv::Tensor(holder.holder<std::shared_ptr<TensorImpl>>());
+      return true;
+    }
+  }
+  if (!qkv::bindings::is_tensor(source)) return false;
   value = qkv::Tensor(source.cast<std::shared_ptr<TensorImpl>>());
   return true;
 }
@@ -68,7 +85,7 @@ Array adopt(py::array array, DType dtype) {
 
 }  // namespace
 
-bool is_tensor(py::handle value) { return py::isinstance<TensorImpl>(value); }
+bool is_tensor(py::handle value) { return PyObject_TypeCheck(value.ptr(), tensor_type()) != 0; }
 
 py::array as_numpy(py::handle value, const char* operation, const char* name) {
   if (py::isinstance<py::array>(value)) return py::reinterpret_borrow<py::array>(value);

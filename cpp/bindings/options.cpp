@@ -32,6 +32,7 @@ std::optional<std::pair<Index, Index>> window_from(py::handle value, const char*
 
 std::optional<double> number_from(py::handle value, const char* operation, const char* name) {
   if (value.is_none()) return {};
+  if (PyFloat_CheckExact(value.ptr())) return PyFloat_AS_DOUBLE(value.ptr());
   if (is_tensor(value) || PyNumber_Check(value.ptr()) == 0 || py::isinstance<py::str>(value))
     fail_type(operation, ": ", name, " must be a number; got ", shown(value));
   PyObject* number = PyNumber_Float(value.ptr());

@@ -91,6 +91,11 @@ template <class T> struct Attention {
   void (*forward)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, AttentionPiece piece,
                   T* scratch);
 
+  // Whether all of it is plain attention over few queries and keys, for which `small` computes the heads [begin, end) of
+  // (B * H) without scratch.
+  bool (*is_small)(const AttentionProblem<T>& problem);
+  void (*small)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, Index begin, Index end);
+
   // The backward pass. First shift (B, H, Lq) = dout . out + weights . dweights - dlse, for the rows of a piece; then,
   // in any order, what is wanted of the other three. Elements of scratch that any of them needs for a range of n keys:
   Index (*backward_scratch)(const AttentionProblem<T>& problem, Index keys);

@@ -136,5 +136,6 @@ template <class T> inline bool drops(const AttentionProblem<T>& p) {
 // Fill in the entries of the backward pass.
 template <class T> void set_backward_kernels(Attention<T>& table);
 template <class T> void set_bias_gradient_kernel(Attention<T>& table);
+template <class T> void set_small_kernel(Attention<T>& table);
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -38,6 +38,12 @@ template <class T, class Body> void for_row_blocks(const AttentionProblem<T>& p,
 
 template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem) {
   const auto& attention = kernels::kernels<T>().attention;
+  if (attention.is_small(problem)) {
+    const Index cost = problem.queries * problem.keys * (problem.key_size + problem.value_size + 32) / 16;
+    parallel_for(0, problem.batches * problem.heads, grain_for(cost),
+                 [&](Index begin, Index end) { attention.small(result, problem, begin, end); });
+    return;
+  }
   for_row_blocks(problem, attention.forward_scratch(problem, result.weights.data != nullptr),
                  [&](AttentionPiece piece, T* memory) { attention.forward(result, problem, piece, memory); });
 }

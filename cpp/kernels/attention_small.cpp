@@ -1,0 +1,114 @@
+// Plain attention over so few queries and keys that a head is a handful of vectors: the query rows stand in the lanes of
+// one vector, and nothing is cut into blocks. For 10 heads of 4 rows and 20 features this takes a third of the time of
+// the path for long sequences.
+#include "kernels/attention_block.h"
+#include "kernels/simd_math.h"
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+constexpr Index kMostKeys = 16, kMostFeatures = 128;
+
+template <class T> bool is_small(const AttentionProblem<T>& p) {
+  const bool plain = p.softcap == 0 && p.slopes == nullptr && p.bias.data == nullptr && p.mask.data == nullptr &&
+                     !p.causal && p.left < 0 && p.right < 0 && p.valid_lens == nullptr && p.sinks == nullptr &&
+                     !p.fill && p.dropout == 0 && p.dropout_keep.data == nullptr;
+  return plain && p.heads == p.kv_heads && p.queries <= kLanes<T> && p.keys > 0 && p.keys <= kMostKeys &&
+         p.key_size <= kMostFeatures;
+}
+
+// scores[j * lanes + i] = q_i . k_j for K keys from `first` on; queries (D, lanes). Two running sums for each.
+template <class T, int K>
+void scores_of(T* scores, const T* queries, const HeadsView<const T>& keys, Index b, Index h, Index first, Index size) {
+  constexpr Index w = kLanes<T>;
+  const T* key[K];
+  for (int j = 0; j < K; ++j) key[j] = keys.at(b, h, first + j);
+  Vec<T> even[K] = {}, odd[K] = {};
+  Index f = 0;
+  for (; f + 2 <= size; f += 2) {
+    const Vec<T> one = load(queries + f * w), other = load(queries + (f + 1) * w);
+#pragma GCC unroll 4
+    for (int j = 0; j < K; ++j) {
+      even[j] += one * splat<T>(key[j][f]);
+      odd[j] += other * splat<T>(key[j][f + 1]);
+    }
+  }
+  if (f < size)
+    for (int j = 0; j < K; ++j) even[j] += load(queries + f * w) * splat<T>(key[j][f]);
+  for (int j = 0; j < K; ++j) store(scores + (first + j) * w, even[j] + odd[j]);
+}
+
+// One result row: the sum of the values by weights[j * lanes]. A value of weight 0 is not read.
+template <class T>
+void row_of(T* out, const T* weights, const HeadsView<const T>& values, Index b, Index h, Index keys, Index size) {
+  constexpr Index w = kLanes<T>;
+  const auto pool = [&](Index at, auto&& part) {
+    Vec<T> sum = {};
+    for (Index j = 0; j < keys; ++j)
+      if (weights[j * w] != 0) sum += splat<T>(weights[j * w]) * part(values.at(b, h, j) + at);
+    return sum;
+  };
+  Index i = 0;
+  for (; i + w <= size; i += w) store(out + i, pool(i, [](const T* v) { return load(v); }));
+  if (i < size) store_part(out + i, pool(i, [=](const T* v) { return load_part(v, size - i); }), size - i);
+}
+
+template <class T>
+void small(const AttentionResult<T>& result, const AttentionProblem<T>& p, Index begin, Index end) {
+  constexpr Index w = kLanes<T>;
+  alignas(64) T queries[kMostFeatures * w], scores[kMostKeys * w], largest[w], inverse[w], lse[w];
+  const Vec<T> zero = {}, lowest = splat<T>(static_cast<T>(-INFINITY));
+  for (Index head = begin; head < end; ++head) {
+    const Index b = head / p.heads, h = head % p.heads;
+    for (Index f = 0; f < p.key_size; ++f) store(queries + f * w, zero);
+    for (Index i = 0; i < p.queries; ++i) {
+      const T* q = p.query.at(b, h, i);
+      for (Index f = 0; f < p.key_size; ++f) queries[f * w + i] = q[f] * p.scale;
+    }
+    Index j = 0;
+    for (; j + 4 <= p.keys; j += 4) scores_of<T, 4>(scores, queries, p.key, b, h, j, p.key_size);
+    for (; j < p.keys; ++j) scores_of<T, 1>(scores, queries, p.key, b, h, j, p.key_size);
+
+    Vec<T> top = lowest, sum = zero;
+    for (j = 0; j < p.keys; ++j) top = maximum(load(scores + j * w), top);
+    const Vec<T> base = select(top == lowest, zero, top);
+    for (j = 0; j < p.keys; ++j) {
+      const Vec<T> e = exp_of_negative<T>(load(scores + j * w) - base);
+      store(scores + j * w, e);
+      sum += e;
+    }
+    const Vec<T> share = select(sum == zero, zero, splat<T>(1) / sum);  // a row of -inf alone is empty
+    for (j = 0; j < p.keys; ++j) store(scores + j * w, load(scores + j * w) * share);
+
+    const Index at = head * p.queries;
+    if (result.lse != nullptr) {
+      store(lse, select(sum == zero, lowest, top + log_of<T>(sum)));
+      for (Index i = 0; i < p.queries; ++i) result.lse[at + i] = lse[i];
+    }
+    if (result.statistics != nullptr) {
+      store(largest, select(sum == zero, zero, top));
+      store(inverse, share);
+      for (Index i = 0; i < p.queries; ++i) {
+        result.statistics[2 * (at + i)] = largest[i];
+        result.statistics[2 * (at + i) + 1] = inverse[i];
+      }
+    }
+    for (Index i = 0; i < p.queries; ++i) {
+      if (result.out.data != nullptr) row_of(result.out.at(b, h, i), scores + i, p.value, b, h, p.keys, p.value_size);
+      if (result.weights.data != nullptr)
+        for (j = 0; j < p.keys; ++j) *result.weights.at(b, h, i, j) = scores[j * w + i];
+    }
+  }
+}
+
+}  // namespace
+
+template <class T> void set_small_kernel(Attention<T>& table) {
+  table.is_small = is_small<T>;
+  table.small = small<T>;
+}
+
+template void set_small_kernel(Attention<float>&);
+template void set_small_kernel(Attention<double>&);
+
+}  // namespace qkv::kernels::QKV_ISA
