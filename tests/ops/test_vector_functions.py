@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from test_levels import LEVELS, run
 
 import qkv
 
@@ -64,3 +67,46 @@ def test_a_number_s_place_does_not_change_it(name, dtype):
     whole = f(x)
     for start in (1, 3, 7, 50):
         assert f(x[start:].copy()).tobytes() == whole[start:].tobytes()
+
+
+# Bit patterns in strides: every exponent of both signs, denormal numbers, infinities and NaN.
+EVERY_EXPONENT = """
+import json, math, sys
+import numpy as np
+import qkv
+
+x = np.arange(0, 2**32, 4099, dtype=np.uint64).astype(np.uint32).view(np.float32)
+x = np.concatenate([x, np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45], np.float32)])
+wide = x.astype(np.float64)
+exact = {
+    "exp": np.exp(wide),
+    "log": np.log(wide),
+    "tanh": np.tanh(wide),
+    "sigmoid": 1 / (1 + np.exp(-wide)),
+}
+worst = {}
+for name, expected in exact.items():
+    y = getattr(qkv, name)(x)
+    single = expected.astype(np.float32)
+    assert (np.isnan(y) == np.isnan(single)).all(), name
+    assert (y[np.isinf(single)] == single[np.isinf(single)]).all(), name
+    finite = np.isfinite(single)
+    steps = np.abs(y[finite] - expected[finite]) / np.spacing(np.abs(single[finite]))
+    worst[name] = [float(steps.max()), float(x[finite][steps.argmax()])]
+# erf stands in gelu(x) = x (1 + erf(x / sqrt(2))) / 2, which keeps all of its digits where x > 0.
+some = x[(x > 0) & (x < 1e30)][::11]
+expected = np.array([v * (1 + math.erf(v / math.sqrt(2))) / 2 for v in some.tolist()])
+steps = np.abs(qkv.gelu(some) - expected) / np.spacing(expected.astype(np.float32))
+worst["gelu"] = [float(steps.max()), float(some[steps.argmax()])]
+json.dump({"level": qkv.config()["instruction_set"], "worst": worst}, sys.stdout)
+"""
+
+
+@pytest.mark.parametrize("level", LEVELS[: LEVELS.index(qkv.config()["instruction_set"]) + 1])
+def test_every_exponent_at_every_level(level):
+    done = run(level, EVERY_EXPONENT)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["level"] == level
+    for name, (steps, x) in result["worst"].items():
+        assert steps <= 2, f"{name}({x}) is off by {steps} units of the last place"
