@@ -9,6 +9,10 @@
 #include <new>
 #include <vector>
 
+#if defined(__linux__)
+#include <malloc.h>
+#endif
+
 namespace qkv {
 namespace {
 
@@ -119,6 +123,9 @@ void empty_cache() {
     blocks.clear();
   }
   kept.bytes = 0;
+#if defined(__GLIBC__)
+  malloc_trim(0);  // blocks of less than some MiB come from a heap whose end may still be in use
+#endif
 }
 
 }  // namespace qkv

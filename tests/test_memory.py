@@ -1,0 +1,84 @@
+"""Memory that waits for the next array: how much, that it is used again, and that it can be handed back."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qkv
+
+MIB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def clean_cache():
+    qkv.empty_cache()
+    yield
+    qkv.empty_cache()
+
+
+def faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def test_what_is_kept_is_counted_and_bounded():
+    before = qkv.cached_bytes()
+    held = [qkv.tensor(np.zeros(4 * MIB, "float32")) for _ in range(40)]  # 640 MiB
+    assert qkv.cached_bytes() < before + 64 * MIB, "memory in use does not wait"
+    del held
+    assert 448 * MIB <= qkv.cached_bytes() <= 512 * MIB
+    qkv.empty_cache()
+    assert qkv.cached_bytes() == 0
+
+
+@pytest.mark.parametrize("size", [256 * 1024, 8 * MIB])
+def test_repeated_calls_touch_no_fresh_pages(size):
+    x = qkv.tensor(np.ones(size, "float32"), requires_grad=True)  # 1 and 32 MiB: 256 and 8192 pages
+    slope = qkv.tensor(np.ones(size, "float32"))
+
+    def step():
+        qkv.gelu(qkv.softmax(x.reshape(-1, 1024)).reshape(size)).backward(slope)
+        x.grad = None
+
+    for _ in range(3):
+        step()
+    before = faults()
+    for _ in range(10):
+        step()
+    assert faults() - before < 100, "of more than 5,000 if each array were fresh"
+
+
+PROGRAM = """
+import numpy as np, qkv
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+def use(size, count):
+    return [qkv.relu(qkv.tensor(np.ones(size, "float32"))) for _ in range(count)]
+use(1 << 22, 3)  # after this the allocator takes blocks of up to 16 MiB from its heap
+qkv.empty_cache()
+start = resident()
+held = use(1 << 14, 800), use(1 << 18, 50), use(1 << 22, 6)
+last = qkv.tensor(np.ones(100, "float32"))  # pins the end of the heap
+del held
+full, kept = resident(), qkv.cached_bytes()
+qkv.empty_cache()
+print(start, full, kept, resident())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads how much memory is resident from /proc")
+def test_emptying_the_cache_gives_memory_back_to_the_system():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={"PYTHONPATH": str(Path(qkv.__file__).parents[1]), "PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    start, full, kept, end = map(int, done.stdout.split())
+    assert kept > 180 * MIB
+    assert full - start > 0.9 * kept
+    assert end - start < 0.1 * kept, "what waited in the cache is still resident"
