@@ -56,26 +56,38 @@ template <class T> void narrow_by_mask(StepPart& part, const RowBlock<T>& block,
   part.masked |= none != 0;
 }
 
-// Whether the bias of keys [from, to) excludes them all.
-template <class T> bool excludes(const T* line, Index stride, Index from, Index to) {
-  for (Index j = from; j < to; ++j)
-    if (line[j * stride] != static_cast<T>(-INFINITY)) return false;
-  return true;
+// The first key of [from, to) that the bias allows, rounded down to whole vectors; `to` if there is none.
+template <class T> Index first_allowed(const T* line, Index stride, Index from, Index to) {
+  const T lowest = static_cast<T>(-INFINITY);
+  Index j = from;
+  if (stride == 1)
+    while (j + kLanes<T> <= to && !any(load(line + j) != splat<T>(lowest))) j += kLanes<T>;
+  if (stride == 1 && j + kLanes<T> <= to) return j;
+  while (j < to && line[j * stride] == lowest) ++j;
+  return j;
 }
 
-// Drops keys from both ends, some at a time, that a bias of -inf excludes for all rows of the part.
+// The end of the last one, rounded up; `from` if there is none.
+template <class T> Index last_allowed(const T* line, Index stride, Index from, Index to) {
+  const T lowest = static_cast<T>(-INFINITY);
+  Index j = to;
+  if (stride == 1)
+    while (j - kLanes<T> >= from && !any(load(line + j - kLanes<T>) != splat<T>(lowest))) j -= kLanes<T>;
+  if (stride == 1 && j - kLanes<T> >= from) return j;
+  while (j > from && line[(j - 1) * stride] == lowest) --j;
+  return j;
+}
+
+// Drops keys from both ends that a bias of -inf excludes for all rows of the part.
 template <class T> void narrow_by_bias(StepPart& part, const RowBlock<T>& block, Index key) {
   const WeightsView<const T>& bias = block.problem->bias;
   const Index rows = bias.query == 0 && (block.same_head || bias.head == 0) ? 1 : kLanes<T>;
-  constexpr Index some = 8;
-  Index from = part.to, to = part.from;  // what the rows so far need
-  for (Index i = 0; i < rows; ++i) {
+  Index from = part.to, to = part.from;                                          // what the rows so far need
+  for (Index i = rows - 1; i >= 0 && (from > part.from || to < part.to); --i) {  // in causal order the last sees most
     const Index lane = part.vector * kLanes<T> + i;
     const T* line = bias.at(block.batch, block.head[lane], block.query[lane], key);
-    for (Index end = part.to; end > to; end -= some)
-      if (!excludes(line, bias.key, end - some > to ? end - some : to, end)) to = end;
-    for (Index begin = part.from; begin < from; begin += some)
-      if (!excludes(line, bias.key, begin, begin + some < from ? begin + some : from)) from = begin;
+    to = last_allowed(line, bias.key, to, part.to);
+    from = first_allowed(line, bias.key, part.from, from);
   }
   part.from = from;
   part.to = from < to ? to : from;

@@ -83,15 +83,18 @@ template <class T, bool Transposed> Tile<T> tile_for(Index rows, Index vectors) 
 // Rows in tiles of nearly equal height: 64 rows by at most 6 are 9 tiles of 6 and 2 of 5.
 template <class T, bool Transposed>
 void in_tiles(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb, Index rows,
-              Index depth, Index vectors) {
+              Index depth, Index vectors, LinesAhead* ahead) {
   if (rows == 0) return;
   const Index most = kTileRows[vectors], tiles = (rows + most - 1) / most;
   const Index height = rows / tiles, higher = rows % tiles;
+  const Index fetches = ahead != nullptr ? (ahead->rows * ahead->lines + tiles - 1) / tiles : 0;
   Index row = 0;
   const auto run = [&](Index count, Index h) {
     const Tile<T> f = tile_for<T, Transposed>(h, vectors);
-    for (Index i = 0; i < count; ++i, row += h)
+    for (Index i = 0; i < count; ++i, row += h) {
+      if (fetches > 0) ahead->fetch(fetches);
       f(into, c + row * ldc, ldc, factor, a + (Transposed ? row : row * stride), stride, b, ldb, depth);
+    }
   };
   if (higher > 0) run(higher, height + 1);
   run(tiles - higher, height);
@@ -109,14 +112,14 @@ template <class T> inline Vec<T> load_first(const T* p, Index n) { return n >= k
 
 template <class T>
 void product(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb, Index rows,
-             Index depth, Index vectors) {
-  in_tiles<T, false>(into, c, ldc, factor, a, stride, b, ldb, rows, depth, vectors);
+             Index depth, Index vectors, LinesAhead* ahead) {
+  in_tiles<T, false>(into, c, ldc, factor, a, stride, b, ldb, rows, depth, vectors, ahead);
 }
 
 template <class T>
 void product_transposed(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
                         Index rows, Index depth, Index vectors) {
-  in_tiles<T, true>(into, c, ldc, factor, a, stride, b, ldb, rows, depth, vectors);
+  in_tiles<T, true>(into, c, ldc, factor, a, stride, b, ldb, rows, depth, vectors, nullptr);
 }
 
 template <class T>
@@ -144,9 +147,7 @@ template <class T> void columns_from_rows(T* to, Index width, const T* const* fr
     Index j = 0;
     if (lane + w <= count) {
       for (; j + w <= n; j += w) {
-#pragma GCC unroll 16
-        for (Index i = 0; i < w; ++i) v[i] = load(from[lane + i] + j);
-        transpose<T>(v);
+        load_transposed<T>(v, from + lane, j);
 #pragma GCC unroll 16
         for (Index i = 0; i < w; ++i) store(to + (j + i) * width + lane, v[i]);
       }
@@ -184,7 +185,8 @@ void rows_from_columns(T* const* to, const T* from, Index width, const T* factor
 }
 
 #define QKV_INSTANTIATE(T)                                                                                            \
-  template void product(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);            \
+  template void product(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index,             \
+                        LinesAhead*);                                                                                 \
   template void product_transposed(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index); \
   template void product_skipping(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);   \
   template void columns_from_rows(T*, Index, const T* const*, Index, Index, Index);                                   \

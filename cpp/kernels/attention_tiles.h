@@ -36,11 +36,28 @@ enum class Into {
   scale     // c = c * factor[column] + product
 };
 
+// Lines of memory that the next step will read, to be fetched into the second cache while this one computes: some
+// before each tile, because a core has no more than about a dozen fetches under way.
+struct LinesAhead {
+  const char* row[64];
+  Index rows = 0, lines = 0;  // `lines` of each row
+  Index at = 0, line = 0;     // the next one to fetch
+  void fetch(Index count) {
+    for (; count > 0 && at < rows; --count) {
+      __builtin_prefetch(row[at] + line * 64, 0, 2);
+      if (++line == lines) {
+        line = 0;
+        ++at;
+      }
+    }
+  }
+};
+
 // c (rows, vectors * kLanes; ldc) = a (rows, depth) @ b (depth, vectors * kLanes; ldb), vectors <= kMaxVectors.
 // a[row][k] is a[row * stride + k].
 template <class T>
 void product(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb, Index rows,
-             Index depth, Index vectors);
+             Index depth, Index vectors, LinesAhead* ahead = nullptr);
 // The same with a[row][k] at a[k * stride + row].
 template <class T>
 void product_transposed(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
@@ -64,11 +81,11 @@ template <> struct Constants<float> {
 #if defined(__AVX512F__)
   // (2^f - 1) / f on 0 <= f < 1; relative error of 2^f 8e-8.
   static constexpr float kPower[5] = {0.693151312f, 0.240164452f, 0.0557999095f, 0.00901703373f, 0.00186712897f};
-  static constexpr float kLowest = -126.0f;  // below it 2^t is 0, not a denormal number, which would cost 100 cycles
+  static constexpr float kLowest = -100.0f;  // of t
 #else
   // The same on |f| < 1/2; 9e-8.
   static constexpr float kPower[5] = {0.693146976f, 0.240222405f, 0.0555073507f, 0.00967161882f, 0.00132645756f};
-  static constexpr float kLowest = -88.0f;            // 2^-127, whose exponent's bits are 0
+  static constexpr float kLowest = -69.3f;            // of d
   static constexpr float kRound = 12582912 + 127.0f;  // 1.5 * 2^23 and the exponent's bias
   static constexpr int32_t kMantissaBits = 23;
 #endif
@@ -81,14 +98,14 @@ template <> struct Constants<double> {
                                         0.009618129099551842,   0.0013333558629521909,  0.00015403512310840949,
                                         1.525317503427233e-05,  1.3208367531420423e-06, 1.0253210709022144e-07,
                                         6.5595363056783128e-09, 6.2634539082407522e-10};
-  static constexpr double kLowest = -1022.0;
+  static constexpr double kLowest = -960.0;
 #else
   // 3e-18.
   static constexpr double kPower[11] = {0.69314718055994529,    0.2402265069591013,     0.05550410866482007,
                                         0.0096181291075938466,  0.0013333558146777357,  0.00015403530457492161,
                                         1.5252733491266403e-05, 1.3215435077382097e-06, 1.0178200030564254e-07,
                                         7.0738208112394582e-09, 4.4347484067366894e-10};
-  static constexpr double kLowest = -709.0;
+  static constexpr double kLowest = -665.4;
   static constexpr double kRound = 6755399441055744.0 + 1023;
   static constexpr int64_t kMantissaBits = 52;
 #endif
@@ -109,15 +126,16 @@ inline Vec<double> scale(Vec<double> x, Vec<double> t) {
 #endif
 }  // namespace weight
 
-// exp(d) for a score's distance d <= 0 from the row's maximum: exactly 0 below about -88 (double: -709) and for -inf;
-// NaN stays. 12 instructions for float, of which the softmax step adds two more; it takes a tenth of the whole time.
+// exp(d) for a score's distance d <= 0 from the row's maximum: exactly 0 below about -69 (double: -665) and for -inf;
+// NaN stays. Smaller weights could not change a sum, but divided by the sum or times a gradient they become denormal
+// numbers, which cost 100 cycles each: with distances (ALiBi) that was a third of the backward pass. 12 instructions
+// for float, of which the softmax step adds two more; it takes a tenth of the whole time.
 template <class T> inline Vec<T> weight_of(Vec<T> d) {
   using C = weight::Constants<T>;
   constexpr int terms = sizeof(C::kPower) / sizeof(T);
 #if defined(__AVX512F__)
   const Vec<T> t = d * splat<T>(C::kLog2e), f = weight::fraction(t);
 #else
-  d = maximum(splat<T>(C::kLowest), d);
   const Vec<T> rounded = d * splat<T>(C::kLog2e) + splat<T>(C::kRound);
   const Vec<T> f = d * splat<T>(C::kLog2e) - (rounded - splat<T>(C::kRound));
 #endif
@@ -128,7 +146,8 @@ template <class T> inline Vec<T> weight_of(Vec<T> d) {
 #if defined(__AVX512F__)
   return weight::scale(power, t);
 #else
-  return power * from_bits(bits(rounded) << C::kMantissaBits);  // the rest of kRound's bits is shifted out
+  const Vec<T> result = power * from_bits(bits(rounded) << C::kMantissaBits);  // the rest of kRound's is shifted out
+  return select(d < splat<T>(C::kLowest), Vec<T>{}, result);
 #endif
 }
 

@@ -43,6 +43,39 @@ template <class T, int H> inline void exchange_blocks(Vec<T> (&v)[kLanes<T>]) {
 // Lane j of v[i] and lane i of v[j] change places. log2(lanes) steps; a step exchanges blocks across the diagonal.
 template <class T> inline void transpose(Vec<T> (&v)[kLanes<T>]) { shuffle::exchange_blocks<T, 1>(v); }
 
+// v[i] = numbers j of from[0], from[1], ..., that is lane i of each. With AVX-512 half of the exchanges are made by
+// loads of quarters, which do not need the one port that shuffles.
+template <class T> inline void load_transposed(Vec<T> (&v)[kLanes<T>], const T* const* from, Index j) {
+#pragma GCC unroll 16
+  for (Index i = 0; i < kLanes<T>; ++i) v[i] = load(from[i] + j);
+  transpose<T>(v);
+}
+#if defined(__AVX512F__)
+template <> inline void load_transposed<float>(Vec<float> (&v)[16], const float* const* from, Index j) {
+  constexpr __mmask16 all = 0xffff;  // GCC 12 warns of its own header in the forms without a mask
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; ++q) {
+    __m512 x[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      const float* const* row = from + r;
+      x[r] = _mm512_castps128_ps512(_mm_loadu_ps(row[0] + j + 4 * q));
+      x[r] = _mm512_maskz_insertf32x4(all, x[r], _mm_loadu_ps(row[4] + j + 4 * q), 1);
+      x[r] = _mm512_maskz_insertf32x4(all, x[r], _mm_loadu_ps(row[8] + j + 4 * q), 2);
+      x[r] = _mm512_maskz_insertf32x4(all, x[r], _mm_loadu_ps(row[12] + j + 4 * q), 3);
+    }
+    const __m512d a = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all, x[0], x[1]));
+    const __m512d b = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all, x[2], x[3]));
+    const __m512d c = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all, x[0], x[1]));
+    const __m512d d = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all, x[2], x[3]));
+    v[4 * q] = (Vec<float>)_mm512_maskz_unpacklo_pd(0xff, a, b);
+    v[4 * q + 1] = (Vec<float>)_mm512_maskz_unpackhi_pd(0xff, a, b);
+    v[4 * q + 2] = (Vec<float>)_mm512_maskz_unpacklo_pd(0xff, c, d);
+    v[4 * q + 3] = (Vec<float>)_mm512_maskz_unpackhi_pd(0xff, c, d);
+  }
+}
+#endif
+
 // Lane i of the result is the sum of the lanes of v[i], whose content is lost. One order, whatever the instructions.
 template <class T> inline Vec<T> sum_each(Vec<T> (&v)[kLanes<T>]) {
   transpose<T>(v);
