@@ -101,9 +101,9 @@ template <class T> struct Attention {
   Index (*backward_scratch)(const AttentionProblem<T>& problem, Index keys);
   void (*row_shift)(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, AttentionPiece piece,
                     T* scratch);
-  // Adds what keys [keys_begin, keys_end) of one key/value head contribute to dquery, and dkey and dvalue of these.
+  // Adds what the rows of a piece and keys [keys_begin, keys_end) contribute to dquery, dkey and dvalue.
   void (*backward)(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
-                   const AttentionProblem<T>& problem, Index batch, Index kv_head, Index keys_begin, Index keys_end,
+                   const AttentionProblem<T>& problem, AttentionPiece piece, Index keys_begin, Index keys_end,
                    T* scratch);
   // Adds what queries [begin, end) of one head and keys [keys_begin, keys_end) contribute to dbias.
   void (*bias_gradient)(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>& saved,

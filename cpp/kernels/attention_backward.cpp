@@ -112,7 +112,8 @@ template <class T> void add_rows(T* to, Index stride, const T* from, Index width
 
 template <class T>
 void backward(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
-              const AttentionProblem<T>& p, Index batch, Index kv_head, Index keys_begin, Index keys_end, T* memory) {
+              const AttentionProblem<T>& p, AttentionPiece piece, Index keys_begin, Index keys_end, T* memory) {
+  const Index batch = piece.batch, kv_head = piece.kv_head;
   GradientScratch<T> scratch(memory, p);
   Sums<T> sums(scratch.rest, p, keys_end - keys_begin);
   PackedKeys<T> packed(p, batch, kv_head, sums.packed);
@@ -121,9 +122,8 @@ void backward(const AttentionGradients<T>& gradients, const T* shift, const Atte
   for (T& factor : scale) factor = p.scale;
   zero(sums.dkey, (keys_end - keys_begin) * sums.key_width);
   zero(sums.dvalue, (keys_end - keys_begin) * sums.value_width);
-  const Index all = p.heads / p.kv_heads * p.queries;
-  for (Index begin = 0; begin < all; begin += kBlockRows<T>) {
-    const Index end = begin + kBlockRows<T> < all ? begin + kBlockRows<T> : all;
+  for (Index begin = piece.begin; begin < piece.end; begin += kBlockRows<T>) {
+    const Index end = begin + kBlockRows<T> < piece.end ? begin + kBlockRows<T> : piece.end;
     set_gradient_rows(block, scratch, shift, saved, packed.problem, batch, kv_head, begin, end);
     const RowBlock<T>& rows = block.rows;
     const Index from = rows.first > keys_begin ? rows.first : keys_begin;

@@ -30,47 +30,55 @@ template <class T> void row_shift(T* shift, const AttentionSaved<T>& saved, cons
   });
 }
 
-// One task per key/value head and range of keys. The first range adds to dquery itself, the others each to a copy of
-// their own, and the copies are added in order.
+// One task per key/value head and range of keys, of as many rows as do not take long; then come the next rows. The
+// first range adds to dquery itself, the others each to a copy of these rows, and the copies are added in order.
 template <class T>
 void queries_keys_values(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
                          const AttentionProblem<T>& p) {
   constexpr Index kTasks = 16, kFewestKeys = 256;
-  const Index matrices = p.batches * p.kv_heads;
+  const Index matrices = p.batches * p.kv_heads, group = p.heads / p.kv_heads, all = group * p.queries;
   const Index ranges = std::clamp<Index>(pieces(kTasks, matrices), 1, std::max<Index>(1, p.keys / kFewestKeys));
-  const Index range = pieces(p.keys, ranges);
-  const Index rows = p.batches * p.heads * p.queries;
+  const Index range = pieces(p.keys, ranges), size = table<T>().block_rows;
+  const Index products = size * range * (3 * p.key_size + 2 * p.value_size);
+  const Index most = std::min(all, size * std::max<Index>(1, kLargestPiece / std::max<Index>(1, products)));
   const bool copies = ranges > 1 && gradients.dquery.data != nullptr;
-  const Scratch copied(copies ? static_cast<std::size_t>((ranges - 1) * rows * p.key_size) * sizeof(T) : 0);
-  const auto copy = [&](Index r) { return copied.as<T>() + (r - 1) * rows * p.key_size; };
-  const Index cost = p.heads / p.kv_heads * p.queries * range * (p.key_size + p.value_size) / 12;
-  parallel_for(0, matrices * ranges, grain_for(cost), [&](Index begin, Index end) {
-    const Scratch memory(static_cast<std::size_t>(table<T>().backward_scratch(p, range)) * sizeof(T));
-    for (Index at = begin; at < end; ++at) {
-      const Index matrix = at / ranges, r = at % ranges, batch = matrix / p.kv_heads, kv_head = matrix % p.kv_heads;
-      AttentionGradients<T> mine = gradients;
-      if (copies && r > 0) {
-        const Index head = p.queries * p.key_size, group = p.heads / p.kv_heads;
-        mine.dquery = {copy(r), p.heads * head, head, p.key_size};
-        std::fill_n(mine.dquery.at(batch, kv_head * group, 0), group * head, T(0));
+  const Index line = p.key_size;
+  const Scratch copied(copies ? static_cast<std::size_t>((ranges - 1) * matrices * most * line) * sizeof(T) : 0);
+  const auto copy = [&](Index r, Index matrix) { return copied.as<T>() + ((r - 1) * matrices + matrix) * most * line; };
+  for (Index row = 0; row < all; row += most) {
+    const Index end = std::min(all, row + most);
+    const Index cost = (end - row) * range * (p.key_size + p.value_size) / 12;
+    parallel_for(0, matrices * ranges, grain_for(cost), [&](Index first, Index last) {
+      const Scratch memory(static_cast<std::size_t>(table<T>().backward_scratch(p, range)) * sizeof(T));
+      for (Index at = first; at < last; ++at) {
+        const Index matrix = at / ranges, r = at % ranges, batch = matrix / p.kv_heads, kv_head = matrix % p.kv_heads;
+        AttentionGradients<T> mine = gradients;
+        if (copies && r > 0) {
+          // Row `row` of this matrix's heads, one after the other, is the copy's first.
+          const Index head = p.queries * line, before = kv_head * group * head + row * line;
+          mine.dquery = {copy(r, matrix) - before, 0, head, line};
+          std::fill_n(copy(r, matrix), (end - row) * line, T(0));
+        }
+        table<T>().backward(mine, shift, saved, p, AttentionPiece{batch, kv_head, row, end},
+                            std::min(p.keys, r * range), std::min(p.keys, (r + 1) * range), memory.as<T>());
       }
-      table<T>().backward(mine, shift, saved, p, batch, kv_head, std::min(p.keys, r * range),
-                          std::min(p.keys, (r + 1) * range), memory.as<T>());
-    }
-  });
-  if (!copies) return;
-  parallel_for(0, rows, grain_for(p.key_size * ranges / 8 + 1), [&](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row) {
-      const Index matrix = row / p.queries;
-      T* to = gradients.dquery.at(matrix / p.heads, matrix % p.heads, row % p.queries);
-      for (Index r = 1; r < ranges; ++r)
-        for (Index i = 0; i < p.key_size; ++i) to[i] += copy(r)[row * p.key_size + i];
-    }
-  });
+    });
+    if (!copies) continue;
+    parallel_for(0, matrices * (end - row), grain_for(line * ranges / 8 + 1), [&](Index first, Index last) {
+      for (Index at = first; at < last; ++at) {
+        const Index matrix = at / (end - row), in_copy = at % (end - row), in_group = row + in_copy;
+        T* to = gradients.dquery.at(matrix / p.kv_heads, matrix % p.kv_heads * group + in_group / p.queries,
+                                    in_group % p.queries);
+        for (Index r = 1; r < ranges; ++r)
+          for (Index i = 0; i < line; ++i) to[i] += copy(r, matrix)[in_copy * line + i];
+      }
+    });
+  }
 }
 
 // The mask's gradient by itself, because broadcast axes cross the borders of the tasks above: one task per element of
-// the mask's own batch and head axes, and per range of queries or, if these are broadcast, of keys.
+// the mask's own batch and head axes, and per range of queries or, if these are broadcast, of keys. What is summed over
+// broadcast axes comes in turns, as many matrices at a time, and of one as many queries, as a task may have.
 template <class T>
 void bias(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
           const AttentionProblem<T>& p) {
@@ -79,20 +87,32 @@ void bias(const AttentionGradients<T>& gradients, const T* shift, const Attentio
   const Index query_step = table<T>().block_rows, key_step = table<T>().block_keys;
   const bool by_queries = d.query != 0, by_keys = !by_queries && d.key != 0;
   const Index ranges = by_queries ? pieces(p.queries, query_step) : by_keys ? pieces(p.keys, key_step) : 1;
-  const Index cost = p.queries * p.keys / ranges * (p.key_size + p.value_size) / 16;
-  parallel_for(0, own_batches * own_heads * ranges, grain_for(cost), [&](Index begin, Index end) {
-    const Scratch memory(static_cast<std::size_t>(table<T>().backward_scratch(p, 0)) * sizeof(T));
-    for (Index at = begin; at < end; ++at) {
-      const Index matrix = at / ranges, r = at % ranges, own_batch = matrix / own_heads, own_head = matrix % own_heads;
-      const Index first_query = by_queries ? r * query_step : 0, first_key = by_keys ? r * key_step : 0;
-      const Index last_query = by_queries ? std::min(p.queries, first_query + query_step) : p.queries;
-      const Index last_key = by_keys ? std::min(p.keys, first_key + key_step) : p.keys;
-      for (Index batch = own_batch; batch < p.batches; batch += own_batches)
-        for (Index head = own_head; head < p.heads; head += own_heads)
-          table<T>().bias_gradient(d, shift, saved, p, batch, head, first_query, last_query, first_key, last_key,
-                                   memory.as<T>());
-    }
-  });
+  const Index keys = by_keys ? std::min(p.keys, key_step) : p.keys;
+  const Index row = std::max<Index>(1, keys * (2 * p.key_size + 2 * p.value_size));  // multiplications of one
+  const Index some = std::max(query_step, kLargestPiece / row / query_step * query_step);
+  const Index queries = by_queries ? query_step : std::min(p.queries, some);
+  const Index turns = by_queries ? 1 : pieces(p.queries, queries);
+  const Index other_heads = p.heads / own_heads, others = p.batches / own_batches * other_heads;
+  const Index together =
+      turns > 1 ? 1 : std::clamp<Index>(kLargestPiece / (row * std::max<Index>(1, queries)), 1, others);
+  for (Index turn = 0; turn < pieces(others, together) * turns; ++turn) {
+    const Index begin = turn / turns * together, end = std::min(others, begin + together);
+    const Index cost = (end - begin) * queries * row / 32;
+    parallel_for(0, own_batches * own_heads * ranges, grain_for(cost), [&](Index first, Index last) {
+      const Scratch memory(static_cast<std::size_t>(table<T>().backward_scratch(p, 0)) * sizeof(T));
+      for (Index at = first; at < last; ++at) {
+        const Index matrix = at / ranges, r = at % ranges, own_batch = matrix / own_heads,
+                    own_head = matrix % own_heads;
+        const Index first_query = by_queries ? r * query_step : turn % turns * queries;
+        const Index first_key = by_keys ? r * key_step : 0;
+        for (Index other = begin; other < end; ++other)
+          table<T>().bias_gradient(d, shift, saved, p, own_batch + other / other_heads * own_batches,
+                                   own_head + other % other_heads * own_heads, first_query,
+                                   std::min(p.queries, first_query + queries), first_key,
+                                   std::min(p.keys, first_key + keys), memory.as<T>());
+      }
+    });
+  }
 }
 
 }  // namespace

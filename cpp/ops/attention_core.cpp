@@ -12,15 +12,16 @@ namespace {
 using kernels::AttentionPiece;
 
 // Calls body(piece, memory) for all blocks of rows, in pieces worth waking a thread for; about 64 of them where there
-// is much to do, because a piece may have to copy its keys. Rows of the query heads that read the same keys are put
-// together. The last rows come first: in causal order they take longest.
+// is much to do, because a piece may have to copy its keys, and none that keeps an interrupt waiting. Rows of the query
+// heads that read the same keys are put together. The last rows come first: in causal order they take longest.
 template <class T, class Body> void for_row_blocks(const AttentionProblem<T>& p, Index scratch_elements, Body&& body) {
   if (p.batches == 0 || p.heads == 0 || p.queries == 0) return;
   const Index block_rows = kernels::kernels<T>().attention.block_rows;
   const Index rows = p.heads / p.kv_heads * p.queries;
   const Index blocks = (rows + block_rows - 1) / block_rows, all = p.batches * p.kv_heads * blocks;
-  const Index cost = (std::min(rows, block_rows) + 8) * (p.keys + 1) * (p.key_size + p.value_size) / 32;
-  const Index grain = std::max(grain_for(cost), std::min(blocks, all / 64));
+  const Index products = (std::min(rows, block_rows) + 8) * (p.keys + 1) * (p.key_size + p.value_size);
+  const Index most = std::max<Index>(1, kLargestPiece / std::max<Index>(1, products));
+  const Index grain = std::min(most, std::max(grain_for(products / 32), std::min(blocks, all / 64)));
   parallel_for(0, all, grain, [&](Index first, Index last) {
     const Scratch memory(static_cast<std::size_t>(scratch_elements) * sizeof(T));
     for (Index begin = all - last; begin < all - first;) {

@@ -23,6 +23,9 @@ using kernels::AttentionSaved;
 using kernels::HeadsView;
 using kernels::WeightsView;
 
+// Multiplications of one piece of work at most: about 20 ms of a core, so that an interrupt is soon noticed.
+constexpr Index kLargestPiece = Index{1} << 30;
+
 // Writes every element of out, and of weights, lse and statistics where these are given.
 // dropout: 0 with dropout_keep null means none. p = 1 drops everything.
 template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem);

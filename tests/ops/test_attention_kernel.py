@@ -239,6 +239,36 @@ def test_content_of_an_excluded_key_reaches_no_row_that_excludes_it(options, bad
             assert not np.isfinite(output.numpy()[~blind]).all()  # the others do see it
 
 
+MEMORY = """
+import numpy as np
+import qkv
+
+def memory(field):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(field)) * 1024
+
+def call(length):
+    tensors = [qkv.tensor(np.ones((1, 1, length, 64), "f"), requires_grad=True) for _ in range(3)]
+    output = qkv.scaled_dot_product_attention(*tensors, window=(200, 0))
+    output.backward(np.ones((1, 1, length, 64), "f"))
+
+call(512)
+before = memory("VmRSS")
+call(65536)
+print((memory("VmHWM") - before) / 2**20)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_of_a_long_sequence():
+    """Beyond three inputs, the output and all their gradients, 16 MiB each, two passes need less than 64 MiB."""
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(qkv.__file__))}
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], env=environment, capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 8 * 16 + 64
+
+
 def test_dropout_stream_is_the_same_whatever_the_block():
     q, k, v = (normal(i, 1, 2, 150, 8) for i in range(3))
     qkv.manual_seed(11)
