@@ -5,9 +5,9 @@
 
 namespace qkv::ops {
 
-// As kernels::gemm, for large products on several threads.
+// As kernels::gemm, for large products on several threads. With a bias (n) each row of it is added to c.
 template <class T>
 void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta,
-          Index m, Index n, Index k);
+          Index m, Index n, Index k, const T* bias = nullptr);
 
 }  // namespace qkv::ops

@@ -134,12 +134,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
   Array y(shape, x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    T* result = y.data<T>();
-    if (bias.defined())
-      parallel_for(0, rows, grain_for(out), [&](Index begin, Index end) {
-        for (Index i = begin; i < end; ++i) std::copy_n(bias.ptr<T>(), out, result + i * out);
-      });
-    gemm<T>(result, out, x.ptr<T>(), in, false, weight.ptr<T>(), in, true, bias.defined() ? T(1) : T(0), rows, out, in);
+    gemm<T>(y.data<T>(), out, x.ptr<T>(), in, false, weight.ptr<T>(), in, true, T(0), rows, out, in, bias.defined() ? bias.ptr<T>() : nullptr);
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
   return record(std::move(y), {x, weight, bias}, [x = Saved(x), w = Saved(weight), rows, in, out](const Array& dy, Gradients& dx) {
