@@ -79,7 +79,8 @@ class Pool {
     {
       const std::unique_lock lock(mutex_, std::try_to_lock);
       if (!lock.owns_lock() || job_ != nullptr || quit_) return false;
-      while (static_cast<int>(threads_.size()) < workers) threads_.emplace_back([this] { work(); });
+      for (; static_cast<int>(threads_.size()) < workers; avoided_ = -1) threads_.emplace_back([this] { work(); });
+      if (sleepers_.load(std::memory_order_relaxed) > 0) keep_off_the_caller_s_cpu();
       job_ = job;
       epoch_.fetch_add(1, std::memory_order_release);
     }
@@ -130,6 +131,19 @@ class Pool {
     }
   }
 
+  // A worker that wakes on the caller's CPU runs only after the caller, too late for any job of some milliseconds. Linux
+  // does that in a virtual machine, where an idle CPU looks like one that the host has taken away, so workers may use
+  // all CPUs of the caller but the one that it is on.
+  void keep_off_the_caller_s_cpu() {
+    const int cpu = sched_getcpu();
+    cpu_set_t allowed;
+    if (cpu < 0 || cpu == avoided_ || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    avoided_ = cpu;
+    CPU_CLR(static_cast<unsigned>(cpu), &allowed);
+    if (CPU_COUNT(&allowed) == 0) return;
+    for (auto& thread : threads_) pthread_setaffinity_np(thread.native_handle(), sizeof allowed, &allowed);
+  }
+
   Job* wait_for_job(std::uint64_t& seen) {
     for (int spin = 0; spin < kSpins && epoch_.load(std::memory_order_acquire) == seen; ++spin) relax();
     std::unique_lock lock(mutex_);
@@ -146,6 +160,7 @@ class Pool {
   std::vector<std::thread> threads_;
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<int> sleepers_{0};
+  int avoided_ = -1;  // the CPU that all workers keep off
   Job* job_ = nullptr;
   bool quit_ = false;
 };
