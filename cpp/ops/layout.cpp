@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/parallel.h"
+#include "kernels/kernels.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
 
@@ -110,14 +111,15 @@ Tensor swapaxes(const Tensor& x, Index a, Index b) {
   return transpose(x, permutation);
 }
 
-// One number everywhere: the gradient of a sum.
+// One number everywhere: the gradient of a sum. A kernel, because at -O2 the compiler writes a number at a time.
 static Array filled(const Array& x, const Shape& shape) {
   Array y(shape, x.dtype());
-  visit_any(x.dtype(), [&](auto tag) {
+  visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    const T value = *x.data<T>();
-    T* out = y.data<T>();
-    parallel_for(0, y.numel(), grain_for(1), [=](Index begin, Index end) { std::fill(out + begin, out + end, value); });
+    const T *value = x.data<T>(), one = 1;
+    parallel_for(0, y.numel(), grain_for(1), [&](Index begin, Index end) {
+      kernels::kernels<T>().elementwise.binary(Binary::multiply, y.data<T>() + begin, value, 0, &one, 0, end - begin);
+    });
   });
   return y;
 }
@@ -127,7 +129,8 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   Shape combined;
   if (!broadcast(x.shape(), shape, combined) || combined != shape)
     fail_value("broadcast_to: shape must be one that ", x.shape(), " broadcasts to; got ", shape);
-  Array y = x.numel() == 1 ? filled(x.data(), shape) : gather(x.data(), shape, broadcast_strides(x.shape(), shape), 0);
+  Array y = x.numel() == 1 && is_floating(x.dtype()) ? filled(x.data(), shape)
+                                                     : gather(x.data(), shape, broadcast_strides(x.shape(), shape), 0);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, sum_to(dy, from)); });
 }
