@@ -3,9 +3,12 @@
 #include <math.h>
 
 #include "kernels/simd_math.h"
+#include "kernels/vector_sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
+
+constexpr Index kRowsAhead = 8;  // fetched while others are summed
 
 template <class T, class F>
 void each_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
@@ -90,6 +93,34 @@ template <class T> void add_product(T* y, const T* a, const T* b, Index n) {
   for (Index i = 0; i < n; ++i) y[i] += a[i] * b[i];
 }
 
+// Columns first to last of one sum, with N vectors of them in registers.
+template <class T, int N, class At>
+void sum_columns(T* y, const T* x, Index step, const Index* order, Index count, Index ahead, At at) {
+  Vec<T> sum[N] = {};
+  for (Index k = 0; k < count; ++k) {
+    const T *row = x + order[k] * step, *next = x + order[k < ahead ? k + kRowsAhead : k] * step;
+    for (Index i = 0; i < N; ++i) {
+      __builtin_prefetch(next + i * kLanes<T>);
+      sum[i] += at(row + i * kLanes<T>);
+    }
+  }
+  for (Index i = 0; i < N; ++i) at.put(y + i * kLanes<T>, sum[i]);
+}
+
+// Rows in any order come from memory at half the pace unless they are fetched ahead.
+template <class T>
+void sum_rows(T* y, const T* x, Index step, const Index* starts, const Index* order, Index rows, Index n) {
+  constexpr Index L = kLanes<T>;
+  const Index end = starts[rows];
+  for (Index i = 0; i < rows; ++i, y += step) {
+    const Index first = starts[i], count = starts[i + 1] - first, ahead = end - kRowsAhead - first;
+    Index c = 0;
+    for (; c + 8 * L <= n; c += 8 * L) sum_columns<T, 8>(y + c, x + c, step, order + first, count, ahead, Whole<T>{});
+    for (; c + L <= n; c += L) sum_columns<T, 1>(y + c, x + c, step, order + first, count, ahead, Whole<T>{});
+    if (c < n) sum_columns<T, 1>(y + c, x + c, step, order + first, count, ahead, Part<T>{n - c});
+  }
+}
+
 // Sixteen running sums, combined pairwise: the order is the same at every instruction-set level.
 template <class T> T sum_block(const T* x, Index n) {
   T part[16] = {};
@@ -114,7 +145,7 @@ template <class T> T sum(const T* x, Index n) {
 }  // namespace
 
 template <class T> Elementwise<T> elementwise_kernels() {
-  return {binary<T>, unary<T>, unary_backward<T>, compare<T>, add_scaled<T>, add_product<T>, sum<T>};
+  return {binary<T>, unary<T>, unary_backward<T>, compare<T>, add_scaled<T>, add_product<T>, sum_rows<T>, sum<T>};
 }
 
 template Elementwise<float> elementwise_kernels<float>();

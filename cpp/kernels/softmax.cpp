@@ -115,16 +115,18 @@ void exclude(T* y, const bool* allowed, Index allowed_step, const T* bias, Index
   for (Index j = length; j < n; ++j) y[j] = value;
 }
 
-// Block by block, so that a long row is read from memory once and the exponentials hide its arrival: a larger number
-// rescales the sum before it.
+// Block by block, so that a long row is read from memory once: a larger number rescales the sum before it. The next
+// block is fetched during the exponentials: the search for the largest number would wait for it twice as long as they
+// take.
 template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
-  constexpr Index kBlock = 1024;
+  const Index blocks = (n + 1023) / 1024, equal = blocks == 0 ? 0 : (n + blocks - 1) / blocks;
+  const Index block = (equal + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
   const T none = -static_cast<T>(INFINITY);
   for (Index i = 0; i < rows; ++i, x += n) {
     T top = none;
     double total = 0;
-    for (Index j = 0; j < n; j += kBlock) {
-      const Index count = n - j < kBlock ? n - j : kBlock;
+    for (Index j = 0; j < n; j += block) {
+      const Index count = n - j < block ? n - j : block;
       const T here = largest(x + j, count);
       if (here == none && !has_nan(x + j, count)) continue;
       if (here > top) {
@@ -133,7 +135,10 @@ template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
       }
       const Vec<T> tops = splat<T>(top);
       total += static_cast<double>(
-          sum_vectors<T>(count, [=](Index k, auto at) { return exp_of_negative<T>(at(x + j + k) - tops); }));
+          sum_vectors<T>(count, [=](Index k, auto at) {
+            __builtin_prefetch(x + j + k + block);
+            return exp_of_negative<T>(at(x + j + k) - tops);
+          }));
     }
     lse[i] = top + log_of_number(static_cast<T>(total));
   }

@@ -1,6 +1,7 @@
 // Rows of a table by number.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
@@ -8,6 +9,56 @@
 #include "ops/positions.h"
 
 namespace qkv::ops {
+namespace {
+
+// The positions of each id, in their order: the gradient of a row of the table is the sum of the gradients at its id's
+// positions. A sum that is written once moves a third of the bytes of one that is added to position by position.
+class RowsByNumber {
+ public:
+  // The positions of `skipped` count for nobody.
+  RowsByNumber(const Array& ids, Index rows, Index columns, Index skipped)
+      : rows_(rows), columns_(columns), group_(8 * grain_for(columns)), starts_(static_cast<std::size_t>(rows) + 1),
+        order_(static_cast<std::size_t>(ids.numel())) {
+    const std::int64_t* id = ids.data<std::int64_t>();
+    const auto at = [&](Index row) -> Index& { return starts_[static_cast<std::size_t>(row)]; };
+    for (Index i = 0; i < ids.numel(); ++i)
+      if (id[i] != skipped) ++at(id[i] + 1);
+    for (Index row = 0; row < rows; ++row) {
+      most_ = std::max(most_, at(row + 1));
+      at(row + 1) += at(row);
+    }
+    // Filling moves each start to its end, which is the start of the next row.
+    for (Index i = 0; i < ids.numel(); ++i)
+      if (id[i] != skipped) order_[static_cast<std::size_t>(at(id[i])++)] = i;
+    std::copy_backward(starts_.begin(), starts_.end() - 1, starts_.end());
+    at(0) = 0;
+  }
+
+  const Index* starts() const { return starts_.data(); }
+  const Index* order() const { return order_.data(); }
+
+  // Rows are cut into groups of about as many reads and writes.
+  Index groups() const { return (work_before(rows_) + group_ - 1) / group_; }
+  Index first_of(Index group) const {
+    Index low = 0, high = rows_;
+    while (low < high) {
+      const Index middle = (low + high) / 2;
+      if (work_before(middle) < group * group_) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+  // One row with most of the work is cut by columns.
+  Index columns_at_a_time() const { return most_ > 2 * group_ ? 128 : std::max<Index>(1, columns_); }
+
+ private:
+  Index work_before(Index row) const { return starts_[static_cast<std::size_t>(row)] + row; }
+
+  Index rows_, columns_, group_, most_ = 0;
+  std::vector<Index> starts_, order_;
+};
+
+}  // namespace
 
 Tensor embedding(const Tensor& table, const Array& ids, std::optional<Index> padding_idx) {
   const Tensor weight = floating(table);
@@ -35,18 +86,21 @@ Tensor embedding(const Tensor& table, const Array& ids, std::optional<Index> pad
     });
   });
   if (!wants_gradient({weight})) return Tensor(std::move(y));
-  return record(std::move(y), {weight}, [ids = Saved(ids), count, M, skipped](const Array& dy, Gradients& dx) {
+  return record(std::move(y), {weight}, [ids = Saved(ids), V, M, skipped](const Array& dy, Gradients& dx) {
+    const RowsByNumber rows(ids.get(), V, M, skipped);
+    const Array dw = dx.fresh(0);
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      T* out = dx.of(0).data<T>();
-      const std::int64_t* rows = ids.data<std::int64_t>();
-      // Each piece owns some columns of all rows, so that equal ids are added in their order.
-      parallel_for(0, M, std::max<Index>(64, grain_for(count)), [&](Index begin, Index end) {
-        for (Index i = 0; i < count; ++i)
-          if (rows[i] != skipped)
-            kernels::kernels<T>().elementwise.add_scaled(out + rows[i] * M + begin, dy.data<T>() + i * M + begin, T(1), end - begin);
+      const Index width = rows.columns_at_a_time(), parts = (M + width - 1) / width;
+      parallel_for(0, rows.groups() * parts, 1, [&](Index begin, Index end) {
+        for (Index piece = begin; piece < end; ++piece) {
+          const Index first = rows.first_of(piece / parts), last = rows.first_of(piece / parts + 1), c = piece % parts * width;
+          kernels::kernels<T>().elementwise.sum_rows(dw.data<T>() + first * M + c, dy.data<T>() + c, M, rows.starts() + first,
+                                                     rows.order(), last - first, std::min(width, M - c));
+        }
       });
     });
+    dx.add(0, dw);
   });
 }
 
