@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/simd.h"
+#include "kernels/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
 
@@ -73,82 +74,5 @@ template <class T> void columns_from_rows(T* to, Index width, const T* const* fr
 // to[lane][j] = from[j * width + lane] * factor[lane] for lanes < count and j < n.
 template <class T>
 void rows_from_columns(T* const* to, const T* from, Index width, const T* factor, Index count, Index n);
-
-namespace weight {
-template <class T> struct Constants;
-template <> struct Constants<float> {
-  static constexpr float kLog2e = 1.44269504f;
-#if defined(__AVX512F__)
-  // (2^f - 1) / f on 0 <= f < 1; relative error of 2^f 8e-8.
-  static constexpr float kPower[5] = {0.693151312f, 0.240164452f, 0.0557999095f, 0.00901703373f, 0.00186712897f};
-  static constexpr float kLowest = -100.0f;  // of t
-#else
-  // The same on |f| < 1/2; 9e-8.
-  static constexpr float kPower[5] = {0.693146976f, 0.240222405f, 0.0555073507f, 0.00967161882f, 0.00132645756f};
-  static constexpr float kLowest = -69.3f;            // of d
-  static constexpr float kRound = 12582912 + 127.0f;  // 1.5 * 2^23 and the exponent's bias
-  static constexpr int32_t kMantissaBits = 23;
-#endif
-};
-template <> struct Constants<double> {
-  static constexpr double kLog2e = 1.4426950408889634;
-#if defined(__AVX512F__)
-  // 3e-18.
-  static constexpr double kPower[11] = {0.69314718055994595,    0.24022650695906331,    0.055504108665602112,
-                                        0.009618129099551842,   0.0013333558629521909,  0.00015403512310840949,
-                                        1.525317503427233e-05,  1.3208367531420423e-06, 1.0253210709022144e-07,
-                                        6.5595363056783128e-09, 6.2634539082407522e-10};
-  static constexpr double kLowest = -960.0;
-#else
-  // 3e-18.
-  static constexpr double kPower[11] = {0.69314718055994529,    0.2402265069591013,     0.05550410866482007,
-                                        0.0096181291075938466,  0.0013333558146777357,  0.00015403530457492161,
-                                        1.5252733491266403e-05, 1.3215435077382097e-06, 1.0178200030564254e-07,
-                                        7.0738208112394582e-09, 4.4347484067366894e-10};
-  static constexpr double kLowest = -665.4;
-  static constexpr double kRound = 6755399441055744.0 + 1023;
-  static constexpr int64_t kMantissaBits = 52;
-#endif
-};
-
-#if defined(__AVX512F__)
-inline Vec<float> fraction(Vec<float> t) { return (Vec<float>)_mm512_maskz_reduce_ps(0xffff, (__m512)t, 9); }
-inline Vec<double> fraction(Vec<double> t) { return (Vec<double>)_mm512_maskz_reduce_pd(0xff, (__m512d)t, 9); }
-// x * 2^floor(t); 0 for t < kLowest.
-inline Vec<float> scale(Vec<float> x, Vec<float> t) {
-  const __mmask16 keep = _mm512_cmp_ps_mask((__m512)t, _mm512_set1_ps(Constants<float>::kLowest), _CMP_NLT_UQ);
-  return (Vec<float>)_mm512_maskz_scalef_ps(keep, (__m512)x, (__m512)t);
-}
-inline Vec<double> scale(Vec<double> x, Vec<double> t) {
-  const __mmask8 keep = _mm512_cmp_pd_mask((__m512d)t, _mm512_set1_pd(Constants<double>::kLowest), _CMP_NLT_UQ);
-  return (Vec<double>)_mm512_maskz_scalef_pd(keep, (__m512d)x, (__m512d)t);
-}
-#endif
-}  // namespace weight
-
-// exp(d) for a score's distance d <= 0 from the row's maximum: exactly 0 below about -69 (double: -665) and for -inf;
-// NaN stays. Smaller weights could not change a sum, but divided by the sum or times a gradient they become denormal
-// numbers, which cost 100 cycles each: with distances (ALiBi) that was a third of the backward pass. 12 instructions
-// for float, of which the softmax step adds two more; it takes a tenth of the whole time.
-template <class T> inline Vec<T> weight_of(Vec<T> d) {
-  using C = weight::Constants<T>;
-  constexpr int terms = sizeof(C::kPower) / sizeof(T);
-#if defined(__AVX512F__)
-  const Vec<T> t = d * splat<T>(C::kLog2e), f = weight::fraction(t);
-#else
-  const Vec<T> rounded = d * splat<T>(C::kLog2e) + splat<T>(C::kRound);
-  const Vec<T> f = d * splat<T>(C::kLog2e) - (rounded - splat<T>(C::kRound));
-#endif
-  Vec<T> power = splat<T>(C::kPower[terms - 1]);
-#pragma GCC unroll 16
-  for (int i = terms - 2; i >= 0; --i) power = power * f + splat<T>(C::kPower[i]);
-  power = power * f + splat<T>(1);
-#if defined(__AVX512F__)
-  return weight::scale(power, t);
-#else
-  const Vec<T> result = power * from_bits(bits(rounded) << C::kMantissaBits);  // the rest of kRound's is shifted out
-  return select(d < splat<T>(C::kLowest), Vec<T>{}, result);
-#endif
-}
 
 }  // namespace qkv::kernels::QKV_ISA
