@@ -4,6 +4,7 @@
 
 #include "kernels/simd_math.h"
 #include "kernels/vector_sums.h"
+#include "kernels/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -137,7 +138,7 @@ template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
       total += static_cast<double>(
           sum_vectors<T>(count, [=](Index k, auto at) {
             __builtin_prefetch(x + j + k + block);
-            return exp_of_negative<T>(at(x + j + k) - tops);
+            return weight_of<T>(at(x + j + k) - tops);
           }));
     }
     lse[i] = top + log_of_number(static_cast<T>(total));
