@@ -36,6 +36,22 @@ def test_equal_ids_add_up_and_padding_gets_nothing():
     close(again.grad, expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [1, 131, 259])
+def test_the_gradient_of_a_frequent_id_is_summed_in_the_order_of_positions(width, dtype):
+    random = np.random.default_rng(0)
+    ids = np.where(random.random(70_001 if width == 1 else 5003) < 0.9, 2, random.integers(0, 5, 1))
+    ids[::7] = 0
+    dy = random.normal(size=(len(ids), width)).astype(dtype)
+    expected = np.zeros((5, width), dtype)
+    for i, row in zip(ids, dy, strict=True):
+        if i != 0:
+            expected[i] += row
+    weight = qkv.tensor(np.ones((5, width), dtype), requires_grad=True)
+    embedding(weight, ids, padding_idx=0).backward(dy)
+    np.testing.assert_array_equal(weight.grad.numpy(), expected)
+
+
 def test_ids_are_kept_for_the_gradient():
     weight, ids = qkv.tensor(np.ones((5, 2)), requires_grad=True), np.array([1, 1])
     y = embedding(weight, ids)
