@@ -1,153 +1,218 @@
 #include "kernels/kernel_pooling.h"
 
+#include <math.h>
+
 #include "kernels/simd_math.h"
+#include "kernels/vector_sums.h"
+#include "kernels/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-template <class T> T sum_of(const T* x, Index n) {
-  Vec<T> sum = {};
-  Index i = 0;
-  for (; i + kLanes<T> <= n; i += kLanes<T>) sum += load(x + i);
-  if (i < n) sum += load_part(x + i, n - i);
-  return horizontal_sum<T>(sum);
+// Keys per step, so that what a step writes for the next is read from the first cache.
+constexpr Index kBlock = 512;
+
+// As many numbers of T as a vector holds doubles, which they are computed in: the `count` first of p, then zeros.
+constexpr Index kWide = kLanes<double>;
+template <class T> struct Narrow {
+  typedef T Values __attribute__((vector_size(kWide * sizeof(T))));
+};
+
+template <class T> inline Vec<double> wide(const T* p, Index count) {
+  typename Narrow<T>::Values v = {};
+  if (count == kWide) __builtin_memcpy(&v, p, sizeof v);
+  else for (Index i = 0; i < count; ++i) v[i] = p[i];
+  return __builtin_convertvector(v, Vec<double>);
 }
 
-template <class T> T dot(const T* x, const T* y, Index n) {
-  Vec<T> sum = {};
-  Index i = 0;
-  for (; i + kLanes<T> <= n; i += kLanes<T>) sum += load(x + i) * load(y + i);
-  if (i < n) sum += load_part(x + i, n - i) * load_part(y + i, n - i);
-  return horizontal_sum<T>(sum);
+template <class T> inline void put(T* p, Vec<double> wide_values, Index count) {
+  const auto v = __builtin_convertvector(wide_values, typename Narrow<T>::Values);
+  if (count == kWide) __builtin_memcpy(p, &v, sizeof v);
+  else for (Index i = 0; i < count; ++i) p[i] = v[i];
 }
+
+// The sum of f(j, count) over n numbers, kWide at a time; f gives zeros in lanes that do not count.
+template <class F> inline double sum_wide(Index n, F f) {
+  Vec<double> even = {}, odd = {};
+  Index j = 0;
+  for (; j + 2 * kWide <= n; j += 2 * kWide) {
+    even += f(j, kWide);
+    odd += f(j + kWide, kWide);
+  }
+  if (j + kWide <= n) {
+    even += f(j, kWide);
+    j += kWide;
+  }
+  if (j < n) odd += f(j, n - j);
+  return horizontal_sum<double>(even + odd);
+}
+
+double smaller(double a, double b) { return b < a ? b : a; }
 
 double smallest(const double* x, Index n) {
-  if (n == 0) return 0;
-  Vec<double> low = splat(x[0]);
+  Vec<double> low[4];
+  for (Vec<double>& v : low) v = splat(x[0]);
   Index i = 0;
-  for (; i + kLanes<double> <= n; i += kLanes<double>) low = minimum(load(x + i), low);
-  double result = -horizontal_max<double>(-low);
-  for (; i < n; ++i) result = x[i] < result ? x[i] : result;
+  for (; i + 4 * kWide <= n; i += 4 * kWide)
+    for (Index k = 0; k < 4; ++k) low[k] = minimum(load(x + i + k * kWide), low[k]);
+  double result = -horizontal_max<double>(-minimum(minimum(low[0], low[1]), minimum(low[2], low[3])));
+  for (; i < n; ++i) result = smaller(result, x[i]);
   return result;
 }
 
-template <class T> void distances(double* squares, const T* q, const T* kt, Index ld, Index features, Index n) {
-  for (Index j = 0; j < n; ++j) squares[j] = 0;
-  for (Index f = 0; f < features; ++f, kt += ld) {
-    const double at = static_cast<double>(q[f]);
-    for (Index j = 0; j < n; ++j) {
-      const double d = at - static_cast<double>(kt[j]);
-      squares[j] += d * d;
+template <class T> double distances(double* squares, const T* q, const T* kt, Index ld, Index features, Index n) {
+  double nearest = static_cast<double>(INFINITY);
+  for (Index begin = 0; begin < n; begin += kBlock) {
+    const Index count = n - begin < kBlock ? n - begin : kBlock;
+    double* s = squares + begin;
+    const T* k = kt + begin;
+    for (Index j = 0; features == 0 && j < count; ++j) s[j] = 0;
+    for (Index f = 0; f < features; ++f, k += ld) {
+      const double at = static_cast<double>(q[f]);
+      const auto square = [=](Index j) {
+        const double d = at - static_cast<double>(k[j]);
+        return d * d;
+      };
+      if (f == 0) for (Index j = 0; j < count; ++j) s[j] = square(j);
+      else for (Index j = 0; j < count; ++j) s[j] += square(j);
     }
+    nearest = smaller(nearest, smallest(s, count));
   }
+  return n == 0 ? 0 : nearest;
 }
 
-template <class T> double weights(T* w, const double* squares, Kernel kernel, double bandwidth, Index n) {
+// w[j] = finish(value(squares[j])); returns the sum.
+template <class T, class Value, class Finish>
+double fill(T* w, const double* squares, Index n, Value value, Finish finish) {
+  double total = 0;
+  for (Index begin = 0; begin < n; begin += kBlock, w += kBlock, squares += kBlock) {
+    const Index count = n - begin < kBlock ? n - begin : kBlock;
+    for (Index j = 0; j < count; ++j) w[j] = static_cast<T>(value(squares[j]));
+    total += static_cast<double>(sum_vectors<T>(count, [=](Index j, auto at) {
+      const Vec<T> v = finish(at(w + j));
+      at.put(w + j, v);
+      return v;
+    }));
+  }
+  return total;
+}
+
+// The largest square whose root divided by the bandwidth is below 1: comparing with it saves both operations per key.
+double last_inside(double bandwidth) {
+  const auto inside = [=](double square) { return __builtin_sqrt(square) / bandwidth < 1; };
+  double edge = bandwidth * bandwidth;
+  while (inside(edge)) edge = nextafter(edge, static_cast<double>(INFINITY));
+  while (!inside(edge)) edge = nextafter(edge, 0.0);
+  return edge;
+}
+
+template <class T>
+double weights(T* w, const double* squares, double nearest, Kernel kernel, double bandwidth, Index n) {
   const double inverse = 1 / bandwidth;
+  const auto total_of = [=](auto value) { return fill(w, squares, n, value, [](Vec<T> v) { return v; }); };
+  double total = 0;
   switch (kernel) {
     case Kernel::gaussian: {
-      const double nearest = smallest(squares, n);
-      for (Index j = 0; j < n; ++j) w[j] = static_cast<T>((squares[j] - nearest) * inverse * inverse * -0.5);
-      map_vectors(w, w, n, [](auto v) { return exp_of<T>(v); });
+      const double factor = inverse * inverse * -0.5;
+      total = fill(w, squares, n, [=](double s) { return (s - nearest) * factor; }, [](Vec<T> v) { return weight_of<T>(v); });
       break;
     }
-    case Kernel::boxcar:
-      for (Index j = 0; j < n; ++j) w[j] = __builtin_sqrt(squares[j]) / bandwidth < 1 ? T(1) : T(0);
+    case Kernel::boxcar: {
+      const double last = last_inside(bandwidth);
+      total = total_of([=](double s) { return s <= last ? 1.0 : 0.0; });
       break;
+    }
     case Kernel::constant:
-      for (Index j = 0; j < n; ++j) w[j] = squares[j] < static_cast<double>(INFINITY) ? T(1) : T(0);
+      total = total_of([](double s) { return s < static_cast<double>(INFINITY) ? 1.0 : 0.0; });
       break;
     case Kernel::epanechnikov:
-      for (Index j = 0; j < n; ++j) {
-        const double y = 1 - squares[j] * inverse * inverse;
-        w[j] = y < 0 ? T(0) : static_cast<T>(y);
-      }
+      total = total_of([=](double s) {
+        const double y = 1 - s * inverse * inverse;
+        return y < 0 ? 0 : y;
+      });
       break;
     case Kernel::triangular:
-      for (Index j = 0; j < n; ++j) {
-        const double y = 1 - __builtin_sqrt(squares[j]) * inverse;
-        w[j] = y < 0 ? T(0) : static_cast<T>(y);
-      }
+      total = total_of([=](double s) {
+        const double y = 1 - __builtin_sqrt(s) * inverse;
+        return y < 0 ? 0 : y;
+      });
       break;
   }
-  const double total = static_cast<double>(sum_of(w, n));
-  if (total == 0) return 0;
-  const T scale = static_cast<T>(1 / total);
-  for (Index j = 0; j < n; ++j) w[j] *= scale;
-  return 1 / total;
-}
-
-template <class T> void pool(T* out, const T* w, const T* vt, Index ld, Index features, Index n) {
-  for (Index c = 0; c < features; ++c, vt += ld) out[c] = dot(w, vt, n);
+  return total == 0 ? 0 : 1 / total;
 }
 
 template <class T>
-void pool_backward(T* dw, T* dvt, const T* dout, const T* w, const T* vt, Index ld, Index features, Index n) {
-  for (Index c = 0; c < features; ++c, vt += ld) {
-    const T slope = dout[c];
+void pool(T* out, const T* w, double reciprocal, const T* vt, Index ld, Index features, Index n) {
+  for (Index c = 0; c < features; ++c, vt += ld)
+    out[c] = static_cast<T>(
+        static_cast<double>(sum_vectors<T>(n, [=](Index j, auto at) { return at(w + j) * at(vt + j); })) * reciprocal);
+}
+
+template <class T>
+void pool_backward(T* dw, T* dvt, const T* dout, const T* w, double reciprocal, const T* vt, Index ld, Index features,
+                   Index n) {
+  for (Index c = 0; c < features; ++c, vt += ld, dvt += ld) {
+    const T slope = dout[c], share = static_cast<T>(static_cast<double>(slope) * reciprocal);
     for (Index j = 0; j < n; ++j) dw[j] += slope * vt[j];
-    if (dvt == nullptr) continue;
-    T* target = dvt + c * ld;
-    for (Index j = 0; j < n; ++j) target[j] += slope * w[j];
+    for (Index j = 0; j < n; ++j) dvt[j] += share * w[j];
   }
 }
 
 template <class T>
-double weights_backward(double* slope, const T* dw, const T* w, double reciprocal, const double* squares, Kernel kernel,
-                        double bandwidth, Index n) {
+double weights_backward(double* slope, const T* dw, const T* w, double reciprocal, const double* squares,
+                        double nearest, Kernel kernel, double bandwidth, Index n) {
+  const Vec<double> zero = {};
   // A weight of 0 has no slope: the gaussian's because it is negligible, the others' because it lies outside.
-  double mean = 0, dbandwidth = 0;
-  for (Index j = 0; j < n; ++j) mean += w[j] != 0 ? static_cast<double>(w[j]) * static_cast<double>(dw[j]) : 0.0;
+  const auto where_weighted = [=](Vec<double> weight, Vec<double> v) { return select(weight == zero, zero, v); };
+  const Vec<double> mean = splat(reciprocal * sum_wide(n, [=](Index j, Index count) {
+                                   const Vec<double> weight = wide(w + j, count);
+                                   return where_weighted(weight, weight * wide(dw + j, count));
+                                 }));
+  // slope = factor * dk, of which dk * distance goes to the bandwidth.
+  const auto pass = [=](double factor, auto dk_of, auto distance_of) {
+    return sum_wide(n, [=](Index j, Index count) {
+      const Vec<double> weight = wide(w + j, count);
+      const Vec<double> dk = where_weighted(weight, dk_of(weight, wide(dw + j, count) - mean));
+      const Vec<double> distance = distance_of(j, count);
+      put(slope + j, dk * splat(factor), count);
+      return where_weighted(weight, dk * distance);
+    });
+  };
   const double inverse = 1 / bandwidth, inverse2 = inverse * inverse;
-  const double nearest = kernel == Kernel::gaussian ? smallest(squares, n) : 0.0;
-  for (Index j = 0; j < n; ++j) {
-    slope[j] = 0;
-    if (w[j] == 0) continue;
-    const double centred = static_cast<double>(dw[j]) - mean;
-    switch (kernel) {
-      case Kernel::gaussian: {
-        const double ds = static_cast<double>(w[j]) * centred;
-        slope[j] = -ds * inverse2;
-        dbandwidth += ds * (squares[j] - nearest) * inverse2 * inverse;  // the sum of ds is 0
-        break;
-      }
-      case Kernel::boxcar:
-      case Kernel::constant: break;
-      case Kernel::epanechnikov: {
-        const double dk = centred * reciprocal;
-        slope[j] = -2 * dk * inverse2;
-        dbandwidth += 2 * dk * squares[j] * inverse2 * inverse;
-        break;
-      }
-      case Kernel::triangular: {
-        const double dk = centred * reciprocal, distance = __builtin_sqrt(squares[j]);
-        slope[j] = distance > 0 ? -dk * inverse / distance : 0.0;
-        dbandwidth += dk * distance * inverse2;
-        break;
-      }
+  const Vec<double> scale = splat(reciprocal), low = splat(nearest);
+  switch (kernel) {
+    case Kernel::boxcar:
+    case Kernel::constant:
+      for (Index j = 0; j < n; ++j) slope[j] = 0;
+      return 0;
+    case Kernel::gaussian:  // distances from the nearest, since the sum of dk is 0
+      return inverse2 * inverse *
+             pass(-inverse2, [=](Vec<double> weight, Vec<double> centred) { return weight * scale * centred; },
+                  [=](Index j, Index count) { return wide(squares + j, count) - low; });
+    case Kernel::epanechnikov:
+      return 2 * inverse2 * inverse *
+             pass(-2 * inverse2, [=](Vec<double>, Vec<double> centred) { return scale * centred; },
+                  [=](Index j, Index count) { return wide(squares + j, count); });
+    case Kernel::triangular: {
+      for (Index j = 0; j < n; ++j) slope[j] = __builtin_sqrt(squares[j]);
+      const double sum = pass(-inverse, [=](Vec<double>, Vec<double> centred) { return scale * centred; },
+                              [=](Index j, Index count) { return wide(slope + j, count); });
+      for (Index j = 0; j < n; ++j) slope[j] = squares[j] > 0 ? slope[j] / __builtin_sqrt(squares[j]) : 0;
+      return inverse2 * sum;
     }
   }
-  return dbandwidth;
+  return 0;
 }
 
 template <class T>
 void distances_backward(T* dq, T* dkt, const double* slope, const T* q, const T* kt, Index ld, Index features, Index n) {
   for (Index f = 0; f < features; ++f, kt += ld, dkt += ld) {
-    const double at = static_cast<double>(q[f]);
-    double part[8] = {};
-    Index j = 0;
-    for (; j + 8 <= n; j += 8)
-      for (Index lane = 0; lane < 8; ++lane) {
-        const double step = slope[j + lane] * (at - static_cast<double>(kt[j + lane]));
-        part[lane] += step;
-        dkt[j + lane] -= static_cast<T>(step);
-      }
-    for (; j < n; ++j) {
-      const double step = slope[j] * (at - static_cast<double>(kt[j]));
-      part[j % 8] += step;
-      dkt[j] -= static_cast<T>(step);
-    }
-    dq[f] += static_cast<T>(((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7])));
+    const Vec<double> at = splat(static_cast<double>(q[f]));
+    dq[f] += static_cast<T>(sum_wide(n, [=](Index j, Index count) {
+      const Vec<double> step = wide(slope + j, count) * (at - wide(kt + j, count));
+      put(dkt + j, wide(dkt + j, count) - step, count);
+      return step;
+    }));
   }
 }
 

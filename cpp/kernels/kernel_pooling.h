@@ -17,20 +17,21 @@ enum class Kernel {
 };
 
 template <class T> struct KernelPooling {
-  // squares (n): squared distances of q (features) to the first n keys.
-  void (*distances)(double* squares, const T* q, const T* kt, Index ld, Index features, Index n);
-  // w (n) = kernel / sum, zeros where the sum is 0. Returns 1 / sum, or 0; of the gaussian the sum is taken relative to
-  // the nearest key, which makes it a softmax.
-  double (*weights)(T* w, const double* squares, Kernel kernel, double bandwidth, Index n);
-  // out (features) = sum of w[j] * vt[., j].
-  void (*pool)(T* out, const T* w, const T* vt, Index ld, Index features, Index n);
+  // squares (n): squared distances of q (features) to the first n keys. Returns the smallest; 0 if there is none.
+  double (*distances)(double* squares, const T* q, const T* kt, Index ld, Index features, Index n);
+  // w (n): the kernel's values. Returns 1 / sum, 0 where the sum is 0; the weights are w times that. The gaussian's
+  // values are relative to the nearest key, which makes them a softmax, and 0 below 2^-100 (double: 2^-960).
+  double (*weights)(T* w, const double* squares, double nearest, Kernel kernel, double bandwidth, Index n);
+  // out (features) = reciprocal * sum of w[j] * vt[., j].
+  void (*pool)(T* out, const T* w, double reciprocal, const T* vt, Index ld, Index features, Index n);
 
-  // dw[j] += dout . vt[., j]; dvt[., j] += w[j] * dout, unless dvt is null.
-  void (*pool_backward)(T* dw, T* dvt, const T* dout, const T* w, const T* vt, Index ld, Index features, Index n);
-  // slope[j]: the query moves with slope[j] * (q - k_j), the key against it; 0 at distance 0. Returns the derivative with
-  // respect to the bandwidth. reciprocal is what `weights` returned.
+  // dw[j] += dout . vt[., j]; dvt[., j] += reciprocal * w[j] * dout.
+  void (*pool_backward)(T* dw, T* dvt, const T* dout, const T* w, double reciprocal, const T* vt, Index ld,
+                        Index features, Index n);
+  // slope[j]: the query moves with slope[j] * (q - k_j), the key against it; 0 at distance 0. dw: of the weights.
+  // Returns the derivative with respect to the bandwidth.
   double (*weights_backward)(double* slope, const T* dw, const T* w, double reciprocal, const double* squares,
-                             Kernel kernel, double bandwidth, Index n);
+                             double nearest, Kernel kernel, double bandwidth, Index n);
   // dq += sum of slope[j] (q - k_j), dkt[., j] -= slope[j] (q - k_j).
   void (*distances_backward)(T* dq, T* dkt, const double* slope, const T* q, const T* kt, Index ld, Index features, Index n);
 

@@ -161,12 +161,14 @@ template <class T> void forward(T* out, T* weights, const T* q, const T* kt, con
     const RowScratch<T> row(n.keys);
     for (Index i = first; i < last; ++i) {
       const Index b = i / n.queries, used = p.lens.of(i);
-      kernel.distances(row.squares, q + i * n.features, kt + b * n.features * n.keys, n.keys, n.features, used);
-      kernel.weights(row.w, row.squares, p.kernel, p.bandwidth, used);
-      kernel.pool(out + i * n.value_features, row.w, vt + b * n.value_features * n.keys, n.keys, n.value_features, used);
+      const double nearest =
+          kernel.distances(row.squares, q + i * n.features, kt + b * n.features * n.keys, n.keys, n.features, used);
+      const double reciprocal = kernel.weights(row.w, row.squares, nearest, p.kernel, p.bandwidth, used);
+      kernel.pool(out + i * n.value_features, row.w, reciprocal, vt + b * n.value_features * n.keys, n.keys,
+                  n.value_features, used);
       if (weights == nullptr) continue;
-      std::copy_n(row.w, used, weights + i * n.keys);
-      std::fill(weights + i * n.keys + used, weights + (i + 1) * n.keys, T(0));
+      std::fill_n(weights + i * n.keys, n.keys, T(0));
+      kernels::kernels<T>().elementwise.add_scaled(weights + i * n.keys, row.w, static_cast<T>(reciprocal), used);
     }
   });
 }
@@ -183,15 +185,15 @@ double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* 
     const RowScratch<T> row(n.keys);
     for (Index i = begin; i < end; ++i) {
       const Index used = p.lens.of(i);
-      kernel.distances(row.squares, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
-      const double reciprocal = kernel.weights(row.w, row.squares, p.kernel, p.bandwidth, used);
+      const double nearest = kernel.distances(row.squares, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
+      const double reciprocal = kernel.weights(row.w, row.squares, nearest, p.kernel, p.bandwidth, used);
       if (dweights != nullptr) std::copy_n(dweights + i * n.keys, used, row.dw);
       else std::fill_n(row.dw, used, T(0));
       if (dout != nullptr)
         kernel.pool_backward(row.dw, dvt.template as<T>() + piece * value_size, dout + i * n.value_features, row.w,
-                             vt + b * value_size, n.keys, n.value_features, used);
+                             reciprocal, vt + b * value_size, n.keys, n.value_features, used);
       dbandwidth[static_cast<std::size_t>(piece)] += kernel.weights_backward(
-          row.slope, row.dw, row.w, reciprocal, row.squares, p.kernel, p.bandwidth, used);
+          row.slope, row.dw, row.w, reciprocal, row.squares, nearest, p.kernel, p.bandwidth, used);
       kernel.distances_backward(moved.template as<T>() + i * n.features, dkt.template as<T>() + piece * key_size, row.slope,
                                 q + i * n.features, kt + b * key_size, n.keys, n.features, used);
     }
@@ -368,9 +370,10 @@ std::vector<double> leave_one_out_errors(const Array& points, const Array& value
       for (Index i = first; i < last; ++i) {
         k.distances(row.squares, points.data<T>() + i * features, kt.data<T>(), n, features, n);
         row.squares[i] = std::numeric_limits<double>::infinity();
+        const double nearest = *std::min_element(row.squares, row.squares + n);
         for (Index h = 0; h < count; ++h) {
-          k.weights(row.w, row.squares, kernel, bandwidths[static_cast<std::size_t>(h)], n);
-          k.pool(prediction.data(), row.w, vt.data<T>(), n, value_features, n);
+          const double reciprocal = k.weights(row.w, row.squares, nearest, kernel, bandwidths[static_cast<std::size_t>(h)], n);
+          k.pool(prediction.data(), row.w, reciprocal, vt.data<T>(), n, value_features, n);
           double error = 0;
           for (Index c = 0; c < value_features; ++c) {
             const double d = static_cast<double>(values.data<T>()[i * value_features + c]) - static_cast<double>(prediction[static_cast<std::size_t>(c)]);

@@ -130,6 +130,26 @@ def test_a_far_query_gets_its_nearest_keys(dtype):
         assert y.tolist() == [nearest]
 
 
+def test_the_boxcar_ends_where_the_distance_is_the_bandwidth():
+    x = np.arange(-7, 8) * 0.1
+    for bandwidth in (0.1, 0.3, 0.6000000000000001, 0.7, 1e-150, 1e150):
+        for edge in (bandwidth, np.nextafter(bandwidth, 0), np.nextafter(bandwidth, 1)):
+            keys = np.concatenate([x, [edge, -edge]])
+            _, w = kernel_attention(x, keys, keys, "boxcar", bandwidth, return_weights=True)
+            inside = np.abs(x[:, None] - keys) / bandwidth < 1
+            np.testing.assert_array_equal(w > 0, inside)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_weights_too_small_to_matter_are_zero(dtype):
+    keys = np.linspace(0, 60, 997, dtype=dtype)
+    _, w = kernel_attention(np.zeros(1, dtype), keys, keys, return_weights=True)
+    assert (w[w > 0] >= np.finfo(dtype).tiny).all()
+    np.testing.assert_allclose(
+        w, reference.kernel_attention(np.zeros(1), keys, keys, return_weights=True)[1], 1e-5, 1e-30
+    )
+
+
 def test_the_constant_kernel_is_the_mean():
     q, k, v = batch()
     y = kernel_attention(q, k, v, "constant")
