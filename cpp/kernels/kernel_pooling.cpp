@@ -20,15 +20,19 @@ template <class T> struct Narrow {
 
 template <class T> inline Vec<double> wide(const T* p, Index count) {
   typename Narrow<T>::Values v = {};
-  if (count == kWide) __builtin_memcpy(&v, p, sizeof v);
-  else for (Index i = 0; i < count; ++i) v[i] = p[i];
+  if (count == kWide)
+    __builtin_memcpy(&v, p, sizeof v);
+  else
+    for (Index i = 0; i < count; ++i) v[i] = p[i];
   return __builtin_convertvector(v, Vec<double>);
 }
 
 template <class T> inline void put(T* p, Vec<double> wide_values, Index count) {
   const auto v = __builtin_convertvector(wide_values, typename Narrow<T>::Values);
-  if (count == kWide) __builtin_memcpy(p, &v, sizeof v);
-  else for (Index i = 0; i < count; ++i) p[i] = v[i];
+  if (count == kWide)
+    __builtin_memcpy(p, &v, sizeof v);
+  else
+    for (Index i = 0; i < count; ++i) p[i] = v[i];
 }
 
 // The sum of f(j, count) over n numbers, kWide at a time; f gives zeros in lanes that do not count.
@@ -73,8 +77,10 @@ template <class T> double distances(double* squares, const T* q, const T* kt, In
         const double d = at - static_cast<double>(k[j]);
         return d * d;
       };
-      if (f == 0) for (Index j = 0; j < count; ++j) s[j] = square(j);
-      else for (Index j = 0; j < count; ++j) s[j] += square(j);
+      if (f == 0)
+        for (Index j = 0; j < count; ++j) s[j] = square(j);
+      else
+        for (Index j = 0; j < count; ++j) s[j] += square(j);
     }
     nearest = smaller(nearest, smallest(s, count));
   }
@@ -114,7 +120,8 @@ double weights(T* w, const double* squares, double nearest, Kernel kernel, doubl
   switch (kernel) {
     case Kernel::gaussian: {
       const double factor = inverse * inverse * -0.5;
-      total = fill(w, squares, n, [=](double s) { return (s - nearest) * factor; }, [](Vec<T> v) { return weight_of<T>(v); });
+      total = fill(
+          w, squares, n, [=](double s) { return (s - nearest) * factor; }, [](Vec<T> v) { return weight_of<T>(v); });
       break;
     }
     case Kernel::boxcar: {
@@ -141,8 +148,7 @@ double weights(T* w, const double* squares, double nearest, Kernel kernel, doubl
   return total == 0 ? 0 : 1 / total;
 }
 
-template <class T>
-void pool(T* out, const T* w, double reciprocal, const T* vt, Index ld, Index features, Index n) {
+template <class T> void pool(T* out, const T* w, double reciprocal, const T* vt, Index ld, Index features, Index n) {
   for (Index c = 0; c < features; ++c, vt += ld)
     out[c] = static_cast<T>(
         static_cast<double>(sum_vectors<T>(n, [=](Index j, auto at) { return at(w + j) * at(vt + j); })) * reciprocal);
@@ -187,16 +193,19 @@ double weights_backward(double* slope, const T* dw, const T* w, double reciproca
       return 0;
     case Kernel::gaussian:  // distances from the nearest, since the sum of dk is 0
       return inverse2 * inverse *
-             pass(-inverse2, [=](Vec<double> weight, Vec<double> centred) { return weight * scale * centred; },
-                  [=](Index j, Index count) { return wide(squares + j, count) - low; });
+             pass(
+                 -inverse2, [=](Vec<double> weight, Vec<double> centred) { return weight * scale * centred; },
+                 [=](Index j, Index count) { return wide(squares + j, count) - low; });
     case Kernel::epanechnikov:
       return 2 * inverse2 * inverse *
-             pass(-2 * inverse2, [=](Vec<double>, Vec<double> centred) { return scale * centred; },
-                  [=](Index j, Index count) { return wide(squares + j, count); });
+             pass(
+                 -2 * inverse2, [=](Vec<double>, Vec<double> centred) { return scale * centred; },
+                 [=](Index j, Index count) { return wide(squares + j, count); });
     case Kernel::triangular: {
       for (Index j = 0; j < n; ++j) slope[j] = __builtin_sqrt(squares[j]);
-      const double sum = pass(-inverse, [=](Vec<double>, Vec<double> centred) { return scale * centred; },
-                              [=](Index j, Index count) { return wide(slope + j, count); });
+      const double sum = pass(
+          -inverse, [=](Vec<double>, Vec<double> centred) { return scale * centred; },
+          [=](Index j, Index count) { return wide(slope + j, count); });
       for (Index j = 0; j < n; ++j) slope[j] = squares[j] > 0 ? slope[j] / __builtin_sqrt(squares[j]) : 0;
       return inverse2 * sum;
     }
@@ -205,7 +214,8 @@ double weights_backward(double* slope, const T* dw, const T* w, double reciproca
 }
 
 template <class T>
-void distances_backward(T* dq, T* dkt, const double* slope, const T* q, const T* kt, Index ld, Index features, Index n) {
+void distances_backward(T* dq, T* dkt, const double* slope, const T* q, const T* kt, Index ld, Index features,
+                        Index n) {
   for (Index f = 0; f < features; ++f, kt += ld, dkt += ld) {
     const Vec<double> at = splat(static_cast<double>(q[f]));
     dq[f] += static_cast<T>(sum_wide(n, [=](Index j, Index count) {
@@ -222,20 +232,30 @@ template <class T> void values(T* y, const T* u, Kernel kernel, Index n) {
   switch (kernel) {
     case Kernel::gaussian:
       return map_vectors(y, u, n, [](auto v) { return exp_of<T>(v * v * splat<T>(static_cast<T>(-0.5))); });
-    case Kernel::boxcar: for (Index i = 0; i < n; ++i) y[i] = size_of(u[i]) < 1 ? T(1) : T(0); return;
-    case Kernel::constant: for (Index i = 0; i < n; ++i) y[i] = 1; return;
-    case Kernel::epanechnikov: for (Index i = 0; i < n; ++i) y[i] = 1 - u[i] * u[i] < 0 ? T(0) : 1 - u[i] * u[i]; return;
-    case Kernel::triangular: for (Index i = 0; i < n; ++i) y[i] = 1 - size_of(u[i]) < 0 ? T(0) : 1 - size_of(u[i]); return;
+    case Kernel::boxcar:
+      for (Index i = 0; i < n; ++i) y[i] = size_of(u[i]) < 1 ? T(1) : T(0);
+      return;
+    case Kernel::constant:
+      for (Index i = 0; i < n; ++i) y[i] = 1;
+      return;
+    case Kernel::epanechnikov:
+      for (Index i = 0; i < n; ++i) y[i] = 1 - u[i] * u[i] < 0 ? T(0) : 1 - u[i] * u[i];
+      return;
+    case Kernel::triangular:
+      for (Index i = 0; i < n; ++i) y[i] = 1 - size_of(u[i]) < 0 ? T(0) : 1 - size_of(u[i]);
+      return;
   }
 }
 
 template <class T> void values_backward(T* du, const T* dy, const T* u, Kernel kernel, Index n) {
   switch (kernel) {
     case Kernel::gaussian:
-      for (Index i = 0; i < n; ++i) du[i] -= dy[i] * u[i] * static_cast<T>(exp(static_cast<double>(u[i] * u[i]) * -0.5));
+      for (Index i = 0; i < n; ++i)
+        du[i] -= dy[i] * u[i] * static_cast<T>(exp(static_cast<double>(u[i] * u[i]) * -0.5));
       return;
     case Kernel::boxcar:
-    case Kernel::constant: return;
+    case Kernel::constant:
+      return;
     case Kernel::epanechnikov:
       for (Index i = 0; i < n; ++i) du[i] -= size_of(u[i]) < 1 ? 2 * u[i] * dy[i] : T(0);
       return;
@@ -248,7 +268,8 @@ template <class T> void values_backward(T* du, const T* dy, const T* u, Kernel k
 }  // namespace
 
 template <class T> KernelPooling<T> kernel_pooling_kernels() {
-  return {distances<T>, weights<T>, pool<T>, pool_backward<T>, weights_backward<T>, distances_backward<T>, values<T>, values_backward<T>};
+  return {distances<T>,          weights<T>, pool<T>,           pool_backward<T>, weights_backward<T>,
+          distances_backward<T>, values<T>,  values_backward<T>};
 }
 
 template KernelPooling<float> kernel_pooling_kernels<float>();

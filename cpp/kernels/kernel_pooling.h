@@ -33,7 +33,8 @@ template <class T> struct KernelPooling {
   double (*weights_backward)(double* slope, const T* dw, const T* w, double reciprocal, const double* squares,
                              double nearest, Kernel kernel, double bandwidth, Index n);
   // dq += sum of slope[j] (q - k_j), dkt[., j] -= slope[j] (q - k_j).
-  void (*distances_backward)(T* dq, T* dkt, const double* slope, const T* q, const T* kt, Index ld, Index features, Index n);
+  void (*distances_backward)(T* dq, T* dkt, const double* slope, const T* q, const T* kt, Index ld, Index features,
+                             Index n);
 
   // y[i] = kernel(|u[i]|), and du[i] += dy[i] * its derivative.
   void (*values)(T* y, const T* u, Kernel kernel, Index n);
