@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "ops/gemm.h"
 #include "ops/ops.h"
+#include "ops/packed_product.h"
 
 namespace qkv::ops {
 
@@ -274,10 +275,13 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
       for (Index j = 0; j < 2 * H; ++j) bias[static_cast<std::size_t>(j)] += p.bias_hh.ptr<T>()[j];
     }
     T* g = gates.data<T>();
-    parallel_for(0, rows, grain_for(H), [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) std::copy(bias.begin(), bias.end(), g + (i * 4 + 1) * H);
-    });
-    gemm<T>(g + H, 4 * H, packed_x.data<T>(), M, false, p.weight_ih.ptr<T>(), M, true, T(1), rows, 3 * H, M);
+    if (!wants && p.weight_ih.requires_grad()) {  // others may be written to through NumPy, which nobody notices
+      const Array packed = pack->input.get(p.weight_ih.data(), false);
+      const PackedTask<T> task{g + H, 4 * H, {packed_x.data<T>(), M, false}, packed.data<T>(), {bias.data()}, rows, 3 * H, M};
+      multiply_packed<T>({&task, 1});
+    } else {
+      gemm<T>(g + H, 4 * H, packed_x.data<T>(), M, false, p.weight_ih.ptr<T>(), M, true, T(0), rows, 3 * H, M, bias.data());
+    }
     const Start<T> start(state.defined() ? state.data() : Array(), H);
     forward<T>(y.data<T>(), last.data<T>(), g, start, pack->gates(p.weight_hh.data()).data<T>(), bias_n.data(), wants,
                plan);

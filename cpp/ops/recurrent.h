@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "autograd/tensor.h"
+#include "ops/packed_linear.h"
 
 namespace qkv::ops {
 
@@ -16,11 +17,13 @@ struct GruParameters {
   Tensor weight_ih, weight_hh, bias_ih, bias_hh;
 };
 
-// weight_hh in the order in which the kernels read it. Each half is made when first needed.
+// The weights of a layer in the order in which the kernels read them. Each part is made when first needed; that of
+// weight_ih, which serves layers without gradients, looks after itself.
 class GruPack {
  public:
   explicit GruPack(const Array& weight_hh);
   bool is_of(const Array& weight_hh) const;  // whether this is still a copy of that weight
+  PackedWeight input;
   const Array& gates(const Array& weight_hh);
   const Array& columns(const Array& weight_hh);
 
