@@ -3,15 +3,17 @@
 
 #include "kernels/attention_block.h"
 #include "kernels/simd_math.h"
+#include "kernels/simd_stream.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
 // Largest score so far, sum of exp(score - largest) and factor by which the last step shrank what came before.
 template <class T> struct RunningSoftmax {
-  alignas(64) T largest[kBlockRows<T>];
+  alignas(64) T largest[kBlockRows<T>];  // in the end 0 for empty rows
   alignas(64) T sum[kBlockRows<T>];
   alignas(64) T factor[kBlockRows<T>];
+  alignas(64) T inverse[kBlockRows<T>];  // in the end 1 / sum, 0 for empty rows
 };
 
 template <class T> void start(RunningSoftmax<T>& softmax, const RowBlock<T>& block) {
@@ -19,6 +21,14 @@ template <class T> void start(RunningSoftmax<T>& softmax, const RowBlock<T>& blo
   for (Index lane = 0; lane < block.width; ++lane) {
     softmax.largest[lane] = sinks != nullptr ? sinks[block.head[lane]] : static_cast<T>(-INFINITY);
     softmax.sum[lane] = softmax.largest[lane] > static_cast<T>(-INFINITY) ? T(1) : T(0);
+  }
+}
+
+template <class T> void finish(RunningSoftmax<T>& softmax, Index width) {
+  for (Index lane = 0; lane < width; ++lane) {
+    const bool empty = softmax.sum[lane] == 0;
+    softmax.inverse[lane] = empty ? T(0) : 1 / softmax.sum[lane];
+    if (empty) softmax.largest[lane] = 0;
   }
 }
 
@@ -58,16 +68,25 @@ template <class T> void advance(RunningSoftmax<T>& softmax, T* scores, Index wid
   }
 }
 
+// A step of keys whose weights are kept until the sums are known.
+template <class T> struct KeptStep {
+  KeyStep parts;
+  T largest[kBlockRows<T>];  // scores so far
+  T factor[kBlockRows<T>];   // as in RunningSoftmax
+};
+
 template <class T> struct ForwardScratch {
   T* queries;  // (D, width), times scale
   T* out;      // (Dv, width), not yet divided by the sum; for few rows (rows, Dv rounded up to vectors)
   ScoreTiles<T> tiles;
-  T* packed;   // for PackedKeys
-  T* kept;     // (keys, width): exp(score - largest so far), if the weights are wanted, else null
-  T* largest;  // (steps, width): that largest score
+  T* packed;           // for PackedKeys
+  T* kept;             // (keys, width): exp(score - largest so far), if the weights are wanted, else null
+  KeptStep<T>* steps;  // if the weights are wanted
   T* kept_tile(Index key, const RowBlock<T>& block) const { return kept + (key - block.first) * block.width; }
 
-  static Index most_steps(const AttentionProblem<T>& p) { return p.keys / kBlockKeys + 1; }
+  static Index step_elements(const AttentionProblem<T>& p) {
+    return (p.keys / kBlockKeys + 1) * static_cast<Index>(sizeof(KeptStep<T>) / sizeof(T));
+  }
   ForwardScratch(T* memory, const AttentionProblem<T>& p, bool weights) {
     const Index rows = kBlockRows<T>;
     queries = memory;
@@ -77,12 +96,12 @@ template <class T> struct ForwardScratch {
     tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + kTileElements<T>);
     tiles.slope = nullptr;
     packed = tiles.scratch + 2 * kTileElements<T>;
-    largest = packed + PackedKeys<T>::elements(p);
-    kept = weights ? largest + most_steps(p) * rows : nullptr;
+    kept = weights ? packed + PackedKeys<T>::elements(p) : nullptr;
+    steps = weights ? reinterpret_cast<KeptStep<T>*>(kept + p.keys * rows) : nullptr;
   }
   static Index elements(const AttentionProblem<T>& p, bool weights) {
     return (padded<T>(p.key_size) + padded<T>(p.value_size)) * kBlockRows<T> + 3 * kTileElements<T> +
-           PackedKeys<T>::elements(p) + (weights ? (most_steps(p) + p.keys) * kBlockRows<T> : 0);
+           PackedKeys<T>::elements(p) + (weights ? step_elements(p) + p.keys * kBlockRows<T> : 0);
   }
 };
 
@@ -112,10 +131,57 @@ template <class T> struct RowSums {
   }
 };
 
-// out, largest and sum of one block of rows. `careful` multiplies no value with a weight of 0 and keeps a bias of -inf
-// from meeting infinity.
+// Adds what a step's values contribute; `scores` are exp(score - largest). `behind` is done meanwhile.
 template <class T>
-void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const RowBlock<T>& block, bool careful) {
+void add_values(RowSums<T>& sums, ForwardScratch<T>& scratch, const RowBlock<T>& block, const KeyStep& step, T* scores,
+                const T* factor, bool careful, RowsBehind<T>* behind) {
+  const AttentionProblem<T>& p = *block.problem;
+  const Index width = block.width;
+  const T* weights = scores;
+  if (drops(p)) {
+    T* dropped = behind != nullptr ? scratch.tiles.scratch : scores;
+    block_dropout(dropped, scores, scratch.tiles.allowed, block, step.key, step.n);
+    weights = dropped;
+  }
+  for (Index i = 0; i < step.count; ++i) {
+    const StepPart& part = step.part[i];
+    const T* values = block.value(step.key + part.from);
+    const T* w = weights + part.from * width;
+    if (block.few()) {
+      few_values(scratch.out, factor, w, width, values, p.value.position, block.rows, part.keys(), p.value_size);
+      continue;
+    }
+    const Index lane = part.vector * kLanes<T>;
+    const auto multiply = careful ? product_skipping<T> : product_transposed<T>;
+    multiply(sums.begin(part), scratch.out + lane, width, factor + lane, values, p.value.position, w + lane, width,
+             p.value_size, part.keys(), part.vectors, behind);
+  }
+}
+
+// Where the weights of a block go.
+template <class T> struct WeightRows {
+  T* row[kBlockRows<T>];
+  bool past_caches;
+
+  WeightRows(WeightsView<T> weights, const RowBlock<T>& block) {
+    constexpr Index large = Index{4} << 20;  // bytes
+    const AttentionProblem<T>& p = *block.problem;
+    for (Index row = 0; row < block.rows; ++row) {
+      this->row[row] = weights.at(block.batch, block.head[row], block.query[row], 0);
+      memset(this->row[row], 0, sizeof(T) * block.first);
+      memset(this->row[row] + block.last, 0, sizeof(T) * (p.keys - block.last));
+    }
+    const auto aligned = [](Index n) { return n * static_cast<Index>(sizeof(T)) % 64 == 0; };
+    past_caches = kCanStream && p.batches * p.heads * p.queries * p.keys * static_cast<Index>(sizeof(T)) >= large &&
+                  aligned(p.keys) && aligned(block.first) && reinterpret_cast<uintptr_t>(weights.data) % 64 == 0;
+  }
+};
+
+// out, largest and sum of one block of rows, and its weights where these are wanted. `careful` multiplies no value with
+// a weight of 0 and keeps a bias of -inf from meeting infinity.
+template <class T>
+void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const RowBlock<T>& block, WeightsView<T> weights,
+               bool careful) {
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
   start(softmax, block);
@@ -124,36 +190,48 @@ void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const Row
   const Index size = key_step(block.last - block.first);
   KeyStep step;
   ScoreTiles<T> tiles = scratch.tiles;
-  T* largest = scratch.largest;
-  for (Index key = block.first; key < block.last; key += size, largest += width) {
+  KeptStep<T>* kept = scratch.steps;
+  for (Index key = block.first; key < block.last; key += size) {
     const Index n = block.last - key < size ? block.last - key : size;
-    if (scratch.kept != nullptr) tiles.scores = scratch.kept_tile(key, block);
+    if (kept != nullptr) tiles.scores = scratch.kept_tile(key, block);
     block_scores(tiles, step, block, scratch.queries, key, n, careful);
     for (Index i = 0; i < step.count; ++i) advance(softmax, tiles.scores, width, step.part[i]);
-    T* weights = tiles.scores;
-    if (scratch.kept != nullptr) {
-      zero_outside(tiles.scores, step, block);
-      memcpy(largest, softmax.largest, sizeof(T) * width);
-      weights = tiles.scratch;
+    if (kept == nullptr) {
+      add_values(sums, scratch, block, step, tiles.scores, softmax.factor, careful,
+                 static_cast<RowsBehind<T>*>(nullptr));
+      continue;
     }
-    if (drops(p))
-      block_dropout(weights, tiles.scores, tiles.allowed, block, key, n);
-    else
-      weights = tiles.scores;
-    for (Index i = 0; i < step.count; ++i) {
-      const StepPart& part = step.part[i];
-      const T* values = block.value(key + part.from);
-      const T* w = weights + part.from * width;
-      if (block.few()) {
-        few_values(scratch.out, softmax.factor, w, width, values, p.value.position, block.rows, part.keys(),
-                   p.value_size);
-        continue;
-      }
-      const Index lane = part.vector * kLanes<T>;
-      const auto multiply = careful ? product_skipping<T> : product_transposed<T>;
-      multiply(sums.begin(part), scratch.out + lane, width, softmax.factor + lane, values, p.value.position, w + lane,
-               width, p.value_size, part.keys(), part.vectors);
+    zero_outside(tiles.scores, step, block);
+    kept->parts = step;
+    memcpy(kept->largest, softmax.largest, sizeof(T) * width);
+    memcpy(kept->factor, softmax.factor, sizeof(T) * width);
+    ++kept;
+  }
+  finish(softmax, width);
+  if (kept != nullptr) {
+    // Now the sums are known, and while values are multiplied the weights go to memory, once and final: that is
+    // exp(score - largest then) * exp(largest then - largest) / sum.
+    WeightRows<T> to(weights, block);
+    alignas(64) T factor[kBlockRows<T>];
+    for (KeptStep<T>* at = scratch.steps; at < kept; ++at) {
+      for (Index lane = 0; lane < width; lane += kLanes<T>)
+        store(factor + lane,
+              weight_of<T>(load(at->largest + lane) - load(softmax.largest + lane)) * load(softmax.inverse + lane));
+      T* rows[kBlockRows<T>];
+      for (Index row = 0; row < block.rows; ++row) rows[row] = to.row[row] + at->parts.key;
+      T* scores = scratch.kept_tile(at->parts.key, block);
+      RowsBehind<T> behind;
+      behind.to = rows;
+      behind.from = scores;
+      behind.width = width;
+      behind.factor = factor;
+      behind.count = block.rows;
+      behind.n = at->parts.n;
+      behind.past_caches = to.past_caches;
+      add_values(sums, scratch, block, at->parts, scores, at->factor, careful, &behind);
+      behind.finish();
     }
+    end_of_stream();
   }
   if (!block.few())
     for (Index v = 0; v < block.vectors; ++v)
@@ -168,70 +246,36 @@ void write_out(T* const* rows, const ForwardScratch<T>& scratch, const RowBlock<
     for (Index i = 0; i < n; ++i) rows[row][i] = scratch.out[row * padded<T>(n) + i] * inverse[row];
 }
 
-// Final weights of the block, from what its steps kept: exp(score - largest then) * exp(largest then - largest) / sum.
-template <class T>
-void write_weights(WeightsView<T> weights, ForwardScratch<T>& scratch, const RowBlock<T>& block, const T* base,
-                   const T* inverse) {
-  const AttentionProblem<T>& p = *block.problem;
-  T* rows[kBlockRows<T>];
-  if (block.first >= block.last) {
-    for (Index row = 0; row < block.rows; ++row)
-      memset(weights.at(block.batch, block.head[row], block.query[row], 0), 0, sizeof(T) * p.keys);
-    return;
-  }
-  for (Index row = 0; row < block.rows; ++row) {
-    T* line = weights.at(block.batch, block.head[row], block.query[row], 0);
-    memset(line, 0, sizeof(T) * block.first);
-    memset(line + block.last, 0, sizeof(T) * (p.keys - block.last));
-  }
-  const Index size = key_step(block.last - block.first);
-  const T* largest = scratch.largest;
-  alignas(64) T factor[kBlockRows<T>];
-  for (Index key = block.first; key < block.last; key += size, largest += block.width) {
-    const Index n = block.last - key < size ? block.last - key : size;
-    for (Index lane = 0; lane < block.width; lane += kLanes<T>)
-      store(factor + lane, weight_of<T>(load(largest + lane) - load(base + lane)) * load(inverse + lane));
-    for (Index row = 0; row < block.rows; ++row)
-      rows[row] = weights.at(block.batch, block.head[row], block.query[row], key);
-    rows_from_columns(rows, scratch.kept_tile(key, block), block.width, factor, block.rows, n);
-  }
-}
-
 template <class T>
 void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, AttentionPiece piece, T* memory) {
   ForwardScratch<T> scratch(memory, p, result.weights.data != nullptr);
   PackedKeys<T> packed(p, piece.batch, piece.kv_head, scratch.packed);
   RunningSoftmax<T> softmax;
   RowBlock<T> block;
-  alignas(64) T inverse[kBlockRows<T>];
   for (Index begin = piece.begin; begin < piece.end; begin += kBlockRows<T>) {
     const Index end = begin + kBlockRows<T> < piece.end ? begin + kBlockRows<T> : piece.end;
     set_rows(block, packed.problem, piece.batch, piece.kv_head, begin, end);
     packed.include(block.first, block.last);
     load_queries(scratch.queries, block);
-    run_block(softmax, scratch, block, false);
+    run_block(softmax, scratch, block, result.weights, false);
     // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row.
     // So has a score of NaN that a bias of -inf should have excluded; there the sum tells.
     if (!block.few() &&
         (!finite(scratch.out, p.value_size * block.width) || (care_matters(p) && !finite(softmax.sum, block.width))))
-      run_block(softmax, scratch, block, true);
+      run_block(softmax, scratch, block, result.weights, true);
     T* rows[kBlockRows<T>];
     for (Index row = 0; row < block.width; ++row) {
-      const bool empty = softmax.sum[row] == 0;
-      inverse[row] = empty ? T(0) : 1 / softmax.sum[row];
       const Index at = (piece.batch * p.heads + block.head[row]) * p.queries + block.query[row];
       if (result.lse != nullptr && row < block.rows)
-        result.lse[at] =
-            empty ? static_cast<T>(-INFINITY) : softmax.largest[row] + static_cast<T>(log(softmax.sum[row]));
-      if (empty) softmax.largest[row] = 0;
+        result.lse[at] = softmax.sum[row] == 0 ? static_cast<T>(-INFINITY)
+                                               : softmax.largest[row] + static_cast<T>(log(softmax.sum[row]));
       if (result.statistics != nullptr && row < block.rows) {
         result.statistics[2 * at] = softmax.largest[row];
-        result.statistics[2 * at + 1] = inverse[row];
+        result.statistics[2 * at + 1] = softmax.inverse[row];
       }
       rows[row] = result.out.at(piece.batch, block.head[row], block.query[row]);
     }
-    if (result.out.data != nullptr) write_out(rows, scratch, block, inverse);
-    if (result.weights.data != nullptr) write_weights(result.weights, scratch, block, softmax.largest, inverse);
+    if (result.out.data != nullptr) write_out(rows, scratch, block, softmax.inverse);
   }
 }
 

@@ -94,7 +94,7 @@ void add_block(Sums<T>& sums, GradientScratch<T>& scratch, const GradientBlock<T
       const Index lane = part.vector * kLanes<T>, at = part.from * width + lane, from = key + part.from;
       const auto multiply = skip_keys ? product_skipping<T> : product_transposed<T>;
       multiply(Into::add, sums.dquery + lane, width, nullptr, rows.key(from), p.key.position, scratch.dscores + at,
-               width, p.key_size, part.keys(), part.vectors);
+               width, p.key_size, part.keys(), part.vectors, nullptr);
       if (!keys_too) continue;
       const Index lanes = part.vectors * kLanes<T>, depth = lane + lanes < rows.rows ? lanes : rows.rows - lane;
       add_product(sums.dvalue + (from - origin) * sums.value_width, sums.value_width, scratch.tiles.scores + at, width,

@@ -6,8 +6,6 @@
 
 namespace qkv::kernels::QKV_ISA {
 
-template <class T> inline Index padded(Index n) { return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
-
 // Query rows that are computed together, one per lane. Rows may belong to several heads that share keys and values.
 // Lanes behind the last row repeat it where indices are concerned and are 0 where numbers are.
 template <class T> struct RowBlock {

@@ -5,12 +5,22 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
+// What a tile does meanwhile.
+template <class T, bool Transposed> struct MeanwhileType {
+  using Type = LinesAhead;
+};
+template <class T> struct MeanwhileType<T, true> {
+  using Type = RowsBehind<T>;
+};
+template <class T, bool Transposed> using Meanwhile = typename MeanwhileType<T, Transposed>::Type;
+
 // Tile R x V vectors: R * V accumulators stay in registers over the whole depth; each step loads V vectors of b and
 // broadcasts R numbers of a.
 template <class T, int R, int V, bool Transposed>
-void tile(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb, Index depth) {
+void tile(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb, Index depth,
+          Meanwhile<T, Transposed>* meanwhile) {
   Vec<T> sum[R][V] = {};
-  for (Index k = 0; k < depth; ++k) {
+  const auto step = [&](Index k) __attribute__((always_inline)) {
     // The rows of a that a step reads lie apart, and the next tile of the same rows needs the same lines.
     if constexpr (Transposed) __builtin_prefetch(a + (k + 8) * stride);
     Vec<T> right[V];
@@ -22,7 +32,15 @@ void tile(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride,
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) sum[r][v] += left * right[v];
     }
-  }
+  };
+  Index k = 0;
+  if (meanwhile != nullptr)
+    for (; k + 2 <= depth; k += 2) {
+      step(k);
+      step(k + 1);
+      meanwhile->one();
+    }
+  for (; k < depth; ++k) step(k);
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {
     if (into == Into::replace) {
@@ -39,33 +57,33 @@ void tile(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride,
   }
 }
 
-template <class T>
+template <class T, bool Transposed>
 using Tile = void (*)(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
-                      Index depth);
+                      Index depth, Meanwhile<T, Transposed>* meanwhile);
 
 // The tile of R rows, or the highest there is for V vectors.
 template <class T, int R, int V, bool Transposed>
-constexpr Tile<T> kTile = tile<T, (R < kTileRows[V] ? R : static_cast<int>(kTileRows[V])), V, Transposed>;
+constexpr Tile<T, Transposed> kTile = tile<T, (R < kTileRows[V] ? R : static_cast<int>(kTileRows[V])), V, Transposed>;
 
-template <class T, int V, bool Transposed> Tile<T> tile_of(Index rows) {
+template <class T, int V, bool Transposed> Tile<T, Transposed> tile_of(Index rows) {
   static_assert(kTileRows[V] <= 12);
-  static constexpr Tile<T> all[13] = {nullptr,
-                                      kTile<T, 1, V, Transposed>,
-                                      kTile<T, 2, V, Transposed>,
-                                      kTile<T, 3, V, Transposed>,
-                                      kTile<T, 4, V, Transposed>,
-                                      kTile<T, 5, V, Transposed>,
-                                      kTile<T, 6, V, Transposed>,
-                                      kTile<T, 7, V, Transposed>,
-                                      kTile<T, 8, V, Transposed>,
-                                      kTile<T, 9, V, Transposed>,
-                                      kTile<T, 10, V, Transposed>,
-                                      kTile<T, 11, V, Transposed>,
-                                      kTile<T, 12, V, Transposed>};
+  static constexpr Tile<T, Transposed> all[13] = {nullptr,
+                                                  kTile<T, 1, V, Transposed>,
+                                                  kTile<T, 2, V, Transposed>,
+                                                  kTile<T, 3, V, Transposed>,
+                                                  kTile<T, 4, V, Transposed>,
+                                                  kTile<T, 5, V, Transposed>,
+                                                  kTile<T, 6, V, Transposed>,
+                                                  kTile<T, 7, V, Transposed>,
+                                                  kTile<T, 8, V, Transposed>,
+                                                  kTile<T, 9, V, Transposed>,
+                                                  kTile<T, 10, V, Transposed>,
+                                                  kTile<T, 11, V, Transposed>,
+                                                  kTile<T, 12, V, Transposed>};
   return all[rows];
 }
 
-template <class T, bool Transposed> Tile<T> tile_for(Index rows, Index vectors) {
+template <class T, bool Transposed> Tile<T, Transposed> tile_for(Index rows, Index vectors) {
   switch (vectors) {
     case 1:
       return tile_of<T, 1, Transposed>(rows);
@@ -83,17 +101,16 @@ template <class T, bool Transposed> Tile<T> tile_for(Index rows, Index vectors) 
 // Rows in tiles of nearly equal height: 64 rows by at most 6 are 9 tiles of 6 and 2 of 5.
 template <class T, bool Transposed>
 void in_tiles(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb, Index rows,
-              Index depth, Index vectors, LinesAhead* ahead) {
+              Index depth, Index vectors, Meanwhile<T, Transposed>* meanwhile) {
   if (rows == 0) return;
   const Index most = kTileRows[vectors], tiles = (rows + most - 1) / most;
   const Index height = rows / tiles, higher = rows % tiles;
-  const Index fetches = ahead != nullptr ? (ahead->rows * ahead->lines + tiles - 1) / tiles : 0;
   Index row = 0;
   const auto run = [&](Index count, Index h) {
-    const Tile<T> f = tile_for<T, Transposed>(h, vectors);
+    const Tile<T, Transposed> f = tile_for<T, Transposed>(h, vectors);
     for (Index i = 0; i < count; ++i, row += h) {
-      if (fetches > 0) ahead->fetch(fetches);
-      f(into, c + row * ldc, ldc, factor, a + (Transposed ? row : row * stride), stride, b, ldb, depth);
+      if (meanwhile != nullptr) meanwhile->prepare(tiles);
+      f(into, c + row * ldc, ldc, factor, a + (Transposed ? row : row * stride), stride, b, ldb, depth, meanwhile);
     }
   };
   if (higher > 0) run(higher, height + 1);
@@ -118,13 +135,14 @@ void product(Into into, T* c, Index ldc, const T* factor, const T* a, Index stri
 
 template <class T>
 void product_transposed(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
-                        Index rows, Index depth, Index vectors) {
-  in_tiles<T, true>(into, c, ldc, factor, a, stride, b, ldb, rows, depth, vectors, nullptr);
+                        Index rows, Index depth, Index vectors, RowsBehind<T>* behind) {
+  in_tiles<T, true>(into, c, ldc, factor, a, stride, b, ldb, rows, depth, vectors, behind);
 }
 
 template <class T>
 void product_skipping(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
-                      Index rows, Index depth, Index vectors) {
+                      Index rows, Index depth, Index vectors, RowsBehind<T>* behind) {
+  if (behind != nullptr) behind->finish();
   for (Index r = 0; r < rows; ++r) {
     for (Index v = 0; v < vectors; ++v) {
       Vec<T> sum = {};
@@ -160,36 +178,73 @@ template <class T> void columns_from_rows(T* to, Index width, const T* const* fr
   }
 }
 
-template <class T>
-void rows_from_columns(T* const* to, const T* from, Index width, const T* factor, Index count, Index n) {
+template <class T> void RowsBehind<T>::some(Index patches) {
   constexpr Index w = kLanes<T>;
-  Vec<T> v[w];
-  for (Index lane = 0; lane < count; lane += w) {
-    const Vec<T> scale = load(factor + lane);
-    Index j = 0;
-    if (lane + w <= count) {
-      for (; j + w <= n; j += w) {
+  while (written_ < ready_) write_line();
+  written_ = ready_ = 0;
+  for (; patches > 0 && lane_ < count; --patches) {
+    // Copies, because the compiler must assume that the stores change members.
+    const Index j = j_, step = width, at = ready_;
+    const T* columns = from + j * step + lane_;
+    T* const* rows = to + lane_;
+    Vec<T> v[w];
+    const Vec<T> scale = load(factor + lane_);
+    const bool whole = j + w <= n && lane_ + w <= count;
+    if (whole) {
 #pragma GCC unroll 16
-        for (Index i = 0; i < w; ++i) v[i] = load(from + (j + i) * width + lane) * scale;
-        transpose<T>(v);
-#pragma GCC unroll 16
-        for (Index i = 0; i < w; ++i) store(to[lane + i] + j, v[i]);
-      }
+      for (Index i = 0; i < w; ++i) v[i] = load(columns + i * step) * scale;
+    } else {
+      for (Index i = 0; i < w; ++i) v[i] = j + i < n ? load(columns + i * step) * scale : Vec<T>{};
     }
-    for (; j < n; j += w) {
-      for (Index i = 0; i < w; ++i) v[i] = j + i < n ? load(from + (j + i) * width + lane) * scale : Vec<T>{};
-      transpose<T>(v);
-      for (Index i = 0; i < w && lane + i < count; ++i) store_first(to[lane + i] + j, v[i], n - j);
+    transpose<T>(v);
+    if (!whole) {
+      for (Index i = 0; i < w && lane_ + i < count; ++i) store_first(rows[i] + j, v[i], n - j);
+    } else if (past_caches && at + w <= kMostReady) {
+      T* line = line_ + at * w;
+      T** target = target_ + at;
+#pragma GCC unroll 16
+      for (Index i = 0; i < w; ++i) store(line + i * w, v[i]);
+#pragma GCC unroll 16
+      for (Index i = 0; i < w; ++i) target[i] = rows[i] + j;
+      ready_ = at + w;
+    } else {
+#pragma GCC unroll 16
+      for (Index i = 0; i < w; ++i) store(rows[i] + j, v[i]);
+    }
+    j_ = j + w;
+    if (j_ >= n) {
+      j_ = 0;
+      lane_ += w;
     }
   }
 }
 
-#define QKV_INSTANTIATE(T)                                                                                            \
-  template void product(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index,             \
-                        LinesAhead*);                                                                                 \
-  template void product_transposed(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index); \
-  template void product_skipping(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index);   \
-  template void columns_from_rows(T*, Index, const T* const*, Index, Index, Index);                                   \
+template <class T> void RowsBehind<T>::finish() {
+  while (lane_ < count) some(kMostReady / kLanes<T>);
+  while (written_ < ready_) write_line();
+}
+
+template <class T>
+void rows_from_columns(T* const* to, const T* from, Index width, const T* factor, Index count, Index n) {
+  RowsBehind<T> all;
+  all.to = to;
+  all.from = from;
+  all.width = width;
+  all.factor = factor;
+  all.count = count;
+  all.n = n;
+  all.finish();
+}
+
+#define QKV_INSTANTIATE(T)                                                                                           \
+  template struct RowsBehind<T>;                                                                                     \
+  template void product(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index,            \
+                        LinesAhead*);                                                                                \
+  template void product_transposed(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index, \
+                                   RowsBehind<T>*);                                                                  \
+  template void product_skipping(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index,   \
+                                 RowsBehind<T>*);                                                                    \
+  template void columns_from_rows(T*, Index, const T* const*, Index, Index, Index);                                  \
   template void rows_from_columns(T* const*, const T*, Index, const T*, Index, Index);
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)

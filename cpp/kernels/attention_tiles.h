@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/simd.h"
+#include "kernels/simd_stream.h"
 #include "kernels/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -30,6 +31,8 @@ inline Index key_step(Index keys) {
 }
 template <class T> constexpr Index kBlockRows = kMaxVectors * kLanes<T>;
 
+template <class T> inline Index padded(Index n) { return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
+
 // How a product meets what stands in c.
 enum class Into {
   replace,  // c = product
@@ -37,20 +40,54 @@ enum class Into {
   scale     // c = c * factor[column] + product
 };
 
-// Lines of memory that the next step will read, to be fetched into the second cache while this one computes: some
-// before each tile, because a core has no more than about a dozen fetches under way.
+// Lines of memory that the next step will read, to be fetched into the second cache while this one computes: one after
+// every few multiplications, because a core has no more than about a dozen lines under way.
 struct LinesAhead {
   const char* row[64];
   Index rows = 0, lines = 0;  // `lines` of each row
   Index at = 0, line = 0;     // the next one to fetch
-  void fetch(Index count) {
-    for (; count > 0 && at < rows; --count) {
-      __builtin_prefetch(row[at] + line * 64, 0, 2);
-      if (++line == lines) {
-        line = 0;
-        ++at;
-      }
+  void prepare(Index) {}
+  void one() {
+    if (at == rows) return;
+    __builtin_prefetch(row[at] + line * 64, 0, 2);
+    if (++line == lines) {
+      line = 0;
+      ++at;
     }
+  }
+};
+
+// to[lane][j] = from[j * width + lane] * factor[lane] for lanes < count and j < n, written while a product is computed.
+// Stores past the caches wait in those same dozen places, so they too come one after every few multiplications.
+template <class T> struct RowsBehind {
+  T* const* to = nullptr;
+  const T* from = nullptr;
+  Index width = 0;
+  const T* factor = nullptr;
+  Index count = 0, n = 0;
+  bool past_caches = false;  // all rows begin at multiples of 64 bytes and are written there without being read
+
+  // Before each of so many tiles: makes its share of the lines ready, or writes them.
+  void prepare(Index tiles) {
+    constexpr Index w = kLanes<T>;
+    if (lane_ < count) some((padded<T>(count) / w * (padded<T>(n) / w) + tiles - 1) / tiles);
+  }
+  // Writes one of the lines that are ready.
+  void one() {
+    if (written_ < ready_) write_line();
+  }
+  void finish();
+
+ private:
+  static constexpr Index kMostReady = 64;
+  Index lane_ = 0, j_ = 0;  // the next patch of kLanes x kLanes numbers
+  Index written_ = 0, ready_ = 0;
+  T* target_[kMostReady];
+  alignas(64) T line_[kMostReady * kLanes<T>];
+  void some(Index patches);
+  void write_line() {
+    stream(target_[written_], load(line_ + written_ * kLanes<T>));
+    ++written_;
   }
 };
 
@@ -62,11 +99,11 @@ void product(Into into, T* c, Index ldc, const T* factor, const T* a, Index stri
 // The same with a[row][k] at a[k * stride + row].
 template <class T>
 void product_transposed(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
-                        Index rows, Index depth, Index vectors);
+                        Index rows, Index depth, Index vectors, RowsBehind<T>* behind = nullptr);
 // As product_transposed, but where b is 0 nothing is added, so that 0 * infinity and 0 * NaN in a leave no trace. Slow.
 template <class T>
 void product_skipping(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
-                      Index rows, Index depth, Index vectors);
+                      Index rows, Index depth, Index vectors, RowsBehind<T>* behind = nullptr);
 
 // to[j * width + lane] = from[lane][j] for lanes < count and j < n; lanes from count to `lanes` become 0. `lanes` is a
 // multiple of kLanes.

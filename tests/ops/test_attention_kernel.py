@@ -182,6 +182,20 @@ def test_asking_for_weights_and_lse_changes_no_bit(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", [{}, {"window": (300, 37)}, {"is_causal": True, "dropout_p": 0.1}])
+def test_weights_that_exceed_the_caches_have_the_same_bits(options, dtype):
+    """Arrays of 4 MiB and more are written past the caches; those of one head are not."""
+    arrays = [normal(i, 1, 5, 464, 17, dtype=dtype) for i in range(3)]
+    together = attention(*arrays, **options, return_weights=True)[1]
+    options = {
+        name: x for name, x in options.items() if name != "dropout_p"
+    }  # before which weights are taken
+    for head in range(5):
+        alone = attention(*(a[:, head : head + 1] for a in arrays), **options, return_weights=True)[1]
+        np.testing.assert_array_equal(together[:, head : head + 1], alone)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_bits_do_not_depend_on_threads(dtype):
     shape = (2, 6, 301, 24)
     arrays = [normal(i, *shape, dtype=dtype) for i in range(4)]
