@@ -255,6 +255,7 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
   for (Index begin = piece.begin; begin < piece.end; begin += kBlockRows<T>) {
     const Index end = begin + kBlockRows<T> < piece.end ? begin + kBlockRows<T> : piece.end;
     set_rows(block, packed.problem, piece.batch, piece.kv_head, begin, end);
+    block.followed = end < piece.end;
     packed.include(block.first, block.last);
     load_queries(scratch.queries, block);
     run_block(softmax, scratch, block, result.weights, false);

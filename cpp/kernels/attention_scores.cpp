@@ -62,22 +62,38 @@ template <class T> void add_distance(T* scores, const StepPart& part, const RowB
 template <class T> void load_bias(T* tile, const StepPart& part, const RowBlock<T>& block, Index key) {
   const WeightsView<const T>& bias = block.problem->bias;
   const Index n = part.keys();
-  // Rows of a bias often lie a multiple of 4 KiB apart, so that they would drive each other out of the first cache.
-  constexpr Index line = kBlockKeys + kLanes<T>;
-  alignas(64) T copies[kLanes<T> * line];
   const T* rows[kLanes<T>];
-  for (Index i = 0; i < kLanes<T>; ++i) rows[i] = copies + i * line;
   for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
+    T* columns = tile + part.from * block.width + v * kLanes<T>;
     for (Index i = 0; i < kLanes<T>; ++i) {
       const Index lane = v * kLanes<T> + i;
-      const T* row = bias.at(block.batch, block.head[lane], block.query[lane], key + part.from);
-      if (bias.key == 1)
-        memcpy(copies + i * line, row, sizeof(T) * n);
-      else
-        for (Index j = 0; j < n; ++j) copies[i * line + j] = row[j * bias.key];
+      rows[i] = bias.at(block.batch, block.head[lane], block.query[lane], key + part.from);
     }
-    columns_from_rows(tile + part.from * block.width + v * kLanes<T>, block.width, rows, kLanes<T>, kLanes<T>, n);
+    if (bias.key == 1) {
+      columns_from_far_rows(columns, block.width, rows, n);
+      continue;
+    }
+    for (Index j = 0; j < n; ++j)
+      for (Index i = 0; i < kLanes<T>; ++i) columns[j * block.width + i] = rows[i][j * bias.key];
   }
+}
+
+// Sets `ahead` to the bias of the next keys or, behind the last of them, of the first keys and the rows of the next
+// block.
+template <class T> void fetch_bias(LinesAhead& ahead, const RowBlock<T>& block, Index key, Index n) {
+  const AttentionProblem<T>& p = *block.problem;
+  Index next = key + n, rows = 0;
+  if (next >= block.last) {
+    if (!block.followed || !block.same_head || block.query[0] + 2 * block.rows > p.queries) return;
+    next = block.first;
+    rows = block.rows;
+  }
+  const Index more = p.keys - next < n ? p.keys - next : n;
+  ahead.lines = more * static_cast<Index>(sizeof(T)) / 64;
+  ahead.rows = ahead.lines > 0 ? block.rows : 0;
+  for (Index row = 0; row < block.rows; ++row)
+    ahead.row[row] =
+        reinterpret_cast<const char*>(p.bias.at(block.batch, block.head[row], block.query[row] + rows, next));
 }
 
 // scores += bias; a bias of -inf stays -inf whatever the score is. If excluded pairs are filled, it excludes them.
@@ -119,14 +135,7 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
   const bool bias_first =
       biased && !careful && !block.few() && !p.fill && p.softcap == 0 && p.slopes == nullptr && !one_bias_row(block);
   LinesAhead ahead;
-  if (bias_first && p.bias.key == 1) {
-    const Index more = p.keys - key - n < n ? p.keys - key - n : n;
-    ahead.lines = more * static_cast<Index>(sizeof(T)) / 64;
-    ahead.rows = ahead.lines > 0 ? block.rows : 0;
-    for (Index row = 0; row < block.rows; ++row)
-      ahead.row[row] =
-          reinterpret_cast<const char*>(p.bias.at(block.batch, block.head[row], block.query[row], key + n));
-  }
+  if (bias_first && p.bias.key == 1) fetch_bias(ahead, block, key, n);
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     T* scores = tiles.scores + part.from * width;

@@ -178,6 +178,23 @@ template <class T> void columns_from_rows(T* to, Index width, const T* const* fr
   }
 }
 
+template <class T> void columns_from_far_rows(T* to, Index width, const T* const* from, Index n) {
+  constexpr Index w = kLanes<T>;
+  Vec<T> v[w];
+  Index j = 0;
+  for (; j + w <= n; j += w) {
+#pragma GCC unroll 16
+    for (Index i = 0; i < w; ++i) v[i] = load(from[i] + j);
+    transpose<T>(v);
+#pragma GCC unroll 16
+    for (Index i = 0; i < w; ++i) store(to + (j + i) * width, v[i]);
+  }
+  if (j == n) return;
+  const T* rest[w];
+  for (Index i = 0; i < w; ++i) rest[i] = from[i] + j;
+  columns_from_rows(to + j * width, width, rest, w, w, n - j);
+}
+
 template <class T> void RowsBehind<T>::some(Index patches) {
   constexpr Index w = kLanes<T>;
   while (written_ < ready_) write_line();
@@ -245,6 +262,7 @@ void rows_from_columns(T* const* to, const T* from, Index width, const T* factor
   template void product_skipping(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index,   \
                                  RowsBehind<T>*);                                                                    \
   template void columns_from_rows(T*, Index, const T* const*, Index, Index, Index);                                  \
+  template void columns_from_far_rows(T*, Index, const T* const*, Index);                                            \
   template void rows_from_columns(T* const*, const T*, Index, const T*, Index, Index);
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)
