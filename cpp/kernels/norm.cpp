@@ -9,13 +9,22 @@ namespace {
 
 template <class T> bool finite(T x) { return x - x == 0; }
 
+// Several passes over a row in memory wait for it in the first, for the lines of the result in the last, and use memory
+// in none between. So a pass before the last fetches the lines of the result, and one behind the first the next row;
+// without it LayerNorm of a large array takes 1.3 times as long, forward and backward. Long rows would drive each other
+// out of the first cache.
+inline Index next_row(Index n) { return n <= 2048 ? n : 0; }
+
 // centre + shift is the mean; the spread is mean((x - mean)^2). Around the centre, which is the mean up to rounding, the
-// square of the shift is far below the spread, so one pass gives both.
-template <class T> void moments(const T* x, Index n, T& centre, T& shift, T& spread) {
+// square of the shift is far below the spread, so one pass gives both. y is where the result will be written.
+template <class T> void moments(const T* y, const T* x, Index n, T& centre, T& shift, T& spread) {
   const T count = static_cast<T>(n);
   centre = sum_vectors<T>(n, [=](Index j, auto at) { return at(x + j); }) / count;
   const Vec<T> c = splat<T>(centre);
+  const T* next = x + next_row(n);
   const TwoSums<T> sums = two_sums<T>(n, [=](Index j, auto at) {
+    __builtin_prefetch(next + j);
+    __builtin_prefetch(y + j);
     const Vec<T> d = at(x + j) - c;
     return Two<T>{d, d * d};
   });
@@ -52,7 +61,7 @@ void normalise(T* y, const T* x, T centre, T shift, T factor, const T* weight, c
 template <class T>
 void layer_row(T* y, T* statistics, const T* x, const T* weight, const T* bias, T eps, Index n) {
   T centre, shift, spread;
-  moments(x, n, centre, shift, spread);
+  moments(y, x, n, centre, shift, spread);
   T factor = 1 / static_cast<T>(sqrt(spread + eps));
   if (!finite(spread)) {
     double mean, wide_spread;
@@ -90,7 +99,7 @@ template <class T, bool centred, bool weighted, int R>
 void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* statistics, const T* weight, Index n) {
   constexpr Index kStatistics = centred ? 3 : 1;
   const Vec<T> zero = {};
-  Vec<T> centre[R], shift[R], factor[R], mean[R], slope[R];
+  Vec<T> centre[R], shift[R], factor[R], mean[R] = {}, slope[R] = {};
   for (int r = 0; r < R; ++r) {
     const T* s = statistics + r * kStatistics;
     centre[r] = centred ? splat<T>(s[0]) : zero;
@@ -98,8 +107,9 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
     factor[r] = splat<T>(s[centred ? 2 : 0]);
     if (dx == nullptr) continue;
     const Vec<T> c = centre[r], d = shift[r], f = factor[r];
-    const T *dyr = dy + r * n, *xr = x + r * n;
+    const T *dyr = dy + r * n, *xr = x + r * n, *dxr = dx + r * n;
     const TwoSums<T> sums = two_sums<T>(n, [=](Index j, auto at) {
+      __builtin_prefetch(dxr + j);
       const Vec<T> g = weighted ? at(dyr + j) * at(weight + j) : at(dyr + j);
       return Two<T>{g, g * ((centred ? at(xr + j) - c - d : at(xr + j)) * f)};
     });
@@ -148,7 +158,10 @@ void layer_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const 
 template <class T>
 void rms_forward(T* y, T* statistics, const T* x, const T* weight, T eps, Index rows, Index n) {
   for (Index i = 0; i < rows; ++i, y += n, x += n) {
-    const T square = sum_vectors<T>(n, [=](Index j, auto at) { return at(x + j) * at(x + j); }) / static_cast<T>(n);
+    const T square = sum_vectors<T>(n, [=](Index j, auto at) {
+                       __builtin_prefetch(y + j);
+                       return at(x + j) * at(x + j);
+                     }) / static_cast<T>(n);
     T factor = 1 / static_cast<T>(sqrt(square + eps));
     if (!finite(square)) {
       double squares = 0;
@@ -157,10 +170,15 @@ void rms_forward(T* y, T* statistics, const T* x, const T* weight, T eps, Index 
     }
     statistics[i] = factor;
     const Vec<T> f = splat<T>(factor);
+    const T* next = x + next_row(n);
+    const auto h = [=](Index j, auto at) {
+      __builtin_prefetch(next + j);
+      return at(x + j) * f;
+    };
     if (weight != nullptr) {
-      each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, at(x + j) * f * at(weight + j)); });
+      each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, h(j, at) * at(weight + j)); });
     } else {
-      each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, at(x + j) * f); });
+      each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, h(j, at)); });
     }
   }
 }
