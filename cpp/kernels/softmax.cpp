@@ -33,19 +33,20 @@ template <class T> bool has_nan(const T* x, Index n) {
 }
 
 // Passes over a row in memory wait for it in the first and for the lines of the result where they are written, while the
-// exponentials hardly use memory: so with them come the next row, unless it is so long that rows would drive each other
-// out of the first cache, and lines of the result. A softmax of a large array takes 1.3 times as long without.
-template <class T> inline void fetch_ahead(const T* y, const T* x, Index j, Index n) {
-  __builtin_prefetch(x + (n <= 2048 ? n : 0) + j);
+// exponentials hardly use memory: so with them come the next row, which is `step` away, unless it is so long that rows
+// would drive each other out of the first cache, and lines of the result. A softmax of a large array takes 1.3 times as
+// long without.
+template <class T> inline void fetch_ahead(const T* y, const T* x, Index j, Index step) {
+  __builtin_prefetch(x + (step <= 2048 ? step : 0) + j);
   __builtin_prefetch(y + 256 + j);
 }
 
 template <class T> T log_of_number(T x) { return log_of<T>(splat<T>(x))[0]; }
 
 // A NaN in a row makes the sum NaN, and that every number of the row.
-template <class T> bool forward(T* y, const T* x, T scale, bool empty_is_zero, Index rows, Index n) {
+template <class T> bool forward(T* y, const T* x, T scale, bool empty_is_zero, Index rows, Index n, Index step) {
   bool found_nan = false;
-  for (Index i = 0; i < rows; ++i, y += n, x += n) {
+  for (Index i = 0; i < rows; ++i, y += step, x += step) {
     const T top = largest(x, n);
     if (empty_is_zero && top == -static_cast<T>(INFINITY) && !has_nan(x, n)) {
       for (Index j = 0; j < n; ++j) y[j] = 0;
@@ -53,7 +54,7 @@ template <class T> bool forward(T* y, const T* x, T scale, bool empty_is_zero, I
     }
     const Vec<T> tops = splat<T>(top), scales = splat<T>(scale);
     const T total = sum_vectors<T>(n, [&](Index j, auto at) {
-      fetch_ahead(y, x, j, n);
+      fetch_ahead(y, x, j, step);
       const Vec<T> e = exp_of_negative<T>(scales * (at(x + j) - tops));
       at.put(y + j, e);
       return e;

@@ -40,7 +40,7 @@ Tensor softmax(const Tensor& input, Index axis, double temperature) {
     using T = decltype(tag);
     for_rows(rows, [&](Index count, Index at) {
       kernels::kernels<T>().softmax.forward(y.data<T>() + at, x.ptr<T>() + at, static_cast<T>(1 / temperature), false,
-                                            count, rows.n);
+                                            count, rows.n, rows.n);
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
@@ -206,7 +206,7 @@ void masked_rows(T* y, const T* x, const Exclusions& excluded, std::optional<dou
     T* out = y + row * n;
     if (!masked_value && !excluded.has_mask()) {
       const Index length = excluded.length(row);
-      kernel.forward(out, x + row * n, T(1), true, 1, length);
+      kernel.forward(out, x + row * n, T(1), true, 1, length, n);
       std::fill(out + length, out + n, T(0));
       continue;
     }
@@ -215,7 +215,7 @@ void masked_rows(T* y, const T* x, const Exclusions& excluded, std::optional<dou
     std::memcpy(out, x + row * n, static_cast<std::size_t>(n) * sizeof(T));
     if (excluded.has_bias()) excluded.add_bias(out, row);
     excluded.exclude(out, row, masked_value ? static_cast<T>(*masked_value) : -std::numeric_limits<T>::infinity());
-    const bool found_nan = kernel.forward(out, out, T(1), true, 1, used);
+    const bool found_nan = kernel.forward(out, out, T(1), true, 1, used, n);
     std::fill(out + used, out + n, T(0));
     if (found_nan && !masked_value) excluded.exclude(out, row, T(0));
   }
