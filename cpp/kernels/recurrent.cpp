@@ -94,6 +94,10 @@ template <class T, int R>
 void step_rows(T* const* h, T* const* gates, const T* const* before, const T* panel, const T* bias, bool keep, Index j,
                Index hidden) {
   Vec<T> sum[R][kGates];
+  for (int r = 0; r < R; ++r) {  // what follows the sums arrives while they are made
+    for (Index gate = 1; gate <= kGates; ++gate) __builtin_prefetch(gates[r] + gate * hidden + j);
+    __builtin_prefetch(h[r] + j, 1);
+  }
   panel_sums<T>(sum, before, panel, hidden);
   for (int r = 0; r < R; ++r) {
     if (j + kLanes<T> <= hidden)
