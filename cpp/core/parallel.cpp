@@ -21,7 +21,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kBetweenChecks = std::chrono::milliseconds(20);
-constexpr int kSpins = 2000;  // about 20-60 us: bridges the gap between two operations of one layer
+// How long a worker waits awake for more work. It bridges the gap between two operations of a layer and that between two
+// layers in Python; waking a thread that sleeps takes longer than many operations.
+constexpr auto kAwake = std::chrono::microseconds(50);
+constexpr int kSpins = 64;  // between two looks at the clock
 
 std::atomic<bool (*)()> interrupt_check{nullptr};
 thread_local bool inside_piece = false;
@@ -145,7 +148,9 @@ class Pool {
   }
 
   Job* wait_for_job(std::uint64_t& seen) {
-    for (int spin = 0; spin < kSpins && epoch_.load(std::memory_order_acquire) == seen; ++spin) relax();
+    const auto asleep = Clock::now() + kAwake;
+    const auto new_job = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
+    for (int spin = 1; !new_job() && (spin % kSpins != 0 || Clock::now() < asleep); ++spin) relax();
     std::unique_lock lock(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     wake_.wait(lock, [&] { return epoch_.load(std::memory_order_relaxed) != seen || quit_; });
