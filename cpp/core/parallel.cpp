@@ -21,10 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kBetweenChecks = std::chrono::milliseconds(20);
-// How long a worker waits awake for more work. It bridges the gap between two operations of a layer and that between two
-// layers in Python; waking a thread that sleeps takes longer than many operations.
+// How long a thread waits awake for more work, or for the last piece of its own. It bridges the gap between two operations
+// of a layer and that between two layers in Python; waking a thread that sleeps takes longer than many operations.
 constexpr auto kAwake = std::chrono::microseconds(50);
-constexpr int kSpins = 64;  // between two looks at the clock
 
 std::atomic<bool (*)()> interrupt_check{nullptr};
 thread_local bool inside_piece = false;
@@ -41,6 +40,18 @@ inline void relax() {
 #else
   std::this_thread::yield();
 #endif
+}
+
+// Whether ready() came true in that time.
+template <class Ready> bool wait_awake(Ready ready) {
+  const auto end = Clock::now() + kAwake;
+  do {
+    for (int spin = 0; spin < 64; ++spin) {
+      if (ready()) return true;
+      relax();
+    }
+  } while (Clock::now() < end);
+  return false;
 }
 
 // The pieces of one parallel_for. Lives on the caller's stack until nobody is inside.
@@ -97,10 +108,7 @@ class Pool {
       const std::lock_guard lock(mutex_);
       job_ = nullptr;
     }
-    for (int spin = 0; job->inside.load(std::memory_order_acquire) > 0; ++spin) {
-      if (spin < kSpins) relax();
-      else std::this_thread::yield();
-    }
+    while (!wait_awake([&] { return job->inside.load(std::memory_order_acquire) == 0; })) std::this_thread::yield();
   }
 
   void stop() {
@@ -148,9 +156,7 @@ class Pool {
   }
 
   Job* wait_for_job(std::uint64_t& seen) {
-    const auto asleep = Clock::now() + kAwake;
-    const auto new_job = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
-    for (int spin = 1; !new_job() && (spin % kSpins != 0 || Clock::now() < asleep); ++spin) relax();
+    wait_awake([&] { return epoch_.load(std::memory_order_acquire) != seen; });
     std::unique_lock lock(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     wake_.wait(lock, [&] { return epoch_.load(std::memory_order_relaxed) != seen || quit_; });
