@@ -174,41 +174,40 @@ double weights_backward(double* slope, const T* dw, const T* w, double reciproca
                                    const Vec<double> weight = wide(w + j, count);
                                    return where_weighted(weight, weight * wide(dw + j, count));
                                  }));
-  // slope = factor * dk, of which dk * distance goes to the bandwidth.
-  const auto pass = [=](double factor, auto dk_of, auto distance_of) {
+  // slope = dk * rate, and dk * distance is what goes to the bandwidth; `rate_and_distance` gives the two.
+  const auto pass = [=](auto dk_of, auto rate_and_distance) {
     return sum_wide(n, [=](Index j, Index count) {
       const Vec<double> weight = wide(w + j, count);
       const Vec<double> dk = where_weighted(weight, dk_of(weight, wide(dw + j, count) - mean));
-      const Vec<double> distance = distance_of(j, count);
-      put(slope + j, dk * splat(factor), count);
-      return where_weighted(weight, dk * distance);
+      const Two<double> to = rate_and_distance(j, count);
+      put(slope + j, dk * to.first, count);
+      return where_weighted(weight, dk * to.second);
     });
   };
   const double inverse = 1 / bandwidth, inverse2 = inverse * inverse;
   const Vec<double> scale = splat(reciprocal), low = splat(nearest);
+  const auto scaled = [=](Vec<double>, Vec<double> centred) { return scale * centred; };
   switch (kernel) {
     case Kernel::boxcar:
     case Kernel::constant:
       for (Index j = 0; j < n; ++j) slope[j] = 0;
       return 0;
-    case Kernel::gaussian:  // distances from the nearest, since the sum of dk is 0
-      return inverse2 * inverse *
-             pass(
-                 -inverse2, [=](Vec<double> weight, Vec<double> centred) { return weight * scale * centred; },
-                 [=](Index j, Index count) { return wide(squares + j, count) - low; });
-    case Kernel::epanechnikov:
-      return 2 * inverse2 * inverse *
-             pass(
-                 -2 * inverse2, [=](Vec<double>, Vec<double> centred) { return scale * centred; },
-                 [=](Index j, Index count) { return wide(squares + j, count); });
-    case Kernel::triangular: {
-      for (Index j = 0; j < n; ++j) slope[j] = __builtin_sqrt(squares[j]);
-      const double sum = pass(
-          -inverse, [=](Vec<double>, Vec<double> centred) { return scale * centred; },
-          [=](Index j, Index count) { return wide(slope + j, count); });
-      for (Index j = 0; j < n; ++j) slope[j] = squares[j] > 0 ? slope[j] / __builtin_sqrt(squares[j]) : 0;
-      return inverse2 * sum;
+    case Kernel::gaussian: {  // distances from the nearest, since the sum of dk is 0
+      const auto softmax = [=](Vec<double> weight, Vec<double> centred) { return weight * scale * centred; };
+      return inverse2 * inverse * pass(softmax, [=](Index j, Index count) {
+               return Two<double>{splat(-inverse2), wide(squares + j, count) - low};
+             });
     }
+    case Kernel::epanechnikov:
+      return 2 * inverse2 * inverse * pass(scaled, [=](Index j, Index count) {
+               return Two<double>{splat(-2 * inverse2), wide(squares + j, count)};
+             });
+    case Kernel::triangular:
+      for (Index j = 0; j < n; ++j) slope[j] = __builtin_sqrt(squares[j]);
+      return inverse2 * pass(scaled, [=](Index j, Index count) {
+               const Vec<double> distance = wide(slope + j, count);
+               return Two<double>{select(distance > zero, splat(-inverse) / distance, zero), distance};
+             });
   }
   return 0;
 }

@@ -157,7 +157,8 @@ struct Problem {
 template <class T> void forward(T* out, T* weights, const T* q, const T* kt, const T* vt, const Problem& p) {
   const auto& kernel = kernels::kernels<T>().kernel_pooling;
   const Sizes& n = p.n;
-  parallel_for(0, n.batches * n.queries, grain_for(n.keys * (n.features + n.value_features + 4)), [&](Index first, Index last) {
+  const Index grain = grain_for(n.keys * (n.features + n.value_features + 4) / 16);  // a sixteenth: vectors
+  parallel_for(0, n.batches * n.queries, grain, [&](Index first, Index last) {
     const RowScratch<T> row(n.keys);
     for (Index i = first; i < last; ++i) {
       const Index b = i / n.queries, used = p.lens.of(i);
