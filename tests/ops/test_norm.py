@@ -116,7 +116,9 @@ def add_layer_norm(x, residual, weight=None, bias=None, shape=None, eps=1e-5):
     return _core.add_layer_norm(x, residual, weight, bias, shape or x.shape[-1:], eps)
 
 
-@pytest.mark.parametrize(("shape", "normalized"), [((2, 3, 5), (5,)), ((3, 5, 7), (5, 7)), ((7, 131), (131,))])
+@pytest.mark.parametrize(
+    ("shape", "normalized"), [((2, 3, 5), (5,)), ((3, 5, 7), (5, 7)), ((7, 131), (131,))]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_normalisation_of_a_sum_is_that_of_the_sum(shape, normalized, dtype, random):
     x, residual = (random.normal(size=shape).astype(dtype) for _ in range(2))
@@ -142,7 +144,12 @@ def test_gradients_of_the_normalised_sum(random):
 
 def test_rejections_of_the_normalised_sum(random):
     x = random.normal(size=(3, 5))
-    with pytest.raises(ValueError, match=r"add_layer_norm: residual must have the shape of x \(3, 5\); got residual \(5,\)"):
+    with pytest.raises(
+        ValueError, match=r"add_layer_norm: residual must have the shape of x \(3, 5\); got residual \(5,\)"
+    ):
         add_layer_norm(x, random.normal(size=5))
-    with pytest.raises(ValueError, match=r"add_layer_norm: weight must be \(5,\) because normalized_shape is; got weight \(3,\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"add_layer_norm: weight must be \(5,\) because normalized_shape is; got weight \(3,\)",
+    ):
         add_layer_norm(x, x, random.normal(size=3))
