@@ -93,31 +93,51 @@ template <class T> void narrow_by_bias(StepPart& part, const RowBlock<T>& block,
   part.to = from < to ? to : from;
 }
 
-// Joins neighbouring parts where that adds few pairs: wide tiles are faster than narrow ones. Few rows stay together.
-template <class T> void join_parts(KeyStep& step, const StepPart* each, const RowBlock<T>& block) {
-  Index pairs = 0;
-  step.count = 0;
-  for (Index v = 0; v < block.vectors; ++v) {
+// Time of a key for so many vectors of rows, relative: wide tiles do more for each number that they load. Measured with
+// windows, whose first and last keys make parts of every width.
+#if defined(__AVX512F__)
+constexpr Index kTimeOfKey[kMaxVectors + 1] = {0, 20, 28, 39, 50};
+#else
+constexpr Index kTimeOfKey[kMaxVectors + 1] = {0, 12, 20};
+#endif
+
+// The smallest part that holds those of the vectors [begin, end).
+inline StepPart joined(const StepPart* each, Index begin, Index end) {
+  StepPart all = each[begin];
+  all.vectors = end - begin;
+  bool same = true;
+  for (Index v = begin + 1; v < end; ++v) {
     const StepPart& next = each[v];
-    if (next.from >= next.to) continue;
-    if (step.count > 0) {
-      StepPart& last = step.part[step.count - 1];
-      const Index from = last.from < next.from ? last.from : next.from, to = last.to > next.to ? last.to : next.to;
-      const Index vectors = next.vector + 1 - last.vector;
-      if (vectors * (to - from) * 8 <= (pairs + next.keys()) * 9 || block.few()) {
-        const bool same = last.keys() == to - from && next.keys() == to - from && vectors == last.vectors + 1;
-        last = {last.vector, vectors, from, to, last.masked || next.masked || !same};
-        pairs += next.keys();
-        continue;
-      }
-    }
-    step.part[step.count++] = next;
-    pairs = next.keys();
+    same &= next.from == all.from && next.to == all.to;
+    all.masked |= next.masked;
+    if (next.keys() <= 0) continue;
+    const bool empty = all.keys() <= 0;
+    all.from = empty || next.from < all.from ? next.from : all.from;
+    all.to = empty || next.to > all.to ? next.to : all.to;
   }
-  if (!block.few() || step.count == 0 || step.part[0].vectors == block.vectors) return;
-  step.part[0].vector = 0;
-  step.part[0].vectors = block.vectors;
-  step.part[0].masked = true;
+  all.masked |= !same;
+  return all;
+}
+
+// Joins neighbouring vectors to the parts that take least time. Few rows stay together.
+template <class T> void join_parts(KeyStep& step, const StepPart* each, const RowBlock<T>& block) {
+  Index time[kMaxVectors + 1] = {}, begin[kMaxVectors + 1] = {};  // of the best parts of the first vectors; of the last
+  for (Index end = 1; end <= block.vectors; ++end)
+    for (Index from = 0; from < end; ++from) {
+      const Index keys = joined(each, from, end).keys();
+      const Index total = time[from] + (keys > 0 ? keys * kTimeOfKey[end - from] : 0);
+      if (from > 0 && (total >= time[end] || block.few())) continue;
+      time[end] = total;
+      begin[end] = from;
+    }
+  StepPart backwards[kMaxVectors];
+  Index found = 0;
+  for (Index end = block.vectors; end > 0; end = begin[end]) {
+    const StepPart part = joined(each, begin[end], end);
+    if (part.keys() > 0) backwards[found++] = part;
+  }
+  step.count = found;
+  for (Index i = 0; i < found; ++i) step.part[i] = backwards[found - 1 - i];
 }
 
 // allowed &= the rows' limits, or = if these are the first.
