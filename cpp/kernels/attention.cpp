@@ -252,10 +252,11 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
   PackedKeys<T> packed(p, piece.batch, piece.kv_head, scratch.packed);
   RunningSoftmax<T> softmax;
   RowBlock<T> block;
-  for (Index begin = piece.begin; begin < piece.end; begin += kBlockRows<T>) {
-    const Index end = begin + kBlockRows<T> < piece.end ? begin + kBlockRows<T> : piece.end;
+  // The last rows come first, as among the pieces: then the next block is known, that of the rows before.
+  for (Index end = piece.end, begin; end > piece.begin; end = begin) {
+    begin = end - 1 - (end - 1 - piece.begin) % kBlockRows<T>;
     set_rows(block, packed.problem, piece.batch, piece.kv_head, begin, end);
-    block.followed = end < piece.end;
+    if (block.same_head && block.query[0] >= kBlockRows<T>) block.next = -kBlockRows<T>;
     packed.include(block.first, block.last);
     load_queries(scratch.queries, block);
     run_block(softmax, scratch, block, result.weights, false);

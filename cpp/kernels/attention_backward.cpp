@@ -125,7 +125,8 @@ void backward(const AttentionGradients<T>& gradients, const T* shift, const Atte
   for (Index begin = piece.begin; begin < piece.end; begin += kBlockRows<T>) {
     const Index end = begin + kBlockRows<T> < piece.end ? begin + kBlockRows<T> : piece.end;
     set_gradient_rows(block, scratch, shift, saved, packed.problem, batch, kv_head, begin, end);
-    const RowBlock<T>& rows = block.rows;
+    RowBlock<T>& rows = block.rows;
+    if (rows.same_head && end < piece.end && rows.query[0] + 2 * rows.rows <= p.queries) rows.next = kBlockRows<T>;
     const Index from = rows.first > keys_begin ? rows.first : keys_begin;
     const Index to = rows.last < keys_end ? rows.last : keys_end;
     if (from >= to) continue;

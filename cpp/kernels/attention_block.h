@@ -20,7 +20,7 @@ template <class T> struct RowBlock {
   Index any_low[kMaxVectors], any_high[kMaxVectors], all_low[kMaxVectors], all_high[kMaxVectors];
   Index first, last;  // keys to visit: the union for all rows, all keys if excluded ones are filled
   bool same_head;     // all rows belong to one head
-  bool followed;      // by the block of the next rows
+  Index next;         // queries from these rows to those of the block that comes next, if known, else 0
   // Blocks of at most this many rows read keys and values feature by feature (attention_few.cpp).
   static constexpr Index kFew = 4;
   bool few() const { return rows <= kFew; }

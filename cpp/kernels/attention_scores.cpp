@@ -78,22 +78,27 @@ template <class T> void load_bias(T* tile, const StepPart& part, const RowBlock<
   }
 }
 
-// Sets `ahead` to the bias of the next keys or, behind the last of them, of the first keys and the rows of the next
-// block.
-template <class T> void fetch_bias(LinesAhead& ahead, const RowBlock<T>& block, Index key, Index n) {
-  const AttentionProblem<T>& p = *block.problem;
-  Index next = key + n, rows = 0;
-  if (next >= block.last) {
-    if (!block.followed || !block.same_head || block.query[0] + 2 * block.rows > p.queries) return;
-    next = block.first;
-    rows = block.rows;
-  }
-  const Index more = p.keys - next < n ? p.keys - next : n;
-  ahead.lines = more * static_cast<Index>(sizeof(T)) / 64;
+// Sets `ahead` to lines of the block's rows or, with `other`, of the next block's.
+template <class T, class At> void set_ahead(LinesAhead& ahead, const RowBlock<T>& block, bool other, Index n, At at) {
+  if (other && block.next == 0) return;
+  ahead.lines = n * static_cast<Index>(sizeof(T)) / 64;
   ahead.rows = ahead.lines > 0 ? block.rows : 0;
   for (Index row = 0; row < block.rows; ++row)
-    ahead.row[row] =
-        reinterpret_cast<const char*>(p.bias.at(block.batch, block.head[row], block.query[row] + rows, next));
+    ahead.row[row] = reinterpret_cast<const char*>(at(block.head[row], block.query[row] + (other ? block.next : 0)));
+}
+
+// The bias of the next keys or, behind the last of them, of the first keys and the rows of the next block.
+template <class T> void fetch_bias(LinesAhead& ahead, const RowBlock<T>& block, Index key, Index n) {
+  const AttentionProblem<T>& p = *block.problem;
+  const bool other = key + n >= block.last;
+  const Index next = other ? block.first : key + n, more = p.keys - next < n ? p.keys - next : n;
+  set_ahead(ahead, block, other, more, [&](Index head, Index i) { return p.bias.at(block.batch, head, i, next); });
+}
+
+// The queries of the next block.
+template <class T> void fetch_queries(LinesAhead& ahead, const RowBlock<T>& block) {
+  const AttentionProblem<T>& p = *block.problem;
+  set_ahead(ahead, block, true, p.key_size, [&](Index head, Index i) { return p.query.at(block.batch, head, i); });
 }
 
 // scores += bias; a bias of -inf stays -inf whatever the score is. If excluded pairs are filled, it excludes them.
@@ -135,7 +140,10 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
   const bool bias_first =
       biased && !careful && !block.few() && !p.fill && p.softcap == 0 && p.slopes == nullptr && !one_bias_row(block);
   LinesAhead ahead;
-  if (bias_first && p.bias.key == 1) fetch_bias(ahead, block, key, n);
+  if (bias_first && p.bias.key == 1)
+    fetch_bias(ahead, block, key, n);
+  else if (key == block.first)
+    fetch_queries(ahead, block);
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     T* scores = tiles.scores + part.from * width;
