@@ -124,12 +124,13 @@ void backward(const AttentionGradients<T>& gradients, const T* shift, const Atte
   zero(sums.dvalue, (keys_end - keys_begin) * sums.value_width);
   for (Index begin = piece.begin; begin < piece.end; begin += kBlockRows<T>) {
     const Index end = begin + kBlockRows<T> < piece.end ? begin + kBlockRows<T> : piece.end;
-    set_gradient_rows(block, scratch, shift, saved, packed.problem, batch, kv_head, begin, end);
     RowBlock<T>& rows = block.rows;
+    set_rows(rows, packed.problem, batch, kv_head, begin, end);
     if (rows.same_head && end < piece.end && rows.query[0] + 2 * rows.rows <= p.queries) rows.next = kBlockRows<T>;
     const Index from = rows.first > keys_begin ? rows.first : keys_begin;
     const Index to = rows.last < keys_end ? rows.last : keys_end;
     if (from >= to) continue;
+    load_gradient_rows(block, scratch, shift, saved);
     packed.include(from, to);
     copy_rows(sums.queries, sums.key_width, p.query, rows, p.scale, p.key_size);
     copy_rows(sums.dout, sums.value_width, saved.dout, rows, T(1), p.value_size);
@@ -177,9 +178,9 @@ void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<
   alignas(64) T extra[kBlockRows<T>] = {};
   for (Index begin = piece.begin; begin < piece.end; begin += kBlockRows<T>) {
     const Index end = begin + kBlockRows<T> < piece.end ? begin + kBlockRows<T> : piece.end;
+    set_rows(block.rows, p, piece.batch, piece.kv_head, begin, end);
     if (saved.dweights.data != nullptr) {
-      set_gradient_rows(block, scratch, static_cast<const T*>(nullptr), saved, p, piece.batch, piece.kv_head, begin,
-                        end);
+      load_gradient_rows(block, scratch, static_cast<const T*>(nullptr), saved);
       for (T& sum : extra) sum = 0;
       const Index step = key_step(rows.last - rows.first);
       for (Index key = rows.first; key < rows.last; key += step) {
@@ -191,8 +192,6 @@ void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<
           store(extra + i % rows.width, select(w == Vec<T>{}, sum, sum + w * load(scratch.dscores + i)));
         }
       }
-    } else {
-      set_rows(block.rows, p, piece.batch, piece.kv_head, begin, end);
     }
     for (Index row = 0; row < rows.rows; ++row) {
       const Index at = (piece.batch * p.heads + rows.head[row]) * p.queries + rows.query[row];

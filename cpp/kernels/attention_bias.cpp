@@ -41,9 +41,11 @@ void bias_gradient(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>
   const Index group = p.heads / p.kv_heads, origin = head % group * p.queries;
   for (Index row = begin; row < end; row += kBlockRows<T>) {
     const Index stop = row + kBlockRows<T> < end ? row + kBlockRows<T> : end;
-    set_gradient_rows(block, scratch, shift, saved, p, batch, head / group, origin + row, origin + stop);
+    set_rows(block.rows, p, batch, head / group, origin + row, origin + stop);
     const Index from = rows.first > keys_begin ? rows.first : keys_begin;
     const Index to = rows.last < keys_end ? rows.last : keys_end;
+    if (from >= to) continue;
+    load_gradient_rows(block, scratch, shift, saved);
     const Index step = key_step(to - from);
     for (Index key = from; key < to; key += step) {
       const Index n = to - key < step ? to - key : step;

@@ -3,11 +3,11 @@
 namespace qkv::kernels::QKV_ISA {
 
 template <class T>
-void set_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* shift,
-                       const AttentionSaved<T>& saved, const AttentionProblem<T>& p, Index batch, Index kv_head,
-                       Index begin, Index end) {
-  RowBlock<T>& rows = block.rows;
-  set_rows(rows, p, batch, kv_head, begin, end);
+void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* shift,
+                        const AttentionSaved<T>& saved) {
+  const RowBlock<T>& rows = block.rows;
+  const AttentionProblem<T>& p = *rows.problem;
+  const Index batch = rows.batch;
   const T* dout[kBlockRows<T>];
   const T largest = static_cast<T>(1e38);  // exp(score - largest) = 0
   for (Index lane = 0; lane < rows.width; ++lane) {
@@ -104,8 +104,7 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
 }
 
 #define QKV_INSTANTIATE(T)                                                                                       \
-  template void set_gradient_rows(GradientBlock<T>&, GradientScratch<T>&, const T*, const AttentionSaved<T>&,    \
-                                  const AttentionProblem<T>&, Index, Index, Index, Index);                       \
+  template void load_gradient_rows(GradientBlock<T>&, GradientScratch<T>&, const T*, const AttentionSaved<T>&);  \
   template void block_weights(GradientScratch<T>&, KeyStep&, const GradientBlock<T>&, Index, Index);             \
   template void load_dweights(T*, const RowBlock<T>&, const AttentionSaved<T>&, Index, Index);                   \
   template void score_gradient(GradientScratch<T>&, KeyStep&, const GradientBlock<T>&, const AttentionSaved<T>&, \

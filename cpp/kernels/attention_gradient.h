@@ -39,12 +39,10 @@ template <class T> struct GradientScratch {
   }
 };
 
-// Sets up rows [begin, end) of the rows that share kv_head: limits, statistics, shift, queries and dout. shift may be
-// null.
+// Completes a block whose rows are set (set_rows): statistics, shift, queries and dout. shift may be null.
 template <class T>
-void set_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* shift,
-                       const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, Index batch, Index kv_head,
-                       Index begin, Index end);
+void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* shift,
+                        const AttentionSaved<T>& saved);
 
 // tiles.scores = weights of keys [key, key + n), of which the step says where they can differ from 0.
 template <class T>
