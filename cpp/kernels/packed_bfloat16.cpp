@@ -187,7 +187,8 @@ void multiply_widened(float* y, Index ldy, const Operand<float>& x, const uint32
       Finish<float> now;
       now.adds = k > 0;
       if (k + steps >= depth) now.bias = finish.bias == nullptr ? nullptr : finish.bias + column;
-      product.multiply(y + column, ldy, {x.at(0, k), x.stride, false}, scratch, now, nullptr, rows, width, steps, 0, 1);
+      const uint32_t* next = column + width < columns || k + steps < depth ? panel + (steps + 1) / 2 * kPanel : nullptr;
+      product.multiply(y + column, ldy, {x.at(0, k), x.stride, false}, scratch, now, nullptr, rows, width, steps, 0, 1, next);
     }
     activate(finish, y + column, ldy, rows, width);
   }

@@ -165,7 +165,7 @@ void multiply_panel(T* y, Index ldy, const Operand<T>& x, const T* panel, const 
 
 template <class T>
 void multiply(T* y, Index ldy, const Operand<T>& x, const T* packed, const Finish<T>& finish, T* scratch, Index rows,
-              Index columns, Index depth, Index first, Index last) {
+              Index columns, Index depth, Index first, Index last, const void* afterwards) {
   const Activations<T> activation = activation_kernels<T>();
   for (Index top = 0; top < rows; top += kBlockTiles * kTileRows) {
     const Index height = rows - top < kBlockTiles * kTileRows ? rows - top : kBlockTiles * kTileRows;
@@ -178,10 +178,9 @@ void multiply(T* y, Index ldy, const Operand<T>& x, const T* packed, const Finis
         const Index column = p * kPanel<T>, width = columns - column < kPanel<T> ? columns - column : kPanel<T>;
         T* to = y + top * ldy + column;
         const T* panel = packed + (p * depth + k) * kPanel<T>;
-        const T* next = nullptr;
+        const T* next = static_cast<const T*>(afterwards);
         if (p + 1 < last) next = panel + depth * kPanel<T>;
         else if (!done) next = packed + (first * depth + k + steps) * kPanel<T>;
-        else if (last * kPanel<T> < columns) next = packed + last * depth * kPanel<T>;  // of the next piece
         multiply_panel(to, ldy, from, panel, next, height, width, steps, k > 0 || finish.adds,
                        done && finish.bias != nullptr ? finish.bias + column : nullptr);
         if (done && finish.activates)

@@ -57,8 +57,10 @@ template <class T> struct PackedPieces {
                                                               t.finish, scratch, std::min(height, t.rows - row), t.columns, t.depth,
                                                               first, std::min(panels, first + width));
     }
+    const Index last = std::min(panels, first + width);
+    const T* next_piece = last < panels ? t.packed + last * kernel.panel * t.depth : nullptr;
     kernel.multiply(t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, t.x.transposed}, t.packed, t.finish, scratch,
-                    std::min(height, t.rows - row), t.columns, t.depth, first, std::min(panels, first + width));
+                    std::min(height, t.rows - row), t.columns, t.depth, first, last, next_piece);
   }
 };
 
