@@ -91,11 +91,14 @@ template <class T> struct ScoreTiles {
   T* scores;         // final scores, -inf where excluded; nothing outside the parts
   T* slope;          // with softcap, if not null: derivative of the softcap
   T* scratch;        // for the bias
-  uint8_t* allowed;  // of parts that are masked: not 0 where the pair is allowed
+  uint8_t* allowed;  // of parts that are masked, unless limits_only: not 0 where the pair is allowed
 };
 
 // Elements of T in one tile.
 template <class T> constexpr Index kTileElements = kBlockKeys * kBlockRows<T>;
+
+// Whether pairs are excluded by nothing but the limits of rows (and by a bias of -inf, which does so by itself).
+template <class T> inline bool limits_only(const AttentionProblem<T>& p) { return p.mask.data == nullptr && !p.fill; }
 
 // Sets the parts of a step, and `allowed` of those that need it.
 template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock<T>& block, Index key, Index n);

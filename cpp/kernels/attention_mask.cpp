@@ -204,7 +204,7 @@ template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock
     const bool by_mask = part.masked && p.mask.data != nullptr;
     part.masked |= limited;
     if (by_mask) bytes_from_rows(allowed, p.mask, block, part, key);
-    if (part.masked && (limited || !by_mask)) allow_limits(allowed, part, block, key, !by_mask);
+    if (part.masked && (limited || !by_mask) && !limits_only(p)) allow_limits(allowed, part, block, key, !by_mask);
   }
 }
 

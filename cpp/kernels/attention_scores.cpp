@@ -118,6 +118,30 @@ template <class T> void add_bias(ScoreTiles<T>& tiles, const StepPart& part, con
   });
 }
 
+// Where only the limits of rows exclude: then only keys at both ends need a look.
+template <class T> void exclude_by_limits(T* scores, const StepPart& part, const RowBlock<T>& block, Index key) {
+  using Integer = typename VectorTypes<T>::Integer;
+  const Vec<T> lowest = splat<T>(static_cast<T>(-INFINITY));
+  const auto between = [](Index n, Index low, Index high) { return n < low ? low : n > high ? high : n; };
+  for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
+    Mask<T> low, high;
+    for (Index i = 0; i < kLanes<T>; ++i) {
+      low[i] = static_cast<Integer>(between(block.low[v * kLanes<T> + i] - key, 0, kBlockKeys));
+      high[i] = static_cast<Integer>(between(block.high[v * kLanes<T> + i] - key, 0, kBlockKeys));
+    }
+    const auto look = [&](Index begin, Index end) {
+      for (Index j = begin; j < end; ++j) {
+        T* s = scores + j * block.width + v * kLanes<T>;
+        const Mask<T> at = static_cast<Integer>(j) - Mask<T>{};
+        store(s, select((at >= low) & (at < high), load(s), lowest));
+      }
+    };
+    const Index all_low = between(block.all_low[v] - key, part.from, part.to);
+    look(part.from, all_low);
+    look(between(block.all_high[v] - key, all_low, part.to), part.to);
+  }
+}
+
 template <class T> void exclude(ScoreTiles<T>& tiles, const StepPart& part, const RowBlock<T>& block) {
   const AttentionProblem<T>& p = *block.problem;
   const Vec<T> otherwise = splat<T>(p.fill ? p.masked_value : static_cast<T>(-INFINITY));
@@ -158,7 +182,10 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
     if (p.softcap != 0) cap(tiles, part, width, p.softcap);
     if (p.slopes != nullptr) add_distance(tiles.scores, part, block, key);
     if (biased && !bias_first) add_bias(tiles, part, block, key);
-    if (part.masked) exclude(tiles, part, block);
+    if (part.masked && limits_only(p))
+      exclude_by_limits(tiles.scores, part, block, key);
+    else if (part.masked)
+      exclude(tiles, part, block);
   }
 }
 

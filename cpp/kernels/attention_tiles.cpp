@@ -22,9 +22,10 @@ void tile(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride,
   Vec<T> sum[R][V] = {};
   const auto step = [&](Index k) __attribute__((always_inline)) {
     // The rows of a that a step reads lie apart, and the next tile of the same rows needs the same lines.
-    if constexpr (Transposed)
+    if constexpr (Transposed) {
       __builtin_prefetch(a + (k + 8) * stride);
-    else
+      if constexpr (R > 8) __builtin_prefetch(a + (k + 8) * stride + R - 1);
+    } else
       __builtin_prefetch(a + R * stride + R * k);
     Vec<T> right[V];
 #pragma GCC unroll 8
