@@ -82,6 +82,7 @@ template <class T> struct ForwardScratch {
   T* packed;           // for PackedKeys
   T* kept;             // (keys, width): exp(score - largest so far), if the weights are wanted, else null
   KeptStep<T>* steps;  // if the weights are wanted
+  LinesAhead ahead;
   T* kept_tile(Index key, const RowBlock<T>& block) const { return kept + (key - block.first) * block.width; }
 
   static Index step_elements(const AttentionProblem<T>& p) {
@@ -95,6 +96,7 @@ template <class T> struct ForwardScratch {
     tiles.scratch = tiles.scores + kTileElements<T>;
     tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + kTileElements<T>);
     tiles.slope = nullptr;
+    tiles.ahead = &ahead;
     packed = tiles.scratch + 2 * kTileElements<T>;
     kept = weights ? packed + PackedKeys<T>::elements(p) : nullptr;
     steps = weights ? reinterpret_cast<KeptStep<T>*>(kept + p.keys * rows) : nullptr;
@@ -180,8 +182,8 @@ template <class T> struct WeightRows {
 // out, largest and sum of one block of rows, and its weights where these are wanted. `careful` multiplies no value with
 // a weight of 0 and keeps a bias of -inf from meeting infinity.
 template <class T>
-void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const RowBlock<T>& block, WeightsView<T> weights,
-               bool careful) {
+void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const RowBlock<T>& block, T* const* out,
+               WeightsView<T> weights, bool careful) {
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
   start(softmax, block);
@@ -194,6 +196,9 @@ void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const Row
   for (Index key = block.first; key < block.last; key += size) {
     const Index n = block.last - key < size ? block.last - key : size;
     if (kept != nullptr) tiles.scores = scratch.kept_tile(key, block);
+    if (key + n == block.last)  // soon the result is written
+      for (Index row = 0; row < block.rows; ++row)
+        scratch.ahead.add(out[row], p.value_size * static_cast<Index>(sizeof(T)));
     block_scores(tiles, step, block, scratch.queries, key, n, careful);
     for (Index i = 0; i < step.count; ++i) advance(softmax, tiles.scores, width, step.part[i]);
     if (kept == nullptr) {
@@ -258,14 +263,17 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
     set_rows(block, packed.problem, piece.batch, piece.kv_head, begin, end);
     if (block.same_head && block.query[0] >= kBlockRows<T>) block.next = -kBlockRows<T>;
     packed.include(block.first, block.last);
+    fetch_queries(scratch.ahead, block);
     load_queries(scratch.queries, block);
-    run_block(softmax, scratch, block, result.weights, false);
+    T* rows[kBlockRows<T>];
+    for (Index row = 0; row < block.width; ++row)
+      rows[row] = result.out.at(piece.batch, block.head[row], block.query[row]);
+    run_block(softmax, scratch, block, rows, result.weights, false);
     // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row.
     // So has a score of NaN that a bias of -inf should have excluded; there the sum tells.
     if (!block.few() &&
         (!finite(scratch.out, p.value_size * block.width) || (care_matters(p) && !finite(softmax.sum, block.width))))
-      run_block(softmax, scratch, block, result.weights, true);
-    T* rows[kBlockRows<T>];
+      run_block(softmax, scratch, block, rows, result.weights, true);
     for (Index row = 0; row < block.width; ++row) {
       const Index at = (piece.batch * p.heads + block.head[row]) * p.queries + block.query[row];
       if (result.lse != nullptr && row < block.rows)
@@ -275,7 +283,6 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
         result.statistics[2 * at] = softmax.largest[row];
         result.statistics[2 * at + 1] = softmax.inverse[row];
       }
-      rows[row] = result.out.at(piece.batch, block.head[row], block.query[row]);
     }
     if (result.out.data != nullptr) write_out(rows, scratch, block, softmax.inverse);
   }

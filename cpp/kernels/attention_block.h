@@ -61,6 +61,16 @@ template <class T> struct PackedKeys {
 // queries (D, width) = the rows' queries times scale; for few rows (rows, D rounded up to vectors).
 template <class T> void load_queries(T* queries, const RowBlock<T>& block);
 
+// Makes `ahead` the queries of the next block.
+template <class T> void fetch_queries(LinesAhead& ahead, const RowBlock<T>& block) {
+  const AttentionProblem<T>& p = *block.problem;
+  ahead.clear();
+  if (block.next == 0) return;
+  for (Index row = 0; row < block.rows; ++row)
+    ahead.add(p.query.at(block.batch, block.head[row], block.query[row] + block.next),
+              p.key_size * static_cast<Index>(sizeof(T)));
+}
+
 // scores (n, width) of few rows, 0 behind them; queries as load_queries leaves them.
 template <class T>
 void few_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n, Index size);
@@ -91,6 +101,7 @@ template <class T> struct ScoreTiles {
   T* scores;         // final scores, -inf where excluded; nothing outside the parts
   T* slope;          // with softcap, if not null: derivative of the softcap
   T* scratch;        // for the bias
+  LinesAhead* ahead;  // what is fetched meanwhile, if no bias is
   uint8_t* allowed;  // of parts that are masked, unless limits_only: not 0 where the pair is allowed
 };
 

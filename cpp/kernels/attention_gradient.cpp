@@ -18,6 +18,7 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
     block.shift[lane] = shift != nullptr ? shift[row] : T(0);
     dout[lane] = saved.dout.at(batch, rows.head[lane], rows.query[lane]);
   }
+  fetch_queries(scratch.ahead, rows);
   load_queries(scratch.queries, rows);
   columns_from_rows(scratch.dout, rows.width, dout, rows.width, rows.rows, p.value_size);
 }

@@ -21,6 +21,7 @@ template <class T> struct GradientScratch {
   T* dscores;  // (keys, width): gradient of the score before mask, bias and distance are added
   T* factors;  // (keys, width): dropout's 1 / (1 - p) or 0; also dweights
   T* rest;     // what the caller may use
+  LinesAhead ahead;
 
   GradientScratch(T* memory, const AttentionProblem<T>& p) {
     const Index tile = kTileElements<T>;
@@ -30,6 +31,7 @@ template <class T> struct GradientScratch {
     tiles.scratch = tiles.scores + tile;
     tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + tile);
     tiles.slope = tiles.scratch + 2 * tile;
+    tiles.ahead = &ahead;
     dscores = tiles.scratch + 3 * tile;
     factors = tiles.scratch + 4 * tile;
     rest = tiles.scratch + 5 * tile;

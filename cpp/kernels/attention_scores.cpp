@@ -78,27 +78,15 @@ template <class T> void load_bias(T* tile, const StepPart& part, const RowBlock<
   }
 }
 
-// Sets `ahead` to lines of the block's rows or, with `other`, of the next block's.
-template <class T, class At> void set_ahead(LinesAhead& ahead, const RowBlock<T>& block, bool other, Index n, At at) {
-  if (other && block.next == 0) return;
-  ahead.lines = n * static_cast<Index>(sizeof(T)) / 64;
-  ahead.rows = ahead.lines > 0 ? block.rows : 0;
-  for (Index row = 0; row < block.rows; ++row)
-    ahead.row[row] = reinterpret_cast<const char*>(at(block.head[row], block.query[row] + (other ? block.next : 0)));
-}
-
 // The bias of the next keys or, behind the last of them, of the first keys and the rows of the next block.
 template <class T> void fetch_bias(LinesAhead& ahead, const RowBlock<T>& block, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
   const bool other = key + n >= block.last;
+  if (other && block.next == 0) return;
   const Index next = other ? block.first : key + n, more = p.keys - next < n ? p.keys - next : n;
-  set_ahead(ahead, block, other, more, [&](Index head, Index i) { return p.bias.at(block.batch, head, i, next); });
-}
-
-// The queries of the next block.
-template <class T> void fetch_queries(LinesAhead& ahead, const RowBlock<T>& block) {
-  const AttentionProblem<T>& p = *block.problem;
-  set_ahead(ahead, block, true, p.key_size, [&](Index head, Index i) { return p.query.at(block.batch, head, i); });
+  for (Index row = 0; row < block.rows; ++row)
+    ahead.add(p.bias.at(block.batch, block.head[row], block.query[row] + (other ? block.next : 0), next),
+              more * static_cast<Index>(sizeof(T)));
 }
 
 // scores += bias; a bias of -inf stays -inf whatever the score is. If excluded pairs are filled, it excludes them.
@@ -163,11 +151,12 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
   // The product can be added to the bias. That saves a pass over the tile.
   const bool bias_first =
       biased && !careful && !block.few() && !p.fill && p.softcap == 0 && p.slopes == nullptr && !one_bias_row(block);
-  LinesAhead ahead;
-  if (bias_first && p.bias.key == 1)
-    fetch_bias(ahead, block, key, n);
-  else if (key == block.first)
-    fetch_queries(ahead, block);
+  LinesAhead of_bias;
+  LinesAhead* ahead = tiles.ahead;
+  if (bias_first && p.bias.key == 1) {
+    fetch_bias(of_bias, block, key, n);
+    ahead = &of_bias;
+  }
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     T* scores = tiles.scores + part.from * width;
@@ -178,7 +167,7 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
       few_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
     else
       product(bias_first ? Into::add : Into::replace, scores + lane, width, static_cast<const T*>(nullptr), keys,
-              p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, &ahead);
+              p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, ahead);
     if (p.softcap != 0) cap(tiles, part, width, p.softcap);
     if (p.slopes != nullptr) add_distance(tiles.scores, part, block, key);
     if (biased && !bias_first) add_bias(tiles, part, block, key);

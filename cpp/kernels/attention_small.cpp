@@ -1,6 +1,6 @@
-// Plain attention over so few queries and keys that a head is a handful of vectors: the query rows stand in the lanes of
-// one vector, and nothing is cut into blocks. For 10 heads of 4 rows and 20 features this takes a third of the time of
-// the path for long sequences.
+// Plain attention over so few queries and keys that a head is a handful of vectors: the query rows stand in the lanes
+// of one vector, and nothing is cut into blocks. For 10 heads of 4 rows and 20 features this takes a third of the time
+// of the path for long sequences.
 #include "kernels/attention_block.h"
 #include "kernels/simd_math.h"
 
@@ -53,8 +53,7 @@ void row_of(T* out, const T* weights, const HeadsView<const T>& values, Index b,
   if (i < size) store_part(out + i, pool(i, [=](const T* v) { return load_part(v, size - i); }), size - i);
 }
 
-template <class T>
-void small(const AttentionResult<T>& result, const AttentionProblem<T>& p, Index begin, Index end) {
+template <class T> void small(const AttentionResult<T>& result, const AttentionProblem<T>& p, Index begin, Index end) {
   constexpr Index w = kLanes<T>;
   alignas(64) T queries[kMostFeatures * w], scores[kMostKeys * w], largest[w], inverse[w], lse[w];
   const Vec<T> zero = {}, lowest = splat<T>(static_cast<T>(-INFINITY));

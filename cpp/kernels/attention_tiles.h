@@ -43,18 +43,28 @@ enum class Into {
 // Lines of memory that the next step will read, to be fetched into the second cache while this one computes: one after
 // every few multiplications, because a core has no more than about a dozen lines under way.
 struct LinesAhead {
-  const char* row[64];
-  Index rows = 0, lines = 0;  // `lines` of each row
-  Index at = 0, line = 0;     // the next one to fetch
+  void clear() { rows_ = at_ = line_ = 0; }
+  void add(const void* row, Index bytes) {
+    if (rows_ == kMostRows || bytes == 0) return;
+    row_[rows_] = static_cast<const char*>(row);
+    lines_[rows_++] = (bytes + 63) / 64;
+  }
   void prepare(Index) {}
+  // Fetches the next line.
   void one() {
-    if (at == rows) return;
-    __builtin_prefetch(row[at] + line * 64, 0, 2);
-    if (++line == lines) {
-      line = 0;
-      ++at;
+    if (at_ == rows_) return;
+    __builtin_prefetch(row_[at_] + line_ * 64, 0, 2);
+    if (++line_ == lines_[at_]) {
+      line_ = 0;
+      ++at_;
     }
   }
+
+ private:
+  static constexpr Index kMostRows = 128;
+  Index rows_ = 0, at_ = 0, line_ = 0;
+  const char* row_[kMostRows];
+  Index lines_[kMostRows];
 };
 
 // to[lane][j] = from[j * width + lane] * factor[lane] for lanes < count and j < n, written while a product is computed.
