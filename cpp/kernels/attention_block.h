@@ -98,11 +98,11 @@ struct KeyStep {
 
 // Tiles (keys, width) of one step of keys.
 template <class T> struct ScoreTiles {
-  T* scores;         // final scores, -inf where excluded; nothing outside the parts
-  T* slope;          // with softcap, if not null: derivative of the softcap
-  T* scratch;        // for the bias
-  LinesAhead* ahead;  // what is fetched meanwhile, if no bias is
-  uint8_t* allowed;  // of parts that are masked, unless limits_only: not 0 where the pair is allowed
+  T* scores;          // final scores, -inf where excluded; nothing outside the parts
+  T* slope;           // with softcap, if not null: derivative of the softcap
+  T* scratch;         // for the bias
+  LinesAhead* ahead;  // what is fetched meanwhile
+  uint8_t* allowed;   // of parts that are masked, unless limits_only: not 0 where the pair is allowed
 };
 
 // Elements of T in one tile.

@@ -78,7 +78,7 @@ template <class T> void load_bias(T* tile, const StepPart& part, const RowBlock<
   }
 }
 
-// The bias of the next keys or, behind the last of them, of the first keys and the rows of the next block.
+// Adds the bias of the next keys or, behind the last of them, of the first keys and the rows of the next block.
 template <class T> void fetch_bias(LinesAhead& ahead, const RowBlock<T>& block, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
   const bool other = key + n >= block.last;
@@ -151,12 +151,7 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
   // The product can be added to the bias. That saves a pass over the tile.
   const bool bias_first =
       biased && !careful && !block.few() && !p.fill && p.softcap == 0 && p.slopes == nullptr && !one_bias_row(block);
-  LinesAhead of_bias;
-  LinesAhead* ahead = tiles.ahead;
-  if (bias_first && p.bias.key == 1) {
-    fetch_bias(of_bias, block, key, n);
-    ahead = &of_bias;
-  }
+  if (bias_first && p.bias.key == 1) fetch_bias(*tiles.ahead, block, key, n);
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     T* scores = tiles.scores + part.from * width;
@@ -167,7 +162,7 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
       few_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
     else
       product(bias_first ? Into::add : Into::replace, scores + lane, width, static_cast<const T*>(nullptr), keys,
-              p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, ahead);
+              p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.ahead);
     if (p.softcap != 0) cap(tiles, part, width, p.softcap);
     if (p.slopes != nullptr) add_distance(tiles.scores, part, block, key);
     if (biased && !bias_first) add_bias(tiles, part, block, key);

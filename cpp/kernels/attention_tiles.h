@@ -45,6 +45,7 @@ enum class Into {
 struct LinesAhead {
   void clear() { rows_ = at_ = line_ = 0; }
   void add(const void* row, Index bytes) {
+    if (at_ == rows_) clear();
     if (rows_ == kMostRows || bytes == 0) return;
     row_[rows_] = static_cast<const char*>(row);
     lines_[rows_++] = (bytes + 63) / 64;
@@ -61,7 +62,7 @@ struct LinesAhead {
   }
 
  private:
-  static constexpr Index kMostRows = 128;
+  static constexpr Index kMostRows = 256;
   Index rows_ = 0, at_ = 0, line_ = 0;
   const char* row_[kMostRows];
   Index lines_[kMostRows];
