@@ -86,7 +86,8 @@ Tensor embedding(const Tensor& table, const Array& ids, std::optional<Index> pad
     });
   });
   if (!wants_gradient({weight})) return Tensor(std::move(y));
-  return record(std::move(y), {weight}, [ids = Saved(ids), V, M, skipped](const Array& dy, Gradients& dx) {
+  // A copy, because nobody notices ids that change through NumPy, and others would be rows outside of the table.
+  return record(std::move(y), {weight}, [ids = Saved(ids.clone()), V, M, skipped](const Array& dy, Gradients& dx) {
     const RowsByNumber rows(ids.get(), V, M, skipped);
     const Array dw = dx.fresh(0);
     visit_floating(dy.dtype(), [&](auto tag) {

@@ -76,7 +76,9 @@ void check_lengths(const Array& lens, const Layout& layout) {
 // Number of keys that row (b, i), counted through, sees.
 class Lengths {
  public:
-  Lengths(const Array& lens, const Sizes& n, bool per_query) : lens_(lens), n_(n), per_query_(per_query) {}
+  // A copy, because nobody notices lengths that change through NumPy, and others would count keys that do not exist.
+  Lengths(const Array& lens, const Sizes& n, bool per_query)
+      : lens_(lens.defined() ? lens.clone() : lens), n_(n), per_query_(per_query) {}
   Index of(Index row) const {
     if (!lens_.defined()) return n_.keys;
     return static_cast<Index>(lens_.data<std::int64_t>()[per_query_ ? row : row / n_.queries]);
@@ -360,6 +362,9 @@ Tensor kernel_values(const Tensor& input, Kernel kernel) {
 
 std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel, const std::vector<double>& bandwidths) {
   const Index n = points.dim(0), features = points.dim(1), value_features = values.dim(1), count = static_cast<Index>(bandwidths.size());
+  for (const double bandwidth : bandwidths)
+    if (!(bandwidth > 0))
+      fail_value("leave_one_out_errors: bandwidths must be above 0 because distances are divided by them; got bandwidth ", bandwidth);
   std::vector<double> each(static_cast<std::size_t>(n * count));
   visit_floating(points.dtype(), [&](auto tag) {
     using T = decltype(tag);

@@ -120,3 +120,12 @@ def test_rotary_rejections():
         rotary(x, np.ones((4, 3)), np.ones((4, 3)))
     with pytest.raises(ValueError, match=r"cos must have at most 3 columns .* got cos \(5, 4\)"):
         rotary(x, np.ones((5, 4)), np.ones((5, 4)))
+
+
+def test_ids_that_change_after_the_call_leave_the_gradient_alone():
+    weight = qkv.tensor(np.ones((7, 5)), requires_grad=True)
+    ids = qkv.tensor([1, 2, 2])
+    y = embedding(weight, ids)
+    ids.numpy()[1] = 10**9
+    y.sum().backward()
+    np.testing.assert_array_equal(weight.grad, np.repeat([[0], [1], [2], [0], [0], [0], [0]], 5, 1))

@@ -7,7 +7,7 @@ import pytest
 from tolerances import TOLERANCES
 
 import qkv
-from qkv import kernel_attention, reference
+from qkv import _core, kernel_attention, reference
 from qkv.testing import check_gradient
 
 B, Lq, Lk, D, DV = 2, 5, 11, 3, 7
@@ -263,3 +263,24 @@ def test_rejections(change, message):
 def test_kernel_values_refuses_an_unknown_name():
     with pytest.raises(ValueError, match=r"kernel_values: kernel must be one of .* got 'box'"):
         qkv.kernel_values([0.0], "box")
+
+
+def test_lengths_that_change_after_the_call_leave_the_gradient_alone():
+    rng = np.random.default_rng(0)
+    queries, keys, values = rng.normal(size=(5, 3)), rng.normal(size=(7, 3)), rng.normal(size=(7, 2))
+    grads = []
+    for length in (2, 10**7):
+        q, lens = qkv.tensor(queries, requires_grad=True), qkv.tensor(2)
+        y = kernel_attention(q, keys, values, valid_lens=lens)
+        lens.numpy()[...] = length
+        y.sum().backward()
+        grads.append(q.grad.numpy())
+    assert np.any(grads[0] != 0)
+    np.testing.assert_array_equal(*grads)
+
+
+def test_leave_one_out_refuses_a_bandwidth_of_zero():
+    points, values = np.arange(3.0)[:, None], np.ones((3, 1))
+    message = "leave_one_out_errors: bandwidths must be above 0 .*; got bandwidth 0"
+    with pytest.raises(ValueError, match=message):
+        _core.leave_one_out_errors(points, values, "boxcar", [1.0, 0.0])
