@@ -11,19 +11,21 @@ Array PackedWeight::get(const Array& weight, bool bfloat16) {
   if (packed_.defined() && of_.lock() == weight.buffer() && at_ == weight.raw() && version_ == version && bfloat16_ == bfloat16)
     return packed_;
   const Index out = weight.dim(0), in = weight.dim(1);
+  Array packed;  // becomes packed_ when it is whole: packing may be interrupted
   visit_floating(weight.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const Index panel = kernels::kernels<T>().packed_product.panel;
     if constexpr (std::is_same_v<T, float>) {
       if (bfloat16) {
-        packed_ = Array({(out + panel - 1) / panel, (in + 1) / 2, panel}, weight.dtype());  // of words
-        kernels::kernels<T>().packed_bfloat16.pack(static_cast<std::uint32_t*>(packed_.raw()), {weight.data<T>(), in, false}, out, in);
+        packed = Array({(out + panel - 1) / panel, (in + 1) / 2, panel}, weight.dtype());  // of words
+        kernels::kernels<T>().packed_bfloat16.pack(static_cast<std::uint32_t*>(packed.raw()), {weight.data<T>(), in, false}, out, in);
         return;
       }
     }
-    packed_ = Array({(out + panel - 1) / panel, in, panel}, weight.dtype());
-    pack_panels<T>(packed_.data<T>(), {weight.data<T>(), in, false}, out, in);
+    packed = Array({(out + panel - 1) / panel, in, panel}, weight.dtype());
+    pack_panels<T>(packed.data<T>(), {weight.data<T>(), in, false}, out, in);
   });
+  packed_ = std::move(packed);
   of_ = weight.buffer();
   at_ = weight.raw();
   version_ = version;
