@@ -175,7 +175,7 @@ void multiply_widened(float* y, Index ldy, const Operand<float>& x, const uint32
   const Index pairs = (depth + 1) / 2;
   for (Index p = first; p < last; ++p) {
     const Index column = p * kPanel, width = columns - column < kPanel ? columns - column : kPanel;
-    for (Index k = 0; k < depth; k += kDepth) {
+    for (Index k = 0; k < depth || k == 0; k += kDepth) {
       const Index steps = depth - k < kDepth ? depth - k : kDepth;
       const uint32_t* panel = packed + (p * pairs + k / 2) * kPanel;
       for (Index i = 0; i < (steps + 1) / 2; ++i)

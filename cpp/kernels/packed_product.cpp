@@ -148,7 +148,7 @@ template <class T>
 void multiply_panel(T* y, Index ldy, const Operand<T>& x, const T* panel, const T* next, Index rows, Index width, Index steps,
                     bool add, const T* bias) {
   const Index tiles = (rows + kTileRows - 1) / kTileRows, share = (kLines<T> + tiles - 1) / tiles;
-  const Index part = tiles <= kFewTiles && !x.transposed ? kPart : steps;
+  const Index part = tiles <= kFewTiles && !x.transposed ? kPart : kDepth;
   for (Index k = 0; k < steps || k == 0; k += part) {
     const Index n = steps - k < part ? steps - k : part;
     const T* shift = k + n >= steps ? bias : nullptr;
@@ -157,8 +157,9 @@ void multiply_panel(T* y, Index ldy, const Operand<T>& x, const T* panel, const 
       const Index row = rows * t / tiles, height = rows * (t + 1) / tiles - row;  // tiles of nearly equal height
       const bool fetches = ahead != nullptr && t * share < kLines<T>;
       const auto run = x.transposed ? run_tile<T, Source::transposed> : fetches ? run_tile<T, Source::rows_and_fetch> : run_tile<T, Source::rows>;
-      run(y + row * ldy, ldy, x.at(row, k), x.stride, panel + k * kPanel<T>, n, height, width, add || k > 0, shift,
-          {ahead + t * share * n * kLine<T>, share});
+      Fetch<T> fetch;
+      if (fetches) fetch = {ahead + t * share * n * kLine<T>, share};
+      run(y + row * ldy, ldy, x.at(row, k), x.stride, panel + k * kPanel<T>, n, height, width, add || k > 0, shift, fetch);
     }
   }
 }
