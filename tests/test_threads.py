@@ -49,6 +49,22 @@ def test_the_number_of_threads_can_be_set():
         qkv.set_num_threads("two")
 
 
+def test_the_number_of_threads_can_change_while_another_thread_computes():
+    program = """
+import threading, time, numpy as np, qkv
+x = np.zeros((1024, 256, 64), "float32")  # takes long enough to look for an interrupt several times
+for _ in range(3):
+    qkv.set_num_threads(2)
+    other = threading.Thread(target=qkv.scaled_dot_product_attention, args=(x, x, x))
+    other.start()
+    time.sleep(0.02)
+    qkv.set_num_threads(1)
+    other.join()
+"""
+    result = run(program)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
 def test_workers_wake_on_another_cpu_than_the_caller_s():
     show = """
