@@ -91,8 +91,13 @@ class Pool {
   // Offers the job to the workers; false if another thread's job is being worked on.
   bool offer(Job* job, int workers) {
     {
-      const std::unique_lock lock(mutex_, std::try_to_lock);
-      if (!lock.owns_lock() || job_ != nullptr || quit_) return false;
+      std::unique_lock lock(mutex_, std::defer_lock);
+      // A worker holds it for moments only, on its way to sleep or back; a job would be the caller's alone for that.
+      for (int tries = 0; !lock.try_lock(); ++tries) {
+        if (tries == 64) return false;
+        relax();
+      }
+      if (job_ != nullptr || quit_) return false;
       for (; static_cast<int>(threads_.size()) < workers; avoided_ = -1) threads_.emplace_back([this] { work(); });
       if (sleepers_.load(std::memory_order_relaxed) > 0) keep_off_the_caller_s_cpu();
       job_ = job;
