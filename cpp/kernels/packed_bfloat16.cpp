@@ -82,9 +82,11 @@ inline V left_of(const float* row, Index pair, int half) { return splat<float>(r
 inline V multiply_add(V sum, V left, V right) { return sum + left * right; }
 #endif
 
-// y (R, kPanel) = x (R, 2 * pairs) @ panel + bias; rows of x are `stride` elements apart; `columns` of y exist.
+// y (R, kPanel) = x (R, 2 * pairs) @ panel + bias, added to what stands in y if `add`; rows of x are `stride` elements apart;
+// `columns` of y exist.
 template <int R>
-void tile(float* y, Index ldy, const Left* x, Index stride, const uint32_t* panel, Index pairs, Index columns, const float* bias) {
+void tile(float* y, Index ldy, const Left* x, Index stride, const uint32_t* panel, Index pairs, Index columns, bool add,
+          const float* bias) {
   V sum[R][kVectors] = {};
   for (Index i = 0; i < pairs; ++i, panel += kPanel) {
 #pragma GCC unroll 4
@@ -110,13 +112,14 @@ void tile(float* y, Index ldy, const Left* x, Index stride, const uint32_t* pane
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       float* to = y + r * ldy + v * L;
+      if (add) sum[r][v] += left >= L ? load(to) : load_part(to, left);
       if (left >= L) store(to, sum[r][v] + shift);
       else store_part(to, sum[r][v] + shift, left);
     }
   }
 }
 
-using Tile = void (*)(float*, Index, const Left*, Index, const uint32_t*, Index, Index, const float*);
+using Tile = void (*)(float*, Index, const Left*, Index, const uint32_t*, Index, Index, bool, const float*);
 constexpr Tile kTiles[kTileRows] = {tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>};
 
 // Rows of x as the tiles read them, with an even number of steps; rows `stride` elements apart.
@@ -160,8 +163,11 @@ void multiply_rows(float* y, Index ldy, const Operand<float>& x, const uint32_t*
       float* to = y + top * ldy + column;
       for (Index t = 0; t < tiles; ++t) {
         const Index row = height * t / tiles, count = height * (t + 1) / tiles - row;
-        kTiles[count - 1](to + row * ldy, ldy, lines + row * stride, stride, packed + p * pairs * kPanel, pairs, width,
-                          finish.bias == nullptr ? nullptr : finish.bias + column);
+        for (Index k = 0; k < pairs || k == 0; k += kDepth / 2) {  // sums of their own, as those of float32
+          const Index n = pairs - k < kDepth / 2 ? pairs - k : kDepth / 2;
+          kTiles[count - 1](to + row * ldy, ldy, lines + row * stride + kHalves * k, stride, packed + (p * pairs + k) * kPanel, n,
+                            width, k > 0, finish.bias == nullptr || k + n < pairs ? nullptr : finish.bias + column);
+        }
       }
       activate(finish, to, ldy, height, width);
     }

@@ -33,3 +33,15 @@ def test_large_products_and_their_gradients(shape, dtype):
 @pytest.mark.parametrize("shape", [(193, 1031, 67), (7, 4099, 149)])
 def test_equal_bits_for_any_number_of_threads(shape):
     same_bits_for_any_threads(lambda: product(*shape, "float32")[0])
+
+
+@pytest.mark.parametrize("depth", [4096, 30_011])
+def test_long_sums_lose_no_more_than_short_ones(depth):
+    rng = np.random.default_rng(1)
+    a, b = (rng.uniform(size=(depth, n)).astype("float32") for n in (64, 96))
+    exact = a.T.astype("float64") @ b
+    forward = qkv.matmul(np.ascontiguousarray(a.T), b)
+    weight = qkv.tensor(np.zeros((64, 96), "float32"), requires_grad=True)
+    (qkv.tensor(a) @ weight).backward(b)
+    for result in (forward, weight.grad.numpy()):
+        np.testing.assert_allclose(result, exact, rtol=2e-6)  # one running sum is off by 5e-6 and 1e-5
