@@ -65,6 +65,27 @@ for _ in range(3):
     assert result.returncode == 0, result.stderr
 
 
+def test_work_goes_on_where_the_system_gives_no_thread():
+    program = """
+import resource, threading, numpy as np, qkv
+x = np.ones((64, 128, 64), "float32")
+qkv.set_num_threads(1)
+expected = qkv.scaled_dot_product_attention(x, x, x)
+again = qkv.scaled_dot_product_attention(x, x, x)  # from now on there is memory for one more
+del again
+size = 1024 * int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1])
+resource.setrlimit(resource.RLIMIT_AS, (size + (2 << 20), -1))  # no room for the stack of a thread
+try:
+    threading.Thread(target=print).start()
+except RuntimeError:
+    print("no thread")
+qkv.set_num_threads(2)
+print((qkv.scaled_dot_product_attention(x, x, x) == expected).all())
+"""
+    done = run(program)
+    assert done.stdout.split("\n")[:2] == ["no thread", "True"], done.stdout + done.stderr
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
 def test_workers_wake_on_another_cpu_than_the_caller_s():
     show = """

@@ -11,6 +11,7 @@
 #include <exception>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -98,7 +99,7 @@ class Pool {
         relax();
       }
       if (job_ != nullptr || quit_) return false;
-      for (; static_cast<int>(threads_.size()) < workers; avoided_ = -1) threads_.emplace_back([this] { work(); });
+      enlist(workers);
       if (sleepers_.load(std::memory_order_relaxed) > 0) keep_off_the_caller_s_cpu();
       job_ = job;
       epoch_.fetch_add(1, std::memory_order_release);
@@ -131,6 +132,18 @@ class Pool {
   }
 
  private:
+  // As many workers as that, or as the system gives.
+  void enlist(int workers) {
+    while (static_cast<int>(threads_.size()) < workers) {
+      try {
+        threads_.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {
+        return;
+      }
+      CPU_ZERO(&allowed_);  // the newcomer is not kept off any CPU yet
+    }
+  }
+
   void work() {
     inside_piece = true;  // a parallel_for inside a piece stays on this thread
     std::uint64_t seen = 0;
@@ -153,10 +166,10 @@ class Pool {
   void keep_off_the_caller_s_cpu() {
     const int cpu = sched_getcpu();
     cpu_set_t allowed;
-    if (cpu < 0 || cpu == avoided_ || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-    avoided_ = cpu;
+    if (cpu < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
     CPU_CLR(static_cast<unsigned>(cpu), &allowed);
-    if (CPU_COUNT(&allowed) == 0) return;
+    if (CPU_COUNT(&allowed) == 0 || CPU_EQUAL(&allowed, &allowed_)) return;
+    allowed_ = allowed;
     for (auto& thread : threads_) pthread_setaffinity_np(thread.native_handle(), sizeof allowed, &allowed);
   }
 
@@ -176,7 +189,7 @@ class Pool {
   std::vector<std::thread> threads_;
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<int> sleepers_{0};
-  int avoided_ = -1;  // the CPU that all workers keep off
+  cpu_set_t allowed_ = {};  // where all workers may run, if it was ever set
   Job* job_ = nullptr;
   bool quit_ = false;
 };
