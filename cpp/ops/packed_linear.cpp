@@ -33,12 +33,6 @@ Array PackedWeight::get(const Array& weight, bool bfloat16) {
   return packed_;
 }
 
-void PackedWeight::clear() {
-  const std::lock_guard lock(mutex_);
-  packed_ = Array();
-  of_.reset();
-}
-
 Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
   Tensors results;
   visit_floating(x.dtype(), [&](auto tag) {

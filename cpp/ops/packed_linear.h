@@ -18,7 +18,6 @@ class PackedWeight {
   // The copy for this weight (out, in), as kernels/packed_product.h or, if wanted and the weight is float32,
   // kernels/packed_bfloat16.h describes it.
   Array get(const Array& weight, bool bfloat16);
-  void clear();
 
  private:
   std::mutex mutex_;
