@@ -147,6 +147,7 @@ def keep(run: dict[str, Any], folder: Path, replaced: set[tuple[str, int]]) -> N
     if path.is_file():
         earlier = json.loads(path.read_text(encoding="utf8"))
         run["limits"] = earlier["limits"]
+        run["earlier"] = [*earlier.get("earlier", ()), {key: earlier[key] for key in ("command", "date")}]
         run["rows"] = [r for r in earlier["rows"] if (r["name"], r["threads"]) not in replaced]
 
 

@@ -6,6 +6,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from registry import SGEMM
+
 Result = dict[str, Any]
 TITLES = {
     "attention": "Scaled dot-product attention",
@@ -49,8 +51,10 @@ def head(run: Result) -> str:
     facts = run["head"]
     core = facts["qkv"]
     settings = ", ".join(f"{name}={value}" for name, value in facts["settings"].items())
+    runs = [*run.get("earlier", ()), run]
+    commands = [f"`{' '.join(['python benchmarks', r['command']]).strip()}`, {r['date']}" for r in runs]
     lines = [
-        f"- command: `python benchmarks {run['command']}`".rstrip(" `") + "`, " + run["date"],
+        f"- command: {'; then, for some rows, '.join(commands)}",
         f"- CPU: {facts['cpu']}, {facts['cores']} cores; {facts['system']}",
         f"- qkv {core['version']}, kernels {core['instruction_set']}, {core['blas']} core {core['blas_core']}, "
         f"built with {core['compiler']}",
@@ -63,6 +67,16 @@ def head(run: Result) -> str:
             f"- limits with {threads} thread{plural}: sgemm {rates['sgemm'] / 1e9:.0f} GFLOP/s, "
             f"copy {rates['copy'] / 1e9:.1f} GB/s (read and written bytes together)"
         )
+        beside = [
+            2.0 * SGEMM**3 / result["times"]["sgemm"]["median"] / 1e9
+            for result in run["rows"]
+            if str(result["threads"]) == threads and "sgemm" in result["times"]
+        ]
+        if beside:
+            lines.append(
+                f"- the same sgemm beside the rows: {min(beside):.0f} to {max(beside):.0f} GFLOP/s; far below the "
+                "limit the machine was shared with others, and ratios count, not times"
+            )
     lines += [
         f"- not installed: {name}, its columns are blank: `{how}`" for name, how in facts["missing"].items()
     ]

@@ -128,6 +128,8 @@ def test_a_table_is_measured_piece_by_piece(tiny, tmp_path):
     names = [row["name"] for row in results["rows"]]
     assert [row["name"] for row in both["rows"]] == [names[0], "import beyond NumPy", names[1]]
     assert both["rows"][0] == results["rows"][0] | {"roofline": both["rows"][0]["roofline"]}
+    head = (folder / "RESULTS.md").read_text(encoding="utf8").splitlines()[2]
+    assert head.index(results["command"]) < head.index("then, for some rows") < head.index("--keep")
 
 
 @pytest.fixture
