@@ -90,7 +90,7 @@ def test_every_kernel_family_is_listed():
     page = (CPP / "kernels" / "kernels.h").read_text(encoding="utf8")
     families = {p.stem for p in (CPP / "kernels").glob("*.h")}
     helpers = {"kernels", "gemm", "simd", "simd_bytes", "simd_math", "simd_tables", "simd_transpose", "vector_sums"}
-    helpers |= {"simd_stream", "attention_block", "attention_gradient", "attention_tiles", "weight_of"}
+    helpers |= {"simd_stream", "attention_block", "attention_gradient", "attention_tiles", "weight_of", "packed_panels"}
     assert {f for f in families - helpers if f'"kernels/{f}.h"' not in page} == set()
 
 

@@ -1,10 +1,11 @@
 #include "kernels/packed_bfloat16.h"
 
-#include "kernels/simd.h"
+#include <string.h>
+
+#include "kernels/packed_panels.h"
 
 namespace qkv::kernels::QKV_ISA {
 
-template <class T> Activations<T> activation_kernels();
 template <class T> PackedProduct<T> packed_product_kernels();
 
 namespace {
@@ -12,14 +13,7 @@ namespace {
 using V = Vec<float>;
 using Words = Mask<float>;  // 32-bit integers
 
-constexpr int kTileRows = 6;
-#if defined(__AVX512F__)
-constexpr int kVectors = 4;
-#else
-constexpr int kVectors = 2;
-#endif
-constexpr Index L = kLanes<float>, kPanel = kVectors * L;
-constexpr Index kDepth = 512;  // steps of a panel that are widened at a time; a multiple of 2
+constexpr Index L = kLanes<float>, kWidth = kPanel<float>;
 
 // The nearest bfloat16 in the upper half of each word, zeros below. NaN becomes quiet, so that it cannot round to infinity.
 inline Words rounded(V x) {
@@ -44,13 +38,13 @@ void round(float* y, const float* x, Index n) {
 }
 
 void pack(uint32_t* packed, const Operand<float>& operand, Index columns, Index depth) {
-  for (Index first = 0; first < columns; first += kPanel, packed += (depth + 1) / 2 * kPanel)
-    for (Index j = 0; j < kPanel; ++j)
+  for (Index first = 0; first < columns; first += kWidth, packed += (depth + 1) / 2 * kWidth)
+    for (Index j = 0; j < kWidth; ++j)
       for (Index k = 0; k < depth; k += 2) {
         const bool there = first + j < columns;
         const uint32_t low = there ? rounded(*operand.at(first + j, k)) : 0;
         const uint32_t high = there && k + 1 < depth ? rounded(*operand.at(first + j, k + 1)) : 0;
-        packed[k / 2 * kPanel + j] = low | high << 16;
+        packed[k / 2 * kWidth + j] = low | high << 16;
       }
 }
 
@@ -82,15 +76,15 @@ inline V left_of(const float* row, Index pair, int half) { return splat<float>(r
 inline V multiply_add(V sum, V left, V right) { return sum + left * right; }
 #endif
 
-// y (R, kPanel) = x (R, 2 * pairs) @ panel + bias, added to what stands in y if `add`; rows of x are `stride` elements apart;
+// y (R, kWidth) = x (R, 2 * pairs) @ panel + bias, added to what stands in y if `add`; rows of x are `stride` elements apart;
 // `columns` of y exist.
 template <int R>
 void tile(float* y, Index ldy, const Left* x, Index stride, const uint32_t* panel, Index pairs, Index columns, bool add,
           const float* bias) {
   V sum[R][kVectors] = {};
-  for (Index i = 0; i < pairs; ++i, panel += kPanel) {
+  for (Index i = 0; i < pairs; ++i, panel += kWidth) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(panel + 16 * kPanel + v * L);
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(panel + 16 * kWidth + v * L);
 #pragma GCC unroll 2
     for (int half = 0; half < kHalves; ++half) {
       decltype(right_of(Words{}, 0)) right[kVectors];
@@ -104,19 +98,7 @@ void tile(float* y, Index ldy, const Left* x, Index stride, const uint32_t* pane
       }
     }
   }
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    const Index left = columns - v * L;
-    if (left <= 0) break;
-    const V shift = bias == nullptr ? V{} : left >= L ? load(bias + v * L) : load_part(bias + v * L, left);
-#pragma GCC unroll 6
-    for (int r = 0; r < R; ++r) {
-      float* to = y + r * ldy + v * L;
-      if (add) sum[r][v] += left >= L ? load(to) : load_part(to, left);
-      if (left >= L) store(to, sum[r][v] + shift);
-      else store_part(to, sum[r][v] + shift, left);
-    }
-  }
+  store_tile<float, R, kVectors>(y, ldy, sum, columns, add, bias);
 }
 
 using Tile = void (*)(float*, Index, const Left*, Index, const uint32_t*, Index, Index, bool, const float*);
@@ -139,12 +121,6 @@ void load_rows(Left* to, Index stride, const Operand<float>& x, Index rows, Inde
   }
 }
 
-void activate(const Finish<float>& finish, float* y, Index ldy, Index rows, Index width) {
-  if (!finish.activates) return;
-  const Activations<float> activation = activation_kernels<float>();
-  for (Index r = 0; r < rows; ++r) activation.forward(finish.activation, y + r * ldy, y + r * ldy, width);
-}
-
 // Rows that are loaded at a time. Without the CPU's products, more rows than this are multiplied as float32: a panel is
 // widened once for all of them, which costs less than widening its words for each tile.
 constexpr Index kRows = kTileRows * (kNative ? 16 : 4);
@@ -159,17 +135,17 @@ void multiply_rows(float* y, Index ldy, const Operand<float>& x, const uint32_t*
     const Index height = rows - top < kRows ? rows - top : kRows, tiles = (height + kTileRows - 1) / kTileRows;
     load_rows(lines, stride, {x.at(top, 0), x.stride, false}, height, depth);
     for (Index p = first; p < last; ++p) {
-      const Index column = p * kPanel, width = columns - column < kPanel ? columns - column : kPanel;
+      const Index column = p * kWidth, width = columns - column < kWidth ? columns - column : kWidth;
       float* to = y + top * ldy + column;
       for (Index t = 0; t < tiles; ++t) {
         const Index row = height * t / tiles, count = height * (t + 1) / tiles - row;
         for (Index k = 0; k < pairs || k == 0; k += kDepth / 2) {  // sums of their own, as those of float32
           const Index n = pairs - k < kDepth / 2 ? pairs - k : kDepth / 2;
-          kTiles[count - 1](to + row * ldy, ldy, lines + row * stride + kHalves * k, stride, packed + (p * pairs + k) * kPanel, n,
+          kTiles[count - 1](to + row * ldy, ldy, lines + row * stride + kHalves * k, stride, packed + (p * pairs + k) * kWidth, n,
                             width, k > 0, finish.bias == nullptr || k + n < pairs ? nullptr : finish.bias + column);
         }
       }
-      activate(finish, to, ldy, height, width);
+      activate_rows(finish, to, ldy, height, width);
     }
   }
 }
@@ -180,23 +156,23 @@ void multiply_widened(float* y, Index ldy, const Operand<float>& x, const uint32
   const PackedProduct<float> product = packed_product_kernels<float>();
   const Index pairs = (depth + 1) / 2;
   for (Index p = first; p < last; ++p) {
-    const Index column = p * kPanel, width = columns - column < kPanel ? columns - column : kPanel;
+    const Index column = p * kWidth, width = columns - column < kWidth ? columns - column : kWidth;
     for (Index k = 0; k < depth || k == 0; k += kDepth) {
       const Index steps = depth - k < kDepth ? depth - k : kDepth;
-      const uint32_t* panel = packed + (p * pairs + k / 2) * kPanel;
+      const uint32_t* panel = packed + (p * pairs + k / 2) * kWidth;
       for (Index i = 0; i < (steps + 1) / 2; ++i)
-        for (Index j = 0; j < kPanel; j += L) {
-          const Words w = load_words(panel + i * kPanel + j);
-          store(scratch + 2 * i * kPanel + j, low_half(w));
-          store(scratch + (2 * i + 1) * kPanel + j, high_half(w));
+        for (Index j = 0; j < kWidth; j += L) {
+          const Words w = load_words(panel + i * kWidth + j);
+          store(scratch + 2 * i * kWidth + j, low_half(w));
+          store(scratch + (2 * i + 1) * kWidth + j, high_half(w));
         }
       Finish<float> now;
       now.adds = k > 0;
       if (k + steps >= depth) now.bias = finish.bias == nullptr ? nullptr : finish.bias + column;
-      const uint32_t* next = column + width < columns || k + steps < depth ? panel + (steps + 1) / 2 * kPanel : nullptr;
+      const uint32_t* next = column + width < columns || k + steps < depth ? panel + (steps + 1) / 2 * kWidth : nullptr;
       product.multiply(y + column, ldy, {x.at(0, k), x.stride, false}, scratch, now, nullptr, rows, width, steps, 0, 1, next);
     }
-    activate(finish, y + column, ldy, rows, width);
+    activate_rows(finish, y + column, ldy, rows, width);
   }
 }
 #endif
@@ -210,7 +186,7 @@ void multiply(float* y, Index ldy, const Operand<float>& x, const uint32_t* pack
 }
 
 Index scratch_of(Index depth) {
-  const Index widened = kNative ? 0 : kPanel * kDepth, lines = kRows * row_stride(depth);
+  const Index widened = kNative ? 0 : kWidth * kDepth, lines = kRows * row_stride(depth);
   return widened > lines ? widened : lines;
 }
 

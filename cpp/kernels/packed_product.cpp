@@ -2,27 +2,14 @@
 
 #include <string.h>
 
+#include "kernels/packed_panels.h"
 #include "kernels/simd_transpose.h"
 
 namespace qkv::kernels::QKV_ISA {
-
-template <class T> Activations<T> activation_kernels();
-
 namespace {
 
-// A tile is 6 rows by 4 or 2 vectors: 24 of 32 or 12 of 16 registers hold its sums. 12 x 2 was as fast on a core of its
-// own and 10 % slower on one that it shares, because it takes more instructions per product.
-constexpr int kTileRows = 6;
-#if defined(__AVX512F__)
-constexpr int kVectors = 4;
-#else
-constexpr int kVectors = 2;
-#endif
-template <class T> constexpr Index kPanel = kVectors * kLanes<T>;
 // Rows that meet one panel before the next, in tiles.
 constexpr Index kBlockTiles = 32;
-// Steps of the depth whose rows are at hand at a time. Each such stretch is a sum of its own, so that long sums stay exact.
-constexpr Index kDepth = 512;
 // While tiles work on one part of a panel, they fetch the next part from memory into the second-level cache. Few rows
 // meet short parts, so that little is fetched too late and all that is fetched stays until it is needed: a model of 42 MB
 // went from 9.2 to 7.8 ms for 32 rows, from 5.1 to 4.6 for 8.
@@ -30,11 +17,6 @@ constexpr Index kFewTiles = 8, kPart = 64;
 // A step of the panel in cache lines.
 template <class T> constexpr Index kLine = kPanel<T> * sizeof(T) < 64 ? kPanel<T> : 64 / sizeof(T);
 template <class T> constexpr Index kLines = kPanel<T> / kLine<T>;
-
-// The first n numbers of p, then zeros; n may be negative or more than there are lanes.
-template <class T> inline Vec<T> load_some(const T* p, Index n) {
-  return n >= kLanes<T> ? load(p) : n > 0 ? load_part(p, n) : Vec<T>{};
-}
 
 // Lines of the operand become lines of the panels. Eight at a time: whole stretches are read and written.
 template <class T> void pack_lines(T* packed, const Operand<T>& operand, Index columns, Index depth) {
@@ -105,19 +87,7 @@ void tile(T* y, Index ldy, const T* x, Index ldx, const T* panel, Index depth, I
       for (int v = 0; v < V; ++v) sum[r][v] += left * right[v];
     }
   }
-#pragma GCC unroll 4
-  for (int v = 0; v < V; ++v) {
-    const Index left = columns - v * L;
-    const Vec<T> shift = bias == nullptr ? splat<T>(T(-0.0)) : whole ? load(bias + v * L) : load_some(bias + v * L, left);
-#pragma GCC unroll 6
-    for (int r = 0; r < R; ++r) {
-      T* to = y + r * ldy + v * L;
-      if (kind == Sum::added) sum[r][v] += whole ? load(to) : load_some(to, left);
-      const Vec<T> value = sum[r][v] + shift;
-      if (whole || left >= L) store(to, value);
-      else if (left > 0) store_part(to, value, left);
-    }
-  }
+  store_tile<T, R, V>(y, ldy, sum, columns, kind == Sum::added, bias);
 }
 
 template <class T>
@@ -172,7 +142,6 @@ void multiply_panel(T* y, Index ldy, const Operand<T>& x, const T* panel, const 
 template <class T>
 void multiply(T* y, Index ldy, const Operand<T>& x, const T* packed, const Finish<T>& finish, T* scratch, Index rows,
               Index columns, Index depth, Index first, Index last, const void* afterwards) {
-  const Activations<T> activation = activation_kernels<T>();
   for (Index top = 0; top < rows; top += kBlockTiles * kTileRows) {
     const Index height = rows - top < kBlockTiles * kTileRows ? rows - top : kBlockTiles * kTileRows;
     for (Index k = 0; k < depth || k == 0; k += kDepth) {
@@ -189,8 +158,7 @@ void multiply(T* y, Index ldy, const Operand<T>& x, const T* packed, const Finis
         else if (!done) next = packed + (first * depth + k + steps) * kPanel<T>;
         multiply_panel(to, ldy, from, panel, next, height, width, steps, k > 0 || finish.adds,
                        done && finish.bias != nullptr ? finish.bias + column : nullptr);
-        if (done && finish.activates)
-          for (Index r = 0; r < height; ++r) activation.forward(finish.activation, to + r * ldy, to + r * ldy, width);
+        if (done) activate_rows(finish, to, ldy, height, width);
       }
     }
   }
