@@ -39,25 +39,28 @@ Config Linear::config() const {
   return {{"in_features", in_features}, {"out_features", out_features}, {"bias", bias.defined()}};
 }
 
+ops::LinearLayer Linear::layer(std::optional<kernels::Activation> activation) {
+  return {weight, bias, &packed_, activation, in_bfloat16()};
+}
+
 Tensor Linear::forward(const Tensor& x) {
-  const ops::LinearLayer layer{weight, bias, &packed_, {}, in_bfloat16()};
-  return std::move(ops::linears(x, {&layer, 1}).front());
+  const ops::LinearLayer own = layer();
+  return std::move(ops::linears(x, {&own, 1}).front());
 }
 
 Tensor Linear::forward(const Tensor& x, kernels::Activation f) {
   if (typeid(*this) != typeid(Linear)) return ops::activated(forward(x), f);  // a subclass may have a forward of its own
-  const ops::LinearLayer layer{weight, bias, &packed_, f, in_bfloat16()};
-  return std::move(ops::linears(x, {&layer, 1}).front());
+  const ops::LinearLayer own = layer(f);
+  return std::move(ops::linears(x, {&own, 1}).front());
 }
 
 Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor& x) {
   std::vector<ops::LinearLayer> parts;
   Tensors results;
-  for (Linear* layer : layers) {
-    if (typeid(*layer) == typeid(Linear)) parts.push_back({layer->weight, layer->bias, &layer->packed_, {}, layer->in_bfloat16()});
-  }
+  for (Linear* linear : layers)
+    if (typeid(*linear) == typeid(Linear)) parts.push_back(linear->layer());
   if (parts.size() == layers.size()) return ops::linears(x, parts);
-  for (Linear* layer : layers) results.push_back(layer->forward(x));
+  for (Linear* linear : layers) results.push_back(linear->forward(x));
   return results;
 }
 

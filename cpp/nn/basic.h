@@ -23,6 +23,7 @@ class Linear : public Module {
   Tensor weight, bias;  // (out, in), (out,)
 
  private:
+  ops::LinearLayer layer(std::optional<kernels::Activation> activation = {});
   ops::PackedWeight packed_;
 };
 
