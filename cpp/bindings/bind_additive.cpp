@@ -1,6 +1,6 @@
 // Additive attention.
 #include "bindings/bindings.h"
-#include "bindings/convert.h"
+#include "bindings/options.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
@@ -18,6 +18,7 @@ void bind_additive(py::module_& m) {
     options.dropout_p = dropout_p;
     options.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
     options.masked_value = masked_value;
+    warn_of_swapped("additive_attention", options.attn_mask, options.valid_lens);
     const ops::AttentionOutput y = without_gil([&] { return ops::additive_attention(q, k, w, v, options); });
     if (!return_weights) return call.result(y.output);
     return py::make_tuple(call.result(y.output), call.result(y.weights));

@@ -1,6 +1,6 @@
 // Nadaraya-Watson pooling.
 #include "bindings/bindings.h"
-#include "bindings/convert.h"
+#include "bindings/options.h"
 #include "ops/kernel_pooling.h"
 
 namespace qkv::bindings {
@@ -27,6 +27,7 @@ void bind_kernel_pooling(py::module_& m) {
     const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"), v = call.floating(values, "values");
     const Tensor h = bandwidth_from(call, bandwidth);
     const Array lens = call.integers(valid_lens, "valid_lens");
+    warn_of_swapped("kernel_attention", {}, lens);
     const ops::Kernel named = ops::kernel_named("kernel_attention", kernel);
     const ops::AttentionOutput y =
         without_gil([&] { return ops::kernel_attention(q, k, v, named, h, lens, return_weights); });
@@ -37,6 +38,7 @@ void bind_kernel_pooling(py::module_& m) {
     const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys");
     const Tensor h = bandwidth_from(call, bandwidth);
     const Array lens = call.integers(valid_lens, "valid_lens");
+    warn_of_swapped("kernel_attention", {}, lens);
     return call.result(without_gil([&] { return ops::scaled_distances(q, k, h, lens); }));
   });
   m.def("pool_by_kernel", [](py::handle kernel_values, py::handle values, py::handle valid_lens, bool return_weights) {

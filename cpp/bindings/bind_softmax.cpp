@@ -1,5 +1,5 @@
 #include "bindings/bindings.h"
-#include "bindings/convert.h"
+#include "bindings/options.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
@@ -19,6 +19,7 @@ void bind_softmax(py::module_& m) {
     const Tensor input = call.floating(scores, "scores");
     const Array lens = call.integers(valid_lens, "valid_lens");
     const Tensor allowed = mask.is_none() ? Tensor() : aside.any(mask, "mask");
+    warn_of_swapped("masked_softmax", allowed, lens);
     if (aside.any_tensor()) call.force_tensor();
     return call.result(without_gil([&] { return ops::masked_softmax(input, lens, allowed, masked_value); }));
   });

@@ -48,6 +48,7 @@ class Call {
   py::object result(const Tensor& y) const;
   py::object result(const Array& y) const { return result(Tensor(y)); }
   bool any_tensor() const { return any_tensor_; }
+  const char* operation() const { return operation_; }
   void force_tensor() { any_tensor_ = true; }
 
  private:

@@ -1,11 +1,43 @@
 #include "bindings/options.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace qkv::bindings {
 namespace {
 
 std::string shown(py::handle value) { return py::str(py::repr(value)); }
+
+// Whether x holds 0 and 1, both of them, and nothing else. Ends at the first block with another number.
+template <class T> bool zeros_and_ones(const T* x, Index n) {
+  constexpr Index kBlock = 64;
+  Index ones = 0;
+  for (Index begin = 0; begin < n; begin += kBlock) {
+    const Index end = std::min(n, begin + kBlock);
+    int others = 0, found = 0;
+    for (Index i = begin; i < end; ++i) {
+      const int one = x[i] == T(1);
+      others += 1 - one - static_cast<int>(x[i] == T(0));
+      found += one;
+    }
+    if (others > 0) return false;
+    ones += found;
+  }
+  return ones > 0 && ones < n;
+}
+
+// At the line of the user's program that called qkv, however many of qkv's own functions stand between.
+void warn_caller(const std::string& message) {
+  py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  py::ssize_t level = 1;
+  for (; frame && !frame.is_none(); frame = frame.attr("f_back"), ++level) {
+    const py::dict globals = frame.attr("f_globals");
+    const std::string module = globals.contains("__name__") ? std::string(py::str(globals["__name__"])) : "";
+    if (module != "qkv" && module.rfind("qkv.", 0) != 0) break;
+  }
+  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), level) != 0) throw py::error_already_set();
+}
 
 }  // namespace
 
@@ -48,11 +80,22 @@ double required_number_from(py::handle value, const char* operation, const char*
   return *number_from(value, operation, name);
 }
 
+void warn_of_swapped(const char* operation, const Tensor& mask, const Array& valid_lens) {
+  if (mask.defined() && is_floating(mask.dtype()) && !mask.requires_grad() &&
+      visit_floating(mask.dtype(), [&](auto tag) { return zeros_and_ones(mask.ptr<decltype(tag)>(), mask.numel()); }))
+    warn_caller(std::string(operation) + ": a float mask is added to the scores, and this one holds only 0 and 1, so it excludes "
+                                         "nothing; pass a boolean mask (True = may attend) to exclude");
+  if (valid_lens.defined() && valid_lens.rank() == 2 && zeros_and_ones(valid_lens.data<std::int64_t>(), valid_lens.numel()))
+    warn_caller(std::string(operation) + ": valid_lens counts keys, and this array of two axes holds only 0 and 1, as a mask of padding "
+                                         "does; pass the mask as a boolean one, or the number of real keys per item");
+}
+
 nn::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep) {
   nn::Restriction restriction;
   restriction.valid_lens = call.integers(valid_lens, "valid_lens");
   if (!attn_mask.is_none()) restriction.attn_mask = call.any(attn_mask, "attn_mask", false);
   restriction.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
+  warn_of_swapped(call.operation(), restriction.attn_mask, restriction.valid_lens);
   return restriction;
 }
 

@@ -138,6 +138,8 @@ def random_case(seed):
     return arrays, o
 
 
+# Of few keys, lengths can happen to be zeros and ones.
+@pytest.mark.filterwarnings("ignore:scaled_dot_product_attention. valid_lens counts keys")
 @pytest.mark.parametrize("seed", range(150))
 def test_random_mixtures_of_options(seed):
     arrays, options = random_case(seed)
