@@ -1,7 +1,8 @@
 """Measure qkv beside its peers: ``python benchmarks [--quick] [--only PATTERN] [--threads N ...]``.
 
 Needs qkv, matplotlib and threadpoolctl; compares with those of PyTorch, ONNX Runtime, CTranslate2, JAX and
-sentence-transformers that are installed. Writes results.json, RESULTS.md and pictures into a folder.
+sentence-transformers that are installed. Writes this CPU's table, its numbers and pictures into a folder, beside those
+of other CPUs, and the folder's index.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any
 import machine
 import pictures
 import report
-from measure import measure, roofline
+from measure import Measured, judge, measure, roofline
+from quiet import Pace
 from registry import ROWS, Row
 from rows import SUBJECTS
 
@@ -32,9 +34,14 @@ def parser() -> argparse.ArgumentParser:
         "--only", metavar="PATTERN", help="rows whose subject and name, 'subject: name', match this"
     )
     made.add_argument("--threads", type=int, nargs="+", metavar="N", help="default: 1 and all cores")
-    made.add_argument("--repeats", type=int, metavar="N", help="turns of each row (default 11, quick 5)")
     made.add_argument(
-        "--seconds", type=float, default=8.0, help="of a row's turns, after which it ends early"
+        "--repeats", type=int, metavar="N", help="quiet turns of each row (default 11, quick 5)"
+    )
+    made.add_argument(
+        "--seconds",
+        type=float,
+        default=8.0,
+        help="of a row's turns, after which three quiet ones are enough; none after three times as long",
     )
     made.add_argument("--output", type=Path, metavar="DIR", default=Path(__file__).parent / "results")
     made.add_argument(
@@ -114,22 +121,26 @@ def main() -> int:
     if options.keep:
         keep(run, options.output, {(row.name, threads) for row, threads in jobs})
     update_limits(run, asked)
+    paces: dict[int, Pace] = {}
+    done: list[tuple[Measured, Pace]] = []
     for row, threads in progress(jobs):
+        pace = paces.setdefault(threads, Pace(machine.sgemm(), machine.settle))
         try:
-            result = measure(row, threads, repeats, options.seconds)
+            done.append((measure(row, threads, repeats, options.seconds, pace), pace))
         except Exception as error:  # a row that fails must not cost the others
             text = " ".join(str(error).split())[:300]
-            result = {
+            run["rows"].append({
                 "name": row.name, "subject": row.subject, "threads": threads, "axis": None, "times": {},
                 "figures": [], "failed": f"{type(error).__name__}: {text}",
-            }  # fmt: skip
-        run["rows"].append(result)
-        save(run, options.output)
+            })  # fmt: skip
+        save(run, done, options.output)
     update_limits(run, asked)
-    run["pictures"] = pictures.draw(run, options.output)
-    save(run, options.output)
-    print(report.markdown(run))
-    return 1 if any(result.get("failed") for result in run["rows"]) else 0
+    run["rows"] += [judge(measured, pace) for measured, pace in done]
+    run["pictures"] = pictures.draw(run, options.output, machine.slug())
+    text = save(run, [], options.output)
+    (options.output / "README.md").write_text(report.index(options.output), encoding="utf8")
+    print(text)
+    return 1 if any(result.get("failed") for result in run["rows"]) or report.faults(run["rows"]) else 0
 
 
 def update_limits(run: dict[str, Any], asked: list[int]) -> None:
@@ -143,7 +154,7 @@ def update_limits(run: dict[str, Any], asked: list[int]) -> None:
 
 def keep(run: dict[str, Any], folder: Path, replaced: set[tuple[str, int]]) -> None:
     """Take over from an earlier run what is not measured now."""
-    path = folder / "results.json"
+    path = folder / f"{machine.slug()}.json"
     if path.is_file():
         earlier = json.loads(path.read_text(encoding="utf8"))
         run["limits"] = earlier["limits"]
@@ -151,13 +162,17 @@ def keep(run: dict[str, Any], folder: Path, replaced: set[tuple[str, int]]) -> N
         run["rows"] = [r for r in earlier["rows"] if (r["name"], r["threads"]) not in replaced]
 
 
-def save(run: dict[str, Any], folder: Path) -> None:
+def save(run: dict[str, Any], done: list[tuple[Measured, Pace]], folder: Path) -> str:
+    """Judge all rows by what is known of the machine's pace by now, and write table and numbers."""
     order = {row.name: i for i, row in enumerate(in_order())}
-    run["rows"].sort(key=lambda result: (order.get(result["name"], len(order)), result["threads"]))
-    for result in run["rows"]:
+    written = run | {"rows": [*run["rows"], *(judge(measured, pace) for measured, pace in done)]}
+    written["rows"].sort(key=lambda result: (order.get(result["name"], len(order)), result["threads"]))
+    for result in written["rows"]:
         result["roofline"] = roofline(result, run["limits"].get(str(result["threads"])))
-    (folder / "results.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf8")
-    (folder / "RESULTS.md").write_text(report.markdown(run), encoding="utf8")
+    text = report.markdown(written)
+    (folder / f"{machine.slug()}.json").write_text(json.dumps(written, indent=1) + "\n", encoding="utf8")
+    (folder / f"{machine.slug()}.md").write_text(text, encoding="utf8")
+    return text
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import os
 import platform
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -161,9 +163,26 @@ def head(thread_counts: list[int]) -> dict[str, Any]:
     }
 
 
+def slug() -> str:
+    """Name this CPU as its files are named: make, family, model and the instruction set of the kernels."""
+    facts = _cpuinfo()
+    parts = [re.sub(r"\(.*?\)|@.*|processor|cpu", "", cpu(), flags=re.IGNORECASE)]
+    parts += [
+        f"family {facts[key]}" if key == "cpu family" else f"model {facts[key]}"
+        for key in ("cpu family", "model")
+        if key in facts
+    ]
+    return re.sub(r"[^a-z0-9]+", "-", " ".join([*parts, qkv.config()["instruction_set"]]).lower()).strip("-")
+
+
+def _cpuinfo() -> dict[str, str]:
+    """Read the first CPU's facts, where the system tells."""
+    with contextlib.suppress(OSError):
+        first = Path("/proc/cpuinfo").read_text(encoding="utf8").split("\n\n")[0]
+        pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
+        return {name.strip(): value.strip() for name, value in pairs}
+    return {}
+
+
 def cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    return _cpuinfo().get("model name") or platform.processor() or platform.machine()

@@ -18,8 +18,8 @@ COLORS = {
 }
 
 
-def draw(run: Result, folder: Path) -> dict[str, str]:
-    """Draw what the rows allow; give the files' names with what they show."""
+def draw(run: Result, folder: Path, stem: str) -> dict[str, str]:
+    """Draw what the rows allow, into files that begin with `stem`; give their names with what they show."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -27,7 +27,7 @@ def draw(run: Result, folder: Path) -> dict[str, str]:
     for threads, limits in run["limits"].items():
         rows = [r for r in run["rows"] if str(r["threads"]) == str(threads) and _placed(r)]
         if rows:
-            name = "roofline.png" if str(threads) == "1" else f"roofline_{threads}.png"
+            name = f"{stem}-roofline-{threads}.png"
             roofline(rows, limits, folder / name, threads)
             made[name] = f"Roofline, threads: {threads}"
     curves: dict[str, list[Result]] = defaultdict(list)
@@ -35,10 +35,10 @@ def draw(run: Result, folder: Path) -> dict[str, str]:
         if result.get("axis") and result["times"]:
             curves[result["axis"][0]].append(result)
     for axis, rows in curves.items():
-        name = f"scaling_{axis.split()[0]}.png"
+        name = f"{stem}-scaling-{axis.split()[0]}.png"
         scaling(rows, axis, folder / name)
         made[name] = f"Time against {axis}"
-    name = "scaling_threads.png"
+    name = f"{stem}-scaling-threads.png"
     if against_threads(run["rows"], folder / name):
         made[name] = "Speed against threads"
     return made

@@ -1,7 +1,8 @@
-"""The report: what was measured, as Markdown."""
+"""The report: what was measured, as Markdown, and the index of the reports of all CPUs."""
 
 from __future__ import annotations
 
+import json
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,10 @@ def head(run: Result) -> str:
         f"- float32 unless said; up to {run['repeats']} turns in which each side comes once, warmed up; median "
         "(quartiles); a ratio is the median of the turns' ratios, above 1 where qkv is faster"
     )
+    lines.append(
+        "- a turn counts if the sgemm right before it and the one right after it are within 10 % of the best quarter "
+        "of all of them; CPU is the time that the calling thread was running, with one thread"
+    )
     return "\n".join(lines)
 
 
@@ -94,6 +99,10 @@ def summary(results: list[Result]) -> str:
     judged = [(r, f) for r in results for f in r["figures"] if f.get("met") is not None]
     missing = [(r, f) for r, f in judged if not f["met"]]
     lines = [f"Goals met: {len(judged) - len(missing)} of {len(judged)}."]
+    if wild := faults(results):
+        lines += ["", "Impossible, so faults of the benchmark:", "", *(f"- {text}" for text in wild)]
+    if noisy := [f"- {r['name']}, threads {r['threads']}" for r in results if r.get("no_quiet_turn")]:
+        lines += ["", "Without a quiet turn, so not judged:", "", *noisy]
     if missing:
         lines += ["", "Missed:", ""]
         lines += [
@@ -106,17 +115,59 @@ def summary(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
+def faults(results: list[Result]) -> list[str]:
+    """List figures that no machine reaches, such as a share of sgemm above 105 %."""
+    return [
+        f"{r['name']}, threads {r['threads']}: {f['text']} {f['label']}"
+        for r in results
+        for f in r["figures"]
+        if f.get("fault")
+    ]
+
+
+def index(folder: Path) -> str:
+    """Set the index: one line for each CPU whose numbers are in the folder."""
+    lines = [
+        "# Results by CPU",
+        "",
+        "| CPU | kernels | date | goals met | rows without a quiet turn |",
+        "| --- " * 5 + "|",
+    ]
+    for path in sorted(folder.glob("*.json")):
+        run = json.loads(path.read_text(encoding="utf8"))
+        judged = [f["met"] for r in run["rows"] for f in r["figures"] if f.get("met") is not None]
+        noisy = sum(bool(r.get("no_quiet_turn")) for r in run["rows"])
+        lines.append(
+            f"| [{run['head']['cpu']}]({path.stem}.md) | {run['head']['qkv']['instruction_set']} | {run['date'][:10]} "
+            f"| {sum(judged)} of {len(judged)} | {noisy} |"
+        )
+    lines += [
+        "",
+        "`python benchmarks` adds the CPU that it runs on. Compare ratios, not times: machines differ.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def table(results: list[Result]) -> str:
     """Set the rows of one subject; a column for each peer that it may have."""
     peers = list(dict.fromkeys(name for result in results for name in result.get("peers", ())))
-    header = ["work", "threads", "qkv, ms", *(f"{name}, ms (ratio)" for name in peers), "rate", "peak memory"]
+    header = [
+        "work",
+        "threads",
+        "qkv, ms",
+        "CPU, ms",
+        *(f"{name}, ms (ratio)" for name in peers),
+        "rate",
+        "peak memory",
+    ]
     lines = [[*header, "figure", "goal", ""]]
     for result in results:
         cells = [result["name"], str(result["threads"]), _time(result["times"].get("qkv"))]
+        cells.append(_time(result.get("cpu")).split(" ")[0])
         cells += [_peer(result, name) for name in peers]
         cells += [_rate(result), _size(result.get("peak_memory"))]
-        if result.get("skipped") or result.get("failed"):
-            lines.append([*cells, result.get("skipped") or "failed", "", ""])
+        if reason := _why_empty(result):
+            lines.append([*cells, reason, "", ""])
             continue
         for i, figure in enumerate(result["figures"] or [None]):
             begin = cells if i == 0 else [""] * len(cells)
@@ -126,12 +177,20 @@ def table(results: list[Result]) -> str:
     )
 
 
+def _why_empty(result: Result) -> str:
+    if result.get("skipped"):
+        return str(result["skipped"])
+    return "failed" if result.get("failed") else "no quiet turn" if result.get("no_quiet_turn") else ""
+
+
 def _figure(figure: Result | None) -> list[str]:
     if figure is None:
         return ["", "", ""]
     if figure["median"] is None:
         return ["", f"{figure['goal']} {figure['label']}".strip(), "not measured"]
     verdict = {True: "met", False: "**not met**", None: ""}[figure["met"]]
+    if figure.get("fault"):
+        verdict = "**impossible**"
     return [f"{figure['text']} {figure['label']}", figure["goal"], verdict]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import machine
 import numpy as np
+from measure import PROBE
 from peers import minilm
 from registry import Case, Goal, Skip, Times, normal, ratio, row
 
@@ -81,8 +82,8 @@ def two(make: Callable[[], Call], threads: int) -> Case:
     if machine.cores() < 2:
         raise Skip("there is one core")
     call = make()
-    before = {ONE: lambda: machine.set_threads(1), TWO: lambda: machine.set_threads(2)}
-    return Case({ONE: call, TWO: call}, before=before)
+    one, both = partial(machine.set_threads, 1), partial(machine.set_threads, 2)
+    return Case({ONE: call, TWO: call}, before={ONE: one, TWO: both, PROBE: both})
 
 
 def neighbour(make: Callable[[], Call], threads: int) -> Case:
@@ -105,7 +106,11 @@ def neighbour(make: Callable[[], Call], threads: int) -> Case:
         spinning.kill()
         spinning.wait()
 
-    case.before = {ONE: alone, TWO: beside}
+    def probe() -> None:
+        alone()
+        machine.set_threads(2)
+
+    case.before = {ONE: alone, TWO: beside, PROBE: probe}
     case.close = close
     return case
 
