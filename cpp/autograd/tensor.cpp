@@ -6,6 +6,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "core/locks.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 
@@ -40,6 +41,62 @@ void accumulate(Array& y, const Array& x) {
 static void merge(Array& sum, Array part) {
   if (sum.defined()) accumulate(sum, part);
   else sum = std::move(part);
+}
+
+Array LeafGradient::get() const {
+  const Lock lock(mutex_of(this));
+  return array_;
+}
+
+void LeafGradient::set(Array array) {
+  const Lock lock(mutex_of(this));
+  std::swap(array_, array);  // the old one ends behind the lock
+}
+
+void LeafGradient::add(Array part) {
+  while (true) {
+    Array before;
+    {
+      const Lock lock(mutex_of(this));
+      if (!array_.defined()) {
+        array_ = std::move(part);
+        return;
+      }
+      before = array_;
+    }
+    Array sum(before.shape(), before.dtype());
+    visit_floating(sum.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const T *x = before.data<T>(), *y = part.data<T>();
+      T* z = sum.data<T>();
+      parallel_for(0, sum.numel(), grain_for(1), [&](Index begin, Index end) {
+        kernels::kernels<T>().elementwise.binary(kernels::Binary::add, z + begin, x + begin, 1, y + begin, 1, end - begin);
+      });
+    });
+    const Lock lock(mutex_of(this));
+    if (array_.buffer() != before.buffer()) continue;  // another thread was faster: its part is to be added, too
+    std::swap(array_, sum);
+    return;
+  }
+}
+
+Visit::Visit(Node& node, bool frees) : node_(node), frees_(frees) {
+  const Lock lock(mutex_of(&node));
+  if (node.freed)
+    throw std::runtime_error(
+        "backward: the graph was freed by an earlier backward; pass retain_graph=True there to go through it twice");
+  node.freed = frees;
+  ++node.visits;
+}
+
+Visit::~Visit() {
+  PullBack pull_back;
+  Tensors inputs;
+  const Lock lock(mutex_of(&node_));
+  if (frees_ && !succeeded_) node_.freed = false;
+  if (--node_.visits > 0 || !node_.freed) return;
+  pull_back.swap(node_.pull_back);
+  inputs.swap(node_.inputs);
 }
 
 // A long chain of nodes would otherwise be released by recursion as deep as the chain.
@@ -145,18 +202,12 @@ class Backward {
         const auto watched = watched_.find({node.get(), static_cast<Index>(i)});
         if (watched != watched_.end()) watched->second = dys[i];
       }
-      if (node->freed)
-        throw std::runtime_error(
-            "backward: the graph was freed by an earlier backward; pass retain_graph=True there to go through it twice");
+      Visit visit(*node, !retain_graph_);
       Gradients dx(node->inputs);
       node->pull_back(dys, dx);
       for (std::size_t i = 0; i < node->inputs.size(); ++i)
         if (dx.arrays()[i].defined() && dx.wants(static_cast<Index>(i))) send(node->inputs[i], std::move(dx.arrays()[i]));
-      if (!retain_graph_) {
-        node->freed = true;
-        node->pull_back = nullptr;
-        node->inputs.clear();
-      }
+      visit.succeeded();
     }
   }
 
@@ -212,10 +263,11 @@ class Backward {
 void Tensor::backward(const Array& gradient, bool retain_graph) const {
   Backward pass(*this, gradient, retain_graph);
   pass.run();
+  const Uninterrupted whole;  // all leaves or none
   for (auto& [impl, entry] : pass.leaves()) {
     auto& [leaf, sum] = entry;
     sum.make_unique();
-    merge(leaf.impl()->grad, std::move(sum));
+    leaf.impl()->grad.add(std::move(sum));
   }
 }
 

@@ -22,12 +22,25 @@ namespace qkv {
 
 struct Node;
 
+// The sum of what backward passes left for a leaf. Several may add to it at once, while others read or replace it.
+class LeafGradient {
+ public:
+  LeafGradient() = default;
+  LeafGradient(const LeafGradient& other) : array_(other.get()) {}
+  Array get() const;  // not defined before the first backward
+  void set(Array array);
+  void add(Array part);  // whose memory is nobody else's
+
+ private:
+  Array array_;
+};
+
 struct TensorImpl {
   explicit TensorImpl(Array d) : data(std::move(d)) {}
   virtual ~TensorImpl() = default;
 
   Array data;
-  Array grad;                  // of leaves; not defined before the first backward
+  LeafGradient grad;           // of leaves
   bool requires_grad = false;  // a leaf that collects its gradient
   std::shared_ptr<Node> node;  // what made it; null for leaves
   Index output = 0;            // which of the node's outputs it is
@@ -99,7 +112,24 @@ struct Node {
   DType dtype = DType::float32;
   std::uint64_t sequence = 0;  // rises with every recorded operation, so it orders them
   bool freed = false;
+  int visits = 0;  // of passes that are using the members above
   ~Node();
+};
+
+// A backward pass at a node. Threads may be at one node together, unless one of them is to free it: that one is then the
+// last to come, and what the pull-back holds goes when all have left.
+class Visit {
+ public:
+  Visit(Node& node, bool frees);
+  ~Visit();
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  void succeeded() { succeeded_ = true; }  // otherwise the node stays as it was
+
+ private:
+  Node& node_;
+  const bool frees_;
+  bool succeeded_ = false;
 };
 
 // An Array that a pull-back needs. Memory that belongs to somebody else is copied, since its owner may change it, and a

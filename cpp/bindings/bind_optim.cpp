@@ -38,14 +38,15 @@ const char* first_name(const Optimizer& optimizer) { return is_sgd(optimizer) ? 
 py::dict state_dict(Optimizer& optimizer) {
   py::dict state, group;
   py::list numbers;
-  for (std::size_t i = 0; i < optimizer.states().size(); ++i) {
-    const ParameterState& s = optimizer.states()[i];
+  const std::vector<ParameterState> states = without_gil([&] { return optimizer.states(); });
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const ParameterState& s = states[i];
     numbers.append(i);
     if (s.steps == 0) continue;
     py::dict entry;
     entry["step"] = s.steps;
-    if (s.first.defined()) entry[first_name(optimizer)] = to_numpy(s.first.clone(), true);
-    if (s.second.defined()) entry["exp_avg_sq"] = to_numpy(s.second.clone(), true);
+    if (s.first.defined()) entry[first_name(optimizer)] = to_numpy(s.first, true);
+    if (s.second.defined()) entry["exp_avg_sq"] = to_numpy(s.second, true);
     state[py::int_(i)] = entry;
   }
   group["lr"] = optimizer.lr();
@@ -105,7 +106,7 @@ void load_state_dict(Optimizer& optimizer, const py::dict& saved) {
     const auto betas = group["betas"].cast<std::pair<double, double>>();
     adam->set_averages(betas.first, betas.second, group["eps"].cast<double>());
   }
-  optimizer.states() = std::move(states);
+  without_gil([&] { optimizer.set_states(std::move(states)); });
 }
 
 template <class T> std::unique_ptr<T> make_adam(py::handle params, double lr, std::pair<double, double> betas, double eps, double weight_decay) {

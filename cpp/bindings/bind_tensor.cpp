@@ -106,15 +106,16 @@ py::object numpy_view(const TensorImpl& impl) {
 
 void set_grad(TensorImpl& impl, py::handle value) {
   if (value.is_none()) {
-    impl.grad = {};
+    impl.grad.set({});
     return;
   }
   Call call("grad");
   const Tensor g = call.floating(value, "grad");
   if (g.shape() != impl.data.shape())
     fail_value("grad: grad must be ", impl.data.shape(), " because the Tensor is; got grad ", g.shape());
-  impl.grad = g.data().cast(impl.data.dtype());
-  impl.grad.make_unique();
+  Array own = g.data().cast(impl.data.dtype());
+  own.make_unique();
+  impl.grad.set(std::move(own));
 }
 
 py::object array_protocol(const TensorImpl& impl, py::handle dtype, py::handle copy) {
@@ -163,8 +164,10 @@ tensor([2., 4., 6.])
                       if (wanted && !t.requires_grad) t.data.buffer()->raise_version();
                       t.requires_grad = wanted;
                     }, "True if gradients flow to or through it.")
-      .def_property("grad", [](const TensorImpl& t) -> py::object { return t.grad.defined() ? py::cast(Tensor(t.grad)) : py::none(); },
-                    set_grad, "Sum of the gradients of all backward passes so far, or None.")
+      .def_property("grad", [](const TensorImpl& t) -> py::object {
+                      Array grad = t.grad.get();
+                      return grad.defined() ? py::cast(Tensor(std::move(grad))) : py::none();
+                    }, set_grad, "Sum of the gradients of all backward passes so far, or None.")
       .def_property_readonly("T", [](const Impl& t) {
         ops::Axes axes;
         for (Index axis = t->data.rank(); axis-- > 0;) axes.push_back(axis);

@@ -1,17 +1,17 @@
 #include "core/buffer.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <bit>
 #include <cstdlib>
-#include <mutex>
 #include <new>
 #include <vector>
 
 #if defined(__linux__)
 #include <malloc.h>
 #endif
+
+#include "core/locks.h"
 
 namespace qkv {
 namespace {
@@ -38,26 +38,24 @@ int size_class(std::size_t rounded_bytes) {
 }
 
 struct Cache {
-  std::mutex mutex;
+  Mutex mutex{Mutex::Rank::inner};
   std::vector<void*> free[kClasses];
   std::size_t bytes = 0;
 };
 
-// Never destroyed: arrays may outlive static destructors. Held during a fork, so that the child finds it free and whole.
+// Never destroyed: arrays may outlive static destructors.
 Cache& cache() {
-  static Cache* instance = [] {
-    auto* made = new Cache;
-    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); }, [] { cache().mutex.unlock(); });
-    return made;
-  }();
+  static auto* const instance = new Cache;
   return *instance;
 }
+
+[[maybe_unused]] const Cache& made_early = cache();  // no thread is making it during a fork
 
 void* take(std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   {
     Cache& kept = cache();
-    const std::lock_guard lock(kept.mutex);
+    const Lock lock(kept.mutex);
     auto& blocks = kept.free[size_class(size)];
     if (!blocks.empty()) {
       void* block = blocks.back();
@@ -79,7 +77,7 @@ void give(void* block, std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   if (size <= kLargestKept) {
     Cache& kept = cache();
-    const std::lock_guard lock(kept.mutex);
+    const Lock lock(kept.mutex);
     if (kept.bytes + size <= kMostKept) {
       try {
         kept.free[size_class(size)].push_back(block);
@@ -111,13 +109,13 @@ Scratch::~Scratch() { give(data_, bytes_); }
 
 std::size_t cached_bytes() {
   Cache& kept = cache();
-  const std::lock_guard lock(kept.mutex);
+  const Lock lock(kept.mutex);
   return kept.bytes;
 }
 
 void empty_cache() {
   Cache& kept = cache();
-  const std::lock_guard lock(kept.mutex);
+  const Lock lock(kept.mutex);
   for (auto& blocks : kept.free) {
     for (void* block : blocks) std::free(block);
     blocks.clear();

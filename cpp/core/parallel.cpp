@@ -1,6 +1,5 @@
 #include "core/parallel.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/locks.h"
 
 namespace qkv {
 namespace {
@@ -200,7 +200,7 @@ std::atomic<Pool*> the_pool{nullptr};
 Pool& pool() {
   static const bool made = [] {
     the_pool = new Pool;
-    pthread_atfork(nullptr, nullptr, [] { the_pool = new Pool; });
+    at_fork_in_child([] { the_pool = new Pool; });
     return true;
   }();
   (void)made;
@@ -231,8 +231,8 @@ int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
 void set_num_threads(int count) {
   if (count < 1 || count > 1024) fail_value("set_num_threads: n must be from 1 to 1024; got ", count);
-  static std::mutex changing;
-  const std::lock_guard lock(changing);
+  static auto* const changing = new Mutex(Mutex::Rank::outer);
+  const Lock lock(*changing);
   if (count < num_threads()) pool().stop();
   thread_count() = count;
 }

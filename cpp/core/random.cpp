@@ -14,8 +14,6 @@
 namespace qkv {
 namespace {
 
-using Lock = std::lock_guard<std::mutex>;
-
 // From here on the remainder of a 32-bit word by n would be noticeably uneven, so 64 bits are drawn.
 constexpr Index kLongPermutation = 0xffffffff / 20;
 constexpr std::uint64_t kLongRange = std::uint64_t{1} << 28;
@@ -300,9 +298,10 @@ void Generator::set_state(const std::vector<std::uint32_t>& state) {
   }
 }
 
+// Never destroyed: a thread may draw while the process ends.
 Generator& default_generator() {
-  static Generator generator;
-  return generator;
+  static auto* const generator = new Generator;
+  return *generator;
 }
 
 template void Generator::uniform<float>(float*, Index, double, double);

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "core/index.h"
+#include "core/locks.h"
 
 namespace qkv {
 
@@ -72,7 +72,7 @@ class Generator {
   template <class T> void fill_exponential(T* out, Index n, double rate);
   double small_normal();
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::uint32_t state_[kWords];
   std::uint32_t shown_[kWords];  // the words of state_ as the engine shows them
   Index position_ = kWords;      // the next element of shown_

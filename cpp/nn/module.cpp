@@ -156,7 +156,7 @@ void Module::to(DType dtype) {
   for (auto& [name, tensor] : named_state()) {
     if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
     tensor.impl()->data = tensor.data().cast(dtype);
-    if (tensor.impl()->grad.defined()) tensor.impl()->grad = tensor.impl()->grad.cast(dtype);
+    if (const Array grad = tensor.impl()->grad.get(); grad.defined()) tensor.impl()->grad.set(grad.cast(dtype));
   }
   for (auto& [name, module] : named_modules()) {
     module->bfloat16_ = false;
@@ -179,7 +179,7 @@ void Module::to_bfloat16() {
 }
 
 void Module::zero_grad() {
-  for (auto& [name, parameter] : named_parameters()) parameter.impl()->grad = {};
+  for (auto& [name, parameter] : named_parameters()) parameter.impl()->grad.set({});
 }
 
 void Module::set_training(bool training) {

@@ -36,18 +36,34 @@ void Optimizer::set_weight_decay(double weight_decay) {
 
 void Optimizer::step() {
   const Uninterrupted whole;  // a parameter that is updated in part is of no use to anybody
+  const Lock one_after_the_other(stepping_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     TensorImpl& p = *parameters_[i].impl();
-    if (!p.grad.defined()) continue;
+    const Array gradient = p.grad.get();
+    if (!gradient.defined()) continue;
     if (p.data.buffer()->borrowed()) p.data = p.data.clone();
     ++states_[i].steps;
-    update(p.data, p.grad, states_[i]);
+    update(p.data, gradient, states_[i]);
     p.data.buffer()->raise_version();
   }
 }
 
+std::vector<ParameterState> Optimizer::states() const {
+  const Lock lock(stepping_);
+  std::vector<ParameterState> copies = states_;
+  for (ParameterState& state : copies)
+    for (Array* array : {&state.first, &state.second})
+      if (array->defined()) *array = array->clone();
+  return copies;
+}
+
+void Optimizer::set_states(std::vector<ParameterState> states) {
+  const Lock lock(stepping_);
+  states_.swap(states);
+}
+
 void Optimizer::zero_grad() {
-  for (const Tensor& p : parameters_) p.impl()->grad = Array();
+  for (const Tensor& p : parameters_) p.impl()->grad.set({});
 }
 
 SGD::SGD(Tensors parameters, double lr, double momentum, double weight_decay, bool nesterov)
@@ -115,7 +131,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm) {
   constexpr Index kPiece = 1 << 15;
   double squares = 0;
   for (const Tensor& p : parameters) {
-    const Array& g = p.impl()->grad;
+    const Array g = p.impl()->grad.get();
     if (!g.defined()) continue;
     std::vector<double> parts(static_cast<std::size_t>((g.numel() + kPiece - 1) / kPiece));
     visit_floating(g.dtype(), [&](auto tag) {
@@ -129,15 +145,17 @@ double clip_grad_norm(const Tensors& parameters, double max_norm) {
   const double norm = std::sqrt(squares), factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
   for (const Tensor& p : parameters) {
-    Array& g = p.impl()->grad;
-    if (!g.defined()) continue;
-    g.make_unique();
+    const Array kept = p.impl()->grad.get();
+    if (!kept.defined()) continue;
+    const bool shared = kept.buffer().use_count() > 2 || kept.buffer()->borrowed();  // by others than these two
+    const Array g = shared ? kept.clone() : kept;
     visit_floating(g.dtype(), [&](auto tag) {
       using T = decltype(tag);
       parallel_for(0, g.numel(), kPiece, [&](Index begin, Index end) {
         kernels::kernels<T>().optimizer.scale(g.data<T>() + begin, static_cast<T>(factor), end - begin);
       });
     });
+    if (shared) p.impl()->grad.set(g);
   }
   return norm;
 }

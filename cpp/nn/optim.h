@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/tensor.h"
+#include "core/locks.h"
 
 namespace qkv::nn {
 
@@ -32,7 +33,9 @@ class Optimizer {
   void set_lr(double lr);
   double weight_decay() const { return weight_decay_; }
   void set_weight_decay(double weight_decay);
-  std::vector<ParameterState>& states() { return states_; }
+  // Copies, between two steps.
+  std::vector<ParameterState> states() const;
+  void set_states(std::vector<ParameterState> states);
 
  protected:
   virtual void update(const Array& parameter, const Array& gradient, ParameterState& state) = 0;
@@ -41,6 +44,8 @@ class Optimizer {
   std::string name_;
   Tensors parameters_;
   double lr_ = 0, weight_decay_ = 0;
+  // A step asks for no interrupt, so it may be held while the pool works.
+  mutable Mutex stepping_{Mutex::Rank::outer};
   std::vector<ParameterState> states_;
 };
 

@@ -1,0 +1,78 @@
+#include "core/locks.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace qkv {
+
+// All there are. Never destroyed: other static objects have locks, too.
+struct Registry {
+  std::mutex mutex;
+  Mutex* first = nullptr;
+  std::vector<void (*)()> in_child;
+
+  static Registry& get() {
+    static Registry* const registry = [] {
+      auto* made = new Registry;
+      pthread_atfork([] { get().take_all(); }, [] { get().give_back_all(); },
+                     [] {
+                       get().give_back_all();
+                       for (const auto function : get().in_child) function();
+                     });
+      return made;
+    }();
+    return *registry;
+  }
+
+  void add(Mutex& added) {
+    const std::lock_guard lock(mutex);
+    Mutex *before = nullptr, *behind = first;
+    while (behind != nullptr && behind->rank_ < added.rank_) before = std::exchange(behind, behind->behind_);
+    added.before_ = before;
+    added.behind_ = behind;
+    (before != nullptr ? before->behind_ : first) = &added;
+    if (behind != nullptr) behind->before_ = &added;
+  }
+
+  void remove(Mutex& removed) {
+    const std::lock_guard lock(mutex);
+    (removed.before_ != nullptr ? removed.before_->behind_ : first) = removed.behind_;
+    if (removed.behind_ != nullptr) removed.behind_->before_ = removed.before_;
+  }
+
+  void take_all() {
+    mutex.lock();
+    for (Mutex* m = first; m != nullptr; m = m->behind_) m->lock();
+  }
+
+  void give_back_all() {
+    for (Mutex* m = first; m != nullptr; m = m->behind_) m->unlock();
+    mutex.unlock();
+  }
+};
+
+Mutex::Mutex(Rank rank) : rank_(rank) { Registry::get().add(*this); }
+Mutex::~Mutex() { Registry::get().remove(*this); }
+
+Mutex& mutex_of(const void* object) {
+  constexpr std::size_t kCount = 64;
+  struct alignas(64) Padded {
+    Mutex mutex;
+  };
+  static auto* const all = new std::array<Padded, kCount>;
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  return (*all)[(address ^ address >> 6 ^ address >> 12) / 16 % kCount].mutex;
+}
+
+// Made while the library is loaded, when no other thread can be about to fork.
+[[maybe_unused]] const Mutex& made_early = mutex_of(nullptr);
+
+void at_fork_in_child(void (*function)()) {
+  const std::lock_guard lock(Registry::get().mutex);
+  Registry::get().in_child.push_back(function);
+}
+
+}  // namespace qkv

@@ -1,0 +1,59 @@
+// Locks that a fork finds free, and what several threads share by them.
+//
+// The child of a fork has one thread; a lock that another thread held would stay locked in it for ever. So one handler
+// takes every Mutex before a fork and gives it back behind it, in both processes. The forking thread holds Python's lock
+// meanwhile. Hence the rules for whoever holds a Mutex: it does not wait for Python's lock, does not work on the pool,
+// and takes no other Mutex but one of a later rank.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace qkv {
+
+class Mutex {
+ public:
+  // The order in which a fork takes them: first what is held while others are waited for, last what is taken inside.
+  enum class Rank { outer, single, inner };
+  explicit Mutex(Rank rank = Rank::single);
+  ~Mutex();
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  friend struct Registry;
+  std::mutex mutex_;
+  const Rank rank_;
+  Mutex *before_ = nullptr, *behind_ = nullptr;  // of all there are, in the order in which a fork takes them
+};
+
+using Lock = std::lock_guard<Mutex>;
+
+// For a few instructions on an object at this address. Several objects may share one.
+Mutex& mutex_of(const void* object);
+
+// In the child of every fork, before it goes on.
+void at_fork_in_child(void (*function)());
+
+// One immutable value that threads read and replace as a whole.
+template <class T> class Published {
+ public:
+  Published() = default;
+  std::shared_ptr<const T> get() const {
+    const Lock lock(mutex_of(this));
+    return value_;
+  }
+  void set(std::shared_ptr<const T> value) {
+    const Lock lock(mutex_of(this));
+    value_.swap(value);  // the old one ends with `value`, behind the lock
+  }
+
+ private:
+  std::shared_ptr<const T> value_;
+};
+
+}  // namespace qkv

@@ -1,0 +1,103 @@
+"""Several threads on shared parameters, on one graph and on one optimizer."""
+
+from __future__ import annotations
+
+from .program import output
+
+
+def test_all_gradients_of_concurrent_backward_calls_arrive():
+    program = """
+w = qkv.tensor(np.zeros((67, 71)), requires_grad=True)
+count = [0] * 4
+def work(i):
+    def once():
+        (w * 2).sum().backward()
+        count[i] += 1
+    return once
+together(*(work(i) for i in range(4)))
+print((w.grad.numpy() == 2 * sum(count)).all(), sum(count) > 4)
+"""
+    assert output(program) == "True True"
+
+
+def test_threads_on_one_graph_get_whole_gradients_or_a_message():
+    program = """
+x = qkv.tensor(np.ones((7, 11)), requires_grad=True)
+arrived, begin, end = [], threading.Barrier(5), threading.Barrier(5)
+graph = None
+def work():
+    while True:
+        begin.wait()
+        if graph is None:
+            return
+        try:
+            graph.backward()
+            arrived.append(1)
+        except RuntimeError as error:
+            assert "the graph was freed by an earlier backward" in str(error), error
+        end.wait()
+threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for turn in range(300):
+    graph = x
+    for _ in range(100):
+        graph = graph * 1.01
+    graph = graph.sum()
+    begin.wait()
+    end.wait()
+graph = None
+begin.wait()
+print(len(arrived), np.allclose(x.grad.numpy(), len(arrived) * 1.01**100, 1e-9))
+"""
+    assert output(program) == "300 True"
+
+
+def test_threads_on_one_graph_that_is_retained():
+    program = """
+x = qkv.tensor(np.ones((7, 11)), requires_grad=True)
+weight = qkv.tensor(np.ones((11, 13)), requires_grad=True)
+y = qkv.softmax(x @ weight).sum()
+z = (x * 3).sum() + y * 0
+arrived = []
+def once():
+    z.backward(retain_graph=True)
+    arrived.append(1)
+together(*[once] * 4)
+print(np.allclose(x.grad.numpy(), 3 * len(arrived), 1e-9))
+"""
+    assert output(program) == "True"
+
+
+def test_steps_and_zero_grad_in_other_threads():
+    program = """
+layer = qkv.nn.Linear(13, 7)
+optimizer = qkv.optim.Adam(layer.parameters(), lr=1e-4)
+x = np.ones((5, 13), "float32")
+def read():
+    for p in layer.parameters():
+        if p.grad is not None:
+            assert p.grad.shape == p.shape
+together(lambda: layer(x).sum().backward(), lambda: layer(x).sum().backward(), optimizer.step, optimizer.step,
+         optimizer.zero_grad, layer.zero_grad, read, lambda: optimizer.load_state_dict(optimizer.state_dict()),
+         lambda: qkv.optim.clip_grad_norm(layer.parameters(), 0.1))
+print(np.isfinite(layer.weight.numpy()).all())
+"""
+    assert output(program) == "True"
+
+
+def test_concurrent_steps_are_taken_one_after_the_other():
+    program = """
+w = qkv.tensor(np.zeros(50021), requires_grad=True)
+w.grad = np.ones(50021)
+optimizer = qkv.optim.SGD([w], lr=1.0)
+count = [0] * 4
+def work(i):
+    def once():
+        optimizer.step()
+        count[i] += 1
+    return once
+together(*(work(i) for i in range(4)))
+print((w.numpy() == -sum(count)).all())
+"""
+    assert output(program) == "True"
