@@ -122,7 +122,8 @@ const Array& Saved::get() const {
   if (array_.version() != version_)
     throw std::runtime_error(text(
         "backward: a Tensor of shape ", array_.shape(),
-        " that a gradient needs was changed by copy_, load_state_dict or an optimizer after the forward pass"));
+        " that a gradient needs was changed by copy_, load_state_dict or an optimizer after the forward pass, "
+        "or through a NumPy or DLPack view of it"));
   return array_;
 }
 

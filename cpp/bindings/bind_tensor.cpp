@@ -100,8 +100,13 @@ void copy_into(TensorImpl& impl, py::handle values) {
   impl.data.buffer()->raise_version();
 }
 
-py::object numpy_view(const TensorImpl& impl) {
-  return to_numpy(impl.data, impl.node == nullptr && !impl.requires_grad);
+bool is_writable(const TensorImpl& impl) { return impl.node == nullptr && !impl.requires_grad; }
+
+py::object numpy_view(const TensorImpl& impl) { return to_numpy(impl.data, is_writable(impl)); }
+
+// Not every library heeds that a DLPack tensor is read-only, so writes are noticed whatever it says.
+py::object dlpack(const TensorImpl& impl, const py::kwargs& options) {
+  return to_numpy(impl.data, is_writable(impl), true).attr("__dlpack__")(**options);
 }
 
 void set_grad(TensorImpl& impl, py::handle value) {
@@ -160,8 +165,6 @@ tensor([2., 4., 6.])
                       if (t.node != nullptr) throw std::runtime_error("requires_grad: can be set on leaves only; got a computed Tensor");
                       if (wanted && !is_floating(t.data.dtype()))
                         fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.data.dtype());
-                      // What was packed of it may be old: without a gradient it may be written to through NumPy.
-                      if (wanted && !t.requires_grad) t.data.buffer()->raise_version();
                       t.requires_grad = wanted;
                     }, "True if gradients flow to or through it.")
       .def_property("grad", [](const TensorImpl& t) -> py::object {
@@ -176,7 +179,7 @@ tensor([2., 4., 6.])
 
   tensor.def("numpy", numpy_view, "The numbers as a NumPy array that shares the memory; read-only unless this is a leaf without gradient.")
       .def("__array__", array_protocol, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
-      .def("__dlpack__", [](const TensorImpl& t, const py::kwargs& options) { return numpy_view(t).attr("__dlpack__")(**options); })
+      .def("__dlpack__", dlpack)
       .def("__dlpack_device__", [](const TensorImpl&) { return py::make_tuple(1, 0); })
       .def("backward", [](const Impl& self, py::handle gradient, bool retain_graph) {
         Call call("backward");

@@ -135,9 +135,11 @@ py::tuple shape_tuple(const Shape& shape) {
   return result;
 }
 
-py::array to_numpy(const Array& array, bool writeable) {
-  auto* owner = new std::shared_ptr<Buffer>(array.buffer());
-  const py::capsule base(owner, [](void* p) { delete static_cast<std::shared_ptr<Buffer>*>(p); });
+py::array to_numpy(const Array& array, bool writeable, bool watched) {
+  const py::capsule base =
+      watched ? py::capsule(new WritableView(array.buffer()), [](void* p) { delete static_cast<WritableView*>(p); })
+              : py::capsule(new std::shared_ptr<Buffer>(array.buffer()),
+                            [](void* p) { delete static_cast<std::shared_ptr<Buffer>*>(p); });
   py::array view(py::reinterpret_steal<py::dtype>(numpy_dtype(array.dtype()).release()),
                  std::vector<py::ssize_t>(array.shape().begin(), array.shape().end()), array.raw(), base);
   if (!writeable) py::detail::array_proxy(view.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;

@@ -60,8 +60,9 @@ class Call {
   py::object half_;  // the half-width dtype that was met
 };
 
-// The array as NumPy sees it: shares memory with `array`.
-py::array to_numpy(const Array& array, bool writeable);
+// The array as NumPy sees it: shares memory with `array`. `watched`: writes through it are noticed (core/buffer.h).
+py::array to_numpy(const Array& array, bool writeable, bool watched);
+inline py::array to_numpy(const Array& array, bool writeable) { return to_numpy(array, writeable, writeable); }
 // A copy of anything that NumPy understands; floats of Python become float32. dtype may be None.
 Array copy_of(py::handle data, py::handle dtype, const char* operation);
 // A NumPy array of any dtype from anything that has one of NumPy's protocols.

@@ -10,8 +10,9 @@
 
 namespace qkv {
 
-// A block of memory with a version that rises with every change made through copy_, load_state_dict or an
-// optimizer, so that whoever saved or packed the old content can tell.
+// A block of memory with a version that rises with every change, so that whoever saved or packed the old content can
+// tell. Changes by copy_, load_state_dict or an optimizer are told through raise_version; those made through a view that
+// was handed out (WritableView) are found by comparing content.
 class Buffer {
  public:
   // Uninitialised memory of qkv's own.
@@ -25,17 +26,43 @@ class Buffer {
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   bool borrowed() const { return owner_ != nullptr; }
-  std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  std::uint64_t version() {
+    if (!watched_.load(std::memory_order_relaxed)) watched_.store(true);
+    return views_.load() == 0 ? version_.load(std::memory_order_relaxed) : version_with_views();
+  }
   void raise_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
+  friend class WritableView;
   Buffer(void* data, std::size_t bytes, std::shared_ptr<void> owner)
       : data_(data), bytes_(bytes), owner_(std::move(owner)) {}
+  std::uint64_t version_with_views();
+  void add_view();
+  void drop_view();
+  void compare();  // raises the version if the content is not that of `content_`
 
   void* data_;
   std::size_t bytes_;
   std::shared_ptr<void> owner_;
   std::atomic<std::uint64_t> version_{0};
+  std::atomic<bool> watched_{false};  // somebody has asked for the version, so a change matters
+  std::atomic<int> views_{0};         // writable views that live
+  std::uint64_t content_ = 0;         // hash of the content when it was last looked at
+  bool known_ = false;                // content_ is set: while there are views of watched memory
+};
+
+// Lives as long as somebody outside (a NumPy array, a DLPack tensor) may write to the memory. Costs nothing but a count
+// for memory whose version nobody has asked for; otherwise a pass through it at the first view, at the end of the last,
+// and at each question for the version between.
+class WritableView {
+ public:
+  explicit WritableView(std::shared_ptr<Buffer> buffer) : buffer_(std::move(buffer)) { buffer_->add_view(); }
+  ~WritableView() { buffer_->drop_view(); }
+  WritableView(const WritableView&) = delete;
+  WritableView& operator=(const WritableView&) = delete;
+
+ private:
+  std::shared_ptr<Buffer> buffer_;
 };
 
 // Memory that one call needs between its steps; comes from the same cache as arrays do.

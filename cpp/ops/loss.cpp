@@ -14,7 +14,7 @@ struct Targets {
   Index count = 0, classes = 0;
   Shape shape;
   Array classes_of;  // (count) int64, -1 for those that count nothing
-  Array weight;      // (classes) or undefined
+  Saved weight;      // (classes) or undefined
 };
 
 Targets checked_targets(const char* operation, const char* scores_name, const Tensor& scores, const Array& targets,
@@ -32,7 +32,7 @@ Targets checked_targets(const char* operation, const char* scores_name, const Te
   if (weight.defined() && weight.shape() != Shape{t.classes})
     fail_value(operation, ": weight must be (", t.classes, ",) because ", scores_name, " are ", scores.shape(),
                "; got weight ", weight.shape());
-  if (weight.defined()) t.weight = weight.data().cast(scores.dtype());
+  if (weight.defined()) t.weight = Saved(weight.data().cast(scores.dtype()));
   t.classes_of = Array(Shape{t.count}, DType::int64);
   for (Index i = 0; i < t.count; ++i) {
     const std::int64_t given = targets.data<std::int64_t>()[i];

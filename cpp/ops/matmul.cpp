@@ -106,9 +106,9 @@ std::pair<Tensor, Tensor> linear_operands(const Tensor& input, const Tensor& wei
 }  // namespace
 
 Tensors linears(const Tensor& input, std::span<const LinearLayer> layers) {
-  // A weight that takes no gradient may be written to through NumPy, which nobody notices: it is not packed.
+  // Nobody notices a change of somebody else's memory: a weight that lies there is not packed.
   const auto can_pack = [&](const LinearLayer& l) {
-    return l.weight.requires_grad() && l.weight.dtype() == layers[0].weight.dtype() && !wants_gradient({input, l.weight, l.bias});
+    return !l.weight.data().buffer()->borrowed() && l.weight.dtype() == layers[0].weight.dtype() && !wants_gradient({input, l.weight, l.bias});
   };
   if (std::all_of(layers.begin(), layers.end(), can_pack)) {
     std::vector<LinearLayer> checked(layers.begin(), layers.end());

@@ -275,7 +275,7 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
       for (Index j = 0; j < 2 * H; ++j) bias[static_cast<std::size_t>(j)] += p.bias_hh.ptr<T>()[j];
     }
     T* g = gates.data<T>();
-    if (!wants && p.weight_ih.requires_grad()) {  // others may be written to through NumPy, which nobody notices
+    if (!wants && !p.weight_ih.data().buffer()->borrowed()) {  // nobody notices a change of somebody else's memory
       const Array packed = pack->input.get(p.weight_ih.data(), false);
       const PackedTask<T> task{g + H, 4 * H, {packed_x.data<T>(), M, false}, packed.data<T>(), {bias.data()}, rows, 3 * H, M};
       multiply_packed<T>({&task, 1});

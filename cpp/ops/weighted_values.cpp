@@ -57,6 +57,21 @@ template <class T, class Body> void for_infinite(const FiniteValues& v, const T*
   }
 }
 
+// A given mask is the caller's, who may change it.
+class SavedDropout {
+ public:
+  explicit SavedDropout(const WeightDropout& dropout) : dropout_(dropout), keep_(dropout.keep) { dropout_.keep = {}; }
+  WeightDropout get() const {
+    WeightDropout result = dropout_;
+    if (keep_.defined()) result.keep = keep_.get();
+    return result;
+  }
+
+ private:
+  WeightDropout dropout_;
+  Saved keep_;
+};
+
 }  // namespace
 
 Array dropped(const Array& weights, const WeightDropout& dropout) {
@@ -123,7 +138,8 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
   });
   if (!wants_gradient({weights, values})) return Tensor(std::move(y));
   return record(std::move(y), {weights, values}, [w = Saved(weights), v = Saved(values), finite_v = Saved(finite.values),
-                                                  keys = finite.keys, dropout, size](const Array& dy, Gradients& dx) {
+                                                  keys = finite.keys, drawn = SavedDropout(dropout), size](const Array& dy, Gradients& dx) {
+    const WeightDropout kept = drawn.get();
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const T* slope = dy.data<T>();
@@ -135,10 +151,10 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
           for (Index c = 0; c < size.features; ++c) sum += slope[row * size.features + c] * v.data<T>()[key * size.features + c];
           dw.data<T>()[at] = sum;
         });
-        dx.add(0, dropped(dw, dropout));
+        dx.add(0, dropped(dw, kept));
       }
       if (dx.wants(1))
-        products(dx.of(1).data<T>(), dropped(w.get(), dropout).template data<T>(), true, slope, false, T(1), size.matrices,
+        products(dx.of(1).data<T>(), dropped(w.get(), kept).template data<T>(), true, slope, false, T(1), size.matrices,
                  size.keys, size.features, size.queries);
     });
   });
