@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from levels import LEVELS, run_at
 
 import qkv
 
@@ -52,28 +51,12 @@ draws = np.concatenate([qkv.rand(33), qkv.randn(33)])
 level = qkv.config()["instruction_set"]
 json.dump({"level": level, "numbers": np.concatenate(numbers).tolist(), "draws": draws.tolist()}, sys.stdout)
 """
-LEVELS = ["baseline", "avx2", "avx512"]
-
-
-def run(level: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
-    tests = Path(__file__).parent
-    path = os.pathsep.join([str(tests), str(Path(qkv.__file__).parents[1])])
-    environment = {**os.environ, "QKV_ISA": level, "PYTHONPATH": path}
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_every_level_of_this_machine_gives_the_same_numbers():
-    best = LEVELS.index(qkv.config()["instruction_set"])
     results = []
-    for level in LEVELS[: best + 1]:
-        done = run(level)
+    for level in qkv.config()["instruction_sets"]:
+        done = run_at(level, PROGRAM)
         assert done.returncode == 0, done.stderr
         results.append(json.loads(done.stdout))
         assert results[-1]["level"] == level
@@ -86,9 +69,68 @@ def test_every_level_of_this_machine_gives_the_same_numbers():
 
 @pytest.mark.parametrize("level", ["avx3", "AVX", "1"])
 def test_an_unknown_level_is_refused(level):
-    done = run(level, "import qkv; qkv.exp([1.0])")
+    done = run_at(level, "import qkv; qkv.exp([1.0])")
     assert done.returncode == 1
     assert "QKV_ISA" in done.stderr
     assert level in done.stderr
     assert "baseline" in done.stderr
     assert "Traceback" in done.stderr, "an exception, not an abort"
+
+
+def test_config_offers_the_levels_up_to_the_best():
+    facts = qkv.config()
+    offered = facts["instruction_sets"]
+    assert offered == list(LEVELS[: len(offered)])
+    assert offered[-1] == facts["best_instruction_set"]
+    for level in LEVELS:
+        done = run_at(level, "import qkv; print(*qkv.config()['instruction_sets'])")
+        if level in offered:
+            assert done.stdout.split() == offered, done.stderr
+        else:
+            assert f"QKV_ISA: this CPU goes up to {offered[-1]}; got {level}" in done.stderr
+
+
+COLLECTION = """
+import json, sys
+import pytest
+import qkv
+
+names = ("baseline", "avx2", "avx512")
+
+class Collected:
+    def pytest_collection_finish(self, session):
+        self.items = []
+        for item in session.items:
+            values = list(item.callspec.params.values()) if hasattr(item, "callspec") else []
+            reasons = [mark.kwargs.get("reason") for mark in item.iter_markers("skip")]
+            self.items += [[item.name, v, reasons] for v in values if isinstance(v, str) and v in names]
+
+config = qkv.config
+qkv.config = lambda: {**config(), "instruction_sets": ["baseline"]}
+found = Collected()
+sys.stdout = sys.stderr
+status = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", sys.argv[-1]], plugins=[found])
+sys.stdout = sys.__stdout__
+json.dump([int(status), found.items], sys.stdout)
+"""
+
+
+def test_no_test_asks_for_a_level_that_is_not_offered():
+    """As collected on a CPU that offers the first level alone, all other levels' tests are skipped by name."""
+    tests = Path(__file__).parent
+    done = run_at(None, f"import sys; sys.argv.append({str(tests)!r})\n" + COLLECTION)
+    assert done.returncode == 0, done.stderr
+    status, items = json.loads(done.stdout)
+    assert status == 0, done.stderr
+    assert {level for _, level, _ in items} == set(LEVELS)
+    for name, level, reasons in items:
+        assert reasons == ([] if level == "baseline" else [f"this CPU has no {level}"]), name
+    # Levels that no parameter names: only these set the variable, to "baseline" or to what no CPU has.
+    setters = {
+        path.name
+        for path in tests.rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf8")))
+        if (isinstance(node, ast.keyword) and node.arg == "QKV_ISA")
+        or (isinstance(node, ast.Constant) and node.value == "QKV_ISA")
+    }
+    assert setters == {"test_levels.py", "test_package.py"}

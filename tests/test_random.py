@@ -3,15 +3,13 @@
 import copy
 import json
 import math
-import os
 import pickle
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from levels import each_level, run_at
 
 import qkv
 
@@ -125,8 +123,8 @@ def test_vectors_tell_arithmetics_apart():
     assert 0 < differing < len(OTHER_BUILD)
 
 
-@pytest.mark.parametrize("isa", ["baseline", "avx2"])
-def test_bits_do_not_depend_on_the_instruction_set(isa):
+@each_level("baseline", "avx2")
+def test_bits_do_not_depend_on_the_instruction_set(level):
     program = (
         "import hashlib, qkv; rng = qkv.Generator(5); h = hashlib.sha256()\n"
         "for n in (1, 15, 16, 31, 997):\n"
@@ -139,25 +137,9 @@ def test_bits_do_not_depend_on_the_instruction_set(isa):
         "print(h.hexdigest())"
     )
 
-    def digest(**environment):
-        run = subprocess.run(
-            [sys.executable, "-c", program],
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return run.stdout if run.returncode == 0 else run.stderr
-
-    forced = digest(QKV_ISA=isa)
-    if "this CPU goes up to" in forced:
-        pytest.skip("this CPU has no " + isa)
-    best = {key: value for key, value in os.environ.items() if key != "QKV_ISA"}
-    unforced = subprocess.run(
-        [sys.executable, "-c", program], env=best, capture_output=True, text=True, check=True
-    )
-    assert len(forced.strip()) == 64
-    assert forced == unforced.stdout
+    forced, free = run_at(level, program), run_at(None, program)
+    assert len(forced.stdout.strip()) == 64, forced.stderr
+    assert forced.stdout == free.stdout
 
 
 def words_used(draw):

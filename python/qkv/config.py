@@ -25,9 +25,9 @@ def config() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``version``, ``instruction_set`` (of qkv's kernels), ``best_instruction_set`` (of this CPU), ``blas``,
-        ``blas_core``, ``threads``, ``compiler``, ``numpy``, ``python``, and ``notes``: what slows things down, if
-        anything does.
+        ``version``, ``instruction_set`` (of qkv's kernels), ``best_instruction_set`` (of this CPU),
+        ``instruction_sets`` (the levels up to it, which ``QKV_ISA`` may ask for), ``blas``, ``blas_core``, ``threads``,
+        ``compiler``, ``numpy``, ``python``, and ``notes``: what slows things down, if anything does.
 
     Examples
     --------
@@ -39,6 +39,7 @@ def config() -> dict[str, Any]:
     facts["python"] = platform.python_version()
     notes = []
     best = facts["best_instruction_set"]
+    facts["instruction_sets"] = list(_LEVELS[: _LEVELS.index(best) + 1])
     if facts["instruction_set"] != best:
         kept = facts["instruction_set"]
         notes.append(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import close, same_bits_for_any_threads
+from levels import each_level, run_at
 
 import qkv
 from qkv.testing import check_gradient
@@ -310,23 +311,16 @@ def test_scores_of_any_size():
     np.testing.assert_allclose(lse[0], [1e7, 1e7, np.log(3)], rtol=1e-6)
 
 
-@pytest.mark.parametrize("level", ["baseline", "avx2", "avx512"])
+@each_level()
 def test_every_instruction_set(level):
-    """The same tests in a process that is held to a lower level; a level above the CPU's is the CPU's own."""
-    code = (
-        "import sys; sys.path[:0] = ['tests', 'tests/ops']; import test_attention_kernel as t\n"
+    """The same tests in a process that is held to a level."""
+    done = run_at(
+        level,
+        "import test_attention_kernel as t\n"
         "for dtype in ('float32', 'float64'):\n"
         "    t.test_any_combination_of_options_agrees_with_the_reference(90, dtype)\n"
         "for seed in range(8): t.test_gradient_of_any_combination_of_options(seed)\n"
         "t.test_borders_of_blocks((65, 133, 16))\n"
-        "t.test_content_of_an_excluded_key_reaches_no_row_that_excludes_it({'is_causal': True}, float('nan'))"
+        "t.test_content_of_an_excluded_key_reaches_no_row_that_excludes_it({'is_causal': True}, float('nan'))",
     )
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = os.pathsep.join(
-        filter(None, [os.path.dirname(os.path.dirname(qkv.__file__)), os.environ.get("PYTHONPATH")])
-    )
-    environment = {**os.environ, "QKV_ISA": level, "PYTHONPATH": path}
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr
+    assert done.returncode == 0, done.stderr

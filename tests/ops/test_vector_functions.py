@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from test_levels import LEVELS, run
+from levels import each_level, run_at
 
 import qkv
 
@@ -102,9 +102,9 @@ json.dump({"level": qkv.config()["instruction_set"], "worst": worst}, sys.stdout
 """
 
 
-@pytest.mark.parametrize("level", LEVELS[: LEVELS.index(qkv.config()["instruction_set"]) + 1])
+@each_level()
 def test_every_exponent_at_every_level(level):
-    done = run(level, EVERY_EXPONENT)
+    done = run_at(level, EVERY_EXPONENT)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["level"] == level
