@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+import qkv
 from qkv import data
 
 
@@ -113,11 +114,99 @@ class TestBatches:
             (([[1]], np.ones(2)), 1, r"columns must be of equal length .*; got \[1, 2\]"),
             ((), 1, "columns must be"),
             (([[1]],), 0, "batch_size must be at least 1; got 0"),
+            (([[1], 2],), 1, r"column 0 must be sequences \(n_i,\) or \(n_i, D\) .*; got \(\), \(1,\)"),
+            (([1, 2], [np.ones((1, 3)), np.ones((2, 5))]), 1, r"column 1 must be .*; got \(1, 3\), \(2, 5\)"),
+            (
+                (qkv.tensor([1.0], requires_grad=True),),
+                1,
+                r"column 0 must not require a gradient .* x.detach\(\)",
+            ),
+            (([[2**63]],), 1, r"column 0 must hold integers below 2\*\*63; got 9223372036854775808"),
         ],
     )
     def test_rejections(self, columns, size, words):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=r"Batches: " + words):
             data.Batches(*columns, batch_size=size)
+
+    def test_what_is_no_number_is_refused(self):
+        for column, words in (
+            (["ab", "c"], "column 0 must hold numbers; got dtype <U2"),
+            ([[1j]], "column 0 must hold numbers; got dtype complex128"),
+            ([[[1], [2, 3]]], "column 0 must be an array or lists of equal lengths; got list"),
+        ):
+            with pytest.raises(TypeError, match=f"Batches: {words}"):
+                data.Batches(column, batch_size=1)
+
+    def test_every_kind_of_column_keeps_its_numbers(self):
+        texts, vectors = [[1, 2, 3], [4]], [np.full((2, 3), 0.5), np.full((1, 3), 2.5)]
+        columns = (
+            texts,
+            vectors,
+            [0.25, 1],
+            [True, False],
+            qkv.tensor([[1.5], [2.5]]),
+            [[0.5], [7, 2]],
+            (3, 4),
+        )
+        first, second, floats, flags, rows, mixed, whole = data.Batches(
+            *columns, batch_size=2, shuffle=False, pad_id=9
+        )(0)[0]
+        assert first.ids.dtype == np.int64
+        assert first.ids.tolist() == [[1, 2, 3], [4, 9, 9]]
+        assert second.ids.dtype == np.float64
+        assert second.ids.tolist() == [[[0.5] * 3] * 2, [[2.5] * 3, [0.0] * 3]]
+        assert second.lens.tolist() == [2, 1]
+        assert floats.dtype == np.float32
+        assert floats.tolist() == [0.25, 1.0]
+        assert flags.tolist() == [1, 0]
+        assert isinstance(rows, np.ndarray)
+        assert rows.tolist() == [[1.5], [2.5]]
+        assert mixed.ids.dtype == np.float32
+        assert mixed.ids.tolist() == [[0.5, 9.0], [7.0, 2.0]]
+        assert whole.tolist() == [3, 4]
+
+    def test_the_dtype_is_that_of_the_column_not_of_the_batch(self):
+        batches = data.Batches([[1], [0.5], []], batch_size=1, shuffle=False)
+        assert [b.ids.dtype for (b,) in batches] == ["float32"] * 3
+
+    def test_tensors_of_pytorch(self):
+        torch = pytest.importorskip("torch")
+        sequences, labels = [torch.tensor([0.5, 1.5]), torch.tensor([2.5]).double()], torch.tensor([3, 4])
+        texts, numbers = data.Batches(sequences, labels, batch_size=2, shuffle=False)(0)[0]
+        assert texts.ids.dtype == np.float64
+        assert texts.ids.tolist() == [[0.5, 1.5], [2.5, 0.0]]
+        assert numbers.tolist() == [3, 4]
+        with pytest.raises(ValueError, match=r"Batches: column 0 must not require a gradient"):
+            data.Batches([torch.ones(2, requires_grad=True)], batch_size=1)
+
+
+class TestPad:
+    @pytest.mark.parametrize(
+        ("sequences", "dtype", "expected"),
+        [
+            ([[0.5, 1.5], [2]], "float32", [[0.5, 1.5], [2, 0]]),
+            ([np.array([0.5]), [1, 2]], "float64", [[0.5, 0], [1, 2]]),
+            ([np.array([0.5], "float16"), np.array([3], "int32")], "float16", [[0.5], [3]]),
+            ([[], [0.5]], "float32", [[0], [0.5]]),
+            ([[], [3]], "int64", [[0], [3]]),
+            ([[True], [False, True]], "int64", [[1, 0], [0, 1]]),
+            ([qkv.tensor([0.5]), qkv.tensor([1, 2])], "float32", [[0.5, 0], [1, 2]]),
+            ([[], [[1, 2]]], "int64", [[[0, 0]], [[1, 2]]]),
+            ([[[0.5, 1]], np.ones((2, 2))], "float64", [[[0.5, 1], [0, 0]], [[1, 1], [1, 1]]]),
+            (np.array([[0.5, 2], [3, 4]]), "float64", [[0.5, 2], [3, 4]]),
+        ],
+    )
+    def test_numbers_stay_what_they_are(self, sequences, dtype, expected):
+        ids, lens = data.pad(sequences)
+        assert ids.dtype == dtype
+        assert ids.tolist() == expected
+        assert lens.tolist() == [len(s) for s in sequences]
+
+    def test_what_fills_up(self):
+        assert data.pad([[1.0, 2.0], [3.0]], -0.5).ids.tolist() == [[1.0, 2.0], [3.0, -0.5]]
+        assert data.pad([np.ones((2, 1)), np.ones((1, 1))], 9).ids.tolist() == [[[1], [1]], [[1], [0]]]
+        with pytest.raises(ValueError, match=r"pad: pad_id must be an integer .* hold integers; got 0\.5"):
+            data.pad([[1, 2], [3]], 0.5)
 
 
 def test_copy_pairs():

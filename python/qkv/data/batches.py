@@ -8,38 +8,51 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .ragged import Ragged, as_array, is_array, is_number, numbers
+
 
 class Padded(NamedTuple):
-    """Sequences under each other: ``ids`` (B, T), filled up behind ``lens`` (B,) entries."""
+    """Sequences under each other: ``ids`` (B, T) or (B, T, D), filled up behind ``lens`` (B,) entries."""
 
-    ids: NDArray[np.int64]
+    ids: NDArray[Any]
     lens: NDArray[np.int64]
 
 
-def pad(sequences: Sequence[Sequence[int]], pad_id: int = 0) -> Padded:
+def pad(sequences: Sequence[Any], pad_id: float = 0) -> Padded:
     """Write sequences under each other and fill them up to the length of the longest.
 
     Parameters
     ----------
-    sequences : sequence of B sequences of int
-    pad_id : int
+    sequences : sequence of B sequences
+        Lists, arrays, Tensors or PyTorch tensors of numbers ``(n_i,)`` or of rows ``(n_i, D)``.
+    pad_id : int or float
+        What fills up sequences of numbers; rows are filled up with zeros.
 
     Returns
     -------
     Padded
-        ``ids`` (B, T) and ``lens`` (B,), which is what layers take as ``valid_lens``.
+        ``ids`` (B, T) or (B, T, D), and ``lens`` (B,), which is what layers take as ``valid_lens``. Integers and
+        booleans become int64. Floats anywhere make all numbers floats: of the arrays' width, or float32 from Python's
+        numbers.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or `pad_id` has a fraction among integers.
+    TypeError
+        If something else than real numbers is among the sequences.
 
     Examples
     --------
     >>> qkv.data.pad([[5, 6, 7], [8]])
     Padded(ids=array([[5, 6, 7],
            [8, 0, 0]]), lens=array([3, 1]))
+    >>> qkv.data.pad([[0.5], [1, 2]]).ids
+    array([[0.5, 0. ],
+           [1. , 2. ]], dtype=float32)
     """
-    lens = np.array([len(s) for s in sequences], np.int64)
-    ids = np.full((len(sequences), int(lens.max(initial=0))), pad_id, np.int64)
-    for row, sequence in zip(ids, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return Padded(ids, lens)
+    ragged = Ragged("pad", "sequences", sequences)
+    return Padded(*ragged.padded(range(len(ragged)), pad_id))
 
 
 class Batches:
@@ -49,12 +62,13 @@ class Batches:
 
     Parameters
     ----------
-    *columns : ndarray (N, ...) or list of N sequences of int
-        A list becomes :class:`Padded` in each batch, an array gives its rows.
+    *columns : array (N, ...), list of N numbers or list of N sequences
+        An array, a Tensor or a PyTorch tensor gives its rows, a list of numbers (labels) an array; a list of sequences
+        becomes :class:`Padded` in each batch, as in :func:`pad`. Sequences are copied when the batches are made.
     batch_size : int
     seed : int
-    pad_id : int
-        Fills up shorter sequences.
+    pad_id : int or float
+        Fills up shorter sequences of numbers; rows ``(n_i, D)`` are filled up with zeros.
     shuffle : bool
         False keeps the order of the data in every epoch.
     by_length : bool
@@ -69,7 +83,9 @@ class Batches:
     Raises
     ------
     ValueError
-        If columns differ in length, or ``batch_size`` is below 1.
+        If columns differ in length, ``batch_size`` is below 1, or the sequences of a column do not fit each other.
+    TypeError
+        If a column holds something else than real numbers.
 
     Examples
     --------
@@ -83,7 +99,7 @@ class Batches:
         *columns: Any,
         batch_size: int,
         seed: int = 0,
-        pad_id: int = 0,
+        pad_id: float = 0,
         shuffle: bool = True,
         by_length: bool = True,
         drop_last: bool = False,
@@ -96,7 +112,8 @@ class Batches:
             )
         if batch_size < 1:
             raise ValueError(f"Batches: batch_size must be at least 1; got {batch_size}")
-        self.columns, self.batch_size, self.seed, self.pad_id = columns, batch_size, seed, pad_id
+        self.columns = tuple(_column(column, f"column {i}") for i, column in enumerate(columns))
+        self.batch_size, self.seed, self.pad_id = batch_size, seed, pad_id
         self.shuffle, self.by_length, self.drop_last, self.transform = (
             shuffle,
             by_length,
@@ -124,8 +141,8 @@ class Batches:
             return [order[i * size : (i + 1) * size] for i in range(len(self))]
         random = np.random.default_rng([self.seed, epoch])
         order = random.permutation(n)
-        if self.by_length and not isinstance(self.columns[0], np.ndarray):
-            lens = np.array([len(s) for s in self.columns[0]])
+        if self.by_length and isinstance(self.columns[0], Ragged):
+            lens = self.columns[0].lens
             group = 32 * size
             for i in range(0, n, group):
                 part = order[i : i + group]
@@ -149,9 +166,18 @@ class Epoch(Sequence[Any]):
         owner, place = self._batches, range(len(self))[index]
         rows = self._order[place]
         batch = tuple(
-            column[rows] if isinstance(column, np.ndarray) else pad([column[i] for i in rows], owner.pad_id)
+            Padded(*column.padded(rows, owner.pad_id)) if isinstance(column, Ragged) else column[rows]
             for column in owner.columns
         )
         if owner.transform is None:
             return batch
         return owner.transform(batch, np.random.default_rng([owner.seed, self._number, place]))
+
+
+def _column(column: Any, name: str) -> NDArray[Any] | Ragged:
+    """Give a column of data as what its batches are taken from."""
+    if is_array(column):
+        return as_array("Batches", name, column)
+    if len(column) and all(map(is_number, column)):
+        return numbers("Batches", name, column)
+    return Ragged("Batches", name, column)
