@@ -149,6 +149,7 @@ py::dict get_state(const py::object& self) {
   state["attributes"] = attributes;
   state["training"] = module.training();
   state["bfloat16"] = module.in_bfloat16();
+  state["dtype"] = std::string(name(module.dtype()));
   return state;
 }
 
@@ -170,6 +171,7 @@ void set_state(const py::object& self, const py::dict& state) {
   instance_dict(self).attr("update")(state["attributes"]);
   module.set_own_training(state["training"].cast<bool>());
   module.set_own_bfloat16(state["bfloat16"].cast<bool>());
+  if (state.contains("dtype")) module.set_own_dtype(dtype_from(state["dtype"], "Module"));  // older pickles have none
 }
 
 }  // namespace

@@ -272,6 +272,20 @@ tensor([2., 4., 6.])
   py::class_<ParameterImpl, TensorImpl, std::shared_ptr<ParameterImpl>>(m, "Parameter", R"doc(
 A Tensor that a module learns: a leaf that requires a gradient and is found by ``module.parameters()``.
 
+Parameters
+----------
+data : array_like or Tensor
+    Copied.
+requires_grad : bool
+dtype : str or numpy.dtype, optional
+    ``"float32"`` or ``"float64"``. None means float32, whatever the dtype of ``data``, and float64 once it is assigned to
+    a module that ``to("float64")`` converted; digits that float32 lacks are kept with ``dtype="float64"`` only.
+
+Raises
+------
+TypeError
+    If ``data`` holds no real numbers or ``dtype`` is no floating one.
+
 Examples
 --------
 >>> class Scale(qkv.nn.Module):
@@ -279,13 +293,14 @@ Examples
 ...         super().__init__()
 ...         self.weight = qkv.nn.Parameter(np.ones(3))
 )doc")
-      .def(py::init([](py::handle data, bool requires_grad) {
-        Array copy = copy_of(data, py::none(), "Parameter");
-        if (!is_floating(copy.dtype())) copy = copy.cast(DType::float32);
-        auto impl = std::make_shared<ParameterImpl>(std::move(copy));
+      .def(py::init([](py::handle data, bool requires_grad, py::handle dtype) {
+        const DType kept = dtype.is_none() ? DType::float32 : dtype_from(dtype, "Parameter");
+        if (!is_floating(kept)) fail_type("Parameter: dtype must be float32 or float64 because it has a gradient; got ", kept);
+        auto impl = std::make_shared<ParameterImpl>(copy_of(data, py::none(), "Parameter").cast(kept));
         impl->requires_grad = requires_grad;
+        impl->follows_module = dtype.is_none();
         return impl;
-      }), py::arg("data"), py::arg("requires_grad") = true)
+      }), py::arg("data"), py::arg("requires_grad") = true, py::kw_only(), py::arg("dtype") = py::none())
       .def("__deepcopy__", [](const ParameterImpl& p, py::dict& memo) {
         const auto copy = std::make_shared<ParameterImpl>(p.data.clone());
         copy->requires_grad = p.requires_grad;

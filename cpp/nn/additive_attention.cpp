@@ -24,7 +24,11 @@ void AdditiveAttention::make_parameters(Index query_size, Index key_size) {
   own_module("W_q", W_q, std::make_shared<Linear>(query_size, num_hiddens, false));
   own_module("W_k", W_k, std::make_shared<Linear>(key_size, num_hiddens, false));
   own_module("w_v", w_v, std::make_shared<Linear>(num_hiddens, 1, false));
-  for (const auto& part : {W_q, W_k, w_v}) part->set_training(training());
+  for (const auto& part : {W_q, W_k, w_v}) {
+    part->set_training(training());
+    if (in_bfloat16()) part->to_bfloat16();
+    else part->to(dtype());
+  }
 }
 
 Config AdditiveAttention::config() const {

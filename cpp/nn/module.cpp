@@ -45,6 +45,8 @@ void Module::own_parameter(const std::string& name, Tensor& member, Tensor value
 }
 
 void Module::register_parameter(const std::string& name, Tensor parameter) {
+  const auto* given = dynamic_cast<const ParameterImpl*>(parameter.impl().get());
+  if (given != nullptr && given->follows_module) parameter.impl()->data = parameter.data().cast(dtype_);
   add_entry({name, Kind::parameter, std::move(parameter), nullptr, nullptr});
 }
 
@@ -106,6 +108,14 @@ std::vector<std::pair<std::string, ModulePtr>> Module::named_modules() {
   return found;
 }
 
+std::vector<Tensor> Module::existing_state() {
+  std::vector<Tensor> found;
+  for (auto& [name, module] : named_modules())
+    for (const Entry& entry : module->entries_)
+      if (entry.tensor.defined()) found.push_back(entry.tensor);
+  return found;
+}
+
 Index Module::num_parameters() const {
   Index count = 0;
   for (const auto& [name, parameter] : named_parameters()) count += parameter.numel();
@@ -153,20 +163,21 @@ void Module::load_state(StateDict state, bool strict) {
 
 void Module::to(DType dtype) {
   if (!is_floating(dtype)) fail_type("to: dtype must be float32, float64 or bfloat16; got ", dtype);
-  for (auto& [name, tensor] : named_state()) {
+  for (const Tensor& tensor : existing_state()) {
     if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
     tensor.impl()->data = tensor.data().cast(dtype);
     if (const Array grad = tensor.impl()->grad.get(); grad.defined()) tensor.impl()->grad.set(grad.cast(dtype));
   }
   for (auto& [name, module] : named_modules()) {
     module->bfloat16_ = false;
+    module->dtype_ = dtype;
     module->changed();
   }
 }
 
 void Module::to_bfloat16() {
   to(DType::float32);
-  for (auto& [name, tensor] : named_state()) {
+  for (const Tensor& tensor : existing_state()) {
     if (!is_floating(tensor.dtype())) continue;
     Array rounded(tensor.shape(), DType::float32);
     kernels::kernels<float>().packed_bfloat16.round(rounded.data<float>(), tensor.ptr<float>(), rounded.numel());

@@ -67,6 +67,9 @@ class Module : public std::enable_shared_from_this<Module> {
   void to_bfloat16();
   void set_own_bfloat16(bool on) { bfloat16_ = on; }  // not that of its parts
   bool in_bfloat16() const { return bfloat16_; }
+  // What to() asked for last: the dtype of parameters that are made or assigned later.
+  DType dtype() const { return dtype_; }
+  void set_own_dtype(DType dtype) { dtype_ = dtype; }
   void zero_grad();
   void set_training(bool training);
   void set_own_training(bool training) { training_ = training; }  // not that of its parts
@@ -99,12 +102,15 @@ class Module : public std::enable_shared_from_this<Module> {
   void add_entry(Entry entry);
   [[noreturn]] void wrong_entry(const std::string& name, const std::string& wanted) const;
   static std::string name_of(const Module& module) { return module.class_name(); }
+  // Those that exist, also where others do not exist yet.
+  std::vector<Tensor> existing_state();
   void collect(const std::string& prefix, bool buffers, std::vector<std::pair<std::string, Tensor>>& found) const;
   void adapt_all(StateDict& state, const std::string& prefix);
 
   std::vector<Entry> entries_;
   bool training_ = true;
   bool bfloat16_ = false;
+  DType dtype_ = DType::float32;
 };
 
 }  // namespace qkv::nn

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -269,7 +271,7 @@ def test_projections_of_other_sizes_are_an_error_and_no_crash():
 
 def test_parts_of_another_width_are_cast():
     linear = nn.Linear(3, 5)
-    linear.bias = nn.Parameter(np.arange(5.0))
+    linear.bias = nn.Parameter(np.arange(5.0), dtype="float64")
     y = linear(np.zeros(3))
     assert y.dtype == "float32"
     close(y, np.arange(5.0), "float32")
@@ -329,8 +331,32 @@ def test_parameters_are_copies_that_learn():
     data[0] = 5
     close(p, np.ones(3))
     assert p.requires_grad
-    assert p.dtype == "float64"
-    assert nn.Parameter([1, 2]).dtype in (np.dtype("float32"), np.dtype("float64"))
+    assert p.dtype == "float32"
+    assert nn.Parameter([1, 2]).dtype == "float32"
+    assert nn.Parameter([0.5, 1]).dtype == "float32"
+    wide = nn.Parameter(np.full(3, 1 / 3), dtype="float64")
+    np.testing.assert_array_equal(wide.numpy(), np.full(3, 1 / 3))
+    assert nn.Parameter(data, False, dtype=np.float32).dtype == "float32"
+    with pytest.raises(TypeError, match=r"Parameter: dtype must be float32 or float64 because .*; got int64"):
+        nn.Parameter([1], dtype="int64")
+
+
+def test_a_parameter_without_dtype_follows_the_module():
+    net = Net().to("float64")
+    net.scale = nn.Parameter(np.zeros(5))
+    net.first.weight = nn.Parameter(np.zeros(net.first.weight.shape, "float32"))
+    net.narrow = nn.Parameter([1.0], dtype="float32")
+    net.wide = nn.Parameter([1.0])
+    assert [p.dtype for p in (net.scale, net.first.weight, net.wide)] == ["float64"] * 3
+    assert net.narrow.dtype == "float32"
+    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        twin.later = nn.Parameter([1.0])
+        assert twin.later.dtype == "float64"
+    net.to("float32").later = nn.Parameter(np.ones(2))
+    assert net.later.dtype == "float32"
+    kept = Net()
+    kept.scale = nn.Parameter(np.zeros(5), dtype="float64")
+    assert kept.scale.dtype == "float64"
 
 
 def test_apply_reaches_every_part():
