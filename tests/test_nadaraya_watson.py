@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -101,6 +102,138 @@ def test_parameters_and_copies():
     assert issubclass(NotFittedError, (ValueError, AttributeError))
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float64", "float32"])
+def test_numbers_keep_their_digits(dtype):
+    """Neighbours of 2**25 are the same number in float32; integers and mixed input are computed in float64."""
+    X, y = (
+        2**25 + np.arange(5, dtype=dtype if dtype != "float32" else "float64"),
+        np.arange(1, 6, dtype=dtype),
+    )
+    for points, values in ((X, y), (X.tolist(), y.tolist()), (X[:, None], y.astype("float32"))):
+        model = NadarayaWatson(bandwidth=0.1).fit(points, values)
+        np.testing.assert_array_equal(model.predict(points), [1, 2, 3, 4, 5])
+        assert model.predict(points).dtype == np.float64
+        assert model.attention_weights(points).dtype == np.float64
+    narrow = NadarayaWatson().fit(np.ones(3, "float32"), np.ones(3, "float32"))
+    assert narrow.predict(np.ones(2, "float32")).dtype == np.float32
+    assert narrow.predict([1, 2]).dtype == np.float64
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "boxcar", "triangular", lambda u: 1 / (1 + u * u)])
+@pytest.mark.parametrize("outputs", [None, 3])
+def test_sample_weights_count_points_several_times(kernel, outputs):
+    X, y = sample(17)
+    y = y if outputs is None else np.column_stack([y * i for i in range(outputs)])
+    new = sample(7, seed=1)[0] * 2  # some far from all points
+    s = np.random.default_rng(3).integers(0, 4, 17)
+    weighted = NadarayaWatson(kernel, 0.9).fit(X, y, s)
+    repeated = NadarayaWatson(kernel, 0.9).fit(X.repeat(s, 0), y.repeat(s, 0))
+    np.testing.assert_allclose(weighted.predict(new), repeated.predict(new), rtol=1e-12, atol=1e-14)
+    rows = weighted.attention_weights(new)
+    assert rows.shape == (7, 17)
+    assert not rows[:, s == 0].any()
+    np.testing.assert_allclose(rows @ y, weighted.predict(new), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        weighted.score(X, y, s), repeated.score(X.repeat(s, 0), y.repeat(s, 0)), rtol=1e-12
+    )
+    even = NadarayaWatson(kernel, 0.9).fit(X, y, np.full(17, 0.25))
+    np.testing.assert_allclose(
+        even.predict(new), NadarayaWatson(kernel, 0.9).fit(X, y).predict(new), rtol=1e-12, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov", lambda u: 1 / (1 + u * u)])
+def test_leave_one_out_with_sample_weights(kernel):
+    X, y = sample(23)
+    s = np.random.default_rng(3).integers(0, 4, 23) / 2
+    model = NadarayaWatson(kernel, "loo").fit(X, y, s)
+    errors = []
+    for i in range(23):
+        others = np.arange(23) != i
+        left = NadarayaWatson(kernel, model.bandwidth_).fit(X[others], y[others], s[others])
+        errors.append(y[i] - left.predict(X[i : i + 1])[0])
+    assert model.loo_error_ == pytest.approx(np.average(np.square(errors), weights=s), rel=1e-12)
+    assert model.loo_error_ != NadarayaWatson(kernel, "loo").fit(X, y).loo_error_
+    alike, plain = (
+        NadarayaWatson(kernel, "loo").fit(X, y, np.full(23, 3.0)),
+        NadarayaWatson(kernel, "loo").fit(X, y),
+    )
+    assert alike.loo_error_ == pytest.approx(plain.loo_error_, rel=1e-12)
+
+
+class Strict(NadarayaWatson):
+    """Runs also the checks that the tag no_validation leaves out."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.no_validation = False
+        return tags
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kernel", ["gaussian", "triangular"])
+@pytest.mark.parametrize("kind", [NadarayaWatson, Strict])
+def test_scikit_learn_s_own_checks(kind, kernel):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    found = checks.check_estimator(
+        kind(kernel, 1.0 if kernel == "gaussian" else 3.0),
+        on_fail=None,
+        on_skip=None,
+        expected_failed_checks={"check_fit1d": "scalars are legal"} if kind is Strict else {},
+    )
+    bad = {r["check_name"]: r["exception"] for r in found if r["status"] == "failed"}
+    assert not bad
+    expected = ["check_fit1d"] if kind is Strict else []
+    assert [r["check_name"] for r in found if r["status"] == "xfail"] == expected
+    assert len(found) > 45
+
+
+def test_its_error_is_scikit_learn_s():
+    exceptions = pytest.importorskip("sklearn.exceptions")
+    with pytest.raises(exceptions.NotFittedError, match="predict: fit must be called first") as caught:
+        NadarayaWatson().predict([1.0])
+    assert isinstance(caught.value, NotFittedError)
+    twin = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(twin, NotFittedError)
+    assert str(twin) == str(caught.value)
+
+
+def test_data_frames():
+    pandas = pytest.importorskip("pandas")
+    X, y = sample(11)
+    frame = pandas.DataFrame(X, columns=["a", "b"], index=range(7, 18))
+    model = NadarayaWatson().fit(frame, pandas.Series(y, index=range(7, 18)), pandas.Series(np.ones(11)))
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(model.predict(frame), NadarayaWatson().fit(X, y, np.ones(11)).predict(X))
+    with pytest.raises(ValueError, match=r"predict: The feature names should match .*\n.* same order"):
+        model.predict(frame[["b", "a"]])
+    with pytest.raises(
+        ValueError, match=r"unseen at fit time:\n- c\nFeature names seen at fit time.*:\n- b\n"
+    ):
+        model.score(frame.rename(columns={"b": "c"}), y)
+    with pytest.warns(
+        UserWarning, match="X does not have valid feature names, but NadarayaWatson was fitted with"
+    ):
+        model.predict(X)
+    plain = model.fit(X, y)
+    assert not hasattr(plain, "feature_names_in_")
+    with pytest.warns(UserWarning, match="X has feature names, but NadarayaWatson was fitted without"):
+        plain.predict(frame)
+    frame.columns = ["a", 1]
+    with pytest.raises(
+        TypeError, match="Feature names are only supported if all input features have string names"
+    ):
+        model.fit(frame, y)
+
+
+def test_sparse_points_are_refused_by_name():
+    sparse = pytest.importorskip("scipy.sparse")
+    X, y = sample(5)
+    for kind in (sparse.csr_array, sparse.coo_matrix):
+        with pytest.raises(TypeError, match=r"fit: X must be dense .* not supported: pass X.toarray\(\)"):
+            NadarayaWatson().fit(kind(X), y)
+
+
 def test_scikit_learn_can_use_it():
     base = pytest.importorskip("sklearn.base")
     selection = pytest.importorskip("sklearn.model_selection")
@@ -132,6 +265,42 @@ def test_scikit_learn_can_use_it():
             lambda X, y: NadarayaWatson().fit(X, y).score(X, y[:3]),
             r"score: y must be \(43,\) .* got y \(3,\)",
         ),
+        (
+            lambda X, y: NadarayaWatson().fit(X + 1j, y),
+            r"fit: X must hold real .* Complex data not supported",
+        ),
+        (
+            lambda X, y: NadarayaWatson().fit(X, y + 0j),
+            r"fit: y must hold real numbers; got dtype complex128",
+        ),
+        (lambda X, y: NadarayaWatson().fit(X.astype(str), y), r"fit: X must hold numbers; got dtype <U"),
+        (
+            lambda X, y: NadarayaWatson().fit([[1], [2, 3]], y),
+            r"fit: X must be an array or lists .*; got list",
+        ),
+        (
+            lambda X, y: NadarayaWatson().fit(np.ma.masked_less(X, 1), y),
+            r"fit: X must have no masked entries because",
+        ),
+        (lambda X, y: NadarayaWatson().fit(X[:, :0], y), r"fit: X must have a feature .* got 0 feature\(s\)"),
+        (
+            lambda X, y: NadarayaWatson().fit(X, None),
+            r"fit: requires y to be passed, but the target y is None",
+        ),
+        (
+            lambda X, y: NadarayaWatson().fit(X, y).predict(X[0]),
+            r"predict: X must be \(L, 2\) .* got X \(2,\). Reshape your data",
+        ),
+        (lambda X, y: NadarayaWatson().fit(X, y, y[1:]), r"fit: sample_weight must be \(43,\) .* \(42,\)"),
+        (
+            lambda X, y: NadarayaWatson().fit(X, y, -np.ones(43)),
+            r"fit: sample_weight must be zero or above, .* got weights from -1.0 to -1.0",
+        ),
+        (lambda X, y: NadarayaWatson().fit(X, y, 0 * y), r"fit: sample_weight .* above zero for a point"),
+        (
+            lambda X, y: NadarayaWatson().fit(X, y).score(X, y, y[1:]),
+            r"score: sample_weight must be \(43,\) .* \(42,\)",
+        ),
         (lambda X, y: NadarayaWatson().set_params(width=1), r"set_params: names must be .* got 'width'"),
     ],
 )
@@ -143,3 +312,12 @@ def test_rejections(make, message):
 def test_an_unknown_kernel_is_refused():
     with pytest.raises(ValueError, match=r"NadarayaWatson: kernel must be one of .* got 'cosine'"):
         NadarayaWatson("cosine", "loo").fit(*sample())
+
+
+def test_objects_are_no_numbers():
+    X, y = sample(3)
+    X = X.astype(object)
+    assert NadarayaWatson().fit(X, y).X_.dtype == np.float64
+    X[0, 0] = {}
+    with pytest.raises(TypeError, match=r"fit: X: its argument must be .* got dtype object"):
+        NadarayaWatson().fit(X, y)

@@ -52,12 +52,15 @@ void bind_kernel_pooling(py::module_& m) {
     Call call("kernel_values");
     return call.result(ops::kernel_values(call.floating(u, "u"), ops::kernel_named("kernel_values", kernel)));
   });
-  m.def("leave_one_out_errors", [](py::handle points, py::handle values, const std::string& kernel, const std::vector<double>& bandwidths) {
+  m.def("leave_one_out_errors", [](py::handle points, py::handle values, const std::string& kernel, const std::vector<double>& bandwidths,
+                                   py::handle sample_weight) {
     Call call("NadarayaWatson");
     const Tensor x = call.floating(points, "X"), y = call.floating(values, "y");
     const ops::Kernel named = ops::kernel_named("NadarayaWatson", kernel);
     const DType dtype = ops::promoted({x, y});
-    return without_gil([&] { return ops::leave_one_out_errors(x.data().cast(dtype), y.data().cast(dtype), named, bandwidths); });
+    const Tensor given = call.optional(sample_weight, "sample_weight");
+    const Array s = given.defined() ? given.data().cast(DType::float64) : Array();
+    return without_gil([&] { return ops::leave_one_out_errors(x.data().cast(dtype), y.data().cast(dtype), named, bandwidths, s); });
   });
 }
 

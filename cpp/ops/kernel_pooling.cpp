@@ -360,11 +360,13 @@ Tensor kernel_values(const Tensor& input, Kernel kernel) {
   });
 }
 
-std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel, const std::vector<double>& bandwidths) {
+std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel, const std::vector<double>& bandwidths,
+                                         const Array& sample_weight) {
   const Index n = points.dim(0), features = points.dim(1), value_features = values.dim(1), count = static_cast<Index>(bandwidths.size());
   for (const double bandwidth : bandwidths)
     if (!(bandwidth > 0))
       fail_value("leave_one_out_errors: bandwidths must be above 0 because distances are divided by them; got bandwidth ", bandwidth);
+  const double* factor = sample_weight.defined() ? sample_weight.data<double>() : nullptr;
   std::vector<double> each(static_cast<std::size_t>(n * count));
   visit_floating(points.dtype(), [&](auto tag) {
     using T = decltype(tag);
@@ -378,21 +380,28 @@ std::vector<double> leave_one_out_errors(const Array& points, const Array& value
         row.squares[i] = std::numeric_limits<double>::infinity();
         const double nearest = *std::min_element(row.squares, row.squares + n);
         for (Index h = 0; h < count; ++h) {
-          const double reciprocal = k.weights(row.w, row.squares, nearest, kernel, bandwidths[static_cast<std::size_t>(h)], n);
+          double reciprocal = k.weights(row.w, row.squares, nearest, kernel, bandwidths[static_cast<std::size_t>(h)], n);
+          if (factor != nullptr) {
+            double total = 0;
+            for (Index j = 0; j < n; ++j) total += static_cast<double>(row.w[j] *= static_cast<T>(factor[j]));
+            reciprocal = total > 0 ? 1 / total : 0;
+          }
           k.pool(prediction.data(), row.w, reciprocal, vt.data<T>(), n, value_features, n);
           double error = 0;
           for (Index c = 0; c < value_features; ++c) {
             const double d = static_cast<double>(values.data<T>()[i * value_features + c]) - static_cast<double>(prediction[static_cast<std::size_t>(c)]);
             error += d * d;
           }
-          each[static_cast<std::size_t>(i * count + h)] = error;
+          each[static_cast<std::size_t>(i * count + h)] = factor == nullptr ? error : error * factor[i];
         }
       }
     });
   });
   std::vector<double> result(static_cast<std::size_t>(count));
   for (std::size_t at = 0; at < each.size(); ++at) result[at % result.size()] += each[at];
-  for (double& sum : result) sum /= static_cast<double>(std::max<Index>(1, n * value_features));
+  double total = factor == nullptr ? static_cast<double>(n) : 0;
+  for (Index i = 0; factor != nullptr && i < n; ++i) total += factor[i];
+  for (double& sum : result) sum /= total * static_cast<double>(value_features);
   return result;
 }
 
