@@ -105,7 +105,7 @@ training.save_arrays({str(path)!r}, {{"x": np.arange(5000)}}, {{"step": 2}})
     arrays, facts = training.load_arrays(path)
     np.testing.assert_array_equal(arrays["x"], np.arange(5))
     assert facts == {"step": 1}
-    assert (tmp_path / "run.npz.partial").exists()
+    assert [name.startswith(".run.npz.") for name in sorted(os.listdir(tmp_path))] == [True, False]
     training.save_arrays(path, {"x": np.arange(7)}, {"step": 3})
     assert os.listdir(tmp_path) == ["run.npz"]
 

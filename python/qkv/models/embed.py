@@ -13,7 +13,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from .files import checked_folder, write_atomically
+from .._atomic import write_file
+from .files import checked_folder
 from .sentence_encoder import CHUNK, SentenceEncoder, progress_bar
 
 FORMATS = ("npy", "jsonl")
@@ -88,14 +89,13 @@ def embed_lines(
             return _write_lines(sys.stdout.buffer, blocks())
         counted: list[int] = []
 
-        def write(path: Path) -> None:
-            with path.open("wb") as file:
-                if kind == "npy":
-                    counted.append(_write_array(file, blocks(), encoder.dimension))
-                else:
-                    counted.append(_write_lines(file, blocks()))
+        def write(file: BinaryIO) -> None:
+            if kind == "npy":
+                counted.append(_write_array(file, blocks(), encoder.dimension))
+            else:
+                counted.append(_write_lines(file, blocks()))
 
-        write_atomically(Path(output), write)
+        write_file(output, write)
         return counted[0]
 
 

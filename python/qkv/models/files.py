@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+
+from .._atomic import Writer
 
 LARGEST_JSON = 200_000_000  # bytes; tokenizers of large vocabularies have some 20 million
 
@@ -138,28 +139,32 @@ def _names(names: set[str]) -> str:
     return ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under another name and give it its own when it is whole."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON as Hugging Face's libraries do, in one step."""
+def json_writer(value: Any) -> Writer:
+    """Give what writes JSON as Hugging Face's libraries do."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-    write_atomically(path, lambda p: p.write_text(text, encoding="utf8"))
+    return lambda file: file.write(text.encode("utf8"))
 
 
-def write_weights(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a safetensors file in one step; "pt" is what Hugging Face's libraries expect to read."""
-    library = safetensors()
-    write_atomically(path, lambda p: library.numpy.save_file(dict(arrays), p, metadata={"format": "pt"}))
+def weights_writer(arrays: Mapping[str, np.ndarray]) -> Writer:
+    """Give what writes a safetensors file; "pt" is what Hugging Face's libraries expect to read.
+
+    Written here and not by the library, whose errors are no OSError and whose temporary files stay when it is killed.
+    """
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name in names:
+        array = arrays[name]
+        begin, end = end, end + array.nbytes
+        kind = {"f": "F", "i": "I"}[array.dtype.kind] + str(8 * array.dtype.itemsize)
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # numbers begin at a multiple of 8 bytes
+
+    def write(file: BinaryIO) -> None:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in names:
+            array = np.ascontiguousarray(arrays[name], arrays[name].dtype.newbyteorder("<"))
+            file.write(array.reshape(-1).view(np.uint8).data)
+
+    return write

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .. import _core
+from .._atomic import write_files
 from .config import BertConfig
-from .files import Weights, checked_folder, read_json, write_json, write_weights
+from .files import Weights, checked_folder, json_writer, read_json, weights_writer
 
 if TYPE_CHECKING:
     from .._core import Module
@@ -103,7 +104,9 @@ class Pretrained:
         Parameters
         ----------
         folder : path
-            Is made if it does not exist. Each file is replaced in one step, so none is ever half-written.
+            Is made if it does not exist. Both files are written whole under other names first; then config.json takes
+            its name and model.safetensors right after it. A full disk, an error or a kill before that leaves the old
+            pair, and new weights never stand beside an old configuration.
 
         Raises
         ------
@@ -124,8 +127,12 @@ class Pretrained:
         dtype = str(next(iter(arrays.values())).dtype)
         entries = {**self.config.to_dict(), "architectures": [type(self).__name__], "dtype": dtype}
         entries.pop("torch_dtype", None)
-        write_weights(path / "model.safetensors", arrays)
-        write_json(path / "config.json", entries)
+        write_files(
+            [
+                (path / "config.json", json_writer(entries)),
+                (path / "model.safetensors", weights_writer(arrays)),
+            ]
+        )
 
 
 def read_config(folder: Path, changes: dict[str, Any] | None = None) -> BertConfig:

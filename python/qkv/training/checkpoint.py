@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._atomic import write_file
+
 FORMAT = 1
 FACTS = "facts"
 
@@ -27,8 +29,9 @@ class CheckpointError(ValueError):
 def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
     """Write arrays and JSON facts to one file, atomically.
 
-    Everything goes to ``path + ".partial"`` first, is forced to the disk, and then takes the name ``path`` in one step:
-    whoever kills the process at whatever moment finds the old file or the new one under ``path``, never a part.
+    Everything goes to a temporary file in the same folder first, is forced to the disk, and then takes the name
+    ``path`` in one step: whoever kills the process at whatever moment finds the old file or the new one under ``path``,
+    never a part. Several processes may write to one ``path``; the last one wins.
 
     Parameters
     ----------
@@ -45,7 +48,7 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], facts: 
     TypeError
         If JSON cannot hold ``facts``.
     OSError
-        If the file cannot be written.
+        If the file cannot be written; then ``path`` is as it was.
 
     Examples
     --------
@@ -62,15 +65,8 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], facts: 
             )
     text = json.dumps(facts)
     page = json.dumps({"format": FORMAT, "facts": text, "digest": _digest(tables, text)})
-    target = Path(path)
-    partial = target.with_name(target.name + ".partial")
-    with partial.open("wb") as file:
-        entries: dict[str, Any] = {FACTS: np.frombuffer(page.encode(), np.uint8), **tables}
-        np.savez(file, **entries)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, target)
-    _sync_folder(target.parent)
+    entries: dict[str, Any] = {FACTS: np.frombuffer(page.encode(), np.uint8), **tables}
+    write_file(path, lambda file: np.savez(file, **entries))
 
 
 def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -137,17 +133,3 @@ def _digest(tables: Mapping[str, NDArray[Any]], text: str) -> str:
         digest.update(f"\0{name}\0{table.dtype.str}\0{tables[name].shape}\0".encode())
         digest.update(table.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Force the new name to the disk where the system knows how to do that for a folder."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
