@@ -61,7 +61,7 @@ void bind_kernel_pooling(py::module_& m) {
     const Tensor given = call.optional(sample_weight, "sample_weight");
     const Array s = given.defined() ? given.data().cast(DType::float64) : Array();
     return without_gil([&] { return ops::leave_one_out_errors(x.data().cast(dtype), y.data().cast(dtype), named, bandwidths, s); });
-  });
+  }, py::arg("points"), py::arg("values"), py::arg("kernel"), py::arg("bandwidths"), py::arg("sample_weight") = py::none());
 }
 
 }  // namespace qkv::bindings

@@ -211,16 +211,6 @@ double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* 
 
 }  // namespace
 
-Kernel kernel_named(const char* operation, const std::string& name) {
-  if (name == "gaussian") return Kernel::gaussian;
-  if (name == "boxcar") return Kernel::boxcar;
-  if (name == "constant") return Kernel::constant;
-  if (name == "epanechnikov") return Kernel::epanechnikov;
-  if (name == "triangular") return Kernel::triangular;
-  fail_value(operation, ": kernel must be one of gaussian, boxcar, constant, epanechnikov, triangular or a callable because "
-             "only these are defined; got '", name, "'");
-}
-
 AttentionOutput kernel_attention(const Tensor& queries, const Tensor& keys, const Tensor& values, Kernel kernel,
                                  const Tensor& bandwidth, const Array& valid_lens, bool with_weights) {
   Layout layout = point_layout(queries.shape(), keys.shape());
@@ -344,24 +334,7 @@ AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values
   return {reshape(weighted_values(weights, v), layout.output_shape()), reshape(weights, layout.weights_shape())};
 }
 
-Tensor kernel_values(const Tensor& input, Kernel kernel) {
-  const Tensor u = floating(input);
-  Array y(u.shape(), u.dtype());
-  visit_floating(u.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    kernels::kernels<T>().kernel_pooling.values(y.data<T>(), u.ptr<T>(), kernel, u.numel());
-  });
-  if (!wants_gradient({u})) return Tensor(std::move(y));
-  return record(std::move(y), {u}, [u = Saved(u), kernel](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      kernels::kernels<T>().kernel_pooling.values_backward(dx.of(0).data<T>(), dy.data<T>(), u.data<T>(), kernel, dy.numel());
-    });
-  });
-}
-
-std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel, const std::vector<double>& bandwidths,
-                                         const Array& sample_weight) {
+std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel, const std::vector<double>& bandwidths, const Array& sample_weight) {
   const Index n = points.dim(0), features = points.dim(1), value_features = values.dim(1), count = static_cast<Index>(bandwidths.size());
   for (const double bandwidth : bandwidths)
     if (!(bandwidth > 0))
@@ -399,9 +372,7 @@ std::vector<double> leave_one_out_errors(const Array& points, const Array& value
   });
   std::vector<double> result(static_cast<std::size_t>(count));
   for (std::size_t at = 0; at < each.size(); ++at) result[at % result.size()] += each[at];
-  double total = factor == nullptr ? static_cast<double>(n) : 0;
-  for (Index i = 0; factor != nullptr && i < n; ++i) total += factor[i];
-  for (double& sum : result) sum /= total * static_cast<double>(value_features);
+  for (double& sum : result) sum /= static_cast<double>(std::max<Index>(1, n * value_features));
   return result;
 }
 

@@ -29,8 +29,8 @@ AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values
 Tensor kernel_values(const Tensor& u, Kernel kernel);  // K(|u|), element by element
 
 // For each bandwidth the mean over i and the values' features of (y_i - prediction from all other points)^2.
-// points (L, D), values (L, Dv), both floating and of one dtype. sample_weight: float64 (L), above 0, or not defined;
-// factors of the kernel and of the squares.
+// points (L, D), values (L, Dv), both floating and of one dtype. sample_weight: float64 (L), above 0 and 1 on
+// average, or not defined; factors of the kernel and of the squares.
 std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel,
                                          const std::vector<double>& bandwidths, const Array& sample_weight);
 

@@ -317,10 +317,12 @@ def _least_error(
     values = values if values.ndim == 2 else values[:, None]
     spread = float(np.sqrt(table.astype(np.float64).var(0).sum())) or 1.0
 
+    even = None if s is None else s / s.mean()
+
     def errors(bandwidths: NDArray[np.float64]) -> NDArray[np.float64]:
         if callable(kernel):
             return np.array([_callable_error(table, values, s, kernel, float(h)) for h in bandwidths])
-        return np.asarray(_core.leave_one_out_errors(table, values, kernel, bandwidths.tolist(), s))
+        return np.asarray(_core.leave_one_out_errors(table, values, kernel, bandwidths.tolist(), even))
 
     grid = spread * np.geomspace(1e-3, 10, 41)
     for steps in (11, 11, 0):

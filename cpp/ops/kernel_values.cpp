@@ -1,0 +1,33 @@
+// The kernels of Nadaraya-Watson pooling by name, and element by element.
+#include "kernels/kernels.h"
+#include "ops/kernel_pooling.h"
+
+namespace qkv::ops {
+
+Kernel kernel_named(const char* operation, const std::string& name) {
+  if (name == "gaussian") return Kernel::gaussian;
+  if (name == "boxcar") return Kernel::boxcar;
+  if (name == "constant") return Kernel::constant;
+  if (name == "epanechnikov") return Kernel::epanechnikov;
+  if (name == "triangular") return Kernel::triangular;
+  fail_value(operation, ": kernel must be one of gaussian, boxcar, constant, epanechnikov, triangular or a callable because "
+             "only these are defined; got '", name, "'");
+}
+
+Tensor kernel_values(const Tensor& input, Kernel kernel) {
+  const Tensor u = floating(input);
+  Array y(u.shape(), u.dtype());
+  visit_floating(u.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    kernels::kernels<T>().kernel_pooling.values(y.data<T>(), u.ptr<T>(), kernel, u.numel());
+  });
+  if (!wants_gradient({u})) return Tensor(std::move(y));
+  return record(std::move(y), {u}, [u = Saved(u), kernel](const Array& dy, Gradients& dx) {
+    visit_floating(dy.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      kernels::kernels<T>().kernel_pooling.values_backward(dx.of(0).data<T>(), dy.data<T>(), u.data<T>(), kernel, dy.numel());
+    });
+  });
+}
+
+}  // namespace qkv::ops
