@@ -188,6 +188,30 @@ def test_an_earlier_result_is_replaced_and_the_rest_is_kept(tmp_path):
     assert os.listdir(folder / "figures") == ["two.png"]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_an_interrupted_replacement_keeps_the_earlier_result(tmp_path, monkeypatch, error):
+    folder, replace, calls = tmp_path / "out", os.replace, []
+
+    def write(text):
+        with output.staged(folder) as stage:
+            for part in ("notebooks", "figures"):
+                (stage / part).mkdir()
+            (stage / "index.html").write_text(output.GENERATOR + text)
+
+    def interrupted(source, target):
+        calls.append(target)
+        if len(calls) == 6:  # the old page is away, the new one not there
+            raise error
+        replace(source, target)
+
+    write("old")
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(error):
+        write("new")
+    assert (folder / "index.html").read_text().endswith("old")
+    assert sorted(os.listdir(folder)) == ["figures", "index.html", "notebooks"]
+
+
 def test_jupyter_that_is_missing(command, tmp_path, monkeypatch):
     monkeypatch.setattr(execute, "NEEDED", ("nbformat", "no_such_client"))
     status, _, err = command("reproduce", "D0-03")

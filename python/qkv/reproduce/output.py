@@ -36,12 +36,18 @@ def staged(folder: Path) -> Iterator[Path]:
         yield new
         folder.mkdir(exist_ok=True)
         (stage / "old").mkdir()
-        for part in (*PARTS, *MORE):
-            if part in MORE and not (new / part).exists():
-                continue
-            if (folder / part).exists():
-                os.replace(folder / part, stage / "old" / part)
-            os.replace(new / part, folder / part)
+        try:
+            for part in (*PARTS, *MORE):
+                if part in MORE and not (new / part).exists():
+                    continue
+                if (folder / part).exists():
+                    os.replace(folder / part, stage / "old" / part)
+                os.replace(new / part, folder / part)
+        except BaseException:
+            for old in (stage / "old").iterdir():
+                if not (folder / old.name).exists():
+                    os.replace(old, folder / old.name)
+            raise
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 
