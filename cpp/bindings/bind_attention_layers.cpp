@@ -259,7 +259,19 @@ Examples
       .def("__repr__", [](const KVCache& self) {
         std::string shape = self.keys().defined() ? text(", batch ", self.keys().dim(0), ", width ", self.keys().dim(2)) : "";
         return text("KVCache(", self.length(), self.capacity() ? text(" of ", *self.capacity()) : "", " tokens", shape, ")");
-      });
+      })
+      .def(py::pickle(
+          [](const KVCache& self) {
+            const auto [keys, values] = self.contents();
+            const auto array = [](const Tensor& x) -> py::object { return x.defined() ? py::object(to_numpy(x.data(), false)) : py::none(); };
+            return py::make_tuple(self.capacity(), array(keys), array(values));
+          },
+          [](const py::tuple& state) {
+            auto cache = std::make_unique<KVCache>(state[0].cast<std::optional<Index>>());
+            if (!state[1].is_none())
+              cache->append(Tensor(copy_of(state[1], py::none(), "KVCache")), Tensor(copy_of(state[2], py::none(), "KVCache")));
+            return cache;
+          }));
 
   LayerClass<MultiHeadAttention> multi_head(m, "MultiHeadAttention", (std::string(R"doc(
 ``concat(head_1, ..., head_H) Wo`` with ``head_h = softmax(q Wq_h (k Wk_h)^T / sqrt(D)) v Wv_h``.

@@ -35,8 +35,29 @@ Tensors parameters_from(py::handle params, const char* operation) {
 bool is_sgd(const Optimizer& optimizer) { return dynamic_cast<const SGD*>(&optimizer) != nullptr; }
 const char* first_name(const Optimizer& optimizer) { return is_sgd(optimizer) ? "momentum_buffer" : "exp_avg"; }
 
+py::dict settings(const Optimizer& optimizer) {
+  py::dict group;
+  group["lr"] = optimizer.lr();
+  group["weight_decay"] = optimizer.weight_decay();
+  if (const auto* sgd = dynamic_cast<const SGD*>(&optimizer)) {
+    group["momentum"] = sgd->momentum();
+    group["nesterov"] = sgd->nesterov();
+  } else if (const auto* adam = dynamic_cast<const Adam*>(&optimizer)) {
+    group["betas"] = py::make_tuple(adam->beta1(), adam->beta2());
+    group["eps"] = adam->eps();
+  }
+  return group;
+}
+
+std::string shown(const Optimizer& optimizer) {
+  std::string result = text(optimizer.name(), "(", optimizer.parameters().size(), " parameters");
+  for (const auto& [name, value] : settings(optimizer))
+    result += text(", ", std::string(py::str(name)), "=", std::string(py::repr(value)));
+  return result + ")";
+}
+
 py::dict state_dict(Optimizer& optimizer) {
-  py::dict state, group;
+  py::dict state, group = settings(optimizer);
   py::list numbers;
   const std::vector<ParameterState> states = without_gil([&] { return optimizer.states(); });
   for (std::size_t i = 0; i < states.size(); ++i) {
@@ -48,15 +69,6 @@ py::dict state_dict(Optimizer& optimizer) {
     if (s.first.defined()) entry[first_name(optimizer)] = to_numpy(s.first, true);
     if (s.second.defined()) entry["exp_avg_sq"] = to_numpy(s.second, true);
     state[py::int_(i)] = entry;
-  }
-  group["lr"] = optimizer.lr();
-  group["weight_decay"] = optimizer.weight_decay();
-  if (const auto* sgd = dynamic_cast<const SGD*>(&optimizer)) {
-    group["momentum"] = sgd->momentum();
-    group["nesterov"] = sgd->nesterov();
-  } else if (const auto* adam = dynamic_cast<const Adam*>(&optimizer)) {
-    group["betas"] = py::make_tuple(adam->beta1(), adam->beta2());
-    group["eps"] = adam->eps();
   }
   group["params"] = numbers;
   py::dict result;
@@ -114,6 +126,17 @@ template <class T> std::unique_ptr<T> make_adam(py::handle params, double lr, st
   return std::make_unique<T>(parameters_from(params, decoupled ? "AdamW" : "Adam"), lr, betas.first, betas.second, eps, weight_decay, decoupled);
 }
 
+// The parameters and where the optimizer stands. Pickled or copied together with their module, the parameters are the
+// copied module's, because pickle and copy keep what is shared.
+template <class T, class Make> auto pickled(Make make) {
+  return py::pickle([](T& optimizer) { return py::make_tuple(optimizer.parameters(), state_dict(optimizer)); },
+                    [make](const py::tuple& state) {
+                      auto optimizer = make(py::object(state[0]));
+                      load_state_dict(*optimizer, state[1].cast<py::dict>());
+                      return optimizer;
+                    });
+}
+
 }  // namespace
 
 void bind_optim(py::module_& m) {
@@ -128,7 +151,8 @@ void bind_optim(py::module_& m) {
            "parameter, ``param_groups`` one dict of settings. Loading it continues to the bit.")
       .def("load_state_dict", load_state_dict, py::arg("state_dict"),
            "Continue where the optimizer stood that gave `state_dict`; its settings, ``lr`` among them, are taken over. PyTorch's "
-           "dicts with one parameter group are legal too.");
+           "dicts with one parameter group are legal too.")
+      .def("__repr__", &shown);
 
   py::class_<SGD, Optimizer>(m, "SGD", R"doc(
 Gradient descent: ``v = momentum v + g``, ``w -= lr v``, with ``g = grad + weight_decay w``.
@@ -168,7 +192,8 @@ Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momen
       .def(py::init([](py::handle params, double lr, double momentum, double weight_decay, bool nesterov) {
              return std::make_unique<SGD>(parameters_from(params, "SGD"), lr, momentum, weight_decay, nesterov);
            }),
-           py::arg("params"), py::arg("lr"), py::arg("momentum") = 0.0, py::arg("weight_decay") = 0.0, py::arg("nesterov") = false);
+           py::arg("params"), py::arg("lr"), py::arg("momentum") = 0.0, py::arg("weight_decay") = 0.0, py::arg("nesterov") = false)
+      .def(pickled<SGD>([](py::handle params) { return std::make_unique<SGD>(parameters_from(params, "SGD"), 0, 0, 0, false); }));
 
   py::class_<Adam, Optimizer>(m, "Adam", R"doc(
 Adam: ``w -= lr m^ / (sqrt(v^) + eps)`` with the bias-corrected running averages of the gradient and of its square.
@@ -206,7 +231,8 @@ References
 Kingma, Ba, "Adam: a method for stochastic optimization", 2015.
 )doc")
       .def(py::init(&make_adam<Adam>), py::arg("params"), py::arg("lr") = 1e-3, py::arg("betas") = std::make_pair(0.9, 0.999),
-           py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.0);
+           py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.0)
+      .def(pickled<Adam>([](py::handle params) { return make_adam<Adam>(params, 0, {0.9, 0.999}, 1e-8, 0); }));
 
   py::class_<AdamW, Adam>(m, "AdamW", R"doc(
 Adam with decoupled weight decay: ``w -= lr weight_decay w`` first, then Adam's step without decay.
@@ -236,7 +262,8 @@ References
 Loshchilov, Hutter, "Decoupled weight decay regularization", 2019.
 )doc")
       .def(py::init(&make_adam<AdamW>), py::arg("params"), py::arg("lr") = 1e-3, py::arg("betas") = std::make_pair(0.9, 0.999),
-           py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.01);
+           py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.01)
+      .def(pickled<AdamW>([](py::handle params) { return make_adam<AdamW>(params, 0, {0.9, 0.999}, 1e-8, 0); }));
 
   m.def("clip_grad_norm", [](py::handle params, double max_norm) {
     const Tensors tensors = is_tensor(params) ? Tensors{params.cast<Tensor>()} : parameters_from(params, "clip_grad_norm");

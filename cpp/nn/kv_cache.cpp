@@ -47,6 +47,12 @@ void KVCache::make_room(Index rows) {
   }
 }
 
+KVCache::Contents KVCache::contents() const {
+  if (length_ == 0) return {};
+  const NoGrad quiet;
+  return {ops::slice(keys_, 1, 0, length_), ops::slice(values_, 1, 0, length_)};
+}
+
 KVCache::Contents KVCache::append(const Tensor& keys, const Tensor& values) {
   check(keys, values);
   const Index added = keys.dim(1);

@@ -27,6 +27,8 @@ class KVCache {
   void reorder(const Array& indices);
   std::optional<Index> capacity() const { return capacity_; }
   const Tensor& keys() const { return keys_; }
+  // Copies of the rows that count, without gradients; not defined where there are none.
+  Contents contents() const;
 
  private:
   void check(const Tensor& keys, const Tensor& values) const;

@@ -99,6 +99,11 @@ class Schedule:
         self.count, self.base_lr = int(state_dict["count"]), float(state_dict["base_lr"])
         self.optimizer.lr = self.lr_at(self.count)
 
+    def __repr__(self) -> str:
+        given = {k: v for k, v in vars(self).items() if k not in ("optimizer", "count")}
+        shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        return f"{type(self).__name__}(update {self.count}, {shown})"
+
     def _check(self, name: str, value: float, least: float) -> None:
         if not value >= least:
             raise ValueError(
