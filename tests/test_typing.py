@@ -18,7 +18,16 @@ PACKAGE = Path(qkv.__file__).parent
 STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf8"))
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
 PICKLING = {"__getstate__", "__setstate__", "_set_state", "__init_subclass__"}
-PYTHON_S_OWN = {"__doc__", "__module__", "__dict__", "__weakref__", "__new__", "__hash__", "__array_ufunc__"}
+PYTHON_S_OWN = {
+    "__doc__",
+    "__module__",
+    "__dict__",
+    "__weakref__",
+    "__new__",
+    "__hash__",
+    "__array_ufunc__",
+    "__signature__",
+}
 
 nn = qkv.nn
 TINY_BERT = {
@@ -84,12 +93,10 @@ def arguments(function: ast.FunctionDef) -> list[tuple[str, str]]:
     return [x for x in listed if x[0] != "self"]
 
 
-def signature(doc: str) -> list[list[tuple[str, str]]]:
-    """Parse the signatures that pybind11 writes on top of a docstring."""
-    lines = doc.strip().splitlines()
-    overloaded = [m.group(1) for m in (re.match(r"\d+\. (\w+\(.*)", line) for line in lines) if m]
+def signature(lines: list[str]) -> list[list[tuple[str, str]]]:
+    """Parse the signatures of pybind11, one for each overload."""
     parsed = []
-    for line in overloaded or lines[:1]:
+    for line in lines:
         call = re.sub(r"\bself: [\w.]+", "self", line)
         parsed.append(arguments(ast.parse(f"def {call}: ...").body[0]))
     return parsed
@@ -123,7 +130,7 @@ def test_a_class_has_the_extension_s_signatures(name):
         special = method.startswith("__") and method not in ("__init__", "__call__")
         if special or isinstance(thing, property):
             continue
-        real = signature(thing.__doc__)
+        real = signature(_core._typed_signatures(thing))
         stubbed = [arguments(s) for s in stubs]
         for given in stubbed:
             assert [("*args", "") if n.startswith("*") and n != "*" else (n, d) for n, d in given] in [
@@ -134,7 +141,8 @@ def test_a_class_has_the_extension_s_signatures(name):
 
 def test_functions_have_the_extension_s_signatures():
     for name, stubs in functions(STUB.body).items():
-        assert [arguments(s) for s in stubs] == signature(getattr(_core, name).__doc__), name
+        real = signature(_core._typed_signatures(getattr(_core, name)))
+        assert [arguments(s) for s in stubs] == real, name
 
 
 def test_setters_are_where_the_extension_has_them():
@@ -161,9 +169,7 @@ def test_parts_of_a_layer_exist_and_have_their_types(name):
 
 
 def test_a_changed_signature_is_noticed():
-    real = signature(
-        "f(self: qkv._core.A, x: object, p: float = 0.5, *, q: bool | None = None) -> Tensor\n\nDoc."
-    )
+    real = signature(["f(self: qkv._core.A, x: object, p: float = 0.5, *, q: bool | None = None) -> Tensor"])
     assert real == [[("x", ""), ("p", "0.5"), ("*", ""), ("q", "None")]]
     other = ast.parse("def f(self, x: int, p: float = 0.1, *, q: bool = None): ...").body[0]
     assert arguments(other) != real[0]

@@ -197,11 +197,9 @@ ARITHMETIC = re.compile(r"^__r?(add|sub|mul|truediv|pow|matmul)__$|^__(eq|ne|lt|
 
 
 def signatures(thing: Any) -> list[str]:
-    """Give `name(arguments) -> result` of each overload, from the docstring."""
-    lines = (thing.__doc__ or "").strip().splitlines()
-    if len(lines) > 1 and lines[1].startswith("Overloaded"):
-        return [m.group(1) for m in (re.match(r"^\d+\. (\w+\(.*)", line) for line in lines) if m]
-    return lines[:1]
+    """Give `name(arguments) -> result` of each overload; nothing for what pybind11 did not make."""
+    found: list[str] = importlib.import_module("qkv._core")._typed_signatures(thing)
+    return found
 
 
 def split(arguments: str) -> list[str]:
@@ -288,7 +286,7 @@ def overloads(thing: Any, owner: str = "") -> list[str]:
 
 
 def attribute(thing: property, owner: str, name: str) -> list[str]:
-    signature = (thing.fget.__doc__ or "").splitlines()
+    signature = signatures(thing.fget)
     kind = plain(signature[0].rpartition(" -> ")[2]) if signature else "Any"
     kind = RETURNS.get(f"{owner}.{name}", RETURNS.get(name, kind))
     lines = ["@property", f"def {name}(self) -> {kind}: ..."]
@@ -310,8 +308,10 @@ def one_class(kind: type) -> list[str]:
         thing = vars(kind)[name]
         if isinstance(thing, property):
             body += attribute(thing, kind.__name__, name)
-        elif signatures(thing)[0].startswith("Initialize self"):
+        elif not signatures(thing):
             continue  # made by functions, not by calling the class
+        elif name == "__call__" and "forward" in vars(kind):
+            continue  # see below
         else:
             lines = overloads(thing, kind.__name__)
             body += lines

@@ -43,7 +43,7 @@ void bind_config(py::module_& m) {
   });
 
   // Without the GIL, because it waits for a job that may be asking for it, to look for an interrupt.
-  m.def("set_num_threads", &set_num_threads, py::call_guard<py::gil_scoped_release>());
+  m.def("set_num_threads", &set_num_threads, py::arg("n"), py::call_guard<py::gil_scoped_release>());
   m.def("get_num_threads", &num_threads);
   m.def("cached_bytes", &cached_bytes);
   m.def("empty_cache", &empty_cache);

@@ -30,4 +30,7 @@ void bind_embedding(pybind11::module_& m);
 void bind_loss(pybind11::module_& m);
 void bind_optim(pybind11::module_& m);
 
+// When everything is bound: docstrings begin with signatures that Python reads.
+void show_signatures(pybind11::module_& m);
+
 }  // namespace qkv::bindings

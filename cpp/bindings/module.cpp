@@ -28,4 +28,5 @@ PYBIND11_MODULE(_core, m) {
   bind_embedding(m);
   bind_loss(m);
   bind_optim(m);
+  show_signatures(m);
 }

@@ -32,6 +32,7 @@ from .._core import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from . import call_signature as call_signature  # gives Module its __signature__
 from . import init
 from .record import no_attention_record
 
