@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import qkv
-from qkv import nn, optim
+from qkv import models, nn, optim
 
 X = np.random.default_rng(0).standard_normal((5, 3)).astype("float32")
 OPTIMIZERS = {
@@ -29,6 +29,26 @@ def pickled(x):
     return pickle.loads(pickle.dumps(x))
 
 
+BERT = dict(vocab_size=5, hidden_size=4, num_hidden_layers=1, num_attention_heads=2, intermediate_size=3)
+MODELS = {
+    "CausalLM": lambda: models.CausalLM(11, 8, 2, 1),
+    "Transformer": lambda: models.Transformer(7, 7, 8, 2, 1, 1, 16),
+    "EncoderDecoder": lambda: models.EncoderDecoder(
+        models.Seq2SeqEncoder(3, 4, 5, 1), models.Seq2SeqAttentionDecoder(3, 4, 5, 1)
+    ),
+    **{
+        name: lambda name=name: getattr(models, name)(models.BertConfig(**BERT))
+        for name in (
+            "BertModel",
+            "BertForPreTraining",
+            "BertForMaskedLM",
+            "BertForSequenceClassification",
+            "BertForTokenClassification",
+        )
+    },
+}
+
+
 def train(model, optimizer, schedule=None, steps=3):
     for _ in range(steps):
         optimizer.zero_grad()
@@ -37,6 +57,20 @@ def train(model, optimizer, schedule=None, steps=3):
         if schedule is not None:
             schedule.step()
     return [p.numpy().copy() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("twin", [pickled, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model(name, twin):
+    model = MODELS[name]().eval()
+    its = twin(model)
+    assert type(its) is type(model)
+    assert repr(its) == repr(model)
+    assert [m.training for m in its.modules()] == [False] * len(model.modules())
+    for (key, a), (same, b) in zip(model.named_parameters(), its.named_parameters(), strict=True):
+        assert key == same
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        assert (a is b) == (twin is copy.copy)
 
 
 @pytest.mark.parametrize("twin", [pickled, copy.deepcopy])
