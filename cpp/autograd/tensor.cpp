@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
-#include <queue>
-#include <unordered_map>
 
 #include "core/locks.h"
 #include "core/parallel.h"
@@ -35,12 +32,6 @@ void accumulate(Array& y, const Array& x) {
       kernels::kernels<T>().elementwise.add_scaled(sum + begin, part + begin, T(1), end - begin);
     });
   });
-}
-
-// Gradients may be passed on without a copy, so several sums can start as the same memory.
-static void merge(Array& sum, Array part) {
-  if (sum.defined()) accumulate(sum, part);
-  else sum = std::move(part);
 }
 
 Array LeafGradient::get() const {
@@ -80,25 +71,6 @@ void LeafGradient::add(Array part) {
   }
 }
 
-Visit::Visit(Node& node, bool frees) : node_(node), frees_(frees) {
-  const Lock lock(mutex_of(&node));
-  if (node.freed)
-    throw std::runtime_error(
-        "backward: the graph was freed by an earlier backward; pass retain_graph=True there to go through it twice");
-  node.freed = frees;
-  ++node.visits;
-}
-
-Visit::~Visit() {
-  PullBack pull_back;
-  Tensors inputs;
-  const Lock lock(mutex_of(&node_));
-  if (frees_ && !succeeded_) node_.freed = false;
-  if (--node_.visits > 0 || !node_.freed) return;
-  pull_back.swap(node_.pull_back);
-  inputs.swap(node_.inputs);
-}
-
 // A long chain of nodes would otherwise be released by recursion as deep as the chain.
 Node::~Node() {
   Tensors pending = std::move(inputs);
@@ -127,159 +99,43 @@ const Array& Saved::get() const {
   return array_;
 }
 
-bool wants_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
-  if (!gradients_enabled) return false;
-  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); });
-}
-
-bool wants_gradient(const Tensors& inputs) {
-  if (!gradients_enabled) return false;
-  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); });
-}
-
-Tensors record_many(std::vector<Array> outputs, Tensors inputs, PullBack pull_back) {
-  auto node = std::make_shared<Node>();
-  node->inputs = std::move(inputs);
-  node->pull_back = std::move(pull_back);
-  node->dtype = outputs.front().dtype();
-  node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
-  Tensors results;
-  results.reserve(outputs.size());
-  for (Array& output : outputs) {
-    node->output_shapes.push_back(output.shape());
-    Tensor result(std::move(output));
-    result.impl()->node = node;
-    result.impl()->output = static_cast<Index>(results.size());
-    results.push_back(std::move(result));
-  }
-  return results;
-}
-
-bool Gradients::wants(Index input) const {
-  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
-  return t.defined() && t.requires_grad();
-}
-
-Array& Gradients::of(Index input) {
-  Array& array = arrays_[static_cast<std::size_t>(input)];
-  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
-  if (!array.defined()) array = Array::zeros(t.shape(), t.dtype());
-  else array.make_unique();
-  return array;
-}
-
-Array Gradients::fresh(Index input) const {
-  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
-  return Array(t.shape(), t.dtype());
-}
-
-void Gradients::add(Index input, Array gradient) {
-  Array& array = arrays_[static_cast<std::size_t>(input)];
-  merge(array, std::move(gradient));
-}
-
 namespace {
 
-// One run through the graph, from the newest operation to the oldest.
-class Backward {
- public:
-  Backward(const Tensor& output, const Array& gradient, bool retain_graph) : retain_graph_(retain_graph) {
-    if (!output.requires_grad())
-      throw std::runtime_error("backward: this Tensor has no gradient because nothing that it was made of requires one");
-    send(output, seed(output, gradient));
-  }
-
-  // Gradients that arrive at this Tensor are kept for the caller.
-  void watch(const Tensor& tensor) { watched_.emplace(key(tensor), Array()); }
-
-  void run() {
-    while (!waiting_.empty()) {
-      throw_if_interrupted();
-      const std::shared_ptr<Node> node = waiting_.top();
-      waiting_.pop();
-      std::vector<Array> dys = std::move(arriving_.at(node.get()));
-      arriving_.erase(node.get());
-      for (std::size_t i = 0; i < dys.size(); ++i) {
-        const auto watched = watched_.find({node.get(), static_cast<Index>(i)});
-        if (watched != watched_.end()) watched->second = dys[i];
-      }
-      Visit visit(*node, !retain_graph_);
-      Gradients dx(node->inputs);
-      node->pull_back(dys, dx);
-      for (std::size_t i = 0; i < node->inputs.size(); ++i)
-        if (dx.arrays()[i].defined() && dx.wants(static_cast<Index>(i))) send(node->inputs[i], std::move(dx.arrays()[i]));
-      visit.succeeded();
-    }
-  }
-
-  Array& watched(const Tensor& tensor) { return watched_.at(key(tensor)); }
-  auto& leaves() { return leaves_; }
-
- private:
-  using Key = std::pair<const void*, Index>;
-  static Key key(const Tensor& t) {
-    return t.is_leaf() ? Key{t.impl().get(), -1} : Key{t.impl()->node.get(), t.impl()->output};
-  }
-
-  static Array seed(const Tensor& output, const Array& gradient) {
-    if (gradient.defined()) {
-      if (gradient.shape() != output.shape())
-        fail_value("backward: gradient must be ", output.shape(), " because the Tensor is; got gradient ", gradient.shape());
-      return gradient.cast(output.dtype());
-    }
-    if (output.numel() != 1)
-      throw std::runtime_error(text("backward: gradient must be given because the Tensor has more than one element; got a Tensor ",
-                                    output.shape(), " and no gradient"));
-    return Array::full(output.shape(), output.dtype(), 1.0);
-  }
-
-  void send(const Tensor& to, Array gradient) {
-    const auto& node = to.impl()->node;
-    if (node == nullptr) {
-      const auto watched = watched_.find(key(to));
-      if (watched != watched_.end()) merge(watched->second, gradient);
-      auto& [leaf, sum] = leaves_[to.impl().get()];
-      leaf = to;
-      merge(sum, std::move(gradient));
-      return;
-    }
-    const auto [entry, first] = arriving_.try_emplace(node.get(), node->output_shapes.size());
-    if (first) waiting_.push(node);
-    merge(entry->second[static_cast<std::size_t>(to.impl()->output)], std::move(gradient));
-  }
-
-  struct Older {
-    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->sequence < b->sequence; }
-  };
-
-  bool retain_graph_;
-  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> waiting_;
-  std::unordered_map<const Node*, std::vector<Array>> arriving_;
-  std::unordered_map<const TensorImpl*, std::pair<Tensor, Array>> leaves_;
-  std::map<Key, Array> watched_;
-};
+// Operations on gradients without history are recorded as far as record_step, which passes on what they are.
+template <class List> bool any_wants(const List& inputs) {
+  return gradients_enabled && std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) {
+           return t.defined() && (t.requires_grad() || t.impl()->lacks_history);
+         });
+}
 
 }  // namespace
 
-void Tensor::backward(const Array& gradient, bool retain_graph) const {
-  Backward pass(*this, gradient, retain_graph);
-  pass.run();
-  const Uninterrupted whole;  // all leaves or none
-  for (auto& [impl, entry] : pass.leaves()) {
-    auto& [leaf, sum] = entry;
-    sum.make_unique();
-    leaf.impl()->grad.add(std::move(sum));
-  }
-}
+bool wants_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) { return any_wants(inputs); }
+bool wants_gradient(const Tensors& inputs) { return any_wants(inputs); }
 
-std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, const Array& gradient, bool retain_graph) {
-  Backward pass(output, gradient, retain_graph);
-  for (const Tensor& input : inputs) pass.watch(input);
-  pass.run();
-  std::vector<Array> results;
-  for (const Tensor& input : inputs) {
-    const Array& found = pass.watched(input);
-    results.push_back(found.defined() ? found : Array::zeros(input.shape(), input.dtype()));
+Tensors record_step(std::vector<Array> outputs, Tensors inputs, std::unique_ptr<const Step> step) {
+  std::shared_ptr<Node> node;
+  Tensors results;
+  results.reserve(outputs.size());
+  if (std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); })) {
+    node = std::make_shared<Node>();
+    for (const Tensor& input : inputs) {
+      if (!input.defined()) continue;
+      node->versions += input.data().version();
+      node->lacks_history = node->lacks_history || input.impl()->lacks_history;
+    }
+    node->inputs = std::move(inputs);
+    node->step = std::move(step);
+    node->dtype = outputs.front().dtype();
+    node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  }
+  for (Array& output : outputs) {
+    if (node) node->output_shapes.push_back(output.shape());
+    Tensor result(std::move(output));
+    result.impl()->lacks_history = !node;
+    result.impl()->node = node;
+    result.impl()->output = static_cast<Index>(results.size());
+    results.push_back(std::move(result));
   }
   return results;
 }

@@ -1,14 +1,19 @@
 // Tensor = Array + gradient + the operation that made it.
 //
-// An operation computes its output Array and, if anyone wants a gradient, records a pull-back:
+// An operation computes its output Array and, if anyone wants a gradient, records a pull-back and a derivation:
 //
 //     Tensor exp(const Tensor& x) {
 //       Array y = ...;
 //       if (!wants_gradient({x})) return Tensor(y);
-//       return record(y, {x}, [y = Saved(y)](const Array& dy, Gradients& dx) { ... add into dx.of(0) ... });
+//       return record(y, {x}, [y = Saved(y)](const Array& dy, Gradients& dx) { ... add into dx.of(0) ... },
+//                     [](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, exp(dx.input(0)))); });
 //     }
 //
-// A pull-back captures data (Saved), never the Tensor that it made: that would be a cycle.
+// The pull-back is what backward() runs: Arrays in, Arrays out, as fast as can be. The derivation says the same in
+// recorded operations, for gradients that are differentiated again (create_graph). It reads the operation's inputs as
+// Tensors with their history; a fused operation is composed of others there (derive_composed).
+//
+// Both capture data (Saved), never the Tensor that the operation made: that would be a cycle.
 #pragma once
 
 #include <functional>
@@ -42,6 +47,9 @@ struct TensorImpl {
   Array data;
   LeafGradient grad;           // of leaves
   bool requires_grad = false;  // a leaf that collects its gradient
+  // A gradient that was computed without its history, or made of such: to differentiate it is an error, as the result
+  // would lack what flows through that history.
+  bool lacks_history = false;
   std::shared_ptr<Node> node;  // what made it; null for leaves
   Index output = 0;            // which of the node's outputs it is
 };
@@ -82,6 +90,12 @@ using Tensors = std::vector<Tensor>;
 // it. Adds to nobody's grad.
 std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, const Array& gradient = {},
                                 bool retain_graph = false);
+// The same as functions of all that they were computed from, `gradient` included: they can be differentiated again. The
+// graph is retained, as that of the results leads into it.
+Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const Tensor& gradient = {});
+
+// The error for a Tensor that lacks its history.
+[[noreturn]] void fail_without_history();
 
 // Where a pull-back puts the gradients of its node's inputs.
 class Gradients {
@@ -95,22 +109,57 @@ class Gradients {
   Array fresh(Index input) const;
   // Adds an Array, which may be shared with others (dy itself, say).
   void add(Index input, Array gradient);
-  std::vector<Array>& arrays() { return arrays_; }
+  std::vector<Array>& results() { return arrays_; }
 
  private:
   const Tensors& inputs_;
   std::vector<Array> arrays_;
 };
 
-// dys has one entry per output; an entry is not defined if that output was never used.
-using PullBack = std::function<void(std::span<const Array> dys, Gradients& dx)>;
+// Where a derivation puts them, and what it reads.
+class TensorGradients {
+ public:
+  TensorGradients(const Node& node, std::vector<bool> wanted);
+  bool wants(Index input) const { return wanted_[static_cast<std::size_t>(input)]; }
+  // An input as it was in the forward pass, with its history; undefined where the operation had none. Who reads others
+  // than those that require a gradient records them as owned().
+  const Tensor& input(Index input) const;
+  const Shape& shape(Index input) const { return inputs_[static_cast<std::size_t>(input)].shape(); }
+  Index count() const { return static_cast<Index>(inputs_.size()); }
+  void add(Index input, Tensor gradient);
+  std::vector<Tensor>& results() { return tensors_; }
+
+ private:
+  const Tensors& inputs_;
+  const std::uint64_t versions_;
+  const std::vector<bool> wanted_;
+  std::vector<Tensor> tensors_;
+};
+
+// What one recorded operation does in a backward pass. dys has one entry per output; an entry is not defined if that
+// output was never used.
+struct Step {
+  virtual ~Step() = default;
+  virtual void pull_back(std::span<const Array> dys, Gradients& dx) const = 0;
+  virtual void derive(std::span<const Tensor> dys, TensorGradients& dx) const = 0;
+};
+
+template <class PullBack, class Derive> struct StepOf final : Step {
+  StepOf(PullBack p, Derive d) : pull_back_(std::move(p)), derive_(std::move(d)) {}
+  void pull_back(std::span<const Array> dys, Gradients& dx) const override { pull_back_(dys, dx); }
+  void derive(std::span<const Tensor> dys, TensorGradients& dx) const override { derive_(dys, dx); }
+  PullBack pull_back_;
+  Derive derive_;
+};
 
 struct Node {
   Tensors inputs;
-  PullBack pull_back;
+  std::unique_ptr<const Step> step;
   std::vector<Shape> output_shapes;
   DType dtype = DType::float32;
   std::uint64_t sequence = 0;  // rises with every recorded operation, so it orders them
+  std::uint64_t versions = 0;  // sum over the inputs
+  bool lacks_history = false;  // of one of the inputs
   bool freed = false;
   int visits = 0;  // of passes that are using the members above
   ~Node();
@@ -151,29 +200,51 @@ class Saved {
 bool grad_enabled();
 void set_grad_enabled(bool enabled);  // of this thread
 
-class NoGrad {
+class GradMode {
  public:
-  NoGrad() : before_(grad_enabled()) { set_grad_enabled(false); }
-  ~NoGrad() { set_grad_enabled(before_); }
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
+  explicit GradMode(bool enabled) : before_(grad_enabled()) { set_grad_enabled(enabled); }
+  ~GradMode() { set_grad_enabled(before_); }
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
 
  private:
   bool before_;
+};
+
+struct NoGrad : GradMode {
+  NoGrad() : GradMode(false) {}
 };
 
 // True if an operation on these inputs (undefined ones do not count) is to be recorded.
 bool wants_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 bool wants_gradient(const Tensors& inputs);
 
-Tensors record_many(std::vector<Array> outputs, Tensors inputs, PullBack pull_back);
+Tensors record_step(std::vector<Array> outputs, Tensors inputs, std::unique_ptr<const Step> step);
 
-// For operations with one output.
-template <class F> Tensor record(Array output, Tensors inputs, F pull_back) {
-  return record_many({std::move(output)}, std::move(inputs),
-                     [pull_back = std::move(pull_back)](std::span<const Array> dys, Gradients& dx) {
-                       pull_back(dys[0], dx);
-                     })[0];
+// pull_back(dys, dx) and derive(dys, dx), with spans of Arrays and of Tensors.
+template <class PullBack, class Derive>
+Tensors record_many(std::vector<Array> outputs, Tensors inputs, PullBack pull_back, Derive derive) {
+  return record_step(std::move(outputs), std::move(inputs),
+                     std::make_unique<StepOf<PullBack, Derive>>(std::move(pull_back), std::move(derive)));
+}
+
+// For operations with one output: dy instead of dys.
+template <class PullBack, class Derive>
+Tensor record(Array output, Tensors inputs, PullBack pull_back, Derive derive) {
+  return record_many(
+      {std::move(output)}, std::move(inputs),
+      [pull_back = std::move(pull_back)](std::span<const Array> dys, Gradients& dx) { pull_back(dys[0], dx); },
+      [derive = std::move(derive)](std::span<const Tensor> dys, TensorGradients& dx) { derive(dys[0], dx); })[0];
+}
+
+// For a derivation: records the outputs anew as `compose` makes them of the inputs, and differentiates that.
+void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
+                     const std::function<Tensors(const Tensors& inputs)>& compose);
+
+// The Tensor itself, or a copy if its numbers lie in somebody else's memory, where they may change: for inputs that a
+// derivation reads.
+inline Tensor owned(Tensor t) {
+  return t.defined() && t.data().buffer()->borrowed() ? Tensor(t.data().clone()) : t;
 }
 
 // y += x for arrays of equal shape and dtype; leaves others that share y's memory alone.

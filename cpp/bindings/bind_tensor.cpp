@@ -165,6 +165,10 @@ tensor([2., 4., 6.])
                       if (t.node != nullptr) throw std::runtime_error("requires_grad: can be set on leaves only; got a computed Tensor");
                       if (wanted && !is_floating(t.data.dtype()))
                         fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.data.dtype());
+                      if (wanted) {
+                        t.lacks_history = false;
+                        if (t.data.buffer()->borrowed()) t.data = t.data.clone();  // a gradient needs numbers that stay
+                      }
                       t.requires_grad = wanted;
                     }, "True if gradients flow to or through it.")
       .def_property("grad", [](const TensorImpl& t) -> py::object {
@@ -323,14 +327,25 @@ Examples
     return t;
   }, py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false);
 
-  m.def("grad", [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph) {
+  m.def("grad", [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
     Call call("grad");
-    const Tensor g = call.optional(gradient, "gradient");
-    Tensors results;
-    const auto arrays = without_gil([&] { return gradients_of(output, inputs, g.defined() ? g.data() : Array(), retain_graph); });
-    for (const Array& array : arrays) results.emplace_back(array);
-    return results;
-  });
+    const Tensor given = call.optional(gradient, "gradient");
+    return without_gil([&]() -> Tensors {
+      if (create_graph) return recorded_gradients_of(output, inputs, given.defined() ? ops::cast(given, output.dtype()) : given);
+      Tensors results;
+      for (Array& array : gradients_of(output, inputs, given.defined() ? given.data() : Array(), retain_graph)) {
+        results.emplace_back(std::move(array));
+        results.back().impl()->lacks_history = grad_enabled();
+      }
+      return results;
+    });
+  }, py::arg("output"), py::arg("inputs"), py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
+        py::arg("create_graph") = false);
+  // Whether it has a gradient; an error if it should have one but lacks its history.
+  m.def("is_differentiable", [](const Tensor& t) {
+    if (t.impl()->lacks_history) fail_without_history();
+    return t.requires_grad();
+  }, py::arg("t"));
   m.def("grad_enabled", &grad_enabled);
   m.def("set_grad_enabled", &set_grad_enabled);
 }

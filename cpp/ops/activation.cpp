@@ -1,4 +1,6 @@
 // Activation functions.
+#include <numbers>
+
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -6,6 +8,56 @@
 namespace qkv::ops {
 
 using kernels::Activation;
+
+namespace {
+
+// gelu'(x), whose own derivative is (2 - x^2) exp(-x^2 / 2) / sqrt(2 pi).
+Tensor gelu_slope(const Tensor& x) {
+  Array y(x.shape(), x.dtype());
+  visit_floating(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Array ones = Array::full(x.shape(), x.dtype(), 1);
+    kernels::kernels<T>().activation.backward(Activation::gelu, y.data<T>(), ones.data<T>(), x.ptr<T>(), x.numel());
+  });
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  const auto slope = [](const Tensor& at) {
+    const Tensor square = multiply(at, at);
+    const Tensor density = scaled(unary(Unary::exponential, scaled(square, -0.5)), std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+    return multiply(subtract(scalar_like(at, 2), square), density);
+  };
+  return record(std::move(y), {x}, [slope, x = Saved(x)](const Array& dy, Gradients& dx) {
+    const NoGrad quiet;
+    dx.add(0, multiply(Tensor(dy), slope(Tensor(x.get()))).data());
+  }, [slope](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope(dx.input(0)))); });
+}
+
+// f'(x) of recorded operations.
+Tensor slope_of(Activation f, const Tensor& x) {
+  const Tensor one = scalar_like(x, 1);
+  switch (f) {
+    case Activation::relu: return indicator(compare(Compare::greater, x, scalar_like(x, 0)), x.dtype());
+    case Activation::gelu: return gelu_slope(x);
+    case Activation::gelu_tanh: {  // of x (1 + t) / 2 with t = tanh(c (x + d x^3))
+      const double c = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, d = 0.044715;
+      const Tensor square = multiply(x, x);
+      const Tensor t = tanh(multiply(scaled(x, c), add(one, scaled(square, d))));
+      const Tensor inner = scaled(add(one, scaled(square, 3 * d)), c);
+      const Tensor moved = multiply(multiply(x, inner), subtract(one, multiply(t, t)));
+      return scaled(add(add(one, t), moved), 0.5);
+    }
+    case Activation::tanh: {
+      const Tensor t = tanh(x);
+      return subtract(one, multiply(t, t));
+    }
+    case Activation::sigmoid: {
+      const Tensor s = sigmoid(x);
+      return multiply(s, subtract(one, s));
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 Tensor activated(const Tensor& input, Activation f) {
   const Tensor x = floating(input);
@@ -30,7 +82,7 @@ Tensor activated(const Tensor& input, Activation f) {
       });
       dx.add(0, slope);
     });
-  });
+  }, [f](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope_of(f, dx.input(0)))); });
 }
 
 Tensor relu(const Tensor& x) { return activated(x, Activation::relu); }

@@ -1,5 +1,6 @@
 // Additive attention: scores w . tanh(q_i + k_j), softmax over the allowed keys, values.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -214,11 +215,32 @@ void check_lengths(const Array& lens, const Shape& weights) {
       fail_value(kName, ": valid_lens must be in 0..", weights.dim(-1), " because they count keys; got valid_lens ", length);
 }
 
+// The scores of recorded operations, which holds (B, Lq, Lk, M) numbers. `arriving`, the gradient of the scores: a pair
+// that holds NaN or infinity and whose gradient is 0 was excluded later.
+Tensor composed_scores(const Tensors& inputs, const Array& lens, const Sizes& n, const Array& arriving) {
+  const Tensor q = reshape(inputs[0], {n.batches, n.queries, 1, n.features}), k = reshape(inputs[1], {n.batches, 1, n.keys, n.features});
+  const Tensor sums = add(q, k);
+  Array counted({n.batches, n.queries, n.keys, 1}, DType::boolean);
+  visit_floating(sums.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    for (Index at = 0; at < counted.numel(); ++at) {
+      const Index row = at / n.keys;
+      const bool seen = at % n.keys < length_of(lens, n, row / n.queries, row % n.queries);
+      const T* pair = sums.ptr<T>() + at * n.features;
+      const bool finite = std::all_of(pair, pair + n.features, [](T x) { return std::isfinite(x); });
+      counted.data<bool>()[at] = seen && (finite || arriving.data<T>()[at] != 0);
+    }
+  });
+  const Tensor t = tanh(where(Tensor(counted), sums, scalar_like(sums, 0)));
+  const Tensor scores = sum(multiply(t, inputs[2]), Axes{-1});
+  return where(Tensor(counted.reshaped(scores.shape())), scores, scalar_like(scores, 0));
+}
+
 }  // namespace
 
 Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Array& valid_lens) {
   const DType dtype = promoted({queries, keys, score_weight});
-  const Tensor q = cast(queries, dtype), k = cast(keys, dtype), w = cast(score_weight, dtype);
+  Tensor q = cast(queries, dtype), k = cast(keys, dtype), w = cast(score_weight, dtype);
   const Sizes n{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))};
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&](auto tag) {
@@ -235,12 +257,20 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
     });
   });
   if (!wants_gradient({q, k, w})) return Tensor(std::move(y));
-  return record(std::move(y), {q, k, w}, [q = Saved(q), k = Saved(k), w = Saved(w), lens = Saved(valid_lens), n](const Array& dy, Gradients& dx) {
+  q = owned(std::move(q));
+  k = owned(std::move(k));
+  w = owned(std::move(w));
+  const Saved kept_lens(valid_lens);
+  return record(std::move(y), {q, k, w}, [q = Saved(q), k = Saved(k), w = Saved(w), lens = kept_lens, n](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const Problem<T> problem(n, q.data<T>(), k.data<T>(), w.data<T>(), lens.get());
       const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
       backward(target(0), target(1), target(2), dy.data<T>(), problem);
+    });
+  }, [kept_lens, n](const Tensor& dy, TensorGradients& dx) {
+    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
+      return {composed_scores(inputs, kept_lens.get(), n, dy.data())};
     });
   });
 }

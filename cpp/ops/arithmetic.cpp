@@ -105,18 +105,84 @@ Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   Array y = x.data().cast(dtype);
   if (!is_floating(dtype) || !wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [from = x.dtype()](const Array& dy, Gradients& dx) { dx.add(0, dy.cast(from)); });
+  return record(std::move(y), {x}, [from = x.dtype()](const Array& dy, Gradients& dx) { dx.add(0, dy.cast(from)); },
+                [from = x.dtype()](const Tensor& dy, TensorGradients& dx) { dx.add(0, cast(dy, from)); });
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  Axes axes;
+  const Index extra = x.rank() - shape.rank();
+  for (Index axis = 0; axis < x.rank(); ++axis)
+    if (axis < extra || (shape.dim(axis - extra) == 1 && x.dim(axis) != 1)) axes.push_back(axis);
+  return reshape(sum(x, axes), shape);
 }
 
 Array sum_to(const Array& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   const NoGrad quiet;
-  Axes axes;
-  const Index extra = x.rank() - shape.rank();
-  for (Index axis = 0; axis < x.rank(); ++axis)
-    if (axis < extra || (shape.dim(axis - extra) == 1 && x.dim(axis) != 1)) axes.push_back(axis);
-  return sum(Tensor(x), axes).data().reshaped(shape);
+  return sum_to(Tensor(x), shape).data();
 }
+
+namespace {
+
+// The derivations of the operations below.
+void derive_product(const Tensor& dy, TensorGradients& dx) {
+  if (dx.wants(0)) dx.add(0, sum_to(multiply(dy, dx.input(1)), dx.shape(0)));
+  if (dx.wants(1)) dx.add(1, sum_to(multiply(dy, dx.input(0)), dx.shape(1)));
+}
+
+void derive_quotient(const Tensor& dy, TensorGradients& dx) {
+  const Tensor quotient = divide(dy, dx.input(1));
+  if (dx.wants(0)) dx.add(0, sum_to(quotient, dx.shape(0)));
+  if (!dx.wants(1)) return;
+  const Tensor slope = divide(dx.input(0), dx.input(1));
+  dx.add(1, sum_to(unary(Unary::negate, multiply(quotient, slope)), dx.shape(1)));
+}
+
+void derive_power(const Tensor& dy, TensorGradients& dx) {
+  const Tensor &p = dx.input(0), &q = dx.input(1);
+  const Tensor zero = scalar_like(p, 0), one = scalar_like(p, 1);
+  if (dx.wants(0)) {  // q p^(q-1), and 0 for q = 0, where p^0 stands for p^-1
+    const Tensor less = subtract(where(compare(Compare::equal, q, zero), one, q), one);
+    dx.add(0, sum_to(multiply(dy, multiply(q, binary(Binary::power, p, less))), dx.shape(0)));
+  }
+  if (dx.wants(1)) {  // p^q log p, and 0 where p = 0
+    const Tensor logarithm = unary(Unary::logarithm, where(compare(Compare::equal, p, zero), one, p));
+    dx.add(1, sum_to(multiply(dy, multiply(binary(Binary::power, p, q), logarithm)), dx.shape(1)));
+  }
+}
+
+void derive_maximum(const Tensor& dy, TensorGradients& dx) {
+  const Tensor equal = scaled(indicator(compare(Compare::equal, dx.input(0), dx.input(1)), dy.dtype()), 0.5);
+  for (Index i = 0; i < 2; ++i) {
+    if (!dx.wants(i)) continue;
+    const Tensor above = indicator(compare(Compare::greater, dx.input(i), dx.input(1 - i)), dy.dtype());
+    dx.add(i, sum_to(multiply(dy, add(above, equal)), dx.shape(i)));
+  }
+}
+
+void derive_unary(Unary op, const Tensor& dy, TensorGradients& dx) {
+  const Tensor& x = dx.input(0);
+  const auto slope = [&]() -> Tensor {
+    switch (op) {
+      case Unary::negate: return scalar_like(x, -1);
+      case Unary::absolute: {
+        const Tensor zero = scalar_like(x, 0);
+        return subtract(indicator(compare(Compare::greater, x, zero), x.dtype()), indicator(compare(Compare::less, x, zero), x.dtype()));
+      }
+      case Unary::exponential: return unary(Unary::exponential, x);
+      case Unary::logarithm: return divide(scalar_like(x, 1), x);
+      case Unary::square_root: return divide(scalar_like(x, 0.5), unary(Unary::square_root, x));
+      case Unary::sine: return unary(Unary::cosine, x);
+      case Unary::cosine: return unary(Unary::negate, unary(Unary::sine, x));
+    }
+    return {};
+  };
+  dx.add(0, multiply(dy, slope()));
+}
+
+}  // namespace
 
 // Whether an exponent is the number 2, and nothing that a gradient is wanted of.
 bool is_two(const Tensor& exponent) {
@@ -128,22 +194,29 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
   if (!is_floating(left.dtype()) && !is_floating(right.dtype()) && op != Binary::divide && op != Binary::power)
     return Tensor(compute_integers(op, left.data().cast(DType::int64), right.data().cast(DType::int64)));
   const DType dtype = promoted({left, right});
-  const Tensor a = cast(left, dtype), b = cast(right, dtype);
+  Tensor a = cast(left, dtype), b = cast(right, dtype);
   if (op == Binary::power && is_two(b)) return binary(Binary::multiply, a, a);  // forty times as fast
   Array y = compute(op, a.data(), b.data());
   if (!wants_gradient({a, b})) return Tensor(std::move(y));
+  if (op != Binary::add && op != Binary::subtract) {
+    a = owned(std::move(a));
+    b = owned(std::move(b));
+  }
   switch (op) {
     case Binary::add:
     case Binary::subtract:
       return record(std::move(y), {a, b}, [op, sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
         if (dx.wants(0)) dx.add(0, sum_to(dy, sa));
         if (dx.wants(1)) dx.add(1, sum_to(op == Binary::add ? dy : negated(dy), sb));
+      }, [op](const Tensor& dy, TensorGradients& dx) {
+        if (dx.wants(0)) dx.add(0, sum_to(dy, dx.shape(0)));
+        if (dx.wants(1)) dx.add(1, sum_to(op == Binary::add ? dy : unary(Unary::negate, dy), dx.shape(1)));
       });
     case Binary::multiply:
       return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
         if (dx.wants(0)) dx.add(0, sum_to(compute(Binary::multiply, dy, q.get()), p.get().shape()));
         if (dx.wants(1)) dx.add(1, sum_to(compute(Binary::multiply, dy, p.get()), q.get().shape()));
-      });
+      }, derive_product);
     case Binary::divide:
       return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
         const Array quotient = compute(Binary::divide, dy, q.get());
@@ -151,7 +224,7 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
         if (!dx.wants(1)) return;
         const Array slope = compute(Binary::divide, p.get(), q.get());
         dx.add(1, sum_to(negated(compute(Binary::multiply, quotient, slope)), q.get().shape()));
-      });
+      }, derive_quotient);
     case Binary::power:
       return record(Array(y), {a, b}, [p = Saved(a), q = Saved(b), y = Saved(y)](const Array& dy, Gradients& dx) {
         if (dx.wants(0)) {  // q p^(q-1), and 0 for q = 0
@@ -170,7 +243,7 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
                                      multiply(Tensor(y.get()), unary(Unary::logarithm, base)));
           dx.add(1, sum_to(compute(Binary::multiply, dy, slope.data()), q.get().shape()));
         }
-      });
+      }, derive_power);
     case Binary::maximum:
       return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
         const NoGrad quiet;  // equal numbers share the gradient
@@ -182,7 +255,7 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
         };
         if (dx.wants(0)) dx.add(0, sum_to(share(first, second), first.shape()));
         if (dx.wants(1)) dx.add(1, sum_to(share(second, first), second.shape()));
-      });
+      }, derive_maximum);
   }
   return Tensor(std::move(y));
 }
@@ -217,7 +290,7 @@ Tensor unary(Unary op, const Tensor& input) {
       });
       dx.add(0, slope);
     });
-  });
+  }, [op](const Tensor& dy, TensorGradients& dx) { derive_unary(op, dy, dx); });
 }
 
 Tensor compare(Compare op, const Tensor& left, const Tensor& right) {
@@ -259,7 +332,8 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
   };
   select(y, choose, a.data(), b.data());
   if (!wants_gradient({a, b})) return Tensor(std::move(y));
-  return record(std::move(y), {a, b}, [select, choose = Saved(choose), sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
+  const Saved chosen(choose);
+  return record(std::move(y), {a, b}, [select, choose = chosen, sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
     const Array zero = Array::full({}, dy.dtype(), 0.0);
     Array part(dy.shape(), dy.dtype());
     if (dx.wants(0)) {
@@ -271,6 +345,10 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
       select(part, choose.get(), zero, dy);
       dx.add(1, sum_to(part, sb));
     }
+  }, [chosen](const Tensor& dy, TensorGradients& dx) {
+    const Tensor chooser(chosen.get()), zero = scalar_like(dy, 0);
+    if (dx.wants(0)) dx.add(0, sum_to(where(chooser, dy, zero), dx.shape(0)));
+    if (dx.wants(1)) dx.add(1, sum_to(where(chooser, zero, dy), dx.shape(1)));
   });
 }
 

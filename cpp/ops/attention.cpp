@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/attention_composed.h"
 #include "ops/attention_core.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
@@ -90,12 +91,15 @@ Geometry packed_geometry(const char* op, const Shape& q, const Shape& k, Index v
   return g;
 }
 
+// The shape of an array that broadcasts to the weights, with the axes that the caller's ranks lack.
+Shape lifted(Shape shape, const Geometry& g) {
+  if (!g.packed && g.rank == 3 && shape.rank() == 3) shape.insert(shape.begin() + 1, 1);
+  return shape;
+}
+
 // An array that broadcasts to the weights, by its strides.
 template <class T> WeightsView<T> weights_view(T* data, const Shape& shape, const Geometry& g) {
-  const Shape full{g.batches, g.heads, g.queries, g.keys};
-  Shape lifted = shape;  // with the axes that the caller's ranks lack
-  if (!g.packed && g.rank == 3 && shape.rank() == 3) lifted.insert(lifted.begin() + 1, 1);
-  const Strides s = broadcast_strides(lifted, full);
+  const Strides s = broadcast_strides(lifted(shape, g), {g.batches, g.heads, g.queries, g.keys});
   return {data, s[0], s[1], s[2], s[3]};
 }
 
@@ -252,6 +256,13 @@ template <class T> struct Kept {
   Geometry geometry;
   Saved q, k, v, out, statistics, mask, bias, valid_lens, offsets, slopes, sinks, keep;
 
+  bool with_weights, with_lse;
+
+  ComposedShapes shapes() const {
+    return {geometry.packed, geometry.key_rows, lifted(bias.defined() ? bias.get().shape() : Shape{}, geometry), geometry.output_shape(),
+            geometry.weights_shape(), geometry.lse_shape(), with_weights, with_lse};
+  }
+
   AttentionProblem<T> ready() const {
     AttentionProblem<T> p = problem;
     point_to<T>(p, geometry, q.get(), k.get(), v.get());
@@ -267,7 +278,7 @@ template <class T> struct Kept {
 };
 
 template <class T>
-void pull_back(const Kept<T>& kept, std::span<const Array> dys, Gradients& dx, bool weights_given, bool lse_given) {
+void pull_back(const Kept<T>& kept, std::span<const Array> dys, Gradients& dx) {
   const Geometry& g = kept.geometry;
   const AttentionProblem<T> problem = kept.ready();
   const Array dout = dys[0].defined() ? dys[0] : Array::zeros(g.output_shape(), dtype_v<T>);
@@ -275,12 +286,12 @@ void pull_back(const Kept<T>& kept, std::span<const Array> dys, Gradients& dx, b
   saved.dout = g.view<const T>(dout.data<T>(), g.heads, g.queries, g.value_size);
   saved.out = g.view<const T>(kept.out.template data<T>(), g.heads, g.queries, g.value_size);
   saved.statistics = kept.statistics.template data<T>();
-  if (weights_given && dys[1].defined()) {
+  if (kept.with_weights && dys[1].defined()) {
     const auto view = contiguous_weights<T>(dys[1], g);
     saved.dweights = {view.data, view.batch, view.head, view.query, view.key};
   }
-  const std::size_t lse_at = weights_given ? 2 : 1;
-  if (lse_given && dys[lse_at].defined()) saved.dlse = dys[lse_at].data<T>();
+  const std::size_t lse_at = kept.with_weights ? 2 : 1;
+  if (kept.with_lse && dys[lse_at].defined()) saved.dlse = dys[lse_at].data<T>();
 
   AttentionGradients<T> gradients;
   if (dx.wants(0)) gradients.dquery = g.view<T>(dx.of(0).data<T>(), g.heads, g.queries, g.key_size);
@@ -320,16 +331,17 @@ AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Ge
     if (o.return_lse) outputs.lse = Tensor(std::move(lse));
     return outputs;
   }
-  Kept<T> kept{p.problem,      g,
-               Saved(q),       Saved(k),           Saved(v),       Saved(out),     Saved(statistics), Saved(p.mask),
-               Saved(p.bias),  Saved(p.valid_lens), Saved(p.offsets), Saved(p.slopes), Saved(p.sinks),    Saved(p.keep)};
+  const Tensors inputs{owned(q), owned(k), owned(v), owned(p.bias), owned(p.sinks)};
+  const auto kept = std::make_shared<const Kept<T>>(Kept<T>{
+      p.problem, g, Saved(inputs[0]), Saved(inputs[1]), Saved(inputs[2]), Saved(out), Saved(statistics), Saved(p.mask), Saved(inputs[3]),
+      Saved(p.valid_lens), Saved(p.offsets), Saved(p.slopes), Saved(inputs[4]), Saved(p.keep), o.return_weights, o.return_lse});
   std::vector<Array> results{std::move(out)};
   if (o.return_weights) results.push_back(std::move(weights));
   if (o.return_lse) results.push_back(std::move(lse));
   Tensors recorded = record_many(
-      std::move(results), {q, k, v, p.bias, p.sinks},
-      [kept = std::move(kept), with_weights = o.return_weights, with_lse = o.return_lse](std::span<const Array> dys, Gradients& dx) {
-        pull_back<T>(kept, dys, dx, with_weights, with_lse);
+      std::move(results), inputs, [kept](std::span<const Array> dys, Gradients& dx) { pull_back<T>(*kept, dys, dx); },
+      [kept](std::span<const Tensor> dys, TensorGradients& dx) {
+        derive_composed(dys, dx, [&](const Tensors& given) { return composed_attention(kept->ready(), given, kept->shapes()); });
       });
   outputs.output = recorded[0];
   if (o.return_weights) outputs.weights = recorded[1];

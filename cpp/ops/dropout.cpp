@@ -22,7 +22,8 @@ Tensor dropped(const Tensor& x, const Array& keep, double p) {
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [keep = Saved(keep), p](const Array& dy, Gradients& dx) {
+  const Saved drawn(keep);
+  return record(std::move(y), {x}, [keep = drawn, p](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const T scale = T(1) / static_cast<T>(1 - p);
@@ -34,7 +35,7 @@ Tensor dropped(const Tensor& x, const Array& keep, double p) {
       });
       dx.add(0, slope);
     });
-  });
+  }, [drawn, p](const Tensor& dy, TensorGradients& dx) { dx.add(0, dropped(dy, drawn.get(), p)); });
 }
 
 }  // namespace

@@ -58,23 +58,51 @@ class RowsByNumber {
   std::vector<Index> starts_, order_;
 };
 
-}  // namespace
+// The gradient of an embedding: row r is the sum of the rows of dy (..., M) at the positions of id r.
+Array summed_rows(const Array& dy, const Array& ids, Index V, Index skipped) {
+  const Index M = dy.dim(-1);
+  const RowsByNumber rows(ids, V, M, skipped);
+  Array dw({V, M}, dy.dtype());
+  visit_floating(dy.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Index width = rows.columns_at_a_time(), parts = (M + width - 1) / width;
+    parallel_for(0, rows.groups() * parts, 1, [&](Index begin, Index end) {
+      for (Index piece = begin; piece < end; ++piece) {
+        const Index first = rows.first_of(piece / parts), last = rows.first_of(piece / parts + 1), c = piece % parts * width;
+        kernels::kernels<T>().elementwise.sum_rows(dw.data<T>() + first * M + c, dy.data<T>() + c, M, rows.starts() + first,
+                                                   rows.order(), last - first, std::min(width, M - c));
+      }
+    });
+  });
+  return dw;
+}
 
-Tensor embedding(const Tensor& table, const Array& ids, std::optional<Index> padding_idx) {
-  const Tensor weight = floating(table);
-  if (weight.rank() != 2) fail_value("embedding: weight must be (V, M); got weight ", weight.shape());
-  if (ids.dtype() != DType::int64)
-    fail_type("embedding: ids must be integers because they are row numbers; got ids of ", ids.dtype());
+Tensor picked_rows(const Tensor& weight, const Array& ids, Index skipped);
+
+// The same as an operation, whose own gradient is an embedding without what is skipped.
+Tensor summed_rows(const Tensor& dy, const Saved& ids, Index V, Index skipped) {
+  Array dw = summed_rows(dy.data(), ids.get(), V, skipped);
+  if (!wants_gradient({dy})) return Tensor(std::move(dw));
+  const auto back = [ids, skipped](const Tensor& d) {
+    Array counts(ids.get().shape(), d.dtype());
+    visit_floating(d.dtype(), [&](auto tag) {
+      for (Index i = 0; i < counts.numel(); ++i)
+        counts.data<decltype(tag)>()[i] = ids.data<std::int64_t>()[i] != skipped;
+    });
+    Shape column = counts.shape();
+    column.push_back(1);
+    return multiply(picked_rows(d, ids.get(), skipped), Tensor(counts.reshaped(column)));
+  };
+  return record(std::move(dw), {dy}, [back](const Array& d, Gradients& dx) {
+    const NoGrad quiet;
+    dx.add(0, back(Tensor(d)).data());
+  }, [back](const Tensor& d, TensorGradients& dx) { dx.add(0, back(d)); });
+}
+
+// Checked ids.
+Tensor picked_rows(const Tensor& weight, const Array& ids, Index skipped) {
   const Index V = weight.dim(0), M = weight.dim(1), count = ids.numel();
-  if (padding_idx && (*padding_idx < -V || *padding_idx >= V))
-    fail_value("embedding: padding_idx must be in ", -V, "..", V - 1, " because weight is ", weight.shape(),
-               "; got padding_idx = ", *padding_idx);
-  const Index skipped = !padding_idx ? -1 : *padding_idx < 0 ? *padding_idx + V : *padding_idx;
   const std::int64_t* id = ids.data<std::int64_t>();
-  for (Index i = 0; i < count; ++i)
-    if (id[i] < 0 || id[i] >= V)
-      fail_value("embedding: ids must be in 0..", V - 1, " because weight is ", weight.shape(), "; got id ", id[i],
-                 " at position ", position_in(ids.shape(), i));
   Shape shape = ids.shape();
   shape.push_back(M);
   Array y(shape, weight.dtype());
@@ -86,23 +114,31 @@ Tensor embedding(const Tensor& table, const Array& ids, std::optional<Index> pad
     });
   });
   if (!wants_gradient({weight})) return Tensor(std::move(y));
-  // A copy, because nobody notices ids that change through NumPy, and others would be rows outside of the table.
-  return record(std::move(y), {weight}, [ids = Saved(ids.clone()), V, M, skipped](const Array& dy, Gradients& dx) {
-    const RowsByNumber rows(ids.get(), V, M, skipped);
-    const Array dw = dx.fresh(0);
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const Index width = rows.columns_at_a_time(), parts = (M + width - 1) / width;
-      parallel_for(0, rows.groups() * parts, 1, [&](Index begin, Index end) {
-        for (Index piece = begin; piece < end; ++piece) {
-          const Index first = rows.first_of(piece / parts), last = rows.first_of(piece / parts + 1), c = piece % parts * width;
-          kernels::kernels<T>().elementwise.sum_rows(dw.data<T>() + first * M + c, dy.data<T>() + c, M, rows.starts() + first,
-                                                     rows.order(), last - first, std::min(width, M - c));
-        }
-      });
-    });
-    dx.add(0, dw);
-  });
+  const Saved kept(ids);
+  return record(std::move(y), {weight}, [kept, V, skipped](const Array& dy, Gradients& dx) {
+    dx.add(0, summed_rows(dy, kept.get(), V, skipped));
+  }, [kept, V, skipped](const Tensor& dy, TensorGradients& dx) { dx.add(0, summed_rows(dy, kept, V, skipped)); });
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& table, const Array& ids, std::optional<Index> padding_idx) {
+  const Tensor weight = floating(table);
+  if (weight.rank() != 2) fail_value("embedding: weight must be (V, M); got weight ", weight.shape());
+  if (ids.dtype() != DType::int64)
+    fail_type("embedding: ids must be integers because they are row numbers; got ids of ", ids.dtype());
+  const Index V = weight.dim(0), count = ids.numel();
+  if (padding_idx && (*padding_idx < -V || *padding_idx >= V))
+    fail_value("embedding: padding_idx must be in ", -V, "..", V - 1, " because weight is ", weight.shape(),
+               "; got padding_idx = ", *padding_idx);
+  const Index skipped = !padding_idx ? -1 : *padding_idx < 0 ? *padding_idx + V : *padding_idx;
+  const std::int64_t* id = ids.data<std::int64_t>();
+  for (Index i = 0; i < count; ++i)
+    if (id[i] < 0 || id[i] >= V)
+      fail_value("embedding: ids must be in 0..", V - 1, " because weight is ", weight.shape(), "; got id ", id[i],
+                 " at position ", position_in(ids.shape(), i));
+  // A copy where a gradient is wanted, because others could change the ids to rows outside of the table.
+  return picked_rows(weight, wants_gradient({weight}) ? ids.clone() : ids, skipped);
 }
 
 }  // namespace qkv::ops

@@ -7,6 +7,7 @@
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/kernel_composed.h"
 
 namespace qkv::ops {
 namespace {
@@ -79,6 +80,11 @@ class Lengths {
   // A copy, because nobody notices lengths that change through NumPy, and others would count keys that do not exist.
   Lengths(const Array& lens, const Sizes& n, bool per_query)
       : lens_(lens.defined() ? lens.clone() : lens), n_(n), per_query_(per_query) {}
+  Array allowed() const {  // (B, Lq, Lk)
+    Array result({n_.batches, n_.queries, n_.keys}, DType::boolean);
+    for (Index at = 0; at < result.numel(); ++at) result.data<bool>()[at] = at % n_.keys < of(at / n_.keys);
+    return result;
+  }
   Index of(Index row) const {
     if (!lens_.defined()) return n_.keys;
     return static_cast<Index>(lens_.data<std::int64_t>()[per_query_ ? row : row / n_.queries]);
@@ -233,17 +239,22 @@ AttentionOutput kernel_attention(const Tensor& queries, const Tensor& keys, cons
   if (!wants_gradient({q, k, v, bandwidth})) return shaped(Tensor(std::move(y)), with_weights ? Tensor(std::move(w)) : Tensor());
   std::vector<Array> outputs{std::move(y)};
   if (with_weights) outputs.push_back(std::move(w));
-  const Tensors results = record_many(std::move(outputs), {q, k, v, bandwidth}, [q = Saved(q), k = Saved(k), v = Saved(v), problem,
-                                      width = bandwidth.dtype()](std::span<const Array> dys, Gradients& dx) {
+  const auto kept = std::make_shared<const Problem>(problem);
+  const Tensors results = record_many(std::move(outputs), {owned(q), owned(k), owned(v), owned(bandwidth)},
+                                      [q = Saved(q), k = Saved(k), v = Saved(v), kept, width = bandwidth.dtype()](
+                                          std::span<const Array> dys, Gradients& dx) {
     visit_floating(q.get().dtype(), [&](auto tag) {
       using T = decltype(tag);
       const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
       const auto arrived = [&](std::size_t i) -> const T* { return i < dys.size() && dys[i].defined() ? dys[i].template data<T>() : nullptr; };
       const double dbandwidth = backward<T>(target(0), target(1), target(2), arrived(0), arrived(1), q.data<T>(),
-                                            features_first(k.get()).template data<T>(), features_first(v.get()).template data<T>(), problem);
+                                            features_first(k.get()).template data<T>(), features_first(v.get()).template data<T>(), *kept);
       if (dx.wants(3))
         visit_floating(width, [&](auto other) { *dx.of(3).data<decltype(other)>() += static_cast<decltype(other)>(dbandwidth); });
     });
+  }, [kept](std::span<const Tensor> dys, TensorGradients& dx) {
+    const Tensor allowed(kept->lens.allowed());
+    derive_composed(dys, dx, [&](const Tensors& in) { return composed_pooling(kept->kernel, in[0], in[1], in[2], in[3], allowed); });
   });
   return shaped(results[0], with_weights ? results[1] : Tensor());
 }
@@ -269,18 +280,19 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
     });
   });
   Tensor distance(y);
-  if (wants_gradient({q, k}))
-    distance = record(Array(y), {q, k}, [q = Saved(q), k = Saved(k), y = Saved(y), p](const Array& dy, Gradients& dx) {
+  if (wants_gradient({q, k})) {
+    const auto kept = std::make_shared<const Problem>(p);
+    distance = record(Array(y), {owned(q), owned(k)}, [q = Saved(q), k = Saved(k), y = Saved(y), kept](const Array& dy, Gradients& dx) {
       visit_floating(dy.dtype(), [&](auto tag) {
         using T = decltype(tag);
-        const Sizes& sizes = p.n;
+        const Sizes& sizes = kept->n;
         const Index size = sizes.features * sizes.keys;
         const Array kt = features_first(k.get());
         const Zeros<T> dkt(sizes.batches * pieces_of(sizes) * size), moved(sizes.batches * sizes.queries * sizes.features);
         for_pieces(sizes, sizes.features + 4, [&](Index piece, Index b, Index begin, Index end) {
           const RowScratch<T> row(sizes.keys);
           for (Index i = begin; i < end; ++i) {
-            const Index used = p.lens.of(i);
+            const Index used = kept->lens.of(i);
             for (Index j = 0; j < used; ++j) {
               const T d = y.data<T>()[i * sizes.keys + j];
               row.slope[j] = d > 0 ? static_cast<double>(dy.data<T>()[i * sizes.keys + j]) / static_cast<double>(d) : 0.0;
@@ -292,7 +304,11 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
         if (dx.wants(0)) kernels::kernels<T>().elementwise.add_scaled(dx.of(0).data<T>(), moved.template as<T>(), T(1), sizes.batches * sizes.queries * sizes.features);
         if (dx.wants(1)) add_pieces(dx.of(1).data<T>(), dkt.template as<T>(), sizes.batches, pieces_of(sizes), sizes.keys, sizes.features);
       });
+    }, [kept](const Tensor& dy, TensorGradients& dx) {
+      const Tensor allowed(kept->lens.allowed());
+      derive_composed({&dy, 1}, dx, [&](const Tensors& in) { return Tensors{composed_distances(in[0], in[1], allowed)}; });
     });
+  }
   return reshape(divide(distance, cast(bandwidth, dtype)), layout.weights_shape());
 }
 
@@ -318,19 +334,24 @@ AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values
     }
   });
   Tensor weights(w);
-  if (wants_gradient({k}))
-    weights = record(Array(w), {k}, [w = Saved(w), reciprocals, lens, n](const Array& dw, Gradients& dx) {
+  if (wants_gradient({k})) {
+    const auto kept = std::make_shared<const Lengths>(lens);
+    weights = record(Array(w), {k}, [w = Saved(w), reciprocals, kept, n](const Array& dw, Gradients& dx) {
       visit_floating(dw.dtype(), [&](auto tag) {
         using T = decltype(tag);
         T* dk = dx.of(0).data<T>();
         for (Index i = 0; i < n.batches * n.queries; ++i) {
           const T *slope = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
           T mean = 0;
-          for (Index j = 0; j < lens.of(i); ++j) mean += weight[j] != 0 ? weight[j] * slope[j] : T(0);
-          for (Index j = 0; j < lens.of(i); ++j) dk[i * n.keys + j] += (slope[j] - mean) * reciprocals.data<T>()[i];
+          for (Index j = 0; j < kept->of(i); ++j) mean += weight[j] != 0 ? weight[j] * slope[j] : T(0);
+          for (Index j = 0; j < kept->of(i); ++j) dk[i * n.keys + j] += (slope[j] - mean) * reciprocals.data<T>()[i];
         }
       });
+    }, [kept](const Tensor& dw, TensorGradients& dx) {
+      const Tensor allowed(kept->allowed());
+      derive_composed({&dw, 1}, dx, [&](const Tensors& in) { return Tensors{composed_weights(in[0], allowed)}; });
     });
+  }
   return {reshape(weighted_values(weights, v), layout.output_shape()), reshape(weights, layout.weights_shape())};
 }
 

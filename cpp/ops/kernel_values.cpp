@@ -1,6 +1,6 @@
 // The kernels of Nadaraya-Watson pooling by name, and element by element.
 #include "kernels/kernels.h"
-#include "ops/kernel_pooling.h"
+#include "ops/kernel_composed.h"
 
 namespace qkv::ops {
 
@@ -27,6 +27,8 @@ Tensor kernel_values(const Tensor& input, Kernel kernel) {
       using T = decltype(tag);
       kernels::kernels<T>().kernel_pooling.values_backward(dx.of(0).data<T>(), dy.data<T>(), u.data<T>(), kernel, dy.numel());
     });
+  }, [kernel](const Tensor& dy, TensorGradients& dx) {
+    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors { return {composed_values(kernel, inputs[0])}; });
   });
 }
 

@@ -73,7 +73,18 @@ Tensor reshape(const Tensor& x, Shape shape) {
     fail_value("reshape: shape must hold the ", x.numel(), " numbers of a Tensor ", x.shape(), "; got ", shape);
   Array y = x.data().reshaped(std::move(shape));
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, dy.reshaped(from)); });
+  return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, dy.reshaped(from)); },
+                [](const Tensor& dy, TensorGradients& dx) { dx.add(0, reshape(dy, dx.shape(0))); });
+}
+
+// The gradient of strided() for an input of that shape: what was read at a place is added there.
+static Tensor added_strided(const Tensor& dy, const Shape& shape, const Strides& strides, Index offset) {
+  Array y = Array::zeros(shape, dy.dtype());
+  scatter_add(y, dy.data(), strides, offset);
+  if (!wants_gradient({dy})) return Tensor(std::move(y));
+  return record(std::move(y), {dy}, [from = dy.shape(), strides, offset](const Array& d, Gradients& dx) {
+    dx.add(0, gather(d, from, strides, offset));
+  }, [strides, offset](const Tensor& d, TensorGradients& dx) { dx.add(0, strided(d, dx.shape(0), strides, offset)); });
 }
 
 Tensor strided(const Tensor& x, const Shape& shape, const std::vector<Index>& strides, Index offset) {
@@ -81,7 +92,7 @@ Tensor strided(const Tensor& x, const Shape& shape, const std::vector<Index>& st
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [strides, offset](const Array& dy, Gradients& dx) {
     scatter_add(dx.of(0), dy, strides, offset);
-  });
+  }, [strides, offset](const Tensor& dy, TensorGradients& dx) { dx.add(0, added_strided(dy, dx.shape(0), strides, offset)); });
 }
 
 Tensor transpose(const Tensor& x, const Axes& permutation) {
@@ -100,7 +111,7 @@ Tensor transpose(const Tensor& x, const Axes& permutation) {
   return record(std::move(y), {x}, [inverse](const Array& dy, Gradients& dx) {
     const NoGrad quiet;
     dx.add(0, transpose(Tensor(dy), inverse).data());
-  });
+  }, [inverse](const Tensor& dy, TensorGradients& dx) { dx.add(0, transpose(dy, inverse)); });
 }
 
 Tensor swapaxes(const Tensor& x, Index a, Index b) {
@@ -132,7 +143,8 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   Array y = x.numel() == 1 && is_floating(x.dtype()) ? filled(x.data(), shape)
                                                      : gather(x.data(), shape, broadcast_strides(x.shape(), shape), 0);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, sum_to(dy, from)); });
+  return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, sum_to(dy, from)); },
+                [](const Tensor& dy, TensorGradients& dx) { dx.add(0, sum_to(dy, dx.shape(0))); });
 }
 
 Tensor slice(const Tensor& x, Index axis, Index begin, Index end) {
@@ -141,6 +153,22 @@ Tensor slice(const Tensor& x, Index axis, Index begin, Index end) {
   const Strides strides = row_major(shape);
   shape[static_cast<std::size_t>(axis)] = end - begin;
   return strided(x, shape, strides, begin * strides[static_cast<std::size_t>(axis)]);
+}
+
+// The gradient of take_flat() for an input of that shape.
+static Tensor added_flat(const Tensor& dy, const Array& positions, const Shape& shape) {
+  Array y = Array::zeros(shape, dy.dtype());
+  visit_floating(dy.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const std::int64_t* at = positions.data<std::int64_t>();
+    for (Index i = 0; i < dy.numel(); ++i) y.data<T>()[at[i]] += dy.ptr<T>()[i];
+  });
+  if (!wants_gradient({dy})) return Tensor(std::move(y));
+  const Saved kept(positions);
+  return record(std::move(y), {dy}, [kept, from = dy.shape()](const Array& d, Gradients& dx) {
+    const NoGrad quiet;
+    dx.add(0, take_flat(Tensor(d), kept.get(), from).data());
+  }, [kept](const Tensor& d, TensorGradients& dx) { dx.add(0, take_flat(d, kept.get(), dx.shape(0))); });
 }
 
 Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
@@ -153,14 +181,15 @@ Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
     for (Index i = 0; i < y.numel(); ++i) out[i] = in[from[i]];
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [positions = Saved(positions)](const Array& dy, Gradients& dx) {
+  const Saved kept(positions);
+  return record(std::move(y), {x}, [kept](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
       T* out = dx.of(0).data<T>();
-      const std::int64_t* at = positions.data<std::int64_t>();
+      const std::int64_t* at = kept.data<std::int64_t>();
       for (Index i = 0; i < dy.numel(); ++i) out[at[i]] += dy.data<T>()[i];
     });
-  });
+  }, [kept](const Tensor& dy, TensorGradients& dx) { dx.add(0, added_flat(dy, kept.get(), dx.shape(0))); });
 }
 
 Tensor concatenate(const Tensors& parts, Index axis) {
@@ -208,6 +237,9 @@ Tensor concatenate(const Tensors& parts, Index axis) {
     const NoGrad quiet;
     for (std::size_t i = 0; i < begins.size(); ++i)
       if (dx.wants(static_cast<Index>(i))) dx.add(static_cast<Index>(i), slice(Tensor(dy), axis, begins[i], ends[i]).data());
+  }, [axis](const Tensor& dy, TensorGradients& dx) {
+    for (Index i = 0, begin = 0; i < dx.count(); begin += dx.shape(i++).dim(axis))
+      if (dx.wants(i)) dx.add(i, slice(dy, axis, begin, begin + dx.shape(i).dim(axis)));
   });
 }
 

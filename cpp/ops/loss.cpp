@@ -65,6 +65,29 @@ template <class T> Array reduced(Array losses, const Shape& shape, Reduction red
   return Array::full({}, losses.dtype(), factor == 0 ? 0 : total * factor);
 }
 
+// Coefficients (count, classes) of the losses -sum(coefficient * log probability): the share of the target and, spread
+// over all classes, that of the smoothing; zeros where nothing counts.
+template <class T> Array coefficients(const Targets& t, double smooth) {
+  Array result = Array::zeros({t.count, t.classes}, dtype_v<T>);
+  for (Index i = 0; i < t.count; ++i) {
+    const std::int64_t c = t.classes_of.data<std::int64_t>()[i];
+    if (c < 0) continue;
+    T* row = result.data<T>() + i * t.classes;
+    if (smooth != 0)
+      for (Index j = 0; j < t.classes; ++j) row[j] = static_cast<T>(smooth / static_cast<double>(t.classes)) * weight_of<T>(t, j);
+    row[c] += static_cast<T>(1 - smooth) * weight_of<T>(t, c);
+  }
+  return result;
+}
+
+// The reduced losses of log probabilities (count, classes), of recorded operations.
+Tensor composed_loss(const Tensor& log_probs, const Targets& t, double smooth, Reduction reduction, double factor) {
+  const Tensor share = visit_floating(log_probs.dtype(), [&](auto tag) { return Tensor(coefficients<decltype(tag)>(t, smooth)); });
+  const Tensor counted = where(share, log_probs, scalar_like(log_probs, 0));  // -inf for a class without a share is no loss
+  const Tensor losses = unary(Unary::negate, sum(multiply(share, counted), Axes{1}));
+  return reduction == Reduction::none ? reshape(losses, t.shape) : scaled(sum(losses), factor);
+}
+
 // What flows into loss i.
 template <class T> double arriving(const Array& dy, Reduction reduction, double factor, Index i) {
   return static_cast<double>(dy.data<T>()[reduction == Reduction::none ? i : 0]) * factor;
@@ -111,32 +134,41 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
     y = reduced<T>(losses, t.shape, reduction, factor);
   });
   if (!wants_gradient({logits})) return Tensor(std::move(y));
-  return record(std::move(y), {logits}, [logits = Saved(logits), lse, t, smooth, reduction, factor](const Array& dy, Gradients& dx) {
+  const auto kept = std::make_shared<const Targets>(t);
+  return record(std::move(y), {logits}, [logits = Saved(logits), lse, kept, smooth, reduction, factor](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const auto& kernel = kernels::kernels<T>().softmax;
-      const T* weights = t.weight.defined() ? t.weight.data<T>() : nullptr;
-      double all_weights = static_cast<double>(t.classes);
-      if (weights) all_weights = static_cast<double>(kernels::kernels<T>().elementwise.sum(weights, t.classes));
+      const T* weights = kept->weight.defined() ? kept->weight.data<T>() : nullptr;
+      double all_weights = static_cast<double>(kept->classes);
+      if (weights) all_weights = static_cast<double>(kernels::kernels<T>().elementwise.sum(weights, kept->classes));
       const Array slope = dx.fresh(0);
       T* out = slope.data<T>();
       const T* x = logits.data<T>();
-      const double spread = smooth / static_cast<double>(t.classes);
-      parallel_for(0, t.count, grain_for(8 * t.classes), [&](Index begin, Index end) {
+      const double spread = smooth / static_cast<double>(kept->classes);
+      parallel_for(0, kept->count, grain_for(8 * kept->classes), [&](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
-          const std::int64_t c = t.classes_of.data<std::int64_t>()[i];
-          T* row = out + i * t.classes;
+          const std::int64_t c = kept->classes_of.data<std::int64_t>()[i];
+          T* row = out + i * kept->classes;
           if (c < 0) {
-            std::fill(row, row + t.classes, T(0));
+            std::fill(row, row + kept->classes, T(0));
             continue;
           }
-          const double g = arriving<T>(dy, reduction, factor, i), hit = (1 - smooth) * static_cast<double>(weight_of<T>(t, c));
-          kernel.loss_slopes(row, x + i * t.classes, lse.data<T>()[i], static_cast<T>(g * (hit + spread * all_weights)),
-                             smooth == 0 ? nullptr : weights, static_cast<T>(g * spread), t.classes);
+          const double g = arriving<T>(dy, reduction, factor, i), hit = (1 - smooth) * static_cast<double>(weight_of<T>(*kept, c));
+          kernel.loss_slopes(row, x + i * kept->classes, lse.data<T>()[i], static_cast<T>(g * (hit + spread * all_weights)),
+                             smooth == 0 ? nullptr : weights, static_cast<T>(g * spread), kept->classes);
           row[c] -= static_cast<T>(g * hit);
         }
       });
       dx.add(0, slope);
+    });
+  }, [kept, smooth, reduction, factor](const Tensor& dy, TensorGradients& dx) {
+    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
+      const Tensor rows = reshape(inputs[0], {kept->count, kept->classes});
+      Array counted({kept->count, 1}, DType::boolean);
+      for (Index i = 0; i < kept->count; ++i) counted.data<bool>()[i] = kept->classes_of.data<std::int64_t>()[i] >= 0;
+      const Tensor log_probs = log_softmax(where(Tensor(counted), rows, scalar_like(rows, 0)), -1, 1);
+      return {composed_loss(log_probs, *kept, smooth, reduction, factor)};
     });
   });
 }
@@ -156,13 +188,18 @@ Tensor nll_loss(const Tensor& input, const Array& targets, const Tensor& weight,
     y = reduced<T>(losses, t.shape, reduction, factor);
   });
   if (!wants_gradient({log_probs})) return Tensor(std::move(y));
-  return record(std::move(y), {log_probs}, [t, reduction, factor](const Array& dy, Gradients& dx) {
+  const auto kept = std::make_shared<const Targets>(t);
+  return record(std::move(y), {log_probs}, [kept, reduction, factor](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
       T* out = dx.of(0).data<T>();
-      for (Index i = 0; i < t.count; ++i)
-        if (const std::int64_t c = t.classes_of.data<std::int64_t>()[i]; c >= 0)
-          out[i * t.classes + c] -= static_cast<T>(arriving<T>(dy, reduction, factor, i)) * weight_of<T>(t, c);
+      for (Index i = 0; i < kept->count; ++i)
+        if (const std::int64_t c = kept->classes_of.data<std::int64_t>()[i]; c >= 0)
+          out[i * kept->classes + c] -= static_cast<T>(arriving<T>(dy, reduction, factor, i)) * weight_of<T>(*kept, c);
+    });
+  }, [kept, reduction, factor](const Tensor& dy, TensorGradients& dx) {
+    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
+      return {composed_loss(reshape(inputs[0], {kept->count, kept->classes}), *kept, 0, reduction, factor)};
     });
   });
 }

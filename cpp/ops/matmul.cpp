@@ -45,6 +45,23 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
   return c;
 }
 
+// The matrices of all batches below each other.
+Tensor as_rows(const Tensor& x) { return reshape(x, {x.shape().product(0, x.rank() - 1), x.dim(-1)}); }
+
+void derive_matmul(const Tensor& dy, TensorGradients& dx) {
+  const Tensor &a = dx.input(0), &b = dx.input(1);
+  if (dx.wants(0)) dx.add(0, sum_to(matmul(dy, transposed(b)), a.shape()));
+  if (!dx.wants(1)) return;
+  if (b.rank() == 2) dx.add(1, matmul(transposed(as_rows(a)), as_rows(dy)));
+  else dx.add(1, sum_to(matmul(transposed(a), dy), b.shape()));
+}
+
+void derive_linear(const Tensor& dy, TensorGradients& dx) {
+  if (dx.wants(0)) dx.add(0, matmul(dy, dx.input(1)));
+  if (dx.wants(1)) dx.add(1, matmul(transposed(as_rows(dy)), as_rows(dx.input(0))));
+  if (dx.wants(2)) dx.add(2, sum(as_rows(dy), Axes{0}));
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& left, const Tensor& right) {
@@ -53,8 +70,8 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   const DType dtype = promoted({left, right});
   // A vector is a matrix of one row (left) or one column (right), which is dropped again at the end.
   const bool row = left.rank() == 1, column = right.rank() == 1;
-  const Tensor a = row ? reshape(cast(left, dtype), {1, left.dim(0)}) : cast(left, dtype);
-  const Tensor b = column ? reshape(cast(right, dtype), {right.dim(0), 1}) : cast(right, dtype);
+  Tensor a = row ? reshape(cast(left, dtype), {1, left.dim(0)}) : cast(left, dtype);
+  Tensor b = column ? reshape(cast(right, dtype), {right.dim(0), 1}) : cast(right, dtype);
   Shape batch;
   if (a.dim(-1) != b.dim(-2) || !broadcast(batch_of(a.shape()), batch_of(b.shape()), batch))
     fail_value("matmul: b must be (..., K, N) with K = ", a.dim(-1), " to match a ", left.shape(), "; got b ", right.shape());
@@ -70,6 +87,8 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   if (!wants_gradient({a, b})) {
     result = Tensor(std::move(y));
   } else {
+    a = owned(std::move(a));
+    b = owned(std::move(b));
     result = record(std::move(y), {a, b}, [a = Saved(a), b = Saved(b), batch](const Array& dy, Gradients& dx) {
       if (dx.wants(0)) dx.add(0, sum_to(batched(dy, false, b.get(), true, batch), a.get().shape()));
       if (!dx.wants(1)) return;
@@ -80,7 +99,7 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
       } else {
         dx.add(1, sum_to(batched(saved_a, true, dy, false, batch), b.get().shape()));
       }
-    });
+    }, derive_matmul);
   }
   if (!row && !column) return result;
   Shape squeezed = batch;
@@ -126,7 +145,8 @@ Tensors linears(const Tensor& input, std::span<const LinearLayer> layers) {
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bias) {
   const auto operands = linear_operands(input, weight, given_bias);
-  const Tensor &x = operands.first, &bias = operands.second;
+  Tensor x = operands.first;
+  const Tensor& bias = operands.second;
   const Index in = weight.dim(1), out = weight.dim(0);
   const Index rows = x.shape().product(0, x.rank() - 1);
   Shape shape = x.shape();
@@ -137,7 +157,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
     gemm<T>(y.data<T>(), out, x.ptr<T>(), in, false, weight.ptr<T>(), in, true, T(0), rows, out, in, bias.defined() ? bias.ptr<T>() : nullptr);
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
-  return record(std::move(y), {x, weight, bias}, [x = Saved(x), w = Saved(weight), rows, in, out](const Array& dy, Gradients& dx) {
+  x = owned(std::move(x));
+  return record(std::move(y), {x, owned(weight), bias}, [x = Saved(x), w = Saved(weight), rows, in, out](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
       if (dx.wants(0)) {
@@ -152,7 +173,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
       }
     });
     if (dx.wants(2)) dx.add(2, sum_to(dy.reshaped({rows, out}), {out}));
-  });
+  }, derive_linear);
 }
 
 }  // namespace qkv::ops

@@ -56,6 +56,26 @@ void with_sums(const Rows& rows, Gradients& dx, Index weight, Index bias, Body b
 
 namespace {
 
+// Rows of the normalised axes.
+Tensor as_rows(const Tensor& x, const Rows& rows) { return reshape(x, {rows.count, rows.n}); }
+
+Tensor row_mean(const Tensor& x) { return mean(x, Axes{1}, true); }
+
+// layer_norm of the sum of the first inputs, of recorded operations.
+auto derive_layer(const Rows& rows, Index summands, double eps) {
+  return [rows, summands, eps](const Tensor& dy, TensorGradients& dx) {
+    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
+      const Tensor &weight = inputs[static_cast<std::size_t>(summands)], &bias = inputs[static_cast<std::size_t>(summands) + 1];
+      const Tensor x = as_rows(summands == 2 ? add(inputs[0], inputs[1]) : inputs[0], rows);
+      const Tensor centred = subtract(x, row_mean(x)), variance = row_mean(multiply(centred, centred));
+      Tensor y = divide(centred, unary(kernels::Unary::square_root, add(variance, scalar_like(variance, eps))));
+      if (weight.defined()) y = multiply(y, reshape(weight, {rows.n}));
+      if (bias.defined()) y = add(y, reshape(bias, {rows.n}));
+      return {reshape(y, inputs[0].shape())};
+    });
+  };
+}
+
 // The pull-back of layer_norm of the sum of the first `summands` inputs, which get the same gradient; weight and bias
 // are the inputs behind them.
 auto layer_pull_back(const Saved& x, const Tensor& scale, const Array& statistics, const Rows& rows, Index summands) {
@@ -96,7 +116,8 @@ Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset
     });
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
-  return record(std::move(y), {x, weight, bias}, layer_pull_back(Saved(x), weight, statistics, rows, 1));
+  return record(std::move(y), {owned(x), owned(weight), bias}, layer_pull_back(Saved(x), weight, statistics, rows, 1),
+                derive_layer(rows, 1, eps));
 }
 
 Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor& scale, const Tensor& offset,
@@ -120,7 +141,8 @@ Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor&
     });
   });
   if (!recording) return Tensor(std::move(y));
-  return record(std::move(y), {x, r, weight, bias}, layer_pull_back(Saved(sum), weight, statistics, rows, 2));
+  return record(std::move(y), {owned(x), owned(r), owned(weight), bias}, layer_pull_back(Saved(sum), weight, statistics, rows, 2),
+                derive_layer(rows, 2, eps));
 }
 
 Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalized_shape, double eps) {
@@ -137,7 +159,7 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
     });
   });
   if (!wants_gradient({x, weight})) return Tensor(std::move(y));
-  return record(std::move(y), {x, weight},
+  return record(std::move(y), {owned(x), owned(weight)},
                 [x = Saved(x), weight = Saved(weight), statistics, rows](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
@@ -151,6 +173,13 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
                                                 rows.n);
       });
       if (slope.defined()) dx.add(0, slope);
+    });
+  }, [rows, eps](const Tensor& dy, TensorGradients& dx) {
+    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
+      const Tensor values = as_rows(inputs[0], rows), square = row_mean(multiply(values, values));
+      Tensor result = divide(values, unary(kernels::Unary::square_root, add(square, scalar_like(square, eps))));
+      if (inputs[1].defined()) result = multiply(result, reshape(inputs[1], {rows.n}));
+      return {reshape(result, inputs[0].shape())};
     });
   });
 }

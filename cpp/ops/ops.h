@@ -147,6 +147,12 @@ Tensor floating(const Tensor& x);
 DType promoted(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 // Sum of an array over the axes along which `shape` was broadcast to it.
 Array sum_to(const Array& x, const Shape& shape);
+Tensor sum_to(const Tensor& x, const Shape& shape);
+// For derivations.
+inline Tensor scaled(const Tensor& x, double factor) { return multiply(x, scalar_like(x, factor)); }
+inline Tensor transposed(const Tensor& x) { return swapaxes(x, -1, -2); }
+// 1 where the entry is true, as a constant of that dtype.
+inline Tensor indicator(const Tensor& condition, DType dtype) { return Tensor(condition.data().cast(dtype)); }
 // Axis counted from the front, or an error in the operation's name.
 Index checked_axis(const char* operation, Index axis, Index rank);
 

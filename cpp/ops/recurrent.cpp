@@ -200,8 +200,8 @@ template <class T> std::vector<T> column_sums(const T* x, Index rows, Index colu
 
 // What the pull-back needs.
 struct Memory {
-  Saved x, state, weight_ih, weight_hh;
-  Array y, gates;
+  Saved x, state, weight_ih, weight_hh, y;
+  Array gates;
 };
 
 template <class T>
@@ -236,7 +236,7 @@ void pull_back(const Memory& m, GruPack& pack, const Plan& plan, std::span<const
   if (dx.wants(2))
     gemm<T>(dx.of(2).data<T>(), M, input_slopes, all, true, m.x.data<T>(), M, false, T(1), 3 * H, M, rows);
   if (dx.wants(3)) {
-    const Array before = states_before(m.y, start, plan);
+    const Array before = states_before(m.y.get(), start, plan);
     T* target = dx.of(3).data<T>();
     gemm<T>(target, H, slopes + H, all, true, before.data<T>(), H, false, T(1), 2 * H, H, rows);
     gemm<T>(target + 2 * H * H, H, slopes, all, true, before.data<T>(), H, false, T(1), H, H, rows);
@@ -251,6 +251,29 @@ void pull_back(const Memory& m, GruPack& pack, const Plan& plan, std::span<const
     add(5, 0, H, 2 * H);
     add(5, 2 * H, 0, H);
   }
+}
+
+// The layer of recorded operations, step by step. inputs: x, state, weight_ih, weight_hh, bias_ih, bias_hh.
+Tensors composed_layer(const Tensors& inputs, const Plan& plan) {
+  const Index B = plan.batch, H = plan.hidden;
+  const Tensor &x = inputs[0], &weight_ih = inputs[2], &weight_hh = inputs[3], &bias_ih = inputs[4], &bias_hh = inputs[5];
+  const Tensor zero(Array::zeros({}, weight_hh.dtype())), one = scalar_like(zero, 1);
+  Tensor h = inputs[1].defined() ? inputs[1] : Tensor(Array::zeros({B, H}, weight_hh.dtype()));
+  Tensors steps;
+  for (Index t = 0; t < plan.steps; ++t) {
+    Array running({B, 1}, DType::boolean);
+    for (Index b = 0; b < B; ++b) running.data<bool>()[b] = t < plan.length(b);
+    const Tensor runs(running), now = where(runs, reshape(slice(x, 1, t, t + 1), {B, plan.input}), zero);
+    const Tensor from_input = linear(now, weight_ih, bias_ih), from_state = linear(h, weight_hh, bias_hh);  // (B, 3 H)
+    const auto gate = [&](const Tensor& gates, Index i) { return slice(gates, 1, i * H, (i + 1) * H); };
+    const Tensor r = sigmoid(add(gate(from_input, 0), gate(from_state, 0)));
+    const Tensor z = sigmoid(add(gate(from_input, 1), gate(from_state, 1)));
+    const Tensor candidate = tanh(add(gate(from_input, 2), multiply(r, gate(from_state, 2))));
+    h = where(runs, add(multiply(subtract(one, z), candidate), multiply(z, h)), h);
+    steps.push_back(where(runs, h, zero));
+  }
+  const Tensor outputs = steps.empty() ? Tensor(Array({B, 0, H}, weight_hh.dtype())) : stack(steps, 1);
+  return {outputs, h};
 }
 
 }  // namespace
@@ -287,11 +310,15 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
                plan);
   });
   if (!wants) return {Tensor(std::move(y)), Tensor(std::move(last))};
-  Memory memory{Saved(packed_x), Saved(state), Saved(p.weight_ih), Saved(p.weight_hh), y, gates};
+  Memory memory{Saved(packed_x), Saved(state), Saved(p.weight_ih), Saved(p.weight_hh), Saved(y), gates};
+  const auto kept_plan = std::make_shared<const Plan>(plan);
   Tensors results = record_many(
-      {std::move(y), std::move(last)}, {x, state, p.weight_ih, p.weight_hh, p.bias_ih, p.bias_hh},
-      [memory = std::move(memory), pack, plan](std::span<const Array> dys, Gradients& dx) {
-        visit_floating(memory.y.dtype(), [&](auto tag) { pull_back<decltype(tag)>(memory, *pack, plan, dys, dx); });
+      {std::move(y), std::move(last)}, {owned(x), owned(state), owned(p.weight_ih), owned(p.weight_hh), p.bias_ih, p.bias_hh},
+      [memory = std::move(memory), pack, kept_plan](std::span<const Array> dys, Gradients& dx) {
+        visit_floating(memory.gates.dtype(), [&](auto tag) { pull_back<decltype(tag)>(memory, *pack, *kept_plan, dys, dx); });
+      },
+      [kept_plan](std::span<const Tensor> dys, TensorGradients& dx) {
+        derive_composed(dys, dx, [&](const Tensors& inputs) { return composed_layer(inputs, *kept_plan); });
       });
   return {results[0], results[1]};
 }

@@ -138,7 +138,7 @@ Tensor sum(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) 
   return record(std::move(y), {x}, [shape = x.shape(), kept = p.kept](const Array& dy, Gradients& dx) {
     const NoGrad quiet;
     dx.add(0, broadcast_to(Tensor(dy.reshaped(kept)), shape).data());
-  });
+  }, [kept = p.kept](const Tensor& dy, TensorGradients& dx) { dx.add(0, broadcast_to(reshape(dy, kept), dx.shape(0))); });
 }
 
 Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
@@ -151,6 +151,8 @@ Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims)
   return record(std::move(y), {x}, [shape = x.shape(), kept = p.kept, factor](const Array& dy, Gradients& dx) {
     const NoGrad quiet;
     dx.add(0, broadcast_to(Tensor(scaled(dy, factor).reshaped(kept)), shape).data());
+  }, [kept = p.kept, factor](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, broadcast_to(reshape(scaled(dy, factor), kept), dx.shape(0)));
   });
 }
 
@@ -175,6 +177,10 @@ Tensor max(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) 
       if (kept.dim(axis) != values.dim(axis)) reduced->push_back(axis);
     const Tensor share = divide(Tensor(dy.reshaped(kept)), sum(hit, reduced, true));
     dx.add(0, multiply(hit, share).data());
+  }, [axes, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+    const Tensor values = dx.input(0).detach();  // which numbers are largest does not change with them
+    const Tensor hit = indicator(compare(Compare::equal, values, max(values, axes, true)), dy.dtype());
+    dx.add(0, multiply(divide(hit, sum(hit, axes, true)), reshape(dy, kept)));
   });
 }
 
@@ -198,6 +204,12 @@ Tensor logsumexp(const Tensor& input, const std::optional<Axes>& axes, bool keep
     const Tensor none = compare(Compare::equal, lse, Tensor(Array::full({}, dy.dtype(), -std::numeric_limits<double>::infinity())));
     const Tensor weights = unary(Unary::exponential, subtract(Tensor(x.get()), where(none, scalar_like(lse, 0), lse)));
     dx.add(0, multiply(weights, Tensor(dy.reshaped(kept))).data());
+  }, [axes, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+    const Tensor& values = dx.input(0);
+    const Tensor lse = logsumexp(values, axes, true), zero = scalar_like(lse, 0);
+    const Tensor none = compare(Compare::equal, lse, scalar_like(lse, -std::numeric_limits<double>::infinity()));
+    const Tensor weights = unary(Unary::exponential, subtract(values, where(none, zero, lse)));
+    dx.add(0, multiply(weights, reshape(dy, kept)));
   });
 }
 

@@ -29,6 +29,15 @@ template <class Body> void for_rows(const Rows& rows, Body body) {
 
 }  // namespace
 
+namespace {
+
+// p (dy - sum of p dy): the gradient of a softmax p over the last axis.
+Tensor softmax_gradient(const Tensor& p, const Tensor& dy) {
+  return multiply(p, subtract(dy, sum(multiply(p, dy), Axes{-1}, true)));
+}
+
+}  // namespace
+
 Tensor softmax(const Tensor& input, Index axis, double temperature) {
   check_temperature("softmax", temperature);
   const Tensor x = floating(input);
@@ -56,6 +65,8 @@ Tensor softmax(const Tensor& input, Index axis, double temperature) {
       });
       dx.add(0, slope);
     });
+  }, [temperature](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, scaled(softmax_gradient(softmax(dx.input(0), -1, temperature), dy), 1 / temperature));
   });
 }
 
@@ -86,6 +97,9 @@ Tensor log_softmax(const Tensor& input, Index axis, double temperature) {
       });
       dx.add(0, slope);
     });
+  }, [temperature](const Tensor& dy, TensorGradients& dx) {
+    const Tensor p = softmax(dx.input(0), -1, temperature);
+    dx.add(0, scaled(subtract(dy, multiply(p, sum(dy, Axes{-1}, true))), 1 / temperature));
   });
 }
 
@@ -132,6 +146,18 @@ class Exclusions {
     if (lengths_.defined()) lengths_.make_unique();
     saved_ = Saved(mask_);
     mask_ = Array();
+  }
+
+  // Which entries are allowed, in the shape of the scores.
+  Array allowed() const {
+    const Index rows = shape_.product(0, shape_.rank() - 1);
+    const DType dtype = has_bias() ? mask().dtype() : DType::float32;
+    const Array kept = Array::full(shape_, dtype, 1);
+    visit_floating(dtype, [&](auto tag) {
+      using T = decltype(tag);
+      for (Index row = 0; row < rows; ++row) exclude(kept.data<T>() + row * keys(), row, T(0));
+    });
+    return kept.cast(DType::boolean);
   }
 
   // y + mask, for a mask that is added.
@@ -237,7 +263,8 @@ Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor
   const Tensor bias = excluded.has_bias() ? mask : Tensor();
   if (!wants_gradient({scores, bias})) return Tensor(std::move(y));
   excluded.keep();
-  return record(Array(y), {scores, bias}, [y = Saved(y), excluded, rows, filled = masked_value.has_value(),
+  const auto kept = std::make_shared<const Exclusions>(std::move(excluded));
+  return record(Array(y), {owned(scores), owned(bias)}, [y = Saved(y), kept, rows, filled = masked_value.has_value(),
                                            mask_shape = bias.defined() ? bias.shape() : Shape{},
                                            mask_dtype = bias.defined() ? bias.dtype() : DType::float32](const Array& dy, Gradients& dx) {
     Array dscores(dy.shape(), dy.dtype());
@@ -247,15 +274,28 @@ Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor
       parallel_for(0, rows.count, grain_for(8 * rows.n), [&](Index begin, Index end) {
         for (Index row = begin; row < end; ++row) {
           T* out = dscores.data<T>() + row * rows.n;
-          const Index used = filled ? rows.n : excluded.length(row);
+          const Index used = filled ? rows.n : kept->length(row);
           kernels::kernels<T>().softmax.backward(out, dy.data<T>() + row * rows.n, saved + row * rows.n, T(1), true, 1, used);
           std::fill(out + used, out + rows.n, T(0));
-          if (filled) excluded.exclude(out, row, T(0));
+          if (filled) kept->exclude(out, row, T(0));
         }
       });
     });
     if (dx.wants(1)) dx.add(1, sum_to(dscores, mask_shape).cast(mask_dtype));
     if (dx.wants(0)) dx.add(0, std::move(dscores));
+  }, [kept, masked_value](const Tensor& dy, TensorGradients& dx) {
+    const Tensor allowed(kept->allowed()), zero = scalar_like(dy, 0);
+    Tensor x = dx.input(0);
+    if (const Tensor& added = dx.input(1); added.defined()) {
+      const Tensor none = compare(Compare::equal, added, scalar_like(added, -std::numeric_limits<double>::infinity()));
+      x = add(x, cast(where(none, scalar_like(added, 0), added), x.dtype()));
+    }
+    const Tensor p = masked_softmax(x, {}, allowed, masked_value);
+    // What flows into a weight of 0 may come from a value that nobody may read.
+    const Tensor arriving = where(compare(Compare::equal, p, zero), zero, dy);
+    const Tensor dscores = where(allowed, softmax_gradient(p, arriving), zero);
+    if (dx.wants(1)) dx.add(1, cast(sum_to(dscores, dx.shape(1)), dx.input(1).dtype()));
+    dx.add(0, dscores);
   });
 }
 

@@ -1,5 +1,6 @@
 // Attention weights times values: what every variant ends with that is not fused.
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/parallel.h"
@@ -120,6 +121,30 @@ WeightDropout weight_dropout(const char* operation, double p, const Array& keep,
   return result;
 }
 
+namespace {
+
+// 1 where a row of x holds NaN or infinity, (..., n, 1).
+Tensor infinite_rows(const Tensor& x) {
+  const NoGrad quiet;
+  const Tensor zeros = multiply(x, scalar_like(x, 0));  // NaN for these
+  return max(cast(compare(Compare::not_equal, zeros, zeros), x.dtype()), Axes{-1}, true);
+}
+
+void derive_weighted(const WeightDropout& dropout, const Tensor& dy, TensorGradients& dx) {
+  const Tensor &weights = dx.input(0), &values = dx.input(1);
+  const Tensor zero = scalar_like(dy, 0), factor(dropped(Array::full(weights.shape(), dy.dtype(), 1), dropout));
+  if (dx.wants(1)) dx.add(1, matmul(transposed(multiply(weights, factor)), dy));
+  if (!dx.wants(0)) return;
+  // Values that are not finite reach those weights only that are not 0, and make them NaN.
+  const Tensor infinite = infinite_rows(values);
+  Tensor dweights = matmul(dy, transposed(where(infinite, zero, values)));
+  const Tensor reached = multiply(Tensor(weights.data().cast(DType::boolean).cast(dy.dtype())), transposed(infinite));
+  dweights = where(reached, scalar_like(dy, std::numeric_limits<double>::quiet_NaN()), dweights);
+  dx.add(0, multiply(dweights, factor));
+}
+
+}  // namespace
+
 Tensor weighted_values(const Tensor& weights, const Tensor& values, const WeightDropout& dropout) {
   const Sizes size{weights.shape().product(0, weights.rank() - 2), weights.dim(-2), weights.dim(-1), values.dim(-1)};
   Shape shape = weights.shape();
@@ -137,8 +162,9 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
     });
   });
   if (!wants_gradient({weights, values})) return Tensor(std::move(y));
-  return record(std::move(y), {weights, values}, [w = Saved(weights), v = Saved(values), finite_v = Saved(finite.values),
-                                                  keys = finite.keys, drawn = SavedDropout(dropout), size](const Array& dy, Gradients& dx) {
+  const SavedDropout drawn(dropout);
+  return record(std::move(y), {owned(weights), owned(values)}, [w = Saved(weights), v = Saved(values), finite_v = Saved(finite.values),
+                                                                keys = finite.keys, drawn, size](const Array& dy, Gradients& dx) {
     const WeightDropout kept = drawn.get();
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
@@ -157,7 +183,7 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
         products(dx.of(1).data<T>(), dropped(w.get(), kept).template data<T>(), true, slope, false, T(1), size.matrices,
                  size.keys, size.features, size.queries);
     });
-  });
+  }, [drawn](const Tensor& dy, TensorGradients& dx) { derive_weighted(drawn.get(), dy, dx); });
 }
 
 }  // namespace qkv::ops

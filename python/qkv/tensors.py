@@ -46,7 +46,11 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 
 
 def grad(
-    output: Tensor, inputs: Tensor | Sequence[Tensor], gradient: Any = None, retain_graph: bool = False
+    output: Tensor,
+    inputs: Tensor | Sequence[Tensor],
+    gradient: Any = None,
+    retain_graph: bool = False,
+    create_graph: bool = False,
 ) -> Tensor | list[Tensor]:
     """Gradients of ``output`` with respect to ``inputs``; nobody's ``.grad`` changes.
 
@@ -60,6 +64,10 @@ def grad(
         Gradient of the goal with respect to ``output``, in its shape; may be left out for one number.
     retain_graph : bool
         Keep what a second pass needs.
+    create_graph : bool
+        Record how the gradients are computed, so that they can be differentiated again, any number of times (Hessians,
+        gradient penalties); the graph is kept. Fused operations are recomputed for that by composed ones, attention
+        with arrays of ``(B, H, Lq, Lk)``.
 
     Returns
     -------
@@ -69,17 +77,21 @@ def grad(
     Raises
     ------
     RuntimeError
-        If nothing that ``output`` was made of requires a gradient, or its graph was freed.
+        If nothing that ``output`` was made of requires a gradient, or its graph was freed. To differentiate anything
+        that a result without ``create_graph`` took part in is a RuntimeError, too, where PyTorch gives the rest of the
+        derivative; ``detach()`` makes it a constant.
 
     Examples
     --------
     >>> x = qkv.tensor([3.0], requires_grad=True)
     >>> qkv.grad(x * x, x)
     tensor([6.])
+    >>> qkv.grad(qkv.grad(x * x * x, x, create_graph=True), x)
+    tensor([18.])
     """
     if isinstance(inputs, Tensor):
-        return _core.grad(output, [inputs], gradient, retain_graph)[0]
-    return _core.grad(output, list(inputs), gradient, retain_graph)
+        return _core.grad(output, [inputs], gradient, retain_graph, create_graph)[0]
+    return _core.grad(output, list(inputs), gradient, retain_graph, create_graph)
 
 
 def jacobian(f: Callable[[Tensor], Tensor], x: Any) -> np.ndarray:
@@ -88,7 +100,8 @@ def jacobian(f: Callable[[Tensor], Tensor], x: Any) -> np.ndarray:
     Parameters
     ----------
     f : callable
-        Takes a Tensor in the shape of ``x`` and gives a Tensor.
+        Takes a Tensor in the shape of ``x`` and gives a Tensor. If it asks :func:`qkv.grad` for a gradient, with
+        ``create_graph=True``, these are second derivatives.
     x : array_like
         Where to differentiate; float64 arrays are treated in float64.
 
@@ -101,14 +114,26 @@ def jacobian(f: Callable[[Tensor], Tensor], x: Any) -> np.ndarray:
     >>> qkv.jacobian(lambda x: x * x, [1.0, 2.0])
     array([[2., 0.],
            [0., 4.]], dtype=float32)
+    >>> qkv.jacobian(lambda x: qkv.grad((x * x * x).sum(), x, create_graph=True), [1.0, 2.0])
+    array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
     """
     point = tensor(x.detach() if isinstance(x, Tensor) else x)
     if not np.issubdtype(point.dtype, np.floating):
         point = tensor(point, dtype="float32")
     point.requires_grad = True
+    before = _core.grad_enabled()
+    _core.set_grad_enabled(True)
+    try:
+        return _jacobian_at(f, point)
+    finally:
+        _core.set_grad_enabled(before)
+
+
+def _jacobian_at(f: Callable[[Tensor], Tensor], point: Tensor) -> np.ndarray:
     y = f(point)
     rows = np.zeros((y.size, *point.shape), dtype=point.dtype)
-    if y.requires_grad:
+    if _core.is_differentiable(y):
         flat = y.reshape(-1)
         unit = np.zeros(y.size, dtype=y.dtype)
         for i in range(y.size):

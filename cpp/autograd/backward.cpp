@@ -1,0 +1,324 @@
+// Backward passes: from the newest operation to the oldest, of Arrays or of Tensors.
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+#include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "autograd/tensor.h"
+#include "core/locks.h"
+#include "core/parallel.h"
+
+namespace qkv {
+
+void fail_without_history() {
+  throw std::runtime_error(
+      "backward: a result of qkv.grad took part, which has no history, so the derivative would lack what flows through it; "
+      "pass create_graph=True to that qkv.grad, or take its result as a constant by detach()");
+}
+
+Visit::Visit(Node& node, bool frees) : node_(node), frees_(frees) {
+  const Lock lock(mutex_of(&node));
+  if (node.freed)
+    throw std::runtime_error(
+        "backward: the graph was freed by an earlier backward; pass retain_graph=True there to go through it twice");
+  node.freed = frees;
+  ++node.visits;
+}
+
+Visit::~Visit() {
+  std::unique_ptr<const Step> step;
+  Tensors inputs;
+  const Lock lock(mutex_of(&node_));
+  if (frees_ && !succeeded_) node_.freed = false;
+  if (--node_.visits > 0 || !node_.freed) return;
+  step.swap(node_.step);
+  inputs.swap(node_.inputs);
+}
+
+namespace {
+
+void merge(Array& sum, Array part) {
+  // Gradients may be passed on without a copy, so several sums can start as the same memory.
+  if (sum.defined()) accumulate(sum, part);
+  else sum = std::move(part);
+}
+
+void merge(Tensor& sum, Tensor part) {
+  if (!sum.defined()) {
+    sum = std::move(part);
+    return;
+  }
+  Array total = sum.data();
+  accumulate(total, part.data());
+  if (!wants_gradient({sum, part})) {
+    sum = Tensor(std::move(total));
+    return;
+  }
+  const auto both = [](const auto& dy, auto& dx) {
+    for (Index i = 0; i < 2; ++i)
+      if (dx.wants(i)) dx.add(i, dy);
+  };
+  sum = record(std::move(total), {sum, std::move(part)}, both, both);
+}
+
+std::uint64_t versions_of(const Tensors& inputs) {
+  std::uint64_t sum = 0;
+  for (const Tensor& input : inputs)
+    if (input.defined()) sum += input.data().version();
+  return sum;
+}
+
+}  // namespace
+
+bool Gradients::wants(Index input) const {
+  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
+  return t.defined() && t.requires_grad();
+}
+
+Array& Gradients::of(Index input) {
+  Array& array = arrays_[static_cast<std::size_t>(input)];
+  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
+  if (!array.defined()) array = Array::zeros(t.shape(), t.dtype());
+  else array.make_unique();
+  return array;
+}
+
+Array Gradients::fresh(Index input) const {
+  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
+  return Array(t.shape(), t.dtype());
+}
+
+void Gradients::add(Index input, Array gradient) {
+  merge(arrays_[static_cast<std::size_t>(input)], std::move(gradient));
+}
+
+TensorGradients::TensorGradients(const Node& node, std::vector<bool> wanted)
+    : inputs_(node.inputs), versions_(node.versions), wanted_(std::move(wanted)), tensors_(node.inputs.size()) {}
+
+const Tensor& TensorGradients::input(Index input) const {
+  if (versions_of(inputs_) != versions_)
+    throw std::runtime_error(
+        "grad: a Tensor that a second derivative needs was changed by copy_, load_state_dict or an optimizer after the "
+        "forward pass, or through a NumPy or DLPack view of it");
+  return inputs_[static_cast<std::size_t>(input)];
+}
+
+void TensorGradients::add(Index input, Tensor gradient) {
+  if (wants(input)) merge(tensors_[static_cast<std::size_t>(input)], std::move(gradient));
+}
+
+namespace {
+
+// What a pass over Arrays and one over Tensors, which is recorded, do in different ways.
+struct OfArrays {
+  using Value = Array;
+  using Results = Gradients;
+  static void go(const Step& step, const std::vector<Array>& dys, Results& dx) { step.pull_back(dys, dx); }
+};
+
+struct OfTensors {
+  using Value = Tensor;
+  using Results = TensorGradients;
+  static void go(const Step& step, const std::vector<Tensor>& dys, Results& dx) { step.derive(dys, dx); }
+};
+
+// One run through the graph, from the newest operation to the oldest.
+template <class Mode> class Backward {
+ public:
+  using Value = typename Mode::Value;
+
+  explicit Backward(bool retain_graph) : retain_graph_(retain_graph) {}
+
+  void start(const Tensor& output, Value gradient) {
+    if (output.impl()->lacks_history) fail_without_history();
+    if (!output.requires_grad())
+      throw std::runtime_error("backward: this Tensor has no gradient because nothing that it was made of requires one");
+    send(output, std::move(gradient));
+  }
+
+  // Gradients that arrive at this Tensor are kept for the caller.
+  void watch(const Tensor& tensor) { watched_.emplace(key(tensor), Value()); }
+  // Nothing flows on behind this Tensor.
+  void stop_at(const Tensor& tensor) { stops_.insert(key(tensor)); }
+
+  void run() {
+    if constexpr (std::is_same_v<Mode, OfTensors>) find_needed();
+    while (!waiting_.empty()) {
+      throw_if_interrupted();
+      const std::shared_ptr<Node> node = waiting_.top();
+      waiting_.pop();
+      std::vector<Value> dys = std::move(arriving_.at(node.get()));
+      arriving_.erase(node.get());
+      for (std::size_t i = 0; i < dys.size(); ++i) {
+        const auto watched = watched_.find({node.get(), static_cast<Index>(i)});
+        if (watched != watched_.end()) watched->second = dys[i];
+      }
+      if (node->lacks_history) fail_without_history();
+      Visit visit(*node, !retain_graph_);
+      typename Mode::Results dx = results_of(*node);
+      Mode::go(*node->step, dys, dx);
+      for (std::size_t i = 0; i < node->inputs.size(); ++i)
+        if (dx.results()[i].defined() && dx.wants(static_cast<Index>(i))) send(node->inputs[i], std::move(dx.results()[i]));
+      visit.succeeded();
+    }
+  }
+
+  Value& watched(const Tensor& tensor) { return watched_.at(key(tensor)); }
+  auto& leaves() { return leaves_; }
+
+ private:
+  using Key = std::pair<const void*, Index>;
+  static Key key(const Tensor& t) {
+    return t.is_leaf() ? Key{t.impl().get(), -1} : Key{t.impl()->node.get(), t.impl()->output};
+  }
+
+  typename Mode::Results results_of(const Node& node) const {
+    if constexpr (std::is_same_v<Mode, OfArrays>) {
+      return Gradients(node.inputs);
+    } else {
+      std::vector<bool> wanted;
+      for (const Tensor& input : node.inputs) wanted.push_back(input.defined() && leads_to_watched(input));
+      return TensorGradients(node, std::move(wanted));
+    }
+  }
+
+  bool leads_to_watched(const Tensor& t) const {
+    return watched_.contains(key(t)) || (!t.is_leaf() && needed_.contains(t.impl()->node.get()));
+  }
+
+  // The nodes whose gradients flow on to what is watched. Gradients of others, say of all weights where only that of the
+  // input is asked for, would be recorded in vain.
+  void find_needed() {
+    std::map<std::uint64_t, std::pair<const Node*, Tensors>> found;  // by age, so that inputs come before what they made
+    std::vector<const Node*> ahead;
+    for (const auto& [node, dys] : arriving_) ahead.push_back(node);
+    while (!ahead.empty()) {
+      const Node& node = *ahead.back();
+      ahead.pop_back();
+      const auto [entry, first] = found.try_emplace(node.sequence);
+      if (!first) continue;
+      const Lock lock(mutex_of(&node));  // another pass may be about to free it
+      entry->second = {&node, node.inputs};
+      for (const Tensor& input : node.inputs)
+        if (input.defined() && !input.is_leaf() && !stops_.contains(key(input)))
+          ahead.push_back(input.impl()->node.get());
+    }
+    for (const auto& [sequence, entry] : found)
+      if (std::any_of(entry.second.begin(), entry.second.end(), [&](const Tensor& t) { return t.defined() && leads_to_watched(t); }))
+        needed_.insert(entry.first);
+  }
+
+  void send(const Tensor& to, Value gradient) {
+    const auto& node = to.impl()->node;
+    const bool stops = !stops_.empty() && stops_.contains(key(to));
+    if (node == nullptr || stops) {
+      const auto watched = watched_.find(key(to));
+      if (watched != watched_.end()) merge(watched->second, gradient);
+      if (stops) return;
+    }
+    if (node == nullptr) {
+      auto& [leaf, sum] = leaves_[to.impl().get()];
+      leaf = to;
+      merge(sum, std::move(gradient));
+      return;
+    }
+    const auto [entry, first] = arriving_.try_emplace(node.get(), node->output_shapes.size());
+    if (first) waiting_.push(node);
+    merge(entry->second[static_cast<std::size_t>(to.impl()->output)], std::move(gradient));
+  }
+
+  struct Older {
+    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->sequence < b->sequence; }
+  };
+
+  bool retain_graph_;
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> waiting_;
+  std::unordered_map<const Node*, std::vector<Value>> arriving_;
+  std::unordered_map<const TensorImpl*, std::pair<Tensor, Value>> leaves_;
+  std::map<Key, Value> watched_;
+  std::set<Key> stops_;
+  std::unordered_set<const Node*> needed_;
+};
+
+// What flows into the output: `gradient`, or 1 for one number.
+Array seed(const Tensor& output, const Array& gradient) {
+  if (gradient.defined()) {
+    if (gradient.shape() != output.shape())
+      fail_value("backward: gradient must be ", output.shape(), " because the Tensor is; got gradient ", gradient.shape());
+    return gradient.cast(output.dtype());
+  }
+  if (!output.requires_grad()) return {};
+  if (output.numel() != 1)
+    throw std::runtime_error(text("backward: gradient must be given because the Tensor has more than one element; got a Tensor ",
+                                  output.shape(), " and no gradient"));
+  return Array::full(output.shape(), output.dtype(), 1.0);
+}
+
+}  // namespace
+
+void Tensor::backward(const Array& gradient, bool retain_graph) const {
+  Backward<OfArrays> pass(retain_graph);
+  pass.start(*this, seed(*this, gradient));
+  pass.run();
+  const Uninterrupted whole;  // all leaves or none
+  for (auto& [impl, entry] : pass.leaves()) {
+    auto& [leaf, sum] = entry;
+    sum.make_unique();
+    leaf.impl()->grad.add(std::move(sum));
+  }
+}
+
+std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, const Array& gradient, bool retain_graph) {
+  Backward<OfArrays> pass(retain_graph);
+  for (const Tensor& input : inputs) pass.watch(input);
+  pass.start(output, seed(output, gradient));
+  pass.run();
+  std::vector<Array> results;
+  for (const Tensor& input : inputs) {
+    const Array& found = pass.watched(input);
+    results.push_back(found.defined() ? found : Array::zeros(input.shape(), input.dtype()));
+  }
+  return results;
+}
+
+Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const Tensor& gradient) {
+  const GradMode recording(true);
+  Backward<OfTensors> pass(true);
+  for (const Tensor& input : inputs) pass.watch(input);
+  const bool keeps_history = gradient.defined() && gradient.dtype() == output.dtype() && gradient.shape() == output.shape();
+  pass.start(output, keeps_history ? gradient : Tensor(seed(output, gradient.defined() ? gradient.data() : Array())));
+  pass.run();
+  Tensors results;
+  for (const Tensor& input : inputs) {
+    const Tensor& found = pass.watched(input);
+    results.push_back(found.defined() ? found : Tensor(Array::zeros(input.shape(), input.dtype())));
+  }
+  return results;
+}
+
+void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
+                     const std::function<Tensors(const Tensors& inputs)>& compose) {
+  // Differentiated with respect to stand-ins of the inputs, where the pass stops; their own history is the inputs.
+  const auto pass_on = [](const auto& dy, auto& gradients) { gradients.add(0, dy); };
+  Tensors inputs;
+  Backward<OfTensors> pass(true);
+  for (Index i = 0; i < dx.count(); ++i) {
+    const Tensor& input = dx.input(i);
+    const bool constant = !input.defined() || !input.requires_grad();
+    inputs.push_back(constant ? input : record(input.data(), {input}, pass_on, pass_on));
+    if (!constant) pass.stop_at(inputs.back());
+    if (dx.wants(i)) pass.watch(inputs.back());
+  }
+  const Tensors outputs = compose(inputs);
+  for (std::size_t i = 0; i < dys.size(); ++i)
+    if (dys[i].defined() && outputs[i].requires_grad()) pass.start(outputs[i], dys[i]);
+  pass.run();
+  for (Index i = 0; i < dx.count(); ++i)
+    if (dx.wants(i))
+      if (const Tensor& found = pass.watched(inputs[static_cast<std::size_t>(i)]); found.defined()) dx.add(i, found);
+}
+
+}  // namespace qkv
