@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/error.h"
 #include "kernels/kernels.h"
@@ -45,8 +46,8 @@ void Module::own_parameter(const std::string& name, Tensor& member, Tensor value
 }
 
 void Module::register_parameter(const std::string& name, Tensor parameter) {
-  const auto* given = dynamic_cast<const ParameterImpl*>(parameter.impl().get());
-  if (given != nullptr && given->follows_module) parameter.impl()->data = parameter.data().cast(dtype_);
+  auto* given = dynamic_cast<ParameterImpl*>(parameter.impl().get());
+  if (given != nullptr && std::exchange(given->follows_module, false)) given->data = given->data.cast(dtype_);
   add_entry({name, Kind::parameter, std::move(parameter), nullptr, nullptr});
 }
 

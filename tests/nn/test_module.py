@@ -354,6 +354,10 @@ def test_a_parameter_without_dtype_follows_the_module():
         assert twin.later.dtype == "float64"
     net.to("float32").later = nn.Parameter(np.ones(2))
     assert net.later.dtype == "float32"
+    shared = Net()
+    shared.scale = nn.Parameter(np.full(5, 1 / 3))
+    net.to("float64").scale = shared.scale  # belongs to another module, which keeps its dtype
+    assert shared.scale.dtype == "float32"
     kept = Net()
     kept.scale = nn.Parameter(np.zeros(5), dtype="float64")
     assert kept.scale.dtype == "float64"
