@@ -97,17 +97,23 @@ def test_show_config_prints_it(capsys):
     qkv.show_config()
     lines = capsys.readouterr().out.splitlines()
     facts = qkv.config()
-    assert lines[0].startswith(f"qkv {qkv.__version__} (Python {sys.version.split()[0]}, NumPy {np.__version__}")
+    assert lines[0].startswith(
+        f"qkv {qkv.__version__} (Python {sys.version.split()[0]}, NumPy {np.__version__}"
+    )
     assert lines[1] == f"kernels   {facts['instruction_set']} (this CPU: {facts['best_instruction_set']})"
     assert lines[2].startswith("BLAS      OpenBLAS")
     assert lines[2].endswith(facts["blas_core"])
     assert lines[3] == f"threads   {facts['threads']}"
-    assert lines[4:] == [f"note      {note}" for note in facts["notes"]]
+    assert lines[4] == "batches   kernels are chosen by the whole work"
+    assert lines[5:] == [f"note      {note}" for note in facts["notes"]]
 
 
 def run(*arguments, **variables):
     return subprocess.run(
-        [sys.executable, "-m", "qkv", *arguments], capture_output=True, text=True, env={**os.environ, **variables}
+        [sys.executable, "-m", "qkv", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
     )
 
 
@@ -136,7 +142,10 @@ def test_an_unknown_command_ends_with_status_2():
 def test_the_commands_of_the_readme_are_what_ci_runs():
     page = (ROOT / "README.md").read_text(encoding="utf8")
     commands = [line for line in page.splitlines() if line.startswith("python3 -m venv .venv && ")]
-    assert [c.rpartition(" && ")[2] for c in commands] == [".venv/bin/qkv reproduce", ".venv/bin/python -m pytest"]
+    assert [c.rpartition(" && ")[2] for c in commands] == [
+        ".venv/bin/qkv reproduce",
+        ".venv/bin/python -m pytest",
+    ]
 
 
 def test_the_readme_s_examples_run(tmp_path, monkeypatch, capsys):
@@ -170,7 +179,14 @@ def test_the_readme_s_table_of_masks():
     attend = qkv.scaled_dot_product_attention
     q, k = np.ones((B, H, Lq, D)), np.ones((B, H, Lk, D))
     assert row(lambda mask: attend(q, k, k, mask)) == [True, True, False, True, True, True]
-    assert row(lambda mask: attend(q[:, 0], k[:, 0], k[:, 0], mask)) == [True, False, True, True, False, False]
+    assert row(lambda mask: attend(q[:, 0], k[:, 0], k[:, 0], mask)) == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
     layer = qkv.nn.MultiHeadAttention(6, H)
     x, y = np.ones((B, Lq, 6)), np.ones((B, Lk, 6))
     assert row(lambda mask: layer(x, y, attn_mask=mask)) == [True, False, True, True, True, True]

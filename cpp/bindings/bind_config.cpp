@@ -1,6 +1,7 @@
 // Threads, instruction sets, memory, and what a Python user does to stop long work.
 #include "bindings/bindings.h"
 #include "bindings/convert.h"
+#include "core/batch_invariance.h"
 #include "core/buffer.h"
 #include "core/cpu.h"
 #include "core/parallel.h"
@@ -45,6 +46,8 @@ void bind_config(py::module_& m) {
   // Without the GIL, because it waits for a job that may be asking for it, to look for an interrupt.
   m.def("set_num_threads", &set_num_threads, py::arg("n"), py::call_guard<py::gil_scoped_release>());
   m.def("get_num_threads", &num_threads);
+  m.def("set_batch_invariant", &set_batch_invariant, py::arg("on"));
+  m.def("get_batch_invariant", &batch_invariant);
   m.def("cached_bytes", &cached_bytes);
   m.def("empty_cache", &empty_cache);
   m.def("config", [] {
@@ -55,6 +58,7 @@ void bind_config(py::module_& m) {
     d["blas"] = kernels::blas_config();
     d["blas_core"] = kernels::blas_core();
     d["threads"] = num_threads();
+    d["batch_invariant"] = batch_invariant();
 #if defined(__clang__)
     d["compiler"] = "Clang " __clang_version__;
 #else

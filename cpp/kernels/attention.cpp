@@ -133,6 +133,14 @@ template <class T> struct RowSums {
   }
 };
 
+// A careful pass adds up values divided by a power of two, at least the number of keys: their average is finite though
+// their sum may not be.
+template <class T> T parts_of(const AttentionProblem<T>& p) {
+  T parts = 1;
+  while (parts < static_cast<T>(p.keys)) parts *= 2;
+  return parts;
+}
+
 // Adds what a step's values contribute; `scores` are exp(score - largest). `behind` is done meanwhile.
 template <class T>
 void add_values(RowSums<T>& sums, ForwardScratch<T>& scratch, const RowBlock<T>& block, const KeyStep& step, T* scores,
@@ -144,6 +152,12 @@ void add_values(RowSums<T>& sums, ForwardScratch<T>& scratch, const RowBlock<T>&
     T* dropped = behind != nullptr ? scratch.tiles.scratch : scores;
     block_dropout(dropped, scores, scratch.tiles.allowed, block, step.key, step.n);
     weights = dropped;
+  }
+  if (careful) {
+    T* small = behind != nullptr ? scratch.tiles.scratch : scores;
+    const Vec<T> share = splat<T>(1 / parts_of(p));
+    for (Index i = 0; i < step.n * width; i += kLanes<T>) store(small + i, load(weights + i) * share);
+    weights = small;
   }
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
@@ -189,7 +203,7 @@ void run_block(RunningSoftmax<T>& softmax, ForwardScratch<T>& scratch, const Row
   start(softmax, block);
   RowSums<T> sums{scratch.out, width, p.value_size};
   if (block.few()) memset(scratch.out, 0, sizeof(T) * padded<T>(p.value_size) * width);
-  const Index size = key_step(block.last - block.first);
+  const Index size = block.step();
   KeyStep step;
   ScoreTiles<T> tiles = scratch.tiles;
   KeptStep<T>* kept = scratch.steps;
@@ -251,6 +265,12 @@ void write_out(T* const* rows, const ForwardScratch<T>& scratch, const RowBlock<
     for (Index i = 0; i < n; ++i) rows[row][i] = scratch.out[row * padded<T>(n) + i] * inverse[row];
 }
 
+template <class T> T lse_of(T largest, T sum) {
+  if (sum == 0) return static_cast<T>(-INFINITY);
+  if (largest == static_cast<T>(INFINITY)) return largest;  // where the sum of exp(score - largest) is NaN
+  return largest + static_cast<T>(log(sum));
+}
+
 template <class T>
 void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, AttentionPiece piece, T* memory) {
   ForwardScratch<T> scratch(memory, p, result.weights.data != nullptr);
@@ -271,19 +291,21 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
     run_block(softmax, scratch, block, rows, result.weights, false);
     // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row.
     // So has a score of NaN that a bias of -inf should have excluded; there the sum tells.
-    if (!block.few() &&
-        (!finite(scratch.out, p.value_size * block.width) || (care_matters(p) && !finite(softmax.sum, block.width))))
-      run_block(softmax, scratch, block, rows, result.weights, true);
+    // And so has a sum of large values.
+    const Index numbers = block.few() ? padded<T>(p.value_size) * block.rows : p.value_size * block.width;
+    const bool careful = !finite(scratch.out, numbers) || (care_matters(p) && !block.few() && !finite(softmax.sum, block.width));
+    if (careful) run_block(softmax, scratch, block, rows, result.weights, true);
     for (Index row = 0; row < block.width; ++row) {
       const Index at = (piece.batch * p.heads + block.head[row]) * p.queries + block.query[row];
       if (result.lse != nullptr && row < block.rows)
-        result.lse[at] = softmax.sum[row] == 0 ? static_cast<T>(-INFINITY)
-                                               : softmax.largest[row] + static_cast<T>(log(softmax.sum[row]));
+        result.lse[at] = lse_of(softmax.largest[row], softmax.sum[row]);
       if (result.statistics != nullptr && row < block.rows) {
         result.statistics[2 * at] = softmax.largest[row];
         result.statistics[2 * at + 1] = softmax.inverse[row];
       }
     }
+    if (careful)
+      for (T& inverse : softmax.inverse) inverse *= parts_of(p);
     if (result.out.data != nullptr) write_out(rows, scratch, block, softmax.inverse);
   }
 }

@@ -50,6 +50,8 @@ template <class T> struct AttentionProblem {
   double dropout = 0;        // probability of dropping a weight; with dropout_keep only the factor 1 / (1 - p)
   uint64_t dropout_key = 0;  // of the counter-based stream (core/counter_random.h)
   WeightsView<const bool> dropout_keep;  // replaces the stream if given
+  // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
+  bool uniform = false;
 };
 
 template <class T> struct AttentionResult {

@@ -76,6 +76,7 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
     block.first = 0;
     block.last = problem.keys;
   }
+  if (problem.uniform) block.first -= block.first % kBlockKeys;
   block.next = 0;
   block.same_head = block.head[0] == block.head[block.width - 1];
 }

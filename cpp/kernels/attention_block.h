@@ -23,7 +23,9 @@ template <class T> struct RowBlock {
   Index next;         // queries from these rows to those of the block that comes next, if known, else 0
   // Blocks of at most this many rows read keys and values feature by feature (attention_few.cpp).
   static constexpr Index kFew = 4;
-  bool few() const { return rows <= kFew; }
+  bool few() const { return rows <= kFew && !problem->uniform; }
+  // Keys of a step. Of uniform rows all steps are equal and begin at multiples of it, whatever keys the others see.
+  Index step() const { return problem->uniform ? kBlockKeys : key_step(last - first); }
 
   const T* key(Index j) const { return problem->key.at(batch, kv_head, j); }
   const T* value(Index j) const { return problem->value.at(batch, kv_head, j); }

@@ -12,7 +12,7 @@ constexpr Index kMostKeys = 16, kMostFeatures = 128;
 template <class T> bool is_small(const AttentionProblem<T>& p) {
   const bool plain = p.softcap == 0 && p.slopes == nullptr && p.bias.data == nullptr && p.mask.data == nullptr &&
                      !p.causal && p.left < 0 && p.right < 0 && p.valid_lens == nullptr && p.sinks == nullptr &&
-                     !p.fill && p.dropout == 0 && p.dropout_keep.data == nullptr;
+                     !p.fill && p.dropout == 0 && p.dropout_keep.data == nullptr && !p.uniform;
   return plain && p.heads == p.kv_heads && p.queries <= kLanes<T> && p.keys > 0 && p.keys <= kMostKeys &&
          p.key_size <= kMostFeatures;
 }
@@ -81,7 +81,8 @@ template <class T> void small(const AttentionResult<T>& result, const AttentionP
 
     const Index at = head * p.queries;
     if (result.lse != nullptr) {
-      store(lse, select(sum == zero, lowest, top + log_of<T>(sum)));
+      const Vec<T> whole = select(top == -lowest, top, top + log_of<T>(sum));  // of +inf the sum is NaN
+      store(lse, select(sum == zero, lowest, whole));
       for (Index i = 0; i < p.queries; ++i) result.lse[at + i] = lse[i];
     }
     if (result.statistics != nullptr) {

@@ -1,6 +1,7 @@
 #include "kernels/norm.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "kernels/vector_sums.h"
 
@@ -100,6 +101,10 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
   constexpr Index kStatistics = centred ? 3 : 1;
   const Vec<T> zero = {};
   Vec<T> centre[R], shift[R], factor[R], mean[R] = {}, slope[R] = {};
+  // A zero that the compiler does not know: it may fuse either product of a * b - c * d, and would choose otherwise in
+  // fours than alone; of a * b - 0 - c * d it can fuse only one.
+  Vec<T> nothing = {};
+  asm("" : "+m"(nothing));
   for (int r = 0; r < R; ++r) {
     const T* s = statistics + r * kStatistics;
     centre[r] = centred ? splat<T>(s[0]) : zero;
@@ -113,7 +118,7 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
       const Vec<T> g = weighted ? at(dyr + j) * at(weight + j) : at(dyr + j);
       return Two<T>{g, g * ((centred ? at(xr + j) - c - d : at(xr + j)) * f)};
     });
-    mean[r] = centred ? splat<T>(sums.first / static_cast<T>(n)) : zero;
+    mean[r] = centred ? splat<T>(sums.first / static_cast<T>(n)) : nothing;
     slope[r] = splat<T>(sums.second / static_cast<T>(n));
   }
   each_vector<T>(n, [&](Index j, auto at) {
@@ -144,13 +149,36 @@ void backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* sta
     run(dx == nullptr ? dx : dx + i * n, dweight, dbias, dy + i * n, x + i * n, statistics + i * kStatistics, weight, n);
     i += count;
   };
-  while (i + 4 <= rows) some(rows_backward<T, centred, weighted, 4>, 4);
-  while (i < rows) some(rows_backward<T, centred, weighted, 1>, 1);
+  const auto usable = [&](Index row) {
+    const T* s = statistics + row * kStatistics;
+    return (!centred || finite(s[0] + s[1])) && finite(s[kStatistics - 1]) && s[kStatistics - 1] > 0;
+  };
+  // A row that holds NaN or infinity and that no gradient reaches adds nothing: 0 * NaN would.
+  const auto passes_over = [&](Index row) {
+    if (usable(row)) return false;
+    for (Index j = 0; j < n; ++j)
+      if (dy[row * n + j] != 0) return false;
+    if (dx != nullptr) memset(dx + row * n, 0, sizeof(T) * n);
+    return true;
+  };
+  while (i < rows) {
+    if (i + 4 <= rows && usable(i) && usable(i + 1) && usable(i + 2) && usable(i + 3))
+      some(rows_backward<T, centred, weighted, 4>, 4);
+    else if (passes_over(i))
+      ++i;
+    else
+      some(rows_backward<T, centred, weighted, 1>, 1);
+  }
 }
 
 template <class T>
 void layer_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* statistics, const T* weight,
                     Index rows, Index n) {
+  if (n == 1) {  // the result is the bias; by the formula above dx would be rounding errors times 1 / sqrt(eps)
+    if (dx != nullptr) memset(dx, 0, sizeof(T) * rows);
+    for (Index i = 0; dbias != nullptr && i < rows; ++i) *dbias += dy[i];
+    return;
+  }
   const auto run = weight != nullptr ? backward<T, true, true> : backward<T, true, false>;
   run(dx, dweight, dbias, dy, x, statistics, weight, rows, n);
 }

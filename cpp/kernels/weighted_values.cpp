@@ -8,8 +8,13 @@ namespace {
 
 // 0 * x is 0 exactly for finite x.
 template <class T> bool finite(const T* x, Index n) {
-  Vec<T> sum = {};
+  Vec<T> sum = {}, others[3] = {};
   Index i = 0;
+  for (; i + 4 * kLanes<T> <= n; i += 4 * kLanes<T>) {
+    sum += load(x + i) * Vec<T>{};
+    for (Index k = 0; k < 3; ++k) others[k] += load(x + i + (k + 1) * kLanes<T>) * Vec<T>{};
+  }
+  sum += (others[0] + others[1]) + others[2];
   for (; i + kLanes<T> <= n; i += kLanes<T>) sum += load(x + i) * Vec<T>{};
   if (i < n) sum += load_part(x + i, n - i) * Vec<T>{};
   return !any(sum != Vec<T>{});

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/batch_invariance.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -149,8 +150,10 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const Problem<T>& p, Ind
 // Adds the gradients of the scores with respect to queries, keys and weight; null where not wanted.
 template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Problem<T>& p) {
   const Sizes& n = p.n;
+  constexpr Index kUniformLength = 64;
   const Index wanted = n.batches >= 8 ? 1 : std::clamp<Index>(n.keys / 16, 1, 8);
-  const Index length = std::max<Index>(1, (n.keys + wanted - 1) / wanted), pieces = std::max<Index>(1, (n.keys + length - 1) / length);
+  const Index length = batch_invariant() ? kUniformLength : std::max<Index>(1, (n.keys + wanted - 1) / wanted);
+  const Index pieces = std::max<Index>(1, (n.keys + length - 1) / length);
   const Index size = (n.queries + 1) * n.stride, shares = n.batches * pieces;
   const Scratch memory(static_cast<std::size_t>(shares * size) * sizeof(T));
   std::memset(memory.as<T>(), 0, static_cast<std::size_t>(shares * size) * sizeof(T));
@@ -245,7 +248,7 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
-    if (n.queries == 1) return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens, n);
+    if (n.queries == 1 && !batch_invariant()) return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens, n);
     const Problem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens);
     const Index blocks = (n.queries + kBlock - 1) / kBlock;
     parallel_for(0, n.batches * blocks, grain_for(kBlock * n.keys * n.features), [&](Index first, Index last) {

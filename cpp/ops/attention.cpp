@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/batch_invariance.h"
+#include "core/in_range.h"
 #include "ops/attention_composed.h"
 #include "ops/attention_core.h"
 #include "ops/ops.h"
@@ -160,14 +162,15 @@ template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry
   problem.keys = g.keys;
   problem.key_size = g.key_size;
   problem.value_size = g.value_size;
-  problem.scale = static_cast<T>(o.scale ? *o.scale : g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0);
-  problem.softcap = static_cast<T>(o.softcap);
+  problem.scale = in_range<T>(op, "scale", o.scale ? *o.scale : g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0);
+  problem.softcap = in_range_above_zero<T>(op, "softcap", o.softcap);
+  problem.uniform = batch_invariant();
   problem.causal = o.causal != Causal::none;
   problem.left = o.left;
   problem.right = o.right;
   if (o.masked_value) {
     problem.fill = true;
-    problem.masked_value = static_cast<T>(*o.masked_value);
+    problem.masked_value = in_range<T>(op, "masked_value", *o.masked_value);
   }
 
   if (o.attn_mask.defined()) {

@@ -1,5 +1,9 @@
 #include "ops/gemm.h"
 
+#include <algorithm>
+
+#include "core/array.h"
+#include "core/batch_invariance.h"
 #include "kernels/gemm.h"
 #include "ops/packed_product.h"
 
@@ -41,7 +45,9 @@ void packed_gemm(T* c, Index ldc, kernels::Operand<T> a, kernels::Operand<T> b, 
 template <class T>
 void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta,
           Index m, Index n, Index k, const T* bias) {
-  if (m * n * k >= kSmall && (beta == T(0) || beta == T(1)))
+  // A row of the packed product is summed in an order that depends on n and k alone.
+  const bool packs = m * n * k >= kSmall || (m * n * k > 0 && batch_invariant());
+  if (packs && (beta == T(0) || beta == T(1)))
     return packed_gemm<T>(c, ldc, {a, lda, transpose_a}, {b, ldb, !transpose_b}, beta == T(1), bias, m, n, k);
   kernels::gemm(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, beta, m, n, k);
   if (bias == nullptr) return;
@@ -52,5 +58,70 @@ template void gemm(float*, Index, const float*, Index, bool, const float*, Index
                    const float*);
 template void gemm(double*, Index, const double*, Index, bool, const double*, Index, bool, double, Index, Index, Index,
                    const double*);
+
+namespace {
+
+// Whether all numbers of a matrix are finite.
+template <class T> bool finite(const T* x, Index ld, Index rows, Index columns) {
+  const auto& kernel = kernels::kernels<T>().weighted_values;
+  if (ld == columns) return kernel.finite(x, rows * columns);
+  for (Index i = 0; i < rows; ++i)
+    if (!kernel.finite(x + i * ld, columns)) return false;
+  return true;
+}
+
+// A matrix whose slice s is what meets step s of the sum.
+template <class T> struct Slices {
+  const T* data;
+  Index ld, count, size;
+  bool columns;  // slices stand in the matrix's columns
+  T at(Index s, Index i) const { return columns ? data[i * ld + s] : data[s * ld + i]; }
+  bool all_finite() const { return columns ? finite(data, ld, size, count) : finite(data, ld, count, size); }
+};
+
+// c (m, n) += sum of left slice s times right slice s, over slices of `other` that are not finite, where the gradient is
+// not 0; and a copy of `other` without them.
+template <class T>
+Array without_infinite(T* c, Index ldc, const Slices<T>& gradient, const Slices<T>& other, bool gradient_left) {
+  Array rest({other.count, other.size}, dtype_v<T>);
+  for (Index s = 0; s < other.count; ++s) {
+    T* line = rest.data<T>() + s * other.size;
+    for (Index i = 0; i < other.size; ++i) line[i] = other.at(s, i);
+    if (finite(line, other.size, 1, other.size)) continue;
+    for (Index g = 0; g < gradient.size; ++g) {
+      const T slope = gradient.at(s, g);
+      if (slope == 0) continue;
+      for (Index i = 0; i < other.size; ++i) c[gradient_left ? g * ldc + i : i * ldc + g] += slope * line[i];
+    }
+    std::fill_n(line, other.size, T(0));
+  }
+  return rest;
+}
+
+}  // namespace
+
+template <class T>
+void gradient_gemm(GradientSide side, T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb,
+                   bool transpose_b, T beta, Index m, Index n, Index k) {
+  const bool left = side == GradientSide::left;
+  const Slices<T> lefts{a, lda, k, m, !transpose_a}, rights{b, ldb, k, n, transpose_b};
+  const Slices<T>& other = left ? rights : lefts;
+  // The smaller of the other operand and the result is searched.
+  const bool first = beta != T(0) || other.count * other.size <= m * n;
+  if (!first || other.all_finite()) {
+    gemm<T>(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, beta, m, n, k);
+    if (first || finite(c, ldc, m, n) || other.all_finite()) return;
+  }
+  if (beta == T(0))
+    for (Index i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, T(0));
+  const Array rest = without_infinite(c, ldc, left ? lefts : rights, other, left);
+  if (left) gemm<T>(c, ldc, a, lda, transpose_a, rest.data<T>(), n, false, T(1), m, n, k);
+  else gemm<T>(c, ldc, rest.data<T>(), m, true, b, ldb, transpose_b, T(1), m, n, k);
+}
+
+template void gradient_gemm(GradientSide, float*, Index, const float*, Index, bool, const float*, Index, bool, float, Index,
+                            Index, Index);
+template void gradient_gemm(GradientSide, double*, Index, const double*, Index, bool, const double*, Index, bool, double,
+                            Index, Index, Index);
 
 }  // namespace qkv::ops

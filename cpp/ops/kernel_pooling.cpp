@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/batch_invariance.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/kernel_composed.h"
@@ -51,12 +52,11 @@ Layout point_layout(const Shape& q, const Shape& k) {
 }
 
 void add_values(Layout& layout, const Shape& v) {
-  const Index keys = layout.n.keys;
   layout.scalar_values = !layout.batch && v.rank() == 1;
-  const bool fits = layout.batch ? v.rank() == 3 && v.dim(0) == layout.n.batches && v.dim(1) == keys
-                                 : (v.rank() == 1 || v.rank() == 2) && v.dim(0) == keys;
+  const bool fits = layout.batch ? v.rank() == 3 && v.dim(0) == layout.n.batches && v.dim(1) == layout.n.keys
+                                 : (v.rank() == 1 || v.rank() == 2) && v.dim(0) == layout.n.keys;
   if (!fits)
-    fail_value(kName, ": values must be ", layout.batch ? "(B, Lk, Dv)" : "(Lk,) or (Lk, Dv)", " with Lk = ", keys,
+    fail_value(kName, ": values must be ", layout.batch ? "(B, Lk, Dv)" : "(Lk,) or (Lk, Dv)", " with Lk = ", layout.n.keys,
                " because each key has a value; got values ", v);
   layout.n.value_features = layout.scalar_values ? 1 : v.dim(-1);
 }
@@ -124,7 +124,7 @@ template <class T> void add_pieces(T* x, const T* y, Index batches, Index pieces
 }
 
 // Cuts the queries of each batch entry into pieces whose gradients for the keys are kept apart.
-Index pieces_of(const Sizes& n) { return n.batches >= 8 ? 1 : std::clamp<Index>(n.queries / 16, 1, 8); }
+Index pieces_of(const Sizes& n) { return n.batches < 8 || batch_invariant() ? std::clamp<Index>(n.queries / 16, 1, 8) : 1; }
 
 // Rows [begin, end) of one piece: body(row) for each.
 template <class Body> void for_pieces(const Sizes& n, Index cost, Body body) {

@@ -1,7 +1,9 @@
 // Matrix products with gradients.
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
+#include "core/batch_invariance.h"
 #include "core/parallel.h"
 #include "kernels/gemm.h"
 #include "kernels/kernels.h"
@@ -16,8 +18,9 @@ namespace {
 // The axes before the matrix.
 Shape batch_of(const Shape& s) { return Shape(std::vector<Index>(s.begin(), s.end() - 2)); }
 
-// c (..., m, n) = a' @ b' with batches read through strides (0 where an operand is broadcast).
-Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& batch) {
+// c (..., m, n) = a' @ b' with batches read through strides (0 where an operand is broadcast). `gradient` names the
+// operand that is one, if any: see gradient_gemm.
+Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& batch, std::optional<GradientSide> gradient = {}) {
   const Index m = a.dim(ta ? -1 : -2), k = a.dim(ta ? -2 : -1), n = b.dim(tb ? -2 : -1);
   Shape shape = batch;
   shape.push_back(m);
@@ -37,9 +40,14 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
       }
       product(c.data<T>() + i * m * n, n, a.data<T>() + at_a * size_a, a.dim(-1), ta, b.data<T>() + at_b * size_b, b.dim(-1), tb, T(0), m, n, k);
     };
-    if (count == 1) return one(0, [](auto... args) { gemm<T>(args...); });
+    const bool alike = batch_invariant();  // each item as if it were the only one
+    const auto large = [&](auto... args) { gradient ? gradient_gemm<T>(*gradient, args...) : gemm<T>(args...); };
+    if (count == 1) return one(0, large);
     parallel_for(0, count, grain_for(m * n * std::max<Index>(k, 1) / 8), [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) one(i, [](auto... args) { kernels::gemm<T>(args...); });
+      for (Index i = begin; i < end; ++i) {
+        if (alike || gradient) one(i, large);
+        else one(i, [](auto... args) { kernels::gemm<T>(args...); });
+      }
     });
   });
   return c;
@@ -90,14 +98,14 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
     a = owned(std::move(a));
     b = owned(std::move(b));
     result = record(std::move(y), {a, b}, [a = Saved(a), b = Saved(b), batch](const Array& dy, Gradients& dx) {
-      if (dx.wants(0)) dx.add(0, sum_to(batched(dy, false, b.get(), true, batch), a.get().shape()));
+      if (dx.wants(0)) dx.add(0, sum_to(batched(dy, false, b.get(), true, batch, GradientSide::left), a.get().shape()));
       if (!dx.wants(1)) return;
       const Array& saved_a = a.get();
       if (b.get().rank() == 2 && saved_a.dim(-1) > 0 && dy.dim(-1) > 0) {
         const Index rows = saved_a.numel() / saved_a.dim(-1);
-        dx.add(1, batched(saved_a.reshaped({rows, saved_a.dim(-1)}), true, dy.reshaped({rows, dy.dim(-1)}), false, {}));
+        dx.add(1, batched(saved_a.reshaped({rows, saved_a.dim(-1)}), true, dy.reshaped({rows, dy.dim(-1)}), false, {}, GradientSide::right));
       } else {
-        dx.add(1, sum_to(batched(saved_a, true, dy, false, batch), b.get().shape()));
+        dx.add(1, sum_to(batched(saved_a, true, dy, false, batch, GradientSide::right), b.get().shape()));
       }
     }, derive_matmul);
   }
@@ -168,7 +176,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
       }
       if (dx.wants(1)) {
         const Array result = dx.fresh(1);
-        gemm<T>(result.data<T>(), in, dy.data<T>(), out, true, x.data<T>(), in, false, T(0), out, in, rows);
+        gradient_gemm<T>(GradientSide::left, result.data<T>(), in, dy.data<T>(), out, true, x.data<T>(), in, false, T(0), out, in, rows);
         dx.add(1, result);
       }
     });

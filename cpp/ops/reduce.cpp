@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/batch_invariance.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -102,8 +103,10 @@ Array sum_whole(const Array& x, const Plan& p) {
 }
 
 Array summed(const Array& x, const Plan& p) {
-  if (p.rows == 1 && p.length > (1 << 15)) return sum_whole(x, p);
-  const bool leading_only = p.rows > 1 && p.length > 1 && leads(p, x.shape());
+  // With the first axis kept, each of its items is summed as it would be if there were more of them.
+  const bool alike = batch_invariant() && !p.order.empty() && p.order.front() == 0;
+  if (!alike && p.rows == 1 && p.length > (1 << 15)) return sum_whole(x, p);
+  const bool leading_only = !alike && p.rows > 1 && p.length > 1 && leads(p, x.shape());
   if (leading_only) return sum_leading(x, p);
   return reduce_rows(x, p, [](const auto* row, Index n) {
     using T = std::remove_cvref_t<decltype(*row)>;
@@ -114,6 +117,22 @@ Array summed(const Array& x, const Plan& p) {
 Array scaled(const Array& x, double factor) {
   const NoGrad quiet;
   return multiply(Tensor(x), Tensor(Array::full({}, x.dtype(), factor))).data();
+}
+
+// Sums times 1 / length; where one is not finite, of numbers that are divided first: their mean can be finite.
+Array averaged(const Array& x, const Plan& p) {
+  const double factor = 1.0 / static_cast<double>(p.length);
+  const Array y = scaled(summed(x, p), factor);
+  const bool finite = visit_floating(y.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    return kernels::kernels<T>().weighted_values.finite(y.data<T>(), y.numel());
+  });
+  if (finite) return y;
+  return reduce_rows(x, p, [factor](const auto* row, Index n) {
+    double total = 0;
+    for (Index i = 0; i < n; ++i) total += static_cast<double>(row[i]) * factor;
+    return static_cast<std::remove_cvref_t<decltype(*row)>>(total);
+  });
 }
 
 }  // namespace
@@ -146,7 +165,7 @@ Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims)
   const Plan p = plan("mean", x.shape(), axes, keepdims);
   const double factor = 1.0 / static_cast<double>(p.length);  // the mean of nothing is NaN, as in NumPy
   Array y = p.length == 0 ? Array::full(p.result, x.dtype(), std::numeric_limits<double>::quiet_NaN())
-                          : scaled(summed(x.data(), p), factor);
+                          : averaged(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [shape = x.shape(), kept = p.kept, factor](const Array& dy, Gradients& dx) {
     const NoGrad quiet;

@@ -1,8 +1,10 @@
 // Attention weights times values: what every variant ends with that is not fused.
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
+#include "core/batch_invariance.h"
 #include "core/parallel.h"
 #include "kernels/gemm.h"
 #include "kernels/kernels.h"
@@ -17,14 +19,21 @@ struct Sizes {
   Index matrices, queries, keys, features;
 };
 
-// c (matrices, m, n) += or = a' @ b' for each matrix.
+// c (matrices, m, n) += or = a' @ b' for each matrix; `gradient` as in gradient_gemm.
 template <class T>
-void products(T* c, const T* a, bool ta, const T* b, bool tb, T beta, Index matrices, Index m, Index n, Index k) {
+void products(T* c, const T* a, bool ta, const T* b, bool tb, T beta, Index matrices, Index m, Index n, Index k,
+              std::optional<GradientSide> gradient = {}) {
   const Index lda = ta ? m : k, ldb = tb ? k : n;
-  if (matrices == 1) return gemm(c, n, a, lda, ta, b, ldb, tb, beta, m, n, k);
+  const bool alike = batch_invariant() || matrices == 1;  // each matrix as if it were the only one
+  const auto product = [&](auto... args) {
+    if (gradient) gradient_gemm<T>(*gradient, args...);
+    else if (alike) gemm<T>(args...);
+    else kernels::gemm<T>(args...);
+  };
+  if (matrices == 1) return product(c, n, a, lda, ta, b, ldb, tb, beta, m, n, k);
   parallel_for(0, matrices, grain_for(m * n * std::max<Index>(k, 1) / 8), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      kernels::gemm(c + i * m * n, n, a + i * m * k, lda, ta, b + i * k * n, ldb, tb, beta, m, n, k);
+      product(c + i * m * n, n, a + i * m * k, lda, ta, b + i * k * n, ldb, tb, beta, m, n, k);
   });
 }
 
@@ -179,9 +188,11 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
         });
         dx.add(0, dropped(dw, kept));
       }
-      if (dx.wants(1))
-        products(dx.of(1).data<T>(), dropped(w.get(), kept).template data<T>(), true, slope, false, T(1), size.matrices,
-                 size.keys, size.features, size.queries);
+      if (dx.wants(1)) {
+        const Array shares = dropped(w.get(), kept);
+        products(dx.of(1).data<T>(), shares.data<T>(), true, slope, false, T(1), size.matrices, size.keys, size.features,
+                 size.queries, GradientSide::right);
+      }
     });
   }, [drawn](const Tensor& dy, TensorGradients& dx) { derive_weighted(drawn.get(), dy, dx); });
 }

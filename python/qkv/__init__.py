@@ -30,7 +30,7 @@ from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_t
 from .activation import gelu, relu, sigmoid, tanh
 from .additive import additive_attention
 from .attention import scaled_dot_product_attention
-from .config import config, show_config
+from .config import config, get_batch_invariant, set_batch_invariant, show_config
 from .functions import abs, clip, concatenate, cos, exp, log, logsumexp, matmul, sin, sqrt, stack, where
 from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
 from .nn import no_attention_record
@@ -60,6 +60,7 @@ __all__ = [
     "empty_cache",
     "exp",
     "gelu",
+    "get_batch_invariant",
     "get_num_threads",
     "grad",
     "jacobian",
@@ -90,6 +91,7 @@ __all__ = [
     "reproduce",
     "rotary_tables",
     "scaled_dot_product_attention",
+    "set_batch_invariant",
     "set_num_threads",
     "show_config",
     "sigmoid",
