@@ -44,9 +44,12 @@ template <class T> void forward(Activation f, T* y, const T* x, Index n) {
   }
 }
 
-// dx = dy * slope(saved).
+// dx = dy * slope(saved), and 0 where dy is, whatever was saved.
 template <class T, class F> void put_slopes(T* dx, const T* dy, const T* saved, Index n, F slope) {
-  each_vector<T>(n, [&](Index i, auto at) { at.put(dx + i, at(dy + i) * slope(at(saved + i))); });
+  each_vector<T>(n, [&](Index i, auto at) {
+    const Vec<T> zero = {}, d = at(dy + i);
+    at.put(dx + i, select(d == zero, zero, d * slope(at(saved + i))));
+  });
 }
 
 template <class T> void backward(Activation f, T* dx, const T* dy, const T* saved, Index n) {

@@ -182,7 +182,7 @@ void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<
     if (saved.dweights.data != nullptr) {
       load_gradient_rows(block, scratch, static_cast<const T*>(nullptr), saved);
       for (T& sum : extra) sum = 0;
-      const Index step = key_step(rows.last - rows.first);
+      const Index step = rows.step();
       for (Index key = rows.first; key < rows.last; key += step) {
         const Index n = rows.last - key < step ? rows.last - key : step;
         block_weights(scratch, parts, block, key, n);
@@ -209,6 +209,7 @@ void sink_gradient(T* dsinks, const T* shift, const AttentionSaved<T>& saved, co
   for (Index batch = 0; batch < p.batches; ++batch)
     for (Index i = 0; i < p.queries; ++i) {
       const Index row = (batch * p.heads + head) * p.queries + i;
+      if (!(shift[row] - shift[row] == 0) && !has_gradient(saved, p, batch, head, i)) continue;
       const T weight = static_cast<T>(exp(p.sinks[head] - saved.statistics[2 * row])) * saved.statistics[2 * row + 1];
       sum -= weight * shift[row];
     }

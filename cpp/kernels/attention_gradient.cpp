@@ -1,6 +1,48 @@
 #include "kernels/attention_gradient.h"
 
 namespace qkv::kernels::QKV_ISA {
+namespace {
+
+// The largest score of lanes behind the last row: exp(score - it) = 0.
+template <class T> constexpr T kBehind = static_cast<T>(1e38);
+
+}  // namespace
+
+template <class T>
+bool has_gradient(const AttentionSaved<T>& saved, const AttentionProblem<T>& p, Index batch, Index head, Index query) {
+  const T* dout = saved.dout.at(batch, head, query);
+  for (Index i = 0; i < p.value_size; ++i)
+    if (dout[i] != 0) return true;
+  if (saved.dlse != nullptr && saved.dlse[(batch * p.heads + head) * p.queries + query] != 0) return true;
+  if (saved.dweights.data != nullptr)
+    for (Index j = 0; j < p.keys; ++j)
+      if (*saved.dweights.at(batch, head, query, j) != 0) return true;
+  return false;
+}
+
+namespace {
+
+// Leaves out the rows that hold NaN or infinity and have no gradient: 0 * NaN would reach all keys. So do rows without a
+// key. What their results were says nothing here, since values can be NaN where queries are not.
+template <class T>
+void leave_out_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const AttentionSaved<T>& saved) {
+  const RowBlock<T>& rows = block.rows;
+  const AttentionProblem<T>& p = *rows.problem;
+  for (Index lane = 0; lane < rows.rows; ++lane) {
+    const bool empty = block.base[lane] == 0 && block.inverse[lane] == 0;
+    if (!empty && has_gradient(saved, p, rows.batch, rows.head[lane], rows.query[lane])) continue;
+    block.left_out = true;
+    block.base[lane] = kBehind<T>;
+    block.inverse[lane] = block.shift[lane] = 0;
+    if (rows.few()) {
+      for (Index i = 0; i < padded<T>(p.key_size); ++i) scratch.queries[lane * padded<T>(p.key_size) + i] = 0;
+    } else {
+      for (Index i = 0; i < p.key_size; ++i) scratch.queries[i * rows.width + lane] = 0;
+    }
+  }
+}
+
+}  // namespace
 
 template <class T>
 void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* shift,
@@ -9,11 +51,10 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
   const AttentionProblem<T>& p = *rows.problem;
   const Index batch = rows.batch;
   const T* dout[kBlockRows<T>];
-  const T largest = static_cast<T>(1e38);  // exp(score - largest) = 0
   for (Index lane = 0; lane < rows.width; ++lane) {
     const Index row = (batch * p.heads + rows.head[lane]) * p.queries + rows.query[lane];
     const bool real = lane < rows.rows;
-    block.base[lane] = real ? saved.statistics[2 * row] : largest;
+    block.base[lane] = real ? saved.statistics[2 * row] : kBehind<T>;
     block.inverse[lane] = real ? saved.statistics[2 * row + 1] : T(0);
     block.shift[lane] = shift != nullptr ? shift[row] : T(0);
     dout[lane] = saved.dout.at(batch, rows.head[lane], rows.query[lane]);
@@ -21,6 +62,9 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
   fetch_queries(scratch.ahead, rows);
   load_queries(scratch.queries, rows);
   columns_from_rows(scratch.dout, rows.width, dout, rows.width, rows.rows, p.value_size);
+  block.left_out = false;
+  const Index queries = rows.few() ? rows.rows * padded<T>(p.key_size) : rows.width * p.key_size;
+  if (!finite(block.shift, rows.width) || !finite(scratch.queries, queries)) leave_out_rows(block, scratch, saved);
 }
 
 template <class T>
@@ -40,6 +84,9 @@ void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlo
         }
       }
     }
+    if (block.left_out)
+      for (Index i = 0; i < n * width; ++i)
+        if (block.inverse[i % width] == 0) weights[i] = 0;
     if (!care_matters(*block.rows.problem) || finite(weights, n * width)) return;
   }
 }
@@ -105,6 +152,7 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
 }
 
 #define QKV_INSTANTIATE(T)                                                                                       \
+  template bool has_gradient(const AttentionSaved<T>&, const AttentionProblem<T>&, Index, Index, Index);         \
   template void load_gradient_rows(GradientBlock<T>&, GradientScratch<T>&, const T*, const AttentionSaved<T>&);  \
   template void block_weights(GradientScratch<T>&, KeyStep&, const GradientBlock<T>&, Index, Index);             \
   template void load_dweights(T*, const RowBlock<T>&, const AttentionSaved<T>&, Index, Index);                   \

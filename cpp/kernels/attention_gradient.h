@@ -11,6 +11,9 @@ template <class T> struct GradientBlock {
   alignas(64) T base[kBlockRows<T>];     // largest score; a huge number behind the last row
   alignas(64) T inverse[kBlockRows<T>];  // 1 / sum of exp(score - base); 0 behind the last row
   alignas(64) T shift[kBlockRows<T>];
+  // Whether rows hold NaN or infinity and are left out, because no gradient reaches them: their query reads as 0, and
+  // their weights are 0 whatever the keys hold.
+  bool left_out;
 };
 
 // Scratch of the backward pass.
@@ -40,6 +43,10 @@ template <class T> struct GradientScratch {
     return (padded<T>(p.key_size) + p.value_size) * kBlockRows<T> + 6 * kTileElements<T>;
   }
 };
+
+// Whether a row of the results has a gradient.
+template <class T>
+bool has_gradient(const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, Index batch, Index head, Index query);
 
 // Completes a block whose rows are set (set_rows): statistics, shift, queries and dout. shift may be null.
 template <class T>

@@ -40,6 +40,8 @@ template <class T> void binary(Binary op, T* y, const T* a, Index sa, const T* b
       return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return power(p, q); });
     case Binary::maximum:
       return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q || p != p ? p : q; });
+    case Binary::gradient_times: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == 0 ? p : p * q; });
+    case Binary::gradient_over: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == 0 ? p : p / q; });
   }
 }
 
@@ -61,11 +63,15 @@ template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y,
     case Unary::absolute:
       for (Index i = 0; i < n; ++i) dx[i] = x[i] > 0 ? dy[i] : x[i] < 0 ? -dy[i] : T(0);
       return;
-    case Unary::exponential: for (Index i = 0; i < n; ++i) dx[i] = dy[i] * y[i]; return;
-    case Unary::logarithm: for (Index i = 0; i < n; ++i) dx[i] = dy[i] / x[i]; return;
-    case Unary::square_root: for (Index i = 0; i < n; ++i) dx[i] = dy[i] / (2 * y[i]); return;
-    case Unary::sine: for (Index i = 0; i < n; ++i) dx[i] = dy[i] * static_cast<T>(cos(x[i])); return;
-    case Unary::cosine: for (Index i = 0; i < n; ++i) dx[i] = -dy[i] * static_cast<T>(sin(x[i])); return;
+    case Unary::exponential: for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] * y[i]; return;
+    case Unary::logarithm: for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] / x[i]; return;
+    case Unary::square_root: for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] / (2 * y[i]); return;
+    case Unary::sine:
+      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] * static_cast<T>(cos(x[i]));
+      return;
+    case Unary::cosine:
+      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : -dy[i] * static_cast<T>(sin(x[i]));
+      return;
   }
 }
 

@@ -5,7 +5,8 @@
 
 namespace qkv::kernels {
 
-enum class Binary { add, subtract, multiply, divide, power, maximum };
+// The last two are multiply and divide for a gradient a: where it is 0 the result is 0, whatever b holds.
+enum class Binary { add, subtract, multiply, divide, power, maximum, gradient_times, gradient_over };
 enum class Unary { negate, absolute, exponential, logarithm, square_root, sine, cosine };
 enum class Compare { equal, not_equal, less, less_equal, greater, greater_equal };
 
@@ -14,7 +15,7 @@ template <class T> struct Elementwise {
   void (*binary)(Binary op, T* y, const T* a, Index step_a, const T* b, Index step_b, Index n);
   // y[i] = op(x[i]).
   void (*unary)(Unary op, T* y, const T* x, Index n);
-  // dx[i] = dy[i] * op'(x[i]); y is op(x). The derivative of |x| at 0 is 0.
+  // dx[i] = dy[i] * op'(x[i]), and 0 where dy[i] is 0; y is op(x). The derivative of |x| at 0 is 0.
   void (*unary_backward)(Unary op, T* dx, const T* dy, const T* y, const T* x, Index n);
   void (*compare)(Compare op, bool* y, const T* a, Index step_a, const T* b, Index step_b, Index n);
   // y += alpha * x.

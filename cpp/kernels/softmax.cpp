@@ -66,13 +66,24 @@ template <class T> bool forward(T* y, const T* x, T scale, bool empty_is_zero, I
   return found_nan;
 }
 
+// Whether a row of NaN or infinity is left alone, because no gradient reaches it. `total` is a sum over what it holds.
+template <class T> bool passes_over(T* dx, const T* dy, T total, Index n) {
+  if (total - total == 0) return false;
+  for (Index j = 0; j < n; ++j)
+    if (dy[j] != 0) return false;
+  for (Index j = 0; j < n; ++j) dx[j] = 0;
+  return true;
+}
+
 template <class T, bool skip_zeros>
 void row_backward(T* dx, const T* dy, const T* y, T scale, Index n) {
   const Vec<T> zero = {}, scales = splat<T>(scale);
   const auto weighted = [=](Vec<T> weight, Vec<T> v) {
     return skip_zeros ? select(weight == zero, zero, weight * v) : weight * v;
   };
-  const Vec<T> mean = splat<T>(sum_vectors<T>(n, [&](Index j, auto at) { return weighted(at(y + j), at(dy + j)); }));
+  const T sum = sum_vectors<T>(n, [&](Index j, auto at) { return weighted(at(y + j), at(dy + j)); });
+  if (passes_over(dx, dy, sum, n)) return;
+  const Vec<T> mean = splat<T>(sum);
   each_vector<T>(n, [&](Index j, auto at) {
     at.put(dx + j, scales * weighted(at(y + j), at(dy + j) - mean));
   });
@@ -100,7 +111,9 @@ template <class T> void log_forward(T* y, const T* x, T scale, Index rows, Index
 template <class T> void log_backward(T* dx, const T* dy, const T* y, T scale, Index rows, Index n) {
   const Vec<T> scales = splat<T>(scale);
   for (Index i = 0; i < rows; ++i, dx += n, dy += n, y += n) {
-    const Vec<T> total = splat<T>(sum_vectors<T>(n, [&](Index j, auto at) { return at(dy + j); }));
+    const T sum = sum_vectors<T>(n, [&](Index j, auto at) { return at(dy + j); });
+    if (n > 0 && passes_over(dx, dy, sum + y[0], n)) continue;  // all of y is NaN or infinite, or nothing is
+    const Vec<T> total = splat<T>(sum);
     each_vector<T>(n, [&](Index j, auto at) {
       at.put(dx + j, scales * (at(dy + j) - exp_of_negative<T>(at(y + j)) * total));
     });
@@ -141,6 +154,10 @@ template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
       if (here > top) {
         total *= exp(static_cast<double>(top) - static_cast<double>(here));
         top = here;
+      }
+      if (top == static_cast<T>(INFINITY)) {  // exp(x - top) would be NaN
+        total = has_nan(x, n) ? static_cast<double>(NAN) : 1.0;
+        break;
       }
       const Vec<T> tops = splat<T>(top);
       total += static_cast<double>(

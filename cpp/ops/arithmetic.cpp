@@ -13,8 +13,10 @@ const char* name_of(Binary op) {
   switch (op) {
     case Binary::add: return "add";
     case Binary::subtract: return "subtract";
-    case Binary::multiply: return "multiply";
-    case Binary::divide: return "divide";
+    case Binary::multiply:
+    case Binary::gradient_times: return "multiply";
+    case Binary::divide:
+    case Binary::gradient_over: return "divide";
     case Binary::power: return "power";
     case Binary::maximum: return "maximum";
   }
@@ -214,16 +216,16 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
       });
     case Binary::multiply:
       return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
-        if (dx.wants(0)) dx.add(0, sum_to(compute(Binary::multiply, dy, q.get()), p.get().shape()));
-        if (dx.wants(1)) dx.add(1, sum_to(compute(Binary::multiply, dy, p.get()), q.get().shape()));
+        if (dx.wants(0)) dx.add(0, sum_to(compute(Binary::gradient_times, dy, q.get()), p.get().shape()));
+        if (dx.wants(1)) dx.add(1, sum_to(compute(Binary::gradient_times, dy, p.get()), q.get().shape()));
       }, derive_product);
     case Binary::divide:
       return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
-        const Array quotient = compute(Binary::divide, dy, q.get());
+        const Array quotient = compute(Binary::gradient_over, dy, q.get());
         if (dx.wants(0)) dx.add(0, sum_to(quotient, p.get().shape()));
         if (!dx.wants(1)) return;
         const Array slope = compute(Binary::divide, p.get(), q.get());
-        dx.add(1, sum_to(negated(compute(Binary::multiply, quotient, slope)), q.get().shape()));
+        dx.add(1, sum_to(negated(compute(Binary::gradient_times, quotient, slope)), q.get().shape()));
       }, derive_quotient);
     case Binary::power:
       return record(Array(y), {a, b}, [p = Saved(a), q = Saved(b), y = Saved(y)](const Array& dy, Gradients& dx) {
@@ -234,14 +236,14 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
           const NoGrad quiet;
           const Tensor zero(Array::full({}, dy.dtype(), 0.0));
           slope = where(compare(Compare::equal, Tensor(q.get()), zero), zero, Tensor(slope)).data();
-          dx.add(0, sum_to(compute(Binary::multiply, dy, slope), p.get().shape()));
+          dx.add(0, sum_to(compute(Binary::gradient_times, dy, slope), p.get().shape()));
         }
         if (dx.wants(1)) {  // y log p, and 0 where p = 0
           const NoGrad quiet;
           const Tensor base(p.get()), zero(Array::full({}, dy.dtype(), 0.0));
           const Tensor slope = where(compare(Compare::equal, base, zero), zero,
                                      multiply(Tensor(y.get()), unary(Unary::logarithm, base)));
-          dx.add(1, sum_to(compute(Binary::multiply, dy, slope.data()), q.get().shape()));
+          dx.add(1, sum_to(compute(Binary::gradient_times, dy, slope.data()), q.get().shape()));
         }
       }, derive_power);
     case Binary::maximum:
@@ -256,6 +258,8 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
         if (dx.wants(0)) dx.add(0, sum_to(share(first, second), first.shape()));
         if (dx.wants(1)) dx.add(1, sum_to(share(second, first), second.shape()));
       }, derive_maximum);
+    case Binary::gradient_times:
+    case Binary::gradient_over: break;  // of pull-backs alone
   }
   return Tensor(std::move(y));
 }
