@@ -103,6 +103,12 @@ double fill(T* w, const double* squares, Index n, Value value, Finish finish) {
   return total;
 }
 
+// 1 / bandwidth, at most so much that its third power is finite: then 0 * it is 0, and any other distance is infinitely far.
+inline double inverse_of(double bandwidth) {
+  constexpr double most = 1e100;
+  return bandwidth * most > 1 ? 1 / bandwidth : most;
+}
+
 // The largest square whose root divided by the bandwidth is below 1: comparing with it saves both operations per key.
 double last_inside(double bandwidth) {
   const auto inside = [=](double square) { return __builtin_sqrt(square) / bandwidth < 1; };
@@ -114,7 +120,7 @@ double last_inside(double bandwidth) {
 
 template <class T>
 double weights(T* w, const double* squares, double nearest, Kernel kernel, double bandwidth, Index n) {
-  const double inverse = 1 / bandwidth;
+  const double inverse = inverse_of(bandwidth);
   const auto total_of = [=](auto value) { return fill(w, squares, n, value, [](Vec<T> v) { return v; }); };
   double total = 0;
   switch (kernel) {
@@ -149,9 +155,13 @@ double weights(T* w, const double* squares, double nearest, Kernel kernel, doubl
 }
 
 template <class T> void pool(T* out, const T* w, double reciprocal, const T* vt, Index ld, Index features, Index n) {
-  for (Index c = 0; c < features; ++c, vt += ld)
-    out[c] = static_cast<T>(
-        static_cast<double>(sum_vectors<T>(n, [=](Index j, auto at) { return at(w + j) * at(vt + j); })) * reciprocal);
+  for (Index c = 0; c < features; ++c, vt += ld) {
+    const T sum = sum_vectors<T>(n, [=](Index j, auto at) { return at(w + j) * at(vt + j); });
+    out[c] = static_cast<T>(static_cast<double>(sum) * reciprocal);
+    if (sum - sum == 0) continue;
+    const Vec<T> share = splat<T>(static_cast<T>(reciprocal));  // an average is finite where the sum is not
+    out[c] = sum_vectors<T>(n, [=](Index j, auto at) { return at(w + j) * share * at(vt + j); });
+  }
 }
 
 template <class T>
@@ -184,7 +194,7 @@ double weights_backward(double* slope, const T* dw, const T* w, double reciproca
       return where_weighted(weight, dk * to.second);
     });
   };
-  const double inverse = 1 / bandwidth, inverse2 = inverse * inverse;
+  const double inverse = inverse_of(bandwidth), inverse2 = inverse * inverse;
   const Vec<double> scale = splat(reciprocal), low = splat(nearest);
   const auto scaled = [=](Vec<double>, Vec<double> centred) { return scale * centred; };
   switch (kernel) {

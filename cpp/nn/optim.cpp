@@ -3,6 +3,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "core/in_range.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 
@@ -37,15 +38,26 @@ void Optimizer::set_weight_decay(double weight_decay) {
 void Optimizer::step() {
   const Uninterrupted whole;  // a parameter that is updated in part is of no use to anybody
   const Lock one_after_the_other(stepping_);
+  for (const Tensor& p : parameters_) check_numbers(p.dtype());  // before anything changes
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     TensorImpl& p = *parameters_[i].impl();
-    const Array gradient = p.grad.get();
+    Array gradient = p.grad.get();
     if (!gradient.defined()) continue;
+    // After module.to(dtype) what is remembered follows the parameter.
+    const DType dtype = p.data.dtype();
+    for (Array* array : {&gradient, &states_[i].first, &states_[i].second})
+      if (array->defined() && array->dtype() != dtype) *array = array->cast(dtype);
     if (p.data.buffer()->borrowed()) p.data = p.data.clone();
     ++states_[i].steps;
     update(p.data, gradient, states_[i]);
     p.data.buffer()->raise_version();
   }
+}
+
+void Optimizer::check_numbers(DType dtype) const {
+  if (dtype != DType::float32) return;
+  in_range<float>(name_, "lr", lr_);
+  in_range<float>(name_, "weight_decay", weight_decay_);
 }
 
 std::vector<ParameterState> Optimizer::states() const {
@@ -78,6 +90,11 @@ void SGD::set_momentum(double momentum, bool nesterov) {
   nesterov_ = nesterov;
 }
 
+void SGD::check_numbers(DType dtype) const {
+  Optimizer::check_numbers(dtype);
+  if (dtype == DType::float32) in_range<float>(name(), "momentum", momentum_);
+}
+
 void SGD::update(const Array& parameter, const Array& gradient, ParameterState& state) {
   const bool first = !state.first.defined();
   if (momentum_ != 0 && first) state.first = Array::zeros(parameter.shape(), parameter.dtype());
@@ -104,6 +121,11 @@ void Adam::set_averages(double beta1, double beta2, double eps) {
   beta1_ = beta1;
   beta2_ = beta2;
   eps_ = eps;
+}
+
+void Adam::check_numbers(DType dtype) const {
+  Optimizer::check_numbers(dtype);
+  if (dtype == DType::float32) in_range_above_zero<float>(name(), "eps", eps_);
 }
 
 void Adam::update(const Array& parameter, const Array& gradient, ParameterState& state) {

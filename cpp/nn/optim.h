@@ -39,6 +39,8 @@ class Optimizer {
 
  protected:
   virtual void update(const Array& parameter, const Array& gradient, ParameterState& state) = 0;
+  // An error if a number of the optimizer's is infinite in the dtype of a parameter.
+  virtual void check_numbers(DType dtype) const;
 
  private:
   std::string name_;
@@ -58,6 +60,7 @@ class SGD : public Optimizer {
 
  protected:
   void update(const Array& parameter, const Array& gradient, ParameterState& state) override;
+  void check_numbers(DType dtype) const override;
 
  private:
   double momentum_ = 0;
@@ -75,6 +78,7 @@ class Adam : public Optimizer {
 
  protected:
   void update(const Array& parameter, const Array& gradient, ParameterState& state) override;
+  void check_numbers(DType dtype) const override;
 
  private:
   double beta1_ = 0, beta2_ = 0, eps_ = 0;

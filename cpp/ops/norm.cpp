@@ -1,6 +1,7 @@
 // Layer and root-mean-square normalisation over the last axes.
 #include <algorithm>
 
+#include "core/in_range.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -109,10 +110,11 @@ Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset
   Array y(x.shape(), dtype), statistics({rows.count, 3}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
+    const T added = in_range_above_zero<T>("layer_norm", "eps", eps);
     parallel_for(0, rows.count, grain_for(4 * rows.n), [&](Index begin, Index end) {
       kernels::kernels<T>().norm.layer_forward(y.data<T>() + begin * rows.n, statistics.data<T>() + 3 * begin,
                                                x.ptr<T>() + begin * rows.n, data_or_null<T>(weight),
-                                               data_or_null<T>(bias), static_cast<T>(eps), end - begin, rows.n);
+                                               data_or_null<T>(bias), added, end - begin, rows.n);
     });
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
@@ -133,11 +135,12 @@ Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor&
   const Array sum = recording ? Array(x.shape(), dtype) : y;
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
+    const T added = in_range_above_zero<T>("add_layer_norm", "eps", eps);
     parallel_for(0, rows.count, grain_for(5 * rows.n), [&](Index begin, Index end) {
       const Index at = begin * rows.n;
       kernels::kernels<T>().norm.add_layer_forward(
           y.data<T>() + at, sum.data<T>() + at, statistics.data<T>() + 3 * begin, x.ptr<T>() + at, r.ptr<T>() + at,
-          data_or_null<T>(weight), data_or_null<T>(bias), static_cast<T>(eps), end - begin, rows.n);
+          data_or_null<T>(weight), data_or_null<T>(bias), added, end - begin, rows.n);
     });
   });
   if (!recording) return Tensor(std::move(y));
@@ -152,9 +155,10 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
   Array y(x.shape(), dtype), statistics({rows.count}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
+    const T added = in_range_above_zero<T>("rms_norm", "eps", eps);
     parallel_for(0, rows.count, grain_for(4 * rows.n), [&](Index begin, Index end) {
       kernels::kernels<T>().norm.rms_forward(y.data<T>() + begin * rows.n, statistics.data<T>() + begin,
-                                             x.ptr<T>() + begin * rows.n, data_or_null<T>(weight), static_cast<T>(eps),
+                                             x.ptr<T>() + begin * rows.n, data_or_null<T>(weight), added,
                                              end - begin, rows.n);
     });
   });

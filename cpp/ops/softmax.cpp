@@ -1,8 +1,10 @@
 // Softmax, its logarithm, its Jacobian, and softmax over allowed entries.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "core/in_range.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -17,9 +19,11 @@ struct Rows {
 
 Rows last_axis(const Array& x) { return {x.shape().product(0, x.rank() - 1), x.dim(-1)}; }
 
-void check_temperature(const char* operation, double temperature) {
+void check_temperature(const char* operation, double temperature, DType dtype) {
   if (!(temperature > 0))
     fail_value(operation, ": temperature must be above 0 because x is divided by it; got temperature = ", temperature);
+  if (dtype == DType::float32 && !std::isfinite(static_cast<float>(1 / temperature)))
+    fail_value(operation, ": temperature must be at least 3e-39 because x is divided by it in float32; got temperature = ", temperature);
 }
 
 // body(rows, begin of the numbers of these rows) in parallel.
@@ -39,8 +43,8 @@ Tensor softmax_gradient(const Tensor& p, const Tensor& dy) {
 }  // namespace
 
 Tensor softmax(const Tensor& input, Index axis, double temperature) {
-  check_temperature("softmax", temperature);
   const Tensor x = floating(input);
+  check_temperature("softmax", temperature, x.dtype());
   axis = checked_axis("softmax", axis, x.rank());
   if (axis != x.rank() - 1) return swapaxes(softmax(swapaxes(x, axis, -1), -1, temperature), axis, -1);
   Array y(x.shape(), x.dtype());
@@ -71,8 +75,8 @@ Tensor softmax(const Tensor& input, Index axis, double temperature) {
 }
 
 Tensor log_softmax(const Tensor& input, Index axis, double temperature) {
-  check_temperature("log_softmax", temperature);
   const Tensor x = floating(input);
+  check_temperature("log_softmax", temperature, x.dtype());
   axis = checked_axis("log_softmax", axis, x.rank());
   if (axis != x.rank() - 1) return swapaxes(log_softmax(swapaxes(x, axis, -1), -1, temperature), axis, -1);
   Array y(x.shape(), x.dtype());
@@ -228,6 +232,7 @@ void masked_rows(T* y, const T* x, const Exclusions& excluded, std::optional<dou
                  Index end) {
   const auto& kernel = kernels::kernels<T>().softmax;
   const Index n = excluded.keys();
+  const T fill = masked_value ? in_range<T>("masked_softmax", "masked_value", *masked_value) : -std::numeric_limits<T>::infinity();
   for (Index row = begin; row < end; ++row) {
     T* out = y + row * n;
     if (!masked_value && !excluded.has_mask()) {
@@ -240,7 +245,7 @@ void masked_rows(T* y, const T* x, const Exclusions& excluded, std::optional<dou
     const Index used = masked_value ? n : excluded.length(row);
     std::memcpy(out, x + row * n, static_cast<std::size_t>(n) * sizeof(T));
     if (excluded.has_bias()) excluded.add_bias(out, row);
-    excluded.exclude(out, row, masked_value ? static_cast<T>(*masked_value) : -std::numeric_limits<T>::infinity());
+    excluded.exclude(out, row, fill);
     const bool found_nan = kernel.forward(out, out, T(1), true, 1, used, n);
     std::fill(out + used, out + n, T(0));
     if (found_nan && !masked_value) excluded.exclude(out, row, T(0));
