@@ -114,7 +114,7 @@ py::list generate_with(const py::object& model, const py::object& src, const py:
   if (py::isinstance<nn::Module>(model)) evaluating.emplace(model.cast<nn::Module&>());
   const NoGrad off;
   PythonContinuation continuation(model, src, src_valid_lens);
-  return sentences_from(generate(continuation, Array::full({ids.dim(0)}, DType::int64, static_cast<double>(start)), options), options.length_penalty);
+  return sentences_from(generate(continuation, Array::full({ids.dim(0)}, DType::int64, start), options), options.length_penalty);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ Examples
         const auto sentences = without_gil([&] {
           const Evaluating evaluating(self);
           const auto continuation = self.continuation(ids, lens);
-          return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, static_cast<double>(start)), options);
+          return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, start), options);
         });
         return sentences_from(sentences, options.length_penalty);
       }, py::arg("src"), py::kw_only(), py::arg("src_valid_lens") = py::none(), py::arg("start_id"), py::arg("end_id") = py::none(),

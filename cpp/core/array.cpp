@@ -25,15 +25,6 @@ Array Array::zeros(Shape shape, DType dtype) {
   return result;
 }
 
-Array Array::full(Shape shape, DType dtype, double value) {
-  Array result(std::move(shape), dtype);
-  visit_any(dtype, [&](auto tag) {
-    using T = decltype(tag);
-    std::fill_n(result.data<T>(), result.numel(), static_cast<T>(value));
-  });
-  return result;
-}
-
 Array Array::reshaped(Shape shape) const {
   Array result = *this;
   if (shape.numel() != numel_) fail_value("reshape: the new shape ", shape, " does not hold the ", numel_, " numbers of ", shape_);

@@ -1,6 +1,7 @@
 // Array: contiguous, row-major numbers with a shape. Copying an Array shares its memory.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -18,7 +19,7 @@ class Array {
   Array(Shape shape, DType dtype, std::shared_ptr<Buffer> buffer, Index offset_bytes = 0);
 
   static Array zeros(Shape shape, DType dtype);
-  static Array full(Shape shape, DType dtype, double value);
+  template <class Number> static Array full(Shape shape, DType dtype, Number value);
   template <class T> static Array of(Shape shape, std::initializer_list<T> values) {
     Array result(std::move(shape), dtype_v<T>);
     std::copy(values.begin(), values.end(), result.data<T>());
@@ -79,6 +80,15 @@ template <class F> decltype(auto) visit_any(DType dtype, F&& f) {
     case DType::boolean: break;
   }
   return f(bool{});
+}
+
+template <class Number> Array Array::full(Shape shape, DType dtype, Number value) {
+  Array result(std::move(shape), dtype);
+  visit_any(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    std::fill_n(result.data<T>(), result.numel(), static_cast<T>(value));
+  });
+  return result;
 }
 
 }  // namespace qkv

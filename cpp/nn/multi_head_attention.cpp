@@ -170,7 +170,7 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     k = all.keys;
     v = all.values;
     heads.length = call.cache->length();
-    o.q_offset = Array::full({}, DType::int64, static_cast<double>(offset));
+    o.q_offset = Array::full({}, DType::int64, offset);
   }
   o.attn_mask = call.restriction.attn_mask;
   o.valid_lens = call.restriction.valid_lens;

@@ -3,8 +3,9 @@
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/integers.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
+#include "ops/runs.h"
 
 namespace qkv::ops {
 namespace {
@@ -30,29 +31,6 @@ Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b) {
   return shape;
 }
 
-// y = body(y run, a run, step_a, b run, step_b, n) along the runs of the broadcast shape.
-template <class Y, class A, class B, class Body>
-void for_each_run(const Array& y, const Array& a, const Array& b, Body body) {
-  if (y.numel() == 0) return;
-  const Loops<3> loops(y.shape(), {row_major(y.shape()), broadcast_strides(a.shape(), y.shape()),
-                                   broadcast_strides(b.shape(), y.shape())});
-  Y* out = y.data<Y>();
-  const A* left = a.data<A>();
-  const B* right = b.data<B>();
-  const Index n = loops.run(), step_a = loops.run_stride(1), step_b = loops.run_stride(2);
-  if (loops.rows() == 1) {
-    parallel_for(0, n, grain_for(1), [&](Index begin, Index end) {
-      body(out + begin, left + begin * step_a, step_a, right + begin * step_b, step_b, end - begin);
-    });
-    return;
-  }
-  parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
-    loops.each_row(begin, end, [&](const std::array<Index, 3>& at) {
-      body(out + at[0], left + at[1], step_a, right + at[2], step_b, n);
-    });
-  });
-}
-
 template <class T> Array compute(Binary op, const Array& a, const Array& b, const Shape& shape) {
   Array y(shape, dtype_v<T>);
   for_each_run<T, T, T>(y, a, b, [op](T* out, const T* p, Index sp, const T* q, Index sq, Index n) {
@@ -64,25 +42,6 @@ template <class T> Array compute(Binary op, const Array& a, const Array& b, cons
 Array compute(Binary op, const Array& a, const Array& b) {
   const Shape shape = broadcast_or_fail(name_of(op), a.shape(), b.shape());
   return visit_floating(a.dtype(), [&](auto tag) { return compute<decltype(tag)>(op, a, b, shape); });
-}
-
-// Integers stay integers under + - * and maximum.
-Array compute_integers(Binary op, const Array& a, const Array& b) {
-  Array y(broadcast_or_fail(name_of(op), a.shape(), b.shape()), DType::int64);
-  using I = std::int64_t;
-  for_each_run<I, I, I>(y, a, b, [op](I* out, const I* p, Index sp, const I* q, Index sq, Index n) {
-    for (Index i = 0; i < n; ++i) {
-      // Overflow wraps as in NumPy.
-      const auto left = static_cast<std::uint64_t>(p[i * sp]), right = static_cast<std::uint64_t>(q[i * sq]);
-      switch (op) {
-        case Binary::add: out[i] = static_cast<I>(left + right); break;
-        case Binary::subtract: out[i] = static_cast<I>(left - right); break;
-        case Binary::multiply: out[i] = static_cast<I>(left * right); break;
-        default: out[i] = std::max(p[i * sp], q[i * sq]); break;
-      }
-    }
-  });
-  return y;
 }
 
 Array negated(const Array& x) {
@@ -193,8 +152,8 @@ bool is_two(const Tensor& exponent) {
 }
 
 Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
-  if (!is_floating(left.dtype()) && !is_floating(right.dtype()) && op != Binary::divide && op != Binary::power)
-    return Tensor(compute_integers(op, left.data().cast(DType::int64), right.data().cast(DType::int64)));
+  if (!is_floating(left.dtype()) && !is_floating(right.dtype()))
+    return Tensor(integer_binary(op, left.data(), right.data(), broadcast_or_fail(name_of(op), left.shape(), right.shape())));
   const DType dtype = promoted({left, right});
   Tensor a = cast(left, dtype), b = cast(right, dtype);
   if (op == Binary::power && is_two(b)) return binary(Binary::multiply, a, a);  // forty times as fast
@@ -265,15 +224,8 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
 }
 
 Tensor unary(Unary op, const Tensor& input) {
-  if (!is_floating(input.dtype()) && (op == Unary::negate || op == Unary::absolute)) {
-    const Array x = input.data().cast(DType::int64);
-    Array y(x.shape(), DType::int64);
-    for (Index i = 0; i < x.numel(); ++i) {
-      const std::int64_t value = x.data<std::int64_t>()[i];
-      y.data<std::int64_t>()[i] = op == Unary::negate || value < 0 ? -value : value;
-    }
-    return Tensor(std::move(y));
-  }
+  if (!is_floating(input.dtype()) && (op == Unary::negate || op == Unary::absolute))
+    return Tensor(integer_unary(op, input.data()));
   const Tensor x = floating(input);
   Array y(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
@@ -298,11 +250,12 @@ Tensor unary(Unary op, const Tensor& input) {
 }
 
 Tensor compare(Compare op, const Tensor& left, const Tensor& right) {
-  const bool integers = !is_floating(left.dtype()) && !is_floating(right.dtype());
-  // int64 compares exactly in float64 up to 2^53, which covers every size and id.
-  const DType dtype = integers ? DType::float64 : promoted({left, right});
+  const Shape shape = broadcast_or_fail("compare", left.shape(), right.shape());
+  const bool whole = !is_floating(left.dtype()), other_whole = !is_floating(right.dtype());
+  if (whole && other_whole) return Tensor(integer_compare(op, left.data(), right.data(), shape));
+  const DType dtype = whole || other_whole ? DType::float64 : promoted({left, right});  // integers beside floats as in NumPy
   const Array a = left.data().cast(dtype), b = right.data().cast(dtype);
-  Array y(broadcast_or_fail("compare", a.shape(), b.shape()), DType::boolean);
+  Array y(shape, DType::boolean);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
     for_each_run<bool, T, T>(y, a, b, [op](bool* out, const T* p, Index sp, const T* q, Index sq, Index n) {
@@ -313,7 +266,8 @@ Tensor compare(Compare op, const Tensor& left, const Tensor& right) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
-  const DType dtype = promoted({left, right});
+  const bool whole = !is_floating(left.dtype()) && !is_floating(right.dtype());
+  const DType dtype = !whole ? promoted({left, right}) : left.dtype() == right.dtype() ? left.dtype() : DType::int64;
   const Tensor a = cast(left, dtype), b = cast(right, dtype);
   const Array choose = condition.data().cast(DType::boolean);
   const Shape values = broadcast_or_fail("where", a.shape(), b.shape());
@@ -321,7 +275,7 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
   Array y(shape, dtype);
   const auto select = [](const Array& out, const Array& c, const Array& p, const Array& q) {
     if (out.numel() == 0) return;
-    visit_floating(out.dtype(), [&](auto tag) {
+    visit_any(out.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const Loops<4> loops(out.shape(), {row_major(out.shape()), broadcast_strides(c.shape(), out.shape()),
                                          broadcast_strides(p.shape(), out.shape()), broadcast_strides(q.shape(), out.shape())});

@@ -6,6 +6,7 @@
 #include "core/batch_invariance.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/integers.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
 
@@ -145,12 +146,7 @@ Index checked_axis(const char* operation, Index axis, Index rank) {
 
 Tensor sum(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
   const Plan p = plan("sum", input.shape(), axes, keepdims);
-  if (!is_floating(input.dtype())) {  // integers are summed exactly
-    const Array rows = rows_of(input.data().cast(DType::int64), p);
-    Array y = Array::zeros(p.result, DType::int64);
-    for (Index i = 0; i < rows.numel(); ++i) y.data<std::int64_t>()[i / p.length] += rows.data<std::int64_t>()[i];
-    return Tensor(std::move(y));
-  }
+  if (!is_floating(input.dtype())) return Tensor(integer_sum(rows_of(input.data(), p), p.length, p.result));
   const Tensor& x = input;
   Array y = summed(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
@@ -178,7 +174,8 @@ Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims)
 Tensor max(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
   const Plan p = plan("max", input.shape(), axes, keepdims);
   if (p.length == 0) fail_value("max: x must have at least one number on the reduced axes; got x ", input.shape());
-  if (!is_floating(input.dtype())) return cast(max(cast(input, DType::float64), axes, keepdims), DType::int64);
+  if (!is_floating(input.dtype()))
+    return Tensor(integer_max(rows_of(input.data(), p), p.length, p.result).cast(input.dtype()));
   const Tensor& x = input;
   Array y = reduce_rows(x.data(), p, [](const auto* row, Index n) {
     auto best = row[0];

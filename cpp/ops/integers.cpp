@@ -1,0 +1,97 @@
+#include "ops/integers.h"
+
+#include <algorithm>
+
+#include "ops/runs.h"
+
+namespace qkv::ops {
+namespace {
+
+using I = std::int64_t;
+using U = std::uint64_t;  // wraps where int64 would be undefined
+
+I wrapped(U value) { return static_cast<I>(value); }
+
+I power(I base, I exponent) {
+  U result = 1, square = static_cast<U>(base);
+  for (; exponent > 0; exponent >>= 1, square *= square)
+    if ((exponent & 1) != 0) result *= square;
+  return wrapped(result);
+}
+
+template <class F> Array each_pair(const Array& left, const Array& right, const Shape& shape, DType dtype, F f) {
+  using Y = std::invoke_result_t<F, I, I>;
+  const Array a = left.cast(DType::int64), b = right.cast(DType::int64);
+  Array y(shape, dtype);
+  for_each_run<Y, I, I>(y, a, b, [f](Y* out, const I* p, Index sp, const I* q, Index sq, Index n) {
+    for (Index i = 0; i < n; ++i) out[i] = f(p[i * sp], q[i * sq]);
+  });
+  return y;
+}
+
+template <class F> Array each_row(const Array& input, Index length, const Shape& result, F f) {
+  const Array rows = input.cast(DType::int64);
+  Array y(result, DType::int64);
+  parallel_for(0, y.numel(), grain_for(length), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) y.data<I>()[i] = f(rows.data<I>() + i * length);
+  });
+  return y;
+}
+
+}  // namespace
+
+Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& shape) {
+  const auto pairs = [&](auto f) { return each_pair(a, b, shape, DType::int64, f); };
+  switch (op) {
+    case Binary::add: return pairs([](I p, I q) { return wrapped(static_cast<U>(p) + static_cast<U>(q)); });
+    case Binary::subtract: return pairs([](I p, I q) { return wrapped(static_cast<U>(p) - static_cast<U>(q)); });
+    case Binary::multiply: return pairs([](I p, I q) { return wrapped(static_cast<U>(p) * static_cast<U>(q)); });
+    case Binary::maximum: return pairs([](I p, I q) { return std::max(p, q); });
+    case Binary::power: {
+      const Array exponents = b.cast(DType::int64);
+      if (std::any_of(exponents.data<I>(), exponents.data<I>() + exponents.numel(), [](I e) { return e < 0; }))
+        fail_value("power: exponents of integers must not be negative because the result would be no integer; got a negative one");
+      return pairs(power);
+    }
+    case Binary::divide: break;
+  }
+  // As in NumPy, each number is rounded to float64 before the division.
+  const auto quotient = [](I p, I q) { return static_cast<double>(p) / static_cast<double>(q); };
+  return each_pair(a, b, shape, DType::float64, quotient);
+}
+
+Array integer_compare(Compare op, const Array& a, const Array& b, const Shape& shape) {
+  const auto pairs = [&](auto f) { return each_pair(a, b, shape, DType::boolean, f); };
+  switch (op) {
+    case Compare::equal: return pairs([](I p, I q) { return p == q; });
+    case Compare::not_equal: return pairs([](I p, I q) { return p != q; });
+    case Compare::less: return pairs([](I p, I q) { return p < q; });
+    case Compare::less_equal: return pairs([](I p, I q) { return p <= q; });
+    case Compare::greater: return pairs([](I p, I q) { return p > q; });
+    case Compare::greater_equal: break;
+  }
+  return pairs([](I p, I q) { return p >= q; });
+}
+
+Array integer_unary(Unary op, const Array& input) {
+  const Array x = input.cast(DType::int64);
+  Array y(x.shape(), DType::int64);
+  std::transform(x.data<I>(), x.data<I>() + x.numel(), y.data<I>(), [op](I value) {
+    return op == Unary::negate || value < 0 ? wrapped(-static_cast<U>(value)) : value;
+  });
+  return y;
+}
+
+Array integer_sum(const Array& rows, Index length, const Shape& result) {
+  return each_row(rows, length, result, [length](const I* row) {
+    U total = 0;
+    for (Index i = 0; i < length; ++i) total += static_cast<U>(row[i]);
+    return wrapped(total);
+  });
+}
+
+Array integer_max(const Array& rows, Index length, const Shape& result) {
+  return each_row(rows, length, result, [length](const I* row) { return *std::max_element(row, row + length); });
+}
+
+}  // namespace qkv::ops

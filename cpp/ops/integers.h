@@ -1,0 +1,18 @@
+// int64 arithmetic, comparisons and reductions: NumPy's results to the last bit. Overflow wraps.
+#pragma once
+
+#include "kernels/elementwise.h"
+#include "ops/ops.h"
+
+namespace qkv::ops {
+
+// Of two arrays of integers or booleans, which broadcast to `shape`; all but division give int64. A negative exponent is a
+// ValueError.
+Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& shape);
+Array integer_compare(Compare op, const Array& a, const Array& b, const Shape& shape);
+Array integer_unary(Unary op, const Array& x);  // negate and absolute
+// rows (..., length) to `result`, one number per row.
+Array integer_sum(const Array& rows, Index length, const Shape& result);
+Array integer_max(const Array& rows, Index length, const Shape& result);
+
+}  // namespace qkv::ops
