@@ -52,6 +52,7 @@ struct TensorImpl {
   bool lacks_history = false;
   std::shared_ptr<Node> node;  // what made it; null for leaves
   Index output = 0;            // which of the node's outputs it is
+  bool excerpt = false;        // a copy of another's part, or its transpose, where NumPy would show a view
 };
 
 // A handle; copies mean the same Tensor.

@@ -1,16 +1,47 @@
 // Elementwise functions, selection and joining at the top level.
+#include "bindings/tensor_class.h"
 #include "bindings/bindings.h"
-#include "bindings/convert.h"
+#include "bindings/options.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
+namespace {
+
+bool holds_integers(py::handle value) { return is_tensor(value) && !is_floating(value.cast<Tensor>().dtype()); }
+
+bool is_number(py::handle value) { return PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0; }
+
+// Two sides of a choice: a Tensor of integers keeps them integers, and a number of Python's takes the other side's dtype.
+std::pair<Tensor, Tensor> beside_each_other(Call& call, const char* operation, py::handle a, py::handle b) {
+  const bool whole = holds_integers(a) || holds_integers(b);
+  const auto side = [&](py::handle value, const char* name) { return whole ? call.any(value, name) : call.floating(value, name); };
+  if (is_number(a) && !is_number(b)) {
+    const Tensor q = side(b, "b");
+    return {*operand(operation, q, a), q};
+  }
+  const Tensor p = side(a, "a");
+  return {p, is_number(b) && !is_number(a) ? *operand(operation, p, b) : side(b, "b")};
+}
+
+Tensor clip_integers(const Tensor& input, const Tensor& low, const Tensor& high) {
+  using ops::Compare;
+  if (low.defined() && high.defined() && *low.ptr<std::int64_t>() > *high.ptr<std::int64_t>())
+    fail_value("clip: low must not be above high; got low = ", *low.ptr<std::int64_t>(), ", high = ", *high.ptr<std::int64_t>());
+  Tensor x = input;
+  if (low.defined()) x = ops::where(ops::compare(Compare::less, x, low), low, x);
+  if (high.defined()) x = ops::where(ops::compare(Compare::greater, x, high), high, x);
+  return x;
+}
+
+}  // namespace
 
 void bind_functions(py::module_& m) {
   using ops::Unary;
   const auto unary = [&](const char* name, Unary op) {
     m.def(name, [name, op](py::handle x) {
       Call call(name);
-      return call.result(ops::unary(op, call.floating(x, "x")));
+      const Tensor input = call.floating(x, "x");
+      return call.result(without_gil(input.numel(), [&] { return ops::unary(op, input); }));
     });
   };
   unary("exp", Unary::exponential);
@@ -18,20 +49,40 @@ void bind_functions(py::module_& m) {
   unary("sqrt", Unary::square_root);
   unary("sin", Unary::sine);
   unary("cos", Unary::cosine);
-  unary("abs", Unary::absolute);
+  m.def("abs", [](py::handle x) {
+    Call call("abs");
+    const Tensor input = holds_integers(x) ? call.any(x, "x") : call.floating(x, "x");
+    return call.result(without_gil(input.numel(), [&] { return ops::unary(Unary::absolute, input); }));
+  });
 
-  m.def("clip", [](py::handle x, std::optional<double> low, std::optional<double> high) {
+  m.def("clip", [](py::handle x, py::handle low, py::handle high) {
     Call call("clip");
-    return call.result(ops::clip(call.floating(x, "x"), low, high));
+    const auto lowest = number_from(low, "clip", "low"), highest = number_from(high, "clip", "high");
+    const Tensor input = holds_integers(x) ? call.any(x, "x") : call.floating(x, "x");
+    const auto whole = [](py::handle bound) { return bound.is_none() || PyLong_Check(bound.ptr()) != 0; };
+    if (!is_floating(input.dtype()) && whole(low) && whole(high)) {
+      const auto bound = [&](py::handle number) { return number.is_none() ? Tensor() : *operand("clip", input, number); };
+      return call.result(clip_integers(input, bound(low), bound(high)));
+    }
+    return call.result(without_gil(input.numel(), [&] { return ops::clip(input, lowest, highest); }));
   });
   m.def("logsumexp", [](py::handle x, py::handle axis, bool keepdims) {
     Call call("logsumexp");
-    return call.result(ops::logsumexp(call.floating(x, "x"), axes_from(axis, "logsumexp"), keepdims));
+    const Tensor input = call.floating(x, "x");
+    const auto axes = axes_from(axis, "logsumexp");
+    return call.result(without_gil(input.numel(), [&] { return ops::logsumexp(input, axes, keepdims); }));
   });
   m.def("where", [](py::handle condition, py::handle a, py::handle b) {
     Call call("where");
-    const Tensor c = call.any(condition, "condition"), p = call.floating(a, "a"), q = call.floating(b, "b");
-    return call.result(ops::where(c, p, q));
+    const Tensor c = call.any(condition, "condition");
+    const auto [p, q] = beside_each_other(call, "where", a, b);
+    const Index work = std::max(work_of(p, q), c.numel());
+    return call.result(without_gil(work, [&] { return ops::where(c, p, q); }));
+  });
+  m.def("maximum", [](py::handle a, py::handle b) {
+    Call call("maximum");
+    const auto [p, q] = beside_each_other(call, "maximum", a, b);
+    return call.result(without_gil(work_of(p, q), [&] { return ops::binary(ops::Binary::maximum, p, q); }));
   });
   m.def("matmul", [](py::handle a, py::handle b) {
     Call call("matmul");
@@ -43,7 +94,9 @@ void bind_functions(py::module_& m) {
       Call call(name);
       Tensors parts;
       for (const py::object part : tensors) parts.push_back(call.any(part, "tensors"));
-      return call.result(f(parts, axis));
+      Index work = 0;
+      for (const Tensor& part : parts) work += part.numel();
+      return call.result(without_gil(work, [&] { return f(parts, axis); }));
     });
   };
   join("concatenate", ops::concatenate);

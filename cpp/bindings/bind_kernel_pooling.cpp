@@ -50,7 +50,9 @@ void bind_kernel_pooling(py::module_& m) {
   });
   m.def("kernel_values", [](py::handle u, const std::string& kernel) {
     Call call("kernel_values");
-    return call.result(ops::kernel_values(call.floating(u, "u"), ops::kernel_named("kernel_values", kernel)));
+    const Tensor distances = call.floating(u, "u");
+    const ops::Kernel named = ops::kernel_named("kernel_values", kernel);
+    return call.result(without_gil(distances.numel(), [&] { return ops::kernel_values(distances, named); }));
   });
   m.def("leave_one_out_errors", [](py::handle points, py::handle values, const std::string& kernel, const std::vector<double>& bandwidths,
                                    py::handle sample_weight) {

@@ -1,103 +1,17 @@
 // Python's class Tensor.
+#include "bindings/tensor_class.h"
 #include "bindings/bindings.h"
-#include "bindings/convert.h"
 #include "nn/parameter.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
 namespace {
 
-using ops::Binary;
-using ops::Compare;
-using ops::Unary;
 using Impl = std::shared_ptr<TensorImpl>;
-
-// The other operand of an operator: numbers of Python take the Tensor's own dtype. NotImplemented if it is neither
-// number nor array, so that Python can ask the other side.
-std::optional<Tensor> operand(const Tensor& self, py::handle other, const char* operation) {
-  if (is_tensor(other)) return other.cast<Tensor>();
-  PyObject* p = other.ptr();
-  if (PyBool_Check(p) == 0 && PyLong_Check(p) != 0 && !is_floating(self.dtype()))
-    return Tensor(Array::full({}, DType::int64, other.cast<double>()));
-  if (PyFloat_Check(p) != 0 || PyLong_Check(p) != 0) return ops::scalar_like(self, other.cast<double>());
-  if (py::isinstance<py::str>(other) || other.is_none() || py::isinstance<py::dict>(other)) return {};
-  Call call(operation);
-  return call.any(other, "other");
-}
-
-template <Binary op, bool swapped> py::object arithmetic(const Impl& self, py::handle other) {
-  const Tensor t(self);
-  const auto o = operand(t, other, "Tensor");
-  if (!o) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  return py::cast(swapped ? ops::binary(op, *o, t) : ops::binary(op, t, *o));
-}
-
-template <Compare op> py::object comparison(const Impl& self, py::handle other) {
-  const Tensor t(self);
-  const auto o = operand(t, other, "Tensor");
-  if (!o) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  return py::cast(ops::compare(op, t, *o));
-}
-
-template <bool swapped> py::object product(const Impl& self, py::handle other) {
-  const Tensor t(self);
-  const auto o = operand(t, other, "Tensor");
-  if (!o) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  return py::cast(without_gil([&] { return swapped ? ops::matmul(*o, t) : ops::matmul(t, *o); }));
-}
-
-bool is_advanced(py::handle item) {
-  return py::isinstance<py::list>(item) || py::isinstance<py::array>(item) || is_tensor(item) || PyBool_Check(item.ptr()) != 0 ||
-         (!py::isinstance<py::tuple>(item) && PyIndex_Check(item.ptr()) == 0 && !item.is_none() && !PySlice_Check(item.ptr()) &&
-          item.ptr() != Py_Ellipsis);
-}
-
-// NumPy works out what an index means, on a view of our memory or on the positions 0, 1, 2, ...; so the rules and
-// errors are NumPy's.
-Tensor get_item(const Tensor& t, const py::object& index) {
-  const py::tuple items = py::isinstance<py::tuple>(index) ? index.cast<py::tuple>() : py::make_tuple(index);
-  bool advanced = false;
-  bool ellipsis = false;
-  py::list plain;
-  for (const py::handle item : items) {
-    advanced = advanced || is_advanced(item);
-    ellipsis = ellipsis || item.ptr() == Py_Ellipsis;
-    plain.append(is_tensor(item) ? py::object(to_numpy(item.cast<Tensor>().data(), false)) : py::reinterpret_borrow<py::object>(item));
-  }
-  if (!advanced) {
-    if (!ellipsis) plain.append(py::ellipsis());  // so that the result is a view even for a single number
-    const py::array whole = to_numpy(t.data(), false);
-    const py::array view = whole[py::tuple(plain)].cast<py::array>();
-    const Index size = item_size(t.dtype());
-    std::vector<Index> strides;
-    for (py::ssize_t axis = 0; axis < view.ndim(); ++axis) strides.push_back(view.strides(axis) / size);
-    const Index offset = (static_cast<const char*>(view.data()) - static_cast<const char*>(t.data().raw())) / size;
-    return ops::strided(t, Shape(std::vector<Index>(view.shape(), view.shape() + view.ndim())), strides, t.numel() == 0 ? 0 : offset);
-  }
-  const py::module_ numpy = py::module_::import("numpy");
-  const py::object positions = numpy.attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[py::tuple(plain)];
-  Call call("Tensor");
-  const Array at = call.integers(positions, "index");
-  return ops::take_flat(t, at, at.shape());
-}
 
 py::object item_of(const Tensor& t) {
   if (t.numel() != 1) fail_value("item: the Tensor must hold one number; got a Tensor ", t.shape());
   return to_numpy(t.data(), false).attr("item")();
-}
-
-// Writes into the memory that everybody who holds this Tensor sees.
-void copy_into(TensorImpl& impl, py::handle values) {
-  Call call("copy_");
-  const Tensor source = call.any(values, "values");
-  Shape shape;
-  if (!broadcast(source.shape(), impl.data.shape(), shape) || shape != impl.data.shape())
-    fail_value("copy_: values must broadcast to the Tensor's shape ", impl.data.shape(), "; got values ", source.shape());
-  if (impl.node != nullptr) throw std::runtime_error("copy_: the Tensor must be a leaf because others are computed, not stored; got a computed Tensor");
-  const NoGrad quiet;
-  const Array ready = ops::broadcast_to(Tensor(source.data().cast(impl.data.dtype())), impl.data.shape()).data();
-  std::memmove(impl.data.raw(), ready.raw(), static_cast<std::size_t>(ready.bytes()));
-  impl.data.buffer()->raise_version();
 }
 
 bool is_writable(const TensorImpl& impl) { return impl.node == nullptr && !impl.requires_grad; }
@@ -137,7 +51,7 @@ py::object array_protocol(const TensorImpl& impl, py::handle dtype, py::handle c
 }  // namespace
 
 void bind_tensor(py::module_& m) {
-  py::class_<TensorImpl, Impl> tensor(m, "Tensor", R"doc(
+  TensorClass tensor(m, "Tensor", R"doc(
 An array of numbers that remembers how it was computed, so that gradients can flow back through it.
 
 Tensors are made by :func:`qkv.tensor` and by every function and layer that is given one. Methods follow NumPy:
@@ -151,7 +65,6 @@ Examples
 >>> x.grad
 tensor([2., 4., 6.])
 )doc");
-  tensor.attr("__array_ufunc__") = py::none();  // so that array + tensor asks the Tensor
   tensor.attr("__hash__") = py::module_::import("builtins").attr("object").attr("__hash__");
 
   tensor.def_property_readonly("shape", [](const TensorImpl& t) { return shape_tuple(t.data.shape()); }, "Sizes of the axes.")
@@ -174,12 +87,7 @@ tensor([2., 4., 6.])
       .def_property("grad", [](const TensorImpl& t) -> py::object {
                       Array grad = t.grad.get();
                       return grad.defined() ? py::cast(Tensor(std::move(grad))) : py::none();
-                    }, set_grad, "Sum of the gradients of all backward passes so far, or None.")
-      .def_property_readonly("T", [](const Impl& t) {
-        ops::Axes axes;
-        for (Index axis = t->data.rank(); axis-- > 0;) axes.push_back(axis);
-        return ops::transpose(Tensor(t), axes);
-      }, "All axes reversed.");
+                    }, set_grad, "Sum of the gradients of all backward passes so far, or None.");
 
   tensor.def("numpy", numpy_view, "The numbers as a NumPy array that shares the memory; read-only unless this is a leaf without gradient.")
       .def("__array__", array_protocol, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
@@ -194,64 +102,19 @@ tensor([2., 4., 6.])
       .def("detach", [](const Impl& t) { return Tensor(t).detach(); }, "The same numbers without a history.")
       .def("item", [](const Impl& t) { return item_of(Tensor(t)); }, "The number of a one-element Tensor.")
       .def("tolist", [](const TensorImpl& t) { return numpy_view(t).attr("tolist")(); }, "Nested lists of Python numbers.")
-      .def("copy_", [](py::object self, py::handle values) {
-        copy_into(self.cast<TensorImpl&>(), values);
-        return self;
-      }, py::arg("values"), "Overwrite the numbers in place; raises the version.")
-      .def("astype", [](const Impl& t, py::handle dtype) { return ops::cast(Tensor(t), dtype_from(dtype, "astype")); }, py::arg("dtype"),
-           "The same numbers in another dtype; gradients flow back.")
-      .def("reshape", [](const Impl& t, const py::args& shape) {
-        return ops::reshape(Tensor(t), shape_from(shape, "reshape", "shape"));
-      }, "The same numbers under another shape; one size may be -1.")
-      .def("transpose", [](const Impl& t, const py::args& axes) {
-        ops::Axes order;
-        if (axes.empty() || (axes.size() == 1 && axes[0].is_none())) {
-          for (Index axis = t->data.rank(); axis-- > 0;) order.push_back(axis);
-        } else {
-          const Shape given = shape_from(axes, "transpose", "axes");
-          for (const Index axis : given) order.push_back(axis < 0 ? axis + t->data.rank() : axis);
-        }
-        return ops::transpose(Tensor(t), order);
-      }, "Axes in another order; without arguments reversed.")
-      .def("swapaxes", [](const Impl& t, Index a, Index b) { return ops::swapaxes(Tensor(t), a, b); }, py::arg("axis1"), py::arg("axis2"),
-           "Two axes exchanged.");
+      .def("astype", [](const Impl& self, py::handle dtype) {
+        const Tensor t(self);
+        const DType wanted = dtype_from(dtype, "astype");
+        if (wanted == t.dtype() && !wants_gradient({t})) return Tensor(t.data().clone());  // a copy, as in NumPy
+        return without_gil(t.numel(), [&] { return ops::cast(t, wanted); });
+      }, py::arg("dtype"),
+           "The same numbers in another dtype; gradients flow back.");
+  def_layout(tensor);
+  def_operators(tensor);
+  def_indexing(tensor);
+  def_in_place(tensor);
 
-  const auto reduction = [&](const char* name, Tensor (*f)(const Tensor&, const std::optional<ops::Axes>&, bool), const char* doc) {
-    tensor.def(name, [f, name](const Impl& t, py::handle axis, bool keepdims) {
-      return f(Tensor(t), axes_from(axis, name), keepdims);
-    }, py::arg("axis") = py::none(), py::arg("keepdims") = false, doc);
-  };
-  reduction("sum", ops::sum, "Sum over an axis, a tuple of axes or everything.");
-  reduction("mean", ops::mean, "Mean over an axis, a tuple of axes or everything.");
-  reduction("max", ops::max, "Largest number along an axis, a tuple of axes or of everything.");
-
-  tensor.def("__add__", arithmetic<Binary::add, false>).def("__radd__", arithmetic<Binary::add, true>)
-      .def("__sub__", arithmetic<Binary::subtract, false>).def("__rsub__", arithmetic<Binary::subtract, true>)
-      .def("__mul__", arithmetic<Binary::multiply, false>).def("__rmul__", arithmetic<Binary::multiply, true>)
-      .def("__truediv__", arithmetic<Binary::divide, false>).def("__rtruediv__", arithmetic<Binary::divide, true>)
-      .def("__pow__", [](const Impl& t, py::handle o) { return arithmetic<Binary::power, false>(t, o); })
-      .def("__rpow__", [](const Impl& t, py::handle o) { return arithmetic<Binary::power, true>(t, o); })
-      .def("__matmul__", product<false>).def("__rmatmul__", product<true>)
-      .def("__neg__", [](const Impl& t) { return ops::unary(Unary::negate, Tensor(t)); })
-      .def("__pos__", [](const Impl& t) { return Tensor(t); })
-      .def("__abs__", [](const Impl& t) { return ops::unary(Unary::absolute, Tensor(t)); })
-      .def("__eq__", comparison<Compare::equal>).def("__ne__", comparison<Compare::not_equal>)
-      .def("__lt__", comparison<Compare::less>).def("__le__", comparison<Compare::less_equal>)
-      .def("__gt__", comparison<Compare::greater>).def("__ge__", comparison<Compare::greater_equal>);
-  tensor.attr("__hash__") = py::module_::import("builtins").attr("object").attr("__hash__");
-
-  tensor.def("__getitem__", [](const Impl& t, const py::object& index) { return get_item(Tensor(t), index); })
-      .def("__len__", [](const TensorImpl& t) {
-        if (t.data.rank() == 0) fail_type("len: the Tensor must have an axis; got a Tensor ()");
-        return t.data.dim(0);
-      })
-      .def("__iter__", [](const Impl& t) {
-        if (t->data.rank() == 0) fail_type("iter: the Tensor must have an axis; got a Tensor ()");
-        py::list rows;
-        for (Index i = 0; i < t->data.dim(0); ++i) rows.append(get_item(Tensor(t), py::int_(i)));
-        return py::iter(rows);
-      })
-      .def("__float__", [](const Impl& t) { return py::float_(item_of(Tensor(t))); })
+  tensor.def("__float__", [](const Impl& t) { return py::float_(item_of(Tensor(t))); })
       .def("__int__", [](const Impl& t) { return py::int_(item_of(Tensor(t))); })
       .def("__bool__", [](const Impl& t) { return item_of(Tensor(t)).attr("__bool__")(); })
       .def("__repr__", [](const py::object& t) { return py::module_::import("qkv._format").attr("tensor_repr")(t); })
@@ -334,6 +197,7 @@ Examples
       if (create_graph) return recorded_gradients_of(output, inputs, given.defined() ? ops::cast(given, output.dtype()) : given);
       Tensors results;
       for (Array& array : gradients_of(output, inputs, given.defined() ? given.data() : Array(), retain_graph)) {
+        array.make_unique();  // from the others and from `gradient`: each may be changed in place
         results.emplace_back(std::move(array));
         results.back().impl()->lacks_history = grad_enabled();
       }

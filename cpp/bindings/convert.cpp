@@ -1,6 +1,7 @@
 #include "bindings/convert.h"
 
 #include <limits>
+#include <string_view>
 
 #include "core/error.h"
 
@@ -31,7 +32,11 @@ bool pybind11::detail::type_caster<qkv::Tensor>::load(handle source, bool) {
 }
 
 py::handle pybind11::detail::type_caster<qkv::Tensor>::cast(const qkv::Tensor& tensor, return_value_policy, handle) {
-  return tensor.defined() ? pybind11::cast(tensor.impl()).release() : none().release();
+  if (!tensor.defined()) return none().release();
+  // A layer may hand its input through; what Python holds as a Tensor can be written to, a caller's array may not.
+  qkv::Array& data = tensor.impl()->data;
+  if (tensor.is_leaf() && data.buffer()->borrowed()) data = data.clone();
+  return pybind11::cast(tensor.impl()).release();
 }
 
 namespace qkv::bindings {
@@ -83,13 +88,36 @@ Array adopt(py::array array, DType dtype) {
   return Array(shape, dtype, std::move(buffer));
 }
 
+// What NumPy's conversion would leave out without a word: the mask of a masked array, and the history of Tensors in a list.
+void check_whole(py::handle value, const char* operation, const char* name, int depth = 0) {
+  constexpr int kDeepest = 64;  // NumPy's limit; it refuses what is nested deeper, or holds itself
+  PyObject* p = value.ptr();
+  if (PyList_Check(p) != 0 || PyTuple_Check(p) != 0) {
+    for (Py_ssize_t i = 0; depth < kDeepest && i < PySequence_Fast_GET_SIZE(p); ++i)
+      check_whole(PySequence_Fast_GET_ITEM(p, i), operation, name, depth + 1);
+  } else if (is_tensor(value)) {
+    if (wants_gradient({value.cast<Tensor>()}))
+      fail_type(operation, ": ", name, " must not be a list of Tensors that record because their gradients would be lost; join them by "
+                                       "qkv.stack or qkv.concatenate, or detach() them");
+  } else if (py::isinstance<py::array>(value) && !Py_IS_TYPE(p, py::detail::npy_api::get().PyArray_Type_)) {
+    const py::module_ masked = py::module_::import("numpy.ma");
+    if (masked.attr("is_masked")(value).cast<bool>())
+      fail_type(operation, ": ", name, " must not be a NumPy masked array because its mask would be lost; pass attn_mask or "
+                                       ".filled(value)");
+  }
+}
+
 }  // namespace
 
 bool is_tensor(py::handle value) { return PyObject_TypeCheck(value.ptr(), tensor_type()) != 0; }
 
 py::array as_numpy(py::handle value, const char* operation, const char* name) {
-  if (py::isinstance<py::array>(value)) return py::reinterpret_borrow<py::array>(value);
+  if (py::isinstance<py::array>(value)) {
+    check_whole(value, operation, name);
+    return py::reinterpret_borrow<py::array>(value);
+  }
   if (is_tensor(value)) return to_numpy(value.cast<Tensor>().data(), false);
+  if (PyList_Check(value.ptr()) != 0 || PyTuple_Check(value.ptr()) != 0) check_whole(value, operation, name);
   const bool speaks_array = py::hasattr(value, "__array__") || PyObject_CheckBuffer(value.ptr()) != 0;
   try {
     if (!speaks_array && py::hasattr(value, "__dlpack__")) return numpy().attr("from_dlpack")(value).cast<py::array>();
@@ -173,9 +201,10 @@ Array copy_of(py::handle data, py::handle dtype, const char* operation) {
     else fail_type(operation, ": data must hold numbers; got ", type_name(data), " of dtype ", std::string(py::str(array.dtype())));
     if (array.size() == 0 && !py::hasattr(data, "dtype")) wanted = DType::float32;
   }
-  if (array.dtype().kind() == 'c' || array.dtype().kind() == 'O' || array.dtype().kind() == 'U')
+  if (std::string_view("biuf").find(array.dtype().kind()) == std::string_view::npos && !is_half(array.dtype()))
     fail_type(operation, ": data must hold real numbers; got ", type_name(data), " of dtype ", std::string(py::str(array.dtype())));
-  return adopt(array, wanted).clone();
+  const Array numbers = adopt(array, wanted);
+  return without_gil(numbers.numel(), [&] { return numbers.clone(); });
 }
 
 Tensor Call::convert(py::handle value, const char* name, bool floats, bool counts) {

@@ -1,0 +1,184 @@
+// Operators and reductions of Python's class Tensor.
+#include "bindings/tensor_class.h"
+#include "ops/ops.h"
+
+namespace qkv::bindings {
+namespace {
+
+using ops::Binary;
+using ops::Compare;
+using ops::Unary;
+using Impl = std::shared_ptr<TensorImpl>;
+
+py::object not_implemented() { return py::reinterpret_borrow<py::object>(Py_NotImplemented); }
+
+[[noreturn]] void fail_overflow(const char* operation, const char* dtype, py::handle number) {
+  const std::string bits = py::str(number.attr("bit_length")());  // its digits may be too many to print
+  PyErr_SetString(PyExc_OverflowError,
+                  text(operation, ": other must fit in ", dtype, " because the Tensor does; got an int of ", bits, " bits").c_str());
+  throw py::error_already_set();
+}
+
+double double_from(const char* operation, py::handle number) {
+  const double value = PyFloat_AsDouble(number.ptr());
+  if (value != -1 || PyErr_Occurred() == nullptr) return value;
+  if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw py::error_already_set();
+  PyErr_Clear();
+  fail_overflow(operation, "float64", number);
+}
+
+template <Binary op> constexpr const char* kName = "";
+template <> constexpr const char* kName<Binary::add> = "add";
+template <> constexpr const char* kName<Binary::subtract> = "subtract";
+template <> constexpr const char* kName<Binary::multiply> = "multiply";
+template <> constexpr const char* kName<Binary::divide> = "divide";
+template <> constexpr const char* kName<Binary::power> = "power";
+
+template <Binary op, bool swapped> py::object arithmetic(const Impl& self, py::handle other) {
+  const Tensor t(self);
+  const auto o = operand(kName<op>, t, other);
+  if (!o) return not_implemented();
+  return py::cast(without_gil(work_of(t, *o), [&] { return swapped ? ops::binary(op, *o, t) : ops::binary(op, t, *o); }));
+}
+
+// An int beyond int64 is larger or smaller than every number of the Tensor.
+py::object beyond(Compare op, const Tensor& t, bool larger) {
+  const bool less = op == Compare::less || op == Compare::less_equal;
+  const bool greater = op == Compare::greater || op == Compare::greater_equal;
+  const bool holds = op == Compare::not_equal || (larger ? less : greater);
+  return py::cast(Tensor(Array::full(t.shape(), DType::boolean, holds)));
+}
+
+template <Compare op> py::object comparison(const Impl& self, py::handle other) {
+  const Tensor t(self);
+  std::optional<Tensor> o;
+  if (!is_floating(t.dtype()) && PyLong_Check(other.ptr()) != 0) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(other.ptr(), &overflow);
+    if (overflow != 0) return beyond(op, t, overflow > 0);
+    o = Tensor(Array::full({}, DType::int64, value));
+  } else if (!is_floating(t.dtype()) && PyFloat_Check(other.ptr()) != 0) {
+    o = Tensor(Array::full({}, DType::float64, PyFloat_AS_DOUBLE(other.ptr())));  // float32 would round it
+  } else {
+    o = operand("compare", t, other);
+  }
+  if (!o) return not_implemented();
+  return py::cast(without_gil(work_of(t, *o), [&] { return ops::compare(op, t, *o); }));
+}
+
+template <bool swapped> py::object product(const Impl& self, py::handle other) {
+  const Tensor t(self);
+  const auto o = operand("matmul", t, other);
+  if (!o) return not_implemented();
+  return py::cast(without_gil([&] { return swapped ? ops::matmul(*o, t) : ops::matmul(t, *o); }));
+}
+
+// What `array + tensor` and np.add(tensor, array) ask for. NumPy's other functions are answered in Python.
+struct Operator {
+  const char* ufunc;
+  py::object (*left)(const Impl&, py::handle);
+  py::object (*right)(const Impl&, py::handle);
+};
+constexpr Operator kOperators[] = {
+    {"add", arithmetic<Binary::add, false>, arithmetic<Binary::add, true>},
+    {"subtract", arithmetic<Binary::subtract, false>, arithmetic<Binary::subtract, true>},
+    {"multiply", arithmetic<Binary::multiply, false>, arithmetic<Binary::multiply, true>},
+    {"true_divide", arithmetic<Binary::divide, false>, arithmetic<Binary::divide, true>},
+    {"power", arithmetic<Binary::power, false>, arithmetic<Binary::power, true>},
+    {"matmul", product<false>, product<true>},
+    {"equal", comparison<Compare::equal>, comparison<Compare::equal>},
+    {"not_equal", comparison<Compare::not_equal>, comparison<Compare::not_equal>},
+    {"less", comparison<Compare::less>, comparison<Compare::greater>},
+    {"less_equal", comparison<Compare::less_equal>, comparison<Compare::greater_equal>},
+    {"greater", comparison<Compare::greater>, comparison<Compare::less>},
+    {"greater_equal", comparison<Compare::greater_equal>, comparison<Compare::less_equal>},
+};
+
+const Operator* operator_of(py::handle ufunc) {
+  static const auto* known = [] {
+    auto* ufuncs = new std::vector<py::object>;  // never let go: the interpreter may be gone by then
+    const py::module_ numpy = py::module_::import("numpy");
+    for (const Operator& o : kOperators) ufuncs->push_back(numpy.attr(o.ufunc));
+    return ufuncs;
+  }();
+  for (std::size_t i = 0; i < known->size(); ++i)
+    if ((*known)[i].is(ufunc)) return &kOperators[i];
+  return nullptr;
+}
+
+py::object array_ufunc(const py::object& self, const py::object& ufunc, const std::string& method, const py::args& inputs,
+                       const py::kwargs& options) {
+  const Operator* found = options.empty() && inputs.size() == 2 && method == "__call__" ? operator_of(ufunc) : nullptr;
+  if (found == nullptr) return py::module_::import("qkv._numpy").attr("array_ufunc")(self, ufunc, method, *inputs, **options);
+  const bool left = is_tensor(inputs[0]);
+  return (left ? found->left : found->right)(inputs[left ? 0 : 1].cast<Impl>(), inputs[left ? 1 : 0]);
+}
+
+Tensor unary(Unary op, const Impl& self) {
+  const Tensor t(self);
+  return without_gil(t.numel(), [&] { return ops::unary(op, t); });
+}
+
+// The mean of integers is NumPy's float64, summed in its order.
+Tensor mean(const Impl& self, py::handle axis, bool keepdims) {
+  const Tensor t(self);
+  const auto axes = axes_from(axis, "mean");
+  if (is_floating(t.dtype())) return without_gil(t.numel(), [&] { return ops::mean(t, axes, keepdims); });
+  const Tensor checked = ops::sum(t, axes, keepdims);
+  if (checked.numel() == t.numel()) return Tensor(checked.data().cast(DType::float64));
+  const py::object which = axes ? py::object(py::tuple(py::cast(*axes))) : py::object(py::none());
+  const py::object result = to_numpy(t.data(), false).attr("mean")(py::arg("axis") = which, py::arg("keepdims") = keepdims);
+  return Tensor(copy_of(result, py::none(), "mean"));
+}
+
+}  // namespace
+
+std::optional<Tensor> operand(const char* operation, const Tensor& self, py::handle other) {
+  if (is_tensor(other)) return other.cast<Tensor>();
+  PyObject* p = other.ptr();
+  if (PyLong_Check(p) != 0 && !is_floating(self.dtype())) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(p, &overflow);
+    if (overflow != 0) fail_overflow(operation, "int64", other);
+    return Tensor(Array::full({}, DType::int64, value));
+  }
+  if (PyFloat_Check(p) != 0 || PyLong_Check(p) != 0) return ops::scalar_like(self, double_from(operation, other));
+  if (py::isinstance<py::str>(other) || other.is_none() || py::isinstance<py::dict>(other)) return {};
+  Call call(operation);
+  return call.any(other, "other");
+}
+
+void def_operators(TensorClass& tensor) {
+  const auto reduction = [&](const char* name, Tensor (*f)(const Tensor&, const std::optional<ops::Axes>&, bool), const char* doc) {
+    tensor.def(name, [f, name](const Impl& self, py::handle axis, bool keepdims) {
+      const Tensor t(self);
+      const auto axes = axes_from(axis, name);
+      return without_gil(t.numel(), [&] { return f(t, axes, keepdims); });
+    }, py::arg("axis") = py::none(), py::arg("keepdims") = false, doc);
+  };
+  reduction("sum", ops::sum, "Sum over an axis, a tuple of axes or everything.");
+  tensor.def("mean", mean, py::arg("axis") = py::none(), py::arg("keepdims") = false,
+             "Mean over an axis, a tuple of axes or everything.");
+  reduction("max", ops::max, "Largest number along an axis, a tuple of axes or of everything.");
+
+  tensor.def("__add__", arithmetic<Binary::add, false>).def("__radd__", arithmetic<Binary::add, true>)
+      .def("__sub__", arithmetic<Binary::subtract, false>).def("__rsub__", arithmetic<Binary::subtract, true>)
+      .def("__mul__", arithmetic<Binary::multiply, false>).def("__rmul__", arithmetic<Binary::multiply, true>)
+      .def("__truediv__", arithmetic<Binary::divide, false>).def("__rtruediv__", arithmetic<Binary::divide, true>)
+      .def("__pow__", arithmetic<Binary::power, false>).def("__rpow__", arithmetic<Binary::power, true>)
+      .def("__matmul__", product<false>).def("__rmatmul__", product<true>)
+      .def("__neg__", [](const Impl& t) { return unary(Unary::negate, t); })
+      .def("__pos__", [](const Impl& t) { return Tensor(t); })
+      .def("__abs__", [](const Impl& t) { return unary(Unary::absolute, t); })
+      .def("__eq__", comparison<Compare::equal>).def("__ne__", comparison<Compare::not_equal>)
+      .def("__lt__", comparison<Compare::less>).def("__le__", comparison<Compare::less_equal>)
+      .def("__gt__", comparison<Compare::greater>).def("__ge__", comparison<Compare::greater_equal>)
+      .def("__array_ufunc__", array_ufunc)
+      .def("__array_function__", [](const py::object& self, const py::args& call) {
+        return py::module_::import("qkv._numpy").attr("array_function")(self, *call);
+      });
+  tensor.attr("__pandas_priority__") = 5000;  // above a DataFrame's, so that `series + tensor` asks the Tensor
+  tensor.attr("__hash__") = py::module_::import("builtins").attr("object").attr("__hash__");
+}
+
+}  // namespace qkv::bindings
