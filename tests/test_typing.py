@@ -26,6 +26,7 @@ PYTHON_S_OWN = {
     "__new__",
     "__hash__",
     "__array_ufunc__",
+    "__pandas_priority__",
     "__signature__",
 }
 

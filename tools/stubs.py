@@ -94,6 +94,8 @@ RETURNS = {
     "Tensor.__iter__": "Iterator[Tensor]",
     "Tensor.copy_": "Self",
     "Tensor.item": "Any",
+    "Tensor.__array_function__": "Any",
+    **dict.fromkeys([f"Tensor.__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow")], "Tensor"),
     "Tensor.numpy": "NDArray[Any]",
     "Tensor.tolist": "Any",
     "Tensor.__dlpack__": "Any",
@@ -191,9 +193,9 @@ PARTS: dict[str, dict[str, str]] = {
     "Seq2SeqAttentionDecoder": {**RECURRENT, "attention": "AdditiveAttention", "dense": "Linear"},
 }
 HIDDEN = re.compile(
-    r"^_pybind11|^__(doc|module|dict|weakref|new|getstate|setstate|hash|array_ufunc|init_subclass)__$|^_set_state$"
+    r"^_pybind11|^__(doc|module|dict|weakref|new|getstate|setstate|hash|array_ufunc|pandas_priority|init_subclass)__$|^_set_state$"
 )
-ARITHMETIC = re.compile(r"^__r?(add|sub|mul|truediv|pow|matmul)__$|^__(eq|ne|lt|le|gt|ge)__$")
+ARITHMETIC = re.compile(r"^__[ri]?(add|sub|mul|truediv|pow|matmul)__$|^__(eq|ne|lt|le|gt|ge)__$")
 
 
 def signatures(thing: Any) -> list[str]:

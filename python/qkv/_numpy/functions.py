@@ -1,0 +1,385 @@
+"""NumPy's functions of arrays, out of operations that have gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import Tensor
+from . import UnsupportedError, plain, products
+from .products import tensor
+
+TABLE: dict[Any, Callable[..., Any]] = {}
+
+
+def _register(implementation: Callable[..., Any], *names: str) -> None:
+    for name in names:
+        module, function = (np.linalg, name[len("linalg.") :]) if name.startswith("linalg.") else (np, name)
+        if hasattr(module, function):  # not every NumPy has every name
+            TABLE[getattr(module, function)] = implementation
+
+
+def _for(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        _register(implementation, *names)
+        return implementation
+
+    return decorate
+
+
+def _only(**options: Any) -> None:
+    """Refuse options that are not known here and were given."""
+    given = [name for name, value in options.items() if value is not None and value is not np._NoValue]
+    if given:
+        raise UnsupportedError(f"{', '.join(given)} is not known here")
+
+
+def _kept(keepdims: Any) -> bool:
+    return keepdims is not np._NoValue and bool(keepdims)
+
+
+# --- sums and their like
+
+
+@_for("sum")
+def _sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    _only(out=out, initial=initial, where=where)
+    return (a if dtype is None else a.astype(dtype)).sum(axis, _kept(keepdims))
+
+
+@_for("mean")
+def _mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
+) -> Any:
+    _only(out=out, where=where)
+    return (a if dtype is None else a.astype(dtype)).mean(axis, _kept(keepdims))
+
+
+@_for("max", "amax")
+def _max(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Any:
+    _only(out=out, initial=initial, where=where)
+    return a.max(axis, _kept(keepdims))
+
+
+@_for("min", "amin")
+def _min(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Any:
+    _only(out=out, initial=initial, where=where)
+    return -(-a).max(axis, _kept(keepdims))
+
+
+@_for("ptp")
+def _ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    _only(out=out)
+    return a.max(axis, _kept(keepdims)) + (-a).max(axis, _kept(keepdims))
+
+
+@_for("var")
+def _var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    _only(dtype=dtype, out=out, where=where, mean=mean)
+    if correction is not None and correction is not np._NoValue:
+        ddof = correction
+    centered = a - a.mean(axis, True)
+    squares = (centered * centered).sum(axis, _kept(keepdims))
+    count = a.size // max(squares.size, 1)
+    return squares / (count - ddof) if count > ddof else squares * np.nan
+
+
+@_for("std")
+def _std(*args: Any, **kwargs: Any) -> Any:
+    return _core.sqrt(_var(*args, **kwargs))
+
+
+@_for("average")
+def _average(
+    a: Any, axis: Any = None, weights: Any = None, returned: Any = False, *, keepdims: Any = False
+) -> Any:
+    if returned:
+        raise UnsupportedError("returned is not known here")
+    a = tensor(a)
+    if weights is None:
+        return a.mean(axis, _kept(keepdims))
+    weights = tensor(weights)
+    if weights.shape != a.shape:
+        if not isinstance(axis, int) or weights.ndim != 1:
+            raise UnsupportedError("weights of another shape are known for one axis only")
+        weights = weights.reshape([-1 if i == axis % a.ndim else 1 for i in range(a.ndim)])
+    total = (a * weights).sum(axis, _kept(keepdims))
+    return total / (weights + np.zeros(a.shape, np.float32)).sum(axis, _kept(keepdims))
+
+
+@_for("linalg.norm")
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
+    lone = axis if isinstance(axis, int) else 0 if axis is None and x.ndim == 1 else None
+    if ord is None or (ord == 2 and lone is not None):
+        return _core.sqrt((x * x).sum(axis, keepdims))
+    if lone is None or ord not in (1, np.inf):
+        raise UnsupportedError("ord is known for vectors as None, 1, 2 and inf only")
+    return abs(x).sum(lone, keepdims) if ord == 1 else abs(x).max(lone, keepdims)
+
+
+# --- functions that only move numbers: NumPy moves the positions 0, 1, 2, ..., and the numbers follow
+
+
+def _gathered(a: Tensor, positions: Any) -> Any:
+    if isinstance(positions, (list, tuple)):
+        return type(positions)(_gathered(a, part) for part in positions)
+    shape = positions.shape
+    if positions.size == a.size and np.array_equal(positions.reshape(-1), np.arange(a.size)):
+        return a.reshape(shape)
+    return a.reshape(-1)[positions.reshape(-1)].reshape(shape)
+
+
+def _moving(function: Callable[..., Any]) -> Callable[..., Any]:
+    def implementation(*args: Any, **kwargs: Any) -> Any:
+        moved = [x for x in [*args, *kwargs.values()] if isinstance(x, Tensor) and x.dtype.kind == "f"]
+        if len(moved) != 1:
+            raise UnsupportedError("one Tensor at a time is known here")
+        (a,) = moved
+        positions = np.arange(a.size).reshape(a.shape)
+
+        def swap(x: Any) -> Any:
+            return positions if x is a else plain(x)
+
+        return _gathered(a, function(*map(swap, args), **{name: swap(x) for name, x in kwargs.items()}))
+
+    return implementation
+
+
+_MOVING = """
+reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis expand_dims squeeze atleast_1d
+atleast_2d atleast_3d broadcast_to flip fliplr flipud rot90 roll repeat tile resize take take_along_axis delete
+compress extract diagonal split array_split hsplit vsplit dsplit unstack linalg.diagonal linalg.matrix_transpose
+"""
+for _name in _MOVING.split():
+    _owner = np.linalg if _name.startswith("linalg.") else np
+    if hasattr(_owner, _name.split(".")[-1]):
+        _register(_moving(getattr(_owner, _name.split(".")[-1])), _name)
+
+
+@_for("broadcast_arrays")
+def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
+    shape = np.broadcast_shapes(*(np.shape(x) for x in args))
+    return tuple(np.broadcast_to(x, shape) for x in args)
+
+
+@_for("copy")
+def _copy(a: Any, order: Any = "K", subok: Any = False) -> Any:
+    return a.reshape(a.shape) if a.requires_grad and _core.grad_enabled() else _core.tensor(a)
+
+
+@_for("sort")
+def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    if axis is None:
+        a, axis = a.reshape(-1), -1
+    places = np.argsort(a.numpy(), axis=axis, kind=kind or "stable", order=order)
+    return np.take_along_axis(a, places, axis)
+
+
+@_for("pad")
+def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    positions = np.arange(array.size).reshape(array.shape)
+    if mode == "constant":
+        outside = np.pad(positions, pad_width, constant_values=-1) < 0
+        inside = (
+            _gathered(array, np.pad(positions, pad_width))
+            if array.size
+            else np.zeros(outside.shape, array.dtype)
+        )
+        if not outside.any():
+            return inside
+        around = np.pad(np.zeros(array.shape, array.dtype), pad_width, **_constant(options))
+        return _core.where(outside, around, inside)
+    if mode not in ("edge", "reflect", "symmetric", "wrap") or options.get("reflect_type", "even") != "even":
+        raise UnsupportedError(f"the mode {mode!r} is not known here")
+    return _gathered(array, np.pad(positions, pad_width, mode))
+
+
+def _constant(options: dict[str, Any]) -> dict[str, Any]:
+    values = options.get("constant_values", 0)
+    if isinstance(values, Tensor) and values.requires_grad:
+        raise UnsupportedError("a constant that records is not known here")
+    return {**options, "constant_values": plain(values)}
+
+
+# --- joining
+
+
+def _parts(arrays: Any) -> list[Any]:
+    return list(arrays)
+
+
+@_for("concatenate", "concat")
+def _concatenate(
+    arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
+) -> Any:
+    _only(out=out, casting=casting)
+    parts = _parts(arrays)
+    if axis is None:
+        parts, axis = [np.ravel(part) for part in parts], 0
+    joined = _core.concatenate(parts, axis)
+    return joined if dtype is None else joined.astype(dtype)
+
+
+@_for("stack")
+def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Any:
+    _only(out=out, casting=casting)
+    joined = _core.stack(_parts(arrays), axis)
+    return joined if dtype is None else joined.astype(dtype)
+
+
+def _joining(shaped: Callable[[Any], Any], axis: Callable[[Any], int]) -> Callable[..., Any]:
+    def implementation(tup: Iterable[Any], *, dtype: Any = None, casting: Any = None) -> Any:
+        parts = [shaped(part) for part in tup]
+        return _concatenate(parts, axis(parts[0]) if parts else 0, dtype=dtype, casting=casting)
+
+    return implementation
+
+
+_register(_joining(np.atleast_2d, lambda first: 0), "vstack", "row_stack")
+_register(_joining(np.atleast_1d, lambda first: 0 if first.ndim == 1 else 1), "hstack")
+_register(_joining(np.atleast_3d, lambda first: 2), "dstack")
+_register(
+    _joining(lambda x: x if np.ndim(x) > 1 else np.reshape(x, (-1, 1)), lambda first: 1), "column_stack"
+)
+
+
+@_for("append")
+def _append(arr: Any, values: Any, axis: Any = None) -> Any:
+    return _concatenate([arr, values], axis)
+
+
+# --- choosing
+
+
+@_for("where")
+def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    if x is None and y is None:
+        return np.nonzero(plain(condition))
+    return _core.where(plain(condition), x, y)
+
+
+@_for("clip")
+def _clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+    **options: Any,
+) -> Any:
+    _only(out=out, **options)
+    low, high = (x if x is not np._NoValue else None for x in (a_min, a_max))
+    low, high = (
+        low if min is None or min is np._NoValue else min,
+        high if max is None or max is np._NoValue else max,
+    )
+    x = tensor(a)
+    if low is not None:
+        x = _core.where(plain(x < low), low, x)
+    if high is not None:
+        x = _core.where(plain(x > high), high, x)
+    return x
+
+
+@_for("nan_to_num")
+def _nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    numbers = x.numpy()
+    return _core.where(np.isfinite(numbers), x, np.nan_to_num(numbers, True, nan, posinf, neginf))
+
+
+@_for("triu")
+def _triu(m: Any, k: Any = 0) -> Any:
+    return _core.where(np.triu(np.ones(m.shape[-2:], bool), k), m, 0.0)
+
+
+@_for("tril")
+def _tril(m: Any, k: Any = 0) -> Any:
+    return _core.where(np.tril(np.ones(m.shape[-2:], bool), k), m, 0.0)
+
+
+@_for("trace")
+def _trace(
+    a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    _only(dtype=dtype, out=out)
+    return np.diagonal(a, offset, axis1, axis2).sum(-1)
+
+
+@_for("linalg.trace")
+def _matrix_trace(x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Any:
+    return _trace(x, offset, -2, -1, dtype)
+
+
+@_for("diff")
+def _diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Any:
+    _only(prepend=prepend, append=append)
+    for _ in range(n):
+        moved = np.moveaxis(a, axis, 0)
+        a = np.moveaxis(moved[1:] - moved[:-1], 0, axis)
+    return a
+
+
+@_for("astype")
+def _astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
+    return x.astype(dtype)
+
+
+@_for("real")
+def _real(val: Any) -> Any:
+    return val
+
+
+# --- sums of products
+
+_register(products.dot, "dot")
+_register(products.vdot, "vdot")
+_register(products.inner, "inner")
+_register(products.outer, "outer", "linalg.outer")
+_register(products.tensordot, "tensordot", "linalg.tensordot")
+_register(products.einsum, "einsum")
+_register(lambda x1, x2, /: x1 @ x2, "linalg.matmul")
+
+# --- made like a Tensor, without its numbers
+
+
+def _like(function: Callable[..., Any]) -> Callable[..., Any]:
+    def implementation(*args: Any, **kwargs: Any) -> Any:
+        first, *rest = args
+        if any(isinstance(x, Tensor) and x.requires_grad for x in [*rest, *kwargs.values()]):
+            raise UnsupportedError("a value that records is not known here")
+        made = function(first.numpy(), *map(plain, rest), **{name: plain(x) for name, x in kwargs.items()})
+        return _core.tensor(made) if made.dtype.name in ("float32", "float64", "int64", "bool") else made
+
+    return implementation
+
+
+for _name in ("empty_like", "full_like", "ones_like", "zeros_like"):
+    _register(_like(getattr(np, _name)), _name)

@@ -1,0 +1,120 @@
+"""NumPy's functions of single numbers, out of operations that have gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import Tensor
+from . import UnsupportedError
+
+_LN2, _LN10 = math.log(2.0), math.log(10.0)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """Larger of two numbers; equal ones share the gradient."""
+    return _core.maximum(a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """Smaller of two numbers; equal ones share the gradient."""
+    return -_core.maximum(
+        -a if isinstance(a, Tensor) else np.negative(a), -b if isinstance(b, Tensor) else np.negative(b)
+    )
+
+
+def expm1(x: Tensor) -> Any:
+    """``e^x - 1``, near 0 by ``2 t / (1 - t)`` with ``t = tanh(x / 2)``, where the difference would lose its digits."""
+    small = abs(x) < 0.5
+    t = _core.tanh(_core.where(small, x, 0.0) / 2)
+    return _core.where(small, 2 * t / (1 - t), _core.exp(x) - 1)
+
+
+def log1p(x: Tensor) -> Any:
+    """``log(1 + x)``; what was rounded away from ``1 + x`` is made good to first order."""
+    whole = 1 + x
+    numbers, rounded = x.numpy(), whole.numpy()
+    with np.errstate(all="ignore"):
+        lost = (numbers - (rounded - 1)) / rounded
+    return _core.log(whole) + np.where(np.isfinite(lost), lost, 0).astype(lost.dtype)
+
+
+def sinh(x: Tensor) -> Any:
+    """``(e^x - e^-x) / 2`` without loss of digits near 0."""
+    return (expm1(x) - expm1(-x)) / 2
+
+
+def logaddexp(a: Any, b: Any) -> Any:
+    """``log(e^a + e^b)`` of numbers of any size."""
+    shape = np.broadcast_shapes(np.shape(a), np.shape(b))
+    zeros = np.zeros(shape, np.float32)
+    return _core.logsumexp(_core.stack([a + zeros, b + zeros], 0), 0, False)
+
+
+CALLS: dict[Any, Callable[..., Any]] = {
+    np.negative: lambda x: -x,
+    np.positive: lambda x: x,
+    np.conjugate: lambda x: x,
+    np.absolute: _core.abs,
+    np.fabs: _core.abs,
+    np.square: lambda x: x * x,
+    np.reciprocal: lambda x: 1 / x,
+    np.sqrt: _core.sqrt,
+    np.exp: _core.exp,
+    np.exp2: lambda x: _core.exp(x * _LN2),
+    np.expm1: expm1,
+    np.log: _core.log,
+    np.log2: lambda x: _core.log(x) / _LN2,
+    np.log10: lambda x: _core.log(x) / _LN10,
+    np.log1p: log1p,
+    np.logaddexp: logaddexp,
+    np.sin: _core.sin,
+    np.cos: _core.cos,
+    np.tan: lambda x: _core.sin(x) / _core.cos(x),
+    np.sinh: sinh,
+    np.cosh: lambda x: (_core.exp(x) + _core.exp(-x)) / 2,
+    np.tanh: _core.tanh,
+    np.deg2rad: lambda x: x * (math.pi / 180),
+    np.radians: lambda x: x * (math.pi / 180),
+    np.rad2deg: lambda x: x * (180 / math.pi),
+    np.degrees: lambda x: x * (180 / math.pi),
+    np.maximum: maximum,
+    np.minimum: minimum,
+}
+
+
+def _reduction(reduce: Callable[[Tensor, Any, bool], Any]) -> Callable[..., Any]:
+    def implementation(
+        array: Tensor, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
+        if dtype is not None or any(target is not None for target in out or ()):
+            raise UnsupportedError("dtype and out are not known here")
+        return reduce(array, axis, keepdims)
+
+    return implementation
+
+
+REDUCTIONS: dict[Any, Callable[..., Any]] = {
+    np.add: _reduction(lambda x, axis, keepdims: x.sum(axis, keepdims)),
+    np.maximum: _reduction(lambda x, axis, keepdims: x.max(axis, keepdims)),
+    np.minimum: _reduction(lambda x, axis, keepdims: -(-x).max(axis, keepdims)),
+}
+
+
+def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
+    def implementation(*inputs: Any, **options: Any) -> Any:
+        if options:
+            raise UnsupportedError(f"{', '.join(options)} is not known here")
+        return function(*inputs)
+
+    return implementation
+
+
+TABLES = {
+    "__call__": {ufunc: _strict(function) for ufunc, function in CALLS.items()},
+    "reduce": REDUCTIONS,
+}
