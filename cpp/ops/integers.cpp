@@ -53,7 +53,9 @@ Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& sha
         fail_value("power: exponents of integers must not be negative because the result would be no integer; got a negative one");
       return pairs(power);
     }
-    case Binary::divide: break;
+    case Binary::divide:
+    case Binary::gradient_times:  // of floating gradients alone
+    case Binary::gradient_over: break;
   }
   // As in NumPy, each number is rounded to float64 before the division.
   const auto quotient = [](I p, I q) { return static_cast<double>(p) / static_cast<double>(q); };
