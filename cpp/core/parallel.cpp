@@ -12,6 +12,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -30,9 +31,18 @@ std::atomic<bool (*)()> interrupt_check{nullptr};
 thread_local bool inside_piece = false;
 thread_local bool uninterrupted = false;
 
+// When this thread asked last, or could have for the first time in its operation.
+thread_local Clock::time_point asked;
+
 bool interrupt_wanted() {
+  if (uninterrupted) return false;
+  const auto now = Clock::now();
+  if (asked == Clock::time_point()) asked = now;
+  if (now - asked < kBetweenChecks) return false;
   const auto check = interrupt_check.load(std::memory_order_relaxed);
-  return check != nullptr && !uninterrupted && check();
+  const bool wanted = check != nullptr && check();
+  asked = Clock::now();  // the check may have waited for long
+  return wanted;
 }
 
 inline void relax() {
@@ -87,6 +97,10 @@ struct Job {
   }
 };
 
+thread_local const Job* working_on = nullptr;
+
+bool stopped(const Job* job) { return job != nullptr && job->stopped.load(std::memory_order_relaxed); }
+
 class Pool {
  public:
   // Offers the job to the workers; false if another thread's job is being worked on.
@@ -114,7 +128,10 @@ class Pool {
       const std::lock_guard lock(mutex_);
       job_ = nullptr;
     }
-    while (!wait_awake([&] { return job->inside.load(std::memory_order_acquire) == 0; })) std::this_thread::yield();
+    while (!wait_awake([&] { return job->inside.load(std::memory_order_acquire) == 0; })) {
+      std::this_thread::yield();
+      if (interrupt_wanted()) job->fail(std::make_exception_ptr(Interrupted()));
+    }
   }
 
   void stop() {
@@ -154,8 +171,10 @@ class Pool {
         if (quit_) return;
         continue;
       }
+      working_on = job;
       while (job->run_one()) {
       }
+      working_on = nullptr;
       job->inside.fetch_sub(1, std::memory_order_release);
     }
   }
@@ -197,15 +216,22 @@ class Pool {
 // Never destroyed, and replaced in a forked child, where the old one's threads do not exist.
 std::atomic<Pool*> the_pool{nullptr};
 
-Pool& pool() {
-  static const bool made = [] {
-    the_pool = new Pool;
-    at_fork_in_child([] { the_pool = new Pool; });
-    return true;
-  }();
-  (void)made;
-  return *the_pool.load(std::memory_order_relaxed);
+Pool& pool() { return *the_pool.load(std::memory_order_relaxed); }
+
+// Made while the library is loaded, when no other thread can be about to fork.
+[[maybe_unused]] const bool made_early = [] {
+  the_pool = new Pool;
+  at_fork_in_child([] { the_pool = new Pool; });
+  return true;
+}();
+
+// Held while workers end, which ask for nothing but memory.
+Mutex& changing_threads() {
+  static auto* const mutex = new Mutex(Mutex::Rank::outer);
+  return *mutex;
 }
+
+[[maybe_unused]] const Mutex& changing_made_early = changing_threads();
 
 int default_threads() {
   const char* text = std::getenv("QKV_NUM_THREADS");
@@ -231,16 +257,17 @@ int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
 void set_num_threads(int count) {
   if (count < 1 || count > 1024) fail_value("set_num_threads: n must be from 1 to 1024; got ", count);
-  static auto* const changing = new Mutex(Mutex::Rank::outer);
-  const Lock lock(*changing);
+  const Lock lock(changing_threads());
   if (count < num_threads()) pool().stop();
   thread_count() = count;
 }
 
 void set_interrupt_check(bool (*check)()) { interrupt_check = check; }
 
+void begin_operation() { asked = Clock::time_point(); }
+
 void throw_if_interrupted() {
-  if (!inside_piece && interrupt_wanted()) throw Interrupted();
+  if (stopped(working_on) || interrupt_wanted()) throw Interrupted();
 }
 
 Uninterrupted::Uninterrupted() : before_(uninterrupted) { uninterrupted = true; }
@@ -252,14 +279,12 @@ void detail::run_pieces(Index begin, Index end, Index grain, PieceFunction funct
   const int workers = static_cast<int>(std::min<Index>(num_threads(), pieces)) - 1;
   const bool nested = inside_piece;
   const bool shared = !nested && workers > 0 && pool().offer(&job, workers);
+  const Job* const outer = std::exchange(working_on, &job);
   inside_piece = true;
-  auto last = Clock::now();
-  while (job.run_one()) {
-    if (nested || Clock::now() - last < kBetweenChecks) continue;
-    last = Clock::now();
-    if (interrupt_wanted()) job.fail(std::make_exception_ptr(Interrupted()));
-  }
+  while (job.run_one())
+    if (stopped(outer) || interrupt_wanted()) job.fail(std::make_exception_ptr(Interrupted()));
   inside_piece = nested;
+  working_on = outer;
   if (shared) pool().withdraw(&job);
   if (job.error) std::rethrow_exception(job.error);
 }

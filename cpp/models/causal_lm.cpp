@@ -4,6 +4,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "nn/init.h"
 #include "ops/ops.h"
 
@@ -135,7 +136,10 @@ Tensor CausalLM::forward(const Array& ids, const Array& valid_lens, std::span<nn
   nn::Restriction restriction;
   restriction.valid_lens = valid_lens;
   Tensor x = embedding->forward_ids(ids);
-  for (std::size_t i = 0; i < all.size(); ++i) x = all[i]->forward(x, restriction, caches.empty() ? nullptr : caches[i]);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    throw_if_interrupted();
+    x = all[i]->forward(x, restriction, caches.empty() ? nullptr : caches[i]);
+  }
   return output->forward(norm->forward(x));
 }
 

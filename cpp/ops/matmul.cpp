@@ -18,6 +18,8 @@ namespace {
 // The axes before the matrix.
 Shape batch_of(const Shape& s) { return Shape(std::vector<Index>(s.begin(), s.end() - 2)); }
 
+constexpr Index kAlone = Index{1} << 31;
+
 // c (..., m, n) = a' @ b' with batches read through strides (0 where an operand is broadcast). `gradient` names the
 // operand that is one, if any: see gradient_gemm.
 Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& batch, std::optional<GradientSide> gradient = {}) {
@@ -42,7 +44,11 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
     };
     const bool alike = batch_invariant();  // each item as if it were the only one
     const auto large = [&](auto... args) { gradient ? gradient_gemm<T>(*gradient, args...) : gemm<T>(args...); };
-    if (count == 1) return one(0, large);
+    // Products that take BLAS some 10 ms and more are cut, each by itself, for the pool and for whoever interrupts.
+    if (count == 1 || m * n * k >= kAlone) {
+      for (Index i = 0; i < count; ++i) one(i, large);
+      return;
+    }
     parallel_for(0, count, grain_for(m * n * std::max<Index>(k, 1) / 8), [&](Index begin, Index end) {
       for (Index i = begin; i < end; ++i) {
         if (alike || gradient) one(i, large);
