@@ -1,11 +1,16 @@
 // Threads, instruction sets, memory, and what a Python user does to stop long work.
+#include <atomic>
+
 #include "bindings/bindings.h"
 #include "bindings/convert.h"
 #include "core/batch_invariance.h"
 #include "core/buffer.h"
 #include "core/cpu.h"
+#include "core/locks.h"
 #include "core/parallel.h"
+#include "core/random.h"
 #include "kernels/gemm.h"
+#include "kernels/kernels.h"
 
 namespace qkv::bindings {
 namespace {
@@ -13,17 +18,38 @@ namespace {
 // What a signal handler raised while C++ was working, until the call returns.
 thread_local std::exception_ptr raised;
 
+// Python runs the handlers of signals on this thread alone; the others need not ask for its lock.
+std::atomic<unsigned long> main_thread{0};
+
 bool interrupt_requested() {
-  const py::gil_scoped_acquire held;
+  if (PyThread_get_thread_ident() != main_thread.load(std::memory_order_relaxed)) return false;
+  const GilHeld held;
   if (PyErr_CheckSignals() == 0) return false;
   raised = std::make_exception_ptr(py::error_already_set());
   return true;
+}
+
+// What is made at its first use is made now: a fork while another thread made it would leave it half made in the child.
+void make_early() {
+  try {
+    num_threads();
+    kernels::kernels<float>();
+    kernels::kernels<double>();
+  } catch (const ValueError&) {  // a variable of the environment; told at the first use
+  }
+  default_generator();
 }
 
 }  // namespace
 
 void bind_config(py::module_& m) {
   kernels::initialise_blas();
+  make_early();
+  // Python's module, where it is not loaded yet, will take this thread for the main one.
+  const auto modules = py::module_::import("sys").attr("modules").cast<py::dict>();
+  main_thread = modules.contains("threading") ? modules["threading"].attr("main_thread")().attr("ident").cast<unsigned long>()
+                                              : PyThread_get_thread_ident();
+  at_fork_in_child([] { main_thread = PyThread_get_thread_ident(); });
   set_interrupt_check(interrupt_requested);
 
   py::register_exception_translator([](std::exception_ptr p) {
@@ -44,7 +70,7 @@ void bind_config(py::module_& m) {
   });
 
   // Without the GIL, because it waits for a job that may be asking for it, to look for an interrupt.
-  m.def("set_num_threads", &set_num_threads, py::arg("n"), py::call_guard<py::gil_scoped_release>());
+  m.def("set_num_threads", &set_num_threads, py::arg("n"), py::call_guard<GilReleased>());
   m.def("get_num_threads", &num_threads);
   m.def("set_batch_invariant", &set_batch_invariant, py::arg("on"));
   m.def("get_batch_invariant", &batch_invariant);

@@ -2,6 +2,7 @@
 #include "bindings/bind_decoding.h"
 
 #include "bindings/bindings.h"
+#include "bindings/call_python.h"
 #include "core/error.h"
 
 namespace qkv::bindings {
@@ -21,7 +22,7 @@ class PythonContinuation : public Continuation {
 
   Array step(const Array& tokens) override {
     const py::object ids = to_numpy(tokens.reshaped({tokens.numel(), 1}), false);
-    const py::tuple result = decoder_(ids, state_);
+    const py::tuple result = call_python(decoder_, py::make_tuple(ids, state_));
     if (result.size() != 2) fail_value("generate: decoder must return (logits, state); got ", result.size(), " objects");
     state_ = result[1];
     Call call("generate");

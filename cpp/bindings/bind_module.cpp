@@ -197,7 +197,8 @@ Examples
 )doc");
   cls.def(py::init<>())
       .def("__call__", [](const py::object& self, const py::args& args, const py::kwargs& kwargs) {
-        return self.attr("forward")(*args, **kwargs);
+        const py::object forward = self.attr("forward");
+        return call_python(forward, args, kwargs);
       })
       .def("__getattr__", &get_attribute)
       .def("__setattr__", &set_attribute)

@@ -3,6 +3,7 @@
 
 #include <pybind11/trampoline_self_life_support.h>
 
+#include "bindings/call_python.h"
 #include "bindings/options.h"
 #include "nn/module.h"
 
@@ -15,9 +16,9 @@ template <class Base> class Overridable : public Base, public py::trampoline_sel
   using Base::forward;
   Tensor forward(const Tensor& x) override {
     {
-      const py::gil_scoped_acquire held;
+      const GilHeld held;
       const py::function own = py::get_override(static_cast<const Base*>(this), "forward");
-      if (own) return own(x).template cast<Tensor>();
+      if (own) return call_python(own, py::make_tuple(x)).template cast<Tensor>();
     }
     return Base::forward(x);
   }

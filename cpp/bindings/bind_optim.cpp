@@ -141,7 +141,7 @@ template <class T, class Make> auto pickled(Make make) {
 
 void bind_optim(py::module_& m) {
   py::class_<Optimizer>(m, "Optimizer", "What SGD, Adam and AdamW have in common.")
-      .def("step", &Optimizer::step, py::call_guard<py::gil_scoped_release>(),
+      .def("step", &Optimizer::step, py::call_guard<GilReleased>(),
            "Update every parameter that has a gradient, in place; raises the parameters' versions.")
       .def("zero_grad", &Optimizer::zero_grad, "Forget the gradients: ``grad`` becomes None.")
       .def_property("lr", &Optimizer::lr, &Optimizer::set_lr, "Learning rate of the next step; 0 is allowed.")

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/interpreter.h"
 #include "core/error.h"
 #include "core/random.h"
 
@@ -40,7 +41,7 @@ template <class T, class Fill> py::array filled(const std::vector<Index>& shape,
   py::array_t<T> result(shape);
   T* const out = result.mutable_data();
   const Index n = result.size();
-  const py::gil_scoped_release release;
+  const GilReleased released;
   fill(out, n);
   return result;
 }
@@ -73,7 +74,7 @@ py::array multinomial(Generator& generator, const Input<T>& p, Index num_samples
 }
 
 py::array state_array(const Generator& generator) {
-  const std::vector<std::uint32_t> state = generator.state();
+  const std::vector<std::uint32_t> state = without_gil([&] { return generator.state(); });
   return py::array_t<std::uint32_t>(static_cast<Index>(state.size()), state.data());
 }
 
@@ -83,7 +84,8 @@ void set_state_array(Generator& generator, const py::array& state) {
               py::cast<std::string>(py::str(state.dtype())), " with ", state.ndim(), " axes");
   }
   const Input<std::uint32_t> words(state);
-  generator.set_state({words.data(), words.data() + words.size()});
+  const std::vector<std::uint32_t> copies(words.data(), words.data() + words.size());
+  without_gil([&] { generator.set_state(copies); });
 }
 
 constexpr const char* kGeneratorDoc = R"(Generator(seed=None)
@@ -131,11 +133,12 @@ void bind_random(py::module_& m) {
       .def(
           "manual_seed",
           [](Generator& self, const py::object& seed) -> Generator& {
-            self.manual_seed(seed_from(seed));
+            const std::uint64_t number = seed_from(seed);
+            without_gil([&] { self.manual_seed(number); });
             return self;
           },
           py::arg("seed"), "Restart the stream at its beginning for ``seed``; returns the generator.")
-      .def("random64", &Generator::random64, py::call_guard<py::gil_scoped_release>(),
+      .def("random64", &Generator::random64, py::call_guard<GilReleased>(),
            "The next 64 random bits as an integer (two words of the engine, the first is the high half).")
       .def("get_state", &state_array,
            "Everything that decides the future of the stream, a uint32 array of shape (628,).")

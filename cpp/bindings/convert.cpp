@@ -53,7 +53,7 @@ std::shared_ptr<void> keep_alive(py::handle object) {
   object.inc_ref();
   return {object.ptr(), [](void* p) {
             if (!Py_IsInitialized()) return;
-            const py::gil_scoped_acquire held;
+            const GilHeld held;
             py::handle(static_cast<PyObject*>(p)).dec_ref();
           }};
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "autograd/tensor.h"
+#include "bindings/interpreter.h"
 
 namespace py = pybind11;
 
@@ -77,19 +78,5 @@ py::tuple shape_tuple(const Shape& shape);
 Shape shape_from(py::handle size, const char* operation, const char* name);
 // Axes from None, an int or a tuple.
 std::optional<std::vector<Index>> axes_from(py::handle axis, const char* operation);
-
-// f() while other Python threads run; it must not touch Python's objects.
-template <class F> decltype(auto) without_gil(F&& f) {
-  const py::gil_scoped_release released;
-  return f();
-}
-
-// The same for work that passes over so many numbers. A few thousand take less than what another thread could do with
-// the time, and giving the interpreter away and taking it back costs as much as adding a hundred.
-template <class F> decltype(auto) without_gil(Index numbers, F&& f) {
-  constexpr Index kWorthIt = 4096;
-  if (numbers <= kWorthIt) return f();
-  return without_gil(std::forward<F>(f));
-}
 
 }  // namespace qkv::bindings

@@ -51,6 +51,11 @@ template <class T> class Published {
     const Lock lock(mutex_of(this));
     value_.swap(value);  // the old one ends with `value`, behind the lock
   }
+  // Unless another thread has replaced `before` meanwhile.
+  void replace(const std::shared_ptr<const T>& before, std::shared_ptr<const T> value) {
+    const Lock lock(mutex_of(this));
+    if (value_ == before) value_.swap(value);
+  }
 
  private:
   std::shared_ptr<const T> value_;
