@@ -65,7 +65,12 @@ void* take(std::size_t bytes) {
     }
   }
   const std::size_t alignment = size >= kLarge ? kHugePage : kAlignment;
-  void* block = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  const auto allocate = [=] { return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment); };
+  void* block = allocate();
+  if (block == nullptr) {  // what waits for arrays of other sizes may be the room that is missing
+    empty_cache();
+    block = allocate();
+  }
   if (block == nullptr) throw std::bad_alloc();
 #if defined(MADV_HUGEPAGE)
   if (size >= kLarge) madvise(block, size, MADV_HUGEPAGE);

@@ -4,6 +4,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <vector>
 
 #ifdef QKV_BLAS_PREFIX
 #define QKV_BLAS(name) scipy_##name
@@ -45,6 +46,12 @@ template void gemm(double*, Index, const double*, Index, bool, const double*, In
 
 std::string blas_config() { return QKV_BLAS(openblas_get_config)(); }
 std::string blas_core() { return QKV_BLAS(openblas_get_corename)(); }
-void initialise_blas() { QKV_BLAS(openblas_set_num_threads)(1); }
+void initialise_blas() {
+  QKV_BLAS(openblas_set_num_threads)(1);
+  constexpr Index n = 128;  // small products need no memory
+  const std::vector<float> x(n * n);
+  std::vector<float> y(n * n);
+  gemm<float>(y.data(), n, x.data(), n, false, x.data(), n, false, 0, n, n, n);
+}
 
 }  // namespace qkv::kernels

@@ -16,7 +16,8 @@ void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, 
 // What the BLAS library says of itself, and the name of the core it chose for this CPU.
 std::string blas_config();
 std::string blas_core();
-// To be called once before any product: our pool has the threads, BLAS gets one.
+// To be called once before any product: our pool has the threads, BLAS gets one. It also gets the memory for its first
+// product, because a BLAS that finds none ends the process.
 void initialise_blas();
 
 }  // namespace qkv::kernels
