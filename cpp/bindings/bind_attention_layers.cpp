@@ -17,10 +17,10 @@ template <class Base> class OverridableAttention : public Overridable<Base> {
   using Overridable<Base>::Overridable;
   Tensor score(const Tensor& queries, const Tensor& keys) override {
     {
-      const py::gil_scoped_acquire held;
+      const GilHeld held;
       const py::function own = py::get_override(static_cast<const Base*>(this), "score");
       if (own) {
-        const py::object scores = own(queries, keys);
+        const py::object scores = call_python(own, py::make_tuple(queries, keys));
         if (is_tensor(scores)) return scores.cast<Tensor>();
         Call call("score");
         return call.floating(scores, "scores");
@@ -32,7 +32,7 @@ template <class Base> class OverridableAttention : public Overridable<Base> {
   Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) override {
     bool own_score;
     {
-      const py::gil_scoped_acquire held;
+      const GilHeld held;
       own_score = static_cast<bool>(py::get_override(static_cast<const Base*>(this), "score"));
     }
     return own_score ? Attention::attend(queries, keys, values, restriction) : Base::attend(queries, keys, values, restriction);
@@ -65,11 +65,15 @@ template <class Class> void def_attention_call(Class& layer) {
               Call call("Attention");
               const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"), v = call.floating(values, "values");
               const Restriction restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep);
+              self.prepare(q, k, v);
               return without_gil([&] { return self.attend(q, k, v, restriction); });
             },
             py::arg("queries"), py::arg("keys"), py::arg("values"), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
             py::kw_only(), py::arg("dropout_keep") = py::none())
-      .def("score", [](Layer& self, const Tensor& queries, const Tensor& keys) { return self.Layer::score(queries, keys); },
+      .def("score", [](Layer& self, const Tensor& queries, const Tensor& keys) {
+             self.prepare(queries, keys, keys);
+             return without_gil([&] { return self.Layer::score(queries, keys); });
+           },
            py::arg("queries"), py::arg("keys"), "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).")
       .def_readonly("dropout", &Layer::dropout);
 }
@@ -250,18 +254,21 @@ Examples
       .def(py::init<std::optional<Index>>(), py::arg("capacity") = py::none())
       .def("__len__", &KVCache::length)
       .def("__bool__", [](const KVCache&) { return true; })
-      .def("reset", &KVCache::reset, "Forget all tokens.")
+      .def("reset", [](KVCache& self) {
+        const KVCache::Use one_thread(self);
+        self.reset();
+      }, "Forget all tokens.")
       .def("reorder", [](KVCache& self, py::handle indices) {
         Call call("KVCache");
-        self.reorder(call.integers(indices, "indices", false));
+        const Array places = call.integers(indices, "indices", false);
+        const KVCache::Use one_thread(self);
+        self.reorder(places);
       }, py::arg("indices"), "Batch entry i continues what was entry indices[i].")
       .def_property_readonly("capacity", &KVCache::capacity)
-      .def("__repr__", [](const KVCache& self) {
-        std::string shape = self.keys().defined() ? text(", batch ", self.keys().dim(0), ", width ", self.keys().dim(2)) : "";
-        return text("KVCache(", self.length(), self.capacity() ? text(" of ", *self.capacity()) : "", " tokens", shape, ")");
-      })
+      .def("__repr__", &KVCache::str)
       .def(py::pickle(
-          [](const KVCache& self) {
+          [](KVCache& self) {
+            const KVCache::Use one_thread(self);
             const auto [keys, values] = self.contents();
             const auto array = [](const Tensor& x) -> py::object { return x.defined() ? py::object(to_numpy(x.data(), false)) : py::none(); };
             return py::make_tuple(self.capacity(), array(keys), array(values));

@@ -86,8 +86,8 @@ BertModel::Input input_from(Call& call, py::handle input_ids, py::handle valid_l
                             py::handle token_type_ids, bool skip_padding) {
   BertModel::Input input;
   input.ids = call.integers(input_ids, "input_ids", false);
-  input.valid_lens = call.integers(valid_lens, "valid_lens");
-  if (!attention_mask.is_none()) input.attention_mask = call.any(attention_mask, "attention_mask", false).data();
+  input.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+  if (!attention_mask.is_none()) input.attention_mask = nn::snapshot(call.any(attention_mask, "attention_mask", false).data());
   input.segments = call.integers(token_type_ids, "token_type_ids");
   input.skip_padding = skip_padding;
   return input;
@@ -115,7 +115,7 @@ void def_call(Class& model, const char* name, const char* method, Results result
 py::list weights_of(BertModel& model) {
   py::list all;
   for (const auto& layer : model.encoder->parts()) {
-    const Array weights = without_gil([&] { return layer->attention->self->attention_weights(); });
+    const Array weights = without_gil([&] { return layer->attention->self->record.weights(); });
     all.append(weights.defined() ? py::cast(Tensor(weights)) : py::none());
   }
   return all;
@@ -130,12 +130,12 @@ void bind_parts(py::module_& m) {
       .def_property(
           "attention_weights",
           [](BertSelfAttention& self) -> py::object {
-            const Array weights = without_gil([&] { return self.attention_weights(); });
+            const Array weights = without_gil([&] { return self.record.weights(); });
             return weights.defined() ? py::cast(Tensor(weights)) : py::none();
           },
           [](BertSelfAttention& self, py::handle value) {
             if (!value.is_none()) fail_type("attention_weights: can only be set to None, which frees them");
-            self.forget();
+            self.record.clear();
           },
           "Weights of the last call, before dropout; None before the first.");
   LayerClass<BertOutput> output(m, "BertOutput", "LayerNorm(dropout(dense(x)) + residual).");
@@ -154,7 +154,7 @@ void bind_parts(py::module_& m) {
             if (x.rank() != 3 || x.dim(2) != self.arguments.hidden_size)
               fail_value("BertLayer: hidden_states must be (B, L, ", self.arguments.hidden_size,
                          "); got hidden_states ", x.shape());
-            const Array lens = call.integers(valid_lens, "valid_lens");
+            const Array lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
             const Array mask =
                 attention_mask.is_none() ? Array() : call.any(attention_mask, "attention_mask", false).data();
             return without_gil([&] { return self.forward(x, bert_rows(x.dim(0), x.dim(1), lens, mask, false)); });

@@ -102,17 +102,18 @@ Examples
       .def("forward", [](Transformer& self, py::handle src, py::handle tgt, py::handle src_valid_lens, py::handle tgt_valid_lens) {
         Call call("Transformer");
         const Array from = call.integers(src, "src", false), to = call.integers(tgt, "tgt", false);
-        const Array from_lens = call.integers(src_valid_lens, "src_valid_lens"), to_lens = call.integers(tgt_valid_lens, "tgt_valid_lens");
+        const Array from_lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
+        const Array to_lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
         return without_gil([&] { return self.forward(from, to, from_lens, to_lens); });
       }, py::arg("src"), py::arg("tgt"), py::kw_only(), py::arg("src_valid_lens") = py::none(), py::arg("tgt_valid_lens") = py::none())
       .def("encode", [](Transformer& self, py::handle src, py::handle src_valid_lens) {
         Call call("Transformer");
-        const Array ids = call.integers(src, "src", false), lens = call.integers(src_valid_lens, "src_valid_lens");
+        const Array ids = call.integers(src, "src", false), lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
         return without_gil([&] { return self.encode(ids, lens); });
       }, py::arg("src"), py::kw_only(), py::arg("src_valid_lens") = py::none(), "The memory ``(B, Ts, d_model)`` of ids ``(B, Ts)``.")
       .def("decode", [](Transformer& self, py::handle tgt, py::handle memory, py::handle tgt_valid_lens, py::handle memory_valid_lens, py::handle memory_attn_mask) {
         Call call("Transformer");
-        const Array ids = call.integers(tgt, "tgt", false), lens = call.integers(tgt_valid_lens, "tgt_valid_lens");
+        const Array ids = call.integers(tgt, "tgt", false), lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
         const Tensor source = call.floating(memory, "memory");
         const nn::Restriction restriction = restriction_from(call, memory_valid_lens, memory_attn_mask, py::none());
         return without_gil([&] { return self.decode(ids, source, self.keys_of("tgt", ids, lens), restriction); });
@@ -122,7 +123,7 @@ Examples
       .def("generate", [](Transformer& self, py::handle src, py::handle src_valid_lens, QKV_GENERATE_PARAMETERS) {
         Call call("Transformer");
         Array ids = call.integers(src, "src", false);
-        const Array lens = call.integers(src_valid_lens, "src_valid_lens");
+        const Array lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
         const Index vocab = self.sizes.tgt_vocab;
         const GenerateArguments arguments{end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len};
         const GenerateOptions options = arguments.options("Transformer", vocab);
@@ -236,7 +237,7 @@ Examples
            py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0, py::arg("rotary_base") = 10000.0, py::arg("norm_eps") = 1e-6)
       .def("forward", [](CausalLM& self, py::handle ids, py::handle valid_lens, const py::object& cache) {
         Call call("CausalLM");
-        const Array tokens = call.integers(ids, "ids", false), lens = call.integers(valid_lens, "valid_lens");
+        const Array tokens = call.integers(ids, "ids", false), lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
         std::vector<nn::KVCache*> caches;
         if (!cache.is_none()) {
           if (!py::isinstance<py::sequence>(cache)) fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", std::string(py::str(py::repr(cache))));

@@ -92,8 +92,10 @@ void warn_of_swapped(const char* operation, const Tensor& mask, const Array& val
 
 nn::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep) {
   nn::Restriction restriction;
-  restriction.valid_lens = call.integers(valid_lens, "valid_lens");
+  restriction.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
   if (!attn_mask.is_none()) restriction.attn_mask = call.any(attn_mask, "attn_mask", false);
+  if (restriction.attn_mask.defined() && !restriction.attn_mask.requires_grad())
+    restriction.attn_mask = Tensor(nn::snapshot(restriction.attn_mask.data()));
   restriction.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
   warn_of_swapped(call.operation(), restriction.attn_mask, restriction.valid_lens);
   return restriction;

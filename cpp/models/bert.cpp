@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "nn/init.h"
 #include "ops/ops.h"
 
@@ -48,6 +49,31 @@ std::shared_ptr<nn::LayerNorm> norm_of(const BertArguments& a) {
 std::shared_ptr<nn::Dropout> dropout_of(const BertArguments& a) {
   return std::make_shared<nn::Dropout>(a.hidden_dropout_prob);
 }
+
+// A packed call, whose weights are shown with zeros in the rows and columns of padding.
+struct KeptRows : nn::AttentionRecord::Kept {
+  KeptRows(const Array& q, const Array& k, ops::Heads h, const BertRows& r) : query(q), key(k), heads(h), rows(r) {}
+
+  Array weights() const override {
+    Array both = Array::zeros({rows.batch, rows.length, rows.length}, DType::boolean);  // query and key are kept
+    const std::int64_t* kept = rows.kept.data<std::int64_t>();
+    Index begin = 0;
+    for (const Index count : rows.counts) {
+      for (Index i = begin; i < begin + count; ++i)
+        for (Index j = begin; j < begin + count; ++j)
+          both.data<bool>()[kept[i] * rows.length + kept[j] % rows.length] = true;
+      begin += count;
+    }
+    ops::AttentionOptions o;
+    o.operation = "BertModel";
+    o.attn_mask = Tensor(both);
+    return ops::packed_attention_weights(unpacked(query, rows), unpacked(key, rows), heads, o);
+  }
+
+  const Array query, key;  // (R, M)
+  const ops::Heads heads;
+  const BertRows rows;
+};
 
 // Parts are made without values when they are parts of something that draws them itself.
 template <class Make> void make_parts(nn::Module& module, double spread, Make make) {
@@ -192,53 +218,20 @@ Tensor BertSelfAttention::attend_packed(const Tensor& q, const Tensor& k, const 
 Tensor BertSelfAttention::forward(const Tensor& x, const BertRows& rows) {
   const Tensors projected = Linear::forward_each({query.get(), key.get(), value.get()}, x);
   const Tensor &q = projected[0], &k = projected[1], &v = projected[2];  // (B, L, M) or (R, M)
-  forget();
-  if (rows.packed()) {
-    if (!nn::NoAttentionRecord::active()) {
-      packed_query_ = q.data();
-      packed_key_ = k.data();
-      packed_rows_ = rows;
-    }
-    return attend_packed(q, k, v, rows);
-  }
   const ops::Heads heads{arguments.num_attention_heads, arguments.num_attention_heads, -1};
+  if (rows.packed()) {
+    const Tensor context = attend_packed(q, k, v, rows);
+    record.keep(nn::NoAttentionRecord::active() ? nullptr : std::make_shared<const KeptRows>(q.data(), k.data(), heads, rows));
+    return context;
+  }
   ops::AttentionOptions o;
   o.operation = "BertModel";
   o.valid_lens = rows.restriction.valid_lens;
   o.attn_mask = rows.restriction.attn_mask;
   o.dropout_p = training() ? arguments.attention_probs_dropout_prob : 0;
   const Tensor context = ops::packed_attention(q, k, v, heads, o).output;
-  record_.keep(q.data(), k.data(), heads, o);
+  record.keep(nn::AttentionRecord::of(q.data(), k.data(), heads, o, {}));
   return context;
-}
-
-Array BertSelfAttention::attention_weights() {
-  if (packed_query_.defined()) {
-    const BertRows& rows = packed_rows_;
-    Array both = Array::zeros({rows.batch, rows.length, rows.length}, DType::boolean);  // query and key are kept
-    const std::int64_t* kept = rows.kept.data<std::int64_t>();
-    Index begin = 0;
-    for (const Index count : rows.counts) {
-      for (Index i = begin; i < begin + count; ++i)
-        for (Index j = begin; j < begin + count; ++j)
-          both.data<bool>()[kept[i] * rows.length + kept[j] % rows.length] = true;
-      begin += count;
-    }
-    ops::AttentionOptions o;
-    o.operation = "BertModel";
-    o.attn_mask = Tensor(both);
-    const ops::Heads heads{arguments.num_attention_heads, arguments.num_attention_heads, -1};
-    record_.keep_weights(
-        ops::packed_attention_weights(unpacked(packed_query_, rows), unpacked(packed_key_, rows), heads, o));
-    packed_query_ = packed_key_ = {};
-  }
-  return record_.weights();
-}
-
-void BertSelfAttention::forget() {
-  record_.clear();
-  packed_query_ = packed_key_ = {};
-  packed_rows_ = {};
 }
 
 BertOutput::BertOutput(const BertArguments& a, bool inner) : BertPart(a), inner_(inner) {
@@ -330,6 +323,7 @@ BertModel::Output BertModel::forward(const Input& input, Tensors* states) {
   Tensor x = embeddings->forward(ids, input.segments, rows);  // (B, L, M) or (R, M)
   if (states != nullptr) states->push_back(whole(x));
   for (const auto& layer : encoder->parts()) {
+    throw_if_interrupted();
     x = layer->forward(x, rows);
     if (states != nullptr) states->push_back(whole(x));
   }

@@ -54,16 +54,12 @@ class BertSelfAttention : public BertPart {
   std::string class_name() const override { return "BertSelfAttention"; }
   using Module::forward;
   Tensor forward(const Tensor& x, const BertRows& rows);
-  Array attention_weights();  // (B, H, L, L) of the last call; not defined before it
-  void forget();
 
   std::shared_ptr<nn::Linear> query, key, value;
+  nn::AttentionRecord record;  // (B, H, L, L)
 
  private:
   Tensor attend_packed(const Tensor& q, const Tensor& k, const Tensor& v, const BertRows& rows) const;
-  nn::AttentionRecord record_;
-  Array packed_query_, packed_key_;  // of a packed call whose weights nobody has read yet
-  BertRows packed_rows_;
 };
 
 // LayerNorm(dropout(dense(x)) + residual).

@@ -49,7 +49,7 @@ Decoded Decoder::decode(const Array&, const DecoderState&) {
   throw NotImplemented("Decoder: forward(X, state) must be defined by a subclass");
 }
 
-const std::vector<Array>& AttentionDecoder::attention_weights() const {
+std::vector<Array> AttentionDecoder::attention_weights() const {
   throw NotImplemented("AttentionDecoder: attention_weights must be defined by a subclass");
 }
 

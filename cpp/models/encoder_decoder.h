@@ -45,7 +45,7 @@ class AttentionDecoder : public Decoder {
  public:
   std::string class_name() const override { return "AttentionDecoder"; }
   // Of the last call, one array for each step.
-  virtual const std::vector<Array>& attention_weights() const;
+  virtual std::vector<Array> attention_weights() const;
 };
 
 // An encoder and a decoder under these names; any modules that Python calls in this way will do there.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "nn/init.h"
 #include "ops/ops.h"
 
@@ -125,10 +126,18 @@ Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
   const Tensor& weight = attention->W_k->weight;
   // Keys with a history belong to one backward pass.
   if (!step || wants_gradient({state.outputs, weight})) return project();
-  const std::lock_guard lock(projecting_);
-  if (!projected_.is_of(state.outputs.data(), weight.data()))
-    projected_ = {state.outputs.data().clone(), weight.data().buffer(), weight.data().version(), project()};
-  return projected_.keys;
+  auto projected = projected_.get();
+  if (!projected || !projected->is_of(state.outputs.data(), weight.data())) {
+    const std::uint64_t version = weight.data().version();
+    projected = std::make_shared<const Projected>(Projected{state.outputs.data().clone(), weight.data().buffer(), version, project()});
+    projected_.set(projected);
+  }
+  return projected->keys;
+}
+
+std::vector<Array> Seq2SeqAttentionDecoder::attention_weights() const {
+  const auto weights = weights_.get();
+  return weights ? *weights : std::vector<Array>();
 }
 
 Decoded Seq2SeqAttentionDecoder::decode(const Array& ids, const DecoderState& state) {
@@ -140,16 +149,18 @@ Decoded Seq2SeqAttentionDecoder::decode(const Array& ids, const DecoderState& st
   restriction.valid_lens = state.valid_lens;
   Tensor hidden = state.hidden;
   Tensors outputs;
-  std::vector<Array> weights;
+  auto weights = std::make_shared<std::vector<Array>>();
   for (Index t = 0; t < T; ++t) {
+    throw_if_interrupted();
     const Tensor query = ops::reshape(ops::slice(hidden, 0, layers - 1, layers), {B, 1, H});
-    const Tensor context = attention->attend_projected(query, keys, state.outputs, restriction);  // (B, 1, H)
+    Array attended;
+    const Tensor context = attention->attend_projected(query, keys, state.outputs, restriction, &attended);  // (B, 1, H)
     const auto step = rnn->forward(ops::concatenate({context, ops::slice(x, 1, t, t + 1)}, 2), hidden);
     hidden = step.state;
     outputs.push_back(step.outputs);  // (B, 1, H)
-    if (!nn::NoAttentionRecord::active()) weights.push_back(attention->record.weights());
+    if (!nn::NoAttentionRecord::active()) weights->push_back(attended);
   }
-  weights_ = std::move(weights);
+  weights_.set(std::move(weights));
   const Tensor all = T > 0 ? ops::concatenate(outputs, 1) : Tensor(Array({B, 0, H}, dense->weight.dtype()));
   return {dense->forward(all), {state.outputs, hidden, state.valid_lens, keys}};
 }

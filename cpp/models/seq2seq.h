@@ -58,15 +58,15 @@ class Seq2SeqAttentionDecoder : public RecurrentDecoder<AttentionDecoder> {
   explicit Seq2SeqAttentionDecoder(const Seq2SeqArguments& arguments);
   std::string class_name() const override { return "Seq2SeqAttentionDecoder"; }
   Decoded decode(const Array& ids, const DecoderState& state) override;
-  const std::vector<Array>& attention_weights() const override { return weights_; }
-  void clear_attention_weights() { weights_.clear(); }
+  std::vector<Array> attention_weights() const override;
+  void clear_attention_weights() { weights_.set(nullptr); }
 
   std::shared_ptr<nn::AdditiveAttention> attention;
 
  private:
   Tensor keys_of(const DecoderState& state, bool step);
 
-  std::vector<Array> weights_;  // (B, 1, Ts) for each step
+  Published<std::vector<Array>> weights_;  // (B, 1, Ts) for each step
   // The keys of the outputs that a call for one token saw last. A copy of these tells whether they are the same, which
   // costs num_hiddens times less than the keys.
   struct Projected {
@@ -76,8 +76,7 @@ class Seq2SeqAttentionDecoder : public RecurrentDecoder<AttentionDecoder> {
     Tensor keys;
     bool is_of(const Array& outputs, const Array& weight) const;
   };
-  Projected projected_;
-  std::mutex projecting_;
+  Published<Projected> projected_;
 };
 
 }  // namespace qkv::models

@@ -81,8 +81,7 @@ class TransformerContinuation : public Continuation {
 
   Array attention() override {
     if (nn::NoAttentionRecord::active()) return {};
-    const auto layers = model_.decoder->parts();
-    const Array weights = layers.back()->multihead_attn->record.weights();  // (N, H, 1, Ts)
+    const Array weights = states_.back().cross.weights();  // (N, H, 1, Ts)
     if (!weights.defined()) return {};
     return ops::mean(Tensor(weights), ops::Axes{1, 2}).data();
   }

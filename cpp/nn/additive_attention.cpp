@@ -1,6 +1,7 @@
 #include "nn/additive_attention.h"
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -66,6 +67,14 @@ void AdditiveAttention::check_sizes(const Tensor& queries, const Tensor& keys) c
   check("keys", keys, W_k ? std::optional(W_k->in_features) : key_size_);
 }
 
+void AdditiveAttention::prepare(const Tensor& queries, const Tensor& keys, const Tensor& values) {
+  if (W_q) return;
+  check_inputs(queries, keys, values);
+  check_sizes(queries, keys);
+  const Uninterrupted whole;  // a handler of signals would let another thread in
+  make_parameters(queries.dim(2), keys.dim(2));
+}
+
 Tensor AdditiveAttention::score(const Tensor& queries, const Tensor& keys) {
   check_sizes(queries, keys);
   if (!W_q) make_parameters(queries.dim(-1), keys.dim(-1));
@@ -79,7 +88,8 @@ Tensor AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, cons
   return attend_projected(queries, W_k->forward(keys), values, restriction);
 }
 
-Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) {
+Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction,
+                                           Array* weights) {
   const Tensor q = W_q->forward(queries);  // (B, Lq, M)
   ops::AdditiveOptions o;
   o.valid_lens = restriction.valid_lens;
@@ -88,7 +98,8 @@ Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& 
   o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout : 0;
   if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;
   const auto result = ops::additive_attention(q, keys, ops::reshape(w_v->weight, {num_hiddens}), as_dtype_of(values, w_v->weight), o);
-  record.keep_weights(result.weights.data());
+  record.keep(AttentionRecord::of(result.weights.data(), {true, false}));
+  if (weights != nullptr) *weights = result.weights.data();
   return result.output;
 }
 

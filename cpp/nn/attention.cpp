@@ -11,47 +11,74 @@ thread_local bool NoAttentionRecord::active_ = false;
 
 namespace {
 
-// What the caller gave may change before the weights are read.
-Array own(const Array& array) { return array.defined() ? array.clone() : array; }
+using Kept = AttentionRecord::Kept;
+
+struct KeptWeights : Kept {
+  explicit KeptWeights(Array given) : shown(std::move(given)) {}
+  Array weights() const override { return shown; }
+  const Array shown;
+};
+
+struct KeptProjections : Kept {
+  KeptProjections(const Array& q, const Array& k, ops::Heads h, ops::AttentionOptions o, AttentionRecord::Axes a)
+      : query(q), key(k), heads(h), options(std::move(o)), axes(a) {}
+  Array weights() const override;
+  const Array query, key;
+  const ops::Heads heads;
+  const ops::AttentionOptions options;
+  const AttentionRecord::Axes axes;
+};
+
+Array shown(const Array& weights, AttentionRecord::Axes axes) {
+  Shape shape = weights.shape();
+  if (shape.rank() == 4 && !axes.heads) shape.erase(shape.begin() + 1);
+  if (!axes.batch) shape.erase(shape.begin());
+  return weights.reshaped(shape);
+}
+
+Array KeptProjections::weights() const {
+  return shown(ops::packed_attention_weights(query, key, heads, options), axes);
+}
+
+// Memory of the caller's may change before the weights are read.
+Array own(const Array& array) { return array.defined() && array.buffer()->borrowed() ? array.clone() : array; }
 
 }  // namespace
 
-void AttentionRecord::keep(const Array& query, const Array& key, ops::Heads heads, ops::AttentionOptions options) {
-  clear();
-  if (NoAttentionRecord::active()) return;
-  query_ = query;
-  key_ = key;
-  heads_ = heads;
+Array snapshot(const Array& array) {
+  return array.defined() && !NoAttentionRecord::active() ? array.clone() : array;
+}
+
+std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array& key, ops::Heads heads, ops::AttentionOptions options,
+                                                Axes axes) {
+  if (NoAttentionRecord::active()) return nullptr;
   options.valid_lens = own(options.valid_lens);
-  if (options.attn_mask.defined()) options.attn_mask = Tensor(own(options.attn_mask.data()));
+  if (const Tensor& mask = options.attn_mask; mask.defined())
+    options.attn_mask = Tensor(mask.requires_grad() && mask.is_leaf() ? mask.data().clone() : own(mask.data()));
   options.dropout_p = 0;  // shown before dropout
   options.dropout_keep = {};
-  options_ = std::move(options);
+  options.generator = nullptr;
+  return std::make_shared<const KeptProjections>(query, key, heads, std::move(options), axes);
 }
 
-void AttentionRecord::keep_weights(const Array& weights) {
-  clear();
-  if (!NoAttentionRecord::active()) weights_ = weights;
+std::shared_ptr<const Kept> AttentionRecord::of(const Array& weights, Axes axes) {
+  if (NoAttentionRecord::active() || !weights.defined()) return nullptr;
+  return std::make_shared<const KeptWeights>(shown(weights, axes));
 }
 
-void AttentionRecord::clear() {
-  query_ = key_ = weights_ = {};
-  options_ = {};
-}
-
-Array AttentionRecord::weights() {
-  if (!weights_.defined() && query_.defined()) weights_ = ops::packed_attention_weights(query_, key_, heads_, options_);
-  if (!weights_.defined()) return {};
-  Shape shape = weights_.shape();
-  if (shape.rank() == 4 && !with_heads_) shape.erase(shape.begin() + 1);
-  if (!with_batch_) shape.erase(shape.begin());
-  return weights_.reshaped(shape);
+Array AttentionRecord::weights() const {
+  const std::shared_ptr<const Kept> kept = kept_.get();
+  if (!kept) return {};
+  Array weights = kept->weights();
+  // The next reader finds them computed.
+  if (dynamic_cast<const KeptWeights*>(kept.get()) == nullptr)
+    kept_.replace(kept, std::make_shared<const KeptWeights>(weights));
+  return weights;
 }
 
 Attention::Attention(double p, std::optional<double> masked) : dropout(p), masked_value(masked) {
   if (!(p >= 0 && p <= 1)) fail_value("Attention: dropout must be from 0 to 1; got ", p);
   if (masked && std::isnan(*masked)) fail_value("Attention: masked_value must be a number; got nan");
-  record.show_as(true, false);
 }
 
 Config Attention::config() const {
@@ -82,6 +109,8 @@ void Attention::check_inputs(const Tensor& queries, const Tensor& keys, const Te
     fail_value(class_name(), ": values must be (B, Lk, Dv) with Lk = ", keys.dim(1), " to match keys ", keys.shape(), "; got values ", values.shape());
 }
 
+void Attention::prepare(const Tensor&, const Tensor&, const Tensor&) {}
+
 Tensor Attention::score(const Tensor&, const Tensor&) {
   throw std::runtime_error("Attention: score(queries, keys) must be defined by a subclass; it gives (B, Lq, Lk)");
 }
@@ -100,8 +129,7 @@ Tensor Attention::attend(const Tensor& queries, const Tensor& keys, const Tensor
   // Queries and keys without features: all that scores have is what was computed above.
   const Tensor none_q(Array(Shape{queries.dim(0), queries.dim(1), 0}, dtype)), none_k(Array(Shape{keys.dim(0), keys.dim(1), 0}, dtype));
   const ops::AttentionOutputs outputs = ops::attention(none_q, none_k, ops::cast(values, dtype), o);
-  record.clear();
-  if (outputs.weights.defined()) record.keep_weights(outputs.weights.data());
+  record.keep(AttentionRecord::of(outputs.weights.defined() ? outputs.weights.data() : Array(), {true, false}));
   return outputs.output;
 }
 
@@ -120,8 +148,13 @@ Tensor DotProductAttention::attend(const Tensor& queries, const Tensor& keys, co
   ops::AttentionOptions o = options(restriction);
   o.operation = "DotProductAttention";
   const Tensor output = ops::packed_attention(q, k, v, {}, o).output;
-  if (NoAttentionRecord::active()) record.clear();
-  else record.keep(own(q.data()), own(k.data()), {}, o);
+  if (NoAttentionRecord::active()) {
+    record.clear();
+  } else {  // queries and keys are the caller's
+    const Array kept_q = q.data().clone();
+    const bool same = k.data().raw() == q.data().raw() && k.shape() == q.shape();
+    record.keep(AttentionRecord::of(kept_q, same ? kept_q : k.data().clone(), {}, o, {true, false}));
+  }
   return output;
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/locks.h"
 #include "nn/basic.h"
 #include "ops/attention.h"
 
@@ -18,26 +19,31 @@ class NoAttentionRecord {
   static thread_local bool active_;
 };
 
-// The attention weights of a layer's last call. The fused path does not need them, so the projected queries and keys
-// are kept as they were, and the weights are computed when somebody reads them.
+// The attention weights of a layer's last call, which other threads may read or replace at any time.
 class AttentionRecord {
  public:
-  // Heads side by side: query (B, Lq, H * D), key (B, rows, Hkv * D). They must not change afterwards.
-  void keep(const Array& query, const Array& key, ops::Heads heads, ops::AttentionOptions options);
-  void keep_weights(const Array& weights);
-  void clear();
-  // The shape under which weights are shown, without axes that the call's inputs did not have.
-  void show_as(bool with_batch, bool with_heads) {
-    with_batch_ = with_batch;
-    with_heads_ = with_heads;
-  }
-  Array weights();  // not defined before the first call
+  // What one call leaves behind. It does not change any more, and nobody can write to what it holds.
+  class Kept {
+   public:
+    virtual ~Kept() = default;
+    virtual Array weights() const = 0;
+  };
+  // The axes under which weights are shown: those that the call's inputs had.
+  struct Axes {
+    bool batch = true, heads = true;
+  };
+
+  // The fused path does not need the weights, so what they are made of is kept, and they are computed when somebody
+  // reads them. Heads side by side: query (B, Lq, H * D), key (B, rows, Hkv * D). Null while NoAttentionRecord lives.
+  static std::shared_ptr<const Kept> of(const Array& query, const Array& key, ops::Heads heads, ops::AttentionOptions options, Axes axes);
+  static std::shared_ptr<const Kept> of(const Array& weights, Axes axes);
+
+  void keep(std::shared_ptr<const Kept> kept) { kept_.set(std::move(kept)); }
+  void clear() { kept_.set(nullptr); }
+  Array weights() const;  // not defined before the first call
 
  private:
-  Array query_, key_, weights_;
-  ops::Heads heads_;
-  ops::AttentionOptions options_;
-  bool with_batch_ = true, with_heads_ = true;
+  mutable Published<Kept> kept_;
 };
 
 // The arguments of a call that say which keys count. An integer array of lengths, a mask, an explicit dropout.
@@ -46,6 +52,10 @@ struct Restriction {
   Tensor attn_mask;
   Array dropout_keep;
 };
+
+// The array as it is now, for layers that record it: one copy for all layers of a call, none while NoAttentionRecord
+// lives.
+Array snapshot(const Array& array);
 
 // Softmax(score(queries, keys)) @ values. A subclass defines the score.
 class Attention : public Module {
@@ -56,6 +66,9 @@ class Attention : public Module {
 
   // queries (B, Lq, Mq), keys (B, Lk, Mk) to (B, Lq, Lk).
   virtual Tensor score(const Tensor& queries, const Tensor& keys);
+  // Makes what a call with such inputs needs and the layer has not yet. Not by several threads at once: Python's lock is
+  // held.
+  virtual void prepare(const Tensor& queries, const Tensor& keys, const Tensor& values);
   // values (B, Lk, Dv) to (B, Lq, Dv).
   virtual Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction);
 

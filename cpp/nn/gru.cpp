@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/random.h"
 #include "nn/basic.h"
 #include "nn/init.h"
@@ -86,11 +87,13 @@ void GRU::check_parameters() const {
   }
 }
 
-std::shared_ptr<ops::GruPack> GRU::pack_of(Layer& layer) {
-  const std::lock_guard lock(packing_);
+std::shared_ptr<const ops::GruPack> GRU::pack_of(Layer& layer) {
   const Array& weight = layer.parameters.weight_hh.data();
-  if (!layer.pack || !layer.pack->is_of(weight)) layer.pack = std::make_shared<ops::GruPack>(weight);
-  return layer.pack;
+  auto pack = layer.pack.get();
+  if (pack && pack->is_of(weight)) return pack;
+  pack = std::make_shared<const ops::GruPack>(weight);
+  layer.pack.set(pack);
+  return pack;
 }
 
 GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& valid_lens) {
@@ -105,6 +108,7 @@ GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& va
   Tensor y = as_dtype_of(x, layers_.front().parameters.weight_ih);
   Tensors states;
   for (Index i = 0; i < num_layers; ++i) {
+    throw_if_interrupted();
     Layer& layer = layers_[static_cast<std::size_t>(i)];
     if (i > 0 && training() && dropout > 0) y = dropped(y, dropout);
     const Tensor start =

@@ -26,13 +26,12 @@ class GRU : public Module {
  private:
   struct Layer {
     ops::GruParameters parameters;
-    std::shared_ptr<ops::GruPack> pack;
+    Published<ops::GruPack> pack;
   };
-  std::shared_ptr<ops::GruPack> pack_of(Layer& layer);
+  static std::shared_ptr<const ops::GruPack> pack_of(Layer& layer);
   void check_parameters() const;
 
   std::vector<Layer> layers_;
-  std::mutex packing_;
 };
 
 }  // namespace qkv::nn

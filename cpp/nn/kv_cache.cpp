@@ -19,13 +19,18 @@ void copy_rows(const Array& to, Index at, const Array& from, Index count) {
 
 }  // namespace
 
+KVCache::Use::Use(KVCache& cache) : cache_(cache) {
+  if (cache.used_.test_and_set(std::memory_order_acquire))
+    throw std::runtime_error("KVCache: a cache must be used by one thread at a time because each call adds its tokens; got a second");
+}
+
 KVCache::KVCache(std::optional<Index> capacity) : capacity_(capacity) {
   if (capacity && *capacity < 1) fail_value("KVCache: capacity must be at least 1; got ", *capacity);
 }
 
 void KVCache::check(const Tensor& keys, const Tensor& values) const {
   if (capacity_ && length_ + keys.dim(1) > *capacity_)
-    fail_value("KVCache: capacity must hold all tokens; got capacity = ", *capacity_, " with ", length_, " tokens in it and ",
+    fail_value("KVCache: capacity must hold all tokens; got capacity = ", *capacity_, " with ", length(), " tokens in it and ",
                keys.dim(1), " more");
   if (!keys_.defined() || length_ == 0) return;
   const auto fits = [](const Tensor& kept, const Tensor& given) {
@@ -102,6 +107,16 @@ void KVCache::reorder(const Array& indices) {
                   static_cast<const char*>(kept->data().raw()) + indices.data<std::int64_t>()[i] * entry, static_cast<std::size_t>(used));
     *kept = Tensor(std::move(picked));
   }
+}
+
+std::string KVCache::str() {
+  std::string shape;
+  try {
+    const Use one_thread(*this);
+    if (keys_.defined()) shape = text(", batch ", keys_.dim(0), ", width ", keys_.dim(2));
+  } catch (const std::runtime_error&) {  // another thread is filling it
+  }
+  return text("KVCache(", length(), capacity_ ? text(" of ", *capacity_) : "", " tokens", shape, ")");
 }
 
 }  // namespace qkv::nn

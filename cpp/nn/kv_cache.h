@@ -1,7 +1,9 @@
 // The projected keys and values of the tokens so far, for decoding token by token.
 #pragma once
 
+#include <atomic>
 #include <optional>
+#include <string>
 
 #include "autograd/tensor.h"
 
@@ -9,6 +11,18 @@ namespace qkv::nn {
 
 class KVCache {
  public:
+  // Whoever reads or changes the cache in several steps; another thread that wants to meanwhile gets an error.
+  class Use {
+   public:
+    explicit Use(KVCache& cache);
+    ~Use() { cache_.used_.clear(std::memory_order_release); }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    KVCache& cache_;
+  };
+
   // Without a capacity it grows as needed; with one, more tokens than that are an error.
   explicit KVCache(std::optional<Index> capacity = {});
 
@@ -26,7 +40,7 @@ class KVCache {
   // Batch entry i continues what was entry indices[i]: for beams.
   void reorder(const Array& indices);
   std::optional<Index> capacity() const { return capacity_; }
-  const Tensor& keys() const { return keys_; }
+  std::string str();
   // Copies of the rows that count, without gradients; not defined where there are none.
   Contents contents() const;
 
@@ -36,7 +50,8 @@ class KVCache {
 
   std::optional<Index> capacity_;
   Tensor keys_, values_;  // (B, rows, width)
-  Index length_ = 0;
+  std::atomic<Index> length_{0};
+  std::atomic_flag used_;
 };
 
 }  // namespace qkv::nn

@@ -1,6 +1,7 @@
 // Module: parameters, buffers and modules under names, in the order in which they were made.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -66,14 +67,14 @@ class Module : public std::enable_shared_from_this<Module> {
   // stay float32 arrays; to(dtype) ends it.
   void to_bfloat16();
   void set_own_bfloat16(bool on) { bfloat16_ = on; }  // not that of its parts
-  bool in_bfloat16() const { return bfloat16_; }
+  bool in_bfloat16() const { return bfloat16_.load(std::memory_order_relaxed); }
   // What to() asked for last: the dtype of parameters that are made or assigned later.
   DType dtype() const { return dtype_; }
   void set_own_dtype(DType dtype) { dtype_ = dtype; }
   void zero_grad();
   void set_training(bool training);
   void set_own_training(bool training) { training_ = training; }  // not that of its parts
-  bool training() const { return training_; }
+  bool training() const { return training_.load(std::memory_order_relaxed); }
 
  protected:
   // Members that follow their entries: layer code uses the member, names are for everybody else.
@@ -108,8 +109,8 @@ class Module : public std::enable_shared_from_this<Module> {
   void adapt_all(StateDict& state, const std::string& prefix);
 
   std::vector<Entry> entries_;
-  bool training_ = true;
-  bool bfloat16_ = false;
+  std::atomic<bool> training_{true};  // other threads may be computing
+  std::atomic<bool> bfloat16_{false};
   DType dtype_ = DType::float32;
 };
 

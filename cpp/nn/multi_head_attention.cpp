@@ -141,6 +141,8 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", to.tensor.dim(1), " to match keys ", to.tensor.shape(), "; got values ",
                what.tensor.shape());
 
+  std::optional<KVCache::Use> one_thread;
+  if (call.cache != nullptr) one_thread.emplace(*call.cache);
   const Index offset = call.cache != nullptr ? call.cache->length() : 0;
   Tensor q, k, v;  // (B, Lq, H * D), (B, Lk, Hkv * D) twice
   if (known) {
@@ -191,8 +193,9 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     if (call.cache != nullptr) call.cache->truncate(offset);
     throw;
   }
-  record.show_as(!from.added, true);
-  record.keep(q.data(), k.data(), heads, o);
+  const auto kept = AttentionRecord::of(q.data(), k.data(), heads, o, {!from.added, true});
+  record.keep(kept);
+  if (call.record != nullptr) call.record->keep(kept);
   return unbatched(out_proj->forward(context), from.added);
 }
 

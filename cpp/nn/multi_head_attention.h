@@ -31,6 +31,7 @@ class MultiHeadAttention : public Module {
     std::optional<ops::Causal> causal;  // the constructor's
     KVCache* cache = nullptr;
     ProjectedMemory* memory = nullptr;  // is used instead of keys and values once it is filled
+    AttentionRecord* record = nullptr;  // of this call alone, while others may use the layer
   };
 
   explicit MultiHeadAttention(const Arguments& arguments);

@@ -49,8 +49,7 @@ Tensor SelfAttention::forward(const Tensor& x, const Tensor& context, const Rest
   o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout_ : 0;
   if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;
   const Tensor output = ops::packed_attention(q, k, v, {}, o).output;
-  record.show_as(!from.added, false);
-  record.keep(q.data(), k.data(), {}, o);
+  record.keep(AttentionRecord::of(q.data(), k.data(), {}, o, {!from.added, false}));
   return unbatched(output, from.added);
 }
 

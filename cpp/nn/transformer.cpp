@@ -1,6 +1,7 @@
 #include "nn/transformer.h"
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -142,6 +143,7 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
     MultiHeadAttention::Call attention;
     attention.restriction = call.memory;
     attention.memory = call.projected;
+    attention.record = call.cross;
     return dropout2->forward(multihead_attn->forward(x, memory, memory, attention));
   };
   const auto feed_forward = [&](const Tensor& x) {
@@ -180,7 +182,10 @@ template class TransformerStack<TransformerDecoderLayer>;
 
 Tensor TransformerEncoder::forward(const Tensor& src, const Restriction& restriction, ops::Causal causal) {
   Tensor x = src;
-  for (const auto& layer : parts()) x = layer->forward(x, restriction, causal);
+  for (const auto& layer : parts()) {
+    throw_if_interrupted();
+    x = layer->forward(x, restriction, causal);
+  }
   return finished(x);
 }
 
@@ -189,9 +194,11 @@ Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, Tran
   Tensor x = tgt;
   std::size_t i = 0;
   for (const auto& layer : parts()) {
+    throw_if_interrupted();
     if (!states.empty()) {
       call.cache = &states[i].cache;
       call.projected = &states[i].projected;
+      call.cross = &states[i].cross;
       ++i;
     }
     x = layer->forward(x, memory, call);

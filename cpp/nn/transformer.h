@@ -77,6 +77,7 @@ class TransformerDecoderLayer : public Module {
     // For decoding token by token: of this layer alone; null without.
     KVCache* cache = nullptr;
     ProjectedMemory* projected = nullptr;
+    AttentionRecord* cross = nullptr;
   };
   explicit TransformerDecoderLayer(const TransformerArguments& arguments);
   std::string class_name() const override { return "TransformerDecoderLayer"; }
@@ -128,6 +129,7 @@ class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
   struct LayerState {
     KVCache cache;
     ProjectedMemory projected;
+    AttentionRecord cross;  // the attention to the memory in the last call
   };
   // `states` is empty, or has one for each layer; tgt then holds the tokens behind those that they have seen.
   Tensor forward(const Tensor& tgt, const Tensor& memory, TransformerDecoderLayer::Call call, std::span<LayerState> states);

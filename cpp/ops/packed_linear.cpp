@@ -5,13 +5,13 @@
 
 namespace qkv::ops {
 
-Array PackedWeight::get(const Array& weight, bool bfloat16) {
-  const std::lock_guard lock(mutex_);
+Array PackedWeight::get(const Array& weight, bool bfloat16) const {
   const std::uint64_t version = weight.version();
-  if (packed_.defined() && of_.lock() == weight.buffer() && at_ == weight.raw() && version_ == version && bfloat16_ == bfloat16)
-    return packed_;
+  if (const auto kept = packed_.get(); kept && kept->of.lock() == weight.buffer() && kept->at == weight.raw() &&
+                                       kept->version == version && kept->bfloat16 == bfloat16)
+    return kept->numbers;
   const Index out = weight.dim(0), in = weight.dim(1);
-  Array packed;  // becomes packed_ when it is whole: packing may be interrupted
+  Array packed;
   visit_floating(weight.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const Index panel = kernels::kernels<T>().packed_product.panel;
@@ -25,12 +25,8 @@ Array PackedWeight::get(const Array& weight, bool bfloat16) {
     packed = Array({(out + panel - 1) / panel, in, panel}, weight.dtype());
     pack_panels<T>(packed.data<T>(), {weight.data<T>(), in, false}, out, in);
   });
-  packed_ = std::move(packed);
-  of_ = weight.buffer();
-  at_ = weight.raw();
-  version_ = version;
-  bfloat16_ = bfloat16;
-  return packed_;
+  packed_.set(std::make_shared<const Packed>(Packed{weight.buffer(), weight.raw(), version, bfloat16, packed}));
+  return packed;
 }
 
 Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {

@@ -2,35 +2,37 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 
 #include "autograd/tensor.h"
+#include "core/locks.h"
 #include "kernels/activation.h"
 
 namespace qkv::ops {
 
-// A packed copy of one weight, made at its first use and again when the weight has changed. May be used by several
-// threads at once.
+// A packed copy of one weight, made at its first use and again when the weight has changed. Threads that find none at the
+// same time make one each; the last is kept.
 class PackedWeight {
  public:
   // The copy for this weight (out, in), as kernels/packed_product.h or, if wanted and the weight is float32,
   // kernels/packed_bfloat16.h describes it.
-  Array get(const Array& weight, bool bfloat16);
+  Array get(const Array& weight, bool bfloat16) const;
 
  private:
-  std::mutex mutex_;
-  std::weak_ptr<Buffer> of_;
-  const void* at_ = nullptr;
-  std::uint64_t version_ = 0;
-  bool bfloat16_ = false;
-  Array packed_;
+  struct Packed {
+    std::weak_ptr<Buffer> of;
+    const void* at;
+    std::uint64_t version;
+    bool bfloat16;
+    Array numbers;
+  };
+  mutable Published<Packed> packed_;
 };
 
 struct LinearLayer {
   Tensor weight, bias;  // the bias may be undefined
-  PackedWeight* packed;
+  const PackedWeight* packed;
   std::optional<kernels::Activation> activation = {};
   bool bfloat16 = false;
 };

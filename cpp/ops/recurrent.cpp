@@ -23,35 +23,38 @@ bool GruPack::is_of(const Array& weight_hh) const {
   return source == weight_hh.buffer() && !source->borrowed() && version_ == weight_hh.version();
 }
 
-const Array& GruPack::gates(const Array& weight_hh) {
-  const std::lock_guard lock(making_);
-  if (!gates_.defined())
-    visit_floating(weight_hh.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const auto& kernel = kernels::kernels<T>().recurrent;
-      gates_ = Array({kernel.packed_gates(weight_hh.dim(1))}, weight_hh.dtype());
-      kernel.pack_gates(gates_.data<T>(), weight_hh.data<T>(), weight_hh.dim(1));
-    });
-  return gates_;
+Array GruPack::gates(const Array& weight_hh) const {
+  if (const auto made = gates_.get()) return *made;
+  Array packed;
+  visit_floating(weight_hh.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const auto& kernel = kernels::kernels<T>().recurrent;
+    packed = Array({kernel.packed_gates(weight_hh.dim(1))}, weight_hh.dtype());
+    kernel.pack_gates(packed.data<T>(), weight_hh.data<T>(), weight_hh.dim(1));
+  });
+  gates_.set(std::make_shared<const Array>(packed));
+  return packed;
 }
 
-const Array& GruPack::columns(const Array& weight_hh) {
-  const std::lock_guard lock(making_);
-  if (!columns_.defined())
-    visit_floating(weight_hh.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const auto& kernel = kernels::kernels<T>().recurrent;
-      const Index hidden = weight_hh.dim(1);
-      columns_ = Array({kernel.packed_columns(3 * hidden, hidden)}, weight_hh.dtype());
-      // Slopes begin with those of the candidate, whose rows are the last of the weight.
-      kernel.pack_columns(columns_.data<T>(), weight_hh.data<T>(), hidden, 1, 2 * hidden, 3 * hidden, hidden);
-    });
-  return columns_;
+Array GruPack::columns(const Array& weight_hh) const {
+  if (const auto made = columns_.get()) return *made;
+  Array packed;
+  visit_floating(weight_hh.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const auto& kernel = kernels::kernels<T>().recurrent;
+    const Index hidden = weight_hh.dim(1);
+    packed = Array({kernel.packed_columns(3 * hidden, hidden)}, weight_hh.dtype());
+    // Slopes begin with those of the candidate, whose rows are the last of the weight.
+    kernel.pack_columns(packed.data<T>(), weight_hh.data<T>(), hidden, 1, 2 * hidden, 3 * hidden, hidden);
+  });
+  columns_.set(std::make_shared<const Array>(packed));
+  return packed;
 }
 
 namespace {
 
 constexpr Index kMostRows = 32;
+constexpr Index kBetweenChecks = 64;  // steps between two looks for an interrupt
 
 // Which steps there are. The valid steps of all sequences stand in `rows` rows, sequence behind sequence; sequences are
 // worked on in pieces, long ones first, so that those which still run are the first of their piece.
@@ -137,6 +140,7 @@ void forward(T* y, T* last, T* gates, const Start<T>& start, const T* packed, co
     Pointers<const T> before;
     for (Index i = 0; i < count; ++i) before[i] = start.of(sequences[i]);
     for (Index t = 0; t < plan.length(sequences[0]); ++t) {
+      if (t % kBetweenChecks == 0) throw_if_interrupted();
       const Index running = plan.running(sequences, count, t);
       for (Index i = 0; i < running; ++i) {
         h[i] = y + (sequences[i] * steps + t) * H;
@@ -164,6 +168,7 @@ void backward(T* slopes, T* dh, const T* dy, const T* gates, const T* y, const S
     Pointers<const T> slope;
     for (Index i = 0; i < count; ++i) carry[i] = dh + sequences[i] * H;
     for (Index t = plan.length(sequences[0]); t-- > 0;) {
+      if (t % kBetweenChecks == 0) throw_if_interrupted();
       const Index running = plan.running(sequences, count, t);
       for (Index i = 0; i < running; ++i) {
         const Index b = sequences[i], at = b * steps + t, row = plan.row(b, t) * 4 * H;
@@ -205,7 +210,7 @@ struct Memory {
 };
 
 template <class T>
-void pull_back(const Memory& m, GruPack& pack, const Plan& plan, std::span<const Array> dys, Gradients& dx) {
+void pull_back(const Memory& m, const GruPack& pack, const Plan& plan, std::span<const Array> dys, Gradients& dx) {
   const Index H = plan.hidden, M = plan.input, rows = plan.rows, all = 4 * H;
   const Start<T> start(m.state.defined() ? m.state.get() : Array(), H);
   const Array& weight_hh = m.weight_hh.get();
@@ -216,8 +221,9 @@ void pull_back(const Memory& m, GruPack& pack, const Plan& plan, std::span<const
     std::fill_n(dh.data<T>(), dh.numel(), T(0));
   const Scratch memory(static_cast<std::size_t>(rows * all) * sizeof(T));
   T* slopes = memory.as<T>();  // [ds dr dz dn]
+  const Array columns = pack.columns(weight_hh);
   backward<T>(slopes, dh.data<T>(), dys[0].defined() ? dys[0].data<T>() : nullptr, m.gates.data<T>(), m.y.data<T>(),
-              start, pack.columns(weight_hh).data<T>(), plan);
+              start, columns.data<T>(), plan);
   if (dx.wants(1)) dx.add(1, dh);
   const T* input_slopes = slopes + H;  // [dr dz dn]
   if (dx.wants(0)) {
@@ -279,12 +285,12 @@ Tensors composed_layer(const Tensors& inputs, const Plan& plan) {
 }  // namespace
 
 GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParameters& p, const Array& valid_lens,
-                    std::shared_ptr<GruPack> pack) {
+                    std::shared_ptr<const GruPack> pack) {
   const DType dtype = p.weight_hh.dtype();
   const Tensor x = cast(input, dtype), state = initial.defined() ? cast(initial, dtype) : initial;
   const Plan plan(x.shape(), p.weight_hh.dim(1), valid_lens);
   const Index H = plan.hidden, M = plan.input, rows = plan.rows;
-  if (!pack) pack = std::make_shared<GruPack>(p.weight_hh.data());
+  if (!pack) pack = std::make_shared<const GruPack>(p.weight_hh.data());
   const bool wants = wants_gradient({x, state, p.weight_ih, p.weight_hh, p.bias_ih, p.bias_hh});
   Array y({plan.batch, plan.steps, H}, dtype), last({plan.batch, H}, dtype), gates({rows, 4 * H}, dtype), packed_x;
   visit_floating(dtype, [&](auto tag) {
@@ -306,8 +312,8 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
       gemm<T>(g + H, 4 * H, packed_x.data<T>(), M, false, p.weight_ih.ptr<T>(), M, true, T(0), rows, 3 * H, M, bias.data());
     }
     const Start<T> start(state.defined() ? state.data() : Array(), H);
-    forward<T>(y.data<T>(), last.data<T>(), g, start, pack->gates(p.weight_hh.data()).data<T>(), bias_n.data(), wants,
-               plan);
+    const Array packed_gates = pack->gates(p.weight_hh.data());
+    forward<T>(y.data<T>(), last.data<T>(), g, start, packed_gates.data<T>(), bias_n.data(), wants, plan);
   });
   if (!wants) return {Tensor(std::move(y)), Tensor(std::move(last))};
   Memory memory{Saved(packed_x), Saved(state), Saved(p.weight_ih), Saved(p.weight_hh), Saved(y), gates};

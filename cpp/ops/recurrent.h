@@ -5,7 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
 #include "autograd/tensor.h"
 #include "ops/packed_linear.h"
@@ -24,14 +23,13 @@ class GruPack {
   explicit GruPack(const Array& weight_hh);
   bool is_of(const Array& weight_hh) const;  // whether this is still a copy of that weight
   PackedWeight input;
-  const Array& gates(const Array& weight_hh);
-  const Array& columns(const Array& weight_hh);
+  Array gates(const Array& weight_hh) const;
+  Array columns(const Array& weight_hh) const;
 
  private:
   std::weak_ptr<Buffer> source_;
   std::uint64_t version_;
-  std::mutex making_;
-  Array gates_, columns_;
+  mutable Published<Array> gates_, columns_;
 };
 
 struct GruOutput {
@@ -41,6 +39,6 @@ struct GruOutput {
 // x (B, T, M); state (B, H) or undefined for zeros; valid_lens int64 (B) or undefined, 0 = the state stays. What stands
 // in x behind valid_lens is never read. `pack` belongs to parameters.weight_hh and may be null.
 GruOutput gru_layer(const Tensor& x, const Tensor& state, const GruParameters& parameters, const Array& valid_lens = {},
-                    std::shared_ptr<GruPack> pack = nullptr);
+                    std::shared_ptr<const GruPack> pack = nullptr);
 
 }  // namespace qkv::ops
