@@ -27,11 +27,6 @@ py::object entry_object(const Module::Entry& entry) {
 
 py::dict instance_dict(const py::object& self) { return self.attr("__dict__"); }
 
-// pybind11 would hand out raw memory for an object whose __init__ of ours has not run.
-bool is_initialised(const py::object& self) {
-  return reinterpret_cast<py::detail::instance*>(self.ptr())->get_value_and_holder().holder_constructed();
-}
-
 Module& initialised(const py::object& self, const std::string& name) {
   if (!is_initialised(self))
     throw py::attribute_error(text(std::string(py::str(py::type::of(self).attr("__name__"))),
@@ -213,6 +208,7 @@ Examples
       .def("_repr_html_", [](const py::object& self) { return py::module_::import("qkv._html").attr("module_html")(self); })
       .def("__dir__", [](const py::object& self) {
         py::list names = py::module_::import("builtins").attr("object").attr("__dir__")(self);
+        if (!is_initialised(self)) return names;
         for (const auto& entry : self.cast<Module&>().entries()) names.append(entry.name);
         return names;
       })

@@ -3,6 +3,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include "bindings/instances.h"
+
 namespace qkv::bindings {
 
 void bind_config(pybind11::module_& m);
@@ -32,5 +34,9 @@ void bind_optim(pybind11::module_& m);
 
 // When everything is bound: docstrings begin with signatures that Python reads.
 void show_signatures(pybind11::module_& m);
+// When everything is bound: `__class__` stays within one class of the core, and arguments that fit no signature are
+// answered in our words.
+void keep_classes(const pybind11::module_& m);
+void reword_rejections(const pybind11::module_& m);
 
 }  // namespace qkv::bindings

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "autograd/tensor.h"
+#include "bindings/instances.h"
 #include "bindings/interpreter.h"
 
 namespace py = pybind11;

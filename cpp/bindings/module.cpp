@@ -29,4 +29,6 @@ PYBIND11_MODULE(_core, m) {
   bind_loss(m);
   bind_optim(m);
   show_signatures(m);
+  keep_classes(m);
+  reword_rejections(m);
 }

@@ -1,0 +1,69 @@
+#include "bindings/instances.h"
+
+#include "bindings/bindings.h"
+#include "core/error.h"
+
+namespace py = pybind11;
+
+namespace qkv::bindings {
+namespace {
+
+// The class of the core that this class is, or is derived from; pybind11 takes objects of it for objects of that class.
+PyTypeObject* core_class(PyTypeObject* type) {
+  const auto& classes = py::detail::all_type_info(type);
+  return classes.size() == 1 ? classes.front()->type : nullptr;
+}
+
+PyObject* get_class(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(self))); }
+
+// object's own would let a Linear become a GRU, whose methods then read a GRU's members from a Linear's memory.
+int set_class(PyObject* self, PyObject* value, void*) {
+  if (value == nullptr || !PyType_Check(value)) {
+    PyErr_Format(PyExc_TypeError, "%.200s: __class__ must be a class", Py_TYPE(self)->tp_name);
+    return -1;
+  }
+  auto* wanted = reinterpret_cast<PyTypeObject*>(value);
+  try {
+    PyTypeObject* own = core_class(Py_TYPE(self));
+    if (own == nullptr || core_class(wanted) != own) {
+      PyErr_Format(PyExc_TypeError, "%.200s: __class__ must be derived from the same class of qkv; got %.200s",
+                   Py_TYPE(self)->tp_name, wanted->tp_name);
+      return -1;
+    }
+    const py::object descriptor =
+        py::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)).attr("__dict__")["__class__"];
+    descriptor.attr("__set__")(py::handle(self), py::handle(value));
+    return 0;
+  } catch (py::error_already_set& error) {
+    error.restore();
+    return -1;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return -1;
+  }
+}
+
+}  // namespace
+
+void fail_uninitialised(py::handle object) {
+  const std::string name = py::str(py::type::handle_of(object).attr("__name__"));
+  fail_type(name,
+            ": super().__init__() must be called before the object is used; got one whose __init__ has not finished");
+}
+
+void keep_classes(const py::module_& m) {
+  static PyGetSetDef definition = {"__class__", get_class, set_class, nullptr, nullptr};
+  const auto* root = reinterpret_cast<PyTypeObject*>(py::detail::get_internals().instance_base);
+  for (const auto& [name, value] : m.attr("__dict__").cast<py::dict>()) {
+    if (!PyType_Check(value.ptr())) continue;
+    auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
+    if (type->tp_base != root) continue;  // the others inherit it
+    const auto descriptor = py::reinterpret_steal<py::object>(PyDescr_NewGetSet(type, &definition));
+    // Not by setattr, which would change the class of the class.
+    if (!descriptor || PyDict_SetItemString(type->tp_dict, definition.name, descriptor.ptr()) != 0)
+      throw py::error_already_set();
+    PyType_Modified(type);
+  }
+}
+
+}  // namespace qkv::bindings
