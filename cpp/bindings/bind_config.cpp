@@ -66,6 +66,12 @@ void bind_config(py::module_& m) {
       PyErr_SetString(PyExc_IndexError, error.what());
     } catch (const NotImplemented& error) {
       PyErr_SetString(PyExc_NotImplementedError, error.what());
+    } catch (const MemoryError& error) {
+      PyErr_SetString(PyExc_MemoryError, error.what());
+    } catch (const std::bad_alloc&) {
+      PyErr_SetString(PyExc_MemoryError, "qkv: there is not enough memory");
+    } catch (const std::length_error&) {  // a std::vector's
+      PyErr_SetString(PyExc_MemoryError, "qkv: a size is too large for any memory");
     }
   });
 

@@ -7,7 +7,14 @@
 namespace qkv {
 
 Array::Array(Shape shape, DType dtype) : shape_(std::move(shape)), dtype_(dtype), numel_(shape_.numel()) {
-  buffer_ = Buffer::allocate(static_cast<std::size_t>(bytes()));
+  Index size;
+  if (__builtin_mul_overflow(numel_, item_size(dtype_), &size)) [[unlikely]]
+    throw MemoryError(text("array: ", shape_, " of dtype ", dtype_, " needs more than 2^63 bytes"));
+  try {
+    buffer_ = Buffer::allocate(static_cast<std::size_t>(size));
+  } catch (const std::bad_alloc&) {
+    throw MemoryError(text("array: ", shape_, " of dtype ", dtype_, " needs ", size, " bytes, which cannot be had"));
+  }
   data_ = buffer_->data();
 }
 

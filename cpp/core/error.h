@@ -4,6 +4,8 @@
 #pragma once
 
 #include <charconv>
+#include <memory>
+#include <new>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -22,6 +24,15 @@ struct TypeError : std::invalid_argument {
 };
 struct IndexError : std::out_of_range {
   using std::out_of_range::out_of_range;
+};
+// More memory than there is (MemoryError).
+class MemoryError : public std::bad_alloc {
+ public:
+  explicit MemoryError(std::string what) : what_(std::make_shared<const std::string>(std::move(what))) {}
+  const char* what() const noexcept override { return what_->c_str(); }
+
+ private:
+  std::shared_ptr<const std::string> what_;  // exceptions must be copied without throwing
 };
 // Asked of an interface whose subclass does not do it (NotImplementedError).
 struct NotImplemented : std::logic_error {

@@ -1,5 +1,7 @@
 #include "core/types.h"
 
+#include "core/error.h"
+
 namespace qkv {
 
 Index item_size(DType dtype) {
@@ -26,7 +28,11 @@ Index Shape::numel() const { return product(0, rank()); }
 
 Index Shape::product(Index begin, Index end) const {
   Index result = 1;
-  for (Index axis = begin; axis < end; ++axis) result *= dim(axis);
+  bool fits = true;
+  for (Index axis = begin; axis < end; ++axis)
+    fits = dim(axis) >= 0 && !__builtin_mul_overflow(result, dim(axis), &result) && fits;
+  if (!fits) [[unlikely]]
+    fail_value("shape: sizes must be at least 0 and their product below 2^63; got ", *this);
   return result;
 }
 

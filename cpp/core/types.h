@@ -31,10 +31,10 @@ class Shape : public std::vector<Index> {
   explicit Shape(std::vector<Index> sizes) : std::vector<Index>(std::move(sizes)) {}
 
   Index rank() const { return static_cast<Index>(size()); }
-  Index numel() const;
+  Index numel() const;  // product of all
   // Size of an axis; negative axes count from the end.
   Index dim(Index axis) const { return (*this)[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
-  // Product of the sizes of the axes [begin, end).
+  // Product of the sizes of the axes [begin, end). A negative size, or more than an Index holds, is a ValueError.
   Index product(Index begin, Index end) const;
   std::string str() const;  // "(2, 3)", "(2,)", "()"
 };

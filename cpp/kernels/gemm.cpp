@@ -4,6 +4,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #ifdef QKV_BLAS_PREFIX
@@ -25,6 +26,19 @@ void call(double* c, int ldc, const double* a, int lda, CBLAS_TRANSPOSE ta, cons
   QKV_BLAS(cblas_dgemm)(CblasRowMajor, ta, tb, m, n, k, 1.0, a, lda, b, ldb, beta, c, ldc);
 }
 
+// BLAS counts with int. What exceeds it is strides of enormous matrices of which little is multiplied, so plain loops do.
+template <class T>
+void plain(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta, Index m,
+           Index n, Index k) {
+  for (Index i = 0; i < m; ++i)
+    for (Index j = 0; j < n; ++j) {
+      T sum = 0;
+      for (Index l = 0; l < k; ++l) sum += a[transpose_a ? l * lda + i : i * lda + l] * b[transpose_b ? j * ldb + l : l * ldb + j];
+      T& y = c[i * ldc + j];
+      y = beta == T(0) ? sum : beta * y + sum;
+    }
+}
+
 }  // namespace
 
 template <class T>
@@ -36,6 +50,8 @@ void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, 
       for (Index j = 0; j < n; ++j) c[i * ldc + j] = beta == T(0) ? T(0) : beta * c[i * ldc + j];
     return;
   }
+  if (std::max({m, n, k, lda, ldb, ldc}) > std::numeric_limits<int>::max()) [[unlikely]]
+    return plain(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, beta, m, n, k);
   const auto leading = [](Index stride) { return static_cast<int>(std::max<Index>(stride, 1)); };
   call(c, leading(ldc), a, leading(lda), transpose_a ? CblasTrans : CblasNoTrans, b, leading(ldb),
        transpose_b ? CblasTrans : CblasNoTrans, beta, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k));

@@ -49,7 +49,7 @@ GRU::GRU(Index input, Index hidden, Index count, bool with_bias, double p)
   if (!(p >= 0 && p <= 1)) fail_value("GRU: dropout must be from 0 to 1; got ", p);
   layers_ = std::vector<Layer>(static_cast<std::size_t>(count));
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
-  const Index gates = 3 * hidden;
+  const Index gates = Shape{3, hidden}.numel();
   for (Index i = 0; i < count; ++i) {
     ops::GruParameters& own = layers_[static_cast<std::size_t>(i)].parameters;
     const std::string end = text("_l", i);

@@ -73,7 +73,7 @@ std::pair<Array, Array> rotary_tables(const Array& positions, Index dim, double 
 Array alibi_slopes(Index num_heads) {
   if (num_heads < 1) fail_value("alibi_slopes: num_heads must be at least 1; got num_heads = ", num_heads);
   Index power = 1;
-  while (2 * power <= num_heads) power *= 2;
+  while (power <= num_heads / 2) power *= 2;
   Array slopes({num_heads}, DType::float64);
   for (Index h = 0; h < num_heads; ++h)
     slopes.data<double>()[h] = h < power ? std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(power))

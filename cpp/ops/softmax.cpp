@@ -28,6 +28,7 @@ void check_temperature(const char* operation, double temperature, DType dtype) {
 
 // body(rows, begin of the numbers of these rows) in parallel.
 template <class Body> void for_rows(const Rows& rows, Body body) {
+  if (rows.n == 0) return;  // however many they are
   parallel_for(0, rows.count, grain_for(8 * rows.n), [&](Index begin, Index end) { body(end - begin, begin * rows.n); });
 }
 

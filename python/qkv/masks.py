@@ -22,9 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._errors import shown
+
 __all__ = ["attention", "causal", "lengths", "padding", "window"]
 
 Mask = NDArray[np.bool_]
+_FAR = 2**60  # farther than any position; sums with it stay within 64 bits
 
 
 def lengths(valid_lens: ArrayLike, max_len: int, *, heads_axis: bool = False) -> Mask:
@@ -187,9 +190,9 @@ def window(
     sides = _integers("window", "window", window)
     if sides.shape != (2,) or (sides < -1).any():
         raise ValueError(
-            f"window: window must be (left, right), each at least 0, or -1 for unlimited; got {window!r}"
+            f"window: window must be (left, right), each at least 0, or -1 for unlimited; got {shown(window)}"
         )
-    left, right = sides.tolist()
+    left, right = np.minimum(sides, _FAR).tolist()
     p, keys = _positions("window", Lq, Lk, alignment, q_offset)
     mask: Mask = ((left < 0) | (keys >= p - left)) & ((right < 0) | (keys <= p + right))
     return mask
@@ -284,7 +287,7 @@ def _positions(
     if alignment not in ("upper_left", "lower_right"):
         raise ValueError(
             f"{operation}: alignment must be 'upper_left' or 'lower_right' because these are the two ways to "
-            f"line up Lq queries with Lk keys; got {alignment!r}"
+            f"line up Lq queries with Lk keys; got {shown(alignment)}"
         )
     if q_offset is not None and alignment == "lower_right":
         raise ValueError(
@@ -295,4 +298,4 @@ def _positions(
     offset = _integers(operation, "q_offset", start)
     if offset.ndim > 1:
         raise ValueError(f"{operation}: q_offset must be an int or (B,); got q_offset {offset.shape}")
-    return (offset[..., None] + np.arange(queries))[..., None], np.arange(keys)
+    return (np.clip(offset, -_FAR, _FAR)[..., None] + np.arange(queries))[..., None], np.arange(keys)
