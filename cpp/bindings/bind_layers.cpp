@@ -24,8 +24,10 @@ std::vector<ModulePtr> modules_from(py::handle modules, const char* name) {
 }
 
 template <class List> py::object item(const List& self, py::handle index) {
-  if (PyIndex_Check(index.ptr()) == 0) fail_type(self.class_name(), ": index must be a number; got ", std::string(py::str(py::repr(index))));
-  return py::cast(self.at(PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError)));
+  if (PyIndex_Check(index.ptr()) == 0) fail_type(self.class_name(), ": index must be a number; got ", shown(index));
+  const Py_ssize_t at = PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError);
+  if (at == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return py::cast(self.at(at));
 }
 
 }  // namespace
@@ -235,7 +237,7 @@ Examples
       .def("__getitem__", [](const ModuleList& self, py::handle index) { return item(self, index); })
       .def("__iter__", [](const ModuleList& self) {
         py::list modules;
-        for (const auto& entry : self.entries()) modules.append(entry.module);
+        for (const auto& entry : *self.snapshot()) modules.append(entry.module);
         return py::iter(modules);
       });
 

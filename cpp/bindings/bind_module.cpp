@@ -42,6 +42,12 @@ std::vector<std::pair<std::string, py::object>> named_modules(const py::object& 
   return found;
 }
 
+std::vector<py::object> modules(const py::object& self) {
+  std::vector<py::object> found;
+  for (const ModulePtr& module : self.cast<Module&>().modules()) found.push_back(found.empty() ? self : py::cast(module));
+  return found;
+}
+
 py::object get_attribute(const py::object& self, const std::string& name) {
   const Module::Entry* entry = initialised(self, name).find(name);
   if (entry == nullptr)
@@ -109,7 +115,7 @@ void load_state_dict(Module& module, py::handle state, bool strict) {
   for (const py::handle item : state.attr("items")()) {
     const auto pair = py::reinterpret_borrow<py::sequence>(item);
     if (!py::isinstance<py::str>(pair[0]))
-      fail_type("load_state_dict: names must be strings; got ", std::string(py::str(py::repr(pair[0]))));
+      fail_type("load_state_dict: names must be strings; got ", shown(pair[0]));
     const std::string name = py::str(pair[0]);
     arrays[name] = state_array(name, pair[1]);
   }
@@ -134,7 +140,8 @@ py::dict get_state(const py::object& self) {
   const Module& module = self.cast<Module&>();
   py::list entries;
   py::dict attributes = instance_dict(self).attr("copy")();
-  for (const Module::Entry& entry : module.entries()) {
+  const auto parts = module.snapshot();
+  for (const Module::Entry& entry : *parts) {
     entries.append(py::make_tuple(entry.name, static_cast<int>(entry.kind), entry_object(entry)));
     attributes.attr("pop")(entry.name, py::none());
   }
@@ -209,13 +216,13 @@ Examples
       .def("__dir__", [](const py::object& self) {
         py::list names = py::module_::import("builtins").attr("object").attr("__dir__")(self);
         if (!is_initialised(self)) return names;
-        for (const auto& entry : self.cast<Module&>().entries()) names.append(entry.name);
+        for (const auto& entry : *self.cast<Module&>().snapshot()) names.append(entry.name);
         return names;
       })
       .def("_config", &config_dict)
       .def("_children", [](const Module& self) {
         py::list found;
-        for (const auto& entry : self.entries())
+        for (const auto& entry : *self.snapshot())
           if (entry.module) found.append(py::make_tuple(entry.name, entry.module));
         return found;
       })
@@ -236,26 +243,20 @@ Examples
       .def("register_module", [](const py::object& self, const std::string& name, const py::object& value) {
         set_attribute(self, py::str(name), value);
       }, py::arg("name"), py::arg("module"), "As assigning a Module to the attribute of that name.")
-      .def("parameters", [](const Module& self) {
-        Tensors found;
-        for (auto& [name, parameter] : self.named_parameters()) found.push_back(parameter);
-        return found;
-      }, "All parameters, those of the parts included, in order of creation; a shared one once.")
+      .def("parameters", &Module::parameters, "All parameters, those of the parts included, in order of creation; a shared one once.")
       .def("named_parameters", &Module::named_parameters, "List of (name, parameter), such as (\"layers.0.linear1.weight\", ...).")
       .def("named_modules", &named_modules, "List of (name, module); the module itself stands first, under \"\".")
       .def("modules", [](const py::object& self) {
-        std::vector<py::object> found;
-        for (auto& [name, module] : named_modules(self)) found.push_back(module);
-        return found;
+        return modules(self);
       }, "The module and all its parts.")
       .def("children", [](const Module& self) {
         std::vector<ModulePtr> found;
-        for (const auto& entry : self.entries())
+        for (const auto& entry : *self.snapshot())
           if (entry.module) found.push_back(entry.module);
         return found;
       }, "The parts of this module, without their parts.")
       .def("apply", [](const py::object& self, const py::function& f) {
-        for (auto& [name, module] : named_modules(self)) f(module);
+        for (const py::object& module : modules(self)) f(module);
         return self;
       }, py::arg("f"), "Call f with the module and each of its parts; returns the module.")
       .def("num_parameters", &Module::num_parameters, "How many numbers the module learns.")

@@ -34,9 +34,10 @@ void bind_optim(pybind11::module_& m);
 
 // When everything is bound: docstrings begin with signatures that Python reads.
 void show_signatures(pybind11::module_& m);
-// When everything is bound: `__class__` stays within one class of the core, and arguments that fit no signature are
-// answered in our words.
+// When everything is bound: `__class__` stays within one class of the core, cycles of modules can be collected, and
+// arguments that fit no signature are answered in our words.
 void keep_classes(const pybind11::module_& m);
+void show_parts_to_collector(const pybind11::module_& m);
 void reword_rejections(const pybind11::module_& m);
 
 }  // namespace qkv::bindings

@@ -30,5 +30,6 @@ PYBIND11_MODULE(_core, m) {
   bind_optim(m);
   show_signatures(m);
   keep_classes(m);
+  show_parts_to_collector(m);
   reword_rejections(m);
 }

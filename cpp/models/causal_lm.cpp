@@ -122,7 +122,7 @@ std::vector<std::shared_ptr<CausalLMLayer>> CausalLM::parts() const {
   std::vector<std::shared_ptr<CausalLMLayer>> found;
   for (const Entry& entry : layers->entries()) {
     auto layer = std::dynamic_pointer_cast<CausalLMLayer>(entry.module);
-    if (!layer) fail_type("CausalLM: layers must hold CausalLMLayers; got ", entry.module->class_name());
+    if (!layer) fail_type("CausalLM: layers must hold CausalLMLayers; got ", entry.module ? entry.module->class_name() : "None");
     found.push_back(std::move(layer));
   }
   return found;

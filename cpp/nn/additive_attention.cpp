@@ -22,9 +22,10 @@ AdditiveAttention::AdditiveAttention(Index hiddens, double p, std::optional<Inde
 }
 
 void AdditiveAttention::make_parameters(Index query_size, Index key_size) {
-  own_module("W_q", W_q, std::make_shared<Linear>(query_size, num_hiddens, false));
-  own_module("W_k", W_k, std::make_shared<Linear>(key_size, num_hiddens, false));
-  own_module("w_v", w_v, std::make_shared<Linear>(num_hiddens, 1, false));
+  // One that the caller has set stays.
+  if (!W_q) own_module("W_q", W_q, std::make_shared<Linear>(query_size, num_hiddens, false));
+  if (!W_k) own_module("W_k", W_k, std::make_shared<Linear>(key_size, num_hiddens, false));
+  if (!w_v) own_module("w_v", w_v, std::make_shared<Linear>(num_hiddens, 1, false));
   for (const auto& part : {W_q, W_k, w_v}) {
     part->set_training(training());
     if (in_bfloat16()) part->to_bfloat16();
@@ -44,13 +45,13 @@ Config AdditiveAttention::config() const {
 }
 
 void AdditiveAttention::require_parameters() const {
-  if (!W_q)
+  if (!complete())
     throw std::runtime_error(
         "AdditiveAttention: its parameters do not exist yet because their sizes are unknown; give query_size and key_size, or call it once");
 }
 
 void AdditiveAttention::adapt_state(StateDict& state, const std::string& prefix) {
-  if (W_q) return;
+  if (complete()) return;
   const auto q = state.find(prefix + "W_q.weight"), k = state.find(prefix + "W_k.weight");
   if (q == state.end() || k == state.end() || q->second.rank() != 2 || k->second.rank() != 2)
     fail_value("load_state_dict: AdditiveAttention needs the matrices ", prefix, "W_q.weight and ", prefix,
@@ -77,14 +78,14 @@ void AdditiveAttention::prepare(const Tensor& queries, const Tensor& keys, const
 
 Tensor AdditiveAttention::score(const Tensor& queries, const Tensor& keys) {
   check_sizes(queries, keys);
-  if (!W_q) make_parameters(queries.dim(-1), keys.dim(-1));
+  if (!complete()) make_parameters(queries.dim(-1), keys.dim(-1));
   return ops::additive_scores(W_q->forward(queries), W_k->forward(keys), ops::reshape(w_v->weight, {num_hiddens}));
 }
 
 Tensor AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) {
   check_inputs(queries, keys, values);
   check_sizes(queries, keys);
-  if (!W_q) make_parameters(queries.dim(2), keys.dim(2));
+  if (!complete()) make_parameters(queries.dim(2), keys.dim(2));
   return attend_projected(queries, W_k->forward(keys), values, restriction);
 }
 

@@ -28,6 +28,7 @@ class AdditiveAttention : public Attention {
   void require_parameters() const override;
 
  private:
+  bool complete() const { return W_q && W_k && w_v; }
   void make_parameters(Index query_size, Index key_size);
   void check_sizes(const Tensor& queries, const Tensor& keys) const;
 

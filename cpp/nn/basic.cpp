@@ -154,9 +154,38 @@ ModulePtr ModuleList::at(Index index) const {
   return entries()[static_cast<std::size_t>(index < 0 ? index + n : index)].module;
 }
 
+namespace {
+
+// A call of Sequentials within Sequentials takes a part of the stack for each.
+class Depth {
+ public:
+  Depth() {
+    if (++depth_ > kDeepest) {
+      --depth_;
+      throw std::runtime_error(text("Sequential: modules must be nested at most ", kDeepest, " deep because a call needs stack for each; got more"));
+    }
+  }
+  ~Depth() { --depth_; }
+  Depth(const Depth&) = delete;
+  Depth& operator=(const Depth&) = delete;
+
+ private:
+  static constexpr int kDeepest = 1000;
+  static thread_local int depth_;
+};
+
+thread_local int Depth::depth_ = 0;
+
+}  // namespace
+
 Tensor Sequential::forward(const Tensor& x) {
+  const Depth depth;
+  const auto parts = snapshot();  // a part may append to this module, or remove from it
   Tensor y = x;
-  for (const Entry& entry : entries()) y = entry.module->forward(y);
+  for (const Entry& entry : *parts) {
+    if (!entry.module) fail_type(class_name(), ": its parts must be modules to be called; got None as ", entry.name);
+    y = entry.module->forward(y);
+  }
   return y;
 }
 

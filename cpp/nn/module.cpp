@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "kernels/kernels.h"
 
 namespace qkv::nn {
@@ -15,20 +18,60 @@ Tensor Module::forward(const Tensor&) {
   fail_type(class_name(), ": cannot be called with one Tensor alone, as Sequential does; call it yourself");
 }
 
+namespace {
+
+// Up to here names are compared one by one.
+constexpr std::size_t kFew = 16;
+
+}  // namespace
+
+// Parts of parts are released one after the other: by recursion, a deep nest would overflow the stack.
+Module::~Module() {
+  thread_local std::vector<std::shared_ptr<Entries>>* waiting = nullptr;
+  for (const Entry& entry : *entries_)
+    if (entry.module) --entry.module->owners_;
+  if (waiting != nullptr) {
+    waiting->push_back(std::move(entries_));
+    return;
+  }
+  std::vector<std::shared_ptr<Entries>> own{std::move(entries_)};
+  waiting = &own;
+  while (!own.empty()) {
+    const std::shared_ptr<Entries> last = std::move(own.back());
+    own.pop_back();
+  }
+  waiting = nullptr;
+}
+
 const Module::Entry* Module::find(const std::string& name) const {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
-  return found == entries_.end() ? nullptr : &*found;
+  if (entries_->size() > kFew) {
+    const auto found = positions_.find(name);
+    return found == positions_.end() ? nullptr : &(*entries_)[found->second];
+  }
+  const auto found = std::find_if(entries_->begin(), entries_->end(), [&](const Entry& e) { return e.name == name; });
+  return found == entries_->end() ? nullptr : &*found;
+}
+
+Module::Entries& Module::own_entries() {
+  if (entries_.use_count() > 1) entries_ = std::make_shared<Entries>(*entries_);
+  return *entries_;
 }
 
 void Module::add_entry(Entry entry) {
-  const auto old = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == entry.name; });
-  if (old == entries_.end()) {
-    if (entry.bind) entry.bind(entry);
-    entries_.push_back(std::move(entry));
+  throw_if_interrupted();
+  const Entry* old = find(entry.name);
+  if (old != nullptr && !entry.bind) entry.bind = old->bind;
+  if (entry.bind) entry.bind(entry);
+  if (entry.module) ++entry.module->owners_;
+  if (old != nullptr) {
+    if (old->module) --old->module->owners_;
+    const auto position = old - entries_->data();
+    std::swap(own_entries()[static_cast<std::size_t>(position)], entry);  // the old one is released when this one is whole
   } else {
-    if (!entry.bind) entry.bind = old->bind;
-    if (entry.bind) entry.bind(entry);
-    *old = std::move(entry);
+    Entries& entries = own_entries();
+    entries.push_back(std::move(entry));
+    if (entries.size() > kFew)
+      for (std::size_t i = positions_.size(); i < entries.size(); ++i) positions_.emplace(entries[i].name, i);
   }
   changed();
 }
@@ -57,82 +100,133 @@ void Module::register_buffer(const std::string& name, Tensor buffer) {
 
 void Module::register_module(const std::string& name, ModulePtr module) {
   if (module.get() == this) fail_value(class_name(), ": a module cannot be its own part; got itself as ", name);
-  if (module)
-    for (const auto& [path, part] : module->named_modules())
+  // What is a part of nothing is not a part of `module`: so a nest is made in linear time.
+  if (module && owners_ > 0)
+    for (const ModulePtr& part : module->modules())
       if (part.get() == this)
-        fail_value(class_name(), ": ", name, " must not contain the module that it becomes a part of; it does, as ", path);
+        fail_value(class_name(), ": ", name, " must not contain the module that it becomes a part of; it does");
   add_entry({name, Kind::module, Tensor(), std::move(module), nullptr});
 }
 
 void Module::remove(const std::string& name) {
-  const auto old = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
-  if (old == entries_.end()) return;
+  const Entry* old = find(name);
+  if (old == nullptr) return;
   if (old->bind) fail_type(class_name(), ": ", name, " cannot be deleted because the layer computes with it");
-  entries_.erase(old);
+  if (old->module) --old->module->owners_;
+  const auto position = old - entries_->data();
+  const Entry removed = *old;  // released when this module is whole again
+  Entries& entries = own_entries();
+  entries.erase(entries.begin() + position);
+  positions_.clear();
+  if (entries.size() > kFew)
+    for (std::size_t i = 0; i < entries.size(); ++i) positions_.emplace(entries[i].name, i);
 }
 
-void Module::collect(const std::string& prefix, bool buffers, std::vector<std::pair<std::string, Tensor>>& found) const {
-  require_parameters();
-  for (const Entry& entry : entries_) {
-    if (entry.kind == Kind::module) {
-      if (entry.module) entry.module->collect(prefix + entry.name + ".", buffers, found);
-    } else if (entry.tensor.defined() && (buffers || entry.kind == Kind::parameter)) {
-      const bool seen = !buffers && std::any_of(found.begin(), found.end(), [&](const auto& f) {
-        return f.second.impl() == entry.tensor.impl();
-      });
-      if (!seen) found.emplace_back(prefix + entry.name, entry.tensor);
+// Visits root and its parts, each before its own parts: enter(module, prefix) and leaf(entry, prefix), where the prefix
+// is "" or "layers.0.".
+template <class Enter, class Leaf> void Module::walk(const Module& root, Enter enter, Leaf leaf) {
+  struct Level {
+    const Module* module;
+    std::shared_ptr<const Entries> entries;
+    std::size_t next, prefix;
+  };
+  std::string prefix;
+  std::vector<Level> levels;
+  const auto descend = [&](const Module& module) {
+    enter(module, prefix);
+    levels.push_back({&module, module.snapshot(), 0, prefix.size()});
+  };
+  descend(root);
+  while (!levels.empty()) {
+    Level& level = levels.back();
+    prefix.resize(level.prefix);
+    if (level.next == level.entries->size()) {
+      levels.pop_back();
+      continue;
+    }
+    const Entry& entry = (*level.entries)[level.next++];
+    if (entry.kind != Kind::module) {
+      leaf(entry, prefix);
+    } else if (entry.module) {
+      prefix += entry.name + ".";
+      descend(*entry.module);
     }
   }
 }
 
 std::vector<std::pair<std::string, Tensor>> Module::named_parameters() const {
   std::vector<std::pair<std::string, Tensor>> found;
-  collect("", false, found);
+  std::unordered_set<const TensorImpl*> seen;
+  walk(*this, [](const Module& m, const std::string&) { m.require_parameters(); }, [&](const Entry& entry, const std::string& prefix) {
+    if (entry.kind == Kind::parameter && entry.tensor.defined() && seen.insert(entry.tensor.impl().get()).second)
+      found.emplace_back(prefix + entry.name, entry.tensor);
+  });
   return found;
 }
 
 std::vector<std::pair<std::string, Tensor>> Module::named_state() const {
   std::vector<std::pair<std::string, Tensor>> found;
-  collect("", true, found);
+  walk(*this, [](const Module& m, const std::string&) { m.require_parameters(); }, [&](const Entry& entry, const std::string& prefix) {
+    if (entry.tensor.defined()) found.emplace_back(prefix + entry.name, entry.tensor);
+  });
   return found;
 }
 
-std::vector<std::pair<std::string, ModulePtr>> Module::named_modules() {
+Tensors Module::parameters() const {
+  Tensors found;
+  std::unordered_set<const TensorImpl*> seen;
+  walk(*this, [](const Module& m, const std::string&) { m.require_parameters(); }, [&](const Entry& entry, const std::string&) {
+    if (entry.kind == Kind::parameter && entry.tensor.defined() && seen.insert(entry.tensor.impl().get()).second)
+      found.push_back(entry.tensor);
+  });
+  return found;
+}
+
+Tensors Module::existing_state() const {
+  Tensors found;
+  walk(*this, [](const Module&, const std::string&) {}, [&](const Entry& entry, const std::string&) {
+    if (entry.tensor.defined()) found.push_back(entry.tensor);
+  });
+  return found;
+}
+
+ModulePtr Module::self() {
   ModulePtr self = weak_from_this().lock();
-  if (!self) self = ModulePtr(ModulePtr(), this);  // owned by a Python object, which has not been shared yet
-  std::vector<std::pair<std::string, ModulePtr>> found{{"", std::move(self)}};
-  for (const Entry& entry : entries_) {
-    if (!entry.module) continue;
-    for (auto& [name, module] : entry.module->named_modules())
-      found.emplace_back(name.empty() ? entry.name : entry.name + "." + name, module);
+  return self ? self : ModulePtr(ModulePtr(), this);  // owned by a Python object, which has not been shared yet
+}
+
+std::vector<std::pair<std::string, ModulePtr>> Module::named_modules() {
+  std::vector<std::pair<std::string, ModulePtr>> found, waiting{{"", self()}};
+  while (!waiting.empty()) {
+    const auto& [prefix, module] = found.emplace_back(std::move(waiting.back()));
+    waiting.pop_back();
+    for (auto entry = module->entries().rbegin(); entry != module->entries().rend(); ++entry)
+      if (entry->module) waiting.emplace_back(prefix.empty() ? entry->name : prefix + "." + entry->name, entry->module);
   }
   return found;
 }
 
-std::vector<Tensor> Module::existing_state() {
-  std::vector<Tensor> found;
-  for (auto& [name, module] : named_modules())
-    for (const Entry& entry : module->entries_)
-      if (entry.tensor.defined()) found.push_back(entry.tensor);
+std::vector<ModulePtr> Module::modules() {
+  std::vector<ModulePtr> found, waiting{self()};
+  while (!waiting.empty()) {
+    const Module& module = *found.emplace_back(std::move(waiting.back()));
+    waiting.pop_back();
+    for (auto entry = module.entries().rbegin(); entry != module.entries().rend(); ++entry)
+      if (entry->module) waiting.push_back(entry->module);
+  }
   return found;
 }
 
 Index Module::num_parameters() const {
   Index count = 0;
-  for (const auto& [name, parameter] : named_parameters()) count += parameter.numel();
+  for (const Tensor& parameter : parameters()) count += parameter.numel();
   return count;
 }
 
 void Module::adapt_state(StateDict&, const std::string&) {}
 
-void Module::adapt_all(StateDict& state, const std::string& prefix) {
-  adapt_state(state, prefix);
-  for (const Entry& entry : entries_)
-    if (entry.module) entry.module->adapt_all(state, prefix + entry.name + ".");
-}
-
 void Module::load_state(StateDict state, bool strict) {
-  adapt_all(state, "");
+  for (auto& [name, module] : named_modules()) module->adapt_state(state, name.empty() ? name : name + ".");
   const auto own = named_state();
   std::string missing, unexpected, wrong;
   const auto list = [](std::string& names, const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
@@ -142,8 +236,10 @@ void Module::load_state(StateDict state, bool strict) {
     else if (given->second.shape() != tensor.shape())
       list(wrong, text(name, " must be ", tensor.shape(), " and is ", given->second.shape()));
   }
+  std::set<std::string_view> known;
+  for (const auto& [name, tensor] : own) known.insert(name);
   for (const auto& [name, array] : state)
-    if (std::none_of(own.begin(), own.end(), [&wanted = name](const auto& entry) { return entry.first == wanted; })) list(unexpected, name);
+    if (!known.contains(name)) list(unexpected, name);
   std::string problems;
   const auto report = [&](const char* what, const std::string& names) {
     if (!names.empty()) problems += text(problems.empty() ? "" : "; ", what, ": ", names);
@@ -159,7 +255,7 @@ void Module::load_state(StateDict state, bool strict) {
     std::memmove(tensor.data().raw(), cast.raw(), static_cast<std::size_t>(cast.bytes()));
     tensor.data().buffer()->raise_version();
   }
-  for (auto& [name, module] : named_modules()) module->changed();
+  for (const ModulePtr& module : modules()) module->changed();
 }
 
 void Module::to(DType dtype) {
@@ -169,7 +265,7 @@ void Module::to(DType dtype) {
     tensor.impl()->data = tensor.data().cast(dtype);
     if (const Array grad = tensor.impl()->grad.get(); grad.defined()) tensor.impl()->grad.set(grad.cast(dtype));
   }
-  for (auto& [name, module] : named_modules()) {
+  for (const ModulePtr& module : modules()) {
     module->bfloat16_ = false;
     module->dtype_ = dtype;
     module->changed();
@@ -184,18 +280,18 @@ void Module::to_bfloat16() {
     kernels::kernels<float>().packed_bfloat16.round(rounded.data<float>(), tensor.ptr<float>(), rounded.numel());
     tensor.impl()->data = std::move(rounded);
   }
-  for (auto& [name, module] : named_modules()) {
+  for (const ModulePtr& module : modules()) {
     module->bfloat16_ = true;
     module->changed();
   }
 }
 
 void Module::zero_grad() {
-  for (auto& [name, parameter] : named_parameters()) parameter.impl()->grad.set({});
+  for (const Tensor& parameter : parameters()) parameter.impl()->grad.set({});
 }
 
 void Module::set_training(bool training) {
-  for (auto& [name, module] : named_modules()) module->training_ = training;
+  for (const ModulePtr& module : modules()) module->training_ = training;
 }
 
 }  // namespace qkv::nn

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -27,7 +29,7 @@ using Config = std::vector<std::pair<std::string, Value>>;
 class Module : public std::enable_shared_from_this<Module> {
  public:
   Module() = default;
-  virtual ~Module() = default;
+  virtual ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -44,8 +46,13 @@ class Module : public std::enable_shared_from_this<Module> {
     ModulePtr module;
     std::function<void(const Entry&)> bind;  // tells the C++ member that stands for this entry
   };
-  const std::vector<Entry>& entries() const { return entries_; }
+  using Entries = std::vector<Entry>;
+  const Entries& entries() const { return *entries_; }
+  // The entries as they are now, whatever is registered or removed while they are in use.
+  std::shared_ptr<const Entries> snapshot() const { return entries_; }
   const Entry* find(const std::string& name) const;
+  // In how many places this module is registered.
+  Index owners() const { return owners_; }
 
   // A name that exists already is replaced in its place.
   void register_parameter(const std::string& name, Tensor parameter);
@@ -55,8 +62,10 @@ class Module : public std::enable_shared_from_this<Module> {
 
   std::vector<std::pair<std::string, Tensor>> named_parameters() const;
   std::vector<std::pair<std::string, Tensor>> named_state() const;  // parameters and buffers
+  Tensors parameters() const;
   // This one first, under ""; its pointer may not own it.
   std::vector<std::pair<std::string, ModulePtr>> named_modules();
+  std::vector<ModulePtr> modules();
   Index num_parameters() const;
 
   // Copies the arrays into parameters and buffers. Everything that is wrong is named in one message, and nothing is
@@ -101,14 +110,18 @@ class Module : public std::enable_shared_from_this<Module> {
 
  private:
   void add_entry(Entry entry);
+  Entries& own_entries();
   [[noreturn]] void wrong_entry(const std::string& name, const std::string& wanted) const;
   static std::string name_of(const Module& module) { return module.class_name(); }
-  // Those that exist, also where others do not exist yet.
-  std::vector<Tensor> existing_state();
-  void collect(const std::string& prefix, bool buffers, std::vector<std::pair<std::string, Tensor>>& found) const;
-  void adapt_all(StateDict& state, const std::string& prefix);
+  template <class Enter, class Leaf> static void walk(const Module& root, Enter enter, Leaf leaf);
+  // Tensors that exist, also where others do not exist yet.
+  Tensors existing_state() const;
+  ModulePtr self();
 
-  std::vector<Entry> entries_;
+  // Shared with snapshots; changed in place where there are none.
+  std::shared_ptr<Entries> entries_ = std::make_shared<Entries>();
+  std::unordered_map<std::string, std::size_t> positions_;  // of names, where there are many
+  Index owners_ = 0;
   std::atomic<bool> training_{true};  // other threads may be computing
   std::atomic<bool> bfloat16_{false};
   DType dtype_ = DType::float32;

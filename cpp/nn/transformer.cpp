@@ -171,7 +171,7 @@ template <class L> std::vector<std::shared_ptr<L>> TransformerStack<L>::parts() 
   std::vector<std::shared_ptr<L>> found;
   for (const Entry& entry : layers->entries()) {
     auto part = std::dynamic_pointer_cast<L>(entry.module);
-    if (!part) fail_type(class_name(), ": layers must hold layers of its kind; got ", entry.module->class_name());
+    if (!part) fail_type(class_name(), ": layers must hold layers of its kind; got ", entry.module ? entry.module->class_name() : "None");
     found.push_back(std::move(part));
   }
   return found;
