@@ -10,8 +10,6 @@ namespace {
 
 using namespace models;
 
-std::string shown(py::handle value) { return py::str(py::repr(value)); }
-
 // An encoder and a decoder that are called as Python calls them, so that subclasses of Python's do.
 class PythonContinuation : public Continuation {
  public:

@@ -1,5 +1,6 @@
 #include "bindings/convert.h"
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 
@@ -109,6 +110,30 @@ void check_whole(py::handle value, const char* operation, const char* name, int 
 
 }  // namespace
 
+std::string shown(py::handle value) {
+  constexpr std::size_t longest = 80, most = 6;
+  PyObject* p = value.ptr();
+  if (PyTuple_CheckExact(p) || PyList_CheckExact(p)) {
+    const auto items = py::reinterpret_borrow<py::sequence>(value);
+    const std::size_t count = items.size();
+    std::string text;
+    for (std::size_t i = 0; i < std::min(count, most); ++i) {
+      const py::object item = items[i];
+      const bool nested = PyTuple_CheckExact(item.ptr()) || PyList_CheckExact(item.ptr());
+      text += (i > 0 ? ", " : "") + (nested ? "..." : shown(item));
+    }
+    if (count > most) text += ", ...";
+    if (PyList_CheckExact(p)) return "[" + text + "]";
+    return "(" + text + (count == 1 ? ",)" : ")");
+  }
+  const bool plain = value.is_none() || p == Py_Ellipsis || PyBool_Check(p) || PyLong_CheckExact(p) || PyFloat_CheckExact(p) ||
+                     PyComplex_CheckExact(p) || PyUnicode_CheckExact(p) || PyBytes_CheckExact(p);
+  if (!plain) return type_name(value);
+  std::string text = py::str(py::repr(value));
+  if (text.size() > longest) text = text.substr(0, longest) + "...";
+  return text;
+}
+
 bool is_tensor(py::handle value) { return PyObject_TypeCheck(value.ptr(), tensor_type()) != 0; }
 
 py::array as_numpy(py::handle value, const char* operation, const char* name) {
@@ -144,7 +169,7 @@ DType dtype_from(py::handle value, const char* operation) {
   try {
     wanted = numpy().attr("dtype")(value);
   } catch (py::error_already_set&) {
-    fail_type(operation, ": dtype must be a NumPy dtype or its name; got ", std::string(py::str(py::repr(value))));
+    fail_type(operation, ": dtype must be a NumPy dtype or its name; got ", shown(value));
   }
   const auto dtype = direct_dtype(wanted.cast<py::dtype>());
   if (!dtype)
@@ -290,13 +315,13 @@ Shape shape_from(py::handle size, const char* operation, const char* name) {
   std::vector<Index> sizes;
   const auto one = [&](py::handle item) {
     if (PyIndex_Check(item.ptr()) == 0 || PyBool_Check(item.ptr()) != 0)
-      fail_type(operation, ": ", name, " must be whole numbers; got ", std::string(py::str(py::repr(size))));
+      fail_type(operation, ": ", name, " must be whole numbers; got ", shown(size));
     const auto index = py::reinterpret_steal<py::int_>(PyNumber_Index(item.ptr()));
     if (!index) throw py::error_already_set();
     const long long number = PyLong_AsLongLong(index.ptr());
     if (number == -1 && PyErr_Occurred() != nullptr) {
       PyErr_Clear();
-      fail_value(operation, ": ", name, " must be numbers of at most 63 bits; got ", std::string(py::str(py::repr(size))));
+      fail_value(operation, ": ", name, " must be numbers of at most 63 bits; got ", shown(size));
     }
     sizes.push_back(static_cast<Index>(number));
   };

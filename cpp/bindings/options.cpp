@@ -7,8 +7,6 @@
 namespace qkv::bindings {
 namespace {
 
-std::string shown(py::handle value) { return py::str(py::repr(value)); }
-
 // Whether x holds 0 and 1, both of them, and nothing else. Ends at the first block with another number.
 template <class T> bool zeros_and_ones(const T* x, Index n) {
   constexpr Index kBlock = 64;

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._errors import shown
 from .dates import babel
 from .templates import ADJECTIVES, NAMES, NUMBERS, PAIRS, PLACES, TAGGED, TAGS, TOPICS
 
@@ -83,7 +84,7 @@ def task(name: str, count: int = 2000, *, held_out: int = 500, seed: int = 0) ->
         "contradiction": (("agrees", "contradicts"), _contradiction),
     }
     if name not in makers:
-        raise ValueError(f"task: name must be one of {', '.join(TASKS)}; got {name!r}")
+        raise ValueError(f"task: name must be one of {', '.join(TASKS)}; got {shown(name)}")
     labels, make = makers[name]
     random = np.random.default_rng([seed, TASKS.index(name)])
     wanted = count + held_out

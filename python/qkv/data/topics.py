@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -93,7 +94,11 @@ def windows(ids: Sequence[int] | NDArray[np.int64], length: int) -> NDArray[np.i
     >>> qkv.data.windows(range(7), 3).tolist()
     [[0, 1, 2], [3, 4, 5]]
     """
-    table = np.asarray(ids, np.int64)
+    table = np.asarray(ids)
+    if table.dtype.kind not in "iu" and table.size > 0:
+        raise TypeError(f"windows: ids must hold integers; got dtype {table.dtype}")
+    table = table.astype(np.int64)
+    length = operator.index(length)
     if length < 1 or table.size < length:
         raise ValueError(
             f"windows: length must be in 1..{table.size} because a piece cannot be longer than the text; got {length}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _core
+from .._errors import shown
 
 SIZES = (
     "vocab_size",
@@ -99,7 +100,7 @@ class BertConfig:
                     f"BertConfig: classifier_dropout must be from 0 to 1; got {self.classifier_dropout}"
                 )
         if not isinstance(self.hidden_act, str):
-            raise TypeError(f"BertConfig: hidden_act must be a string; got {self.hidden_act!r}")
+            raise TypeError(f"BertConfig: hidden_act must be a string; got {shown(self.hidden_act)}")
         _core.check_bert(**self.core())
         self._check_labels()
 
@@ -112,7 +113,7 @@ class BertConfig:
             self.id2label = {i: f"LABEL_{i}" for i in range(count)}
         if not isinstance(self.id2label, Mapping) or not self.id2label:
             raise TypeError(
-                f"BertConfig: id2label must be a dict from numbers to names; got {self.id2label!r}"
+                f"BertConfig: id2label must be a dict from numbers to names; got {shown(self.id2label)}"
             )
         try:
             labels = {int(k): v for k, v in self.id2label.items()}
@@ -215,7 +216,7 @@ def _check(name: str, value: object, kind: type) -> None:
     numbers = (int,) if kind is int else (int, float)
     if isinstance(value, bool) or not isinstance(value, numbers):
         what = "an integer" if kind is int else "a number"
-        raise TypeError(f"BertConfig: {name} must be {what}; got {value!r}")
+        raise TypeError(f"BertConfig: {name} must be {what}; got {shown(value)}")
     if isinstance(value, int) and abs(value) >= 2**62:
         raise ValueError(
             f"BertConfig: {name} must be below 2 ** 62; got a number of {len(str(value))} characters"

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv._core import Generator, default_generator
+from qkv._errors import shown
 
 DEFAULT: Generator = default_generator()
 _INT64 = np.iinfo(np.int64)
@@ -35,7 +36,7 @@ def shape_of(operation: str, size: Any) -> tuple[int, ...]:
         shape = tuple(operator.index(n) for n in ((size,) if np.ndim(size) == 0 else size))
     except (TypeError, ValueError):
         raise TypeError(
-            f"{operation}: size must be an integer or a tuple of integers because it is a shape; got {size!r}"
+            f"{operation}: size must be an integer or a tuple of integers because it is a shape; got {shown(size)}"
         ) from None
     if any(n < 0 for n in shape):
         raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shape}")
