@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -128,6 +129,7 @@ class Batches:
 
     def __call__(self, epoch: int) -> Epoch:
         """Give the batches of one epoch; each is made when it is asked for."""
+        epoch = operator.index(epoch)
         return Epoch(self, epoch, self._order(epoch))
 
     def __iter__(self) -> Iterator[Any]:
