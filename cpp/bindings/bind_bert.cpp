@@ -27,7 +27,7 @@ BertArguments take_arguments(py::dict& given) {
         member = value.cast<std::decay_t<decltype(member)>>();
     } catch (const py::cast_error&) {
       fail_type("BertConfig: ", name, " must be of the type of its default; got ",
-                shown(value));
+                described(value));
     }
   };
   take("vocab_size", a.vocab_size);

@@ -64,7 +64,7 @@ py::list hypotheses_from(const std::vector<Hypothesis>& hypotheses, double lengt
 py::list beam_search(const py::object& step, const py::object& state, const py::object& start, const py::object& end, py::handle beam_size,
                      py::handle length_penalty, py::handle max_len) {
   const char* name = "beam_search";
-  if (PyCallable_Check(step.ptr()) == 0) fail_type(name, ": step must be a function of (state, token); got ", shown(step));
+  if (PyCallable_Check(step.ptr()) == 0) fail_type(name, ": step must be a function of (state, token); got ", described(step));
   GenerateOptions options;
   options.beam_size = index_from(beam_size, name, "beam_size").value_or(0);
   options.length_penalty = required_number_from(length_penalty, name, "length_penalty");
@@ -81,7 +81,7 @@ py::list beam_search(const py::object& step, const py::object& state, const py::
       const auto& ids = beam.live()[i].ids;
       const py::object result = step(states[i], ids.empty() ? start : py::object(py::int_(ids.back())));
       if (!py::isinstance<py::tuple>(result) || py::len(result) != 2)
-        fail_type(name, ": step must return (log_probs, state); got ", shown(py::type::of(result)));
+        fail_type(name, ": step must return (log_probs, state); got ", described(py::type::of(result)));
       Call call(name);
       const Array row = call.floating(result[py::int_(0)], "log_probs").data().cast(DType::float64);
       if (row.rank() != 1 || row.numel() == 0) fail_value(name, ": log_probs must be (V,), one number for each token; got log_probs ", row.shape());
@@ -133,7 +133,7 @@ Evaluating::~Evaluating() {
 
 std::optional<Index> index_from(py::handle value, const char* operation, const char* name) {
   if (value.is_none()) return {};
-  if (PyIndex_Check(value.ptr()) == 0 || PyBool_Check(value.ptr()) != 0) fail_type(operation, ": ", name, " must be a whole number; got ", shown(value));
+  if (PyIndex_Check(value.ptr()) == 0 || PyBool_Check(value.ptr()) != 0) fail_type(operation, ": ", name, " must be a whole number; got ", described(value));
   const Shape one = shape_from(value, operation, name);
   return one[0];
 }
@@ -152,7 +152,7 @@ GenerateOptions GenerateArguments::options(const char* operation, Index vocab) c
   if (chosen == "greedy") o.method = Method::greedy;
   else if (chosen == "beam") o.method = Method::beam;
   else if (chosen == "sample") o.method = Method::sample;
-  else fail_value(operation, ": method must be \"greedy\", \"beam\" or \"sample\"; got ", shown(method));
+  else fail_value(operation, ": method must be \"greedy\", \"beam\" or \"sample\"; got ", described(method));
   o.beam_size = index_from(beam_size, operation, "beam_size").value_or(0);
   o.length_penalty = required_number_from(length_penalty, operation, "length_penalty");
   o.temperature = required_number_from(temperature, operation, "temperature");

@@ -24,7 +24,7 @@ std::vector<ModulePtr> modules_from(py::handle modules, const char* name) {
 }
 
 template <class List> py::object item(const List& self, py::handle index) {
-  if (PyIndex_Check(index.ptr()) == 0) fail_type(self.class_name(), ": index must be a number; got ", shown(index));
+  if (PyIndex_Check(index.ptr()) == 0) fail_type(self.class_name(), ": index must be a number; got ", described(index));
   const Py_ssize_t at = PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError);
   if (at == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
   return py::cast(self.at(at));

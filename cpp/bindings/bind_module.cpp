@@ -115,7 +115,7 @@ void load_state_dict(Module& module, py::handle state, bool strict) {
   for (const py::handle item : state.attr("items")()) {
     const auto pair = py::reinterpret_borrow<py::sequence>(item);
     if (!py::isinstance<py::str>(pair[0]))
-      fail_type("load_state_dict: names must be strings; got ", shown(pair[0]));
+      fail_type("load_state_dict: names must be strings; got ", described(pair[0]));
     const std::string name = py::str(pair[0]);
     arrays[name] = state_array(name, pair[1]);
   }

@@ -240,9 +240,9 @@ Examples
         const Array tokens = call.integers(ids, "ids", false), lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
         std::vector<nn::KVCache*> caches;
         if (!cache.is_none()) {
-          if (!py::isinstance<py::sequence>(cache)) fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", shown(cache));
+          if (!py::isinstance<py::sequence>(cache)) fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
           for (const py::handle one : cache) {
-            if (!py::isinstance<nn::KVCache>(one)) fail_type("CausalLM: cache must hold KVCaches; got ", shown(one));
+            if (!py::isinstance<nn::KVCache>(one)) fail_type("CausalLM: cache must hold KVCaches; got ", described(one));
             caches.push_back(one.cast<nn::KVCache*>());
           }
           if (caches.empty()) fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers, " layers; got none");

@@ -110,7 +110,7 @@ void check_whole(py::handle value, const char* operation, const char* name, int 
 
 }  // namespace
 
-std::string shown(py::handle value) {
+std::string described(py::handle value) {
   constexpr std::size_t longest = 80, most = 6;
   PyObject* p = value.ptr();
   if (PyTuple_CheckExact(p) || PyList_CheckExact(p)) {
@@ -120,7 +120,7 @@ std::string shown(py::handle value) {
     for (std::size_t i = 0; i < std::min(count, most); ++i) {
       const py::object item = items[i];
       const bool nested = PyTuple_CheckExact(item.ptr()) || PyList_CheckExact(item.ptr());
-      text += (i > 0 ? ", " : "") + (nested ? "..." : shown(item));
+      text += (i > 0 ? ", " : "") + (nested ? "..." : described(item));
     }
     if (count > most) text += ", ...";
     if (PyList_CheckExact(p)) return "[" + text + "]";
@@ -169,7 +169,7 @@ DType dtype_from(py::handle value, const char* operation) {
   try {
     wanted = numpy().attr("dtype")(value);
   } catch (py::error_already_set&) {
-    fail_type(operation, ": dtype must be a NumPy dtype or its name; got ", shown(value));
+    fail_type(operation, ": dtype must be a NumPy dtype or its name; got ", described(value));
   }
   const auto dtype = direct_dtype(wanted.cast<py::dtype>());
   if (!dtype)
@@ -315,13 +315,13 @@ Shape shape_from(py::handle size, const char* operation, const char* name) {
   std::vector<Index> sizes;
   const auto one = [&](py::handle item) {
     if (PyIndex_Check(item.ptr()) == 0 || PyBool_Check(item.ptr()) != 0)
-      fail_type(operation, ": ", name, " must be whole numbers; got ", shown(size));
+      fail_type(operation, ": ", name, " must be whole numbers; got ", described(size));
     const auto index = py::reinterpret_steal<py::int_>(PyNumber_Index(item.ptr()));
     if (!index) throw py::error_already_set();
     const long long number = PyLong_AsLongLong(index.ptr());
     if (number == -1 && PyErr_Occurred() != nullptr) {
       PyErr_Clear();
-      fail_value(operation, ": ", name, " must be numbers of at most 63 bits; got ", shown(size));
+      fail_value(operation, ": ", name, " must be numbers of at most 63 bits; got ", described(size));
     }
     sizes.push_back(static_cast<Index>(number));
   };

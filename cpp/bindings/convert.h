@@ -28,7 +28,7 @@ namespace qkv::bindings {
 
 bool is_tensor(py::handle value);
 // A value for an error's text: numbers, strings and short tuples as they are, of anything else the type. Never a content.
-std::string shown(py::handle value);
+std::string described(py::handle value);
 
 // One call from Python: converts its arguments and knows what its results must be. If any argument was a Tensor, results
 // are Tensors, otherwise NumPy arrays; if the arguments that count were float16 or bfloat16 arrays, so are the results.

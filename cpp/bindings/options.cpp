@@ -45,18 +45,18 @@ ops::Causal causal_from(py::handle value, const char* operation) {
     const auto name = value.cast<std::string>();
     if (name == "upper_left") return ops::Causal::upper_left;
     if (name == "lower_right") return ops::Causal::lower_right;
-    fail_value(operation, ": is_causal must be False, True, \"upper_left\" or \"lower_right\"; got ", shown(value));
+    fail_value(operation, ": is_causal must be False, True, \"upper_left\" or \"lower_right\"; got ", described(value));
   }
-  fail_type(operation, ": is_causal must be False, True, \"upper_left\" or \"lower_right\"; got ", shown(value));
+  fail_type(operation, ": is_causal must be False, True, \"upper_left\" or \"lower_right\"; got ", described(value));
 }
 
 std::optional<std::pair<Index, Index>> window_from(py::handle value, const char* operation) {
   if (value.is_none()) return {};
   const Shape sides = PyIndex_Check(value.ptr()) != 0 ? Shape{} : shape_from(value, operation, "window");
   if (sides.rank() != 2)
-    fail_value(operation, ": window must be (left, right), the keys that a query sees before and behind itself; got ", shown(value));
+    fail_value(operation, ": window must be (left, right), the keys that a query sees before and behind itself; got ", described(value));
   if (sides[0] < -1 || sides[1] < -1)
-    fail_value(operation, ": window must be (left, right) with -1 for unlimited or numbers from 0; got ", shown(value));
+    fail_value(operation, ": window must be (left, right) with -1 for unlimited or numbers from 0; got ", described(value));
   return std::pair(sides[0], sides[1]);
 }
 
@@ -64,11 +64,11 @@ std::optional<double> number_from(py::handle value, const char* operation, const
   if (value.is_none()) return {};
   if (PyFloat_CheckExact(value.ptr())) return PyFloat_AS_DOUBLE(value.ptr());
   if (is_tensor(value) || PyNumber_Check(value.ptr()) == 0 || py::isinstance<py::str>(value))
-    fail_type(operation, ": ", name, " must be a number; got ", shown(value));
+    fail_type(operation, ": ", name, " must be a number; got ", described(value));
   PyObject* number = PyNumber_Float(value.ptr());
   if (number == nullptr) {
     PyErr_Clear();
-    fail_type(operation, ": ", name, " must be a number; got ", shown(value));
+    fail_type(operation, ": ", name, " must be a number; got ", described(value));
   }
   return py::reinterpret_steal<py::float_>(number).cast<double>();
 }

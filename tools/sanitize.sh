@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Builds the extension, bindings included, with sanitizers and runs the tests with it:
+#
+#     tools/sanitize.sh address [pytest's arguments]   # AddressSanitizer and UndefinedBehaviorSanitizer
+#     tools/sanitize.sh thread [pytest's arguments]    # ThreadSanitizer
+#
+# Without arguments for pytest: the whole suite but the notebooks. PYTHON names an interpreter with `.[dev]`, pybind11,
+# scipy-openblas32, cmake and ninja; JOBS how many compilers run at once. Builds are kept in build/sanitize-*; with ccache
+# on the path a second one is quick. Reports go to build/sanitize-*/report.*, and one is enough to fail.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+kind=${1:-}
+shift || true
+case $kind in
+  address) sanitizers=address,undefined libraries=(libasan.so libubsan.so) ;;
+  thread) sanitizers=thread libraries=(libtsan.so) ;;
+  *)
+    sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
+
+python=${PYTHON:-python3}
+compiler=${CXX:-c++}
+build=$PWD/build/sanitize-$kind
+launcher=()
+if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+
+mkdir -p "$build"
+if [[ ! -f $build/build.ninja ]]; then
+  cmake -S . -B "$build" -G Ninja -DSKBUILD_PROJECT_VERSION="$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" \
+    -DPython_EXECUTABLE="$(command -v "$python")" -Dpybind11_DIR="$("$python" -m pybind11 --cmakedir)" \
+    -DCMAKE_CXX_FLAGS=-fpch-preprocess -DQKV_SANITIZE=$sanitizers "${launcher[@]}" \
+    -DCMAKE_BUILD_RPATH="$("$python" -c 'import scipy_openblas32 as b; print(b.get_lib_dir())')" >"$build/cmake.log"
+fi
+cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
+
+# The package as it is installed, with this extension in place of the usual one.
+rm -rf "$build/site"
+mkdir -p "$build/site"
+cp -r python/qkv "$build/site/qkv"
+rm -f "$build"/site/qkv/_core*.so
+cp "$build"/_core*.so "$build/site/qkv/"
+
+# Python was not linked with the sanitizer, so it is loaded first; with it the C++ library, whose throw it replaces.
+preload=
+for library in "${libraries[@]}" libstdc++.so; do preload+=$("$compiler" -print-file-name="$library"):; done
+
+rm -f "$build"/report.*
+# Leaks are not looked for: the interpreter keeps its own until the end. The allocator answers what is too large as malloc
+# does. In forked children of a threaded process ThreadSanitizer must not give up.
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$build/report:exitcode=99
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=$build/report:exitcode=99
+export TSAN_OPTIONS=suppressions=$PWD/tools/sanitize_thread.txt:ignore_noninstrumented_modules=1:die_after_fork=0:log_path=$build/report:exitcode=99:history_size=4
+export QKV_SANITIZER=$kind PYTHONPATH=$build/site PYTHONDONTWRITEBYTECODE=1
+
+tests=("$@")
+if [[ ${#tests[@]} -eq 0 ]]; then tests=(--ignore=tests/test_notebooks.py); fi
+status=0
+LD_PRELOAD=${preload%:} "$python" -m pytest -q -p no:cacheprovider "${tests[@]}" || status=$?
+
+shopt -s nullglob
+reports=("$build"/report.*)
+if [[ ${#reports[@]} -gt 0 ]]; then
+  echo "${#reports[@]} reports in $build/report.*; the first:" >&2
+  head -60 "${reports[0]}" >&2
+  exit 1
+fi
+exit $status
