@@ -19,6 +19,7 @@ STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf8"))
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
 PICKLING = {"__getstate__", "__setstate__", "_set_state", "__init_subclass__"}
 PYTHON_S_OWN = {
+    "__class__",
     "__doc__",
     "__module__",
     "__dict__",

@@ -217,7 +217,7 @@ void reword(const function_record& function, const Given& given) {
     replace(PyExc_TypeError, called(function, given) + ": an argument holds something of a type that it must not have");
   else if (is(PyExc_TypeError) && contains("is not an instance of '"))
     replace(PyExc_TypeError, called(function, given) + ": an argument is wrong; " + message);
-  else if (is(PyExc_OverflowError))
+  else if (is(PyExc_OverflowError) && (contains("too large") || contains("too big")))
     replace(PyExc_ValueError, called(function, given) + ": a number is too large; " + message);
 }
 
