@@ -106,3 +106,23 @@ def test_reading_between_forward_and_backward_is_no_change():
     assert x.detach().numpy().sum() + h.detach().numpy().sum() == 6
     y.backward()
     assert x.grad.tolist() == [4, 4, 4]
+
+
+def test_a_reader_of_old_dlpack_gets_a_copy_of_what_is_read_only():
+    class Old:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        def __dlpack__(self, **options):
+            return self.tensor.__dlpack__()
+
+        def __dlpack_device__(self):
+            return self.tensor.__dlpack_device__()
+
+    weight = qkv.nn.Linear(3, 2).weight
+    before = weight.numpy().copy()
+    view = np.from_dlpack(Old(weight))
+    np.testing.assert_array_equal(view, before)
+    if view.flags.writeable:
+        view[:] = 0
+    np.testing.assert_array_equal(weight.numpy(), before)

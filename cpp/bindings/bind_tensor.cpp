@@ -18,9 +18,15 @@ bool is_writable(const TensorImpl& impl) { return impl.node == nullptr && !impl.
 
 py::object numpy_view(const TensorImpl& impl) { return to_numpy(impl.data, is_writable(impl)); }
 
-// Not every library heeds that a DLPack tensor is read-only, so writes are noticed whatever it says.
+// Not every library heeds that a DLPack tensor is read-only, so writes are noticed whatever it says. One that cannot be
+// told (before DLPack 1.0) gets a copy.
 py::object dlpack(const TensorImpl& impl, const py::kwargs& options) {
-  return to_numpy(impl.data, is_writable(impl), true).attr("__dlpack__")(**options);
+  try {
+    return to_numpy(impl.data, is_writable(impl), true).attr("__dlpack__")(**options);
+  } catch (py::error_already_set& error) {
+    if (is_writable(impl) || !error.matches(PyExc_BufferError)) throw;
+    return to_numpy(impl.data.clone(), true).attr("__dlpack__")(**options);
+  }
 }
 
 void set_grad(TensorImpl& impl, py::handle value) {

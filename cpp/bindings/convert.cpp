@@ -82,6 +82,8 @@ bool is_half(const py::dtype& dtype) {
 // An Array of one of our dtypes over NumPy's memory, copied only where NumPy's layout or dtype is not ours.
 Array adopt(py::array array, DType dtype) {
   const auto own = direct_dtype(array.dtype());
+  // NumPy would warn of numbers that are infinite in float32, in the name of its own function.
+  if (own == DType::float64 && dtype == DType::float32) return adopt(std::move(array), DType::float64).cast(DType::float32);
   if (own != dtype || (array.flags() & kContiguous) == 0 || (array.flags() & kAligned) == 0)
     array = numpy().attr("array")(array, py::arg("dtype") = numpy_dtype(dtype), py::arg("order") = "C").cast<py::array>();
   const Shape shape = shape_of(array);
