@@ -101,6 +101,26 @@ def test_enormous_sizes_are_errors() -> None:
         assert line != "nothing", statement
 
 
+def test_shapes_that_hold_themselves_or_too_many_axes() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(TypeError, match="reshape: shape must be whole numbers"):
+        qkv.tensor([1.0]).reshape(endless)
+    with pytest.raises(
+        ValueError,
+        match="reshape: shape must hold at most 64 numbers because an array has no more axes; got 65",
+    ):
+        qkv.tensor([1.0]).reshape((1,) * 65)
+    assert qkv.tensor([1.0]).reshape([1, 1]).shape == (1, 1)
+
+
+def test_one_number_is_not_several() -> None:
+    model = qkv.models.CausalLM(7, 4, 2, 1)
+    for value in (np.zeros((0, 4)), np.array([1, 2, 3])):
+        with pytest.raises(TypeError, match="CausalLM: end_id must be a whole number"):
+            model.generate([[1, 2, 3]], end_id=value)
+
+
 def test_negative_sizes_are_errors() -> None:
     with pytest.raises(ValueError, match="reshape: shape must hold the 0 numbers"):
         qkv.tensor(np.zeros(0)).reshape(-3, 0)

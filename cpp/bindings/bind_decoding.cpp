@@ -135,6 +135,7 @@ std::optional<Index> index_from(py::handle value, const char* operation, const c
   if (value.is_none()) return {};
   if (PyIndex_Check(value.ptr()) == 0 || PyBool_Check(value.ptr()) != 0) fail_type(operation, ": ", name, " must be a whole number; got ", described(value));
   const Shape one = shape_from(value, operation, name);
+  if (one.rank() != 1) fail_type(operation, ": ", name, " must be a whole number; got ", one.rank(), " of them");
   return one[0];
 }
 

@@ -313,7 +313,11 @@ py::object Call::result(const Tensor& y) const {
   return array;
 }
 
-Shape shape_from(py::handle size, const char* operation, const char* name) {
+namespace {
+
+constexpr std::size_t kMostAxes = 64;  // NumPy's limit
+
+Shape sizes_from(py::handle size, const char* operation, const char* name, bool nested) {
   std::vector<Index> sizes;
   const auto one = [&](py::handle item) {
     if (PyIndex_Check(item.ptr()) == 0 || PyBool_Check(item.ptr()) != 0)
@@ -334,11 +338,17 @@ Shape shape_from(py::handle size, const char* operation, const char* name) {
     if (!py::isinstance<py::sequence>(size) || py::isinstance<py::str>(size))
       fail_type(operation, ": ", name, " must be a number or a tuple of numbers; got ", type_name(size));
     const auto sequence = py::reinterpret_borrow<py::sequence>(size);
-    if (sequence.size() == 1 && py::isinstance<py::sequence>(sequence[0])) return shape_from(sequence[0], operation, name);
+    if (!nested && sequence.size() == 1 && py::isinstance<py::sequence>(sequence[0])) return sizes_from(sequence[0], operation, name, true);
+    if (sequence.size() > kMostAxes)
+      fail_value(operation, ": ", name, " must hold at most ", kMostAxes, " numbers because an array has no more axes; got ", sequence.size());
     for (const py::object item : sequence) one(item);  // owned: an array makes its items when asked
   }
   return Shape(std::move(sizes));
 }
+
+}  // namespace
+
+Shape shape_from(py::handle size, const char* operation, const char* name) { return sizes_from(size, operation, name, false); }
 
 std::optional<std::vector<Index>> axes_from(py::handle axis, const char* operation) {
   if (axis.is_none()) return {};

@@ -24,7 +24,16 @@ import qkv.models
 import qkv.random
 from qkv import masks, models, nn, optim  # noqa: F401  (statements speak of them)
 
-ALLOWED = (ValueError, TypeError, MemoryError, IndexError, OSError, RuntimeError, AttributeError, OverflowError)
+ALLOWED = (
+    ValueError,
+    TypeError,
+    MemoryError,
+    IndexError,
+    OSError,
+    RuntimeError,
+    AttributeError,
+    OverflowError,
+)
 FOREIGN = [
     "Invoked with",
     "incompatible function",

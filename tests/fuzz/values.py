@@ -102,7 +102,7 @@ ARRAYS = [
     "np.ones((4, 3, 2)).T[::-1, ::-1]",
     "np.broadcast_to(np.float32(1), (2, 3, 4))",
     "np.broadcast_to(1.0, (2**20, 2**30))",
-    "np.broadcast_to(np.int64(1), (2**40,))",
+    "np.broadcast_to(np.int64(1), (2**21,))",
     "read_only(np.ones((3, 4)))",
     "np.matrix('1 2; 3 4')",
     "memoryview(b'abcdefgh')",

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from .._errors import shown
+
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<start>", "<end>"
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -66,7 +68,7 @@ class Vocabulary:
         if len(specials) < 2:
             raise ValueError(
                 "Vocabulary: specials must be at least two, for padding and for unknown tokens; "
-                f"got {list(specials)}"
+                f"got {shown(list(specials))}"
             )
         self.specials = tuple(specials)
         self.tokens = list(dict.fromkeys((*specials, *tokens)))

@@ -60,7 +60,7 @@ def float_name(operation: str, dtype: npt.DTypeLike) -> str:
     try:
         name = str(np.dtype(dtype))
     except TypeError:
-        name = repr(dtype)
+        name = shown(dtype)
     if name not in ("float32", "float64"):
         raise TypeError(
             f"{operation}: dtype must be float32 or float64 because only these are drawn; got {name}"
