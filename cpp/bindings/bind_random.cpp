@@ -2,13 +2,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bindings/bindings.h"
-#include "bindings/interpreter.h"
+#include "bindings/convert.h"
 #include "core/error.h"
 #include "core/random.h"
 
@@ -39,14 +38,9 @@ std::uint64_t seed_from(const py::object& seed) {
 
 // A new array whose elements fill(pointer, count) writes without the interpreter's lock.
 template <class T, class Fill> py::array filled(const std::vector<Index>& shape, Fill fill) {
-  if (Shape(shape).numel() > std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)))
-    throw MemoryError(text("random: an array ", Shape(shape), " needs more than 2^63 bytes"));
-  py::array_t<T> result(shape);
-  T* const out = result.mutable_data();
-  const Index n = result.size();
-  const GilReleased released;
-  fill(out, n);
-  return result;
+  const Array result(Shape(shape), dtype_v<T>);
+  without_gil([&] { fill(result.data<T>(), result.numel()); });
+  return to_numpy(result, true, false);
 }
 
 // `make` is called with a null pointer of the type that the name says.

@@ -51,6 +51,7 @@ GRU::GRU(Index input, Index hidden, Index count, bool with_bias, double p)
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
   const Index gates = Shape{3, hidden}.numel();
   for (Index i = 0; i < count; ++i) {
+    throw_if_interrupted();  // a million layers take a minute
     ops::GruParameters& own = layers_[static_cast<std::size_t>(i)].parameters;
     const std::string end = text("_l", i);
     own_parameter("weight_ih" + end, own.weight_ih, uniform_parameter({gates, i == 0 ? input : hidden}, -bound, bound));

@@ -41,6 +41,7 @@ WORK = {
     ),
     "a batch of products": ("a = qkv.tensor(np.ones((3001, 211, 211), 'float32'))", "a @ a"),
     "few large products": ("a = qkv.tensor(np.ones((3, 4001, 4001)))", "a @ a"),
+    "a layer of a million layers": ("", "qkv.nn.GRU(5, 3, num_layers=10**6)"),
     "a linear layer": (
         "layer = qkv.nn.Linear(6007, 6007); x = np.ones((6007, 6007), 'float32'); off = qkv.no_grad(); off.__enter__()",
         "layer(x)",

@@ -56,3 +56,23 @@ print(eval(f).shape[0])
 """
     )
     assert output(program) == "67"
+
+
+def test_random_numbers_take_memory_that_waits_in_the_cache():
+    program = (
+        LIMIT
+        + """
+x = np.ones(8 << 20, "float32")
+held = [qkv.relu(x) for _ in range(8)]
+del held
+leave(40)
+print(qkv.rand(30 << 20).shape)
+try:
+    qkv.rand(1 << 30)
+except MemoryError as error:
+    print(error)
+"""
+    )
+    first, second = output(program).splitlines()
+    assert first == "(31457280,)"
+    assert "(1073741824,)" in second
