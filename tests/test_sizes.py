@@ -114,6 +114,13 @@ def test_shapes_that_hold_themselves_or_too_many_axes() -> None:
     assert qkv.tensor([1.0]).reshape([1, 1]).shape == (1, 1)
 
 
+def test_numbers_that_no_integer_holds() -> None:
+    for value in (1e39, float("nan"), -float("inf"), 2.0**63):
+        with pytest.raises(ValueError, match="tensor: data must fit int64; got"):
+            qkv.tensor([1.0, value], dtype=np.int64)
+    assert qkv.tensor([1.9, -(2.0**63)], dtype=np.int64).tolist() == [1, -(2**63)]
+
+
 def test_one_number_is_not_several() -> None:
     model = qkv.models.CausalLM(7, 4, 2, 1)
     for value in (np.zeros((0, 4)), np.array([1, 2, 3])):

@@ -230,6 +230,13 @@ Array copy_of(py::handle data, py::handle dtype, const char* operation) {
   }
   if (std::string_view("biuf").find(array.dtype().kind()) == std::string_view::npos && !is_half(array.dtype()))
     fail_type(operation, ": data must hold real numbers; got ", type_name(data), " of dtype ", std::string(py::str(array.dtype())));
+  if (wanted == DType::int64 && array.dtype().kind() == 'f') {
+    const Array source = adopt(array, DType::float64);
+    const double* x = source.data<double>();
+    const auto outside = std::find_if(x, x + source.numel(), [](double v) { return !(v >= -0x1p63 && v < 0x1p63); });
+    if (outside != x + source.numel()) fail_value(operation, ": data must fit int64; got ", *outside);
+    return source.cast(DType::int64);
+  }
   const Array numbers = adopt(array, wanted);
   return without_gil(numbers.numel(), [&] { return numbers.clone(); });
 }
