@@ -1,6 +1,7 @@
 // Backward passes: from the newest operation to the oldest, of Arrays or of Tensors.
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <queue>
 #include <set>
 #include <type_traits>
@@ -19,26 +20,42 @@ void fail_without_history() {
       "pass create_graph=True to that qkv.grad, or take its result as a constant by detach()");
 }
 
-Visit::Visit(Node& node, bool frees) : node_(node), frees_(frees) {
-  const Lock lock(mutex_of(&node));
-  if (node.freed)
-    throw std::runtime_error(
-        "backward: the graph was freed by an earlier backward; pass retain_graph=True there to go through it twice");
-  node.freed = frees;
-  ++node.visits;
-}
-
-Visit::~Visit() {
-  std::unique_ptr<const Step> step;
-  Tensors inputs;
-  const Lock lock(mutex_of(&node_));
-  if (frees_ && !succeeded_) node_.freed = false;
-  if (--node_.visits > 0 || !node_.freed) return;
-  step.swap(node_.step);
-  inputs.swap(node_.inputs);
-}
-
 namespace {
+
+// Nodes between two looks for an interrupt; a long pull-back looks by itself.
+constexpr unsigned kBetweenChecks = 16;
+
+// A backward pass at a node. Threads may be at one node together, unless one of them is to free it: that one is then the
+// last to come, and what the pull-back holds goes when all have left.
+class Visit {
+ public:
+  Visit(Node& node, bool frees) : node_(node), frees_(frees) {
+    const Lock lock(mutex_of(&node));
+    if (node.freed)
+      throw std::runtime_error(
+          "backward: the graph was freed by an earlier backward; pass retain_graph=True there to go through it twice");
+    node.freed = frees;
+    last_ = ++node.visits == 1 && frees;
+  }
+  ~Visit() {
+    std::unique_ptr<const Step> step;
+    Tensors inputs;
+    std::unique_lock<Mutex> lock;
+    if (!last_ || !succeeded_) lock = std::unique_lock(mutex_of(&node_));  // others may be here or may come
+    if (frees_ && !succeeded_) node_.freed = false;
+    if (--node_.visits > 0 || !node_.freed) return;
+    step.swap(node_.step);
+    inputs.swap(node_.inputs);
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  void succeeded() { succeeded_ = true; }  // otherwise the node stays as it was
+
+ private:
+  Node& node_;
+  const bool frees_;
+  bool last_ = false, succeeded_ = false;  // last_: nobody else is here, and nobody can come
+};
 
 void merge(Array& sum, Array part) {
   // Gradients may be passed on without a copy, so several sums can start as the same memory.
@@ -146,8 +163,8 @@ template <class Mode> class Backward {
 
   void run() {
     if constexpr (std::is_same_v<Mode, OfTensors>) find_needed();
-    while (!waiting_.empty()) {
-      throw_if_interrupted();
+    for (unsigned count = 1; !waiting_.empty(); ++count) {
+      if (count % kBetweenChecks == 0) throw_if_interrupted();
       const std::shared_ptr<Node> node = waiting_.top();
       waiting_.pop();
       std::vector<Value> dys = std::move(arriving_.at(node.get()));

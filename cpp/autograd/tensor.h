@@ -166,22 +166,6 @@ struct Node {
   ~Node();
 };
 
-// A backward pass at a node. Threads may be at one node together, unless one of them is to free it: that one is then the
-// last to come, and what the pull-back holds goes when all have left.
-class Visit {
- public:
-  Visit(Node& node, bool frees);
-  ~Visit();
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-  void succeeded() { succeeded_ = true; }  // otherwise the node stays as it was
-
- private:
-  Node& node_;
-  const bool frees_;
-  bool succeeded_ = false;
-};
-
 // An Array that a pull-back needs. Memory that belongs to somebody else is copied, since its owner may change it, and a
 // change made through copy_, load_state_dict or an optimizer is noticed.
 class Saved {
