@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._errors import shown
 from .functions import Kernel, kernel_attention
 from .inputs import check_feature_names, feature_names, floats, not_fitted, points, weights
 
@@ -112,7 +113,7 @@ class NadarayaWatson:
             if self.bandwidth != "loo":
                 raise ValueError(
                     f"NadarayaWatson.fit: bandwidth must be a number, one number per feature or 'loo'; "
-                    f"got {self.bandwidth!r}"
+                    f"got {shown(self.bandwidth)}"
                 )
             self.bandwidth_, self.loo_error_ = _least_error(*self._counting(), self.kernel)
             return self
@@ -120,7 +121,7 @@ class NadarayaWatson:
         if h.shape not in ((), (self.n_features_in_,)) or not (h > 0).all():
             raise ValueError(
                 f"NadarayaWatson.fit: bandwidth must be a number above 0 or one per feature, "
-                f"({self.n_features_in_},); got {self.bandwidth!r}"
+                f"({self.n_features_in_},); got {shown(self.bandwidth)}"
             )
         self.bandwidth_ = float(h) if h.ndim == 0 else h
         if hasattr(self, "loo_error_"):
