@@ -106,12 +106,12 @@ const Operator* operator_of(py::handle ufunc) {
   return nullptr;
 }
 
-py::object array_ufunc(const py::object& self, const py::object& ufunc, const std::string& method, const py::args& inputs,
-                       const py::kwargs& options) {
-  const Operator* found = options.empty() && inputs.size() == 2 && method == "__call__" ? operator_of(ufunc) : nullptr;
+py::object array_ufunc(py::handle self, py::handle ufunc, py::handle method, const py::args& inputs, const py::kwargs& options) {
+  const bool plain = inputs.size() == 2 && options.empty() && PyUnicode_CompareWithASCIIString(method.ptr(), "__call__") == 0;
+  const Operator* found = plain ? operator_of(ufunc) : nullptr;
   if (found == nullptr) return py::module_::import("qkv._numpy").attr("array_ufunc")(self, ufunc, method, *inputs, **options);
-  const bool left = is_tensor(inputs[0]);
-  return (left ? found->left : found->right)(inputs[left ? 0 : 1].cast<Impl>(), inputs[left ? 1 : 0]);
+  const py::handle a = PyTuple_GET_ITEM(inputs.ptr(), 0), b = PyTuple_GET_ITEM(inputs.ptr(), 1);
+  return is_tensor(a) ? found->left(a.cast<Tensor>().impl(), b) : found->right(b.cast<Tensor>().impl(), a);
 }
 
 Tensor unary(Unary op, const Impl& self) {

@@ -10,21 +10,21 @@ namespace qkv::ops {
 template <class Y, class A, class B, class Body>
 void for_each_run(const Array& y, const Array& a, const Array& b, Body body) {
   if (y.numel() == 0) return;
+  const auto along = [&](Index n, Index step_a, Index step_b) {
+    parallel_for(0, n, grain_for(1), [&](Index begin, Index end) {
+      body(y.data<Y>() + begin, a.data<A>() + begin * step_a, step_a, b.data<B>() + begin * step_b, step_b, end - begin);
+    });
+  };
+  // Arrays of equal shape, and single numbers, are one run; finding that out by Loops takes longer than small arrays do.
+  const auto runs_along = [&](const Array& x) { return x.numel() == y.numel() || x.numel() == 1; };
+  if (runs_along(a) && runs_along(b)) return along(y.numel(), a.numel() == 1 ? 0 : 1, b.numel() == 1 ? 0 : 1);
   const Loops<3> loops(y.shape(), {row_major(y.shape()), broadcast_strides(a.shape(), y.shape()),
                                    broadcast_strides(b.shape(), y.shape())});
-  Y* out = y.data<Y>();
-  const A* left = a.data<A>();
-  const B* right = b.data<B>();
   const Index n = loops.run(), step_a = loops.run_stride(1), step_b = loops.run_stride(2);
-  if (loops.rows() == 1) {
-    parallel_for(0, n, grain_for(1), [&](Index begin, Index end) {
-      body(out + begin, left + begin * step_a, step_a, right + begin * step_b, step_b, end - begin);
-    });
-    return;
-  }
+  if (loops.rows() == 1) return along(n, step_a, step_b);
   parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
     loops.each_row(begin, end, [&](const std::array<Index, 3>& at) {
-      body(out + at[0], left + at[1], step_a, right + at[2], step_b, n);
+      body(y.data<Y>() + at[0], a.data<A>() + at[1], step_a, b.data<B>() + at[2], step_b, n);
     });
   });
 }
