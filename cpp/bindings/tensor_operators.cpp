@@ -107,7 +107,8 @@ const Operator* operator_of(py::handle ufunc) {
 }
 
 py::object array_ufunc(py::handle self, py::handle ufunc, py::handle method, const py::args& inputs, const py::kwargs& options) {
-  const bool plain = inputs.size() == 2 && options.empty() && PyUnicode_CompareWithASCIIString(method.ptr(), "__call__") == 0;
+  const bool plain = inputs.size() == 2 && options.empty() && PyUnicode_Check(method.ptr()) != 0 &&
+                     PyUnicode_CompareWithASCIIString(method.ptr(), "__call__") == 0;
   const Operator* found = plain ? operator_of(ufunc) : nullptr;
   if (found == nullptr) return py::module_::import("qkv._numpy").attr("array_ufunc")(self, ufunc, method, *inputs, **options);
   const py::handle a = PyTuple_GET_ITEM(inputs.ptr(), 0), b = PyTuple_GET_ITEM(inputs.ptr(), 1);
