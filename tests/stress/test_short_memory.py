@@ -18,15 +18,18 @@ def leave(mib):
     size = 1024 * int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1])
     resource.setrlimit(resource.RLIMIT_AS, (size + (mib << 20), -1))
 """
+FILL_CACHE = """
+x = np.ones(8 << 20, "float32")
+held = [qkv.relu(x) for _ in range(8)]
+del held
+"""
 
 
 def test_memory_that_waits_in_the_cache_is_given_back_before_an_error():
     program = (
         LIMIT
+        + FILL_CACHE
         + """
-x = np.ones(8 << 20, "float32")
-held = [qkv.relu(x) for _ in range(8)]
-del held
 assert qkv.cached_bytes() >= 240 << 20
 y = np.ones(30 << 20, "float32")
 leave(40)
@@ -61,10 +64,8 @@ print(eval(f).shape[0])
 def test_random_numbers_take_memory_that_waits_in_the_cache():
     program = (
         LIMIT
+        + FILL_CACHE
         + """
-x = np.ones(8 << 20, "float32")
-held = [qkv.relu(x) for _ in range(8)]
-del held
 leave(40)
 print(qkv.rand(30 << 20).shape)
 try:
