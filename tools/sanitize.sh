@@ -31,7 +31,7 @@ mkdir -p "$build"
 if [[ ! -f $build/build.ninja ]]; then
   cmake -S . -B "$build" -G Ninja -DSKBUILD_PROJECT_VERSION="$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" \
     -DPython_EXECUTABLE="$(command -v "$python")" -Dpybind11_DIR="$("$python" -m pybind11 --cmakedir)" \
-    -DCMAKE_CXX_FLAGS=-fpch-preprocess -DQKV_SANITIZE=$sanitizers "${launcher[@]}" \
+    -DQKV_SANITIZE=$sanitizers "${launcher[@]}" \
     -DCMAKE_BUILD_RPATH="$("$python" -c 'import scipy_openblas32 as b; print(b.get_lib_dir())')" >"$build/cmake.log"
 fi
 cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
