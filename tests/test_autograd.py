@@ -52,11 +52,17 @@ def test_backward_with_a_gradient():
 
 def test_what_backward_refuses():
     x = leaf(1.0, 2.0)
-    with pytest.raises(RuntimeError, match=r"^backward: gradient must be given because the Tensor has more than one"):
+    with pytest.raises(
+        RuntimeError, match=r"^backward: gradient must be given because the Tensor has more than one"
+    ):
         (x * 2).backward()
-    with pytest.raises(ValueError, match=r"^backward: gradient must be \(2,\) because the Tensor is; got gradient \(3"):
+    with pytest.raises(
+        ValueError, match=r"^backward: gradient must be \(2,\) because the Tensor is; got gradient \(3"
+    ):
         (x * 2).backward(np.ones(3))
-    with pytest.raises(RuntimeError, match=r"^backward: this Tensor has no gradient because nothing that it was made"):
+    with pytest.raises(
+        RuntimeError, match=r"^backward: this Tensor has no gradient because nothing that it was made"
+    ):
         qkv.tensor([1.0]).sum().backward()
 
 
@@ -66,7 +72,9 @@ def test_a_second_pass_needs_retain_graph():
     y.backward(retain_graph=True)
     y.backward()
     assert x.grad.tolist() == [4, 8]
-    with pytest.raises(RuntimeError, match=r"^backward: the graph was freed by an earlier backward; pass retain"):
+    with pytest.raises(
+        RuntimeError, match=r"^backward: the graph was freed by an earlier backward; pass retain"
+    ):
         y.backward()
 
 
@@ -136,9 +144,13 @@ def test_requires_grad_can_be_set_on_floating_leaves():
     x.requires_grad = True
     y = x * 2
     assert y.requires_grad
-    with pytest.raises(RuntimeError, match=r"^requires_grad: can be set on leaves only; got a computed Tensor$"):
+    with pytest.raises(
+        RuntimeError, match=r"^requires_grad: can be set on leaves only; got a computed Tensor$"
+    ):
         y.requires_grad = False
-    with pytest.raises(TypeError, match=r"^requires_grad: only floating Tensors have gradients; got dtype int64$"):
+    with pytest.raises(
+        TypeError, match=r"^requires_grad: only floating Tensors have gradients; got dtype int64$"
+    ):
         qkv.tensor([1]).requires_grad = True
 
 
@@ -148,7 +160,9 @@ def test_grad_can_be_assigned():
     assert x.grad.dtype == np.float64
     (x * 1).sum().backward()
     assert x.grad.tolist() == [6, 7]
-    with pytest.raises(ValueError, match=r"^grad: grad must be \(2,\) because the Tensor is; got grad \(3,\)$"):
+    with pytest.raises(
+        ValueError, match=r"^grad: grad must be \(2,\) because the Tensor is; got grad \(3,\)$"
+    ):
         x.grad = np.ones(3)
 
 
@@ -158,7 +172,9 @@ def test_copy_raises_the_version_and_stale_graphs_complain():
     assert x.copy_([3.0, 4.0]) is x
     assert x.version > before
     assert x.tolist() == [3, 4]
-    with pytest.raises(RuntimeError, match=r"changed by copy_, load_state_dict or an optimizer after the forward"):
+    with pytest.raises(
+        RuntimeError, match=r"changed by copy_, load_state_dict or an optimizer after the forward"
+    ):
         y.backward()
     (x * x).sum().backward()
     assert x.grad.tolist() == [6, 8]
@@ -169,7 +185,9 @@ def test_copy_broadcasts_and_casts():
     x.copy_(np.arange(3))
     assert x.tolist() == [[0, 1, 2], [0, 1, 2]]
     assert x.dtype == np.float32
-    with pytest.raises(ValueError, match=r"^copy_: values must broadcast to the Tensor's shape \(2, 3\); got values"):
+    with pytest.raises(
+        ValueError, match=r"^copy_: values must broadcast to the Tensor's shape \(2, 3\); got values"
+    ):
         x.copy_(np.ones(4))
     with pytest.raises(RuntimeError, match=r"^copy_: the Tensor must be a leaf because others are computed"):
         (leaf(1.0) * 2).copy_([1.0])

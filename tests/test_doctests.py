@@ -46,7 +46,9 @@ def module_tests(module: object) -> list[doctest.DocTest]:
     scope = vars(module)
     tests = examples(module, module.__name__, scope)
     for name, thing in scope.items():
-        if getattr(thing, "__module__", None) != module.__name__ or not (inspect.isclass(thing) or callable(thing)):
+        if getattr(thing, "__module__", None) != module.__name__ or not (
+            inspect.isclass(thing) or callable(thing)
+        ):
             continue
         tests += examples(thing, f"{module.__name__}.{name}", scope)
         if inspect.isclass(thing):

@@ -71,7 +71,9 @@ print(start, full, kept, resident())
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads how much memory is resident from /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="reads how much memory is resident from /proc"
+)
 def test_emptying_the_cache_gives_memory_back_to_the_system():
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -14,8 +14,21 @@ CPP = ROOT / "cpp"
 PYTHON = ROOT / "python" / "qkv"
 ORDER = ["core", "kernels", "autograd", "ops", "nn", "models", "bindings"]  # a folder uses those before it
 LINES = 400
-LONGER: dict[str, int] = {"python/qkv/kernel_pooling.py": 420}  # two functions and an estimator, mostly documentation
-HEAVY = {"matplotlib", "scipy", "IPython", "jupyter", "nbclient", "nbformat", "torch", "tqdm", "sklearn", "hypothesis"}
+LONGER: dict[str, int] = {
+    "python/qkv/kernel_pooling.py": 420
+}  # two functions and an estimator, mostly documentation
+HEAVY = {
+    "matplotlib",
+    "scipy",
+    "IPython",
+    "jupyter",
+    "nbclient",
+    "nbformat",
+    "torch",
+    "tqdm",
+    "sklearn",
+    "hypothesis",
+}
 
 SOURCES = sorted([*CPP.rglob("*.cpp"), *CPP.rglob("*.h")])
 MODULES = sorted(PYTHON.rglob("*.py"))
@@ -57,7 +70,9 @@ def test_kernels_know_nothing_but_sizes():
     for path in (CPP / "kernels").iterdir():
         own = [i for i in includes(path) if "/" in i]
         if path.name not in compiled_once:
-            assert [i for i in own if not i.startswith(allowed) and i != "core/counter_random.h"] == [], path.name
+            assert [i for i in own if not i.startswith(allowed) and i != "core/counter_random.h"] == [], (
+                path.name
+            )
 
 
 def test_kernels_compiled_per_instruction_set_use_no_standard_library():
@@ -72,7 +87,9 @@ def test_kernels_compiled_per_instruction_set_use_no_standard_library():
 def test_libraries_are_included_in_one_place():
     blas = {name(p) for p in SOURCES if any("cblas" in i for i in includes(p))}
     assert blas == {"cpp/kernels/gemm.cpp"}
-    python = {p.parent.name for p in SOURCES if any(i.startswith(("pybind11", "Python.h")) for i in includes(p))}
+    python = {
+        p.parent.name for p in SOURCES if any(i.startswith(("pybind11", "Python.h")) for i in includes(p))
+    }
     assert python == {"bindings"}
 
 
@@ -89,13 +106,31 @@ def test_files_stay_short():
 def test_every_kernel_family_is_listed():
     page = (CPP / "kernels" / "kernels.h").read_text(encoding="utf8")
     families = {p.stem for p in (CPP / "kernels").glob("*.h")}
-    helpers = {"kernels", "gemm", "simd", "simd_bytes", "simd_math", "simd_tables", "simd_transpose", "vector_sums"}
-    helpers |= {"simd_stream", "attention_block", "attention_gradient", "attention_tiles", "weight_of", "packed_panels"}
+    helpers = {
+        "kernels",
+        "gemm",
+        "simd",
+        "simd_bytes",
+        "simd_math",
+        "simd_tables",
+        "simd_transpose",
+        "vector_sums",
+    }
+    helpers |= {
+        "simd_stream",
+        "attention_block",
+        "attention_gradient",
+        "attention_tiles",
+        "weight_of",
+        "packed_panels",
+    }
     assert {f for f in families - helpers if f'"kernels/{f}.h"' not in page} == set()
 
 
 def test_every_binding_is_listed():
-    listed = set(re.findall(r"\bbind_\w+(?=\(m\);)", (CPP / "bindings" / "module.cpp").read_text(encoding="utf8")))
+    listed = set(
+        re.findall(r"\bbind_\w+(?=\(m\);)", (CPP / "bindings" / "module.cpp").read_text(encoding="utf8"))
+    )
     defined = {p.stem for p in (CPP / "bindings").glob("bind_*.cpp")}
     assert listed == defined
 

@@ -67,7 +67,9 @@ def test_data_that_are_no_numbers(data, message):
 
 
 def test_dtypes_that_do_not_exist():
-    with pytest.raises(TypeError, match=r"^tensor: dtype must be float32, float64, int64 or bool; got int32$"):
+    with pytest.raises(
+        TypeError, match=r"^tensor: dtype must be float32, float64, int64 or bool; got int32$"
+    ):
         qkv.tensor([1], dtype="int32")
     with pytest.raises(TypeError, match=r"^tensor: dtype must be a NumPy dtype or its name; got 'flat'$"):
         qkv.tensor([1], dtype="flat")
@@ -287,7 +289,9 @@ def test_pickle_and_copies():
         np.testing.assert_array_equal(other.numpy(), t.numpy())
         assert (other.requires_grad, other.dtype, other.is_leaf) == (True, np.float64, True)
         assert not np.shares_memory(other.numpy(), t.numpy())
-    with pytest.raises(RuntimeError, match=r"^pickle: only leaves can be stored; detach the computed Tensor first$"):
+    with pytest.raises(
+        RuntimeError, match=r"^pickle: only leaves can be stored; detach the computed Tensor first$"
+    ):
         pickle.dumps(t * 2)
     with pytest.raises(RuntimeError, match=r"^deepcopy: only leaves can be copied with their gradient"):
         copy.deepcopy(t * 2)

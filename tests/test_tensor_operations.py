@@ -62,7 +62,9 @@ def test_operators_with_scalars_on_both_sides(name, scalar):
     close(f(scalar, x), f(scalar, POSITIVE))
     check_gradient(lambda t: f(t, scalar), POSITIVE)
     check_gradient(lambda t: f(scalar, t), POSITIVE)
-    assert f(qkv.tensor(POSITIVE.astype("float32")), 2.5).dtype == np.float32  # a number of Python keeps the width
+    assert (
+        f(qkv.tensor(POSITIVE.astype("float32")), 2.5).dtype == np.float32
+    )  # a number of Python keeps the width
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
@@ -111,12 +113,16 @@ def test_integers_stay_exact():
 
 def test_what_operators_refuse():
     x = qkv.tensor([1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match=r"^add: shapes must be equal or 1 on each axis, .*; got \(3,\) and \(2,\)$"):
+    with pytest.raises(
+        ValueError, match=r"^add: shapes must be equal or 1 on each axis, .*; got \(3,\) and \(2,\)$"
+    ):
         x + np.ones(2)
     for other in ("a", None, {}):
         with pytest.raises(TypeError, match="unsupported operand"):
             x + other
-    with pytest.raises(ValueError, match=r"^matmul: b must be \(\.\.\., K, N\) with K = 3 to match a \(3,\); got b"):
+    with pytest.raises(
+        ValueError, match=r"^matmul: b must be \(\.\.\., K, N\) with K = 3 to match a \(3,\); got b"
+    ):
         x @ np.ones(2)
 
 
@@ -236,7 +242,9 @@ def test_reductions_of_nothing():
     assert empty.sum(axis=1).shape == (0,)
     assert empty.max(axis=1).shape == (0,)
     for axis in (None, 0):
-        with pytest.raises(ValueError, match=r"^max: x must have at least one number on the reduced axes; got x \(0"):
+        with pytest.raises(
+            ValueError, match=r"^max: x must have at least one number on the reduced axes; got x \(0"
+        ):
             empty.max(axis=axis)
 
 
@@ -250,7 +258,9 @@ def test_reductions_of_integers():
 
 def test_wrong_axes():
     t = qkv.tensor(X)
-    with pytest.raises(ValueError, match=r"^sum: axis must be from -3 to 2 because the array has 3 axes; got 3$"):
+    with pytest.raises(
+        ValueError, match=r"^sum: axis must be from -3 to 2 because the array has 3 axes; got 3$"
+    ):
         t.sum(axis=3)
     with pytest.raises(ValueError, match=r"^mean: axis must name each axis once; got axis -3 twice$"):
         t.mean(axis=(0, -3))
@@ -283,11 +293,17 @@ def test_swapaxes_and_reversal():
 def test_what_layouts_refuse():
     t = qkv.tensor(X)
     for shape in ((7, 5), (4, -1), (-1, -1)):
-        with pytest.raises(ValueError, match=r"^reshape: shape must hold the 30 numbers of a Tensor \(2, 3, 5\); got"):
+        with pytest.raises(
+            ValueError, match=r"^reshape: shape must hold the 30 numbers of a Tensor \(2, 3, 5\); got"
+        ):
             t.reshape(*shape)
-    with pytest.raises(ValueError, match=r"^transpose: axes must name each of the 3 axes once; got \(0, 0, 1\)$"):
+    with pytest.raises(
+        ValueError, match=r"^transpose: axes must name each of the 3 axes once; got \(0, 0, 1\)$"
+    ):
         t.transpose(0, 0, 1)
-    with pytest.raises(ValueError, match=r"^swapaxes: axis must be from -3 to 2 because the array has 3 axes; got 3$"):
+    with pytest.raises(
+        ValueError, match=r"^swapaxes: axis must be from -3 to 2 because the array has 3 axes; got 3$"
+    ):
         t.swapaxes(0, 3)
 
 
@@ -313,7 +329,9 @@ def test_concatenate_and_stack(axis):
 def test_what_joining_refuses():
     with pytest.raises(ValueError, match=r"^concatenate: tensors must hold at least one Tensor; got none$"):
         qkv.concatenate([])
-    with pytest.raises(ValueError, match=r"^concatenate: tensors must agree on every axis but axis 0; got tensors"):
+    with pytest.raises(
+        ValueError, match=r"^concatenate: tensors must agree on every axis but axis 0; got tensors"
+    ):
         qkv.concatenate([np.ones((2, 3)), np.ones((2, 2))])
     with pytest.raises(ValueError, match=r"^stack: tensors must have equal shapes; got tensors\[0\] \(2,\)"):
         qkv.stack([np.ones(2), np.ones(3)])

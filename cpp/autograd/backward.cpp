@@ -16,7 +16,8 @@ namespace qkv {
 
 void fail_without_history() {
   throw std::runtime_error(
-      "backward: a result of qkv.grad took part, which has no history, so the derivative would lack what flows through it; "
+      "backward: a result of qkv.grad took part, which has no history, so the derivative would lack what flows through "
+      "it; "
       "pass create_graph=True to that qkv.grad, or take its result as a constant by detach()");
 }
 
@@ -25,8 +26,8 @@ namespace {
 // Nodes between two looks for an interrupt; a long pull-back looks by itself.
 constexpr unsigned kBetweenChecks = 16;
 
-// A backward pass at a node. Threads may be at one node together, unless one of them is to free it: that one is then the
-// last to come, and what the pull-back holds goes when all have left.
+// A backward pass at a node. Threads may be at one node together, unless one of them is to free it: that one is then
+// the last to come, and what the pull-back holds goes when all have left.
 class Visit {
  public:
   Visit(Node& node, bool frees) : node_(node), frees_(frees) {
@@ -152,7 +153,8 @@ template <class Mode> class Backward {
   void start(const Tensor& output, Value gradient) {
     if (output.impl()->lacks_history) fail_without_history();
     if (!output.requires_grad())
-      throw std::runtime_error("backward: this Tensor has no gradient because nothing that it was made of requires one");
+      throw std::runtime_error(
+          "backward: this Tensor has no gradient because nothing that it was made of requires one");
     send(output, std::move(gradient));
   }
 
@@ -178,7 +180,8 @@ template <class Mode> class Backward {
       typename Mode::Results dx = results_of(*node);
       Mode::go(*node->step, dys, dx);
       for (std::size_t i = 0; i < node->inputs.size(); ++i)
-        if (dx.results()[i].defined() && dx.wants(static_cast<Index>(i))) send(node->inputs[i], std::move(dx.results()[i]));
+        if (dx.results()[i].defined() && dx.wants(static_cast<Index>(i)))
+          send(node->inputs[i], std::move(dx.results()[i]));
       visit.succeeded();
     }
   }
@@ -206,10 +209,11 @@ template <class Mode> class Backward {
     return watched_.contains(key(t)) || (!t.is_leaf() && needed_.contains(t.impl()->node.get()));
   }
 
-  // The nodes whose gradients flow on to what is watched. Gradients of others, say of all weights where only that of the
-  // input is asked for, would be recorded in vain.
+  // The nodes whose gradients flow on to what is watched. Gradients of others, say of all weights where only that of
+  // the input is asked for, would be recorded in vain.
   void find_needed() {
-    std::map<std::uint64_t, std::pair<const Node*, Tensors>> found;  // by age, so that inputs come before what they made
+    std::map<std::uint64_t, std::pair<const Node*, Tensors>>
+        found;  // by age, so that inputs come before what they made
     std::vector<const Node*> ahead;
     for (const auto& [node, dys] : arriving_) ahead.push_back(node);
     while (!ahead.empty()) {
@@ -224,7 +228,8 @@ template <class Mode> class Backward {
           ahead.push_back(input.impl()->node.get());
     }
     for (const auto& [sequence, entry] : found)
-      if (std::any_of(entry.second.begin(), entry.second.end(), [&](const Tensor& t) { return t.defined() && leads_to_watched(t); }))
+      if (std::any_of(entry.second.begin(), entry.second.end(),
+                      [&](const Tensor& t) { return t.defined() && leads_to_watched(t); }))
         needed_.insert(entry.first);
   }
 
@@ -248,7 +253,9 @@ template <class Mode> class Backward {
   }
 
   struct Older {
-    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->sequence < b->sequence; }
+    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+      return a->sequence < b->sequence;
+    }
   };
 
   bool retain_graph_;
@@ -264,13 +271,15 @@ template <class Mode> class Backward {
 Array seed(const Tensor& output, const Array& gradient) {
   if (gradient.defined()) {
     if (gradient.shape() != output.shape())
-      fail_value("backward: gradient must be ", output.shape(), " because the Tensor is; got gradient ", gradient.shape());
+      fail_value("backward: gradient must be ", output.shape(), " because the Tensor is; got gradient ",
+                 gradient.shape());
     return gradient.cast(output.dtype());
   }
   if (!output.requires_grad()) return {};
   if (output.numel() != 1)
-    throw std::runtime_error(text("backward: gradient must be given because the Tensor has more than one element; got a Tensor ",
-                                  output.shape(), " and no gradient"));
+    throw std::runtime_error(
+        text("backward: gradient must be given because the Tensor has more than one element; got a Tensor ",
+             output.shape(), " and no gradient"));
   return Array::full(output.shape(), output.dtype(), 1.0);
 }
 
@@ -305,7 +314,8 @@ Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const
   const GradMode recording(true);
   Backward<OfTensors> pass(true);
   for (const Tensor& input : inputs) pass.watch(input);
-  const bool keeps_history = gradient.defined() && gradient.dtype() == output.dtype() && gradient.shape() == output.shape();
+  const bool keeps_history =
+      gradient.defined() && gradient.dtype() == output.dtype() && gradient.shape() == output.shape();
   pass.start(output, keeps_history ? gradient : Tensor(seed(output, gradient.defined() ? gradient.data() : Array())));
   pass.run();
   Tensors results;

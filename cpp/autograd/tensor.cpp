@@ -61,7 +61,8 @@ void LeafGradient::add(Array part) {
       const T *x = before.data<T>(), *y = part.data<T>();
       T* z = sum.data<T>();
       parallel_for(0, sum.numel(), grain_for(1), [&](Index begin, Index end) {
-        kernels::kernels<T>().elementwise.binary(kernels::Binary::add, z + begin, x + begin, 1, y + begin, 1, end - begin);
+        kernels::kernels<T>().elementwise.binary(kernels::Binary::add, z + begin, x + begin, 1, y + begin, 1,
+                                                 end - begin);
       });
     });
     const Lock lock(mutex_of(this));
@@ -92,10 +93,10 @@ Saved::Saved(const Array& array) {
 
 const Array& Saved::get() const {
   if (array_.version() != version_)
-    throw std::runtime_error(text(
-        "backward: a Tensor of shape ", array_.shape(),
-        " that a gradient needs was changed by copy_, load_state_dict or an optimizer after the forward pass, "
-        "or through a NumPy or DLPack view of it"));
+    throw std::runtime_error(
+        text("backward: a Tensor of shape ", array_.shape(),
+             " that a gradient needs was changed by copy_, load_state_dict or an optimizer after the forward pass, "
+             "or through a NumPy or DLPack view of it"));
   return array_;
 }
 

@@ -214,8 +214,7 @@ Tensors record_many(std::vector<Array> outputs, Tensors inputs, PullBack pull_ba
 }
 
 // For operations with one output: dy instead of dys.
-template <class PullBack, class Derive>
-Tensor record(Array output, Tensors inputs, PullBack pull_back, Derive derive) {
+template <class PullBack, class Derive> Tensor record(Array output, Tensors inputs, PullBack pull_back, Derive derive) {
   return record_many(
       {std::move(output)}, std::move(inputs),
       [pull_back = std::move(pull_back)](std::span<const Array> dys, Gradients& dx) { pull_back(dys[0], dx); },
@@ -228,9 +227,7 @@ void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
 
 // The Tensor itself, or a copy if its numbers lie in somebody else's memory, where they may change: for inputs that a
 // derivation reads.
-inline Tensor owned(Tensor t) {
-  return t.defined() && t.data().buffer()->borrowed() ? Tensor(t.data().clone()) : t;
-}
+inline Tensor owned(Tensor t) { return t.defined() && t.data().buffer()->borrowed() ? Tensor(t.data().clone()) : t; }
 
 // y += x for arrays of equal shape and dtype; leaves others that share y's memory alone.
 void accumulate(Array& y, const Array& x);

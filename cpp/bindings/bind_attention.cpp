@@ -8,13 +8,14 @@ namespace qkv::bindings {
 
 void bind_attention(py::module_& m) {
   m.def("scaled_dot_product_attention",
-        [](py::handle query, py::handle key, py::handle value, py::handle attn_mask, py::handle dropout_p, py::handle is_causal,
-           py::handle scale, bool enable_gqa, py::handle valid_lens, py::handle window, py::handle softcap, py::handle alibi_slopes,
-           py::handle q_offset, py::handle sinks, py::handle masked_value, py::handle dropout_keep, bool return_weights,
-           bool return_lse) -> py::object {
+        [](py::handle query, py::handle key, py::handle value, py::handle attn_mask, py::handle dropout_p,
+           py::handle is_causal, py::handle scale, bool enable_gqa, py::handle valid_lens, py::handle window,
+           py::handle softcap, py::handle alibi_slopes, py::handle q_offset, py::handle sinks, py::handle masked_value,
+           py::handle dropout_keep, bool return_weights, bool return_lse) -> py::object {
           const char* name = "scaled_dot_product_attention";
           Call call(name);
-          const Tensor q = call.floating(query, "query"), k = call.floating(key, "key"), v = call.floating(value, "value");
+          const Tensor q = call.floating(query, "query"), k = call.floating(key, "key"),
+                       v = call.floating(value, "value");
           ops::AttentionOptions o;
           if (!attn_mask.is_none()) o.attn_mask = call.any(attn_mask, "attn_mask", false);
           o.valid_lens = call.integers(valid_lens, "valid_lens");

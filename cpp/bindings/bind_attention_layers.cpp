@@ -1,10 +1,6 @@
-// Attention layers and their cache.
-#include "bindings/bind_module.h"
-#include "bindings/bindings.h"
-#include "core/error.h"
+// Attention layers that differ in their score.
+#include "bindings/attention_weights.h"
 #include "nn/additive_attention.h"
-#include "nn/multi_head_attention.h"
-#include "nn/self_attention.h"
 
 namespace qkv::bindings {
 namespace {
@@ -29,59 +25,52 @@ template <class Base> class OverridableAttention : public Overridable<Base> {
     return Base::score(queries, keys);
   }
   // A score of the subclass's own goes the general way.
-  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) override {
+  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                const Restriction& restriction) override {
     bool own_score;
     {
       const GilHeld held;
       own_score = static_cast<bool>(py::get_override(static_cast<const Base*>(this), "score"));
     }
-    return own_score ? Attention::attend(queries, keys, values, restriction) : Base::attend(queries, keys, values, restriction);
+    return own_score ? Attention::attend(queries, keys, values, restriction)
+                     : Base::attend(queries, keys, values, restriction);
   }
 };
 
 template <class Layer, class Base>
 using AttentionClass = py::class_<Layer, Base, OverridableAttention<Layer>, py::smart_holder>;
 
-// attention_weights: data of the last call; assigning None frees what it is computed from.
-template <class Class> void def_attention_weights(Class& layer) {
-  using Layer = typename Class::type;
-  layer.def_property("attention_weights",
-                     [](Layer& self) -> py::object {
-                       const Array weights = without_gil([&] { return self.record.weights(); });
-                       return weights.defined() ? py::cast(Tensor(weights)) : py::none();
-                     },
-                     [](Layer& self, py::handle value) {
-                       if (!value.is_none()) fail_type("attention_weights: can only be set to None, which frees them");
-                       self.record.clear();
-                     },
-                     "Weights of the last call, before dropout; None before the first.");
-}
-
 template <class Class> void def_attention_call(Class& layer) {
   using Layer = typename Class::type;
-  layer.def("forward",
-            [](Layer& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens, py::handle attn_mask,
-               py::handle dropout_keep) {
-              Call call("Attention");
-              const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"), v = call.floating(values, "values");
-              const Restriction restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep);
-              self.prepare(q, k, v);
-              return without_gil([&] { return self.attend(q, k, v, restriction); });
-            },
-            py::arg("queries"), py::arg("keys"), py::arg("values"), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
-            py::kw_only(), py::arg("dropout_keep") = py::none())
-      .def("score", [](Layer& self, const Tensor& queries, const Tensor& keys) {
-             self.prepare(queries, keys, keys);
-             return without_gil([&] { return self.Layer::score(queries, keys); });
-           },
-           py::arg("queries"), py::arg("keys"), "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).")
+  layer
+      .def(
+          "forward",
+          [](Layer& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens,
+             py::handle attn_mask, py::handle dropout_keep) {
+            Call call("Attention");
+            const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"),
+                         v = call.floating(values, "values");
+            const Restriction restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep);
+            self.prepare(q, k, v);
+            return without_gil([&] { return self.attend(q, k, v, restriction); });
+          },
+          py::arg("queries"), py::arg("keys"), py::arg("values"), py::arg("valid_lens") = py::none(),
+          py::arg("attn_mask") = py::none(), py::kw_only(), py::arg("dropout_keep") = py::none())
+      .def(
+          "score",
+          [](Layer& self, const Tensor& queries, const Tensor& keys) {
+            self.prepare(queries, keys, keys);
+            return without_gil([&] { return self.Layer::score(queries, keys); });
+          },
+          py::arg("queries"), py::arg("keys"), "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).")
       .def_readonly("dropout", &Layer::dropout);
 }
 
 }  // namespace
 
 static void bind_attention_base(py::module_& m) {
-  AttentionClass<Attention, Module> attention(m, "Attention", (std::string(R"doc(
+  AttentionClass<Attention, Module> attention(m, "Attention",
+                                              (std::string(R"doc(
 ``softmax(score(queries, keys)) @ values``: base of the attention layers, and of your own.
 
 A subclass defines ``score(self, queries, keys)``, which gives ``(B, Lq, Lk)``; this class masks, normalises, drops,
@@ -102,14 +91,18 @@ Examples
 ...         return -((queries[:, :, None] - keys[:, None]) ** 2).sum(axis=-1)
 >>> Distance()(np.ones((1, 2, 3)), np.ones((1, 5, 3)), np.ones((1, 5, 4))).shape
 (1, 2, 4)
-)doc") + kMaskNote).c_str());
+)doc") + kMaskNote)
+                                                  .c_str());
   attention.def(py::init([](double p, std::optional<double> masked) { return std::make_unique<Attention>(p, masked); },
-                         [](double p, std::optional<double> masked) { return std::make_unique<OverridableAttention<Attention>>(p, masked); }),
+                         [](double p, std::optional<double> masked) {
+                           return std::make_unique<OverridableAttention<Attention>>(p, masked);
+                         }),
                 py::arg("dropout") = 0.0, py::kw_only(), py::arg("masked_value") = py::none());
   def_attention_call(attention);
   def_attention_weights(attention);
 
-  AttentionClass<DotProductAttention, Attention> dot(m, "DotProductAttention", (std::string(R"doc(
+  AttentionClass<DotProductAttention, Attention> dot(m, "DotProductAttention",
+                                                     (std::string(R"doc(
 ``softmax(queries keys^T / sqrt(D)) @ values``.
 
 Parameters
@@ -130,13 +123,18 @@ Examples
 (2, 1, 4)
 >>> attention.attention_weights.shape
 (2, 1, 10)
-)doc") + kMaskNote).c_str());
-  dot.def(py::init([](double p, std::optional<double> masked) { return std::make_unique<DotProductAttention>(p, masked); },
-                   [](double p, std::optional<double> masked) { return std::make_unique<OverridableAttention<DotProductAttention>>(p, masked); }),
-          py::arg("dropout") = 0.0, py::kw_only(), py::arg("masked_value") = py::none());
+)doc") + kMaskNote)
+                                                         .c_str());
+  dot.def(
+      py::init([](double p, std::optional<double> masked) { return std::make_unique<DotProductAttention>(p, masked); },
+               [](double p, std::optional<double> masked) {
+                 return std::make_unique<OverridableAttention<DotProductAttention>>(p, masked);
+               }),
+      py::arg("dropout") = 0.0, py::kw_only(), py::arg("masked_value") = py::none());
   def_attention_call(dot);
 
-  AttentionClass<AdditiveAttention, Attention> additive(m, "AdditiveAttention", (std::string(R"doc(
+  AttentionClass<AdditiveAttention, Attention> additive(m, "AdditiveAttention",
+                                                        (std::string(R"doc(
 ``softmax(w_v . tanh(W_q q + W_k k)) @ values``; queries and keys may differ in width.
 
 Parameters
@@ -165,229 +163,23 @@ Examples
 >>> attention = qkv.nn.AdditiveAttention(8, query_size=20, key_size=2)
 >>> attention(np.ones((2, 1, 20)), np.ones((2, 10, 2)), np.ones((2, 10, 4)), valid_lens=[2, 6]).shape
 (2, 1, 4)
-)doc") + kMaskNote).c_str());
-  additive.def(py::init([](Index n, double p, std::optional<Index> q, std::optional<Index> k, std::optional<double> masked) {
-                 return std::make_unique<AdditiveAttention>(n, p, q, k, masked);
-               },
-                        [](Index n, double p, std::optional<Index> q, std::optional<Index> k, std::optional<double> masked) {
-                          return std::make_unique<OverridableAttention<AdditiveAttention>>(n, p, q, k, masked);
-                        }),
-               py::arg("num_hiddens"), py::arg("dropout") = 0.0, py::kw_only(), py::arg("query_size") = py::none(),
-               py::arg("key_size") = py::none(), py::arg("masked_value") = py::none())
+)doc") + kMaskNote)
+                                                            .c_str());
+  additive
+      .def(
+          py::init([](Index n, double p, std::optional<Index> q, std::optional<Index> k,
+                      std::optional<double> masked) { return std::make_unique<AdditiveAttention>(n, p, q, k, masked); },
+                   [](Index n, double p, std::optional<Index> q, std::optional<Index> k, std::optional<double> masked) {
+                     return std::make_unique<OverridableAttention<AdditiveAttention>>(n, p, q, k, masked);
+                   }),
+          py::arg("num_hiddens"), py::arg("dropout") = 0.0, py::kw_only(), py::arg("query_size") = py::none(),
+          py::arg("key_size") = py::none(), py::arg("masked_value") = py::none())
       .def_readonly("num_hiddens", &AdditiveAttention::num_hiddens);
   def_attention_call(additive);
 }
 
-static void bind_projected_attention(py::module_& m) {
-  LayerClass<SelfAttention> self_attention(m, "SelfAttention", (std::string(R"doc(
-One head without an output projection: ``softmax(scale * (x Wq)(c Wk)^T) (c Wv)``, where ``c`` is ``context`` or ``x``.
-
-Parameters
-----------
-in_features, out_features : int
-    Width of ``x`` and of queries, keys, values and output.
-bias : bool
-    Biases of the projections.
-scale : float, optional
-    ``1 / sqrt(out_features)`` if not given; 1.0 leaves the scores unscaled.
-dropout : float
-    Of the weights, in training only.
-is_causal : bool or {"upper_left", "lower_right"}
-    A token sees itself and those before it.
-masked_value : float, optional
-    See :class:`Attention`.
-
-Attributes
-----------
-q_proj, k_proj, v_proj : Linear
-    ``(out_features, in_features)`` each, drawn in this order.
-attention_weights : Tensor
-    ``(B, Lq, Lk)`` of the last call, or ``(Lq, Lk)`` if ``x`` was ``(L, M)``.
-
-Examples
---------
->>> qkv.nn.SelfAttention(3, 2)(np.ones((6, 3))).shape
-(6, 2)
-)doc") + kMaskNote).c_str());
-  const auto causal = [](py::handle value) { return causal_from(value, "SelfAttention"); };
-  self_attention
-      .def(py::init([=](Index in, Index out, bool bias, std::optional<double> scale, double p, py::handle c, std::optional<double> masked) {
-             return std::make_unique<SelfAttention>(in, out, bias, scale, p, causal(c), masked);
-           },
-                    [=](Index in, Index out, bool bias, std::optional<double> scale, double p, py::handle c, std::optional<double> masked) {
-                      return std::make_unique<Overridable<SelfAttention>>(in, out, bias, scale, p, causal(c), masked);
-                    }),
-           py::arg("in_features"), py::arg("out_features"), py::arg("bias") = false, py::kw_only(), py::arg("scale") = py::none(),
-           py::arg("dropout") = 0.0, py::arg("is_causal") = false, py::arg("masked_value") = py::none())
-      .def_readonly("in_features", &SelfAttention::in_features)
-      .def_readonly("out_features", &SelfAttention::out_features)
-      .def("forward",
-           [](SelfAttention& self, py::handle x, py::handle context, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep) {
-             Call call("SelfAttention");
-             const Tensor input = call.floating(x, "x"), other = call.optional(context, "context");
-             const Restriction restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep);
-             return without_gil([&] { return self.forward(input, other, restriction); });
-           },
-           py::arg("x"), py::arg("context") = py::none(), py::arg("valid_lens") = py::none(), py::kw_only(),
-           py::arg("attn_mask") = py::none(), py::arg("dropout_keep") = py::none());
-  def_attention_weights(self_attention);
-
-  py::class_<KVCache, std::shared_ptr<KVCache>>(m, "KVCache", R"doc(
-Keys and values of the tokens so far, so that decoding token by token computes each only once.
-
-Passed to :class:`MultiHeadAttention`, which adds the new tokens' keys and values; its length is the position of the
-next token.
-
-Parameters
-----------
-capacity : int, optional
-    Most tokens; more are a ValueError. Without it the cache grows.
-
-Examples
---------
->>> attention, cache = qkv.nn.MultiHeadAttention(8, 2, is_causal=True), qkv.nn.KVCache()
->>> for token in np.ones((3, 1, 1, 8)):
-...     y = attention(token, cache=cache)
->>> len(cache)
-3
-)doc")
-      .def(py::init<std::optional<Index>>(), py::arg("capacity") = py::none())
-      .def("__len__", &KVCache::length)
-      .def("__bool__", [](const KVCache&) { return true; })
-      .def("reset", [](KVCache& self) {
-        const KVCache::Use one_thread(self);
-        self.reset();
-      }, "Forget all tokens.")
-      .def("reorder", [](KVCache& self, py::handle indices) {
-        Call call("KVCache");
-        const Array places = call.integers(indices, "indices", false);
-        const KVCache::Use one_thread(self);
-        self.reorder(places);
-      }, py::arg("indices"), "Batch entry i continues what was entry indices[i].")
-      .def_property_readonly("capacity", &KVCache::capacity)
-      .def("__repr__", &KVCache::str)
-      .def(py::pickle(
-          [](KVCache& self) {
-            const KVCache::Use one_thread(self);
-            const auto [keys, values] = self.contents();
-            const auto array = [](const Tensor& x) -> py::object { return x.defined() ? py::object(to_numpy(x.data(), false)) : py::none(); };
-            return py::make_tuple(self.capacity(), array(keys), array(values));
-          },
-          [](const py::tuple& state) {
-            auto cache = std::make_unique<KVCache>(state[0].cast<std::optional<Index>>());
-            if (!state[1].is_none())
-              cache->append(Tensor(copy_of(state[1], py::none(), "KVCache")), Tensor(copy_of(state[2], py::none(), "KVCache")));
-            return cache;
-          }));
-
-  LayerClass<MultiHeadAttention> multi_head(m, "MultiHeadAttention", (std::string(R"doc(
-``concat(head_1, ..., head_H) Wo`` with ``head_h = softmax(q Wq_h (k Wk_h)^T / sqrt(D)) v Wv_h``.
-
-Parameters
-----------
-embed_dim : int
-    Width of the queries.
-num_heads : int
-    ``H``; divides ``embed_dim`` unless ``head_dim`` is given.
-dropout : float
-    Of the weights, in training only.
-bias, out_bias : bool
-    Biases of the three input projections and of the output's; ``out_bias`` is ``bias`` if not given.
-kdim, vdim : int, optional
-    Widths of keys and values; ``embed_dim`` if not given.
-num_kv_heads : int, optional
-    Fewer key/value heads than query heads (grouped-query attention): query head ``h`` reads
-    ``h // (num_heads / num_kv_heads)``.
-head_dim : int, optional
-    ``D``; ``embed_dim / num_heads`` if not given.
-out_dim : int, optional
-    Width of the output; ``embed_dim`` if not given.
-is_causal : bool or {"upper_left", "lower_right"}
-    A token sees itself and those before it; a call may say otherwise.
-scale : float, optional
-    ``1 / sqrt(D)`` if not given.
-masked_value : float, optional
-    See :class:`Attention`.
-window : (int, int), optional
-    A query sees so many keys before and behind itself; -1 is unlimited.
-rotary_base : float, optional
-    Turn queries and keys by their positions (rotary embedding) with this base, such as 10000.
-
-Attributes
-----------
-q_proj, k_proj, v_proj, out_proj : Linear
-    ``(H D, embed_dim)``, ``(Hkv D, kdim)``, ``(Hkv D, vdim)``, ``(out_dim, H D)``, drawn in this order. State dicts with
-    PyTorch's ``in_proj_weight`` and ``in_proj_bias`` load too.
-attention_weights : Tensor
-    ``(B, H, Lq, Lk)`` of the last call, before dropout; computed when it is read. None before the first call.
-
-References
-----------
-Vaswani et al., Attention Is All You Need, 2017, section 3.2.2; Ainslie et al., GQA, 2023; Su et al., RoFormer, 2021.
-
-Examples
---------
->>> attention = qkv.nn.MultiHeadAttention(100, 5)
->>> attention(np.ones((2, 4, 100)), np.ones((2, 6, 100)), valid_lens=[3, 2]).shape
-(2, 4, 100)
->>> attention.attention_weights.shape
-(2, 5, 4, 6)
-)doc") + kMaskNote).c_str());
-  const auto arguments = [](Index embed_dim, Index num_heads, double dropout, bool bias, std::optional<bool> out_bias,
-                            std::optional<Index> kdim, std::optional<Index> vdim, std::optional<Index> num_kv_heads,
-                            std::optional<Index> head_dim, std::optional<Index> out_dim, py::handle is_causal,
-                            std::optional<double> scale, std::optional<double> masked_value, py::handle window,
-                            std::optional<double> rotary_base) {
-    const char* name = "MultiHeadAttention";
-    return MultiHeadAttention::Arguments{embed_dim, num_heads,    dropout,  bias,
-                                         out_bias,  kdim,         vdim,     num_kv_heads,
-                                         head_dim,  out_dim,      causal_from(is_causal, name), scale,
-                                         masked_value, window_from(window, name), rotary_base};
-  };
-  multi_head
-      .def(py::init([=](Index e, Index h, double p, bool b, std::optional<bool> ob, std::optional<Index> kd, std::optional<Index> vd,
-                        std::optional<Index> kv, std::optional<Index> hd, std::optional<Index> od, py::handle c, std::optional<double> s,
-                        std::optional<double> mv, py::handle w, std::optional<double> r) {
-             return std::make_unique<MultiHeadAttention>(arguments(e, h, p, b, ob, kd, vd, kv, hd, od, c, s, mv, w, r));
-           },
-                    [=](Index e, Index h, double p, bool b, std::optional<bool> ob, std::optional<Index> kd, std::optional<Index> vd,
-                        std::optional<Index> kv, std::optional<Index> hd, std::optional<Index> od, py::handle c, std::optional<double> s,
-                        std::optional<double> mv, py::handle w, std::optional<double> r) {
-                      return std::make_unique<Overridable<MultiHeadAttention>>(arguments(e, h, p, b, ob, kd, vd, kv, hd, od, c, s, mv, w, r));
-                    }),
-           py::arg("embed_dim"), py::arg("num_heads"), py::kw_only(), py::arg("dropout") = 0.0, py::arg("bias") = true,
-           py::arg("out_bias") = py::none(), py::arg("kdim") = py::none(), py::arg("vdim") = py::none(),
-           py::arg("num_kv_heads") = py::none(), py::arg("head_dim") = py::none(), py::arg("out_dim") = py::none(),
-           py::arg("is_causal") = false, py::arg("scale") = py::none(), py::arg("masked_value") = py::none(),
-           py::arg("window") = py::none(), py::arg("rotary_base") = py::none())
-      .def_property_readonly("embed_dim", [](const MultiHeadAttention& self) { return self.arguments.embed_dim; })
-      .def_property_readonly("num_heads", [](const MultiHeadAttention& self) { return self.arguments.num_heads; })
-      .def_readonly("num_kv_heads", &MultiHeadAttention::kv_heads)
-      .def_readonly("head_dim", &MultiHeadAttention::head_dim)
-      .def("forward",
-           [](MultiHeadAttention& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens, py::handle attn_mask,
-              py::handle is_causal, py::handle cache, py::handle dropout_keep) {
-             Call call("MultiHeadAttention");
-             const Tensor q = call.floating(queries, "queries"), k = call.optional(keys, "keys"), v = call.optional(values, "values");
-             MultiHeadAttention::Call options;
-             options.restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep);
-             if (!is_causal.is_none()) options.causal = causal_from(is_causal, "MultiHeadAttention");
-             if (!cache.is_none()) {
-               if (!py::isinstance<KVCache>(cache))
-                 fail_type("MultiHeadAttention: cache must be a KVCache; got ", std::string(py::str(py::type::handle_of(cache).attr("__name__"))));
-               options.cache = cache.cast<KVCache*>();
-             }
-             return without_gil([&] { return self.forward(q, k, v, options); });
-           },
-           py::arg("queries"), py::arg("keys") = py::none(), py::arg("values") = py::none(), py::arg("valid_lens") = py::none(),
-           py::kw_only(), py::arg("attn_mask") = py::none(), py::arg("is_causal") = py::none(), py::arg("cache") = py::none(),
-           py::arg("dropout_keep") = py::none());
-  def_attention_weights(multi_head);
-}
-
 void bind_attention_layers(py::module_& m) {
   bind_attention_base(m);
-  bind_projected_attention(m);
   m.def("attention_record_off", &NoAttentionRecord::active);
   m.def("set_attention_record_off", &NoAttentionRecord::set);
 }

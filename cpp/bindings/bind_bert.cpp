@@ -23,11 +23,9 @@ BertArguments take_arguments(py::dict& given) {
     try {
       if constexpr (std::is_same_v<std::decay_t<decltype(member)>, std::optional<Index>>)
         member = optional_index(value);
-      else
-        member = value.cast<std::decay_t<decltype(member)>>();
+      else member = value.cast<std::decay_t<decltype(member)>>();
     } catch (const py::cast_error&) {
-      fail_type("BertConfig: ", name, " must be of the type of its default; got ",
-                described(value));
+      fail_type("BertConfig: ", name, " must be of the type of its default; got ", described(value));
     }
   };
   take("vocab_size", a.vocab_size);
@@ -87,7 +85,8 @@ BertModel::Input input_from(Call& call, py::handle input_ids, py::handle valid_l
   BertModel::Input input;
   input.ids = call.integers(input_ids, "input_ids", false);
   input.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-  if (!attention_mask.is_none()) input.attention_mask = nn::snapshot(call.any(attention_mask, "attention_mask", false).data());
+  if (!attention_mask.is_none())
+    input.attention_mask = nn::snapshot(call.any(attention_mask, "attention_mask", false).data());
   input.segments = call.integers(token_type_ids, "token_type_ids");
   input.skip_padding = skip_padding;
   return input;

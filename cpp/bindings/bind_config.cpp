@@ -47,8 +47,9 @@ void bind_config(py::module_& m) {
   make_early();
   // Python's module, where it is not loaded yet, will take this thread for the main one.
   const auto modules = py::module_::import("sys").attr("modules").cast<py::dict>();
-  main_thread = modules.contains("threading") ? modules["threading"].attr("main_thread")().attr("ident").cast<unsigned long>()
-                                              : PyThread_get_thread_ident();
+  main_thread = modules.contains("threading")
+                    ? modules["threading"].attr("main_thread")().attr("ident").cast<unsigned long>()
+                    : PyThread_get_thread_ident();
   at_fork_in_child([] { main_thread = PyThread_get_thread_ident(); });
   set_interrupt_check(interrupt_requested);
 

@@ -13,7 +13,8 @@ using namespace models;
 // An encoder and a decoder that are called as Python calls them, so that subclasses of Python's do.
 class PythonContinuation : public Continuation {
  public:
-  PythonContinuation(const py::object& model, const py::object& src, const py::object& lens) : decoder_(model.attr("decoder")) {
+  PythonContinuation(const py::object& model, const py::object& src, const py::object& lens)
+      : decoder_(model.attr("decoder")) {
     const py::object encoder = model.attr("encoder");
     state_ = decoder_.attr("init_state")(lens.is_none() ? encoder(src) : encoder(src, lens), lens);
   }
@@ -21,16 +22,20 @@ class PythonContinuation : public Continuation {
   Array step(const Array& tokens) override {
     const py::object ids = to_numpy(tokens.reshaped({tokens.numel(), 1}), false);
     const py::tuple result = call_python(decoder_, py::make_tuple(ids, state_));
-    if (result.size() != 2) fail_value("generate: decoder must return (logits, state); got ", result.size(), " objects");
+    if (result.size() != 2)
+      fail_value("generate: decoder must return (logits, state); got ", result.size(), " objects");
     state_ = result[1];
     Call call("generate");
     const Tensor logits = call.floating(result[0], "logits");
     if (logits.rank() != 3 || logits.dim(0) != tokens.numel() || logits.dim(1) != 1)
-      fail_value("generate: logits must be (", tokens.numel(), ", 1, V) because one token was given to each; got logits ", logits.shape());
+      fail_value("generate: logits must be (", tokens.numel(),
+                 ", 1, V) because one token was given to each; got logits ", logits.shape());
     return logits.data().reshaped({logits.dim(0), logits.dim(2)});
   }
 
-  void reorder(const Array& indices) override { state_ = decoder_.attr("reorder_state")(state_, to_numpy(indices, false)); }
+  void reorder(const Array& indices) override {
+    state_ = decoder_.attr("reorder_state")(state_, to_numpy(indices, false));
+  }
 
   Array attention() override {
     if (!py::hasattr(decoder_, "attention_weights")) return {};
@@ -51,20 +56,23 @@ py::object attention_of(const Hypothesis& hypothesis) {
   const Array& first = hypothesis.attention.front();
   Array all({static_cast<Index>(hypothesis.attention.size()), first.numel()}, first.dtype());
   for (std::size_t i = 0; i < hypothesis.attention.size(); ++i)
-    std::copy_n(static_cast<const char*>(hypothesis.attention[i].raw()), first.bytes(), static_cast<char*>(all.raw()) + static_cast<Index>(i) * first.bytes());
+    std::copy_n(static_cast<const char*>(hypothesis.attention[i].raw()), first.bytes(),
+                static_cast<char*>(all.raw()) + static_cast<Index>(i) * first.bytes());
   return to_numpy(all, true);
 }
 
 py::list hypotheses_from(const std::vector<Hypothesis>& hypotheses, double length_penalty) {
   py::list result;
-  for (const Hypothesis& h : hypotheses) result.append(py::make_tuple(py::cast(h.ids), h.score(length_penalty), attention_of(h)));
+  for (const Hypothesis& h : hypotheses)
+    result.append(py::make_tuple(py::cast(h.ids), h.score(length_penalty), attention_of(h)));
   return result;
 }
 
-py::list beam_search(const py::object& step, const py::object& state, const py::object& start, const py::object& end, py::handle beam_size,
-                     py::handle length_penalty, py::handle max_len) {
+py::list beam_search(const py::object& step, const py::object& state, const py::object& start, const py::object& end,
+                     py::handle beam_size, py::handle length_penalty, py::handle max_len) {
   const char* name = "beam_search";
-  if (PyCallable_Check(step.ptr()) == 0) fail_type(name, ": step must be a function of (state, token); got ", described(step));
+  if (PyCallable_Check(step.ptr()) == 0)
+    fail_type(name, ": step must be a function of (state, token); got ", described(step));
   GenerateOptions options;
   options.beam_size = index_from(beam_size, name, "beam_size").value_or(0);
   options.length_penalty = required_number_from(length_penalty, name, "length_penalty");
@@ -84,26 +92,32 @@ py::list beam_search(const py::object& step, const py::object& state, const py::
         fail_type(name, ": step must return (log_probs, state); got ", described(py::type::of(result)));
       Call call(name);
       const Array row = call.floating(result[py::int_(0)], "log_probs").data().cast(DType::float64);
-      if (row.rank() != 1 || row.numel() == 0) fail_value(name, ": log_probs must be (V,), one number for each token; got log_probs ", row.shape());
+      if (row.rank() != 1 || row.numel() == 0)
+        fail_value(name, ": log_probs must be (V,), one number for each token; got log_probs ", row.shape());
       if (!rows.empty() && rows.front().numel() != row.numel())
-        fail_value(name, ": log_probs must have as many numbers at each step; got ", rows.front().numel(), " and ", row.numel());
+        fail_value(name, ": log_probs must have as many numbers at each step; got ", rows.front().numel(), " and ",
+                   row.numel());
       rows.push_back(row);
       next.push_back(result[py::int_(1)]);
     }
-    beam.advance(rows.front().numel(), [&](Index i) { return rows[static_cast<std::size_t>(i)].data<double>(); }, [](Index) { return Array(); });
+    beam.advance(
+        rows.front().numel(), [&](Index i) { return rows[static_cast<std::size_t>(i)].data<double>(); },
+        [](Index) { return Array(); });
     states.clear();
     for (const Index parent : beam.parents()) states.push_back(next[static_cast<std::size_t>(parent)]);
   }
   py::list result;
-  for (const Hypothesis& h : beam.ranked(options.length_penalty)) result.append(py::make_tuple(py::cast(h.ids), h.score(options.length_penalty)));
+  for (const Hypothesis& h : beam.ranked(options.length_penalty))
+    result.append(py::make_tuple(py::cast(h.ids), h.score(options.length_penalty)));
   return result;
 }
 
-py::list generate_with(const py::object& model, const py::object& src, const py::object& src_valid_lens, py::handle start_id,
-                       const GenerateArguments& arguments) {
+py::list generate_with(const py::object& model, const py::object& src, const py::object& src_valid_lens,
+                       py::handle start_id, const GenerateArguments& arguments) {
   const char* name = "generate";
   if (!py::hasattr(model, "encoder") || !py::hasattr(model, "decoder"))
-    fail_type(name, ": model must have a generate method, or an encoder and a decoder; got ", std::string(py::str(py::type::of(model).attr("__name__"))));
+    fail_type(name, ": model must have a generate method, or an encoder and a decoder; got ",
+              std::string(py::str(py::type::of(model).attr("__name__"))));
   Call call(name);
   const Array ids = call.integers(src, "src", false);
   if (ids.rank() != 2) fail_value(name, ": src must be (B, T); got src ", ids.shape());
@@ -113,7 +127,8 @@ py::list generate_with(const py::object& model, const py::object& src, const py:
   if (py::isinstance<nn::Module>(model)) evaluating.emplace(model.cast<nn::Module&>());
   const NoGrad off;
   PythonContinuation continuation(model, src, src_valid_lens);
-  return sentences_from(generate(continuation, Array::full({ids.dim(0)}, DType::int64, start), options), options.length_penalty);
+  return sentences_from(generate(continuation, Array::full({ids.dim(0)}, DType::int64, start), options),
+                        options.length_penalty);
 }
 
 }  // namespace
@@ -133,7 +148,8 @@ Evaluating::~Evaluating() {
 
 std::optional<Index> index_from(py::handle value, const char* operation, const char* name) {
   if (value.is_none()) return {};
-  if (PyIndex_Check(value.ptr()) == 0 || PyBool_Check(value.ptr()) != 0) fail_type(operation, ": ", name, " must be a whole number; got ", described(value));
+  if (PyIndex_Check(value.ptr()) == 0 || PyBool_Check(value.ptr()) != 0)
+    fail_type(operation, ": ", name, " must be a whole number; got ", described(value));
   const Shape one = shape_from(value, operation, name);
   if (one.rank() != 1) fail_type(operation, ": ", name, " must be a whole number; got ", one.rank(), " of them");
   return one[0];
@@ -143,7 +159,8 @@ Index token_from(py::handle value, const char* operation, const char* name, Inde
   const std::optional<Index> token = index_from(value, operation, name);
   if (!token) fail_type(operation, ": ", name, " must be the number of a token; got None");
   if (*token < 0 || (vocab >= 0 && *token >= vocab))
-    fail_value(operation, ": ", name, " must be the number of a token, ", vocab >= 0 ? text("0..", vocab - 1) : "0 or more", "; got ", *token);
+    fail_value(operation, ": ", name, " must be the number of a token, ",
+               vocab >= 0 ? text("0..", vocab - 1) : "0 or more", "; got ", *token);
   return *token;
 }
 
@@ -173,10 +190,12 @@ py::list sentences_from(const std::vector<std::vector<Hypothesis>>& sentences, d
 
 void bind_decoding(py::module_& m) {
   m.def("beam_search", &beam_search);
-  m.def("generate", [](const py::object& model, const py::object& src, const py::object& src_valid_lens, py::handle start_id, const py::object& end_id,
-                       const py::object& method, const py::object& beam_size, const py::object& length_penalty, const py::object& temperature,
+  m.def("generate", [](const py::object& model, const py::object& src, const py::object& src_valid_lens,
+                       py::handle start_id, const py::object& end_id, const py::object& method,
+                       const py::object& beam_size, const py::object& length_penalty, const py::object& temperature,
                        const py::object& top_k, const py::object& top_p, const py::object& max_len) {
-    return generate_with(model, src, src_valid_lens, start_id, {end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len});
+    return generate_with(model, src, src_valid_lens, start_id,
+                         {end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len});
   });
 }
 

@@ -15,7 +15,8 @@ void bind_embedding(py::module_& m) {
   });
   m.def("apply_rotary", [](py::handle x, py::handle cos, py::handle sin, bool interleaved) {
     Call call("apply_rotary");
-    const Tensor input = call.floating(x, "x"), c = call.floating(cos, "cos", false), s = call.floating(sin, "sin", false);
+    const Tensor input = call.floating(x, "x"), c = call.floating(cos, "cos", false),
+                 s = call.floating(sin, "sin", false);
     return call.result(without_gil([&] { return ops::apply_rotary(input, c.data(), s.data(), interleaved); }));
   });
   m.def("dropout", [](py::handle x, double p, py::handle rng) {

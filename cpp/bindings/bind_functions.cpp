@@ -1,7 +1,7 @@
 // Elementwise functions, selection and joining at the top level.
-#include "bindings/tensor_class.h"
 #include "bindings/bindings.h"
 #include "bindings/options.h"
+#include "bindings/tensor_class.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
@@ -11,10 +11,13 @@ bool holds_integers(py::handle value) { return is_tensor(value) && !is_floating(
 
 bool is_number(py::handle value) { return PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0; }
 
-// Two sides of a choice: a Tensor of integers keeps them integers, and a number of Python's takes the other side's dtype.
+// Two sides of a choice: a Tensor of integers keeps them integers, and a number of Python's takes the other side's
+// dtype.
 std::pair<Tensor, Tensor> beside_each_other(Call& call, const char* operation, py::handle a, py::handle b) {
   const bool whole = holds_integers(a) || holds_integers(b);
-  const auto side = [&](py::handle value, const char* name) { return whole ? call.any(value, name) : call.floating(value, name); };
+  const auto side = [&](py::handle value, const char* name) {
+    return whole ? call.any(value, name) : call.floating(value, name);
+  };
   if (is_number(a) && !is_number(b)) {
     const Tensor q = side(b, "b");
     return {*operand(operation, q, a), q};
@@ -26,7 +29,8 @@ std::pair<Tensor, Tensor> beside_each_other(Call& call, const char* operation, p
 Tensor clip_integers(const Tensor& input, const Tensor& low, const Tensor& high) {
   using ops::Compare;
   if (low.defined() && high.defined() && *low.ptr<std::int64_t>() > *high.ptr<std::int64_t>())
-    fail_value("clip: low must not be above high; got low = ", *low.ptr<std::int64_t>(), ", high = ", *high.ptr<std::int64_t>());
+    fail_value("clip: low must not be above high; got low = ", *low.ptr<std::int64_t>(),
+               ", high = ", *high.ptr<std::int64_t>());
   Tensor x = input;
   if (low.defined()) x = ops::where(ops::compare(Compare::less, x, low), low, x);
   if (high.defined()) x = ops::where(ops::compare(Compare::greater, x, high), high, x);
@@ -61,7 +65,9 @@ void bind_functions(py::module_& m) {
     const Tensor input = holds_integers(x) ? call.any(x, "x") : call.floating(x, "x");
     const auto whole = [](py::handle bound) { return bound.is_none() || PyLong_Check(bound.ptr()) != 0; };
     if (!is_floating(input.dtype()) && whole(low) && whole(high)) {
-      const auto bound = [&](py::handle number) { return number.is_none() ? Tensor() : *operand("clip", input, number); };
+      const auto bound = [&](py::handle number) {
+        return number.is_none() ? Tensor() : *operand("clip", input, number);
+      };
       return call.result(clip_integers(input, bound(low), bound(high)));
     }
     return call.result(without_gil(input.numel(), [&] { return ops::clip(input, lowest, highest); }));

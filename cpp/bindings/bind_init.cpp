@@ -9,7 +9,8 @@ namespace qkv::bindings {
 void bind_init(py::module_& m) {
   m.def("fill", [](const Tensor& t, const std::string& kind, double a, double b, Generator& generator) {
     if (!t.is_leaf() || !is_floating(t.dtype()))
-      fail_value(kind, ": tensor must be a leaf that holds floating numbers; got ", t.is_leaf() ? "" : "a computed ", "Tensor of dtype ", t.dtype());
+      fail_value(kind, ": tensor must be a leaf that holds floating numbers; got ", t.is_leaf() ? "" : "a computed ",
+                 "Tensor of dtype ", t.dtype());
     const Array& array = t.data();
     without_gil([&] {
       if (kind == "uniform") nn::fill_uniform(array, a, b, generator);

@@ -24,7 +24,8 @@ void bind_kernel_pooling(py::module_& m) {
   m.def("kernel_attention", [](py::handle queries, py::handle keys, py::handle values, const std::string& kernel,
                                py::handle bandwidth, py::handle valid_lens, bool return_weights) {
     Call call("kernel_attention");
-    const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"), v = call.floating(values, "values");
+    const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"),
+                 v = call.floating(values, "values");
     const Tensor h = bandwidth_from(call, bandwidth);
     const Array lens = call.integers(valid_lens, "valid_lens");
     warn_of_swapped("kernel_attention", {}, lens);
@@ -54,16 +55,22 @@ void bind_kernel_pooling(py::module_& m) {
     const ops::Kernel named = ops::kernel_named("kernel_values", kernel);
     return call.result(without_gil(distances.numel(), [&] { return ops::kernel_values(distances, named); }));
   });
-  m.def("leave_one_out_errors", [](py::handle points, py::handle values, const std::string& kernel, const std::vector<double>& bandwidths,
-                                   py::handle sample_weight) {
-    Call call("NadarayaWatson");
-    const Tensor x = call.floating(points, "X"), y = call.floating(values, "y");
-    const ops::Kernel named = ops::kernel_named("NadarayaWatson", kernel);
-    const DType dtype = ops::promoted({x, y});
-    const Tensor given = call.optional(sample_weight, "sample_weight");
-    const Array s = given.defined() ? given.data().cast(DType::float64) : Array();
-    return without_gil([&] { return ops::leave_one_out_errors(x.data().cast(dtype), y.data().cast(dtype), named, bandwidths, s); });
-  }, py::arg("points"), py::arg("values"), py::arg("kernel"), py::arg("bandwidths"), py::arg("sample_weight") = py::none());
+  m.def(
+      "leave_one_out_errors",
+      [](py::handle points, py::handle values, const std::string& kernel, const std::vector<double>& bandwidths,
+         py::handle sample_weight) {
+        Call call("NadarayaWatson");
+        const Tensor x = call.floating(points, "X"), y = call.floating(values, "y");
+        const ops::Kernel named = ops::kernel_named("NadarayaWatson", kernel);
+        const DType dtype = ops::promoted({x, y});
+        const Tensor given = call.optional(sample_weight, "sample_weight");
+        const Array s = given.defined() ? given.data().cast(DType::float64) : Array();
+        return without_gil([&] {
+          return ops::leave_one_out_errors(x.data().cast(dtype), y.data().cast(dtype), named, bandwidths, s);
+        });
+      },
+      py::arg("points"), py::arg("values"), py::arg("kernel"), py::arg("bandwidths"),
+      py::arg("sample_weight") = py::none());
 }
 
 }  // namespace qkv::bindings

@@ -17,7 +17,8 @@ std::vector<ModulePtr> modules_from(py::handle modules, const char* name) {
   std::vector<ModulePtr> found;
   for (const py::handle module : modules) {
     if (!py::isinstance<Module>(module))
-      fail_type(name, ": modules must be Modules; got ", std::string(py::str(py::type::handle_of(module).attr("__name__"))));
+      fail_type(name, ": modules must be Modules; got ",
+                std::string(py::str(py::type::handle_of(module).attr("__name__"))));
     found.push_back(module.cast<ModulePtr>());
   }
   return found;
@@ -90,15 +91,19 @@ Examples
 >>> qkv.nn.Embedding(10, 4)([[1, 2, 3]]).shape
 (1, 3, 4)
 )doc")
-      .def(py::init<Index, Index, std::optional<Index>>(), py::arg("num_embeddings"), py::arg("embedding_dim"), py::arg("padding_idx") = py::none())
+      .def(py::init<Index, Index, std::optional<Index>>(), py::arg("num_embeddings"), py::arg("embedding_dim"),
+           py::arg("padding_idx") = py::none())
       .def_readonly("num_embeddings", &Embedding::num_embeddings)
       .def_readonly("embedding_dim", &Embedding::embedding_dim)
       .def_readonly("padding_idx", &Embedding::padding_idx)
-      .def("forward", [](Embedding& self, py::handle ids) {
-        Call call("Embedding");
-        const Array numbers = call.integers(ids, "ids", false);
-        return without_gil([&] { return self.forward_ids(numbers); });
-      }, py::arg("ids"));
+      .def(
+          "forward",
+          [](Embedding& self, py::handle ids) {
+            Call call("Embedding");
+            const Array numbers = call.integers(ids, "ids", false);
+            return without_gil([&] { return self.forward_ids(numbers); });
+          },
+          py::arg("ids"));
 
   LayerClass<LayerNorm> layer_norm(m, "LayerNorm", R"doc(
 ``y = (x - mean) / sqrt(var + eps) * weight + bias`` over the last axes.
@@ -121,12 +126,18 @@ Examples
 >>> qkv.nn.LayerNorm(4)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  layer_norm.def(py::init([](py::handle shape, double eps, bool affine, bool bias) {
-               return std::make_unique<LayerNorm>(normalized(shape, "LayerNorm"), eps, affine, bias);
-             }, [](py::handle shape, double eps, bool affine, bool bias) {
-               return std::make_unique<Overridable<LayerNorm>>(normalized(shape, "LayerNorm"), eps, affine, bias);
-             }), py::arg("normalized_shape"), py::arg("eps") = 1e-5, py::arg("elementwise_affine") = true, py::arg("bias") = true)
-      .def_property_readonly("normalized_shape", [](const LayerNorm& self) { return shape_tuple(self.normalized_shape); })
+  layer_norm
+      .def(py::init(
+               [](py::handle shape, double eps, bool affine, bool bias) {
+                 return std::make_unique<LayerNorm>(normalized(shape, "LayerNorm"), eps, affine, bias);
+               },
+               [](py::handle shape, double eps, bool affine, bool bias) {
+                 return std::make_unique<Overridable<LayerNorm>>(normalized(shape, "LayerNorm"), eps, affine, bias);
+               }),
+           py::arg("normalized_shape"), py::arg("eps") = 1e-5, py::arg("elementwise_affine") = true,
+           py::arg("bias") = true)
+      .def_property_readonly("normalized_shape",
+                             [](const LayerNorm& self) { return shape_tuple(self.normalized_shape); })
       .def_readonly("eps", &LayerNorm::eps);
   def_forward(layer_norm, "LayerNorm");
 
@@ -149,9 +160,13 @@ Examples
 >>> qkv.nn.RMSNorm(4)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  rms_norm.def(py::init([](py::handle shape, double eps) { return std::make_unique<RMSNorm>(normalized(shape, "RMSNorm"), eps); },
-                        [](py::handle shape, double eps) { return std::make_unique<Overridable<RMSNorm>>(normalized(shape, "RMSNorm"), eps); }),
-               py::arg("normalized_shape"), py::arg("eps") = 1e-6)
+  rms_norm
+      .def(py::init([](py::handle shape,
+                       double eps) { return std::make_unique<RMSNorm>(normalized(shape, "RMSNorm"), eps); },
+                    [](py::handle shape, double eps) {
+                      return std::make_unique<Overridable<RMSNorm>>(normalized(shape, "RMSNorm"), eps);
+                    }),
+           py::arg("normalized_shape"), py::arg("eps") = 1e-6)
       .def_property_readonly("normalized_shape", [](const RMSNorm& self) { return shape_tuple(self.normalized_shape); })
       .def_readonly("eps", &RMSNorm::eps);
   def_forward(rms_norm, "RMSNorm");
@@ -227,12 +242,18 @@ Examples
 >>> len(qkv.nn.ModuleList([qkv.nn.Linear(2, 2) for _ in range(3)]))
 3
 )doc");
-  list.def(py::init([](py::handle modules) { return std::make_unique<ModuleList>(modules_from(modules, "ModuleList")); },
-                    [](py::handle modules) { return std::make_unique<Overridable<ModuleList>>(modules_from(modules, "ModuleList")); }),
-           py::arg("modules") = py::tuple())
-      .def("append", [](ModuleList& self, py::handle module) {
-        self.append(modules_from(py::make_tuple(module), "ModuleList").front());
-      }, py::arg("module"), "Add a module at the end.")
+  list.def(
+          py::init([](py::handle modules) { return std::make_unique<ModuleList>(modules_from(modules, "ModuleList")); },
+                   [](py::handle modules) {
+                     return std::make_unique<Overridable<ModuleList>>(modules_from(modules, "ModuleList"));
+                   }),
+          py::arg("modules") = py::tuple())
+      .def(
+          "append",
+          [](ModuleList& self, py::handle module) {
+            self.append(modules_from(py::make_tuple(module), "ModuleList").front());
+          },
+          py::arg("module"), "Add a module at the end.")
       .def("__len__", &ModuleList::length)
       .def("__getitem__", [](const ModuleList& self, py::handle index) { return item(self, index); })
       .def("__iter__", [](const ModuleList& self) {
@@ -254,13 +275,20 @@ Examples
 >>> qkv.nn.Sequential(qkv.nn.Linear(3, 5), qkv.nn.ReLU())(np.ones((2, 3))).shape
 (2, 5)
 )doc");
-  sequential.def(py::init([](const py::args& modules) { return std::make_unique<Sequential>(modules_from(modules, "Sequential")); },
-                          [](const py::args& modules) { return std::make_unique<Overridable<Sequential>>(modules_from(modules, "Sequential")); }))
-      .def("forward", [](Sequential& self, py::handle x) {
-        Call call("Sequential");
-        const Tensor input = call.any(x, "x");
-        return without_gil([&] { return self.Sequential::forward(input); });
-      }, py::arg("x"));
+  sequential
+      .def(py::init(
+          [](const py::args& modules) { return std::make_unique<Sequential>(modules_from(modules, "Sequential")); },
+          [](const py::args& modules) {
+            return std::make_unique<Overridable<Sequential>>(modules_from(modules, "Sequential"));
+          }))
+      .def(
+          "forward",
+          [](Sequential& self, py::handle x) {
+            Call call("Sequential");
+            const Tensor input = call.any(x, "x");
+            return without_gil([&] { return self.Sequential::forward(input); });
+          },
+          py::arg("x"));
 
   LayerClass<PositionalEncoding> positional(m, "PositionalEncoding", R"doc(
 ``dropout(x + P)``, where ``P[i, 2j] = sin(i / 10000^(2j / M))`` and ``P[i, 2j + 1]`` is the cosine of the same angle.
@@ -293,7 +321,9 @@ Examples
 >>> qkv.nn.PositionalEncoding(32)(np.zeros((1, 60, 32))).shape
 (1, 60, 32)
 )doc");
-  positional.def(py::init<Index, double, Index>(), py::arg("num_hiddens"), py::arg("dropout") = 0.0, py::arg("max_len") = 1000)
+  positional
+      .def(py::init<Index, double, Index>(), py::arg("num_hiddens"), py::arg("dropout") = 0.0,
+           py::arg("max_len") = 1000)
       .def_property_readonly("P", [](const PositionalEncoding& self) { return Tensor(self.table.clone()); });
   def_forward(positional, "PositionalEncoding");
 
@@ -317,8 +347,8 @@ Examples
 >>> qkv.nn.PositionWiseFFN(4, 8)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  ffn.def(py::init<Index, Index, double, std::string>(), py::arg("d_model"), py::arg("dim_feedforward"), py::arg("dropout") = 0.0,
-          py::arg("activation") = "relu");
+  ffn.def(py::init<Index, Index, double, std::string>(), py::arg("d_model"), py::arg("dim_feedforward"),
+          py::arg("dropout") = 0.0, py::arg("activation") = "relu");
   def_forward(ffn, "PositionWiseFFN");
 
   LayerClass<AddNorm>(m, "AddNorm", R"doc(
@@ -338,15 +368,20 @@ Examples
 >>> qkv.nn.AddNorm(4)(np.ones((2, 3, 4)), np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc")
-      .def(py::init([](py::handle shape, double p, double eps) { return std::make_unique<AddNorm>(normalized(shape, "AddNorm"), p, eps); },
+      .def(py::init([](py::handle shape, double p,
+                       double eps) { return std::make_unique<AddNorm>(normalized(shape, "AddNorm"), p, eps); },
                     [](py::handle shape, double p, double eps) {
                       return std::make_unique<Overridable<AddNorm>>(normalized(shape, "AddNorm"), p, eps);
-                    }), py::arg("normalized_shape"), py::arg("dropout") = 0.0, py::arg("eps") = 1e-5)
-      .def("forward", [](AddNorm& self, py::handle x, py::handle y) {
-        Call call("AddNorm");
-        const Tensor a = call.floating(x, "x"), b = call.floating(y, "y");
-        return without_gil([&] { return self.forward(a, b); });
-      }, py::arg("x"), py::arg("y"));
+                    }),
+           py::arg("normalized_shape"), py::arg("dropout") = 0.0, py::arg("eps") = 1e-5)
+      .def(
+          "forward",
+          [](AddNorm& self, py::handle x, py::handle y) {
+            Call call("AddNorm");
+            const Tensor a = call.floating(x, "x"), b = call.floating(y, "y");
+            return without_gil([&] { return self.forward(a, b); });
+          },
+          py::arg("x"), py::arg("y"));
 }
 
 }  // namespace qkv::bindings

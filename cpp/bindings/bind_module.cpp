@@ -12,12 +12,14 @@ using nn::ModulePtr;
 using Kind = Module::Entry::Kind;
 
 py::object to_python(const nn::Value& value) {
-  return std::visit([](const auto& v) -> py::object {
-    using V = std::decay_t<decltype(v)>;
-    if constexpr (std::is_same_v<V, std::monostate>) return py::none();
-    else if constexpr (std::is_same_v<V, std::vector<Index>>) return py::tuple(py::cast(v));
-    else return py::cast(v);
-  }, value);
+  return std::visit(
+      [](const auto& v) -> py::object {
+        using V = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<V, std::monostate>) return py::none();
+        else if constexpr (std::is_same_v<V, std::vector<Index>>) return py::tuple(py::cast(v));
+        else return py::cast(v);
+      },
+      value);
 }
 
 py::object entry_object(const Module::Entry& entry) {
@@ -30,7 +32,8 @@ py::dict instance_dict(const py::object& self) { return self.attr("__dict__"); }
 Module& initialised(const py::object& self, const std::string& name) {
   if (!is_initialised(self))
     throw py::attribute_error(text(std::string(py::str(py::type::of(self).attr("__name__"))),
-                                   ": super().__init__() must be called before attributes are used; got ", name, " before it"));
+                                   ": super().__init__() must be called before attributes are used; got ", name,
+                                   " before it"));
   return self.cast<Module&>();
 }
 
@@ -44,14 +47,16 @@ std::vector<std::pair<std::string, py::object>> named_modules(const py::object& 
 
 std::vector<py::object> modules(const py::object& self) {
   std::vector<py::object> found;
-  for (const ModulePtr& module : self.cast<Module&>().modules()) found.push_back(found.empty() ? self : py::cast(module));
+  for (const ModulePtr& module : self.cast<Module&>().modules())
+    found.push_back(found.empty() ? self : py::cast(module));
   return found;
 }
 
 py::object get_attribute(const py::object& self, const std::string& name) {
   const Module::Entry* entry = initialised(self, name).find(name);
   if (entry == nullptr)
-    throw py::attribute_error(text("'", std::string(py::str(py::type::of(self).attr("__name__"))), "' object has no attribute '", name, "'"));
+    throw py::attribute_error(
+        text("'", std::string(py::str(py::type::of(self).attr("__name__"))), "' object has no attribute '", name, "'"));
   py::object object = entry_object(*entry);
   // Kept so that the same object comes back as long as the module lives, with whatever was set on it.
   if (!object.is_none()) instance_dict(self)[name.c_str()] = object;
@@ -77,7 +82,9 @@ void set_attribute(const py::object& self, const py::str& name, const py::object
     module.register_buffer(key, value.cast<Tensor>());
   } else if (entry != nullptr) {
     fail_type(std::string(py::str(py::type::of(self).attr("__name__"))), ": ", key, " must be a ",
-              entry->kind == Kind::module ? "Module" : entry->kind == Kind::buffer ? "Tensor" : "Parameter",
+              entry->kind == Kind::module   ? "Module"
+              : entry->kind == Kind::buffer ? "Tensor"
+                                            : "Parameter",
               " because it is one already; got ", std::string(py::str(py::type::of(value).attr("__name__"))));
   } else {
     if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) throw py::error_already_set();
@@ -101,7 +108,8 @@ Array state_array(const std::string& name, py::handle value) {
   py::object array = py::reinterpret_borrow<py::object>(value);
   if (py::hasattr(array, "detach") && !py::isinstance<py::array>(array)) {  // PyTorch's
     array = array.attr("detach")();
-    if (py::hasattr(array, "dtype") && std::string(py::str(array.attr("dtype"))) == "torch.bfloat16") array = array.attr("float")();
+    if (py::hasattr(array, "dtype") && std::string(py::str(array.attr("dtype"))) == "torch.bfloat16")
+      array = array.attr("float")();
   }
   Call call("load_state_dict");
   return call.any(array, name.c_str()).data();
@@ -164,9 +172,15 @@ void set_state(const py::object& self, const py::dict& state) {
     const std::string name = entry[0].cast<std::string>();
     const py::object value = entry[2];
     switch (static_cast<Kind>(entry[1].cast<int>())) {
-      case Kind::module: module.register_module(name, value.is_none() ? nullptr : value.cast<ModulePtr>()); break;
-      case Kind::buffer: module.register_buffer(name, value.is_none() ? Tensor() : value.cast<Tensor>()); break;
-      case Kind::parameter: module.register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>()); break;
+      case Kind::module:
+        module.register_module(name, value.is_none() ? nullptr : value.cast<ModulePtr>());
+        break;
+      case Kind::buffer:
+        module.register_buffer(name, value.is_none() ? Tensor() : value.cast<Tensor>());
+        break;
+      case Kind::parameter:
+        module.register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>());
+        break;
     }
     if (!value.is_none()) instance_dict(self)[name.c_str()] = value;
   }
@@ -198,73 +212,100 @@ Examples
 (2, 4)
 )doc");
   cls.def(py::init<>())
-      .def("__call__", [](const py::object& self, const py::args& args, const py::kwargs& kwargs) {
-        const py::object forward = self.attr("forward");
-        return call_python(forward, args, kwargs);
-      })
+      .def("__call__",
+           [](const py::object& self, const py::args& args, const py::kwargs& kwargs) {
+             const py::object forward = self.attr("forward");
+             return call_python(forward, args, kwargs);
+           })
       .def("__getattr__", &get_attribute)
       .def("__setattr__", &set_attribute)
       .def("__delattr__", &delete_attribute)
       .def("__getstate__", &get_state)
       .def("_set_state", &set_state)
-      .def("__repr__", [](const py::object& self) -> py::object {
-        // Debuggers and tracebacks show modules whose constructor has not run.
-        if (!is_initialised(self)) return py::str("{}(not initialised)").format(py::type::of(self).attr("__name__"));
-        return py::module_::import("qkv._format").attr("module_repr")(self);
-      })
-      .def("_repr_html_", [](const py::object& self) { return py::module_::import("qkv._html").attr("module_html")(self); })
-      .def("__dir__", [](const py::object& self) {
-        py::list names = py::module_::import("builtins").attr("object").attr("__dir__")(self);
-        if (!is_initialised(self)) return names;
-        for (const auto& entry : *self.cast<Module&>().snapshot()) names.append(entry.name);
-        return names;
-      })
+      .def("__repr__",
+           [](const py::object& self) -> py::object {
+             // Debuggers and tracebacks show modules whose constructor has not run.
+             if (!is_initialised(self))
+               return py::str("{}(not initialised)").format(py::type::of(self).attr("__name__"));
+             return py::module_::import("qkv._format").attr("module_repr")(self);
+           })
+      .def("_repr_html_",
+           [](const py::object& self) { return py::module_::import("qkv._html").attr("module_html")(self); })
+      .def("__dir__",
+           [](const py::object& self) {
+             py::list names = py::module_::import("builtins").attr("object").attr("__dir__")(self);
+             if (!is_initialised(self)) return names;
+             for (const auto& entry : *self.cast<Module&>().snapshot()) names.append(entry.name);
+             return names;
+           })
       .def("_config", &config_dict)
-      .def("_children", [](const Module& self) {
-        py::list found;
-        for (const auto& entry : *self.snapshot())
-          if (entry.module) found.append(py::make_tuple(entry.name, entry.module));
-        return found;
-      })
+      .def("_children",
+           [](const Module& self) {
+             py::list found;
+             for (const auto& entry : *self.snapshot())
+               if (entry.module) found.append(py::make_tuple(entry.name, entry.module));
+             return found;
+           })
       .def_property_readonly("training", &Module::training, "True in training mode.")
-      .def("register_buffer", [](const py::object& self, const std::string& name, py::handle value) {
-        Call call("register_buffer");
-        Module& module = initialised(self, name);
-        instance_dict(self).attr("pop")(name, py::none());
-        module.register_buffer(name, value.is_none() ? Tensor() : Tensor(copy_of(value, py::none(), "register_buffer")));
-      }, py::arg("name"), py::arg("value"), "Keep an array that belongs to the state but is not learned.")
-      .def("register_parameter", [](const py::object& self, const std::string& name, py::handle value) {
-        if (!value.is_none() && !py::isinstance<ParameterImpl>(value))
-          fail_type("register_parameter: parameter must be a Parameter; got ", std::string(py::str(py::type::handle_of(value).attr("__name__"))));
-        Module& module = initialised(self, name);
-        instance_dict(self).attr("pop")(name, py::none());
-        module.register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>());
-      }, py::arg("name"), py::arg("parameter"), "As assigning a Parameter to the attribute of that name.")
-      .def("register_module", [](const py::object& self, const std::string& name, const py::object& value) {
-        set_attribute(self, py::str(name), value);
-      }, py::arg("name"), py::arg("module"), "As assigning a Module to the attribute of that name.")
-      .def("parameters", &Module::parameters, "All parameters, those of the parts included, in order of creation; a shared one once.")
-      .def("named_parameters", &Module::named_parameters, "List of (name, parameter), such as (\"layers.0.linear1.weight\", ...).")
+      .def(
+          "register_buffer",
+          [](const py::object& self, const std::string& name, py::handle value) {
+            Call call("register_buffer");
+            Module& module = initialised(self, name);
+            instance_dict(self).attr("pop")(name, py::none());
+            module.register_buffer(name,
+                                   value.is_none() ? Tensor() : Tensor(copy_of(value, py::none(), "register_buffer")));
+          },
+          py::arg("name"), py::arg("value"), "Keep an array that belongs to the state but is not learned.")
+      .def(
+          "register_parameter",
+          [](const py::object& self, const std::string& name, py::handle value) {
+            if (!value.is_none() && !py::isinstance<ParameterImpl>(value))
+              fail_type("register_parameter: parameter must be a Parameter; got ",
+                        std::string(py::str(py::type::handle_of(value).attr("__name__"))));
+            Module& module = initialised(self, name);
+            instance_dict(self).attr("pop")(name, py::none());
+            module.register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>());
+          },
+          py::arg("name"), py::arg("parameter"), "As assigning a Parameter to the attribute of that name.")
+      .def(
+          "register_module",
+          [](const py::object& self, const std::string& name, const py::object& value) {
+            set_attribute(self, py::str(name), value);
+          },
+          py::arg("name"), py::arg("module"), "As assigning a Module to the attribute of that name.")
+      .def("parameters", &Module::parameters,
+           "All parameters, those of the parts included, in order of creation; a shared one once.")
+      .def("named_parameters", &Module::named_parameters,
+           "List of (name, parameter), such as (\"layers.0.linear1.weight\", ...).")
       .def("named_modules", &named_modules, "List of (name, module); the module itself stands first, under \"\".")
-      .def("modules", [](const py::object& self) {
-        return modules(self);
-      }, "The module and all its parts.")
-      .def("children", [](const Module& self) {
-        std::vector<ModulePtr> found;
-        for (const auto& entry : *self.snapshot())
-          if (entry.module) found.push_back(entry.module);
-        return found;
-      }, "The parts of this module, without their parts.")
-      .def("apply", [](const py::object& self, const py::function& f) {
-        for (const py::object& module : modules(self)) f(module);
-        return self;
-      }, py::arg("f"), "Call f with the module and each of its parts; returns the module.")
+      .def(
+          "modules", [](const py::object& self) { return modules(self); }, "The module and all its parts.")
+      .def(
+          "children",
+          [](const Module& self) {
+            std::vector<ModulePtr> found;
+            for (const auto& entry : *self.snapshot())
+              if (entry.module) found.push_back(entry.module);
+            return found;
+          },
+          "The parts of this module, without their parts.")
+      .def(
+          "apply",
+          [](const py::object& self, const py::function& f) {
+            for (const py::object& module : modules(self)) f(module);
+            return self;
+          },
+          py::arg("f"), "Call f with the module and each of its parts; returns the module.")
       .def("num_parameters", &Module::num_parameters, "How many numbers the module learns.")
-      .def("state_dict", [](const Module& self) {
-        py::dict state;
-        for (auto& [name, tensor] : self.named_state()) state[name.c_str()] = Tensor(tensor.data().clone());
-        return state;
-      }, "Copies of all parameters and buffers by name; later training does not change them.")
+      .def(
+          "state_dict",
+          [](const Module& self) {
+            py::dict state;
+            for (auto& [name, tensor] : self.named_state()) state[name.c_str()] = Tensor(tensor.data().clone());
+            return state;
+          },
+          "Copies of all parameters and buffers by name; later training does not change them.")
       .def("load_state_dict", &load_state_dict, py::arg("state_dict"), py::arg("strict") = true, R"doc(
 Copy arrays (NumPy's, Tensors, PyTorch's) into the parameters and buffers of the same names, cast to their dtype.
 
@@ -274,12 +315,15 @@ ValueError
     One message with all names that are missing, unexpected or wrongly shaped; nothing is changed then. With
     ``strict=False`` missing and unexpected names are passed over.
 )doc")
-      .def("to", [](const py::object& self, py::handle dtype) {
-        if (dtype.is_none()) fail_type("to: dtype must be float32, float64 or bfloat16; got None");
-        if (is_bfloat16(dtype)) self.cast<Module&>().to_bfloat16();
-        else self.cast<Module&>().to(dtype_from(dtype, "to"));
-        return self;
-      }, py::arg("dtype"), R"doc(
+      .def(
+          "to",
+          [](const py::object& self, py::handle dtype) {
+            if (dtype.is_none()) fail_type("to: dtype must be float32, float64 or bfloat16; got None");
+            if (is_bfloat16(dtype)) self.cast<Module&>().to_bfloat16();
+            else self.cast<Module&>().to(dtype_from(dtype, "to"));
+            return self;
+          },
+          py::arg("dtype"), R"doc(
     Convert parameters and buffers; returns the module.
 
     Parameters
@@ -297,14 +341,20 @@ ValueError
     ...     layer([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).shape
     (3, 2)
 )doc")
-      .def("train", [](const py::object& self, bool mode) {
-        self.cast<Module&>().set_training(mode);
-        return self;
-      }, py::arg("mode") = true, "Training mode: dropout is active. Returns the module.")
-      .def("eval", [](const py::object& self) {
-        self.cast<Module&>().set_training(false);
-        return self;
-      }, "Evaluation mode: dropout does nothing. Returns the module.")
+      .def(
+          "train",
+          [](const py::object& self, bool mode) {
+            self.cast<Module&>().set_training(mode);
+            return self;
+          },
+          py::arg("mode") = true, "Training mode: dropout is active. Returns the module.")
+      .def(
+          "eval",
+          [](const py::object& self) {
+            self.cast<Module&>().set_training(false);
+            return self;
+          },
+          "Evaluation mode: dropout does nothing. Returns the module.")
       .def("zero_grad", &Module::zero_grad, "Forget the gradients of all parameters.");
   // Under its own name pybind11 would take it for a constructor.
   cls.attr("__setstate__") = cls.attr("_set_state");

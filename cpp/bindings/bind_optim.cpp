@@ -20,7 +20,8 @@ struct AdamW : Adam {
 Tensors parameters_from(py::handle params, const char* operation) {
   if (is_tensor(params)) fail_type(operation, ": params must be an iterable of Tensors; got a Tensor");
   if (!py::hasattr(params, "__iter__") || py::isinstance<py::dict>(params) || py::isinstance<py::str>(params))
-    fail_type(operation, ": params must be an iterable of Tensors; got ", std::string(py::str(py::type::handle_of(params).attr("__name__"))));
+    fail_type(operation, ": params must be an iterable of Tensors; got ",
+              std::string(py::str(py::type::handle_of(params).attr("__name__"))));
   Tensors tensors;
   for (const py::handle p : py::reinterpret_borrow<py::iterable>(params)) {
     if (!is_tensor(p))
@@ -84,13 +85,15 @@ Array array_entry(const Optimizer& optimizer, const py::dict& entry, const char*
   const Tensor& p = optimizer.parameters()[i];
   Array array = copy_of(entry[key], numpy_dtype(p.dtype()), "load_state_dict");
   if (array.shape() != p.shape())
-    fail_value("load_state_dict: ", key, " of params[", i, "] must be ", p.shape(), " because the parameter is; got ", array.shape());
+    fail_value("load_state_dict: ", key, " of params[", i, "] must be ", p.shape(), " because the parameter is; got ",
+               array.shape());
   return array;
 }
 
 void load_state_dict(Optimizer& optimizer, const py::dict& saved) {
   if (!saved.contains("state") || !saved.contains("param_groups") || py::len(saved["param_groups"]) != 1)
-    fail_value(optimizer.name(), ".load_state_dict: state_dict must hold 'state' and one entry of 'param_groups'; got keys ",
+    fail_value(optimizer.name(),
+               ".load_state_dict: state_dict must hold 'state' and one entry of 'param_groups'; got keys ",
                std::string(py::str(py::list(saved))));
   const auto group = saved["param_groups"][py::int_(0)].cast<py::dict>();
   const auto numbers = group["params"].cast<py::list>();
@@ -107,8 +110,8 @@ void load_state_dict(Optimizer& optimizer, const py::dict& saved) {
     states[i].first = array_entry(optimizer, entry, first_name(optimizer), i);
     if (!is_sgd(optimizer)) states[i].second = array_entry(optimizer, entry, "exp_avg_sq", i);
     if (!is_sgd(optimizer) && (!states[i].first.defined() || !states[i].second.defined()))
-      fail_value(optimizer.name(), ".load_state_dict: state of params[", i, "] must hold 'exp_avg' and 'exp_avg_sq'; got keys ",
-                 std::string(py::str(py::list(entry))));
+      fail_value(optimizer.name(), ".load_state_dict: state of params[", i,
+                 "] must hold 'exp_avg' and 'exp_avg_sq'; got keys ", std::string(py::str(py::list(entry))));
   }
   optimizer.set_lr(group["lr"].cast<double>());
   optimizer.set_weight_decay(group["weight_decay"].cast<double>());
@@ -121,9 +124,12 @@ void load_state_dict(Optimizer& optimizer, const py::dict& saved) {
   without_gil([&] { optimizer.set_states(std::move(states)); });
 }
 
-template <class T> std::unique_ptr<T> make_adam(py::handle params, double lr, std::pair<double, double> betas, double eps, double weight_decay) {
+template <class T>
+std::unique_ptr<T> make_adam(py::handle params, double lr, std::pair<double, double> betas, double eps,
+                             double weight_decay) {
   constexpr bool decoupled = std::is_same_v<T, AdamW>;
-  return std::make_unique<T>(parameters_from(params, decoupled ? "AdamW" : "Adam"), lr, betas.first, betas.second, eps, weight_decay, decoupled);
+  return std::make_unique<T>(parameters_from(params, decoupled ? "AdamW" : "Adam"), lr, betas.first, betas.second, eps,
+                             weight_decay, decoupled);
 }
 
 // The parameters and where the optimizer stands. Pickled or copied together with their module, the parameters are the
@@ -145,12 +151,15 @@ void bind_optim(py::module_& m) {
            "Update every parameter that has a gradient, in place; raises the parameters' versions.")
       .def("zero_grad", &Optimizer::zero_grad, "Forget the gradients: ``grad`` becomes None.")
       .def_property("lr", &Optimizer::lr, &Optimizer::set_lr, "Learning rate of the next step; 0 is allowed.")
-      .def_property_readonly("params", [](const Optimizer& o) { return o.parameters(); }, "The parameters.")
+      .def_property_readonly(
+          "params", [](const Optimizer& o) { return o.parameters(); }, "The parameters.")
       .def("state_dict", state_dict,
-           "Everything that decides the next steps beside the parameters, in PyTorch's layout: ``state`` holds NumPy arrays for each "
+           "Everything that decides the next steps beside the parameters, in PyTorch's layout: ``state`` holds NumPy "
+           "arrays for each "
            "parameter, ``param_groups`` one dict of settings. Loading it continues to the bit.")
       .def("load_state_dict", load_state_dict, py::arg("state_dict"),
-           "Continue where the optimizer stood that gave `state_dict`; its settings, ``lr`` among them, are taken over. PyTorch's "
+           "Continue where the optimizer stood that gave `state_dict`; its settings, ``lr`` among them, are taken "
+           "over. PyTorch's "
            "dicts with one parameter group are legal too.")
       .def("__repr__", &shown);
 
@@ -192,8 +201,10 @@ Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momen
       .def(py::init([](py::handle params, double lr, double momentum, double weight_decay, bool nesterov) {
              return std::make_unique<SGD>(parameters_from(params, "SGD"), lr, momentum, weight_decay, nesterov);
            }),
-           py::arg("params"), py::arg("lr"), py::arg("momentum") = 0.0, py::arg("weight_decay") = 0.0, py::arg("nesterov") = false)
-      .def(pickled<SGD>([](py::handle params) { return std::make_unique<SGD>(parameters_from(params, "SGD"), 0, 0, 0, false); }));
+           py::arg("params"), py::arg("lr"), py::arg("momentum") = 0.0, py::arg("weight_decay") = 0.0,
+           py::arg("nesterov") = false)
+      .def(pickled<SGD>(
+          [](py::handle params) { return std::make_unique<SGD>(parameters_from(params, "SGD"), 0, 0, 0, false); }));
 
   py::class_<Adam, Optimizer>(m, "Adam", R"doc(
 Adam: ``w -= lr m^ / (sqrt(v^) + eps)`` with the bias-corrected running averages of the gradient and of its square.
@@ -230,8 +241,8 @@ References
 ----------
 Kingma, Ba, "Adam: a method for stochastic optimization", 2015.
 )doc")
-      .def(py::init(&make_adam<Adam>), py::arg("params"), py::arg("lr") = 1e-3, py::arg("betas") = std::make_pair(0.9, 0.999),
-           py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.0)
+      .def(py::init(&make_adam<Adam>), py::arg("params"), py::arg("lr") = 1e-3,
+           py::arg("betas") = std::make_pair(0.9, 0.999), py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.0)
       .def(pickled<Adam>([](py::handle params) { return make_adam<Adam>(params, 0, {0.9, 0.999}, 1e-8, 0); }));
 
   py::class_<AdamW, Adam>(m, "AdamW", R"doc(
@@ -261,12 +272,13 @@ References
 ----------
 Loshchilov, Hutter, "Decoupled weight decay regularization", 2019.
 )doc")
-      .def(py::init(&make_adam<AdamW>), py::arg("params"), py::arg("lr") = 1e-3, py::arg("betas") = std::make_pair(0.9, 0.999),
-           py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.01)
+      .def(py::init(&make_adam<AdamW>), py::arg("params"), py::arg("lr") = 1e-3,
+           py::arg("betas") = std::make_pair(0.9, 0.999), py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.01)
       .def(pickled<AdamW>([](py::handle params) { return make_adam<AdamW>(params, 0, {0.9, 0.999}, 1e-8, 0); }));
 
   m.def("clip_grad_norm", [](py::handle params, double max_norm) {
-    const Tensors tensors = is_tensor(params) ? Tensors{params.cast<Tensor>()} : parameters_from(params, "clip_grad_norm");
+    const Tensors tensors =
+        is_tensor(params) ? Tensors{params.cast<Tensor>()} : parameters_from(params, "clip_grad_norm");
     return without_gil([&] { return nn::clip_grad_norm(tensors, max_norm); });
   });
 }

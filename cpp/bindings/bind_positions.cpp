@@ -18,7 +18,8 @@ void bind_positions(py::module_& m) {
     const auto [cos, sin] = without_gil([&] { return ops::rotary_tables(numbers, dim, base); });
     return py::make_tuple(to_numpy(cos, true), to_numpy(sin, true));
   });
-  m.def("alibi_slopes", [](Index num_heads) { return to_numpy(without_gil([&] { return ops::alibi_slopes(num_heads); }), true); });
+  m.def("alibi_slopes",
+        [](Index num_heads) { return to_numpy(without_gil([&] { return ops::alibi_slopes(num_heads); }), true); });
 }
 
 }  // namespace qkv::bindings

@@ -58,16 +58,14 @@ template <class T> py::array bernoulli_each(Generator& generator, const Input<T>
 }
 
 // p: (n,) or (rows, n).
-template <class T>
-py::array multinomial(Generator& generator, const Input<T>& p, Index num_samples, bool replacement) {
+template <class T> py::array multinomial(Generator& generator, const Input<T>& p, Index num_samples, bool replacement) {
   std::vector<Index> shape = shape_of(p);
   const Index n = shape.back();
   const Index rows = shape.size() == 2 ? shape.front() : 1;
   const T* const weights = p.data();
   shape.back() = num_samples < 0 ? 0 : num_samples;
-  return filled<std::int64_t>(shape, [&](std::int64_t* out, Index) {
-    generator.multinomial(out, weights, rows, n, num_samples, replacement);
-  });
+  return filled<std::int64_t>(
+      shape, [&](std::int64_t* out, Index) { generator.multinomial(out, weights, rows, n, num_samples, replacement); });
 }
 
 py::array state_array(const Generator& generator) {
@@ -179,8 +177,7 @@ void bind_random(py::module_& m) {
            py::arg("replacement"))
       .def("_randint",
            [](Generator& self, std::int64_t low, std::int64_t high, const std::vector<Index>& shape) {
-             return filled<std::int64_t>(shape,
-                                         [&](std::int64_t* out, Index n) { self.randint(out, n, low, high); });
+             return filled<std::int64_t>(shape, [&](std::int64_t* out, Index n) { self.randint(out, n, low, high); });
            })
       .def("_randperm", [](Generator& self, Index n) {
         return filled<std::int64_t>({n}, [&](std::int64_t* out, Index count) { self.randperm(out, count); });

@@ -16,11 +16,13 @@ Seq2SeqArguments arguments_of(Index vocab_size, Index embed_size, Index num_hidd
 template <class Class> void def_sizes(Class& model) {
   using Model = typename Class::type;
   model
-      .def(py::init([](Index v, Index e, Index h, Index n, double p) { return std::make_unique<Model>(arguments_of(v, e, h, n, p)); },
+      .def(py::init([](Index v, Index e, Index h, Index n,
+                       double p) { return std::make_unique<Model>(arguments_of(v, e, h, n, p)); },
                     [](Index v, Index e, Index h, Index n, double p) {
                       return std::make_unique<Overridable<Model>>(arguments_of(v, e, h, n, p));
                     }),
-           py::arg("vocab_size"), py::arg("embed_size"), py::arg("num_hiddens"), py::arg("num_layers"), py::arg("dropout") = 0.0)
+           py::arg("vocab_size"), py::arg("embed_size"), py::arg("num_hiddens"), py::arg("num_layers"),
+           py::arg("dropout") = 0.0)
       .def_property_readonly("vocab_size", [](const Model& self) { return self.arguments.vocab_size; })
       .def_property_readonly("embed_size", [](const Model& self) { return self.arguments.embed_size; })
       .def_property_readonly("num_hiddens", [](const Model& self) { return self.arguments.num_hiddens; })
@@ -30,8 +32,10 @@ template <class Class> void def_sizes(Class& model) {
 
 // A tuple or list of so many parts.
 py::sequence parts_of(py::handle value, const char* name, const char* argument, std::size_t count, const char* parts) {
-  if (PySequence_Check(value.ptr()) == 0 || is_tensor(value) || py::isinstance<py::array>(value) || py::len(value) != count)
-    fail_type(name, ": ", argument, " must be ", parts, "; got ", std::string(py::str(py::type::handle_of(value).attr("__name__"))));
+  if (PySequence_Check(value.ptr()) == 0 || is_tensor(value) || py::isinstance<py::array>(value) ||
+      py::len(value) != count)
+    fail_type(name, ": ", argument, " must be ", parts, "; got ",
+              std::string(py::str(py::type::handle_of(value).attr("__name__"))));
   return py::reinterpret_borrow<py::sequence>(value);
 }
 
@@ -39,7 +43,10 @@ constexpr const char* kStateParts = "(encoder outputs, hidden state, encoder_val
 
 DecoderState state_from(Call& call, py::handle state, const char* name) {
   const py::sequence parts = parts_of(state, name, "state", 3, kStateParts);
-  return {call.floating(parts[0], "state[0]"), call.floating(parts[1], "state[1]"), call.integers(parts[2], "state[2]"), {}};
+  return {call.floating(parts[0], "state[0]"),
+          call.floating(parts[1], "state[1]"),
+          call.integers(parts[2], "state[2]"),
+          {}};
 }
 
 py::tuple state_tuple(const DecoderState& state) {
@@ -50,25 +57,36 @@ py::tuple state_tuple(const DecoderState& state) {
 template <class Class> void def_decoder(Class& decoder, const char* name) {
   using Model = typename Class::type;
   decoder
-      .def("init_state", [name](Model& self, py::handle encoder_outputs, py::handle encoder_valid_lens) {
-        Call call(name);
-        const py::sequence parts = parts_of(encoder_outputs, name, "encoder_outputs", 2, "(outputs, state), as the encoder gives them");
-        const Tensor outputs = call.floating(parts[0], "outputs"), state = call.floating(parts[1], "state");
-        return state_tuple(self.Model::init_state({outputs, state}, call.integers(encoder_valid_lens, "encoder_valid_lens")));
-      }, py::arg("encoder_outputs"), py::arg("encoder_valid_lens") = py::none(),
-           "The state to decode from: (encoder outputs, hidden state, encoder_valid_lens).")
-      .def("forward", [name](Model& self, py::handle ids, py::handle state) {
-        Call call(name);
-        const Array numbers = call.integers(ids, "ids", false);
-        const DecoderState before = state_from(call, state, name);
-        const Decoded result = without_gil([&] { return self.Model::decode(numbers, before); });
-        return py::make_tuple(result.logits, state_tuple(result.state));
-      }, py::arg("ids"), py::arg("state"))
-      .def("reorder_state", [name](Model&, py::handle state, py::handle indices) {
-        Call call(name);
-        return state_tuple(state_from(call, state, name).reordered(call.integers(indices, "indices", false)));
-      }, py::arg("state"), py::arg("indices"),
-           "The state in which batch entry i continues what was entry indices[i], for beams; without gradients.");
+      .def(
+          "init_state",
+          [name](Model& self, py::handle encoder_outputs, py::handle encoder_valid_lens) {
+            Call call(name);
+            const py::sequence parts =
+                parts_of(encoder_outputs, name, "encoder_outputs", 2, "(outputs, state), as the encoder gives them");
+            const Tensor outputs = call.floating(parts[0], "outputs"), state = call.floating(parts[1], "state");
+            return state_tuple(
+                self.Model::init_state({outputs, state}, call.integers(encoder_valid_lens, "encoder_valid_lens")));
+          },
+          py::arg("encoder_outputs"), py::arg("encoder_valid_lens") = py::none(),
+          "The state to decode from: (encoder outputs, hidden state, encoder_valid_lens).")
+      .def(
+          "forward",
+          [name](Model& self, py::handle ids, py::handle state) {
+            Call call(name);
+            const Array numbers = call.integers(ids, "ids", false);
+            const DecoderState before = state_from(call, state, name);
+            const Decoded result = without_gil([&] { return self.Model::decode(numbers, before); });
+            return py::make_tuple(result.logits, state_tuple(result.state));
+          },
+          py::arg("ids"), py::arg("state"))
+      .def(
+          "reorder_state",
+          [name](Model&, py::handle state, py::handle indices) {
+            Call call(name);
+            return state_tuple(state_from(call, state, name).reordered(call.integers(indices, "indices", false)));
+          },
+          py::arg("state"), py::arg("indices"),
+          "The state in which batch entry i continues what was entry indices[i], for beams; without gradients.");
 }
 
 constexpr const char* kSizes = R"doc(
@@ -132,12 +150,14 @@ Examples
 (array([11, 12]), 11)
 )doc")
       .def(py::init<>())
-      .def("init_state", [](Decoder&, const py::args&, const py::kwargs&) {
-        not_implemented("Decoder: init_state(encoder_outputs, encoder_valid_lens) must be defined by a subclass");
-      })
-      .def("forward", [](Decoder&, const py::args&, const py::kwargs&) {
-        not_implemented("Decoder: forward(X, state) must be defined by a subclass");
-      })
+      .def("init_state",
+           [](Decoder&, const py::args&, const py::kwargs&) {
+             not_implemented("Decoder: init_state(encoder_outputs, encoder_valid_lens) must be defined by a subclass");
+           })
+      .def("forward",
+           [](Decoder&, const py::args&, const py::kwargs&) {
+             not_implemented("Decoder: forward(X, state) must be defined by a subclass");
+           })
       .def("reorder_state", [](Decoder&, const py::args&, const py::kwargs&) {
         not_implemented("Decoder: reorder_state(state, indices) must be defined by a subclass");
       });
@@ -162,7 +182,8 @@ True
 
   const auto module_from = [](py::handle value, const char* name) {
     if (!py::isinstance<nn::Module>(value))
-      fail_type("EncoderDecoder: ", name, " must be a Module; got ", std::string(py::str(py::type::handle_of(value).attr("__name__"))));
+      fail_type("EncoderDecoder: ", name, " must be a Module; got ",
+                std::string(py::str(py::type::handle_of(value).attr("__name__"))));
     return value.cast<nn::ModulePtr>();
   };
   LayerClass<EncoderDecoder>(m, "EncoderDecoder", R"doc(
@@ -193,27 +214,38 @@ Examples
 (4, 5, 10)
 )doc")
       .def(py::init<>())
-      .def(py::init([module_from](const py::object& encoder, const py::object& decoder) {
-             return std::make_unique<EncoderDecoder>(module_from(encoder, "encoder"), module_from(decoder, "decoder"));
-           },
-                    [module_from](const py::object& encoder, const py::object& decoder) {
-                      return std::make_unique<Overridable<EncoderDecoder>>(module_from(encoder, "encoder"), module_from(decoder, "decoder"));
-                    }),
+      .def(py::init(
+               [module_from](const py::object& encoder, const py::object& decoder) {
+                 return std::make_unique<EncoderDecoder>(module_from(encoder, "encoder"),
+                                                         module_from(decoder, "decoder"));
+               },
+               [module_from](const py::object& encoder, const py::object& decoder) {
+                 return std::make_unique<Overridable<EncoderDecoder>>(module_from(encoder, "encoder"),
+                                                                      module_from(decoder, "decoder"));
+               }),
            py::arg("encoder"), py::arg("decoder"))
-      .def("forward", [](const py::object& self, const py::object& enc_X, const py::object& dec_X, const py::object& enc_valid_lens) {
-        const py::object decoder = self.attr("decoder");
-        const py::object encoded = enc_valid_lens.is_none() ? self.attr("encoder")(enc_X) : self.attr("encoder")(enc_X, enc_valid_lens);
-        const py::object result = decoder(dec_X, decoder.attr("init_state")(encoded, enc_valid_lens));
-        return py::object(parts_of(result, "EncoderDecoder", "what the decoder returns", 2, "(output, state)")[0]);
-      }, py::arg("enc_X"), py::arg("dec_X"), py::arg("enc_valid_lens") = py::none())
-      .def_property_readonly("attention_weights", [](const py::object& self) { return py::object(self.attr("decoder").attr("attention_weights")); });
+      .def(
+          "forward",
+          [](const py::object& self, const py::object& enc_X, const py::object& dec_X,
+             const py::object& enc_valid_lens) {
+            const py::object decoder = self.attr("decoder");
+            const py::object encoded =
+                enc_valid_lens.is_none() ? self.attr("encoder")(enc_X) : self.attr("encoder")(enc_X, enc_valid_lens);
+            const py::object result = decoder(dec_X, decoder.attr("init_state")(encoded, enc_valid_lens));
+            return py::object(parts_of(result, "EncoderDecoder", "what the decoder returns", 2, "(output, state)")[0]);
+          },
+          py::arg("enc_X"), py::arg("dec_X"), py::arg("enc_valid_lens") = py::none())
+      .def_property_readonly("attention_weights", [](const py::object& self) {
+        return py::object(self.attr("decoder").attr("attention_weights"));
+      });
 }
 
 }  // namespace
 
 void bind_seq2seq(py::module_& m) {
   bind_interfaces(m);
-  LayerClass<Seq2SeqEncoder, Encoder> encoder(m, "Seq2SeqEncoder", (std::string(R"doc(
+  LayerClass<Seq2SeqEncoder, Encoder> encoder(m, "Seq2SeqEncoder",
+                                              (std::string(R"doc(
 Embedding and GRU: what the tokens of a sequence mean, each with what stands before it.
 )doc") + kSizes + R"doc(
 Attributes
@@ -241,16 +273,21 @@ Examples
 >>> outputs, state = qkv.models.Seq2SeqEncoder(10, 8, 16, 2)(np.zeros((4, 7), int))
 >>> outputs.shape, state.shape
 ((4, 7, 16), (2, 4, 16))
-)doc").c_str());
+)doc")
+                                                  .c_str());
   def_sizes(encoder);
-  encoder.def("forward", [](Seq2SeqEncoder& self, py::handle ids, py::handle valid_lens) {
-    Call call("Seq2SeqEncoder");
-    const Array numbers = call.integers(ids, "ids", false), lens = call.integers(valid_lens, "valid_lens");
-    const Encoding result = without_gil([&] { return self.Seq2SeqEncoder::encode(numbers, lens); });
-    return py::make_tuple(result.outputs, result.state);
-  }, py::arg("ids"), py::arg("valid_lens") = py::none());
+  encoder.def(
+      "forward",
+      [](Seq2SeqEncoder& self, py::handle ids, py::handle valid_lens) {
+        Call call("Seq2SeqEncoder");
+        const Array numbers = call.integers(ids, "ids", false), lens = call.integers(valid_lens, "valid_lens");
+        const Encoding result = without_gil([&] { return self.Seq2SeqEncoder::encode(numbers, lens); });
+        return py::make_tuple(result.outputs, result.state);
+      },
+      py::arg("ids"), py::arg("valid_lens") = py::none());
 
-  LayerClass<Seq2SeqDecoder, Decoder> decoder(m, "Seq2SeqDecoder", (std::string(R"doc(
+  LayerClass<Seq2SeqDecoder, Decoder> decoder(m, "Seq2SeqDecoder",
+                                              (std::string(R"doc(
 GRU over the embeddings from the encoder's last state on, then a Linear layer: all it knows of the source is that state.
 )doc") + kSizes + R"doc(
 Attributes
@@ -280,11 +317,13 @@ Examples
 >>> logits, state = decoder([[1, 2, 3]], decoder.init_state(encoder([[4, 5]])))
 >>> logits.shape, state[1].shape
 ((1, 3, 10), (2, 1, 16))
-)doc").c_str());
+)doc")
+                                                  .c_str());
   def_sizes(decoder);
   def_decoder(decoder, "Seq2SeqDecoder");
 
-  LayerClass<Seq2SeqAttentionDecoder, AttentionDecoder> attention(m, "Seq2SeqAttentionDecoder", (std::string(R"doc(
+  LayerClass<Seq2SeqAttentionDecoder, AttentionDecoder> attention(m, "Seq2SeqAttentionDecoder",
+                                                                  (std::string(R"doc(
 Bahdanau's decoder: before each step its state asks the encoder's outputs, by additive attention, and gets a context.
 
 ``c_t = attention(query=h_{t-1}, keys=values=encoder outputs)``, ``h_t = GRU([c_t, embedding(y_t)], h_{t-1})``,
@@ -323,20 +362,22 @@ Examples
 >>> output, state = decoder(X, decoder.init_state(encoder(X), None))
 >>> output.shape, state[0].shape, state[1][0].shape, len(decoder.attention_weights)
 ((4, 7, 10), (4, 7, 16), (4, 16), 7)
-)doc").c_str());
+)doc")
+                                                                      .c_str());
   def_sizes(attention);
   def_decoder(attention, "Seq2SeqAttentionDecoder");
-  attention.def_property("attention_weights",
-                         [](const Seq2SeqAttentionDecoder& self) {
-                           py::list weights;
-                           for (const Array& step : self.attention_weights()) weights.append(py::cast(Tensor(step)));
-                           return weights;
-                         },
-                         [](Seq2SeqAttentionDecoder& self, py::handle value) {
-                           if (!value.is_none()) fail_type("attention_weights: can only be set to None, which frees them");
-                           self.clear_attention_weights();
-                         },
-                         "Weights (B, 1, Ts) for each step of the last call; an empty list before the first.");
+  attention.def_property(
+      "attention_weights",
+      [](const Seq2SeqAttentionDecoder& self) {
+        py::list weights;
+        for (const Array& step : self.attention_weights()) weights.append(py::cast(Tensor(step)));
+        return weights;
+      },
+      [](Seq2SeqAttentionDecoder& self, py::handle value) {
+        if (!value.is_none()) fail_type("attention_weights: can only be set to None, which frees them");
+        self.clear_attention_weights();
+      },
+      "Weights (B, 1, Ts) for each step of the last call; an empty list before the first.");
 }
 
 }  // namespace qkv::bindings

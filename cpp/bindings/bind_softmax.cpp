@@ -14,15 +14,16 @@ void bind_softmax(py::module_& m) {
   };
   plain("softmax", ops::softmax);
   plain("log_softmax", ops::log_softmax);
-  m.def("masked_softmax", [](py::handle scores, py::handle valid_lens, py::handle mask, std::optional<double> masked_value) {
-    Call call("masked_softmax"), aside("masked_softmax");  // the mask has no say in the result's dtype
-    const Tensor input = call.floating(scores, "scores");
-    const Array lens = call.integers(valid_lens, "valid_lens");
-    const Tensor allowed = mask.is_none() ? Tensor() : aside.any(mask, "mask");
-    warn_of_swapped("masked_softmax", allowed, lens);
-    if (aside.any_tensor()) call.force_tensor();
-    return call.result(without_gil([&] { return ops::masked_softmax(input, lens, allowed, masked_value); }));
-  });
+  m.def("masked_softmax",
+        [](py::handle scores, py::handle valid_lens, py::handle mask, std::optional<double> masked_value) {
+          Call call("masked_softmax"), aside("masked_softmax");  // the mask has no say in the result's dtype
+          const Tensor input = call.floating(scores, "scores");
+          const Array lens = call.integers(valid_lens, "valid_lens");
+          const Tensor allowed = mask.is_none() ? Tensor() : aside.any(mask, "mask");
+          warn_of_swapped("masked_softmax", allowed, lens);
+          if (aside.any_tensor()) call.force_tensor();
+          return call.result(without_gil([&] { return ops::masked_softmax(input, lens, allowed, masked_value); }));
+        });
   m.def("softmax_jacobian", [](py::handle x) {
     Call call("softmax_jacobian");
     const Tensor input = call.floating(x, "x");

@@ -1,6 +1,6 @@
 // Python's class Tensor.
-#include "bindings/tensor_class.h"
 #include "bindings/bindings.h"
+#include "bindings/tensor_class.h"
 #include "nn/parameter.h"
 #include "ops/ops.h"
 
@@ -45,10 +45,13 @@ void set_grad(TensorImpl& impl, py::handle value) {
 
 py::object array_protocol(const TensorImpl& impl, py::handle dtype, py::handle copy) {
   py::object view = numpy_view(impl);
-  const bool converts = !dtype.is_none() && !py::object(view.attr("dtype")).equal(py::module_::import("numpy").attr("dtype")(dtype));
+  const bool converts =
+      !dtype.is_none() && !py::object(view.attr("dtype")).equal(py::module_::import("numpy").attr("dtype")(dtype));
   if (copy.is_none() || !copy.cast<bool>()) {
     if (!converts) return view;
-    if (!copy.is_none()) fail_value("__array__: copy must not be False because the dtype changes; got dtype ", std::string(py::str(dtype)));
+    if (!copy.is_none())
+      fail_value("__array__: copy must not be False because the dtype changes; got dtype ",
+                 std::string(py::str(dtype)));
     return view.attr("astype")(dtype);
   }
   return converts ? view.attr("astype")(dtype) : view.attr("copy")();
@@ -73,48 +76,73 @@ tensor([2., 4., 6.])
 )doc");
   tensor.attr("__hash__") = py::module_::import("builtins").attr("object").attr("__hash__");
 
-  tensor.def_property_readonly("shape", [](const TensorImpl& t) { return shape_tuple(t.data.shape()); }, "Sizes of the axes.")
-      .def_property_readonly("dtype", [](const TensorImpl& t) { return numpy_dtype(t.data.dtype()); }, "NumPy dtype.")
-      .def_property_readonly("ndim", [](const TensorImpl& t) { return t.data.rank(); }, "Number of axes.")
-      .def_property_readonly("size", [](const TensorImpl& t) { return t.data.numel(); }, "Number of elements.")
-      .def_property_readonly("is_leaf", [](const TensorImpl& t) { return t.node == nullptr; }, "False if an operation made it.")
-      .def_property_readonly("version", [](const TensorImpl& t) { return t.data.version(); }, "Rises with every change in place.")
-      .def_property("requires_grad", [](const Impl& t) { return Tensor(t).requires_grad(); },
-                    [](TensorImpl& t, bool wanted) {
-                      if (t.node != nullptr) throw std::runtime_error("requires_grad: can be set on leaves only; got a computed Tensor");
-                      if (wanted && !is_floating(t.data.dtype()))
-                        fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.data.dtype());
-                      if (wanted) {
-                        t.lacks_history = false;
-                        if (t.data.buffer()->borrowed()) t.data = t.data.clone();  // a gradient needs numbers that stay
-                      }
-                      t.requires_grad = wanted;
-                    }, "True if gradients flow to or through it.")
-      .def_property("grad", [](const TensorImpl& t) -> py::object {
-                      Array grad = t.grad.get();
-                      return grad.defined() ? py::cast(Tensor(std::move(grad))) : py::none();
-                    }, set_grad, "Sum of the gradients of all backward passes so far, or None.");
+  tensor
+      .def_property_readonly(
+          "shape", [](const TensorImpl& t) { return shape_tuple(t.data.shape()); }, "Sizes of the axes.")
+      .def_property_readonly(
+          "dtype", [](const TensorImpl& t) { return numpy_dtype(t.data.dtype()); }, "NumPy dtype.")
+      .def_property_readonly(
+          "ndim", [](const TensorImpl& t) { return t.data.rank(); }, "Number of axes.")
+      .def_property_readonly(
+          "size", [](const TensorImpl& t) { return t.data.numel(); }, "Number of elements.")
+      .def_property_readonly(
+          "is_leaf", [](const TensorImpl& t) { return t.node == nullptr; }, "False if an operation made it.")
+      .def_property_readonly(
+          "version", [](const TensorImpl& t) { return t.data.version(); }, "Rises with every change in place.")
+      .def_property(
+          "requires_grad", [](const Impl& t) { return Tensor(t).requires_grad(); },
+          [](TensorImpl& t, bool wanted) {
+            if (t.node != nullptr)
+              throw std::runtime_error("requires_grad: can be set on leaves only; got a computed Tensor");
+            if (wanted && !is_floating(t.data.dtype()))
+              fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.data.dtype());
+            if (wanted) {
+              t.lacks_history = false;
+              if (t.data.buffer()->borrowed()) t.data = t.data.clone();  // a gradient needs numbers that stay
+            }
+            t.requires_grad = wanted;
+          },
+          "True if gradients flow to or through it.")
+      .def_property(
+          "grad",
+          [](const TensorImpl& t) -> py::object {
+            Array grad = t.grad.get();
+            return grad.defined() ? py::cast(Tensor(std::move(grad))) : py::none();
+          },
+          set_grad, "Sum of the gradients of all backward passes so far, or None.");
 
-  tensor.def("numpy", numpy_view, "The numbers as a NumPy array that shares the memory; read-only unless this is a leaf without gradient.")
+  tensor
+      .def("numpy", numpy_view,
+           "The numbers as a NumPy array that shares the memory; read-only unless this is a leaf without gradient.")
       .def("__array__", array_protocol, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def("__dlpack__", dlpack)
       .def("__dlpack_device__", [](const TensorImpl&) { return py::make_tuple(1, 0); })
-      .def("backward", [](const Impl& self, py::handle gradient, bool retain_graph) {
-        Call call("backward");
-        const Tensor g = call.optional(gradient, "gradient");
-        without_gil([&] { Tensor(self).backward(g.defined() ? g.data() : Array(), retain_graph); });
-      }, py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
-           "Add the gradients of this Tensor to the leaves that it was computed from. `gradient` may be left out for one number.")
-      .def("detach", [](const Impl& t) { return Tensor(t).detach(); }, "The same numbers without a history.")
-      .def("item", [](const Impl& t) { return item_of(Tensor(t)); }, "The number of a one-element Tensor.")
-      .def("tolist", [](const TensorImpl& t) { return numpy_view(t).attr("tolist")(); }, "Nested lists of Python numbers.")
-      .def("astype", [](const Impl& self, py::handle dtype) {
-        const Tensor t(self);
-        const DType wanted = dtype_from(dtype, "astype");
-        if (wanted == t.dtype() && !wants_gradient({t})) return Tensor(t.data().clone());  // a copy, as in NumPy
-        return without_gil(t.numel(), [&] { return ops::cast(t, wanted); });
-      }, py::arg("dtype"),
-           "The same numbers in another dtype; gradients flow back.");
+      .def(
+          "backward",
+          [](const Impl& self, py::handle gradient, bool retain_graph) {
+            Call call("backward");
+            const Tensor g = call.optional(gradient, "gradient");
+            without_gil([&] { Tensor(self).backward(g.defined() ? g.data() : Array(), retain_graph); });
+          },
+          py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
+          "Add the gradients of this Tensor to the leaves that it was computed from. `gradient` may be left out for "
+          "one number.")
+      .def(
+          "detach", [](const Impl& t) { return Tensor(t).detach(); }, "The same numbers without a history.")
+      .def(
+          "item", [](const Impl& t) { return item_of(Tensor(t)); }, "The number of a one-element Tensor.")
+      .def(
+          "tolist", [](const TensorImpl& t) { return numpy_view(t).attr("tolist")(); },
+          "Nested lists of Python numbers.")
+      .def(
+          "astype",
+          [](const Impl& self, py::handle dtype) {
+            const Tensor t(self);
+            const DType wanted = dtype_from(dtype, "astype");
+            if (wanted == t.dtype() && !wants_gradient({t})) return Tensor(t.data().clone());  // a copy, as in NumPy
+            return without_gil(t.numel(), [&] { return ops::cast(t, wanted); });
+          },
+          py::arg("dtype"), "The same numbers in another dtype; gradients flow back.");
   def_layout(tensor);
   def_operators(tensor);
   def_indexing(tensor);
@@ -124,22 +152,28 @@ tensor([2., 4., 6.])
       .def("__int__", [](const Impl& t) { return py::int_(item_of(Tensor(t))); })
       .def("__bool__", [](const Impl& t) { return item_of(Tensor(t)).attr("__bool__")(); })
       .def("__repr__", [](const py::object& t) { return py::module_::import("qkv._format").attr("tensor_repr")(t); })
-      .def("__format__", [](const Impl& t, const py::str& spec) -> py::object {
-        if (t->data.numel() == 1 && t->data.rank() == 0) return item_of(Tensor(t)).attr("__format__")(spec);
-        return py::str(py::cast(Tensor(t)));
-      })
+      .def("__format__",
+           [](const Impl& t, const py::str& spec) -> py::object {
+             if (t->data.numel() == 1 && t->data.rank() == 0) return item_of(Tensor(t)).attr("__format__")(spec);
+             return py::str(py::cast(Tensor(t)));
+           })
       .def("__copy__", [](const Impl& t) { return Tensor(t).detach(); })
-      .def("__deepcopy__", [](const TensorImpl& t, const py::dict&) {
-        if (t.node != nullptr) throw std::runtime_error("deepcopy: only leaves can be copied with their gradient; detach the computed Tensor first");
-        return Tensor(t.data.clone(), t.requires_grad);
-      })
+      .def("__deepcopy__",
+           [](const TensorImpl& t, const py::dict&) {
+             if (t.node != nullptr)
+               throw std::runtime_error(
+                   "deepcopy: only leaves can be copied with their gradient; detach the computed Tensor first");
+             return Tensor(t.data.clone(), t.requires_grad);
+           })
       .def(py::pickle(
           [](const TensorImpl& t) {
-            if (t.node != nullptr) throw std::runtime_error("pickle: only leaves can be stored; detach the computed Tensor first");
+            if (t.node != nullptr)
+              throw std::runtime_error("pickle: only leaves can be stored; detach the computed Tensor first");
             return py::make_tuple(to_numpy(t.data, false), t.requires_grad);
           },
           [](const py::tuple& state) {
-            return std::make_shared<TensorImpl>(*Tensor(copy_of(state[0], py::none(), "Tensor"), state[1].cast<bool>()).impl());
+            return std::make_shared<TensorImpl>(
+                *Tensor(copy_of(state[0], py::none(), "Tensor"), state[1].cast<bool>()).impl());
           }));
 
   py::class_<ParameterImpl, TensorImpl, std::shared_ptr<ParameterImpl>>(m, "Parameter", R"doc(
@@ -167,55 +201,67 @@ Examples
 ...         self.weight = qkv.nn.Parameter(np.ones(3))
 )doc")
       .def(py::init([](py::handle data, bool requires_grad, py::handle dtype) {
-        const DType kept = dtype.is_none() ? DType::float32 : dtype_from(dtype, "Parameter");
-        if (!is_floating(kept)) fail_type("Parameter: dtype must be float32 or float64 because it has a gradient; got ", kept);
-        auto impl = std::make_shared<ParameterImpl>(copy_of(data, py::none(), "Parameter").cast(kept));
-        impl->requires_grad = requires_grad;
-        impl->follows_module = dtype.is_none();
-        return impl;
-      }), py::arg("data"), py::arg("requires_grad") = true, py::kw_only(), py::arg("dtype") = py::none())
-      .def("__deepcopy__", [](const ParameterImpl& p, py::dict& memo) {
-        const auto copy = std::make_shared<ParameterImpl>(p.data.clone());
-        copy->requires_grad = p.requires_grad;
-        (void)memo;
-        return copy;
-      })
-      .def(py::pickle(
-          [](const ParameterImpl& p) { return py::make_tuple(to_numpy(p.data, false), p.requires_grad); },
-          [](const py::tuple& state) {
-            auto impl = std::make_shared<ParameterImpl>(copy_of(state[0], py::none(), "Parameter"));
-            impl->requires_grad = state[1].cast<bool>();
-            return impl;
-          }));
+             const DType kept = dtype.is_none() ? DType::float32 : dtype_from(dtype, "Parameter");
+             if (!is_floating(kept))
+               fail_type("Parameter: dtype must be float32 or float64 because it has a gradient; got ", kept);
+             auto impl = std::make_shared<ParameterImpl>(copy_of(data, py::none(), "Parameter").cast(kept));
+             impl->requires_grad = requires_grad;
+             impl->follows_module = dtype.is_none();
+             return impl;
+           }),
+           py::arg("data"), py::arg("requires_grad") = true, py::kw_only(), py::arg("dtype") = py::none())
+      .def("__deepcopy__",
+           [](const ParameterImpl& p, py::dict& memo) {
+             const auto copy = std::make_shared<ParameterImpl>(p.data.clone());
+             copy->requires_grad = p.requires_grad;
+             (void)memo;
+             return copy;
+           })
+      .def(py::pickle([](const ParameterImpl& p) { return py::make_tuple(to_numpy(p.data, false), p.requires_grad); },
+                      [](const py::tuple& state) {
+                        auto impl = std::make_shared<ParameterImpl>(copy_of(state[0], py::none(), "Parameter"));
+                        impl->requires_grad = state[1].cast<bool>();
+                        return impl;
+                      }));
 
-  m.def("tensor", [](py::handle data, py::handle dtype, bool requires_grad) {
-    Tensor t(copy_of(data, dtype, "tensor"));
-    if (requires_grad && !is_floating(t.dtype()))
-      fail_type("tensor: only floating numbers have gradients; got dtype ", t.dtype());
-    t.impl()->requires_grad = requires_grad;
-    return t;
-  }, py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false);
+  m.def(
+      "tensor",
+      [](py::handle data, py::handle dtype, bool requires_grad) {
+        Tensor t(copy_of(data, dtype, "tensor"));
+        if (requires_grad && !is_floating(t.dtype()))
+          fail_type("tensor: only floating numbers have gradients; got dtype ", t.dtype());
+        t.impl()->requires_grad = requires_grad;
+        return t;
+      },
+      py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false);
 
-  m.def("grad", [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
-    Call call("grad");
-    const Tensor given = call.optional(gradient, "gradient");
-    return without_gil([&]() -> Tensors {
-      if (create_graph) return recorded_gradients_of(output, inputs, given.defined() ? ops::cast(given, output.dtype()) : given);
-      Tensors results;
-      for (Array& array : gradients_of(output, inputs, given.defined() ? given.data() : Array(), retain_graph)) {
-        array.make_unique();  // from the others and from `gradient`: each may be changed in place
-        results.emplace_back(std::move(array));
-        results.back().impl()->lacks_history = grad_enabled();
-      }
-      return results;
-    });
-  }, py::arg("output"), py::arg("inputs"), py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
-        py::arg("create_graph") = false);
+  m.def(
+      "grad",
+      [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
+        Call call("grad");
+        const Tensor given = call.optional(gradient, "gradient");
+        return without_gil([&]() -> Tensors {
+          if (create_graph)
+            return recorded_gradients_of(output, inputs, given.defined() ? ops::cast(given, output.dtype()) : given);
+          Tensors results;
+          for (Array& array : gradients_of(output, inputs, given.defined() ? given.data() : Array(), retain_graph)) {
+            array.make_unique();  // from the others and from `gradient`: each may be changed in place
+            results.emplace_back(std::move(array));
+            results.back().impl()->lacks_history = grad_enabled();
+          }
+          return results;
+        });
+      },
+      py::arg("output"), py::arg("inputs"), py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
+      py::arg("create_graph") = false);
   // Whether it has a gradient; an error if it should have one but lacks its history.
-  m.def("is_differentiable", [](const Tensor& t) {
-    if (t.impl()->lacks_history) fail_without_history();
-    return t.requires_grad();
-  }, py::arg("t"));
+  m.def(
+      "is_differentiable",
+      [](const Tensor& t) {
+        if (t.impl()->lacks_history) fail_without_history();
+        return t.requires_grad();
+      },
+      py::arg("t"));
   m.def("grad_enabled", &grad_enabled);
   m.def("set_grad_enabled", &set_grad_enabled);
 }

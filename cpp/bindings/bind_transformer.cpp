@@ -12,30 +12,35 @@ using namespace nn;
 // The weights of each layer of a stack, in a list.
 template <class Stack, class Pick> py::list weights_of(Stack& stack, Pick pick) {
   py::list all;
-  for (const auto& layer : stack.parts()) all.append(py::cast(std::static_pointer_cast<Module>(pick(*layer))).attr("attention_weights"));
+  for (const auto& layer : stack.parts())
+    all.append(py::cast(std::static_pointer_cast<Module>(pick(*layer))).attr("attention_weights"));
   return all;
 }
 
-TransformerArguments transformer_arguments(Index d_model, Index nhead, Index dim_feedforward, double dropout, std::string activation,
-                                           double layer_norm_eps, bool norm_first, bool bias) {
+TransformerArguments transformer_arguments(Index d_model, Index nhead, Index dim_feedforward, double dropout,
+                                           std::string activation, double layer_norm_eps, bool norm_first, bool bias) {
   return {d_model, nhead, dim_feedforward, dropout, std::move(activation), layer_norm_eps, norm_first, bias};
 }
 
 // The constructor arguments of both Transformer layers.
 template <class Class> void def_transformer_init(Class& layer) {
   using Layer = typename Class::type;
-  layer.def(py::init([](Index m, Index h, Index f, double p, std::string a, double e, bool first, bool bias) {
-              return std::make_unique<Layer>(transformer_arguments(m, h, f, p, std::move(a), e, first, bias));
-            },
-                     [](Index m, Index h, Index f, double p, std::string a, double e, bool first, bool bias) {
-                       return std::make_unique<Overridable<Layer>>(transformer_arguments(m, h, f, p, std::move(a), e, first, bias));
-                     }),
-            py::arg("d_model"), py::arg("nhead"), py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1, py::arg("activation") = "relu",
-            py::arg("layer_norm_eps") = 1e-5, py::arg("norm_first") = false, py::arg("bias") = true);
+  layer.def(py::init(
+                [](Index m, Index h, Index f, double p, std::string a, double e, bool first, bool bias) {
+                  return std::make_unique<Layer>(transformer_arguments(m, h, f, p, std::move(a), e, first, bias));
+                },
+                [](Index m, Index h, Index f, double p, std::string a, double e, bool first, bool bias) {
+                  return std::make_unique<Overridable<Layer>>(
+                      transformer_arguments(m, h, f, p, std::move(a), e, first, bias));
+                }),
+            py::arg("d_model"), py::arg("nhead"), py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1,
+            py::arg("activation") = "relu", py::arg("layer_norm_eps") = 1e-5, py::arg("norm_first") = false,
+            py::arg("bias") = true);
 }
 
 // num_layers copies of a layer, made as Python makes deep copies.
-template <class Layer> std::vector<std::shared_ptr<Layer>> copies(const py::object& layer, Index count, const char* name) {
+template <class Layer>
+std::vector<std::shared_ptr<Layer>> copies(const py::object& layer, Index count, const char* name) {
   if (count < 1) fail_value(name, ": num_layers must be at least 1; got ", count);
   if (!py::isinstance<Layer>(layer))
     fail_type(name, ": layer must be a ", std::string(py::str(py::type::of<Layer>().attr("__name__"))), "; got ",
@@ -49,23 +54,26 @@ template <class Layer> std::vector<std::shared_ptr<Layer>> copies(const py::obje
 template <class Stack, class Layer, class Class> void def_stack_init(Class& stack, const char* name) {
   const auto norm_from = [name](const py::object& norm) -> ModulePtr {
     if (norm.is_none()) return nullptr;
-    if (!py::isinstance<Module>(norm)) fail_type(name, ": norm must be a Module; got ", std::string(py::str(py::type::of(norm).attr("__name__"))));
+    if (!py::isinstance<Module>(norm))
+      fail_type(name, ": norm must be a Module; got ", std::string(py::str(py::type::of(norm).attr("__name__"))));
     return norm.cast<ModulePtr>();
   };
   stack.def(py::init<>())
-      .def(py::init([=](const py::object& layer, Index count, const py::object& norm) {
-             return std::make_unique<Stack>(copies<Layer>(layer, count, name), norm_from(norm));
-           },
-                    [=](const py::object& layer, Index count, const py::object& norm) {
-                      return std::make_unique<Overridable<Stack>>(copies<Layer>(layer, count, name), norm_from(norm));
-                    }),
+      .def(py::init(
+               [=](const py::object& layer, Index count, const py::object& norm) {
+                 return std::make_unique<Stack>(copies<Layer>(layer, count, name), norm_from(norm));
+               },
+               [=](const py::object& layer, Index count, const py::object& norm) {
+                 return std::make_unique<Overridable<Stack>>(copies<Layer>(layer, count, name), norm_from(norm));
+               }),
            py::arg("layer"), py::arg("num_layers"), py::arg("norm") = py::none());
 }
 
 }  // namespace
 
 void bind_transformer(py::module_& m) {
-  LayerClass<TransformerEncoderLayer> encoder_layer(m, "TransformerEncoderLayer", (std::string(R"doc(
+  LayerClass<TransformerEncoderLayer> encoder_layer(m, "TransformerEncoderLayer",
+                                                    (std::string(R"doc(
 Self-attention and a feed-forward network, each with a residual connection and a LayerNorm.
 
 ``norm_first=False``: ``y = norm1(x + attention(x))``, ``norm2(y + ffn(y))``; True: ``y = x + attention(norm1(x))``,
@@ -92,20 +100,28 @@ Examples
 --------
 >>> qkv.nn.TransformerEncoderLayer(16, 4).eval()(np.ones((2, 5, 16)), valid_lens=[5, 3]).shape
 (2, 5, 16)
-)doc") + kMaskNote).c_str());
+)doc") + kMaskNote)
+                                                        .c_str());
   def_transformer_init(encoder_layer);
-  const auto encode = [](auto& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal, const char* name) {
+  const auto encode = [](auto& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
+                         const char* name) {
     Call call(name);
     const Tensor x = call.floating(src, "src");
     const Restriction restriction = restriction_from(call, valid_lens, attn_mask, py::none());
     const ops::Causal causal = causal_from(is_causal, name);
     return without_gil([&] { return self.forward(x, restriction, causal); });
   };
-  encoder_layer.def("forward", [encode](TransformerEncoderLayer& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal) {
-    return encode(self, src, valid_lens, attn_mask, is_causal, "TransformerEncoderLayer");
-  }, py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(), py::arg("is_causal") = false);
+  encoder_layer.def(
+      "forward",
+      [encode](TransformerEncoderLayer& self, py::handle src, py::handle valid_lens, py::handle attn_mask,
+               py::handle is_causal) {
+        return encode(self, src, valid_lens, attn_mask, is_causal, "TransformerEncoderLayer");
+      },
+      py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
+      py::arg("is_causal") = false);
 
-  LayerClass<TransformerDecoderLayer> decoder_layer(m, "TransformerDecoderLayer", (std::string(R"doc(
+  LayerClass<TransformerDecoderLayer> decoder_layer(m, "TransformerDecoderLayer",
+                                                    (std::string(R"doc(
 Self-attention over the target, attention from the target to the memory, and a feed-forward network.
 
 Parameters
@@ -122,10 +138,12 @@ Examples
 >>> layer = qkv.nn.TransformerDecoderLayer(16, 4).eval()
 >>> layer(np.ones((2, 3, 16)), np.ones((2, 5, 16)), is_causal=True, memory_valid_lens=[5, 3]).shape
 (2, 3, 16)
-)doc") + kMaskNote).c_str());
+)doc") + kMaskNote)
+                                                        .c_str());
   def_transformer_init(decoder_layer);
-  const auto decode = [](auto& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
-                         py::handle memory_valid_lens, py::handle memory_attn_mask, const char* name) {
+  const auto decode = [](auto& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
+                         py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask,
+                         const char* name) {
     Call call(name);
     const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
     TransformerDecoderLayer::Call options;
@@ -136,11 +154,15 @@ Examples
   };
   const auto def_decode = [&](auto& cls, const char* name) {
     using Layer = typename std::decay_t<decltype(cls)>::type;
-    cls.def("forward", [decode, name](Layer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
-                                      py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask) {
-      return decode(self, tgt, memory, valid_lens, attn_mask, is_causal, memory_valid_lens, memory_attn_mask, name);
-    }, py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
-            py::arg("is_causal") = false, py::arg("memory_valid_lens") = py::none(), py::arg("memory_attn_mask") = py::none());
+    cls.def(
+        "forward",
+        [decode, name](Layer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
+                       py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask) {
+          return decode(self, tgt, memory, valid_lens, attn_mask, is_causal, memory_valid_lens, memory_attn_mask, name);
+        },
+        py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("valid_lens") = py::none(),
+        py::arg("attn_mask") = py::none(), py::arg("is_causal") = false, py::arg("memory_valid_lens") = py::none(),
+        py::arg("memory_attn_mask") = py::none());
   };
   def_decode(decoder_layer, "TransformerDecoderLayer");
 
@@ -167,9 +189,15 @@ Examples
 (2, 5, 16)
 )doc");
   def_stack_init<TransformerEncoder, TransformerEncoderLayer>(encoder, "TransformerEncoder");
-  encoder.def("forward", [encode](TransformerEncoder& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal) {
-    return encode(self, src, valid_lens, attn_mask, is_causal, "TransformerEncoder");
-  }, py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(), py::arg("is_causal") = false)
+  encoder
+      .def(
+          "forward",
+          [encode](TransformerEncoder& self, py::handle src, py::handle valid_lens, py::handle attn_mask,
+                   py::handle is_causal) {
+            return encode(self, src, valid_lens, attn_mask, is_causal, "TransformerEncoder");
+          },
+          py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
+          py::arg("is_causal") = false)
       .def_property_readonly("attention_weights", [](TransformerEncoder& self) {
         return weights_of(self, [](TransformerEncoderLayer& layer) { return layer.self_attn; });
       });

@@ -13,13 +13,15 @@ using namespace models;
 
 template <class Stack, class Pick> py::list weights_of(const Stack& layers, Pick pick) {
   py::list all;
-  for (const auto& layer : layers) all.append(py::cast(std::static_pointer_cast<nn::Module>(pick(*layer))).attr("attention_weights"));
+  for (const auto& layer : layers)
+    all.append(py::cast(std::static_pointer_cast<nn::Module>(pick(*layer))).attr("attention_weights"));
   return all;
 }
 
-#define QKV_GENERATE_PARAMETERS                                                                                                    \
-  py::handle start_id, const py::object &end_id, const py::object &method, const py::object &beam_size, const py::object &length_penalty, \
-      const py::object &temperature, const py::object &top_k, const py::object &top_p, const py::object &max_len
+#define QKV_GENERATE_PARAMETERS                                                                         \
+  py::handle start_id, const py::object &end_id, const py::object &method, const py::object &beam_size, \
+      const py::object &length_penalty, const py::object &temperature, const py::object &top_k,         \
+      const py::object &top_p, const py::object &max_len
 
 }  // namespace
 
@@ -77,8 +79,9 @@ Examples
 >>> len(ids), attention.shape
 (5, (5, 4))
 )doc");
-  const auto sizes_of = [](Index src_vocab, Index tgt_vocab, Index d_model, Index nhead, Index num_encoder_layers, Index num_decoder_layers,
-                           Index dim_feedforward, double dropout, std::string activation, bool norm_first, Index max_len, Index pad_id) {
+  const auto sizes_of = [](Index src_vocab, Index tgt_vocab, Index d_model, Index nhead, Index num_encoder_layers,
+                           Index num_decoder_layers, Index dim_feedforward, double dropout, std::string activation,
+                           bool norm_first, Index max_len, Index pad_id) {
     TransformerSizes s;
     s.src_vocab = src_vocab;
     s.tgt_vocab = tgt_vocab;
@@ -90,60 +93,88 @@ Examples
     return s;
   };
   transformer
-      .def(py::init([=](Index sv, Index tv, Index m_, Index h, Index ne, Index nd, Index f, double p, std::string a, bool first, Index len, Index pad) {
-             return std::make_unique<Transformer>(sizes_of(sv, tv, m_, h, ne, nd, f, p, std::move(a), first, len, pad));
-           },
-                    [=](Index sv, Index tv, Index m_, Index h, Index ne, Index nd, Index f, double p, std::string a, bool first, Index len, Index pad) {
-                      return std::make_unique<Overridable<Transformer>>(sizes_of(sv, tv, m_, h, ne, nd, f, p, std::move(a), first, len, pad));
-                    }),
-           py::arg("src_vocab"), py::arg("tgt_vocab"), py::arg("d_model") = 512, py::arg("nhead") = 8, py::arg("num_encoder_layers") = 6,
-           py::arg("num_decoder_layers") = 6, py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1, py::arg("activation") = "relu",
-           py::arg("norm_first") = false, py::arg("max_len") = 5000, py::arg("pad_id") = 0)
-      .def("forward", [](Transformer& self, py::handle src, py::handle tgt, py::handle src_valid_lens, py::handle tgt_valid_lens) {
-        Call call("Transformer");
-        const Array from = call.integers(src, "src", false), to = call.integers(tgt, "tgt", false);
-        const Array from_lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
-        const Array to_lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
-        return without_gil([&] { return self.forward(from, to, from_lens, to_lens); });
-      }, py::arg("src"), py::arg("tgt"), py::kw_only(), py::arg("src_valid_lens") = py::none(), py::arg("tgt_valid_lens") = py::none())
-      .def("encode", [](Transformer& self, py::handle src, py::handle src_valid_lens) {
-        Call call("Transformer");
-        const Array ids = call.integers(src, "src", false), lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
-        return without_gil([&] { return self.encode(ids, lens); });
-      }, py::arg("src"), py::kw_only(), py::arg("src_valid_lens") = py::none(), "The memory ``(B, Ts, d_model)`` of ids ``(B, Ts)``.")
-      .def("decode", [](Transformer& self, py::handle tgt, py::handle memory, py::handle tgt_valid_lens, py::handle memory_valid_lens, py::handle memory_attn_mask) {
-        Call call("Transformer");
-        const Array ids = call.integers(tgt, "tgt", false), lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
-        const Tensor source = call.floating(memory, "memory");
-        const nn::Restriction restriction = restriction_from(call, memory_valid_lens, memory_attn_mask, py::none());
-        return without_gil([&] { return self.decode(ids, source, self.keys_of("tgt", ids, lens), restriction); });
-      }, py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("tgt_valid_lens") = py::none(), py::arg("memory_valid_lens") = py::none(),
-           py::arg("memory_attn_mask") = py::none(),
-           "Logits ``(B, Tt, tgt_vocab)`` of ids ``(B, Tt)``, given the memory and which of its rows count.")
-      .def("generate", [](Transformer& self, py::handle src, py::handle src_valid_lens, QKV_GENERATE_PARAMETERS) {
-        Call call("Transformer");
-        Array ids = call.integers(src, "src", false);
-        const Array lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
-        const Index vocab = self.sizes.tgt_vocab;
-        const GenerateArguments arguments{end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len};
-        const GenerateOptions options = arguments.options("Transformer", vocab);
-        const Index start = token_from(start_id, "Transformer", "start_id", vocab);
-        const auto sentences = without_gil([&] {
-          const Evaluating evaluating(self);
-          const auto continuation = self.continuation(ids, lens);
-          return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, start), options);
-        });
-        return sentences_from(sentences, options.length_penalty);
-      }, py::arg("src"), py::kw_only(), py::arg("src_valid_lens") = py::none(), py::arg("start_id"), py::arg("end_id") = py::none(),
-           py::arg("method") = "greedy", py::arg("beam_size") = 4, py::arg("length_penalty") = 0.0, py::arg("temperature") = 1.0,
-           py::arg("top_k") = py::none(), py::arg("top_p") = py::none(), py::arg("max_len") = 100,
-           "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last layer's heads.")
+      .def(py::init(
+               [=](Index sv, Index tv, Index m_, Index h, Index ne, Index nd, Index f, double p, std::string a,
+                   bool first, Index len, Index pad) {
+                 return std::make_unique<Transformer>(
+                     sizes_of(sv, tv, m_, h, ne, nd, f, p, std::move(a), first, len, pad));
+               },
+               [=](Index sv, Index tv, Index m_, Index h, Index ne, Index nd, Index f, double p, std::string a,
+                   bool first, Index len, Index pad) {
+                 return std::make_unique<Overridable<Transformer>>(
+                     sizes_of(sv, tv, m_, h, ne, nd, f, p, std::move(a), first, len, pad));
+               }),
+           py::arg("src_vocab"), py::arg("tgt_vocab"), py::arg("d_model") = 512, py::arg("nhead") = 8,
+           py::arg("num_encoder_layers") = 6, py::arg("num_decoder_layers") = 6, py::arg("dim_feedforward") = 2048,
+           py::arg("dropout") = 0.1, py::arg("activation") = "relu", py::arg("norm_first") = false,
+           py::arg("max_len") = 5000, py::arg("pad_id") = 0)
+      .def(
+          "forward",
+          [](Transformer& self, py::handle src, py::handle tgt, py::handle src_valid_lens, py::handle tgt_valid_lens) {
+            Call call("Transformer");
+            const Array from = call.integers(src, "src", false), to = call.integers(tgt, "tgt", false);
+            const Array from_lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
+            const Array to_lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
+            return without_gil([&] { return self.forward(from, to, from_lens, to_lens); });
+          },
+          py::arg("src"), py::arg("tgt"), py::kw_only(), py::arg("src_valid_lens") = py::none(),
+          py::arg("tgt_valid_lens") = py::none())
+      .def(
+          "encode",
+          [](Transformer& self, py::handle src, py::handle src_valid_lens) {
+            Call call("Transformer");
+            const Array ids = call.integers(src, "src", false),
+                        lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
+            return without_gil([&] { return self.encode(ids, lens); });
+          },
+          py::arg("src"), py::kw_only(), py::arg("src_valid_lens") = py::none(),
+          "The memory ``(B, Ts, d_model)`` of ids ``(B, Ts)``.")
+      .def(
+          "decode",
+          [](Transformer& self, py::handle tgt, py::handle memory, py::handle tgt_valid_lens,
+             py::handle memory_valid_lens, py::handle memory_attn_mask) {
+            Call call("Transformer");
+            const Array ids = call.integers(tgt, "tgt", false),
+                        lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
+            const Tensor source = call.floating(memory, "memory");
+            const nn::Restriction restriction = restriction_from(call, memory_valid_lens, memory_attn_mask, py::none());
+            return without_gil([&] { return self.decode(ids, source, self.keys_of("tgt", ids, lens), restriction); });
+          },
+          py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("tgt_valid_lens") = py::none(),
+          py::arg("memory_valid_lens") = py::none(), py::arg("memory_attn_mask") = py::none(),
+          "Logits ``(B, Tt, tgt_vocab)`` of ids ``(B, Tt)``, given the memory and which of its rows count.")
+      .def(
+          "generate",
+          [](Transformer& self, py::handle src, py::handle src_valid_lens, QKV_GENERATE_PARAMETERS) {
+            Call call("Transformer");
+            Array ids = call.integers(src, "src", false);
+            const Array lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
+            const Index vocab = self.sizes.tgt_vocab;
+            const GenerateArguments arguments{end_id,      method, beam_size, length_penalty,
+                                              temperature, top_k,  top_p,     max_len};
+            const GenerateOptions options = arguments.options("Transformer", vocab);
+            const Index start = token_from(start_id, "Transformer", "start_id", vocab);
+            const auto sentences = without_gil([&] {
+              const Evaluating evaluating(self);
+              const auto continuation = self.continuation(ids, lens);
+              return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, start), options);
+            });
+            return sentences_from(sentences, options.length_penalty);
+          },
+          py::arg("src"), py::kw_only(), py::arg("src_valid_lens") = py::none(), py::arg("start_id"),
+          py::arg("end_id") = py::none(), py::arg("method") = "greedy", py::arg("beam_size") = 4,
+          py::arg("length_penalty") = 0.0, py::arg("temperature") = 1.0, py::arg("top_k") = py::none(),
+          py::arg("top_p") = py::none(), py::arg("max_len") = 100,
+          "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last "
+          "layer's heads.")
       .def_property_readonly("attention_weights", [](Transformer& self) {
-        return weights_of(self.decoder->parts(), [](nn::TransformerDecoderLayer& layer) { return layer.multihead_attn; });
+        return weights_of(self.decoder->parts(),
+                          [](nn::TransformerDecoderLayer& layer) { return layer.multihead_attn; });
       });
 
-  const auto layer_sizes = [](Index d_model, Index nhead, std::optional<Index> num_kv_heads, std::optional<Index> dim_feedforward, double dropout,
-                              double rotary_base, double norm_eps) {
+  const auto layer_sizes = [](Index d_model, Index nhead, std::optional<Index> num_kv_heads,
+                              std::optional<Index> dim_feedforward, double dropout, double rotary_base,
+                              double norm_eps) {
     return CausalLMSizes{1, d_model, nhead, 1, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps};
   };
   LayerClass<CausalLMLayer>(m, "CausalLMLayer", R"doc(
@@ -159,19 +190,24 @@ Examples
 >>> qkv.models.CausalLMLayer(16, 4)(np.ones((2, 5, 16))).shape
 (2, 5, 16)
 )doc")
-      .def(py::init([=](Index m_, Index h, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
-             return std::make_unique<CausalLMLayer>(layer_sizes(m_, h, kv, f, p, b, e));
-           },
-                    [=](Index m_, Index h, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
-                      return std::make_unique<Overridable<CausalLMLayer>>(layer_sizes(m_, h, kv, f, p, b, e));
-                    }),
-           py::arg("d_model"), py::arg("nhead"), py::kw_only(), py::arg("num_kv_heads") = py::none(), py::arg("dim_feedforward") = py::none(),
-           py::arg("dropout") = 0.0, py::arg("rotary_base") = 10000.0, py::arg("norm_eps") = 1e-6)
-      .def("forward", [](CausalLMLayer& self, py::handle x) {
-        Call call("CausalLMLayer");
-        const Tensor input = call.floating(x, "x");
-        return without_gil([&] { return self.forward(input, {}, nullptr); });
-      }, py::arg("x"));
+      .def(py::init(
+               [=](Index m_, Index h, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
+                 return std::make_unique<CausalLMLayer>(layer_sizes(m_, h, kv, f, p, b, e));
+               },
+               [=](Index m_, Index h, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
+                 return std::make_unique<Overridable<CausalLMLayer>>(layer_sizes(m_, h, kv, f, p, b, e));
+               }),
+           py::arg("d_model"), py::arg("nhead"), py::kw_only(), py::arg("num_kv_heads") = py::none(),
+           py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0, py::arg("rotary_base") = 10000.0,
+           py::arg("norm_eps") = 1e-6)
+      .def(
+          "forward",
+          [](CausalLMLayer& self, py::handle x) {
+            Call call("CausalLMLayer");
+            const Tensor input = call.floating(x, "x");
+            return without_gil([&] { return self.forward(input, {}, nullptr); });
+          },
+          py::arg("x"));
 
   LayerClass<CausalLM> causal(m, "CausalLM", R"doc(
 A language model that only decodes: each token sees itself and those before it.
@@ -222,54 +258,71 @@ Examples
 >>> len(ids)
 6
 )doc");
-  const auto causal_sizes = [](Index vocab_size, Index d_model, Index nhead, Index num_layers, std::optional<Index> num_kv_heads,
-                               std::optional<Index> dim_feedforward, double dropout, double rotary_base, double norm_eps) {
-    return CausalLMSizes{vocab_size, d_model, nhead, num_layers, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps};
+  const auto causal_sizes = [](Index vocab_size, Index d_model, Index nhead, Index num_layers,
+                               std::optional<Index> num_kv_heads, std::optional<Index> dim_feedforward, double dropout,
+                               double rotary_base, double norm_eps) {
+    return CausalLMSizes{vocab_size,      d_model, nhead,       num_layers, num_kv_heads,
+                         dim_feedforward, dropout, rotary_base, norm_eps};
   };
   causal
-      .def(py::init([=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
-             return std::make_unique<CausalLM>(causal_sizes(v, m_, h, n, kv, f, p, b, e));
-           },
-                    [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
+      .def(py::init([=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
+                        double b,
+                        double e) { return std::make_unique<CausalLM>(causal_sizes(v, m_, h, n, kv, f, p, b, e)); },
+                    [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
+                        double b, double e) {
                       return std::make_unique<Overridable<CausalLM>>(causal_sizes(v, m_, h, n, kv, f, p, b, e));
                     }),
-           py::arg("vocab_size"), py::arg("d_model"), py::arg("nhead"), py::arg("num_layers"), py::kw_only(), py::arg("num_kv_heads") = py::none(),
-           py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0, py::arg("rotary_base") = 10000.0, py::arg("norm_eps") = 1e-6)
-      .def("forward", [](CausalLM& self, py::handle ids, py::handle valid_lens, const py::object& cache) {
-        Call call("CausalLM");
-        const Array tokens = call.integers(ids, "ids", false), lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-        std::vector<nn::KVCache*> caches;
-        if (!cache.is_none()) {
-          if (!py::isinstance<py::sequence>(cache)) fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
-          for (const py::handle one : cache) {
-            if (!py::isinstance<nn::KVCache>(one)) fail_type("CausalLM: cache must hold KVCaches; got ", described(one));
-            caches.push_back(one.cast<nn::KVCache*>());
-          }
-          if (caches.empty()) fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers, " layers; got none");
-        }
-        return without_gil([&] { return self.forward(tokens, lens, caches); });
-      }, py::arg("ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none())
-      .def("generate", [](CausalLM& self, py::handle ids, const py::object& end_id, const py::object& method, const py::object& beam_size,
-                          const py::object& length_penalty, const py::object& temperature, const py::object& top_k, const py::object& top_p,
-                          const py::object& max_len) {
-        Call call("CausalLM");
-        const Array prompts = call.integers(ids, "ids", false);
-        const GenerateArguments arguments{end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len};
-        const GenerateOptions options = arguments.options("CausalLM", self.sizes.vocab_size);
-        const auto sentences = without_gil([&] {
-          const Evaluating evaluating(self);
-          const auto continuation = self.continuation(prompts);
-          const Index length = prompts.dim(1);
-          Array last({prompts.dim(0)}, DType::int64);
-          for (Index b = 0; b < prompts.dim(0); ++b) last.data<std::int64_t>()[b] = prompts.data<std::int64_t>()[(b + 1) * length - 1];
-          return generate(*continuation, last, options);
-        });
-        return sentences_from(sentences, options.length_penalty);
-      }, py::arg("ids"), py::kw_only(), py::arg("end_id") = py::none(), py::arg("method") = "greedy", py::arg("beam_size") = 4,
-           py::arg("length_penalty") = 0.0, py::arg("temperature") = 1.0, py::arg("top_k") = py::none(), py::arg("top_p") = py::none(),
-           py::arg("max_len") = 100,
-           "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
-           ":func:`qkv.models.generate` gives them, without attention.")
+           py::arg("vocab_size"), py::arg("d_model"), py::arg("nhead"), py::arg("num_layers"), py::kw_only(),
+           py::arg("num_kv_heads") = py::none(), py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0,
+           py::arg("rotary_base") = 10000.0, py::arg("norm_eps") = 1e-6)
+      .def(
+          "forward",
+          [](CausalLM& self, py::handle ids, py::handle valid_lens, const py::object& cache) {
+            Call call("CausalLM");
+            const Array tokens = call.integers(ids, "ids", false),
+                        lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+            std::vector<nn::KVCache*> caches;
+            if (!cache.is_none()) {
+              if (!py::isinstance<py::sequence>(cache))
+                fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
+              for (const py::handle one : cache) {
+                if (!py::isinstance<nn::KVCache>(one))
+                  fail_type("CausalLM: cache must hold KVCaches; got ", described(one));
+                caches.push_back(one.cast<nn::KVCache*>());
+              }
+              if (caches.empty())
+                fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers,
+                           " layers; got none");
+            }
+            return without_gil([&] { return self.forward(tokens, lens, caches); });
+          },
+          py::arg("ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none())
+      .def(
+          "generate",
+          [](CausalLM& self, py::handle ids, const py::object& end_id, const py::object& method,
+             const py::object& beam_size, const py::object& length_penalty, const py::object& temperature,
+             const py::object& top_k, const py::object& top_p, const py::object& max_len) {
+            Call call("CausalLM");
+            const Array prompts = call.integers(ids, "ids", false);
+            const GenerateArguments arguments{end_id,      method, beam_size, length_penalty,
+                                              temperature, top_k,  top_p,     max_len};
+            const GenerateOptions options = arguments.options("CausalLM", self.sizes.vocab_size);
+            const auto sentences = without_gil([&] {
+              const Evaluating evaluating(self);
+              const auto continuation = self.continuation(prompts);
+              const Index length = prompts.dim(1);
+              Array last({prompts.dim(0)}, DType::int64);
+              for (Index b = 0; b < prompts.dim(0); ++b)
+                last.data<std::int64_t>()[b] = prompts.data<std::int64_t>()[(b + 1) * length - 1];
+              return generate(*continuation, last, options);
+            });
+            return sentences_from(sentences, options.length_penalty);
+          },
+          py::arg("ids"), py::kw_only(), py::arg("end_id") = py::none(), py::arg("method") = "greedy",
+          py::arg("beam_size") = 4, py::arg("length_penalty") = 0.0, py::arg("temperature") = 1.0,
+          py::arg("top_k") = py::none(), py::arg("top_p") = py::none(), py::arg("max_len") = 100,
+          "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
+          ":func:`qkv.models.generate` gives them, without attention.")
       .def_property_readonly("attention_weights", [](CausalLM& self) {
         return weights_of(self.parts(), [](CausalLMLayer& layer) { return layer.self_attn; });
       });

@@ -19,6 +19,7 @@ void bind_module(pybind11::module_& m);
 void bind_init(pybind11::module_& m);
 void bind_layers(pybind11::module_& m);
 void bind_attention_layers(pybind11::module_& m);
+void bind_multi_head_attention(pybind11::module_& m);
 void bind_gru(pybind11::module_& m);
 void bind_transformer(pybind11::module_& m);
 void bind_bert(pybind11::module_& m);

@@ -7,7 +7,8 @@ namespace qkv::bindings {
 
 // function(*arguments, **keywords). A thread that loses Python's lock in there because the interpreter ends goes no
 // further: what lies between here and its first frame cannot be destroyed without the lock.
-inline pybind11::object call_python(pybind11::handle function, const pybind11::tuple& arguments, pybind11::handle keywords = {}) {
+inline pybind11::object call_python(pybind11::handle function, const pybind11::tuple& arguments,
+                                    pybind11::handle keywords = {}) {
   PyObject* result = nullptr;
   take_gil([&] { result = PyObject_Call(function.ptr(), arguments.ptr(), keywords.ptr()); });
   if (result == nullptr) throw pybind11::error_already_set();

@@ -67,13 +67,18 @@ std::optional<DType> direct_dtype(const py::dtype& dtype) {
       if (dtype.itemsize() == 4) return DType::float32;
       if (dtype.itemsize() == 8) return DType::float64;
       return {};
-    case 'i': return dtype.itemsize() == 8 ? std::optional(DType::int64) : std::nullopt;
-    case 'b': return DType::boolean;
-    default: return {};
+    case 'i':
+      return dtype.itemsize() == 8 ? std::optional(DType::int64) : std::nullopt;
+    case 'b':
+      return DType::boolean;
+    default:
+      return {};
   }
 }
 
-Shape shape_of(const py::array& array) { return Shape(std::vector<Index>(array.shape(), array.shape() + array.ndim())); }
+Shape shape_of(const py::array& array) {
+  return Shape(std::vector<Index>(array.shape(), array.shape() + array.ndim()));
+}
 
 bool is_half(const py::dtype& dtype) {
   return dtype.itemsize() == 2 && (dtype.kind() == 'f' || std::string(py::str(dtype)) == "bfloat16");
@@ -83,15 +88,19 @@ bool is_half(const py::dtype& dtype) {
 Array adopt(py::array array, DType dtype) {
   const auto own = direct_dtype(array.dtype());
   // NumPy would warn of numbers that are infinite in float32, in the name of its own function.
-  if (own == DType::float64 && dtype == DType::float32) return adopt(std::move(array), DType::float64).cast(DType::float32);
+  if (own == DType::float64 && dtype == DType::float32)
+    return adopt(std::move(array), DType::float64).cast(DType::float32);
   if (own != dtype || (array.flags() & kContiguous) == 0 || (array.flags() & kAligned) == 0)
-    array = numpy().attr("array")(array, py::arg("dtype") = numpy_dtype(dtype), py::arg("order") = "C").cast<py::array>();
+    array =
+        numpy().attr("array")(array, py::arg("dtype") = numpy_dtype(dtype), py::arg("order") = "C").cast<py::array>();
   const Shape shape = shape_of(array);
-  auto buffer = Buffer::borrow(const_cast<void*>(array.data()), static_cast<std::size_t>(array.nbytes()), keep_alive(array));
+  auto buffer =
+      Buffer::borrow(const_cast<void*>(array.data()), static_cast<std::size_t>(array.nbytes()), keep_alive(array));
   return Array(shape, dtype, std::move(buffer));
 }
 
-// What NumPy's conversion would leave out without a word: the mask of a masked array, and the history of Tensors in a list.
+// What NumPy's conversion would leave out without a word: the mask of a masked array, and the history of Tensors in a
+// list.
 void check_whole(py::handle value, const char* operation, const char* name, int depth = 0) {
   constexpr int kDeepest = 64;  // NumPy's limit; it refuses what is nested deeper, or holds itself
   PyObject* p = value.ptr();
@@ -100,13 +109,15 @@ void check_whole(py::handle value, const char* operation, const char* name, int 
       check_whole(PySequence_Fast_GET_ITEM(p, i), operation, name, depth + 1);
   } else if (is_tensor(value)) {
     if (wants_gradient({value.cast<Tensor>()}))
-      fail_type(operation, ": ", name, " must not be a list of Tensors that record because their gradients would be lost; join them by "
-                                       "qkv.stack or qkv.concatenate, or detach() them");
+      fail_type(operation, ": ", name,
+                " must not be a list of Tensors that record because their gradients would be lost; join them by "
+                "qkv.stack or qkv.concatenate, or detach() them");
   } else if (py::isinstance<py::array>(value) && !Py_IS_TYPE(p, py::detail::npy_api::get().PyArray_Type_)) {
     const py::module_ masked = py::module_::import("numpy.ma");
     if (masked.attr("is_masked")(value).cast<bool>())
-      fail_type(operation, ": ", name, " must not be a NumPy masked array because its mask would be lost; pass attn_mask or "
-                                       ".filled(value)");
+      fail_type(operation, ": ", name,
+                " must not be a NumPy masked array because its mask would be lost; pass attn_mask or "
+                ".filled(value)");
   }
 }
 
@@ -128,8 +139,9 @@ std::string described(py::handle value) {
     if (PyList_CheckExact(p)) return "[" + text + "]";
     return "(" + text + (count == 1 ? ",)" : ")");
   }
-  const bool plain = value.is_none() || p == Py_Ellipsis || PyBool_Check(p) || PyLong_CheckExact(p) || PyFloat_CheckExact(p) ||
-                     PyComplex_CheckExact(p) || PyUnicode_CheckExact(p) || PyBytes_CheckExact(p);
+  const bool plain = value.is_none() || p == Py_Ellipsis || PyBool_Check(p) || PyLong_CheckExact(p) ||
+                     PyFloat_CheckExact(p) || PyComplex_CheckExact(p) || PyUnicode_CheckExact(p) ||
+                     PyBytes_CheckExact(p);
   if (!plain) return type_name(value);
   std::string text = py::str(py::repr(value));
   if (text.size() > longest) text = text.substr(0, longest) + "...";
@@ -158,10 +170,14 @@ py::array as_numpy(py::handle value, const char* operation, const char* name) {
 
 py::object numpy_dtype(DType dtype) {
   switch (dtype) {
-    case DType::float32: return py::dtype::of<float>();
-    case DType::float64: return py::dtype::of<double>();
-    case DType::int64: return py::dtype::of<std::int64_t>();
-    case DType::boolean: break;
+    case DType::float32:
+      return py::dtype::of<float>();
+    case DType::float64:
+      return py::dtype::of<double>();
+    case DType::int64:
+      return py::dtype::of<std::int64_t>();
+    case DType::boolean:
+      break;
   }
   return py::dtype::of<bool>();
 }
@@ -225,11 +241,14 @@ Array copy_of(py::handle data, py::handle dtype, const char* operation) {
     else if (kind == 'i' || kind == 'u') wanted = DType::int64, check_unsigned(array, operation, "data");
     else if (kind == 'f' || is_half(array.dtype()))
       wanted = array.dtype().itemsize() == 8 && py::hasattr(data, "dtype") ? DType::float64 : DType::float32;
-    else fail_type(operation, ": data must hold numbers; got ", type_name(data), " of dtype ", std::string(py::str(array.dtype())));
+    else
+      fail_type(operation, ": data must hold numbers; got ", type_name(data), " of dtype ",
+                std::string(py::str(array.dtype())));
     if (array.size() == 0 && !py::hasattr(data, "dtype")) wanted = DType::float32;
   }
   if (std::string_view("biuf").find(array.dtype().kind()) == std::string_view::npos && !is_half(array.dtype()))
-    fail_type(operation, ": data must hold real numbers; got ", type_name(data), " of dtype ", std::string(py::str(array.dtype())));
+    fail_type(operation, ": data must hold real numbers; got ", type_name(data), " of dtype ",
+              std::string(py::str(array.dtype())));
   if (wanted == DType::int64 && array.dtype().kind() == 'f') {
     const Array source = adopt(array, DType::float64);
     const double* x = source.data<double>();
@@ -290,7 +309,8 @@ Array Call::integers(py::handle value, const char* name, bool none_allowed) {
   if (value.is_none() && none_allowed) return {};
   if (is_tensor(value)) {
     const Tensor tensor = value.cast<Tensor>();
-    if (tensor.dtype() != DType::int64) fail_type(operation_, ": ", name, " must hold integers; got dtype ", tensor.dtype());
+    if (tensor.dtype() != DType::int64)
+      fail_type(operation_, ": ", name, " must hold integers; got dtype ", tensor.dtype());
     return tensor.data();
   }
   const py::array array = as_numpy(value, operation_, name);
@@ -305,11 +325,13 @@ Array Call::booleans(py::handle value, const char* name) {
   if (value.is_none()) return {};
   if (is_tensor(value)) {
     const Tensor tensor = value.cast<Tensor>();
-    if (tensor.dtype() != DType::boolean) fail_type(operation_, ": ", name, " must be boolean; got dtype ", tensor.dtype());
+    if (tensor.dtype() != DType::boolean)
+      fail_type(operation_, ": ", name, " must be boolean; got dtype ", tensor.dtype());
     return tensor.data();
   }
   const py::array array = as_numpy(value, operation_, name);
-  if (array.dtype().kind() != 'b') fail_type(operation_, ": ", name, " must be boolean; got dtype ", std::string(py::str(array.dtype())));
+  if (array.dtype().kind() != 'b')
+    fail_type(operation_, ": ", name, " must be boolean; got dtype ", std::string(py::str(array.dtype())));
   return adopt(array, DType::boolean);
 }
 
@@ -345,9 +367,11 @@ Shape sizes_from(py::handle size, const char* operation, const char* name, bool 
     if (!py::isinstance<py::sequence>(size) || py::isinstance<py::str>(size))
       fail_type(operation, ": ", name, " must be a number or a tuple of numbers; got ", type_name(size));
     const auto sequence = py::reinterpret_borrow<py::sequence>(size);
-    if (!nested && sequence.size() == 1 && py::isinstance<py::sequence>(sequence[0])) return sizes_from(sequence[0], operation, name, true);
+    if (!nested && sequence.size() == 1 && py::isinstance<py::sequence>(sequence[0]))
+      return sizes_from(sequence[0], operation, name, true);
     if (sequence.size() > kMostAxes)
-      fail_value(operation, ": ", name, " must hold at most ", kMostAxes, " numbers because an array has no more axes; got ", sequence.size());
+      fail_value(operation, ": ", name, " must hold at most ", kMostAxes,
+                 " numbers because an array has no more axes; got ", sequence.size());
     for (const py::object item : sequence) one(item);  // owned: an array makes its items when asked
   }
   return Shape(std::move(sizes));
@@ -355,7 +379,9 @@ Shape sizes_from(py::handle size, const char* operation, const char* name, bool 
 
 }  // namespace
 
-Shape shape_from(py::handle size, const char* operation, const char* name) { return sizes_from(size, operation, name, false); }
+Shape shape_from(py::handle size, const char* operation, const char* name) {
+  return sizes_from(size, operation, name, false);
+}
 
 std::optional<std::vector<Index>> axes_from(py::handle axis, const char* operation) {
   if (axis.is_none()) return {};

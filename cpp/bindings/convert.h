@@ -14,8 +14,8 @@
 
 namespace py = pybind11;
 
-// A Tensor is a handle of a shared TensorImpl, which is what Python's class Tensor wraps; so the same Tensor is the same
-// Python object for as long as somebody holds it.
+// A Tensor is a handle of a shared TensorImpl, which is what Python's class Tensor wraps; so the same Tensor is the
+// same Python object for as long as somebody holds it.
 namespace pybind11::detail {
 template <> struct type_caster<qkv::Tensor> {
   PYBIND11_TYPE_CASTER(qkv::Tensor, const_name("Tensor"));
@@ -27,11 +27,13 @@ template <> struct type_caster<qkv::Tensor> {
 namespace qkv::bindings {
 
 bool is_tensor(py::handle value);
-// A value for an error's text: numbers, strings and short tuples as they are, of anything else the type. Never a content.
+// A value for an error's text: numbers, strings and short tuples as they are, of anything else the type. Never a
+// content.
 std::string described(py::handle value);
 
-// One call from Python: converts its arguments and knows what its results must be. If any argument was a Tensor, results
-// are Tensors, otherwise NumPy arrays; if the arguments that count were float16 or bfloat16 arrays, so are the results.
+// One call from Python: converts its arguments and knows what its results must be. If any argument was a Tensor,
+// results are Tensors, otherwise NumPy arrays; if the arguments that count were float16 or bfloat16 arrays, so are the
+// results.
 class Call {
  public:
   explicit Call(const char* operation) : operation_(operation) {}

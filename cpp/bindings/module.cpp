@@ -16,6 +16,7 @@ PYBIND11_MODULE(_core, m) {
   bind_init(m);
   bind_layers(m);
   bind_attention_layers(m);
+  bind_multi_head_attention(m);
   bind_gru(m);
   bind_transformer(m);
   bind_bert(m);

@@ -54,9 +54,11 @@ std::optional<std::pair<Index, Index>> window_from(py::handle value, const char*
   if (value.is_none()) return {};
   const Shape sides = PyIndex_Check(value.ptr()) != 0 ? Shape{} : shape_from(value, operation, "window");
   if (sides.rank() != 2)
-    fail_value(operation, ": window must be (left, right), the keys that a query sees before and behind itself; got ", described(value));
+    fail_value(operation, ": window must be (left, right), the keys that a query sees before and behind itself; got ",
+               described(value));
   if (sides[0] < -1 || sides[1] < -1)
-    fail_value(operation, ": window must be (left, right) with -1 for unlimited or numbers from 0; got ", described(value));
+    fail_value(operation, ": window must be (left, right) with -1 for unlimited or numbers from 0; got ",
+               described(value));
   return std::pair(sides[0], sides[1]);
 }
 
@@ -81,11 +83,14 @@ double required_number_from(py::handle value, const char* operation, const char*
 void warn_of_swapped(const char* operation, const Tensor& mask, const Array& valid_lens) {
   if (mask.defined() && is_floating(mask.dtype()) && !mask.requires_grad() &&
       visit_floating(mask.dtype(), [&](auto tag) { return zeros_and_ones(mask.ptr<decltype(tag)>(), mask.numel()); }))
-    warn_caller(std::string(operation) + ": a float mask is added to the scores, and this one holds only 0 and 1, so it excludes "
-                                         "nothing; pass a boolean mask (True = may attend) to exclude");
-  if (valid_lens.defined() && valid_lens.rank() == 2 && zeros_and_ones(valid_lens.data<std::int64_t>(), valid_lens.numel()))
-    warn_caller(std::string(operation) + ": valid_lens counts keys, and this array of two axes holds only 0 and 1, as a mask of padding "
-                                         "does; pass the mask as a boolean one, or the number of real keys per item");
+    warn_caller(std::string(operation) +
+                ": a float mask is added to the scores, and this one holds only 0 and 1, so it excludes "
+                "nothing; pass a boolean mask (True = may attend) to exclude");
+  if (valid_lens.defined() && valid_lens.rank() == 2 &&
+      zeros_and_ones(valid_lens.data<std::int64_t>(), valid_lens.numel()))
+    warn_caller(std::string(operation) +
+                ": valid_lens counts keys, and this array of two axes holds only 0 and 1, as a mask of padding "
+                "does; pass the mask as a boolean one, or the number of real keys per item");
 }
 
 nn::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep) {

@@ -63,10 +63,8 @@ std::vector<std::string> annotations(const char* signature) {
     if (*c == '(' || *c == '[') ++depth;
     if (*c == ')' || *c == ']') --depth;
     if (depth == 0) break;
-    if (*c == ',' && depth == 1)
-      parts.emplace_back();
-    else if (!(*c == '(' && depth == 1))
-      parts.back() += *c;
+    if (*c == ',' && depth == 1) parts.emplace_back();
+    else if (!(*c == '(' && depth == 1)) parts.back() += *c;
   }
   std::vector<std::string> found;
   for (const std::string& part : parts) {

@@ -82,7 +82,8 @@ void show_call(py::handle cls, py::handle call, py::handle forward) {
 // A class that only functions make is called with nothing.
 void show_without_constructor(PyTypeObject* type) {
   const char* dot = std::strrchr(type->tp_name, '.');
-  const std::string doc = std::string(dot == nullptr ? type->tp_name : dot + 1) + "()\n--\n\n" + (type->tp_doc == nullptr ? "" : type->tp_doc);
+  const std::string doc = std::string(dot == nullptr ? type->tp_name : dot + 1) + "()\n--\n\n" +
+                          (type->tp_doc == nullptr ? "" : type->tp_doc);
   auto* memory = static_cast<char*>(PyObject_Malloc(doc.size() + 1));
   if (memory == nullptr) return;
   std::memcpy(memory, doc.c_str(), doc.size() + 1);
@@ -110,9 +111,11 @@ void show_signatures(py::module_& m) {
     auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
     const auto members = py::reinterpret_borrow<py::dict>(type->tp_dict);
     for (const auto& [own, member] : members) show(member);
-    if (members.contains("forward") && PyObject_IsSubclass(value.ptr(), names["Module"].ptr()) == 1 && !value.is(names["Module"]))
+    if (members.contains("forward") && PyObject_IsSubclass(value.ptr(), names["Module"].ptr()) == 1 &&
+        !value.is(names["Module"]))
       show_call(value, call, members["forward"]);
-    if (!members.contains("__init__") || record_of(function_of(members["__init__"])) == nullptr) show_without_constructor(type);
+    if (!members.contains("__init__") || record_of(function_of(members["__init__"])) == nullptr)
+      show_without_constructor(type);
   }
 }
 

@@ -1,7 +1,8 @@
 // Changes of a Tensor in place: +=, t[index] = value, copy_.
 //
-// A leaf is written to, and its version rises. A computed Tensor is part of a graph, which needs its old numbers: `t += u`
-// gives a new Tensor, and after `t[index] = value` the Python object stands for a new one, while the graph keeps the old.
+// A leaf is written to, and its version rises. A computed Tensor is part of a graph, which needs its old numbers: `t +=
+// u` gives a new Tensor, and after `t[index] = value` the Python object stands for a new one, while the graph keeps the
+// old.
 #include "bindings/tensor_class.h"
 #include "nn/parameter.h"
 #include "ops/ops.h"
@@ -19,16 +20,21 @@ int kind(DType dtype) { return dtype == DType::boolean ? 0 : dtype == DType::int
 
 void check_leaf(const char* operation, const TensorImpl& impl) {
   if (impl.node == nullptr && impl.requires_grad && grad_enabled())
-    throw std::runtime_error(text(operation, ": a leaf that requires a gradient must be changed under qkv.no_grad() because the graph needs "
-                                             "its numbers; got a Tensor ", impl.data.shape(), " with gradients on"));
+    throw std::runtime_error(
+        text(operation,
+             ": a leaf that requires a gradient must be changed under qkv.no_grad() because the graph needs "
+             "its numbers; got a Tensor ",
+             impl.data.shape(), " with gradients on"));
 }
 
-// What looks like a view in NumPy must not take a change that the other Tensor would not see. (`t[index] += u` is fine: its
-// last step is t[index] = value.)
+// What looks like a view in NumPy must not take a change that the other Tensor would not see. (`t[index] += u` is fine:
+// its last step is t[index] = value.)
 void check_whole(const char* operation, const TensorImpl& impl) {
   if (impl.excerpt)
-    throw std::runtime_error(text(operation, ": t[index][other] = value and t.T[index] = value would change a copy only; write t[index, other] "
-                                             "= value, or keep the copy by qkv.tensor(t[index])"));
+    throw std::runtime_error(
+        text(operation,
+             ": t[index][other] = value and t.T[index] = value would change a copy only; write t[index, other] "
+             "= value, or keep the copy by qkv.tensor(t[index])"));
 }
 
 void write(TensorImpl& impl, const Array& numbers) {
@@ -47,9 +53,11 @@ template <Binary op> py::object change(const char* operation, const py::object& 
   const Tensor result = compute();
   if (result.requires_grad()) return py::cast(result);  // the leaf itself has no place for a history
   if (result.shape() != t.shape())
-    fail_value(operation, ": other must broadcast to the Tensor's shape ", t.shape(), " because it is changed in place; got other ", o->shape());
+    fail_value(operation, ": other must broadcast to the Tensor's shape ", t.shape(),
+               " because it is changed in place; got other ", o->shape());
   if (kind(result.dtype()) > kind(t.dtype()))
-    fail_type(operation, ": the result must be ", t.dtype(), " because the Tensor is changed in place; got ", result.dtype());
+    fail_type(operation, ": the result must be ", t.dtype(), " because the Tensor is changed in place; got ",
+              result.dtype());
   without_gil(t.numel(), [&] { write(*impl, result.data().cast(t.dtype())); });
   impl->lacks_history = impl->lacks_history || result.impl()->lacks_history;
   return self;
@@ -69,7 +77,9 @@ void rebind(const py::object& self, const Impl& impl) {
 // value in the Tensor's dtype, with its history.
 Tensor value_for(const Tensor& t, py::handle value) {
   const auto given = operand("Tensor", t, value);
-  if (!given) fail_type("Tensor: value must be a number or an array; got ", std::string(py::str(py::type::handle_of(value).attr("__name__"))));
+  if (!given)
+    fail_type("Tensor: value must be a number or an array; got ",
+              std::string(py::str(py::type::handle_of(value).attr("__name__"))));
   // Integers may mean booleans, as in NumPy; what would be cut off or rounded away may not be written.
   if (kind(given->dtype()) > std::max(kind(t.dtype()), 1))
     fail_type("Tensor: value must hold ", t.dtype(), " because the Tensor is changed in place; got ", given->dtype());
@@ -110,7 +120,8 @@ void set_item(const py::object& self, const py::object& index, py::handle given)
     return;
   }
   if (dynamic_cast<ParameterImpl*>(impl.get()) != nullptr)
-    throw std::runtime_error("Tensor: a Parameter must be changed under qkv.no_grad() because it can not be the result of an operation");
+    throw std::runtime_error(
+        "Tensor: a Parameter must be changed under qkv.no_grad() because it can not be the result of an operation");
   rebind(self, replaced(t, items, value).impl());
 }
 
@@ -120,9 +131,12 @@ void copy_into(TensorImpl& impl, py::handle values) {
   const Tensor source = call.any(values, "values");
   Shape shape;
   if (!broadcast(source.shape(), impl.data.shape(), shape) || shape != impl.data.shape())
-    fail_value("copy_: values must broadcast to the Tensor's shape ", impl.data.shape(), "; got values ", source.shape());
+    fail_value("copy_: values must broadcast to the Tensor's shape ", impl.data.shape(), "; got values ",
+               source.shape());
   check_whole("copy_", impl);
-  if (impl.node != nullptr) throw std::runtime_error("copy_: the Tensor must be a leaf because others are computed, not stored; got a computed Tensor");
+  if (impl.node != nullptr)
+    throw std::runtime_error(
+        "copy_: the Tensor must be a leaf because others are computed, not stored; got a computed Tensor");
   without_gil(impl.data.numel(), [&] {
     const NoGrad quiet;
     write(impl, ops::broadcast_to(Tensor(source.data().cast(impl.data.dtype())), impl.data.shape()).data());
@@ -138,10 +152,13 @@ void def_in_place(TensorClass& tensor) {
       .def("__itruediv__", [](const py::object& t, py::handle o) { return change<Binary::divide>("divide", t, o); })
       .def("__ipow__", [](const py::object& t, py::handle o) { return change<Binary::power>("power", t, o); })
       .def("__setitem__", set_item)
-      .def("copy_", [](const py::object& self, py::handle values) {
-        copy_into(self.cast<TensorImpl&>(), values);
-        return self;
-      }, py::arg("values"), "Overwrite the numbers in place; raises the version.");
+      .def(
+          "copy_",
+          [](const py::object& self, py::handle values) {
+            copy_into(self.cast<TensorImpl&>(), values);
+            return self;
+          },
+          py::arg("values"), "Overwrite the numbers in place; raises the version.");
 }
 
 }  // namespace qkv::bindings

@@ -14,8 +14,9 @@ py::object not_implemented() { return py::reinterpret_borrow<py::object>(Py_NotI
 
 [[noreturn]] void fail_overflow(const char* operation, const char* dtype, py::handle number) {
   const std::string bits = py::str(number.attr("bit_length")());  // its digits may be too many to print
-  PyErr_SetString(PyExc_OverflowError,
-                  text(operation, ": other must fit in ", dtype, " because the Tensor does; got an int of ", bits, " bits").c_str());
+  PyErr_SetString(PyExc_OverflowError, text(operation, ": other must fit in ", dtype,
+                                            " because the Tensor does; got an int of ", bits, " bits")
+                                           .c_str());
   throw py::error_already_set();
 }
 
@@ -38,7 +39,8 @@ template <Binary op, bool swapped> py::object arithmetic(const Impl& self, py::h
   const Tensor t(self);
   const auto o = operand(kName<op>, t, other);
   if (!o) return not_implemented();
-  return py::cast(without_gil(work_of(t, *o), [&] { return swapped ? ops::binary(op, *o, t) : ops::binary(op, t, *o); }));
+  return py::cast(
+      without_gil(work_of(t, *o), [&] { return swapped ? ops::binary(op, *o, t) : ops::binary(op, t, *o); }));
 }
 
 // An int beyond int64 is larger or smaller than every number of the Tensor.
@@ -106,11 +108,13 @@ const Operator* operator_of(py::handle ufunc) {
   return nullptr;
 }
 
-py::object array_ufunc(py::handle self, py::handle ufunc, py::handle method, const py::args& inputs, const py::kwargs& options) {
+py::object array_ufunc(py::handle self, py::handle ufunc, py::handle method, const py::args& inputs,
+                       const py::kwargs& options) {
   const bool plain = inputs.size() == 2 && options.empty() && PyUnicode_Check(method.ptr()) != 0 &&
                      PyUnicode_CompareWithASCIIString(method.ptr(), "__call__") == 0;
   const Operator* found = plain ? operator_of(ufunc) : nullptr;
-  if (found == nullptr) return py::module_::import("qkv._numpy").attr("array_ufunc")(self, ufunc, method, *inputs, **options);
+  if (found == nullptr)
+    return py::module_::import("qkv._numpy").attr("array_ufunc")(self, ufunc, method, *inputs, **options);
   const py::handle a = PyTuple_GET_ITEM(inputs.ptr(), 0), b = PyTuple_GET_ITEM(inputs.ptr(), 1);
   return is_tensor(a) ? found->left(a.cast<Tensor>().impl(), b) : found->right(b.cast<Tensor>().impl(), a);
 }
@@ -128,7 +132,8 @@ Tensor mean(const Impl& self, py::handle axis, bool keepdims) {
   const Tensor checked = ops::sum(t, axes, keepdims);
   if (checked.numel() == t.numel()) return Tensor(checked.data().cast(DType::float64));
   const py::object which = axes ? py::object(py::tuple(py::cast(*axes))) : py::object(py::none());
-  const py::object result = to_numpy(t.data(), false).attr("mean")(py::arg("axis") = which, py::arg("keepdims") = keepdims);
+  const py::object result =
+      to_numpy(t.data(), false).attr("mean")(py::arg("axis") = which, py::arg("keepdims") = keepdims);
   return Tensor(copy_of(result, py::none(), "mean"));
 }
 
@@ -150,30 +155,43 @@ std::optional<Tensor> operand(const char* operation, const Tensor& self, py::han
 }
 
 void def_operators(TensorClass& tensor) {
-  const auto reduction = [&](const char* name, Tensor (*f)(const Tensor&, const std::optional<ops::Axes>&, bool), const char* doc) {
-    tensor.def(name, [f, name](const Impl& self, py::handle axis, bool keepdims) {
-      const Tensor t(self);
-      const auto axes = axes_from(axis, name);
-      return without_gil(t.numel(), [&] { return f(t, axes, keepdims); });
-    }, py::arg("axis") = py::none(), py::arg("keepdims") = false, doc);
+  const auto reduction = [&](const char* name, Tensor (*f)(const Tensor&, const std::optional<ops::Axes>&, bool),
+                             const char* doc) {
+    tensor.def(
+        name,
+        [f, name](const Impl& self, py::handle axis, bool keepdims) {
+          const Tensor t(self);
+          const auto axes = axes_from(axis, name);
+          return without_gil(t.numel(), [&] { return f(t, axes, keepdims); });
+        },
+        py::arg("axis") = py::none(), py::arg("keepdims") = false, doc);
   };
   reduction("sum", ops::sum, "Sum over an axis, a tuple of axes or everything.");
   tensor.def("mean", mean, py::arg("axis") = py::none(), py::arg("keepdims") = false,
              "Mean over an axis, a tuple of axes or everything.");
   reduction("max", ops::max, "Largest number along an axis, a tuple of axes or of everything.");
 
-  tensor.def("__add__", arithmetic<Binary::add, false>).def("__radd__", arithmetic<Binary::add, true>)
-      .def("__sub__", arithmetic<Binary::subtract, false>).def("__rsub__", arithmetic<Binary::subtract, true>)
-      .def("__mul__", arithmetic<Binary::multiply, false>).def("__rmul__", arithmetic<Binary::multiply, true>)
-      .def("__truediv__", arithmetic<Binary::divide, false>).def("__rtruediv__", arithmetic<Binary::divide, true>)
-      .def("__pow__", arithmetic<Binary::power, false>).def("__rpow__", arithmetic<Binary::power, true>)
-      .def("__matmul__", product<false>).def("__rmatmul__", product<true>)
+  tensor.def("__add__", arithmetic<Binary::add, false>)
+      .def("__radd__", arithmetic<Binary::add, true>)
+      .def("__sub__", arithmetic<Binary::subtract, false>)
+      .def("__rsub__", arithmetic<Binary::subtract, true>)
+      .def("__mul__", arithmetic<Binary::multiply, false>)
+      .def("__rmul__", arithmetic<Binary::multiply, true>)
+      .def("__truediv__", arithmetic<Binary::divide, false>)
+      .def("__rtruediv__", arithmetic<Binary::divide, true>)
+      .def("__pow__", arithmetic<Binary::power, false>)
+      .def("__rpow__", arithmetic<Binary::power, true>)
+      .def("__matmul__", product<false>)
+      .def("__rmatmul__", product<true>)
       .def("__neg__", [](const Impl& t) { return unary(Unary::negate, t); })
       .def("__pos__", [](const Impl& t) { return Tensor(t); })
       .def("__abs__", [](const Impl& t) { return unary(Unary::absolute, t); })
-      .def("__eq__", comparison<Compare::equal>).def("__ne__", comparison<Compare::not_equal>)
-      .def("__lt__", comparison<Compare::less>).def("__le__", comparison<Compare::less_equal>)
-      .def("__gt__", comparison<Compare::greater>).def("__ge__", comparison<Compare::greater_equal>)
+      .def("__eq__", comparison<Compare::equal>)
+      .def("__ne__", comparison<Compare::not_equal>)
+      .def("__lt__", comparison<Compare::less>)
+      .def("__le__", comparison<Compare::less_equal>)
+      .def("__gt__", comparison<Compare::greater>)
+      .def("__ge__", comparison<Compare::greater_equal>)
       .def("__array_ufunc__", array_ufunc)
       .def("__array_function__", [](const py::object& self, const py::args& call) {
         return py::module_::import("qkv._numpy").attr("array_function")(self, *call);

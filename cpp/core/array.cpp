@@ -26,15 +26,15 @@ Array::Array(Shape shape, DType dtype, std::shared_ptr<Buffer> buffer, Index off
 Array Array::zeros(Shape shape, DType dtype) {
   Array result(std::move(shape), dtype);
   char* bytes = static_cast<char*>(result.raw());
-  parallel_for(0, result.bytes(), Index{1} << 19, [=](Index begin, Index end) {
-    std::memset(bytes + begin, 0, static_cast<std::size_t>(end - begin));
-  });
+  parallel_for(0, result.bytes(), Index{1} << 19,
+               [=](Index begin, Index end) { std::memset(bytes + begin, 0, static_cast<std::size_t>(end - begin)); });
   return result;
 }
 
 Array Array::reshaped(Shape shape) const {
   Array result = *this;
-  if (shape.numel() != numel_) fail_value("reshape: the new shape ", shape, " does not hold the ", numel_, " numbers of ", shape_);
+  if (shape.numel() != numel_)
+    fail_value("reshape: the new shape ", shape, " does not hold the ", numel_, " numbers of ", shape_);
   result.shape_ = std::move(shape);
   return result;
 }

@@ -74,10 +74,14 @@ template <class F> decltype(auto) visit_floating(DType dtype, F&& f) {
 // The same for every dtype.
 template <class F> decltype(auto) visit_any(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32: return f(float{});
-    case DType::float64: return f(double{});
-    case DType::int64: return f(std::int64_t{});
-    case DType::boolean: break;
+    case DType::float32:
+      return f(float{});
+    case DType::float64:
+      return f(double{});
+    case DType::int64:
+      return f(std::int64_t{});
+    case DType::boolean:
+      break;
   }
   return f(bool{});
 }

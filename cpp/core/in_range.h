@@ -11,7 +11,8 @@ namespace qkv {
 template <class T> T in_range(const std::string& operation, const char* argument, double value) {
   const T result = static_cast<T>(value);
   if (std::isfinite(value) && !std::isfinite(result))
-    fail_value(operation, ": ", argument, " must be from -3.4e38 to 3.4e38 because the work is done in float32; got ", value);
+    fail_value(operation, ": ", argument, " must be from -3.4e38 to 3.4e38 because the work is done in float32; got ",
+               value);
   return result;
 }
 
@@ -19,7 +20,8 @@ template <class T> T in_range(const std::string& operation, const char* argument
 template <class T> T in_range_above_zero(const std::string& operation, const char* argument, double value) {
   const T result = in_range<T>(operation, argument, value);
   if (result == 0 && value != 0)
-    fail_value(operation, ": ", argument, " must be 0 or at least 1.4e-45 because the work is done in float32; got ", value);
+    fail_value(operation, ": ", argument, " must be 0 or at least 1.4e-45 because the work is done in float32; got ",
+               value);
   return result;
 }
 

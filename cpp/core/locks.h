@@ -1,9 +1,9 @@
 // Locks that a fork finds free, and what several threads share by them.
 //
 // The child of a fork has one thread; a lock that another thread held would stay locked in it for ever. So one handler
-// takes every Mutex before a fork and gives it back behind it, in both processes. The forking thread holds Python's lock
-// meanwhile. Hence the rules for whoever holds a Mutex: it does not wait for Python's lock, does not work on the pool,
-// and takes no other Mutex but one of a later rank.
+// takes every Mutex before a fork and gives it back behind it, in both processes. The forking thread holds Python's
+// lock meanwhile. Hence the rules for whoever holds a Mutex: it does not wait for Python's lock, does not work on the
+// pool, and takes no other Mutex but one of a later rank.
 #pragma once
 
 #include <memory>

@@ -23,8 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kBetweenChecks = std::chrono::milliseconds(20);
-// How long a thread waits awake for more work, or for the last piece of its own. It bridges the gap between two operations
-// of a layer and that between two layers in Python; waking a thread that sleeps takes longer than many operations.
+// How long a thread waits awake for more work, or for the last piece of its own. It bridges the gap between two
+// operations of a layer and that between two layers in Python; waking a thread that sleeps takes longer than many
+// operations.
 constexpr auto kAwake = std::chrono::microseconds(50);
 
 std::atomic<bool (*)()> interrupt_check{nullptr};
@@ -76,7 +77,8 @@ struct Job {
   std::mutex error_mutex;
   std::exception_ptr error;
 
-  Job(Index b, Index e, Index g, detail::PieceFunction f, void* c) : begin(b), end(e), grain(g), function(f), context(c) {}
+  Job(Index b, Index e, Index g, detail::PieceFunction f, void* c)
+      : begin(b), end(e), grain(g), function(f), context(c) {}
 
   bool run_one() noexcept {
     const Index piece = next.fetch_add(1, std::memory_order_relaxed);
@@ -179,9 +181,9 @@ class Pool {
     }
   }
 
-  // A worker that wakes on the caller's CPU runs only after the caller, too late for any job of some milliseconds. Linux
-  // does that in a virtual machine, where an idle CPU looks like one that the host has taken away, so workers may use
-  // all CPUs of the caller but the one that it is on.
+  // A worker that wakes on the caller's CPU runs only after the caller, too late for any job of some milliseconds.
+  // Linux does that in a virtual machine, where an idle CPU looks like one that the host has taken away, so workers may
+  // use all CPUs of the caller but the one that it is on.
   void keep_off_the_caller_s_cpu() {
     const int cpu = sched_getcpu();
     cpu_set_t allowed;
@@ -238,7 +240,8 @@ int default_threads() {
   if (text != nullptr && *text != '\0') {
     char* rest = nullptr;
     const long count = std::strtol(text, &rest, 10);
-    if (*rest != '\0' || count < 1 || count > 1024) fail_value("QKV_NUM_THREADS: must be a number from 1 to 1024; got ", text);
+    if (*rest != '\0' || count < 1 || count > 1024)
+      fail_value("QKV_NUM_THREADS: must be a number from 1 to 1024; got ", text);
     return static_cast<int>(count);
   }
   cpu_set_t allowed;

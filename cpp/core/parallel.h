@@ -21,13 +21,13 @@ struct Interrupted : std::runtime_error {
 int num_threads();
 void set_num_threads(int count);
 
-// `check` is called on the calling thread between pieces and by throw_if_interrupted, at most every 20 ms and not in the
-// first 20 ms of an operation; true stops the work.
+// `check` is called on the calling thread between pieces and by throw_if_interrupted, at most every 20 ms and not in
+// the first 20 ms of an operation; true stops the work.
 void set_interrupt_check(bool (*check)());
 // An operation begins on this thread: the outermost, of as many as it may be made of.
 void begin_operation();
-// For long loops, inside pieces or not: throws Interrupted if the check asks to stop, or has asked on another thread that
-// works on the same pieces.
+// For long loops, inside pieces or not: throws Interrupted if the check asks to stop, or has asked on another thread
+// that works on the same pieces.
 void throw_if_interrupted();
 
 // While one lives on this thread, nothing is asked: for work that must not be left half done, such as an optimizer's
@@ -54,8 +54,7 @@ template <class Body> void parallel_for(Index begin, Index end, Index grain, Bod
   if (end - begin <= grain) return body(begin, end);
   using Plain = std::remove_reference_t<Body>;
   detail::run_pieces(
-      begin, end, grain < 1 ? 1 : grain,
-      [](void* context, Index b, Index e) { (*static_cast<Plain*>(context))(b, e); },
+      begin, end, grain < 1 ? 1 : grain, [](void* context, Index b, Index e) { (*static_cast<Plain*>(context))(b, e); },
       const_cast<void*>(static_cast<const void*>(std::addressof(body))));
 }
 

@@ -17,10 +17,18 @@ const char* name(DType dtype);
 inline bool is_floating(DType dtype) { return dtype == DType::float32 || dtype == DType::float64; }
 
 template <class T> struct dtype_of;
-template <> struct dtype_of<float> { static constexpr DType value = DType::float32; };
-template <> struct dtype_of<double> { static constexpr DType value = DType::float64; };
-template <> struct dtype_of<std::int64_t> { static constexpr DType value = DType::int64; };
-template <> struct dtype_of<bool> { static constexpr DType value = DType::boolean; };
+template <> struct dtype_of<float> {
+  static constexpr DType value = DType::float32;
+};
+template <> struct dtype_of<double> {
+  static constexpr DType value = DType::float64;
+};
+template <> struct dtype_of<std::int64_t> {
+  static constexpr DType value = DType::int64;
+};
+template <> struct dtype_of<bool> {
+  static constexpr DType value = DType::boolean;
+};
 template <class T> inline constexpr DType dtype_v = dtype_of<T>::value;
 
 // The sizes of an array's axes, outermost first.

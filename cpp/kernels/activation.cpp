@@ -39,8 +39,10 @@ template <class T> void forward(Activation f, T* y, const T* x, Index n) {
         return select(v == lowest, zero, all<T>(0.5) * v * (all<T>(1) + inner_tanh<T>(v)));
       });
     }
-    case Activation::tanh: return map_vectors(y, x, n, [](Vec<T> v) { return tanh_of<T>(v); });
-    case Activation::sigmoid: return map_vectors(y, x, n, [](Vec<T> v) { return sigmoid_of<T>(v); });
+    case Activation::tanh:
+      return map_vectors(y, x, n, [](Vec<T> v) { return tanh_of<T>(v); });
+    case Activation::sigmoid:
+      return map_vectors(y, x, n, [](Vec<T> v) { return sigmoid_of<T>(v); });
   }
 }
 
@@ -69,8 +71,10 @@ template <class T> void backward(Activation f, T* dx, const T* dy, const T* save
         const Vec<T> inner = all<T>(kRootTwoOverPi) * (one + all<T>(3 * kCubic) * x * x);
         return all<T>(0.5) * (one + t) + all<T>(0.5) * x * (one - t * t) * inner;
       });
-    case Activation::tanh: return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return all<T>(1) - y * y; });
-    case Activation::sigmoid: return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return y * (all<T>(1) - y); });
+    case Activation::tanh:
+      return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return all<T>(1) - y * y; });
+    case Activation::sigmoid:
+      return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return y * (all<T>(1) - y); });
   }
 }
 

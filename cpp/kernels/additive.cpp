@@ -5,8 +5,8 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-// kLargest: |x| up to here may be prepared. kCap: 1 + E is cut off here, where 1 / (1 + E) is below half an ULP of 1, so
-// that a product of four stays in range; kPairCap likewise for two.
+// kLargest: |x| up to here may be prepared. kCap: 1 + E is cut off here, where 1 / (1 + E) is below half an ULP of 1,
+// so that a product of four stays in range; kPairCap likewise for two.
 template <class T> struct Limits;
 template <> struct Limits<float> {
   static constexpr float kLargest = 40.0f, kCap = 0x1p28f, kPairCap = 0x1p60f, kExponent = 80.0f;
@@ -73,18 +73,21 @@ void score_rows(T* s, Index ld, const T* a, const T* b, const T* weight, T total
     }
     for (; m < features; m += L)
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) sum[r] += load(weight + m) / denominator<T>(load(a + r * stride + m), load(b + m), cap);
+      for (int r = 0; r < R; ++r)
+        sum[r] += load(weight + m) / denominator<T>(load(a + r * stride + m), load(b + m), cap);
     for (int r = 0; r < R; ++r) s[r * ld + j] = total - 2 * horizontal_sum<T>(sum[r]);
   }
 }
 
 template <class T>
-void scores(T* s, Index ld, const T* a, const T* b, const T* weight, Index rows, Index keys, Index features, Index stride) {
+void scores(T* s, Index ld, const T* a, const T* b, const T* weight, Index rows, Index keys, Index features,
+            Index stride) {
   Vec<T> sum = {};
   for (Index m = 0; m < features; m += kLanes<T>) sum += load(weight + m);
   const T total = horizontal_sum<T>(sum);
   Index i = 0;
-  for (; i + 4 <= rows; i += 4) score_rows<T, 4>(s + i * ld, ld, a + i * stride, b, weight, total, keys, features, stride);
+  for (; i + 4 <= rows; i += 4)
+    score_rows<T, 4>(s + i * ld, ld, a + i * stride, b, weight, total, keys, features, stride);
   for (; i < rows; ++i) score_rows<T, 1>(s + i * ld, ld, a + i * stride, b, weight, total, keys, features, stride);
 }
 
@@ -135,7 +138,8 @@ void backward(T* dq, T* dr, T* const* dk, const T* g, const T* a, const T* const
   for (; n < count; ++n) {
     const Vec<T> slope = splat(g[n]);
     for (Index m = 0; m < features; m += L) {
-      const Vec<T> e = minimum(cap, load(a + m) * load(b[n] + m)), r = one / (e + one), gr = slope * r, s = gr * (e * r);
+      const Vec<T> e = minimum(cap, load(a + m) * load(b[n] + m)), r = one / (e + one), gr = slope * r,
+                   s = gr * (e * r);
       store(dr + m, load(dr + m) + gr);
       store(dq + m, load(dq + m) + s);
       store(dk[n] + m, load(dk[n] + m) + s);
@@ -145,9 +149,7 @@ void backward(T* dq, T* dr, T* const* dk, const T* g, const T* a, const T* const
 
 }  // namespace
 
-template <class T> Additive<T> additive_kernels() {
-  return {prepare<T>, pair<T>, scores<T>, direct<T>, backward<T>};
-}
+template <class T> Additive<T> additive_kernels() { return {prepare<T>, pair<T>, scores<T>, direct<T>, backward<T>}; }
 
 template Additive<float> additive_kernels<float>();
 template Additive<double> additive_kernels<double>();

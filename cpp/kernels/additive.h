@@ -1,7 +1,7 @@
 // Additive attention: scores w . tanh(q_i + k_j) for all pairs, without storing anything of size (Lq, Lk, M).
 //
-// tanh(q + k) = 1 - 2 / (1 + E) with E = exp(2 q) exp(2 k): the exponentials are taken once per row and a pair costs one
-// multiply-add, and one division for every four numbers, since four fractions are brought to a common denominator.
+// tanh(q + k) = 1 - 2 / (1 + E) with E = exp(2 q) exp(2 k): the exponentials are taken once per row and a pair costs
+// one multiply-add, and one division for every four numbers, since four fractions are brought to a common denominator.
 // Error of a tanh: some 2 ULP of 1, whatever its size (the scores are sums of many).
 #pragma once
 
@@ -22,13 +22,12 @@ template <class T> struct Additive {
   // s[i * ld + j] for prepared rows a (rows, stride), b (keys, stride); weight (stride), zeros behind the features.
   void (*scores)(T* s, Index ld, const T* a, const T* b, const T* weight, Index rows, Index keys, Index features,
                  Index stride);
-  // s[j] for one query row and `keys` key rows as they are (all of `features`), one tanh for each pair: where a key meets
-  // one query alone, preparing it does not pay.
+  // s[j] for one query row and `keys` key rows as they are (all of `features`), one tanh for each pair: where a key
+  // meets one query alone, preparing it does not pay.
   void (*direct)(T* s, const T* query, const T* key, const T* weight, Index keys, Index features);
   // One query row against `count` key rows with score gradients g[0 .. count): with r = 1 / (1 + E), adds
   // g r to dr, and g E r^2, the derivative of tanh over 4, to dq and to dk[n]. All rows (stride).
-  void (*backward)(T* dq, T* dr, T* const* dk, const T* g, const T* a, const T* const* b, Index count,
-                   Index features);
+  void (*backward)(T* dq, T* dr, T* const* dk, const T* g, const T* a, const T* const* b, Index count, Index features);
 };
 
 }  // namespace qkv::kernels

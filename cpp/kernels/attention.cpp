@@ -293,12 +293,12 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
     // So has a score of NaN that a bias of -inf should have excluded; there the sum tells.
     // And so has a sum of large values.
     const Index numbers = block.few() ? padded<T>(p.value_size) * block.rows : p.value_size * block.width;
-    const bool careful = !finite(scratch.out, numbers) || (care_matters(p) && !block.few() && !finite(softmax.sum, block.width));
+    const bool careful =
+        !finite(scratch.out, numbers) || (care_matters(p) && !block.few() && !finite(softmax.sum, block.width));
     if (careful) run_block(softmax, scratch, block, rows, result.weights, true);
     for (Index row = 0; row < block.width; ++row) {
       const Index at = (piece.batch * p.heads + block.head[row]) * p.queries + block.query[row];
-      if (result.lse != nullptr && row < block.rows)
-        result.lse[at] = lse_of(softmax.largest[row], softmax.sum[row]);
+      if (result.lse != nullptr && row < block.rows) result.lse[at] = lse_of(softmax.largest[row], softmax.sum[row]);
       if (result.statistics != nullptr && row < block.rows) {
         result.statistics[2 * at] = softmax.largest[row];
         result.statistics[2 * at + 1] = softmax.inverse[row];

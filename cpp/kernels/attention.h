@@ -93,8 +93,8 @@ template <class T> struct Attention {
   void (*forward)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, AttentionPiece piece,
                   T* scratch);
 
-  // Whether all of it is plain attention over few queries and keys, for which `small` computes the heads [begin, end) of
-  // (B * H) without scratch.
+  // Whether all of it is plain attention over few queries and keys, for which `small` computes the heads [begin, end)
+  // of (B * H) without scratch.
   bool (*is_small)(const AttentionProblem<T>& problem);
   void (*small)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, Index begin, Index end);
 

@@ -22,8 +22,8 @@ bool has_gradient(const AttentionSaved<T>& saved, const AttentionProblem<T>& p, 
 
 namespace {
 
-// Leaves out the rows that hold NaN or infinity and have no gradient: 0 * NaN would reach all keys. So do rows without a
-// key. What their results were says nothing here, since values can be NaN where queries are not.
+// Leaves out the rows that hold NaN or infinity and have no gradient: 0 * NaN would reach all keys. So do rows without
+// a key. What their results were says nothing here, since values can be NaN where queries are not.
 template <class T>
 void leave_out_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const AttentionSaved<T>& saved) {
   const RowBlock<T>& rows = block.rows;

@@ -46,7 +46,8 @@ template <class T> struct GradientScratch {
 
 // Whether a row of the results has a gradient.
 template <class T>
-bool has_gradient(const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, Index batch, Index head, Index query);
+bool has_gradient(const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, Index batch, Index head,
+                  Index query);
 
 // Completes a block whose rows are set (set_rows): statistics, shift, queries and dout. shift may be null.
 template <class T>

@@ -158,18 +158,15 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
     const T* keys = block.key(key + part.from);
     const Index lane = part.vector * kLanes<T>;
     if (bias_first) load_bias(tiles.scores, part, block, key);
-    if (block.few())
-      few_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
+    if (block.few()) few_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
     else
       product(bias_first ? Into::add : Into::replace, scores + lane, width, static_cast<const T*>(nullptr), keys,
               p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.ahead);
     if (p.softcap != 0) cap(tiles, part, width, p.softcap);
     if (p.slopes != nullptr) add_distance(tiles.scores, part, block, key);
     if (biased && !bias_first) add_bias(tiles, part, block, key);
-    if (part.masked && limits_only(p))
-      exclude_by_limits(tiles.scores, part, block, key);
-    else if (part.masked)
-      exclude(tiles, part, block);
+    if (part.masked && limits_only(p)) exclude_by_limits(tiles.scores, part, block, key);
+    else if (part.masked) exclude(tiles, part, block);
   }
 }
 

@@ -25,8 +25,7 @@ void tile(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride,
     if constexpr (Transposed) {
       __builtin_prefetch(a + (k + 8) * stride);
       if constexpr (R > 8) __builtin_prefetch(a + (k + 8) * stride + R - 1);
-    } else
-      __builtin_prefetch(a + R * stride + R * k);
+    } else __builtin_prefetch(a + R * stride + R * k);
     Vec<T> right[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) right[v] = load(b + k * ldb + v * kLanes<T>);
@@ -122,10 +121,8 @@ void in_tiles(Into into, T* c, Index ldc, const T* factor, const T* a, Index str
 }
 
 template <class T> inline void store_first(T* p, Vec<T> v, Index n) {
-  if (n >= kLanes<T>)
-    store(p, v);
-  else
-    store_part(p, v, n);
+  if (n >= kLanes<T>) store(p, v);
+  else store_part(p, v, n);
 }
 template <class T> inline Vec<T> load_first(const T* p, Index n) { return n >= kLanes<T> ? load(p) : load_part(p, n); }
 

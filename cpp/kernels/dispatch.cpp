@@ -4,11 +4,11 @@
 
 namespace qkv::kernels {
 
-#define QKV_DECLARE_LEVEL(level)                             \
-  namespace level {                                          \
-  template <class T> void fill(Kernels<T>& table);           \
-  extern template void fill<float>(Kernels<float>&);         \
-  extern template void fill<double>(Kernels<double>&);       \
+#define QKV_DECLARE_LEVEL(level)                       \
+  namespace level {                                    \
+  template <class T> void fill(Kernels<T>& table);     \
+  extern template void fill<float>(Kernels<float>&);   \
+  extern template void fill<double>(Kernels<double>&); \
   }
 
 QKV_DECLARE_LEVEL(baseline)
@@ -38,9 +38,13 @@ template <class T> const Kernels<T>& kernels() {
         return chosen;
 #endif
 #ifdef QKV_HAVE_avx2
-      case Isa::avx2: avx2::fill(chosen); return chosen;
+      case Isa::avx2:
+        avx2::fill(chosen);
+        return chosen;
 #endif
-      default: baseline::fill(chosen); return chosen;
+      default:
+        baseline::fill(chosen);
+        return chosen;
     }
   }();
   return table;

@@ -10,8 +10,7 @@ namespace {
 
 constexpr Index kRowsAhead = 8;  // fetched while others are summed
 
-template <class T, class F>
-void each_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
+template <class T, class F> void each_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
   if (step_a == 1 && step_b == 1) {
     for (Index i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
   } else if (step_a == 1) {
@@ -31,41 +30,67 @@ inline double power(double a, double b) { return pow(a, b); }
 
 template <class T> void binary(Binary op, T* y, const T* a, Index sa, const T* b, Index sb, Index n) {
   switch (op) {
-    case Binary::add: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p + q; });
-    case Binary::subtract: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p - q; });
-    case Binary::multiply: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p * q; });
-    case Binary::divide: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p / q; });
+    case Binary::add:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p + q; });
+    case Binary::subtract:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p - q; });
+    case Binary::multiply:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p * q; });
+    case Binary::divide:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p / q; });
     case Binary::power:
       if (sb == 0 && *b == T(2)) return each_pair(y, a, sa, b, sb, n, [](T p, T) { return p * p; });
       return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return power(p, q); });
     case Binary::maximum:
       return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q || p != p ? p : q; });
-    case Binary::gradient_times: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == 0 ? p : p * q; });
-    case Binary::gradient_over: return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == 0 ? p : p / q; });
+    case Binary::gradient_times:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == 0 ? p : p * q; });
+    case Binary::gradient_over:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == 0 ? p : p / q; });
   }
 }
 
 template <class T> void unary(Unary op, T* y, const T* x, Index n) {
   switch (op) {
-    case Unary::negate: for (Index i = 0; i < n; ++i) y[i] = -x[i]; return;
-    case Unary::absolute: for (Index i = 0; i < n; ++i) y[i] = __builtin_fabs(x[i]); return;
-    case Unary::exponential: return map_vectors(y, x, n, [](Vec<T> v) { return exp_of<T>(v); });
-    case Unary::logarithm: return map_vectors(y, x, n, [](Vec<T> v) { return log_of<T>(v); });
-    case Unary::square_root: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sqrt(x[i])); return;
-    case Unary::sine: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sin(x[i])); return;
-    case Unary::cosine: for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(cos(x[i])); return;
+    case Unary::negate:
+      for (Index i = 0; i < n; ++i) y[i] = -x[i];
+      return;
+    case Unary::absolute:
+      for (Index i = 0; i < n; ++i) y[i] = __builtin_fabs(x[i]);
+      return;
+    case Unary::exponential:
+      return map_vectors(y, x, n, [](Vec<T> v) { return exp_of<T>(v); });
+    case Unary::logarithm:
+      return map_vectors(y, x, n, [](Vec<T> v) { return log_of<T>(v); });
+    case Unary::square_root:
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sqrt(x[i]));
+      return;
+    case Unary::sine:
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sin(x[i]));
+      return;
+    case Unary::cosine:
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(cos(x[i]));
+      return;
   }
 }
 
 template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y, const T* x, Index n) {
   switch (op) {
-    case Unary::negate: for (Index i = 0; i < n; ++i) dx[i] = -dy[i]; return;
+    case Unary::negate:
+      for (Index i = 0; i < n; ++i) dx[i] = -dy[i];
+      return;
     case Unary::absolute:
       for (Index i = 0; i < n; ++i) dx[i] = x[i] > 0 ? dy[i] : x[i] < 0 ? -dy[i] : T(0);
       return;
-    case Unary::exponential: for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] * y[i]; return;
-    case Unary::logarithm: for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] / x[i]; return;
-    case Unary::square_root: for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] / (2 * y[i]); return;
+    case Unary::exponential:
+      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] * y[i];
+      return;
+    case Unary::logarithm:
+      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] / x[i];
+      return;
+    case Unary::square_root:
+      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] / (2 * y[i]);
+      return;
     case Unary::sine:
       for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] * static_cast<T>(cos(x[i]));
       return;
@@ -75,19 +100,24 @@ template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y,
   }
 }
 
-template <class T, class F>
-void compare_pair(bool* y, const T* a, Index sa, const T* b, Index sb, Index n, F f) {
+template <class T, class F> void compare_pair(bool* y, const T* a, Index sa, const T* b, Index sb, Index n, F f) {
   for (Index i = 0; i < n; ++i) y[i] = f(a[i * sa], b[i * sb]);
 }
 
 template <class T> void compare(Compare op, bool* y, const T* a, Index sa, const T* b, Index sb, Index n) {
   switch (op) {
-    case Compare::equal: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == q; });
-    case Compare::not_equal: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p != q; });
-    case Compare::less: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p < q; });
-    case Compare::less_equal: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p <= q; });
-    case Compare::greater: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q; });
-    case Compare::greater_equal: return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p >= q; });
+    case Compare::equal:
+      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == q; });
+    case Compare::not_equal:
+      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p != q; });
+    case Compare::less:
+      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p < q; });
+    case Compare::less_equal:
+      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p <= q; });
+    case Compare::greater:
+      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q; });
+    case Compare::greater_equal:
+      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p >= q; });
   }
 }
 

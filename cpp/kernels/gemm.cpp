@@ -26,14 +26,16 @@ void call(double* c, int ldc, const double* a, int lda, CBLAS_TRANSPOSE ta, cons
   QKV_BLAS(cblas_dgemm)(CblasRowMajor, ta, tb, m, n, k, 1.0, a, lda, b, ldb, beta, c, ldc);
 }
 
-// BLAS counts with int. What exceeds it is strides of enormous matrices of which little is multiplied, so plain loops do.
+// BLAS counts with int. What exceeds it is strides of enormous matrices of which little is multiplied, so plain loops
+// do.
 template <class T>
-void plain(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta, Index m,
-           Index n, Index k) {
+void plain(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta,
+           Index m, Index n, Index k) {
   for (Index i = 0; i < m; ++i)
     for (Index j = 0; j < n; ++j) {
       T sum = 0;
-      for (Index l = 0; l < k; ++l) sum += a[transpose_a ? l * lda + i : i * lda + l] * b[transpose_b ? j * ldb + l : l * ldb + j];
+      for (Index l = 0; l < k; ++l)
+        sum += a[transpose_a ? l * lda + i : i * lda + l] * b[transpose_b ? j * ldb + l : l * ldb + j];
       T& y = c[i * ldc + j];
       y = beta == T(0) ? sum : beta * y + sum;
     }

@@ -20,8 +20,7 @@ template <class T> struct Narrow {
 
 template <class T> inline Vec<double> wide(const T* p, Index count) {
   typename Narrow<T>::Values v = {};
-  if (count == kWide)
-    __builtin_memcpy(&v, p, sizeof v);
+  if (count == kWide) __builtin_memcpy(&v, p, sizeof v);
   else
     for (Index i = 0; i < count; ++i) v[i] = p[i];
   return __builtin_convertvector(v, Vec<double>);
@@ -29,8 +28,7 @@ template <class T> inline Vec<double> wide(const T* p, Index count) {
 
 template <class T> inline void put(T* p, Vec<double> wide_values, Index count) {
   const auto v = __builtin_convertvector(wide_values, typename Narrow<T>::Values);
-  if (count == kWide)
-    __builtin_memcpy(p, &v, sizeof v);
+  if (count == kWide) __builtin_memcpy(p, &v, sizeof v);
   else
     for (Index i = 0; i < count; ++i) p[i] = v[i];
 }
@@ -103,7 +101,8 @@ double fill(T* w, const double* squares, Index n, Value value, Finish finish) {
   return total;
 }
 
-// 1 / bandwidth, at most so much that its third power is finite: then 0 * it is 0, and any other distance is infinitely far.
+// 1 / bandwidth, at most so much that its third power is finite: then 0 * it is 0, and any other distance is infinitely
+// far.
 inline double inverse_of(double bandwidth) {
   constexpr double most = 1e100;
   return bandwidth * most > 1 ? 1 / bandwidth : most;

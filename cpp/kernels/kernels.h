@@ -28,19 +28,19 @@
 namespace qkv::kernels {
 
 template <class T> struct Kernels {
-  Elementwise<T> elementwise;  // arithmetic and functions of one or two numbers
-  Additive<T> additive;  // scores of additive attention
-  Activations<T> activation;  // relu, gelu, tanh, sigmoid
-  Attention<T> attention;  // scaled dot-product attention, fused
-  Dropout<T> dropout;  // with a given mask
-  KernelPooling<T> kernel_pooling;  // Nadaraya-Watson
-  Norm<T> norm;  // layer and root-mean-square normalisation
-  Optimizers<T> optimizer;  // steps of SGD and Adam
-  PackedBfloat16 packed_bfloat16;  // the same with bfloat16 weights
-  PackedProduct<T> packed_product;  // matrix products, with a packed operand
-  Recurrent<T> recurrent;  // steps of gated recurrent units
-  Rotary<T> rotary;  // rotation of pairs of features
-  Softmax<T> softmax;  // softmax, log-softmax and the loss on them
+  Elementwise<T> elementwise;         // arithmetic and functions of one or two numbers
+  Additive<T> additive;               // scores of additive attention
+  Activations<T> activation;          // relu, gelu, tanh, sigmoid
+  Attention<T> attention;             // scaled dot-product attention, fused
+  Dropout<T> dropout;                 // with a given mask
+  KernelPooling<T> kernel_pooling;    // Nadaraya-Watson
+  Norm<T> norm;                       // layer and root-mean-square normalisation
+  Optimizers<T> optimizer;            // steps of SGD and Adam
+  PackedBfloat16 packed_bfloat16;     // the same with bfloat16 weights
+  PackedProduct<T> packed_product;    // matrix products, with a packed operand
+  Recurrent<T> recurrent;             // steps of gated recurrent units
+  Rotary<T> rotary;                   // rotation of pairs of features
+  Softmax<T> softmax;                 // softmax, log-softmax and the loss on them
   WeightedValues<T> weighted_values;  // dropout of attention weights
 };
 

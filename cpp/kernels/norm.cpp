@@ -16,8 +16,8 @@ template <class T> bool finite(T x) { return x - x == 0; }
 // out of the first cache.
 inline Index next_row(Index n) { return n <= 2048 ? n : 0; }
 
-// centre + shift is the mean; the spread is mean((x - mean)^2). Around the centre, which is the mean up to rounding, the
-// square of the shift is far below the spread, so one pass gives both. y is where the result will be written.
+// centre + shift is the mean; the spread is mean((x - mean)^2). Around the centre, which is the mean up to rounding,
+// the square of the shift is far below the spread, so one pass gives both. y is where the result will be written.
 template <class T> void moments(const T* y, const T* x, Index n, T& centre, T& shift, T& spread) {
   const T count = static_cast<T>(n);
   centre = sum_vectors<T>(n, [=](Index j, auto at) { return at(x + j); }) / count;
@@ -59,8 +59,7 @@ void normalise(T* y, const T* x, T centre, T shift, T factor, const T* weight, c
   }
 }
 
-template <class T>
-void layer_row(T* y, T* statistics, const T* x, const T* weight, const T* bias, T eps, Index n) {
+template <class T> void layer_row(T* y, T* statistics, const T* x, const T* weight, const T* bias, T eps, Index n) {
   T centre, shift, spread;
   moments(y, x, n, centre, shift, spread);
   T factor = 1 / static_cast<T>(sqrt(spread + eps));
@@ -83,8 +82,8 @@ void layer_forward(T* y, T* statistics, const T* x, const T* weight, const T* bi
 }
 
 template <class T>
-void add_layer_forward(T* y, T* sum, T* statistics, const T* x, const T* residual, const T* weight, const T* bias, T eps,
-                       Index rows, Index n) {
+void add_layer_forward(T* y, T* sum, T* statistics, const T* x, const T* residual, const T* weight, const T* bias,
+                       T eps, Index rows, Index n) {
   for (Index i = 0; i < rows; ++i, y += n, sum += n, x += n, residual += n) {
     each_vector<T>(n, [=](Index j, auto at) { at.put(sum + j, at(x + j) + at(residual + j)); });
     layer_row(y, statistics + 3 * i, sum, weight, bias, eps, n);
@@ -97,7 +96,8 @@ void add_layer_forward(T* y, T* sum, T* statistics, const T* x, const T* residua
 // R rows at a time, because dweight and dbias are then read and written once for all of them: where n is a multiple of
 // 1024 all the streams fall on the same places of L1, and row by row that cost 2.4 times as much.
 template <class T, bool centred, bool weighted, int R>
-void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* statistics, const T* weight, Index n) {
+void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* statistics, const T* weight,
+                   Index n) {
   constexpr Index kStatistics = centred ? 3 : 1;
   const Vec<T> zero = {};
   Vec<T> centre[R], shift[R], factor[R], mean[R] = {}, slope[R] = {};
@@ -146,7 +146,8 @@ void backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* sta
   constexpr Index kStatistics = centred ? 3 : 1;
   Index i = 0;
   const auto some = [&](auto run, Index count) {
-    run(dx == nullptr ? dx : dx + i * n, dweight, dbias, dy + i * n, x + i * n, statistics + i * kStatistics, weight, n);
+    run(dx == nullptr ? dx : dx + i * n, dweight, dbias, dy + i * n, x + i * n, statistics + i * kStatistics, weight,
+        n);
     i += count;
   };
   const auto usable = [&](Index row) {
@@ -164,10 +165,8 @@ void backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T* sta
   while (i < rows) {
     if (i + 4 <= rows && usable(i) && usable(i + 1) && usable(i + 2) && usable(i + 3))
       some(rows_backward<T, centred, weighted, 4>, 4);
-    else if (passes_over(i))
-      ++i;
-    else
-      some(rows_backward<T, centred, weighted, 1>, 1);
+    else if (passes_over(i)) ++i;
+    else some(rows_backward<T, centred, weighted, 1>, 1);
   }
 }
 
@@ -183,13 +182,14 @@ void layer_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const 
   run(dx, dweight, dbias, dy, x, statistics, weight, rows, n);
 }
 
-template <class T>
-void rms_forward(T* y, T* statistics, const T* x, const T* weight, T eps, Index rows, Index n) {
+template <class T> void rms_forward(T* y, T* statistics, const T* x, const T* weight, T eps, Index rows, Index n) {
   for (Index i = 0; i < rows; ++i, y += n, x += n) {
-    const T square = sum_vectors<T>(n, [=](Index j, auto at) {
-                       __builtin_prefetch(y + j);
-                       return at(x + j) * at(x + j);
-                     }) / static_cast<T>(n);
+    const T square = sum_vectors<T>(n,
+                                    [=](Index j, auto at) {
+                                      __builtin_prefetch(y + j);
+                                      return at(x + j) * at(x + j);
+                                    }) /
+                     static_cast<T>(n);
     T factor = 1 / static_cast<T>(sqrt(square + eps));
     if (!finite(square)) {
       double squares = 0;

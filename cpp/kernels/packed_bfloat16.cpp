@@ -15,7 +15,8 @@ using Words = Mask<float>;  // 32-bit integers
 
 constexpr Index L = kLanes<float>, kWidth = kPanel<float>;
 
-// The nearest bfloat16 in the upper half of each word, zeros below. NaN becomes quiet, so that it cannot round to infinity.
+// The nearest bfloat16 in the upper half of each word, zeros below. NaN becomes quiet, so that it cannot round to
+// infinity.
 inline Words rounded(V x) {
   const Words w = bits(x);
   const Words up = (w + 0x7fff + ((w >> 16) & 1)) & static_cast<int32_t>(0xffff0000);
@@ -76,8 +77,8 @@ inline V left_of(const float* row, Index pair, int half) { return splat<float>(r
 inline V multiply_add(V sum, V left, V right) { return sum + left * right; }
 #endif
 
-// y (R, kWidth) = x (R, 2 * pairs) @ panel + bias, added to what stands in y if `add`; rows of x are `stride` elements apart;
-// `columns` of y exist.
+// y (R, kWidth) = x (R, 2 * pairs) @ panel + bias, added to what stands in y if `add`; rows of x are `stride` elements
+// apart; `columns` of y exist.
 template <int R>
 void tile(float* y, Index ldy, const Left* x, Index stride, const uint32_t* panel, Index pairs, Index columns, bool add,
           const float* bias) {
@@ -111,7 +112,8 @@ void load_rows(Left* to, Index stride, const Operand<float>& x, Index rows, Inde
     Left* row = to + r * stride;
 #if defined(__AVX512BF16__)
     for (Index k = 0; k < depth; k += L) {  // the row ends in room for whole vectors
-      const __m256bh half = _mm512_cvtneps_pbh((__m512)(depth - k >= L ? load(from + k) : load_part(from + k, depth - k)));
+      const __m256bh half =
+          _mm512_cvtneps_pbh((__m512)(depth - k >= L ? load(from + k) : load_part(from + k, depth - k)));
       __builtin_memcpy(row + k / 2, &half, sizeof half);
     }
 #else
@@ -141,8 +143,9 @@ void multiply_rows(float* y, Index ldy, const Operand<float>& x, const uint32_t*
         const Index row = height * t / tiles, count = height * (t + 1) / tiles - row;
         for (Index k = 0; k < pairs || k == 0; k += kDepth / 2) {  // sums of their own, as those of float32
           const Index n = pairs - k < kDepth / 2 ? pairs - k : kDepth / 2;
-          kTiles[count - 1](to + row * ldy, ldy, lines + row * stride + kHalves * k, stride, packed + (p * pairs + k) * kWidth, n,
-                            width, k > 0, finish.bias == nullptr || k + n < pairs ? nullptr : finish.bias + column);
+          kTiles[count - 1](to + row * ldy, ldy, lines + row * stride + kHalves * k, stride,
+                            packed + (p * pairs + k) * kWidth, n, width, k > 0,
+                            finish.bias == nullptr || k + n < pairs ? nullptr : finish.bias + column);
         }
       }
       activate_rows(finish, to, ldy, height, width);
@@ -170,15 +173,16 @@ void multiply_widened(float* y, Index ldy, const Operand<float>& x, const uint32
       now.adds = k > 0;
       if (k + steps >= depth) now.bias = finish.bias == nullptr ? nullptr : finish.bias + column;
       const uint32_t* next = column + width < columns || k + steps < depth ? panel + (steps + 1) / 2 * kWidth : nullptr;
-      product.multiply(y + column, ldy, {x.at(0, k), x.stride, false}, scratch, now, nullptr, rows, width, steps, 0, 1, next);
+      product.multiply(y + column, ldy, {x.at(0, k), x.stride, false}, scratch, now, nullptr, rows, width, steps, 0, 1,
+                       next);
     }
     activate_rows(finish, y + column, ldy, rows, width);
   }
 }
 #endif
 
-void multiply(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish, float* scratch,
-              Index rows, Index columns, Index depth, Index first, Index last) {
+void multiply(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish,
+              float* scratch, Index rows, Index columns, Index depth, Index first, Index last) {
 #if !defined(__AVX512BF16__)
   if (rows > kRows) return multiply_widened(y, ldy, x, packed, finish, scratch, rows, columns, depth, first, last);
 #endif

@@ -17,8 +17,8 @@ constexpr int kVectors = 4;
 constexpr int kVectors = 2;
 #endif
 template <class T> constexpr Index kPanel = kVectors * kLanes<T>;
-// Steps of the depth whose rows are at hand at a time; an even number. Each such stretch is a sum of its own, so that long
-// sums stay exact.
+// Steps of the depth whose rows are at hand at a time; an even number. Each such stretch is a sum of its own, so that
+// long sums stay exact.
 constexpr Index kDepth = 512;
 
 // The first n numbers of p, then zeros; n may be negative or more than there are lanes.
@@ -34,7 +34,9 @@ inline void store_tile(T* y, Index ldy, Vec<T> (&sum)[R][V], Index columns, bool
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) {
     const Index left = columns - v * L;
-    const Vec<T> shift = bias == nullptr ? splat<T>(T(-0.0)) : whole ? load(bias + v * L) : load_some(bias + v * L, left);
+    const Vec<T> shift = bias == nullptr ? splat<T>(T(-0.0))
+                         : whole         ? load(bias + v * L)
+                                         : load_some(bias + v * L, left);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       T* to = y + r * ldy + v * L;

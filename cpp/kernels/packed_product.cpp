@@ -11,8 +11,8 @@ namespace {
 // Rows that meet one panel before the next, in tiles.
 constexpr Index kBlockTiles = 32;
 // While tiles work on one part of a panel, they fetch the next part from memory into the second-level cache. Few rows
-// meet short parts, so that little is fetched too late and all that is fetched stays until it is needed: a model of 42 MB
-// went from 9.2 to 7.8 ms for 32 rows, from 5.1 to 4.6 for 8.
+// meet short parts, so that little is fetched too late and all that is fetched stays until it is needed: a model of 42
+// MB went from 9.2 to 7.8 ms for 32 rows, from 5.1 to 4.6 for 8.
 constexpr Index kFewTiles = 8, kPart = 64;
 // A step of the panel in cache lines.
 template <class T> constexpr Index kLine = kPanel<T> * sizeof(T) < 64 ? kPanel<T> : 64 / sizeof(T);
@@ -91,8 +91,8 @@ void tile(T* y, Index ldy, const T* x, Index ldx, const T* panel, Index depth, I
 }
 
 template <class T>
-using Tile = void (*)(T* y, Index ldy, const T* x, Index ldx, const T* panel, Index depth, Index columns, Sum kind, const T* bias,
-                      Fetch<T> fetch);
+using Tile = void (*)(T* y, Index ldy, const T* x, Index ldx, const T* panel, Index depth, Index columns, Sum kind,
+                      const T* bias, Fetch<T> fetch);
 
 template <class T, int V, Source S>
 constexpr Tile<T> kTiles[kTileRows] = {tile<T, 1, V, S>, tile<T, 2, V, S>, tile<T, 3, V, S>,
@@ -105,7 +105,8 @@ void run_tile(T* y, Index ldy, const T* x, Index ldx, const T* panel, Index dept
   if (columns > kPanel<T> / 2)
     return kTiles<T, kVectors, S>[rows - 1](y, ldy, x, ldx, panel, depth, columns, kind, bias, fetch);
   for (Index j = 0; j < columns; j += L)  // the last panel of a narrow matrix
-    kTiles<T, 1, S>[rows - 1](y + j, ldy, x, ldx, panel + j, depth, columns - j, kind, bias == nullptr ? bias : bias + j, fetch);
+    kTiles<T, 1, S>[rows - 1](y + j, ldy, x, ldx, panel + j, depth, columns - j, kind,
+                              bias == nullptr ? bias : bias + j, fetch);
 }
 
 // Steps [0, depth) of a transposed operand, whose lines may lie anywhere, side by side.
@@ -116,11 +117,11 @@ template <class T> Operand<T> gathered(T* scratch, const Operand<T>& x, Index ro
   return {scratch, stride, true};
 }
 
-// y (height, width), or what is added to it, from steps [k, k + steps), whose rows are in x and whose panel is given from the
-// first of them on; what is needed next starts at `next`, if anything is.
+// y (height, width), or what is added to it, from steps [k, k + steps), whose rows are in x and whose panel is given
+// from the first of them on; what is needed next starts at `next`, if anything is.
 template <class T>
-void multiply_panel(T* y, Index ldy, const Operand<T>& x, const T* panel, const T* next, Index rows, Index width, Index steps,
-                    bool add, const T* bias) {
+void multiply_panel(T* y, Index ldy, const Operand<T>& x, const T* panel, const T* next, Index rows, Index width,
+                    Index steps, bool add, const T* bias) {
   const Index tiles = (rows + kTileRows - 1) / kTileRows, share = (kLines<T> + tiles - 1) / tiles;
   const Index part = tiles <= kFewTiles && !x.transposed && !add ? kPart : kDepth;
   for (Index k = 0; k < steps || k == 0; k += part) {
@@ -131,7 +132,9 @@ void multiply_panel(T* y, Index ldy, const Operand<T>& x, const T* panel, const 
     for (Index t = 0; t < tiles; ++t) {
       const Index row = rows * t / tiles, height = rows * (t + 1) / tiles - row;  // tiles of nearly equal height
       const bool fetches = ahead != nullptr && t * share < kLines<T>;
-      const auto run = x.transposed ? run_tile<T, Source::transposed> : fetches ? run_tile<T, Source::rows_and_fetch> : run_tile<T, Source::rows>;
+      const auto run = x.transposed ? run_tile<T, Source::transposed>
+                       : fetches    ? run_tile<T, Source::rows_and_fetch>
+                                    : run_tile<T, Source::rows>;
       Fetch<T> fetch;
       if (fetches) fetch = {ahead + t * share * n * kLine<T>, share};
       run(y + row * ldy, ldy, x.at(row, k), x.stride, panel + k * kPanel<T>, n, height, width, kind, shift, fetch);

@@ -1,8 +1,9 @@
 // Products with a matrix that has been packed: weights that stay, packed once, and large products of any kind, where
 // packing costs little.
 //
-// The packed matrix (depth, columns) stands in panels of `panel` columns: panel p holds, for each step of the depth, its
-// columns side by side, so that a product reads it once, in order, in whole vectors. Columns beyond the last are zeros.
+// The packed matrix (depth, columns) stands in panels of `panel` columns: panel p holds, for each step of the depth,
+// its columns side by side, so that a product reads it once, in order, in whole vectors. Columns beyond the last are
+// zeros.
 #pragma once
 
 #include "core/index.h"
@@ -35,10 +36,10 @@ template <class T> struct PackedProduct {
   // packed (columns / panel, rounded up, depth, panel) = the operand (columns, depth), transposed.
   void (*pack)(T* packed, const Operand<T>& operand, Index columns, Index depth);
   // y (rows, columns), rows ldy apart, = x (rows, depth) @ packed, finished, for the columns of panels first to last.
-  // Each number is summed in one order, whatever the number of rows. What is read after the last panel may be given, to be
-  // fetched meanwhile.
-  void (*multiply)(T* y, Index ldy, const Operand<T>& x, const T* packed, const Finish<T>& finish, T* scratch, Index rows,
-                   Index columns, Index depth, Index first, Index last, const void* afterwards);
+  // Each number is summed in one order, whatever the number of rows. What is read after the last panel may be given, to
+  // be fetched meanwhile.
+  void (*multiply)(T* y, Index ldy, const Operand<T>& x, const T* packed, const Finish<T>& finish, T* scratch,
+                   Index rows, Index columns, Index depth, Index first, Index last, const void* afterwards);
 };
 
 }  // namespace qkv::kernels

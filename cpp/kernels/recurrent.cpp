@@ -102,8 +102,7 @@ void step_rows(T* const* h, T* const* gates, const T* const* before, const T* pa
   for (int r = 0; r < R; ++r) {
     if (j + kLanes<T> <= hidden)
       finish(h[r] + j, gates[r] + j, before[r] + j, sum[r], bias + j, keep, hidden, Whole<T>{});
-    else
-      finish(h[r] + j, gates[r] + j, before[r] + j, sum[r], bias + j, keep, hidden, Part<T>{hidden - j});
+    else finish(h[r] + j, gates[r] + j, before[r] + j, sum[r], bias + j, keep, hidden, Part<T>{hidden - j});
   }
 }
 
@@ -114,8 +113,7 @@ void product_rows(T* const* c, const T* const* a, const T* panel, Index j, Index
   for (int r = 0; r < R; ++r)
     for (Index v = 0; v < kPair; ++v) {
       const Index from = j + v * kLanes<T>;
-      if (from + kLanes<T> <= columns)
-        store(c[r] + from, load(c[r] + from) + sum[r][v]);
+      if (from + kLanes<T> <= columns) store(c[r] + from, load(c[r] + from) + sum[r][v]);
       else if (from < columns)
         store_part(c[r] + from, load_part(c[r] + from, columns - from) + sum[r][v], columns - from);
     }

@@ -112,8 +112,8 @@ inline Vec<double> scale_by_power(Vec<double> x, Vec<double> n) { return scale_i
 
 namespace math {
 
-// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| < ln 2 / 2, for x from kExpMin to kExpMax. Three operations more (sharp)
-// make the largest error 0.8 instead of 1 ULP, which what is built on it may need.
+// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| < ln 2 / 2, for x from kExpMin to kExpMax. Three operations more
+// (sharp) make the largest error 0.8 instead of 1 ULP, which what is built on it may need.
 template <class T, bool sharp = false> inline Vec<T> exp_inside(Vec<T> x) {
   using C = Constants<T>;
   const Vec<T> n = (x * splat<T>(C::kLog2e) + splat<T>(C::kRound)) - splat<T>(C::kRound);

@@ -32,10 +32,10 @@ template <class T> bool has_nan(const T* x, Index n) {
   return found;
 }
 
-// Passes over a row in memory wait for it in the first and for the lines of the result where they are written, while the
-// exponentials hardly use memory: so with them come the next row, which is `step` away, unless it is so long that rows
-// would drive each other out of the first cache, and lines of the result. A softmax of a large array takes 1.3 times as
-// long without.
+// Passes over a row in memory wait for it in the first and for the lines of the result where they are written, while
+// the exponentials hardly use memory: so with them come the next row, which is `step` away, unless it is so long that
+// rows would drive each other out of the first cache, and lines of the result. A softmax of a large array takes 1.3
+// times as long without.
 template <class T> inline void fetch_ahead(const T* y, const T* x, Index j, Index step) {
   __builtin_prefetch(x + (step <= 2048 ? step : 0) + j);
   __builtin_prefetch(y + 256 + j);
@@ -75,8 +75,7 @@ template <class T> bool passes_over(T* dx, const T* dy, T total, Index n) {
   return true;
 }
 
-template <class T, bool skip_zeros>
-void row_backward(T* dx, const T* dy, const T* y, T scale, Index n) {
+template <class T, bool skip_zeros> void row_backward(T* dx, const T* dy, const T* y, T scale, Index n) {
   const Vec<T> zero = {}, scales = splat<T>(scale);
   const auto weighted = [=](Vec<T> weight, Vec<T> v) {
     return skip_zeros ? select(weight == zero, zero, weight * v) : weight * v;
@@ -84,9 +83,7 @@ void row_backward(T* dx, const T* dy, const T* y, T scale, Index n) {
   const T sum = sum_vectors<T>(n, [&](Index j, auto at) { return weighted(at(y + j), at(dy + j)); });
   if (passes_over(dx, dy, sum, n)) return;
   const Vec<T> mean = splat<T>(sum);
-  each_vector<T>(n, [&](Index j, auto at) {
-    at.put(dx + j, scales * weighted(at(y + j), at(dy + j) - mean));
-  });
+  each_vector<T>(n, [&](Index j, auto at) { at.put(dx + j, scales * weighted(at(y + j), at(dy + j) - mean)); });
 }
 
 template <class T> void backward(T* dx, const T* dy, const T* y, T scale, bool skip_zeros, Index rows, Index n) {
@@ -114,9 +111,8 @@ template <class T> void log_backward(T* dx, const T* dy, const T* y, T scale, In
     const T sum = sum_vectors<T>(n, [&](Index j, auto at) { return at(dy + j); });
     if (n > 0 && passes_over(dx, dy, sum + y[0], n)) continue;  // all of y is NaN or infinite, or nothing is
     const Vec<T> total = splat<T>(sum);
-    each_vector<T>(n, [&](Index j, auto at) {
-      at.put(dx + j, scales * (at(dy + j) - exp_of_negative<T>(at(y + j)) * total));
-    });
+    each_vector<T>(
+        n, [&](Index j, auto at) { at.put(dx + j, scales * (at(dy + j) - exp_of_negative<T>(at(y + j)) * total)); });
   }
 }
 
@@ -160,11 +156,10 @@ template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
         break;
       }
       const Vec<T> tops = splat<T>(top);
-      total += static_cast<double>(
-          sum_vectors<T>(count, [=](Index k, auto at) {
-            __builtin_prefetch(x + j + k + block);
-            return weight_of<T>(at(x + j + k) - tops);
-          }));
+      total += static_cast<double>(sum_vectors<T>(count, [=](Index k, auto at) {
+        __builtin_prefetch(x + j + k + block);
+        return weight_of<T>(at(x + j + k) - tops);
+      }));
     }
     lse[i] = top + log_of_number(static_cast<T>(total));
   }
@@ -195,8 +190,8 @@ template <class T> double sum_centred(const T* x, T lse, const T* weight, Index 
 }  // namespace
 
 template <class T> Softmax<T> softmax_kernels() {
-  return {forward<T>, backward<T>, log_forward<T>, log_backward<T>, exclude<T>, logsumexp<T>, loss_slopes<T>,
-          sum_centred<T>};
+  return {forward<T>, backward<T>,  log_forward<T>, log_backward<T>,
+          exclude<T>, logsumexp<T>, loss_slopes<T>, sum_centred<T>};
 }
 
 template Softmax<float> softmax_kernels<float>();

@@ -116,10 +116,8 @@ void rename_norms(nn::StateDict& state, const std::string& prefix) {
       if (name.starts_with(prefix) && name.ends_with(old))
         renamed[name] = array, renamed[name.substr(0, name.size() - old.size()) + now] = array;
   for (const auto& [name, array] : renamed) {
-    if (name.ends_with("gamma") || name.ends_with("beta"))
-      state.erase(name);
-    else
-      state.emplace(name, array);
+    if (name.ends_with("gamma") || name.ends_with("beta")) state.erase(name);
+    else state.emplace(name, array);
   }
 }
 
@@ -221,7 +219,8 @@ Tensor BertSelfAttention::forward(const Tensor& x, const BertRows& rows) {
   const ops::Heads heads{arguments.num_attention_heads, arguments.num_attention_heads, -1};
   if (rows.packed()) {
     const Tensor context = attend_packed(q, k, v, rows);
-    record.keep(nn::NoAttentionRecord::active() ? nullptr : std::make_shared<const KeptRows>(q.data(), k.data(), heads, rows));
+    record.keep(nn::NoAttentionRecord::active() ? nullptr
+                                                : std::make_shared<const KeptRows>(q.data(), k.data(), heads, rows));
     return context;
   }
   ops::AttentionOptions o;

@@ -83,8 +83,7 @@ void BertForPreTraining::adapt_state(nn::StateDict& state, const std::string& pr
   const auto same = [&](const std::string& copy, const std::string& own) {
     const auto found = state.find(prefix + copy), kept = state.find(prefix + own);
     if (found == state.end()) return;
-    if (kept == state.end())
-      state[prefix + own] = found->second;
+    if (kept == state.end()) state[prefix + own] = found->second;
     else if (!equal(found->second, kept->second))
       fail_value("load_state_dict: ", prefix, copy, " must equal ", own,
                  " because they are one parameter; got other numbers");

@@ -100,10 +100,8 @@ BertRows bert_rows(Index batch, Index length, const Array& valid_lens, const Arr
   if (!allowed.defined()) return rows;
   if (allowed.rank() == 2) {
     const Array lens = valid_lens.defined() ? Array() : lengths_of(allowed);
-    if (lens.defined())
-      rows.restriction.valid_lens = lens;
-    else
-      rows.restriction.attn_mask = Tensor(allowed.reshaped({batch, 1, 1, length}));
+    if (lens.defined()) rows.restriction.valid_lens = lens;
+    else rows.restriction.attn_mask = Tensor(allowed.reshaped({batch, 1, 1, length}));
   } else {
     rows.restriction.attn_mask = Tensor(allowed);
   }

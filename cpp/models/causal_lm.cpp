@@ -22,28 +22,35 @@ const CausalLMSizes& checked(const char* model, const CausalLMSizes& s) {
   positive("dim_feedforward", s.dim_feedforward.value_or(1));
   positive("num_kv_heads", s.num_kv_heads.value_or(1));
   if (s.d_model % s.nhead != 0 || s.d_model / s.nhead % 2 != 0)
-    fail_value(model, ": d_model must be divisible by nhead into heads of even size, because rotary positions turn pairs of features; got d_model = ",
+    fail_value(model,
+               ": d_model must be divisible by nhead into heads of even size, because rotary positions turn pairs of "
+               "features; got d_model = ",
                s.d_model, ", nhead = ", s.nhead);
   if (s.nhead % s.num_kv_heads.value_or(s.nhead) != 0)
-    fail_value(model, ": nhead must be divisible by num_kv_heads; got nhead = ", s.nhead, ", num_kv_heads = ", *s.num_kv_heads);
+    fail_value(model, ": nhead must be divisible by num_kv_heads; got nhead = ", s.nhead,
+               ", num_kv_heads = ", *s.num_kv_heads);
   return s;
 }
 
 class CausalContinuation : public Continuation {
  public:
-  CausalContinuation(CausalLM& model, const Array& prompts) : model_(model), caches_(static_cast<std::size_t>(model.sizes.num_layers)) {
+  CausalContinuation(CausalLM& model, const Array& prompts)
+      : model_(model), caches_(static_cast<std::size_t>(model.sizes.num_layers)) {
     for (auto& cache : caches_) pointers_.push_back(&cache);
     const Index batches = prompts.dim(0), length = prompts.dim(1);
     if (length == 1) return;
     Array before({batches, length - 1}, DType::int64);
     for (Index b = 0; b < batches; ++b)
-      std::copy_n(prompts.data<std::int64_t>() + b * length, length - 1, before.data<std::int64_t>() + b * (length - 1));
+      std::copy_n(prompts.data<std::int64_t>() + b * length, length - 1,
+                  before.data<std::int64_t>() + b * (length - 1));
     model_.forward(before, {}, pointers_);
   }
 
   Array step(const Array& tokens) override {
     const NoGrad off;
-    return model_.forward(tokens.reshaped({tokens.numel(), 1}), {}, pointers_).data().reshaped({tokens.numel(), model_.sizes.vocab_size});
+    return model_.forward(tokens.reshaped({tokens.numel(), 1}), {}, pointers_)
+        .data()
+        .reshaped({tokens.numel(), model_.sizes.vocab_size});
   }
 
   void reorder(const Array& indices) override {
@@ -81,8 +88,10 @@ Tensor CausalLMLayer::forward(const Tensor& given, const nn::Restriction& restri
   nn::MultiHeadAttention::Call call;
   call.restriction = restriction;
   call.cache = cache;
-  const Tensor x = ops::add(input, dropout->forward(self_attn->forward(norm1->forward(input), Tensor(), Tensor(), call)));
-  return ops::add(x, dropout->forward(linear2->forward(linear1->forward(norm2->forward(x), kernels::Activation::gelu))));
+  const Tensor x =
+      ops::add(input, dropout->forward(self_attn->forward(norm1->forward(input), Tensor(), Tensor(), call)));
+  return ops::add(x,
+                  dropout->forward(linear2->forward(linear1->forward(norm2->forward(x), kernels::Activation::gelu))));
 }
 
 CausalLM::CausalLM(const CausalLMSizes& s) : sizes(checked("CausalLM", s)) {
@@ -93,7 +102,8 @@ CausalLM::CausalLM(const CausalLMSizes& s) : sizes(checked("CausalLM", s)) {
   own_module("norm", norm, std::make_shared<nn::RMSNorm>(Shape{s.d_model}, s.norm_eps));
   own_module("output", output, std::make_shared<nn::Linear>(s.d_model, s.vocab_size, false));
   if (nn::SkipInit::active()) return;
-  // Two sublayers per layer add to one sum: their last matrices start smaller, so that the sum does not grow with depth.
+  // Two sublayers per layer add to one sum: their last matrices start smaller, so that the sum does not grow with
+  // depth.
   for (const auto& [name, parameter] : named_parameters()) {
     if (parameter.rank() != 2) continue;
     const bool adds = name.ends_with("out_proj.weight") || name.ends_with("linear2.weight");
@@ -122,7 +132,8 @@ std::vector<std::shared_ptr<CausalLMLayer>> CausalLM::parts() const {
   std::vector<std::shared_ptr<CausalLMLayer>> found;
   for (const Entry& entry : layers->entries()) {
     auto layer = std::dynamic_pointer_cast<CausalLMLayer>(entry.module);
-    if (!layer) fail_type("CausalLM: layers must hold CausalLMLayers; got ", entry.module ? entry.module->class_name() : "None");
+    if (!layer)
+      fail_type("CausalLM: layers must hold CausalLMLayers; got ", entry.module ? entry.module->class_name() : "None");
     found.push_back(std::move(layer));
   }
   return found;
@@ -144,7 +155,8 @@ Tensor CausalLM::forward(const Array& ids, const Array& valid_lens, std::span<nn
 }
 
 std::unique_ptr<Continuation> CausalLM::continuation(const Array& prompts) {
-  if (prompts.rank() != 2 || prompts.dim(1) < 1) fail_value("CausalLM: ids must be (B, T) with at least one token; got ids ", prompts.shape());
+  if (prompts.rank() != 2 || prompts.dim(1) < 1)
+    fail_value("CausalLM: ids must be (B, T) with at least one token; got ids ", prompts.shape());
   const NoGrad off;
   return std::make_unique<CausalContinuation>(*this, prompts);
 }

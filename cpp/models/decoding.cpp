@@ -32,10 +32,13 @@ std::vector<double> log_probs_of(const Array& scores) {
 }
 
 // A token drawn from the most likely ones. `order` is scratch.
-Index sampled(const double* log_probs, Index n, const GenerateOptions& options, Generator& generator, std::vector<Index>& order) {
+Index sampled(const double* log_probs, Index n, const GenerateOptions& options, Generator& generator,
+              std::vector<Index>& order) {
   order.resize(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), Index{0});
-  const auto better = [&](Index a, Index b) { return log_probs[a] != log_probs[b] ? log_probs[a] > log_probs[b] : a < b; };
+  const auto better = [&](Index a, Index b) {
+    return log_probs[a] != log_probs[b] ? log_probs[a] > log_probs[b] : a < b;
+  };
   const Index most = std::min(n, options.top_k.value_or(n));
   if (options.top_p || most == n) std::sort(order.begin(), order.end(), better);
   else std::partial_sort(order.begin(), order.begin() + most, order.end(), better);
@@ -71,7 +74,8 @@ Array row_of(const Array& matrix, Index row) {
 }  // namespace
 
 double Hypothesis::score(double length_penalty) const {
-  return length_penalty == 0 || ids.empty() ? log_prob : log_prob / std::pow(static_cast<double>(ids.size()), length_penalty);
+  return length_penalty == 0 || ids.empty() ? log_prob
+                                            : log_prob / std::pow(static_cast<double>(ids.size()), length_penalty);
 }
 
 void Beam::place(Hypothesis hypothesis, Index parent) {
@@ -83,7 +87,8 @@ void Beam::place(Hypothesis hypothesis, Index parent) {
   parents_.push_back(parent);
 }
 
-void Beam::advance(Index vocab, const std::function<const double*(Index)>& log_probs, const std::function<Array(Index)>& attention) {
+void Beam::advance(Index vocab, const std::function<const double*(Index)>& log_probs,
+                   const std::function<Array(Index)>& attention) {
   struct Candidate {
     double log_prob;
     Index from, token;
@@ -134,18 +139,23 @@ void Beam::append(Index token, double log_prob, Array attention) {
 std::vector<Hypothesis> Beam::ranked(double length_penalty) const {
   std::vector<Hypothesis> all = done_;
   all.insert(all.end(), live_.begin(), live_.end());
-  std::stable_sort(all.begin(), all.end(), [&](const Hypothesis& a, const Hypothesis& b) { return a.score(length_penalty) > b.score(length_penalty); });
+  std::stable_sort(all.begin(), all.end(), [&](const Hypothesis& a, const Hypothesis& b) {
+    return a.score(length_penalty) > b.score(length_penalty);
+  });
   return all;
 }
 
 void check(const char* operation, const GenerateOptions& o) {
   if (o.max_len < 1) fail_value(operation, ": max_len must be at least 1; got ", o.max_len);
   if (o.beam_size < 1) fail_value(operation, ": beam_size must be at least 1; got ", o.beam_size);
-  if (!std::isfinite(o.length_penalty)) fail_value(operation, ": length_penalty must be a finite number; got ", o.length_penalty);
+  if (!std::isfinite(o.length_penalty))
+    fail_value(operation, ": length_penalty must be a finite number; got ", o.length_penalty);
   if (!(o.temperature > 0) || !std::isfinite(o.temperature))
-    fail_value(operation, ": temperature must be a positive number because logits are divided by it; got ", o.temperature);
+    fail_value(operation, ": temperature must be a positive number because logits are divided by it; got ",
+               o.temperature);
   if (o.top_k && *o.top_k < 1) fail_value(operation, ": top_k must be at least 1; got ", *o.top_k);
-  if (o.top_p && !(*o.top_p > 0 && *o.top_p <= 1)) fail_value(operation, ": top_p must be above 0 and at most 1; got ", *o.top_p);
+  if (o.top_p && !(*o.top_p > 0 && *o.top_p <= 1))
+    fail_value(operation, ": top_p must be above 0 and at most 1; got ", *o.top_p);
 }
 
 std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& first, const GenerateOptions& options) {

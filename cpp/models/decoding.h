@@ -1,8 +1,8 @@
 // Decoding: which tokens continue a sequence, one after the other.
 //
-// Beam search keeps, at each step, the `size` best expansions of the hypotheses that are alive, by the sum of the tokens'
-// log-probabilities; those that end leave the beam, so that fewer stay alive, and nothing is given up before max_len.
-// Greedy decoding is the beam of size 1.
+// Beam search keeps, at each step, the `size` best expansions of the hypotheses that are alive, by the sum of the
+// tokens' log-probabilities; those that end leave the beam, so that fewer stay alive, and nothing is given up before
+// max_len. Greedy decoding is the beam of size 1.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace qkv::models {
 struct Hypothesis {
   std::vector<Index> ids;  // without the start; the end, if it was met, is the last
   double log_prob = 0;
-  std::vector<Array> attention;  // for each of the ids (Ts), if there is attention
+  std::vector<Array> attention;               // for each of the ids (Ts), if there is attention
   double score(double length_penalty) const;  // log_prob / length^penalty
 };
 
@@ -26,8 +26,10 @@ class Beam {
  public:
   Beam(Index size, std::optional<Index> end) : size_(size), end_(end), live_(1) {}
 
-  // log_probs(i) gives those of the tokens 0 .. V - 1 behind live hypothesis i, attention(i) what that step attended to.
-  void advance(Index vocab, const std::function<const double*(Index)>& log_probs, const std::function<Array(Index)>& attention);
+  // log_probs(i) gives those of the tokens 0 .. V - 1 behind live hypothesis i, attention(i) what that step attended
+  // to.
+  void advance(Index vocab, const std::function<const double*(Index)>& log_probs,
+               const std::function<Array(Index)>& attention);
   // One token behind the only live hypothesis.
   void append(Index token, double log_prob, Array attention);
 

@@ -129,7 +129,8 @@ Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
   auto projected = projected_.get();
   if (!projected || !projected->is_of(state.outputs.data(), weight.data())) {
     const std::uint64_t version = weight.data().version();
-    projected = std::make_shared<const Projected>(Projected{state.outputs.data().clone(), weight.data().buffer(), version, project()});
+    projected = std::make_shared<const Projected>(
+        Projected{state.outputs.data().clone(), weight.data().buffer(), version, project()});
     projected_.set(projected);
   }
   return projected->keys;
@@ -154,7 +155,8 @@ Decoded Seq2SeqAttentionDecoder::decode(const Array& ids, const DecoderState& st
     throw_if_interrupted();
     const Tensor query = ops::reshape(ops::slice(hidden, 0, layers - 1, layers), {B, 1, H});
     Array attended;
-    const Tensor context = attention->attend_projected(query, keys, state.outputs, restriction, &attended);  // (B, 1, H)
+    const Tensor context =
+        attention->attend_projected(query, keys, state.outputs, restriction, &attended);  // (B, 1, H)
     const auto step = rnn->forward(ops::concatenate({context, ops::slice(x, 1, t, t + 1)}, 2), hidden);
     hidden = step.state;
     outputs.push_back(step.outputs);  // (B, 1, H)

@@ -22,7 +22,8 @@ const TransformerSizes& checked(const TransformerSizes& s) {
   positive("num_decoder_layers", s.num_decoder_layers);
   positive("max_len", s.max_len);
   if (s.layer.d_model < 1 || s.layer.nhead < 1 || s.layer.d_model % s.layer.nhead != 0)
-    fail_value("Transformer: d_model must be divisible by nhead; got d_model = ", s.layer.d_model, ", nhead = ", s.layer.nhead);
+    fail_value("Transformer: d_model must be divisible by nhead; got d_model = ", s.layer.d_model,
+               ", nhead = ", s.layer.nhead);
   return s;
 }
 
@@ -41,8 +42,11 @@ void check_ids(const char* name, const Array& ids) {
 class TransformerContinuation : public Continuation {
  public:
   TransformerContinuation(Transformer& model, const Array& src, const Array& src_valid_lens)
-      : model_(model), restriction_(model.keys_of("src", src, src_valid_lens)), memory_(model.encode(src, src_valid_lens)),
-        states_(static_cast<std::size_t>(model.sizes.num_decoder_layers)), sentence_({src.dim(0)}, DType::int64) {
+      : model_(model),
+        restriction_(model.keys_of("src", src, src_valid_lens)),
+        memory_(model.encode(src, src_valid_lens)),
+        states_(static_cast<std::size_t>(model.sizes.num_decoder_layers)),
+        sentence_({src.dim(0)}, DType::int64) {
     for (Index i = 0; i < src.dim(0); ++i) sentence_.data<std::int64_t>()[i] = i;
   }
 
@@ -57,7 +61,8 @@ class TransformerContinuation : public Continuation {
     }
     real_ = real;
     Restriction tgt;
-    if (std::find(real.data<bool>(), real.data<bool>() + real.numel(), false) != real.data<bool>() + real.numel()) tgt.attn_mask = Tensor(real);
+    if (std::find(real.data<bool>(), real.data<bool>() + real.numel(), false) != real.data<bool>() + real.numel())
+      tgt.attn_mask = Tensor(real);
     const Tensor logits = model_.decode(tokens.reshaped({rows, 1}), memory_, tgt, restriction_, states_);
     return logits.data().reshaped({tokens.numel(), model_.sizes.tgt_vocab});
   }
@@ -65,7 +70,8 @@ class TransformerContinuation : public Continuation {
   void reorder(const Array& indices) override {
     const Array sentence = picked(sentence_, indices);
     const bool same = sentence.numel() == sentence_.numel() &&
-                      std::equal(sentence.data<std::int64_t>(), sentence.data<std::int64_t>() + sentence.numel(), sentence_.data<std::int64_t>());
+                      std::equal(sentence.data<std::int64_t>(), sentence.data<std::int64_t>() + sentence.numel(),
+                                 sentence_.data<std::int64_t>());
     for (auto& state : states_) {
       state.cache.reorder(indices);
       if (!same) state.projected.reorder(indices);
@@ -73,7 +79,8 @@ class TransformerContinuation : public Continuation {
     if (!same) {
       memory_ = Tensor(picked(memory_.data(), indices));
       if (restriction_.valid_lens.defined()) restriction_.valid_lens = picked(restriction_.valid_lens, indices);
-      if (restriction_.attn_mask.defined()) restriction_.attn_mask = Tensor(picked(restriction_.attn_mask.data(), indices));
+      if (restriction_.attn_mask.defined())
+        restriction_.attn_mask = Tensor(picked(restriction_.attn_mask.data(), indices));
     }
     sentence_ = sentence;
     real_ = picked(real_, indices);
@@ -93,7 +100,8 @@ class TransformerContinuation : public Continuation {
     Array y(shape, x.dtype());
     const Index size = x.shape().product(1, x.rank()) * item_size(x.dtype());
     for (Index i = 0; i < indices.numel(); ++i)
-      std::copy_n(static_cast<const char*>(x.raw()) + indices.data<std::int64_t>()[i] * size, size, static_cast<char*>(y.raw()) + i * size);
+      std::copy_n(static_cast<const char*>(x.raw()) + indices.data<std::int64_t>()[i] * size, size,
+                  static_cast<char*>(y.raw()) + i * size);
     return y;
   }
 
@@ -112,15 +120,16 @@ Transformer::Transformer(const TransformerSizes& s) : sizes(checked(s)) {
   own_module("src_embedding", src_embedding, std::make_shared<nn::Embedding>(s.src_vocab, d_model));
   own_module("tgt_embedding", tgt_embedding, std::make_shared<nn::Embedding>(s.tgt_vocab, d_model));
   own_module("positions", positions, std::make_shared<nn::PositionalEncoding>(d_model, s.layer.dropout, s.max_len));
-  own_module("encoder", encoder, stack_of<nn::TransformerEncoder, nn::TransformerEncoderLayer>(s, s.num_encoder_layers));
-  own_module("decoder", decoder, stack_of<nn::TransformerDecoder, nn::TransformerDecoderLayer>(s, s.num_decoder_layers));
+  own_module("encoder", encoder,
+             stack_of<nn::TransformerEncoder, nn::TransformerEncoderLayer>(s, s.num_encoder_layers));
+  own_module("decoder", decoder,
+             stack_of<nn::TransformerDecoder, nn::TransformerDecoderLayer>(s, s.num_decoder_layers));
   own_module("output", output, std::make_shared<nn::Linear>(d_model, s.tgt_vocab));
   if (nn::SkipInit::active()) return;
   for (const auto& [name, parameter] : named_parameters()) {
     if (name == "src_embedding.weight" || name == "tgt_embedding.weight")
       nn::fill_normal(parameter.data(), 0, 1 / std::sqrt(static_cast<double>(d_model)));
-    else if (parameter.rank() == 2)
-      nn::fill_xavier_uniform(parameter.data());
+    else if (parameter.rank() == 2) nn::fill_xavier_uniform(parameter.data());
   }
 }
 
@@ -142,7 +151,8 @@ nn::Config Transformer::config() const {
 
 Tensor Transformer::embedded(nn::Embedding& embedding, const Array& ids, Index offset) {
   const Tensor x = embedding.forward_ids(ids);
-  return positions->forward(ops::multiply(x, ops::scalar_like(x, std::sqrt(static_cast<double>(sizes.layer.d_model)))), offset);
+  return positions->forward(ops::multiply(x, ops::scalar_like(x, std::sqrt(static_cast<double>(sizes.layer.d_model)))),
+                            offset);
 }
 
 Restriction Transformer::keys_of(const char* name, const Array& ids, const Array& valid_lens) const {
@@ -178,7 +188,8 @@ Tensor Transformer::encode(const Array& src, const Array& src_valid_lens) {
   return encoder->forward(embedded(*src_embedding, src, 0), restriction, ops::Causal::none);
 }
 
-Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restriction& tgt_restriction, const Restriction& memory_restriction,
+Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restriction& tgt_restriction,
+                           const Restriction& memory_restriction,
                            std::span<nn::TransformerDecoder::LayerState> states) {
   check_ids("tgt", tgt);
   nn::TransformerDecoderLayer::Call call;
@@ -189,12 +200,14 @@ Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restric
   return output->forward(decoder->forward(embedded(*tgt_embedding, tgt, offset), memory, call, states));
 }
 
-Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src_valid_lens, const Array& tgt_valid_lens) {
+Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src_valid_lens,
+                            const Array& tgt_valid_lens) {
   check_ids("src", src);
   check_ids("tgt", tgt);
   if (src.dim(0) != tgt.dim(0))
     fail_value("Transformer: tgt must have the batch size of src ", src.shape(), "; got tgt ", tgt.shape());
-  return decode(tgt, encode(src, src_valid_lens), keys_of("tgt", tgt, tgt_valid_lens), keys_of("src", src, src_valid_lens));
+  return decode(tgt, encode(src, src_valid_lens), keys_of("tgt", tgt, tgt_valid_lens),
+                keys_of("src", src, src_valid_lens));
 }
 
 std::unique_ptr<Continuation> Transformer::continuation(const Array& src, const Array& src_valid_lens) {

@@ -1,4 +1,5 @@
-// The Transformer of "Attention Is All You Need": encoder, decoder, embeddings, positions, and the layer that gives logits.
+// The Transformer of "Attention Is All You Need": encoder, decoder, embeddings, positions, and the layer that gives
+// logits.
 #pragma once
 
 #include "models/decoding.h"
@@ -24,10 +25,10 @@ class Transformer : public nn::Module {
   // src (B, Ts), tgt (B, Tt) to logits (B, Tt, tgt_vocab). Without lengths, keys whose id is pad_id do not count.
   Tensor forward(const Array& src, const Array& tgt, const Array& src_valid_lens, const Array& tgt_valid_lens);
   Tensor encode(const Array& src, const Array& src_valid_lens);  // the memory (B, Ts, M)
-  // The restrictions say which tokens of the target and which rows of the memory count. `states` is empty or has one for
-  // each layer of the decoder; tgt then holds the tokens behind those that they have seen.
-  Tensor decode(const Array& tgt, const Tensor& memory, const nn::Restriction& tgt_restriction, const nn::Restriction& memory_restriction,
-                std::span<nn::TransformerDecoder::LayerState> states = {});
+  // The restrictions say which tokens of the target and which rows of the memory count. `states` is empty or has one
+  // for each layer of the decoder; tgt then holds the tokens behind those that they have seen.
+  Tensor decode(const Array& tgt, const Tensor& memory, const nn::Restriction& tgt_restriction,
+                const nn::Restriction& memory_restriction, std::span<nn::TransformerDecoder::LayerState> states = {});
   // Which keys count: the lengths, or all but pad_id.
   nn::Restriction keys_of(const char* name, const Array& ids, const Array& valid_lens) const;
   // Continues targets for src; each step decodes one token per row. The model must outlive it.

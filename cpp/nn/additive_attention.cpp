@@ -6,8 +6,8 @@
 
 namespace qkv::nn {
 
-AdditiveAttention::AdditiveAttention(Index hiddens, double p, std::optional<Index> query_size, std::optional<Index> key_size,
-                                     std::optional<double> masked)
+AdditiveAttention::AdditiveAttention(Index hiddens, double p, std::optional<Index> query_size,
+                                     std::optional<Index> key_size, std::optional<double> masked)
     : Attention(p, masked), num_hiddens(hiddens), query_size_(query_size), key_size_(key_size) {
   const auto check = [](const char* name, Index size) {
     if (size < 1) fail_value("AdditiveAttention: ", name, " must be at least 1; got ", size);
@@ -47,7 +47,8 @@ Config AdditiveAttention::config() const {
 void AdditiveAttention::require_parameters() const {
   if (!complete())
     throw std::runtime_error(
-        "AdditiveAttention: its parameters do not exist yet because their sizes are unknown; give query_size and key_size, or call it once");
+        "AdditiveAttention: its parameters do not exist yet because their sizes are unknown; give query_size and "
+        "key_size, or call it once");
 }
 
 void AdditiveAttention::adapt_state(StateDict& state, const std::string& prefix) {
@@ -62,7 +63,8 @@ void AdditiveAttention::adapt_state(StateDict& state, const std::string& prefix)
 void AdditiveAttention::check_sizes(const Tensor& queries, const Tensor& keys) const {
   const auto check = [](const char* name, const Tensor& x, std::optional<Index> size) {
     if (size && x.dim(-1) != *size)
-      fail_value("AdditiveAttention: ", name, " must be (B, L, ", *size, ") to match the layer's parameters; got ", name, " ", x.shape());
+      fail_value("AdditiveAttention: ", name, " must be (B, L, ", *size, ") to match the layer's parameters; got ",
+                 name, " ", x.shape());
   };
   check("queries", queries, W_q ? std::optional(W_q->in_features) : query_size_);
   check("keys", keys, W_k ? std::optional(W_k->in_features) : key_size_);
@@ -82,15 +84,16 @@ Tensor AdditiveAttention::score(const Tensor& queries, const Tensor& keys) {
   return ops::additive_scores(W_q->forward(queries), W_k->forward(keys), ops::reshape(w_v->weight, {num_hiddens}));
 }
 
-Tensor AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) {
+Tensor AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                                 const Restriction& restriction) {
   check_inputs(queries, keys, values);
   check_sizes(queries, keys);
   if (!complete()) make_parameters(queries.dim(2), keys.dim(2));
   return attend_projected(queries, W_k->forward(keys), values, restriction);
 }
 
-Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction,
-                                           Array* weights) {
+Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                                           const Restriction& restriction, Array* weights) {
   const Tensor q = W_q->forward(queries);  // (B, Lq, M)
   ops::AdditiveOptions o;
   o.valid_lens = restriction.valid_lens;
@@ -98,7 +101,8 @@ Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& 
   o.masked_value = masked_value;
   o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout : 0;
   if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;
-  const auto result = ops::additive_attention(q, keys, ops::reshape(w_v->weight, {num_hiddens}), as_dtype_of(values, w_v->weight), o);
+  const auto result =
+      ops::additive_attention(q, keys, ops::reshape(w_v->weight, {num_hiddens}), as_dtype_of(values, w_v->weight), o);
   record.keep(AttentionRecord::of(result.weights.data(), {true, false}));
   if (weights != nullptr) *weights = result.weights.data();
   return result.output;

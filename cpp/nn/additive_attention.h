@@ -8,17 +8,18 @@ namespace qkv::nn {
 class AdditiveAttention : public Attention {
  public:
   // Where sizes are not given, parameters appear at the first call or when a state dict is loaded.
-  AdditiveAttention(Index num_hiddens, double dropout = 0, std::optional<Index> query_size = {}, std::optional<Index> key_size = {},
-                    std::optional<double> masked_value = {});
+  AdditiveAttention(Index num_hiddens, double dropout = 0, std::optional<Index> query_size = {},
+                    std::optional<Index> key_size = {}, std::optional<double> masked_value = {});
   std::string class_name() const override { return "AdditiveAttention"; }
   Config config() const override;
   Tensor score(const Tensor& queries, const Tensor& keys) override;
   void prepare(const Tensor& queries, const Tensor& keys, const Tensor& values) override;
-  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) override;
-  // The same for keys (B, Lk, num_hiddens) that W_k has been applied to: whoever asks the same keys often projects them once.
-  // `weights` gets those of the call.
-  Tensor attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction,
-                          Array* weights = nullptr);
+  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                const Restriction& restriction) override;
+  // The same for keys (B, Lk, num_hiddens) that W_k has been applied to: whoever asks the same keys often projects them
+  // once. `weights` gets those of the call.
+  Tensor attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                          const Restriction& restriction, Array* weights = nullptr);
 
   const Index num_hiddens;
   std::shared_ptr<Linear> W_q, W_k, w_v;

@@ -45,12 +45,10 @@ Array own(const Array& array) { return array.defined() && array.buffer()->borrow
 
 }  // namespace
 
-Array snapshot(const Array& array) {
-  return array.defined() && !NoAttentionRecord::active() ? array.clone() : array;
-}
+Array snapshot(const Array& array) { return array.defined() && !NoAttentionRecord::active() ? array.clone() : array; }
 
-std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array& key, ops::Heads heads, ops::AttentionOptions options,
-                                                Axes axes) {
+std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array& key, ops::Heads heads,
+                                                ops::AttentionOptions options, Axes axes) {
   if (NoAttentionRecord::active()) return nullptr;
   options.valid_lens = own(options.valid_lens);
   if (const Tensor& mask = options.attn_mask; mask.defined())
@@ -100,13 +98,15 @@ void Attention::check_inputs(const Tensor& queries, const Tensor& keys, const Te
   const auto check = [&](const char* name, const Tensor& x) {
     if (x.rank() != 3) fail_value(class_name(), ": ", name, " must be (B, L, M); got ", name, " ", x.shape());
     if (x.dim(0) != queries.dim(0))
-      fail_value(class_name(), ": ", name, " must have the batch size of queries ", queries.shape(), "; got ", name, " ", x.shape());
+      fail_value(class_name(), ": ", name, " must have the batch size of queries ", queries.shape(), "; got ", name,
+                 " ", x.shape());
   };
   check("queries", queries);
   check("keys", keys);
   check("values", values);
   if (keys.dim(1) != values.dim(1))
-    fail_value(class_name(), ": values must be (B, Lk, Dv) with Lk = ", keys.dim(1), " to match keys ", keys.shape(), "; got values ", values.shape());
+    fail_value(class_name(), ": values must be (B, Lk, Dv) with Lk = ", keys.dim(1), " to match keys ", keys.shape(),
+               "; got values ", values.shape());
 }
 
 void Attention::prepare(const Tensor&, const Tensor&, const Tensor&) {}
@@ -115,7 +115,8 @@ Tensor Attention::score(const Tensor&, const Tensor&) {
   throw std::runtime_error("Attention: score(queries, keys) must be defined by a subclass; it gives (B, Lq, Lk)");
 }
 
-Tensor Attention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) {
+Tensor Attention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                         const Restriction& restriction) {
   check_inputs(queries, keys, values);
   const Tensor scores = score(queries, keys);
   const Shape expected{queries.dim(0), queries.dim(1), keys.dim(1)};
@@ -127,7 +128,8 @@ Tensor Attention::attend(const Tensor& queries, const Tensor& keys, const Tensor
   o.scores = scores;
   o.return_weights = !NoAttentionRecord::active();
   // Queries and keys without features: all that scores have is what was computed above.
-  const Tensor none_q(Array(Shape{queries.dim(0), queries.dim(1), 0}, dtype)), none_k(Array(Shape{keys.dim(0), keys.dim(1), 0}, dtype));
+  const Tensor none_q(Array(Shape{queries.dim(0), queries.dim(1), 0}, dtype)),
+      none_k(Array(Shape{keys.dim(0), keys.dim(1), 0}, dtype));
   const ops::AttentionOutputs outputs = ops::attention(none_q, none_k, ops::cast(values, dtype), o);
   record.keep(AttentionRecord::of(outputs.weights.defined() ? outputs.weights.data() : Array(), {true, false}));
   return outputs.output;
@@ -138,11 +140,12 @@ Tensor DotProductAttention::score(const Tensor& queries, const Tensor& keys) {
   return ops::multiply(ops::matmul(queries, ops::swapaxes(keys, -1, -2)), ops::scalar_like(queries, scale));
 }
 
-Tensor DotProductAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) {
+Tensor DotProductAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                                   const Restriction& restriction) {
   check_inputs(queries, keys, values);
   if (queries.dim(2) != keys.dim(2))
-    fail_value("DotProductAttention: keys must be (B, Lk, D) with D = ", queries.dim(2), " to match queries ", queries.shape(),
-               "; got keys ", keys.shape());
+    fail_value("DotProductAttention: keys must be (B, Lk, D) with D = ", queries.dim(2), " to match queries ",
+               queries.shape(), "; got keys ", keys.shape());
   const DType dtype = ops::promoted({queries, keys, values});
   const Tensor q = ops::cast(queries, dtype), k = ops::cast(keys, dtype), v = ops::cast(values, dtype);
   ops::AttentionOptions o = options(restriction);

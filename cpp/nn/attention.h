@@ -35,7 +35,8 @@ class AttentionRecord {
 
   // The fused path does not need the weights, so what they are made of is kept, and they are computed when somebody
   // reads them. Heads side by side: query (B, Lq, H * D), key (B, rows, Hkv * D). Null while NoAttentionRecord lives.
-  static std::shared_ptr<const Kept> of(const Array& query, const Array& key, ops::Heads heads, ops::AttentionOptions options, Axes axes);
+  static std::shared_ptr<const Kept> of(const Array& query, const Array& key, ops::Heads heads,
+                                        ops::AttentionOptions options, Axes axes);
   static std::shared_ptr<const Kept> of(const Array& weights, Axes axes);
 
   void keep(std::shared_ptr<const Kept> kept) { kept_.set(std::move(kept)); }
@@ -66,11 +67,12 @@ class Attention : public Module {
 
   // queries (B, Lq, Mq), keys (B, Lk, Mk) to (B, Lq, Lk).
   virtual Tensor score(const Tensor& queries, const Tensor& keys);
-  // Makes what a call with such inputs needs and the layer has not yet. Not by several threads at once: Python's lock is
-  // held.
+  // Makes what a call with such inputs needs and the layer has not yet. Not by several threads at once: Python's lock
+  // is held.
   virtual void prepare(const Tensor& queries, const Tensor& keys, const Tensor& values);
   // values (B, Lk, Dv) to (B, Lq, Dv).
-  virtual Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction);
+  virtual Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                        const Restriction& restriction);
 
   const double dropout;
   const std::optional<double> masked_value;
@@ -87,7 +89,8 @@ class DotProductAttention : public Attention {
   using Attention::Attention;
   std::string class_name() const override { return "DotProductAttention"; }
   Tensor score(const Tensor& queries, const Tensor& keys) override;
-  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const Restriction& restriction) override;
+  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                const Restriction& restriction) override;
 };
 
 // A mask (B, 1, Lq, Lk) without the axis of heads, for layers that have none; others as they are.

@@ -1,7 +1,7 @@
 #include "nn/basic.h"
 
-#include <typeinfo>
 #include <cmath>
+#include <typeinfo>
 
 #include "core/error.h"
 #include "nn/init.h"
@@ -49,7 +49,8 @@ Tensor Linear::forward(const Tensor& x) {
 }
 
 Tensor Linear::forward(const Tensor& x, kernels::Activation f) {
-  if (typeid(*this) != typeid(Linear)) return ops::activated(forward(x), f);  // a subclass may have a forward of its own
+  if (typeid(*this) != typeid(Linear))
+    return ops::activated(forward(x), f);  // a subclass may have a forward of its own
   const ops::LinearLayer own = layer(f);
   return std::move(ops::linears(x, {&own, 1}).front());
 }
@@ -69,14 +70,17 @@ Embedding::Embedding(Index num, Index dim, std::optional<Index> padding)
   check_size("Embedding", "num_embeddings", num);
   check_size("Embedding", "embedding_dim", dim);
   if (padding && (*padding < -num || *padding >= num))
-    fail_value("Embedding: padding_idx must be from ", -num, " to ", num - 1, " because there are ", num, " rows; got ", *padding);
+    fail_value("Embedding: padding_idx must be from ", -num, " to ", num - 1, " because there are ", num, " rows; got ",
+               *padding);
   Tensor table = normal_parameter({num, dim}, 0, 1);
   if (padding_idx) std::fill_n(table.ptr<float>() + *padding_idx * dim, dim, 0.0f);
   own_parameter("weight", weight, table);
 }
 
 Config Embedding::config() const {
-  return {{"num_embeddings", num_embeddings}, {"embedding_dim", embedding_dim}, {"padding_idx", optional_index(padding_idx)}};
+  return {{"num_embeddings", num_embeddings},
+          {"embedding_dim", embedding_dim},
+          {"padding_idx", optional_index(padding_idx)}};
 }
 
 Tensor Embedding::forward(const Tensor& ids) {
@@ -90,21 +94,27 @@ LayerNorm::LayerNorm(Shape shape, double e, bool affine, bool with_bias)
     : normalized_shape(std::move(shape)), eps(e), affine_(affine), with_bias_(with_bias) {
   check_normalized("LayerNorm", normalized_shape, eps);
   own_parameter("weight", weight, affine ? constant_parameter(normalized_shape, 1) : Tensor(), Absent::allowed);
-  own_parameter("bias", bias, affine && with_bias ? constant_parameter(normalized_shape, 0) : Tensor(), Absent::allowed);
+  own_parameter("bias", bias, affine && with_bias ? constant_parameter(normalized_shape, 0) : Tensor(),
+                Absent::allowed);
 }
 
 Config LayerNorm::config() const {
-  return {{"normalized_shape", std::vector<Index>(normalized_shape)}, {"eps", eps}, {"elementwise_affine", affine_}, {"bias", with_bias_}};
+  return {{"normalized_shape", std::vector<Index>(normalized_shape)},
+          {"eps", eps},
+          {"elementwise_affine", affine_},
+          {"bias", with_bias_}};
 }
 
 Tensor LayerNorm::forward(const Tensor& x) {
-  return ops::layer_norm(weight.defined() ? as_dtype_of(x, weight) : ops::floating(x), weight, bias, normalized_shape, eps);
+  return ops::layer_norm(weight.defined() ? as_dtype_of(x, weight) : ops::floating(x), weight, bias, normalized_shape,
+                         eps);
 }
 
 Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual) {
   // A subclass may have a forward of its own, and sums of mixed widths have rounding of their own.
   const DType dtype = weight.defined() ? weight.dtype() : x.dtype();
-  const bool alike = x.shape() == residual.shape() && x.dtype() == dtype && residual.dtype() == dtype && is_floating(dtype);
+  const bool alike =
+      x.shape() == residual.shape() && x.dtype() == dtype && residual.dtype() == dtype && is_floating(dtype);
   if (typeid(*this) != typeid(LayerNorm) || !alike) return forward(ops::add(x, residual));
   return ops::add_layer_norm(x, residual, weight, bias, normalized_shape, eps);
 }
@@ -116,7 +126,9 @@ RMSNorm::RMSNorm(Shape shape, double e) : normalized_shape(std::move(shape)), ep
 
 Config RMSNorm::config() const { return {{"normalized_shape", std::vector<Index>(normalized_shape)}, {"eps", eps}}; }
 
-Tensor RMSNorm::forward(const Tensor& x) { return ops::rms_norm(as_dtype_of(x, weight), weight, normalized_shape, eps); }
+Tensor RMSNorm::forward(const Tensor& x) {
+  return ops::rms_norm(as_dtype_of(x, weight), weight, normalized_shape, eps);
+}
 
 Dropout::Dropout(double probability) : p(probability) {
   if (!(p >= 0 && p <= 1)) fail_value("Dropout: p must be from 0 to 1; got ", p);
@@ -150,7 +162,8 @@ void ModuleList::append(ModulePtr module) { register_module(std::to_string(lengt
 
 ModulePtr ModuleList::at(Index index) const {
   const Index n = length();
-  if (index < -n || index >= n) throw IndexError(text(class_name(), ": index must be from ", -n, " to ", n - 1, "; got ", index));
+  if (index < -n || index >= n)
+    throw IndexError(text(class_name(), ": index must be from ", -n, " to ", n - 1, "; got ", index));
   return entries()[static_cast<std::size_t>(index < 0 ? index + n : index)].module;
 }
 
@@ -162,7 +175,8 @@ class Depth {
   Depth() {
     if (++depth_ > kDeepest) {
       --depth_;
-      throw std::runtime_error(text("Sequential: modules must be nested at most ", kDeepest, " deep because a call needs stack for each; got more"));
+      throw std::runtime_error(text("Sequential: modules must be nested at most ", kDeepest,
+                                    " deep because a call needs stack for each; got more"));
     }
   }
   ~Depth() { --depth_; }

@@ -14,14 +14,16 @@ void copy_rows(const Array& to, Index at, const Array& from, Index count) {
   const Index width = from.dim(2) * item_size(from.dtype());
   for (Index b = 0; b < from.dim(0); ++b)
     std::memcpy(static_cast<char*>(to.raw()) + (b * to.dim(1) + at) * width,
-                static_cast<const char*>(from.raw()) + b * from.dim(1) * width, static_cast<std::size_t>(count * width));
+                static_cast<const char*>(from.raw()) + b * from.dim(1) * width,
+                static_cast<std::size_t>(count * width));
 }
 
 }  // namespace
 
 KVCache::Use::Use(KVCache& cache) : cache_(cache) {
   if (cache.used_.test_and_set(std::memory_order_acquire))
-    throw std::runtime_error("KVCache: a cache must be used by one thread at a time because each call adds its tokens; got a second");
+    throw std::runtime_error(
+        "KVCache: a cache must be used by one thread at a time because each call adds its tokens; got a second");
 }
 
 KVCache::KVCache(std::optional<Index> capacity) : capacity_(capacity) {
@@ -30,15 +32,16 @@ KVCache::KVCache(std::optional<Index> capacity) : capacity_(capacity) {
 
 void KVCache::check(const Tensor& keys, const Tensor& values) const {
   if (capacity_ && length_ + keys.dim(1) > *capacity_)
-    fail_value("KVCache: capacity must hold all tokens; got capacity = ", *capacity_, " with ", length(), " tokens in it and ",
-               keys.dim(1), " more");
+    fail_value("KVCache: capacity must hold all tokens; got capacity = ", *capacity_, " with ", length(),
+               " tokens in it and ", keys.dim(1), " more");
   if (!keys_.defined() || length_ == 0) return;
   const auto fits = [](const Tensor& kept, const Tensor& given) {
     return kept.dim(0) == given.dim(0) && kept.dim(2) == given.dim(2) && kept.dtype() == given.dtype();
   };
   if (!fits(keys_, keys) || !fits(values_, values))
-    fail_value("KVCache: keys and values must be those of the layer and batch that filled it, (", keys_.dim(0), ", L, ", keys_.dim(2),
-               ") and (", values_.dim(0), ", L, ", values_.dim(2), "); got keys ", keys.shape(), ", values ", values.shape());
+    fail_value("KVCache: keys and values must be those of the layer and batch that filled it, (", keys_.dim(0), ", L, ",
+               keys_.dim(2), ") and (", values_.dim(0), ", L, ", values_.dim(2), "); got keys ", keys.shape(),
+               ", values ", values.shape());
 }
 
 // Memory for `rows` tokens in all. Old memory is left to whoever still looks at it.
@@ -96,7 +99,8 @@ void KVCache::reorder(const Array& indices) {
   for (Index i = 0; i < count; ++i) {
     const std::int64_t from = indices.data<std::int64_t>()[i];
     if (from < 0 || from >= batches)
-      fail_value("KVCache: indices must be from 0 to ", batches - 1, " because the batch has ", batches, " entries; got ", from);
+      fail_value("KVCache: indices must be from 0 to ", batches - 1, " because the batch has ", batches,
+                 " entries; got ", from);
   }
   for (Tensor* kept : {&keys_, &values_}) {
     Array picked(Shape{count, kept->dim(1), kept->dim(2)}, kept->dtype());
@@ -104,7 +108,8 @@ void KVCache::reorder(const Array& indices) {
     const Index used = length_ * kept->dim(2) * item_size(kept->dtype());
     for (Index i = 0; i < count; ++i)
       std::memcpy(static_cast<char*>(picked.raw()) + i * entry,
-                  static_cast<const char*>(kept->data().raw()) + indices.data<std::int64_t>()[i] * entry, static_cast<std::size_t>(used));
+                  static_cast<const char*>(kept->data().raw()) + indices.data<std::int64_t>()[i] * entry,
+                  static_cast<std::size_t>(used));
     *kept = Tensor(std::move(picked));
   }
 }

@@ -66,7 +66,8 @@ void Module::add_entry(Entry entry) {
   if (old != nullptr) {
     if (old->module) --old->module->owners_;
     const auto position = old - entries_->data();
-    std::swap(own_entries()[static_cast<std::size_t>(position)], entry);  // the old one is released when this one is whole
+    std::swap(own_entries()[static_cast<std::size_t>(position)],
+              entry);  // the old one is released when this one is whole
   } else {
     Entries& entries = own_entries();
     entries.push_back(std::move(entry));
@@ -83,7 +84,8 @@ void Module::wrong_entry(const std::string& name, const std::string& wanted) con
 void Module::own_parameter(const std::string& name, Tensor& member, Tensor value, Absent absent) {
   add_entry({name, Kind::parameter, std::move(value), nullptr, [&member, this, name, absent](const Entry& entry) {
                const bool none = !entry.tensor.defined() && !entry.module;
-               if (entry.module || (none && member.defined() && absent == Absent::never)) wrong_entry(name, "a Parameter");
+               if (entry.module || (none && member.defined() && absent == Absent::never))
+                 wrong_entry(name, "a Parameter");
                member = entry.tensor;
              }});
 }
@@ -157,36 +159,44 @@ template <class Enter, class Leaf> void Module::walk(const Module& root, Enter e
 std::vector<std::pair<std::string, Tensor>> Module::named_parameters() const {
   std::vector<std::pair<std::string, Tensor>> found;
   std::unordered_set<const TensorImpl*> seen;
-  walk(*this, [](const Module& m, const std::string&) { m.require_parameters(); }, [&](const Entry& entry, const std::string& prefix) {
-    if (entry.kind == Kind::parameter && entry.tensor.defined() && seen.insert(entry.tensor.impl().get()).second)
-      found.emplace_back(prefix + entry.name, entry.tensor);
-  });
+  walk(
+      *this, [](const Module& m, const std::string&) { m.require_parameters(); },
+      [&](const Entry& entry, const std::string& prefix) {
+        if (entry.kind == Kind::parameter && entry.tensor.defined() && seen.insert(entry.tensor.impl().get()).second)
+          found.emplace_back(prefix + entry.name, entry.tensor);
+      });
   return found;
 }
 
 std::vector<std::pair<std::string, Tensor>> Module::named_state() const {
   std::vector<std::pair<std::string, Tensor>> found;
-  walk(*this, [](const Module& m, const std::string&) { m.require_parameters(); }, [&](const Entry& entry, const std::string& prefix) {
-    if (entry.tensor.defined()) found.emplace_back(prefix + entry.name, entry.tensor);
-  });
+  walk(
+      *this, [](const Module& m, const std::string&) { m.require_parameters(); },
+      [&](const Entry& entry, const std::string& prefix) {
+        if (entry.tensor.defined()) found.emplace_back(prefix + entry.name, entry.tensor);
+      });
   return found;
 }
 
 Tensors Module::parameters() const {
   Tensors found;
   std::unordered_set<const TensorImpl*> seen;
-  walk(*this, [](const Module& m, const std::string&) { m.require_parameters(); }, [&](const Entry& entry, const std::string&) {
-    if (entry.kind == Kind::parameter && entry.tensor.defined() && seen.insert(entry.tensor.impl().get()).second)
-      found.push_back(entry.tensor);
-  });
+  walk(
+      *this, [](const Module& m, const std::string&) { m.require_parameters(); },
+      [&](const Entry& entry, const std::string&) {
+        if (entry.kind == Kind::parameter && entry.tensor.defined() && seen.insert(entry.tensor.impl().get()).second)
+          found.push_back(entry.tensor);
+      });
   return found;
 }
 
 Tensors Module::existing_state() const {
   Tensors found;
-  walk(*this, [](const Module&, const std::string&) {}, [&](const Entry& entry, const std::string&) {
-    if (entry.tensor.defined()) found.push_back(entry.tensor);
-  });
+  walk(
+      *this, [](const Module&, const std::string&) {},
+      [&](const Entry& entry, const std::string&) {
+        if (entry.tensor.defined()) found.push_back(entry.tensor);
+      });
   return found;
 }
 
@@ -247,7 +257,8 @@ void Module::load_state(StateDict state, bool strict) {
   if (strict) report("missing", missing);
   if (strict) report("unexpected", unexpected);
   report("wrong shape", wrong);
-  if (!problems.empty()) fail_value("load_state_dict: the names and shapes must be those of ", class_name(), "; got ", problems);
+  if (!problems.empty())
+    fail_value("load_state_dict: the names and shapes must be those of ", class_name(), "; got ", problems);
   for (const auto& [name, tensor] : own) {
     const auto given = state.find(name);
     if (given == state.end()) continue;

@@ -42,7 +42,7 @@ class Module : public std::enable_shared_from_this<Module> {
     enum class Kind { parameter, buffer, module };
     std::string name;
     Kind kind;
-    Tensor tensor;     // not defined for modules, and for a parameter that is absent (a bias that was not wanted)
+    Tensor tensor;  // not defined for modules, and for a parameter that is absent (a bias that was not wanted)
     ModulePtr module;
     std::function<void(const Entry&)> bind;  // tells the C++ member that stands for this entry
   };
@@ -91,7 +91,8 @@ class Module : public std::enable_shared_from_this<Module> {
   enum class Absent { never, allowed };
   void own_parameter(const std::string& name, Tensor& member, Tensor value, Absent absent = Absent::never);
   template <class M>
-  void own_module(const std::string& name, std::shared_ptr<M>& member, std::shared_ptr<M> value, Absent absent = Absent::never) {
+  void own_module(const std::string& name, std::shared_ptr<M>& member, std::shared_ptr<M> value,
+                  Absent absent = Absent::never) {
     add_entry({name, Entry::Kind::module, Tensor(), value, [&member, this, name, absent](const Entry& entry) {
                  auto cast = std::dynamic_pointer_cast<M>(entry.module);
                  const bool none = entry.kind == Entry::Kind::module && !entry.module;

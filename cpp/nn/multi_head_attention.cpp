@@ -26,15 +26,19 @@ const Arguments& checked(const Arguments& a) {
   if (a.head_dim) positive("head_dim", *a.head_dim);
   if (a.out_dim) positive("out_dim", *a.out_dim);
   if (!a.head_dim && a.embed_dim % a.num_heads != 0)
-    fail_value(op, ": embed_dim must be divisible by num_heads; got embed_dim = ", a.embed_dim, ", num_heads = ", a.num_heads);
+    fail_value(op, ": embed_dim must be divisible by num_heads; got embed_dim = ", a.embed_dim,
+               ", num_heads = ", a.num_heads);
   if (a.num_kv_heads && a.num_heads % *a.num_kv_heads != 0)
-    fail_value(op, ": num_heads must be divisible by num_kv_heads; got num_heads = ", a.num_heads, ", num_kv_heads = ", *a.num_kv_heads);
+    fail_value(op, ": num_heads must be divisible by num_kv_heads; got num_heads = ", a.num_heads,
+               ", num_kv_heads = ", *a.num_kv_heads);
   if (!(a.dropout >= 0 && a.dropout <= 1)) fail_value(op, ": dropout must be from 0 to 1; got ", a.dropout);
   if (a.scale && !std::isfinite(*a.scale)) fail_value(op, ": scale must be a finite number; got ", *a.scale);
-  if (a.rotary_base && !(*a.rotary_base > 0)) fail_value(op, ": rotary_base must be a positive number; got ", *a.rotary_base);
+  if (a.rotary_base && !(*a.rotary_base > 0))
+    fail_value(op, ": rotary_base must be a positive number; got ", *a.rotary_base);
   const Index head_dim = a.head_dim.value_or(a.embed_dim / a.num_heads);
   if (a.rotary_base && head_dim % 2 != 0)
-    fail_value(op, ": head_dim must be even because rotary positions turn pairs of features; got head_dim = ", head_dim);
+    fail_value(op,
+               ": head_dim must be even because rotary positions turn pairs of features; got head_dim = ", head_dim);
   return a;
 }
 
@@ -42,17 +46,24 @@ const Arguments& checked(const Arguments& a) {
 
 void ProjectedMemory::reorder(const Array& indices) {
   if (!keys.defined()) return;
-  keys = Tensor(ops::embedding(ops::reshape(keys, {keys.dim(0), -1}), indices, {}).data().reshaped({indices.numel(), keys.dim(1), keys.dim(2)}));
-  values = Tensor(ops::embedding(ops::reshape(values, {values.dim(0), -1}), indices, {}).data().reshaped({indices.numel(), values.dim(1), values.dim(2)}));
+  keys = Tensor(ops::embedding(ops::reshape(keys, {keys.dim(0), -1}), indices, {})
+                    .data()
+                    .reshaped({indices.numel(), keys.dim(1), keys.dim(2)}));
+  values = Tensor(ops::embedding(ops::reshape(values, {values.dim(0), -1}), indices, {})
+                      .data()
+                      .reshaped({indices.numel(), values.dim(1), values.dim(2)}));
 }
 
 MultiHeadAttention::MultiHeadAttention(const Arguments& a)
-    : arguments(checked(a)), kv_heads(a.num_kv_heads.value_or(a.num_heads)), head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)) {
+    : arguments(checked(a)),
+      kv_heads(a.num_kv_heads.value_or(a.num_heads)),
+      head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)) {
   const auto linear = [](Index in, Index out, bool bias) { return std::make_shared<Linear>(in, out, bias); };
   own_module("q_proj", q_proj, linear(a.embed_dim, a.num_heads * head_dim, a.bias));
   own_module("k_proj", k_proj, linear(a.kdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
   own_module("v_proj", v_proj, linear(a.vdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
-  own_module("out_proj", out_proj, linear(a.num_heads * head_dim, a.out_dim.value_or(a.embed_dim), a.out_bias.value_or(a.bias)));
+  own_module("out_proj", out_proj,
+             linear(a.num_heads * head_dim, a.out_dim.value_or(a.embed_dim), a.out_bias.value_or(a.bias)));
 }
 
 Config MultiHeadAttention::config() const {
@@ -92,7 +103,8 @@ void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix
       Shape shape = whole.shape();
       shape[0] = rows[i];
       Array part(shape, whole.dtype());
-      std::memcpy(part.raw(), static_cast<const char*>(whole.raw()) + row * row_bytes, static_cast<std::size_t>(part.bytes()));
+      std::memcpy(part.raw(), static_cast<const char*>(whole.raw()) + row * row_bytes,
+                  static_cast<std::size_t>(part.bytes()));
       state[prefix + names[i] + kind] = part;
       row += rows[i];
     }
@@ -115,7 +127,8 @@ Tensor MultiHeadAttention::rotated(const Tensor& x, Index heads, Index offset) c
   const auto [cos, sin] = ops::rotary_tables(positions, head_dim, *arguments.rotary_base);  // (L, D / 2), float64
   const Shape table{length, 1, head_dim / 2};
   const Tensor split = ops::reshape(x, {x.dim(0), length, heads, head_dim});
-  const Tensor turned = ops::apply_rotary(split, cos.reshaped(table).cast(x.dtype()), sin.reshaped(table).cast(x.dtype()), false);
+  const Tensor turned =
+      ops::apply_rotary(split, cos.reshaped(table).cast(x.dtype()), sin.reshaped(table).cast(x.dtype()), false);
   return ops::reshape(turned, x.shape());
 }
 
@@ -128,9 +141,11 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   const Batched what = values.defined() && !known ? batched(op, "values", values) : to;
   const auto check = [&](const char* name, const Tensor& x, const char* size_name, Index size) {
     if (x.dim(2) != size)
-      fail_value(op, ": ", name, " must be (B, L, ", size, ") because ", size_name, " = ", size, "; got ", name, " ", x.shape());
+      fail_value(op, ": ", name, " must be (B, L, ", size, ") because ", size_name, " = ", size, "; got ", name, " ",
+                 x.shape());
     if (x.dim(0) != from.tensor.dim(0))
-      fail_value(op, ": ", name, " must have the batch size of queries ", from.tensor.shape(), "; got ", name, " ", x.shape());
+      fail_value(op, ": ", name, " must have the batch size of queries ", from.tensor.shape(), "; got ", name, " ",
+                 x.shape());
   };
   check("queries", from.tensor, "embed_dim", a.embed_dim);
   if (!known) {
@@ -138,8 +153,8 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     check("values", what.tensor, "vdim", v_proj->in_features);
   }
   if (to.tensor.dim(1) != what.tensor.dim(1))
-    fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", to.tensor.dim(1), " to match keys ", to.tensor.shape(), "; got values ",
-               what.tensor.shape());
+    fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", to.tensor.dim(1), " to match keys ", to.tensor.shape(),
+               "; got values ", what.tensor.shape());
 
   std::optional<KVCache::Use> one_thread;
   if (call.cache != nullptr) one_thread.emplace(*call.cache);

@@ -8,7 +8,7 @@ namespace qkv::nn {
 
 // Keys and values of a sequence that many calls attend to, projected by the first of them.
 struct ProjectedMemory {
-  Tensor keys, values;  // (B, Lk, Hkv * D)
+  Tensor keys, values;                 // (B, Lk, Hkv * D)
   void reorder(const Array& indices);  // batch entry i continues what was entry indices[i]
 };
 
@@ -18,9 +18,9 @@ class MultiHeadAttention : public Module {
     Index embed_dim = 0, num_heads = 1;
     double dropout = 0;
     bool bias = true;
-    std::optional<bool> out_bias;                           // bias
-    std::optional<Index> kdim, vdim;                        // embed_dim
-    std::optional<Index> num_kv_heads, head_dim, out_dim;   // num_heads, embed_dim / num_heads, embed_dim
+    std::optional<bool> out_bias;                          // bias
+    std::optional<Index> kdim, vdim;                       // embed_dim
+    std::optional<Index> num_kv_heads, head_dim, out_dim;  // num_heads, embed_dim / num_heads, embed_dim
     ops::Causal causal = ops::Causal::none;
     std::optional<double> scale, masked_value;
     std::optional<std::pair<Index, Index>> window;

@@ -15,10 +15,16 @@ Optimizer::Optimizer(std::string name, Tensors parameters, double lr, double wei
   std::unordered_map<const TensorImpl*, std::size_t> seen;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& p = parameters_[i];
-    if (!p.is_leaf()) fail_value(name_, ": params must be leaves because computed Tensors are not stored; got params[", i, "] ", p.shape());
-    if (!is_floating(p.dtype())) fail_type(name_, ": params must be floating because they are moved along gradients; got params[", i, "] of ", p.dtype());
+    if (!p.is_leaf())
+      fail_value(name_, ": params must be leaves because computed Tensors are not stored; got params[", i, "] ",
+                 p.shape());
+    if (!is_floating(p.dtype()))
+      fail_type(name_, ": params must be floating because they are moved along gradients; got params[", i, "] of ",
+                p.dtype());
     const auto [before, fresh] = seen.try_emplace(p.impl().get(), i);
-    if (!fresh) fail_value(name_, ": params must be distinct because a step updates each once; got params[", before->second, "] again as params[", i, "]");
+    if (!fresh)
+      fail_value(name_, ": params must be distinct because a step updates each once; got params[", before->second,
+                 "] again as params[", i, "]");
   }
   set_lr(lr);
   set_weight_decay(weight_decay);
@@ -31,7 +37,8 @@ void Optimizer::set_lr(double lr) {
 
 void Optimizer::set_weight_decay(double weight_decay) {
   if (!(weight_decay >= 0))
-    fail_value(name_, ": weight_decay must be at least 0 because it shrinks the parameters; got weight_decay = ", weight_decay);
+    fail_value(name_, ": weight_decay must be at least 0 because it shrinks the parameters; got weight_decay = ",
+               weight_decay);
   weight_decay_ = weight_decay;
 }
 
@@ -84,8 +91,12 @@ SGD::SGD(Tensors parameters, double lr, double momentum, double weight_decay, bo
 }
 
 void SGD::set_momentum(double momentum, bool nesterov) {
-  if (!(momentum >= 0)) fail_value("SGD: momentum must be at least 0 because it is the share of the last step that is kept; got momentum = ", momentum);
-  if (nesterov && momentum == 0) fail_value("SGD: momentum must be above 0 because nesterov looks ahead along it; got momentum = 0");
+  if (!(momentum >= 0))
+    fail_value(
+        "SGD: momentum must be at least 0 because it is the share of the last step that is kept; got momentum = ",
+        momentum);
+  if (nesterov && momentum == 0)
+    fail_value("SGD: momentum must be above 0 because nesterov looks ahead along it; got momentum = 0");
   momentum_ = momentum;
   nesterov_ = nesterov;
 }
@@ -116,8 +127,10 @@ Adam::Adam(Tensors parameters, double lr, double beta1, double beta2, double eps
 
 void Adam::set_averages(double beta1, double beta2, double eps) {
   if (!(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1))
-    fail_value(name(), ": betas must be at least 0 and below 1 because they weigh averages; got betas = (", beta1, ", ", beta2, ")");
-  if (!(eps >= 0)) fail_value(name(), ": eps must be at least 0 because it keeps a divisor away from 0; got eps = ", eps);
+    fail_value(name(), ": betas must be at least 0 and below 1 because they weigh averages; got betas = (", beta1, ", ",
+               beta2, ")");
+  if (!(eps >= 0))
+    fail_value(name(), ": eps must be at least 0 because it keeps a divisor away from 0; got eps = ", eps);
   beta1_ = beta1;
   beta2_ = beta2;
   eps_ = eps;
@@ -139,17 +152,17 @@ void Adam::update(const Array& parameter, const Array& gradient, ParameterState&
   visit_floating(parameter.dtype(), [&](auto tag) {
     using T = decltype(tag);
     parallel_for(0, parameter.numel(), grain_for(4), [&](Index begin, Index end) {
-      kernels::kernels<T>().optimizer.adam(parameter.data<T>() + begin, state.first.data<T>() + begin,
-                                           state.second.data<T>() + begin, gradient.data<T>() + begin,
-                                           static_cast<T>(step), static_cast<T>(root), beta1_, beta2_,
-                                           static_cast<T>(eps_), static_cast<T>(decay), static_cast<T>(shrink),
-                                           end - begin);
+      kernels::kernels<T>().optimizer.adam(
+          parameter.data<T>() + begin, state.first.data<T>() + begin, state.second.data<T>() + begin,
+          gradient.data<T>() + begin, static_cast<T>(step), static_cast<T>(root), beta1_, beta2_, static_cast<T>(eps_),
+          static_cast<T>(decay), static_cast<T>(shrink), end - begin);
     });
   });
 }
 
 double clip_grad_norm(const Tensors& parameters, double max_norm) {
-  if (!(max_norm >= 0)) fail_value("clip_grad_norm: max_norm must be at least 0 because it is a length; got max_norm = ", max_norm);
+  if (!(max_norm >= 0))
+    fail_value("clip_grad_norm: max_norm must be at least 0 because it is a length; got max_norm = ", max_norm);
   constexpr Index kPiece = 1 << 15;
   double squares = 0;
   for (const Tensor& p : parameters) {
@@ -159,7 +172,8 @@ double clip_grad_norm(const Tensors& parameters, double max_norm) {
     visit_floating(g.dtype(), [&](auto tag) {
       using T = decltype(tag);
       parallel_for(0, g.numel(), kPiece, [&](Index begin, Index end) {
-        parts[static_cast<std::size_t>(begin / kPiece)] = kernels::kernels<T>().optimizer.sum_squares(g.data<T>() + begin, end - begin);
+        parts[static_cast<std::size_t>(begin / kPiece)] =
+            kernels::kernels<T>().optimizer.sum_squares(g.data<T>() + begin, end - begin);
       });
     });
     for (const double part : parts) squares += part;

@@ -11,6 +11,8 @@ struct ParameterImpl : TensorImpl {
   bool follows_module = false;  // made without a dtype: the module that it is assigned to decides
 };
 
-inline Tensor make_parameter(Array data) { return Tensor(std::static_pointer_cast<TensorImpl>(std::make_shared<ParameterImpl>(std::move(data)))); }
+inline Tensor make_parameter(Array data) {
+  return Tensor(std::static_pointer_cast<TensorImpl>(std::make_shared<ParameterImpl>(std::move(data))));
+}
 
 }  // namespace qkv

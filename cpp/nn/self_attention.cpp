@@ -12,11 +12,17 @@ Value causal_value(ops::Causal causal) {
   return causal == ops::Causal::upper_left;
 }
 
-SelfAttention::SelfAttention(Index in, Index out, bool bias, std::optional<double> scale, double dropout, ops::Causal causal,
-                             std::optional<double> masked_value)
-    : in_features(in), out_features(out), scale_(scale), dropout_(dropout), causal_(causal), masked_value_(masked_value) {
+SelfAttention::SelfAttention(Index in, Index out, bool bias, std::optional<double> scale, double dropout,
+                             ops::Causal causal, std::optional<double> masked_value)
+    : in_features(in),
+      out_features(out),
+      scale_(scale),
+      dropout_(dropout),
+      causal_(causal),
+      masked_value_(masked_value) {
   if (in < 1 || out < 1)
-    fail_value("SelfAttention: in_features and out_features must be at least 1; got in_features = ", in, ", out_features = ", out);
+    fail_value("SelfAttention: in_features and out_features must be at least 1; got in_features = ", in,
+               ", out_features = ", out);
   if (scale && !std::isfinite(*scale)) fail_value("SelfAttention: scale must be a finite number; got ", *scale);
   if (!(dropout >= 0 && dropout <= 1)) fail_value("SelfAttention: dropout must be from 0 to 1; got ", dropout);
   own_module("q_proj", q_proj, std::make_shared<Linear>(in, out, bias));
@@ -26,8 +32,12 @@ SelfAttention::SelfAttention(Index in, Index out, bool bias, std::optional<doubl
 
 Config SelfAttention::config() const {
   const auto number = [](std::optional<double> x) { return x ? Value(*x) : Value(); };
-  return {{"in_features", in_features}, {"out_features", out_features}, {"bias", q_proj->bias.defined()},
-          {"scale", number(scale_)},    {"dropout", dropout_},          {"is_causal", causal_value(causal_)},
+  return {{"in_features", in_features},
+          {"out_features", out_features},
+          {"bias", q_proj->bias.defined()},
+          {"scale", number(scale_)},
+          {"dropout", dropout_},
+          {"is_causal", causal_value(causal_)},
           {"masked_value", number(masked_value_)}};
 }
 

@@ -7,8 +7,8 @@ namespace qkv::nn {
 
 class SelfAttention : public Module {
  public:
-  SelfAttention(Index in_features, Index out_features, bool bias = false, std::optional<double> scale = {}, double dropout = 0,
-                ops::Causal causal = ops::Causal::none, std::optional<double> masked_value = {});
+  SelfAttention(Index in_features, Index out_features, bool bias = false, std::optional<double> scale = {},
+                double dropout = 0, ops::Causal causal = ops::Causal::none, std::optional<double> masked_value = {});
   std::string class_name() const override { return "SelfAttention"; }
   Config config() const override;
   Tensor forward(const Tensor& x) override { return forward(x, Tensor(), {}); }

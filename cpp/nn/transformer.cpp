@@ -8,16 +8,20 @@ namespace qkv::nn {
 namespace {
 
 Config config_of(const TransformerArguments& a) {
-  return {{"d_model", a.d_model},       {"nhead", a.nhead},
-          {"dim_feedforward", a.dim_feedforward}, {"dropout", a.dropout},
-          {"activation", a.activation}, {"layer_norm_eps", a.layer_norm_eps},
-          {"norm_first", a.norm_first}, {"bias", a.bias}};
+  return {{"d_model", a.d_model},
+          {"nhead", a.nhead},
+          {"dim_feedforward", a.dim_feedforward},
+          {"dropout", a.dropout},
+          {"activation", a.activation},
+          {"layer_norm_eps", a.layer_norm_eps},
+          {"norm_first", a.norm_first},
+          {"bias", a.bias}};
 }
 
 const TransformerArguments& checked(const char* layer, const TransformerArguments& a) {
   if (a.d_model < 1 || a.nhead < 1 || a.dim_feedforward < 1)
-    fail_value(layer, ": d_model, nhead and dim_feedforward must be at least 1; got d_model = ", a.d_model, ", nhead = ", a.nhead,
-               ", dim_feedforward = ", a.dim_feedforward);
+    fail_value(layer, ": d_model, nhead and dim_feedforward must be at least 1; got d_model = ", a.d_model,
+               ", nhead = ", a.nhead, ", dim_feedforward = ", a.dim_feedforward);
   if (a.d_model % a.nhead != 0)
     fail_value(layer, ": d_model must be divisible by nhead; got d_model = ", a.d_model, ", nhead = ", a.nhead);
   return a;
@@ -38,7 +42,8 @@ std::shared_ptr<LayerNorm> norm_of(const TransformerArguments& a) {
 
 void check_sequence(const char* layer, const char* name, const Tensor& x, Index d_model) {
   if (x.rank() != 3 || x.dim(2) != d_model)
-    fail_value(layer, ": ", name, " must be (B, L, ", d_model, ") because d_model = ", d_model, "; got ", name, " ", x.shape());
+    fail_value(layer, ": ", name, " must be (B, L, ", d_model, ") because d_model = ", d_model, "; got ", name, " ",
+               x.shape());
 }
 
 }  // namespace
@@ -57,10 +62,15 @@ PositionWiseFFN::PositionWiseFFN(Index d_model, Index dim_feedforward, double p,
 }
 
 Config PositionWiseFFN::config() const {
-  return {{"d_model", linear1->in_features}, {"dim_feedforward", linear1->out_features}, {"dropout", dropout->p}, {"activation", name_}};
+  return {{"d_model", linear1->in_features},
+          {"dim_feedforward", linear1->out_features},
+          {"dropout", dropout->p},
+          {"activation", name_}};
 }
 
-Tensor PositionWiseFFN::forward(const Tensor& x) { return linear2->forward(dropout->forward(linear1->forward(x, activation_))); }
+Tensor PositionWiseFFN::forward(const Tensor& x) {
+  return linear2->forward(dropout->forward(linear1->forward(x, activation_)));
+}
 
 AddNorm::AddNorm(Shape normalized_shape, double p, double eps) {
   own_module("dropout", dropout, std::make_shared<Dropout>(p));
@@ -68,7 +78,8 @@ AddNorm::AddNorm(Shape normalized_shape, double p, double eps) {
 }
 
 Config AddNorm::config() const {
-  return {{"normalized_shape", std::vector<Index>(norm->normalized_shape)}, {"dropout", dropout->p}, {"eps", norm->eps}};
+  return {
+      {"normalized_shape", std::vector<Index>(norm->normalized_shape)}, {"dropout", dropout->p}, {"eps", norm->eps}};
 }
 
 Tensor AddNorm::forward(const Tensor& x, const Tensor& y) {
@@ -77,7 +88,8 @@ Tensor AddNorm::forward(const Tensor& x, const Tensor& y) {
 }
 
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerArguments& a)
-    : arguments(checked("TransformerEncoderLayer", a)), activation_(activation_named("TransformerEncoderLayer", a.activation)) {
+    : arguments(checked("TransformerEncoderLayer", a)),
+      activation_(activation_named("TransformerEncoderLayer", a.activation)) {
   own_module("self_attn", self_attn, attention_of(a));
   own_module("linear1", linear1, std::make_shared<Linear>(a.d_model, a.dim_feedforward, a.bias));
   own_module("dropout", dropout, std::make_shared<Dropout>(a.dropout));
@@ -113,7 +125,8 @@ Tensor TransformerEncoderLayer::forward(const Tensor& src, const Restriction& re
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerArguments& a)
-    : arguments(checked("TransformerDecoderLayer", a)), activation_(activation_named("TransformerDecoderLayer", a.activation)) {
+    : arguments(checked("TransformerDecoderLayer", a)),
+      activation_(activation_named("TransformerDecoderLayer", a.activation)) {
   own_module("self_attn", self_attn, attention_of(a));
   own_module("multihead_attn", multihead_attn, attention_of(a));
   own_module("linear1", linear1, std::make_shared<Linear>(a.d_model, a.dim_feedforward, a.bias));
@@ -171,7 +184,9 @@ template <class L> std::vector<std::shared_ptr<L>> TransformerStack<L>::parts() 
   std::vector<std::shared_ptr<L>> found;
   for (const Entry& entry : layers->entries()) {
     auto part = std::dynamic_pointer_cast<L>(entry.module);
-    if (!part) fail_type(class_name(), ": layers must hold layers of its kind; got ", entry.module ? entry.module->class_name() : "None");
+    if (!part)
+      fail_type(class_name(), ": layers must hold layers of its kind; got ",
+                entry.module ? entry.module->class_name() : "None");
     found.push_back(std::move(part));
   }
   return found;

@@ -132,7 +132,8 @@ class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
     AttentionRecord cross;  // the attention to the memory in the last call
   };
   // `states` is empty, or has one for each layer; tgt then holds the tokens behind those that they have seen.
-  Tensor forward(const Tensor& tgt, const Tensor& memory, TransformerDecoderLayer::Call call, std::span<LayerState> states);
+  Tensor forward(const Tensor& tgt, const Tensor& memory, TransformerDecoderLayer::Call call,
+                 std::span<LayerState> states);
 };
 
 }  // namespace qkv::nn

@@ -22,21 +22,27 @@ Tensor gelu_slope(const Tensor& x) {
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const auto slope = [](const Tensor& at) {
     const Tensor square = multiply(at, at);
-    const Tensor density = scaled(unary(Unary::exponential, scaled(square, -0.5)), std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+    const Tensor density =
+        scaled(unary(Unary::exponential, scaled(square, -0.5)), std::numbers::inv_sqrtpi / std::numbers::sqrt2);
     return multiply(subtract(scalar_like(at, 2), square), density);
   };
-  return record(std::move(y), {x}, [slope, x = Saved(x)](const Array& dy, Gradients& dx) {
-    const NoGrad quiet;
-    dx.add(0, multiply(Tensor(dy), slope(Tensor(x.get()))).data());
-  }, [slope](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope(dx.input(0)))); });
+  return record(
+      std::move(y), {x},
+      [slope, x = Saved(x)](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;
+        dx.add(0, multiply(Tensor(dy), slope(Tensor(x.get()))).data());
+      },
+      [slope](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope(dx.input(0)))); });
 }
 
 // f'(x) of recorded operations.
 Tensor slope_of(Activation f, const Tensor& x) {
   const Tensor one = scalar_like(x, 1);
   switch (f) {
-    case Activation::relu: return indicator(compare(Compare::greater, x, scalar_like(x, 0)), x.dtype());
-    case Activation::gelu: return gelu_slope(x);
+    case Activation::relu:
+      return indicator(compare(Compare::greater, x, scalar_like(x, 0)), x.dtype());
+    case Activation::gelu:
+      return gelu_slope(x);
     case Activation::gelu_tanh: {  // of x (1 + t) / 2 with t = tanh(c (x + d x^3))
       const double c = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, d = 0.044715;
       const Tensor square = multiply(x, x);
@@ -71,22 +77,27 @@ Tensor activated(const Tensor& input, Activation f) {
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const Saved saved(kernels::needs_result(f) ? y : x.data());
-  return record(std::move(y), {x}, [f, grain, saved](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const Array slope = dx.fresh(0);
-      T* out = slope.data<T>();
-      const T* kept = saved.data<T>();
-      parallel_for(0, dy.numel(), grain, [&](Index begin, Index end) {
-        kernels::kernels<T>().activation.backward(f, out + begin, dy.data<T>() + begin, kept + begin, end - begin);
-      });
-      dx.add(0, slope);
-    });
-  }, [f](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope_of(f, dx.input(0)))); });
+  return record(
+      std::move(y), {x},
+      [f, grain, saved](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const Array slope = dx.fresh(0);
+          T* out = slope.data<T>();
+          const T* kept = saved.data<T>();
+          parallel_for(0, dy.numel(), grain, [&](Index begin, Index end) {
+            kernels::kernels<T>().activation.backward(f, out + begin, dy.data<T>() + begin, kept + begin, end - begin);
+          });
+          dx.add(0, slope);
+        });
+      },
+      [f](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope_of(f, dx.input(0)))); });
 }
 
 Tensor relu(const Tensor& x) { return activated(x, Activation::relu); }
-Tensor gelu(const Tensor& x, bool approximate) { return activated(x, approximate ? Activation::gelu_tanh : Activation::gelu); }
+Tensor gelu(const Tensor& x, bool approximate) {
+  return activated(x, approximate ? Activation::gelu_tanh : Activation::gelu);
+}
 Tensor tanh(const Tensor& x) { return activated(x, Activation::tanh); }
 Tensor sigmoid(const Tensor& x) { return activated(x, Activation::sigmoid); }
 

@@ -40,7 +40,8 @@ template <class T> struct Prepared {
   T* row(Index i, const Sizes& n) const { return memory.as<T>() + i * n.stride; }
   bool moderate(Index i) const { return flags.as<bool>()[i]; }
   void fill(const T* x, Index begin, Index end, const Sizes& n) const {
-    kernels::kernels<T>().additive.prepare(row(begin, n), flags.as<bool>() + begin, x + begin * n.features, end - begin, n.features, n.stride);
+    kernels::kernels<T>().additive.prepare(row(begin, n), flags.as<bool>() + begin, x + begin * n.features, end - begin,
+                                           n.features, n.stride);
   }
 };
 
@@ -53,11 +54,19 @@ template <class T> struct Problem {
   std::vector<T> weight, weight4, ones;  // (stride); 4 w turns what the kernel sums into gradients
 
   Problem(const Sizes& sizes, const T* q_, const T* k_, const T* w, const Array& lens_)
-      : n(sizes), q(q_), k(k_), lens(lens_), queries(n.batches * n.queries, n.stride), keys(n.batches * n.keys, n.stride),
-        weight(static_cast<std::size_t>(n.stride)), weight4(weight), ones(static_cast<std::size_t>(n.stride), T(1)) {
+      : n(sizes),
+        q(q_),
+        k(k_),
+        lens(lens_),
+        queries(n.batches * n.queries, n.stride),
+        keys(n.batches * n.keys, n.stride),
+        weight(static_cast<std::size_t>(n.stride)),
+        weight4(weight),
+        ones(static_cast<std::size_t>(n.stride), T(1)) {
     std::copy_n(w, n.features, weight.begin());
     std::transform(w, w + n.features, weight4.begin(), [](T x) { return 4 * x; });
-    parallel_for(0, n.batches * n.queries, grain_for(2 * n.stride), [&](Index b, Index e) { queries.fill(q, b, e, n); });
+    parallel_for(0, n.batches * n.queries, grain_for(2 * n.stride),
+                 [&](Index b, Index e) { queries.fill(q, b, e, n); });
     // Keys that nobody sees are left alone. Pieces go across the batches: those of one may be too few for two threads.
     parallel_for(0, n.batches * n.keys, grain_for(2 * n.stride), [&](Index first, Index last) {
       for (Index b = first / n.keys; b * n.keys < last; ++b) {
@@ -114,7 +123,8 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const Problem<T>& p, Ind
   const auto& kernel = kernels::kernels<T>().additive;
   const Sizes& n = p.n;
   const auto count = static_cast<std::size_t>(end - begin);
-  const Scratch sums(count * static_cast<std::size_t>(n.stride) * sizeof(T)), pair(static_cast<std::size_t>(n.stride) * sizeof(T));
+  const Scratch sums(count * static_cast<std::size_t>(n.stride) * sizeof(T)),
+      pair(static_cast<std::size_t>(n.stride) * sizeof(T));
   std::memset(sums.as<T>(), 0, count * static_cast<std::size_t>(n.stride) * sizeof(T));
   std::vector<const T*> rows(count);
   std::vector<T*> targets(count);
@@ -139,7 +149,8 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const Problem<T>& p, Ind
         kernel.backward(dq, share.dr, &target, &slope, pair.as<T>(), &one, 1, n.features);
       }
     }
-    kernel.backward(dq, share.dr, targets.data(), slopes.data(), p.queries.row(query, n), rows.data(), used, n.features);
+    kernel.backward(dq, share.dr, targets.data(), slopes.data(), p.queries.row(query, n), rows.data(), used,
+                    n.features);
   }
   if (dk == nullptr) return;
   for (Index j = begin; j < end; ++j)
@@ -170,27 +181,29 @@ template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Problem<
     parallel_for(0, n.batches * n.queries, grain_for(pieces * n.features), [&](Index first, Index last) {
       for (Index row = first; row < last; ++row)
         for (Index s = row / n.queries * pieces; s < (row / n.queries + 1) * pieces; ++s)
-          kernels::kernels<T>().elementwise.add_product(
-              dq + row * n.features, p.weight4.data(), memory.as<T>() + s * size + row % n.queries * n.stride, n.features);
+          kernels::kernels<T>().elementwise.add_product(dq + row * n.features, p.weight4.data(),
+                                                        memory.as<T>() + s * size + row % n.queries * n.stride,
+                                                        n.features);
     });
   if (dw != nullptr)  // sum of g tanh = sum of g - 2 sum of g r
     for (Index s = 0; s < shares; ++s)
       for (Index m = 0; m < n.features; ++m)
-        dw[m] += static_cast<T>(totals[static_cast<std::size_t>(s)]) - 2 * memory.as<T>()[s * size + n.queries * n.stride + m];
+        dw[m] += static_cast<T>(totals[static_cast<std::size_t>(s)]) -
+                 2 * memory.as<T>()[s * size + n.queries * n.stride + m];
 }
 
 // (L, M) as a batch of one.
 Tensor batched(const Tensor& x, bool alone) { return alone ? reshape(x, {1, x.dim(0), x.dim(1)}) : x; }
 
 void check_shapes(const Shape& q, const Shape& k, const Shape& w, const Shape& v) {
-  if (q.rank() != 2 && q.rank() != 3)
-    fail_value(kName, ": queries must be (B, Lq, M) or (Lq, M); got queries ", q);
+  if (q.rank() != 2 && q.rank() != 3) fail_value(kName, ": queries must be (B, Lq, M) or (Lq, M); got queries ", q);
   const bool alone = q.rank() == 2;
   if (k.rank() != q.rank() || (!alone && k.dim(0) != q.dim(0)) || k.dim(-1) != q.dim(-1))
     fail_value(kName, ": keys must be ", alone ? "(Lk, M)" : "(B, Lk, M)", " with the ", alone ? "M" : "B and M",
                " of queries because they are added to these; got queries ", q, ", keys ", k);
   if (w != Shape{q.dim(-1)})
-    fail_value(kName, ": score_weight must be (M,) with M = ", q.dim(-1), " to match queries ", q, "; got score_weight ", w);
+    fail_value(kName, ": score_weight must be (M,) with M = ", q.dim(-1), " to match queries ", q,
+               "; got score_weight ", w);
   if (v.rank() != q.rank() || (!alone && v.dim(0) != q.dim(0)) || v.dim(-2) != k.dim(-2))
     fail_value(kName, ": values must be ", alone ? "(Lk, Dv)" : "(B, Lk, Dv)", " with one row for each of the keys ", k,
                "; got values ", v);
@@ -199,8 +212,10 @@ void check_shapes(const Shape& q, const Shape& k, const Shape& w, const Shape& v
 void check_mask(const Tensor& mask, const Shape& weights) {
   if (!mask.defined()) return;
   if (mask.dtype() == DType::int64)
-    fail_type(kName, ": attn_mask must be boolean (True = may attend) or float (added to the scores) because an "
-              "integer could mean either; got ", mask.dtype());
+    fail_type(kName,
+              ": attn_mask must be boolean (True = may attend) or float (added to the scores) because an "
+              "integer could mean either; got ",
+              mask.dtype());
   Shape common;
   if (!broadcast(mask.shape(), weights, common) || common != weights)
     fail_value(kName, ": attn_mask must broadcast to the weights' shape ", weights, "; got attn_mask ", mask.shape());
@@ -212,16 +227,19 @@ void check_lengths(const Array& lens, const Shape& weights) {
   const Shape one = alone ? Shape{} : Shape{weights.dim(0)};
   const Shape each = alone ? Shape{weights.dim(0)} : Shape{weights.dim(0), weights.dim(1)};
   if (lens.shape() != one && lens.shape() != each)
-    fail_value(kName, ": valid_lens must be ", one, " or ", each, " because the weights are ", weights, "; got valid_lens ", lens.shape());
+    fail_value(kName, ": valid_lens must be ", one, " or ", each, " because the weights are ", weights,
+               "; got valid_lens ", lens.shape());
   for (Index i = 0; i < lens.numel(); ++i)
     if (const std::int64_t length = lens.data<std::int64_t>()[i]; length < 0 || length > weights.dim(-1))
-      fail_value(kName, ": valid_lens must be in 0..", weights.dim(-1), " because they count keys; got valid_lens ", length);
+      fail_value(kName, ": valid_lens must be in 0..", weights.dim(-1), " because they count keys; got valid_lens ",
+                 length);
 }
 
 // The scores of recorded operations, which holds (B, Lq, Lk, M) numbers. `arriving`, the gradient of the scores: a pair
 // that holds NaN or infinity and whose gradient is 0 was excluded later.
 Tensor composed_scores(const Tensors& inputs, const Array& lens, const Sizes& n, const Array& arriving) {
-  const Tensor q = reshape(inputs[0], {n.batches, n.queries, 1, n.features}), k = reshape(inputs[1], {n.batches, 1, n.keys, n.features});
+  const Tensor q = reshape(inputs[0], {n.batches, n.queries, 1, n.features}),
+               k = reshape(inputs[1], {n.batches, 1, n.keys, n.features});
   const Tensor sums = add(q, k);
   Array counted({n.batches, n.queries, n.keys, 1}, DType::boolean);
   visit_floating(sums.dtype(), [&](auto tag) {
@@ -248,7 +266,8 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
-    if (n.queries == 1 && !batch_invariant()) return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens, n);
+    if (n.queries == 1 && !batch_invariant())
+      return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens, n);
     const Problem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens);
     const Index blocks = (n.queries + kBlock - 1) / kBlock;
     parallel_for(0, n.batches * blocks, grain_for(kBlock * n.keys * n.features), [&](Index first, Index last) {
@@ -264,22 +283,25 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
   k = owned(std::move(k));
   w = owned(std::move(w));
   const Saved kept_lens(valid_lens);
-  return record(std::move(y), {q, k, w}, [q = Saved(q), k = Saved(k), w = Saved(w), lens = kept_lens, n](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const Problem<T> problem(n, q.data<T>(), k.data<T>(), w.data<T>(), lens.get());
-      const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
-      backward(target(0), target(1), target(2), dy.data<T>(), problem);
-    });
-  }, [kept_lens, n](const Tensor& dy, TensorGradients& dx) {
-    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-      return {composed_scores(inputs, kept_lens.get(), n, dy.data())};
-    });
-  });
+  return record(
+      std::move(y), {q, k, w},
+      [q = Saved(q), k = Saved(k), w = Saved(w), lens = kept_lens, n](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const Problem<T> problem(n, q.data<T>(), k.data<T>(), w.data<T>(), lens.get());
+          const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
+          backward(target(0), target(1), target(2), dy.data<T>(), problem);
+        });
+      },
+      [kept_lens, n](const Tensor& dy, TensorGradients& dx) {
+        derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
+          return {composed_scores(inputs, kept_lens.get(), n, dy.data())};
+        });
+      });
 }
 
-AttentionOutput additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Tensor& values,
-                                   const AdditiveOptions& options) {
+AttentionOutput additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
+                                   const Tensor& values, const AdditiveOptions& options) {
   check_shapes(queries.shape(), keys.shape(), score_weight.shape(), values.shape());
   const bool alone = queries.rank() == 2;
   const Shape shape = alone ? Shape{queries.dim(0), keys.dim(0)} : Shape{queries.dim(0), queries.dim(1), keys.dim(1)};
@@ -288,7 +310,8 @@ AttentionOutput additive_attention(const Tensor& queries, const Tensor& keys, co
   const WeightDropout dropout = weight_dropout(kName, options.dropout_p, options.dropout_keep, shape);
   const DType dtype = promoted({queries, keys, score_weight, values});
   const auto input = [&](const Tensor& x) { return cast(batched(x, alone), dtype); };
-  Tensor scores = additive_scores(input(queries), input(keys), cast(score_weight, dtype), options.valid_lens);  // (B, Lq, Lk)
+  Tensor scores =
+      additive_scores(input(queries), input(keys), cast(score_weight, dtype), options.valid_lens);  // (B, Lq, Lk)
   if (alone) scores = reshape(scores, shape);
   const Tensor weights = masked_softmax(scores, options.valid_lens, options.attn_mask, options.masked_value);
   return {weighted_values(weights, cast(values, dtype), dropout), weights};

@@ -12,14 +12,20 @@ namespace {
 
 const char* name_of(Binary op) {
   switch (op) {
-    case Binary::add: return "add";
-    case Binary::subtract: return "subtract";
+    case Binary::add:
+      return "add";
+    case Binary::subtract:
+      return "subtract";
     case Binary::multiply:
-    case Binary::gradient_times: return "multiply";
+    case Binary::gradient_times:
+      return "multiply";
     case Binary::divide:
-    case Binary::gradient_over: return "divide";
-    case Binary::power: return "power";
-    case Binary::maximum: return "maximum";
+    case Binary::gradient_over:
+      return "divide";
+    case Binary::power:
+      return "power";
+    case Binary::maximum:
+      return "maximum";
   }
   return "binary";
 }
@@ -44,9 +50,7 @@ Array compute(Binary op, const Array& a, const Array& b) {
   return visit_floating(a.dtype(), [&](auto tag) { return compute<decltype(tag)>(op, a, b, shape); });
 }
 
-Array negated(const Array& x) {
-  return compute(Binary::multiply, x, Array::full({}, x.dtype(), -1.0));
-}
+Array negated(const Array& x) { return compute(Binary::multiply, x, Array::full({}, x.dtype(), -1.0)); }
 
 }  // namespace
 
@@ -66,8 +70,9 @@ Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   Array y = x.data().cast(dtype);
   if (!is_floating(dtype) || !wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [from = x.dtype()](const Array& dy, Gradients& dx) { dx.add(0, dy.cast(from)); },
-                [from = x.dtype()](const Tensor& dy, TensorGradients& dx) { dx.add(0, cast(dy, from)); });
+  return record(
+      std::move(y), {x}, [from = x.dtype()](const Array& dy, Gradients& dx) { dx.add(0, dy.cast(from)); },
+      [from = x.dtype()](const Tensor& dy, TensorGradients& dx) { dx.add(0, cast(dy, from)); });
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
@@ -127,16 +132,23 @@ void derive_unary(Unary op, const Tensor& dy, TensorGradients& dx) {
   const Tensor& x = dx.input(0);
   const auto slope = [&]() -> Tensor {
     switch (op) {
-      case Unary::negate: return scalar_like(x, -1);
+      case Unary::negate:
+        return scalar_like(x, -1);
       case Unary::absolute: {
         const Tensor zero = scalar_like(x, 0);
-        return subtract(indicator(compare(Compare::greater, x, zero), x.dtype()), indicator(compare(Compare::less, x, zero), x.dtype()));
+        return subtract(indicator(compare(Compare::greater, x, zero), x.dtype()),
+                        indicator(compare(Compare::less, x, zero), x.dtype()));
       }
-      case Unary::exponential: return unary(Unary::exponential, x);
-      case Unary::logarithm: return divide(scalar_like(x, 1), x);
-      case Unary::square_root: return divide(scalar_like(x, 0.5), unary(Unary::square_root, x));
-      case Unary::sine: return unary(Unary::cosine, x);
-      case Unary::cosine: return unary(Unary::negate, unary(Unary::sine, x));
+      case Unary::exponential:
+        return unary(Unary::exponential, x);
+      case Unary::logarithm:
+        return divide(scalar_like(x, 1), x);
+      case Unary::square_root:
+        return divide(scalar_like(x, 0.5), unary(Unary::square_root, x));
+      case Unary::sine:
+        return unary(Unary::cosine, x);
+      case Unary::cosine:
+        return unary(Unary::negate, unary(Unary::sine, x));
     }
     return {};
   };
@@ -153,7 +165,8 @@ bool is_two(const Tensor& exponent) {
 
 Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
   if (!is_floating(left.dtype()) && !is_floating(right.dtype()))
-    return Tensor(integer_binary(op, left.data(), right.data(), broadcast_or_fail(name_of(op), left.shape(), right.shape())));
+    return Tensor(
+        integer_binary(op, left.data(), right.data(), broadcast_or_fail(name_of(op), left.shape(), right.shape())));
   const DType dtype = promoted({left, right});
   Tensor a = cast(left, dtype), b = cast(right, dtype);
   if (op == Binary::power && is_two(b)) return binary(Binary::multiply, a, a);  // forty times as fast
@@ -166,59 +179,75 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
   switch (op) {
     case Binary::add:
     case Binary::subtract:
-      return record(std::move(y), {a, b}, [op, sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
-        if (dx.wants(0)) dx.add(0, sum_to(dy, sa));
-        if (dx.wants(1)) dx.add(1, sum_to(op == Binary::add ? dy : negated(dy), sb));
-      }, [op](const Tensor& dy, TensorGradients& dx) {
-        if (dx.wants(0)) dx.add(0, sum_to(dy, dx.shape(0)));
-        if (dx.wants(1)) dx.add(1, sum_to(op == Binary::add ? dy : unary(Unary::negate, dy), dx.shape(1)));
-      });
+      return record(
+          std::move(y), {a, b},
+          [op, sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
+            if (dx.wants(0)) dx.add(0, sum_to(dy, sa));
+            if (dx.wants(1)) dx.add(1, sum_to(op == Binary::add ? dy : negated(dy), sb));
+          },
+          [op](const Tensor& dy, TensorGradients& dx) {
+            if (dx.wants(0)) dx.add(0, sum_to(dy, dx.shape(0)));
+            if (dx.wants(1)) dx.add(1, sum_to(op == Binary::add ? dy : unary(Unary::negate, dy), dx.shape(1)));
+          });
     case Binary::multiply:
-      return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
-        if (dx.wants(0)) dx.add(0, sum_to(compute(Binary::gradient_times, dy, q.get()), p.get().shape()));
-        if (dx.wants(1)) dx.add(1, sum_to(compute(Binary::gradient_times, dy, p.get()), q.get().shape()));
-      }, derive_product);
+      return record(
+          std::move(y), {a, b},
+          [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
+            if (dx.wants(0)) dx.add(0, sum_to(compute(Binary::gradient_times, dy, q.get()), p.get().shape()));
+            if (dx.wants(1)) dx.add(1, sum_to(compute(Binary::gradient_times, dy, p.get()), q.get().shape()));
+          },
+          derive_product);
     case Binary::divide:
-      return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
-        const Array quotient = compute(Binary::gradient_over, dy, q.get());
-        if (dx.wants(0)) dx.add(0, sum_to(quotient, p.get().shape()));
-        if (!dx.wants(1)) return;
-        const Array slope = compute(Binary::divide, p.get(), q.get());
-        dx.add(1, sum_to(negated(compute(Binary::gradient_times, quotient, slope)), q.get().shape()));
-      }, derive_quotient);
+      return record(
+          std::move(y), {a, b},
+          [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
+            const Array quotient = compute(Binary::gradient_over, dy, q.get());
+            if (dx.wants(0)) dx.add(0, sum_to(quotient, p.get().shape()));
+            if (!dx.wants(1)) return;
+            const Array slope = compute(Binary::divide, p.get(), q.get());
+            dx.add(1, sum_to(negated(compute(Binary::gradient_times, quotient, slope)), q.get().shape()));
+          },
+          derive_quotient);
     case Binary::power:
-      return record(Array(y), {a, b}, [p = Saved(a), q = Saved(b), y = Saved(y)](const Array& dy, Gradients& dx) {
-        if (dx.wants(0)) {  // q p^(q-1), and 0 for q = 0
-          const Array one = Array::full({}, dy.dtype(), 1.0);
-          const Array power = compute(Binary::power, p.get(), compute(Binary::subtract, q.get(), one));
-          Array slope = compute(Binary::multiply, q.get(), power);
-          const NoGrad quiet;
-          const Tensor zero(Array::full({}, dy.dtype(), 0.0));
-          slope = where(compare(Compare::equal, Tensor(q.get()), zero), zero, Tensor(slope)).data();
-          dx.add(0, sum_to(compute(Binary::gradient_times, dy, slope), p.get().shape()));
-        }
-        if (dx.wants(1)) {  // y log p, and 0 where p = 0
-          const NoGrad quiet;
-          const Tensor base(p.get()), zero(Array::full({}, dy.dtype(), 0.0));
-          const Tensor slope = where(compare(Compare::equal, base, zero), zero,
-                                     multiply(Tensor(y.get()), unary(Unary::logarithm, base)));
-          dx.add(1, sum_to(compute(Binary::gradient_times, dy, slope.data()), q.get().shape()));
-        }
-      }, derive_power);
+      return record(
+          Array(y), {a, b},
+          [p = Saved(a), q = Saved(b), y = Saved(y)](const Array& dy, Gradients& dx) {
+            if (dx.wants(0)) {  // q p^(q-1), and 0 for q = 0
+              const Array one = Array::full({}, dy.dtype(), 1.0);
+              const Array power = compute(Binary::power, p.get(), compute(Binary::subtract, q.get(), one));
+              Array slope = compute(Binary::multiply, q.get(), power);
+              const NoGrad quiet;
+              const Tensor zero(Array::full({}, dy.dtype(), 0.0));
+              slope = where(compare(Compare::equal, Tensor(q.get()), zero), zero, Tensor(slope)).data();
+              dx.add(0, sum_to(compute(Binary::gradient_times, dy, slope), p.get().shape()));
+            }
+            if (dx.wants(1)) {  // y log p, and 0 where p = 0
+              const NoGrad quiet;
+              const Tensor base(p.get()), zero(Array::full({}, dy.dtype(), 0.0));
+              const Tensor slope = where(compare(Compare::equal, base, zero), zero,
+                                         multiply(Tensor(y.get()), unary(Unary::logarithm, base)));
+              dx.add(1, sum_to(compute(Binary::gradient_times, dy, slope.data()), q.get().shape()));
+            }
+          },
+          derive_power);
     case Binary::maximum:
-      return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;  // equal numbers share the gradient
-        const Tensor first(p.get()), second(q.get()), zero(Array::full({}, dy.dtype(), 0.0));
-        const Tensor half = multiply(Tensor(dy), Tensor(Array::full({}, dy.dtype(), 0.5)));
-        const Tensor equal = compare(Compare::equal, first, second);
-        const auto share = [&](const Tensor& mine, const Tensor& other) {
-          return where(equal, half, where(compare(Compare::greater, mine, other), Tensor(dy), zero)).data();
-        };
-        if (dx.wants(0)) dx.add(0, sum_to(share(first, second), first.shape()));
-        if (dx.wants(1)) dx.add(1, sum_to(share(second, first), second.shape()));
-      }, derive_maximum);
+      return record(
+          std::move(y), {a, b},
+          [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
+            const NoGrad quiet;  // equal numbers share the gradient
+            const Tensor first(p.get()), second(q.get()), zero(Array::full({}, dy.dtype(), 0.0));
+            const Tensor half = multiply(Tensor(dy), Tensor(Array::full({}, dy.dtype(), 0.5)));
+            const Tensor equal = compare(Compare::equal, first, second);
+            const auto share = [&](const Tensor& mine, const Tensor& other) {
+              return where(equal, half, where(compare(Compare::greater, mine, other), Tensor(dy), zero)).data();
+            };
+            if (dx.wants(0)) dx.add(0, sum_to(share(first, second), first.shape()));
+            if (dx.wants(1)) dx.add(1, sum_to(share(second, first), second.shape()));
+          },
+          derive_maximum);
     case Binary::gradient_times:
-    case Binary::gradient_over: break;  // of pull-backs alone
+    case Binary::gradient_over:
+      break;  // of pull-backs alone
   }
   return Tensor(std::move(y));
 }
@@ -235,25 +264,29 @@ Tensor unary(Unary op, const Tensor& input) {
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(Array(y), {x}, [op, x = Saved(x), y = Saved(y)](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const Array slope = dx.fresh(0);
-      T* out = slope.data<T>();
-      const T *py = y.data<T>(), *px = x.data<T>();
-      parallel_for(0, dy.numel(), grain_for(4), [&](Index b, Index e) {
-        kernels::kernels<T>().elementwise.unary_backward(op, out + b, dy.data<T>() + b, py + b, px + b, e - b);
-      });
-      dx.add(0, slope);
-    });
-  }, [op](const Tensor& dy, TensorGradients& dx) { derive_unary(op, dy, dx); });
+  return record(
+      Array(y), {x},
+      [op, x = Saved(x), y = Saved(y)](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const Array slope = dx.fresh(0);
+          T* out = slope.data<T>();
+          const T *py = y.data<T>(), *px = x.data<T>();
+          parallel_for(0, dy.numel(), grain_for(4), [&](Index b, Index e) {
+            kernels::kernels<T>().elementwise.unary_backward(op, out + b, dy.data<T>() + b, py + b, px + b, e - b);
+          });
+          dx.add(0, slope);
+        });
+      },
+      [op](const Tensor& dy, TensorGradients& dx) { derive_unary(op, dy, dx); });
 }
 
 Tensor compare(Compare op, const Tensor& left, const Tensor& right) {
   const Shape shape = broadcast_or_fail("compare", left.shape(), right.shape());
   const bool whole = !is_floating(left.dtype()), other_whole = !is_floating(right.dtype());
   if (whole && other_whole) return Tensor(integer_compare(op, left.data(), right.data(), shape));
-  const DType dtype = whole || other_whole ? DType::float64 : promoted({left, right});  // integers beside floats as in NumPy
+  const DType dtype =
+      whole || other_whole ? DType::float64 : promoted({left, right});  // integers beside floats as in NumPy
   const Array a = left.data().cast(dtype), b = right.data().cast(dtype);
   Array y(shape, DType::boolean);
   visit_floating(dtype, [&](auto tag) {
@@ -277,13 +310,15 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
     if (out.numel() == 0) return;
     visit_any(out.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      const Loops<4> loops(out.shape(), {row_major(out.shape()), broadcast_strides(c.shape(), out.shape()),
-                                         broadcast_strides(p.shape(), out.shape()), broadcast_strides(q.shape(), out.shape())});
+      const Loops<4> loops(out.shape(),
+                           {row_major(out.shape()), broadcast_strides(c.shape(), out.shape()),
+                            broadcast_strides(p.shape(), out.shape()), broadcast_strides(q.shape(), out.shape())});
       const Index n = loops.run(), sc = loops.run_stride(1), sp = loops.run_stride(2), sq = loops.run_stride(3);
       parallel_for(0, loops.rows(), grain_for(2 * n), [&](Index begin, Index end) {
         loops.each_row(begin, end, [&](const std::array<Index, 4>& at) {
           for (Index i = 0; i < n; ++i)
-            out.data<T>()[at[0] + i] = c.data<bool>()[at[1] + i * sc] ? p.data<T>()[at[2] + i * sp] : q.data<T>()[at[3] + i * sq];
+            out.data<T>()[at[0] + i] =
+                c.data<bool>()[at[1] + i * sc] ? p.data<T>()[at[2] + i * sp] : q.data<T>()[at[3] + i * sq];
         });
       });
     });
@@ -291,23 +326,26 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
   select(y, choose, a.data(), b.data());
   if (!wants_gradient({a, b})) return Tensor(std::move(y));
   const Saved chosen(choose);
-  return record(std::move(y), {a, b}, [select, choose = chosen, sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
-    const Array zero = Array::full({}, dy.dtype(), 0.0);
-    Array part(dy.shape(), dy.dtype());
-    if (dx.wants(0)) {
-      select(part, choose.get(), dy, zero);
-      dx.add(0, sum_to(part, sa));
-    }
-    if (dx.wants(1)) {
-      part = Array(dy.shape(), dy.dtype());
-      select(part, choose.get(), zero, dy);
-      dx.add(1, sum_to(part, sb));
-    }
-  }, [chosen](const Tensor& dy, TensorGradients& dx) {
-    const Tensor chooser(chosen.get()), zero = scalar_like(dy, 0);
-    if (dx.wants(0)) dx.add(0, sum_to(where(chooser, dy, zero), dx.shape(0)));
-    if (dx.wants(1)) dx.add(1, sum_to(where(chooser, zero, dy), dx.shape(1)));
-  });
+  return record(
+      std::move(y), {a, b},
+      [select, choose = chosen, sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
+        const Array zero = Array::full({}, dy.dtype(), 0.0);
+        Array part(dy.shape(), dy.dtype());
+        if (dx.wants(0)) {
+          select(part, choose.get(), dy, zero);
+          dx.add(0, sum_to(part, sa));
+        }
+        if (dx.wants(1)) {
+          part = Array(dy.shape(), dy.dtype());
+          select(part, choose.get(), zero, dy);
+          dx.add(1, sum_to(part, sb));
+        }
+      },
+      [chosen](const Tensor& dy, TensorGradients& dx) {
+        const Tensor chooser(chosen.get()), zero = scalar_like(dy, 0);
+        if (dx.wants(0)) dx.add(0, sum_to(where(chooser, dy, zero), dx.shape(0)));
+        if (dx.wants(1)) dx.add(1, sum_to(where(chooser, zero, dy), dx.shape(1)));
+      });
 }
 
 Tensor clip(const Tensor& input, std::optional<double> low, std::optional<double> high) {

@@ -8,131 +8,17 @@
 #include "core/in_range.h"
 #include "ops/attention_composed.h"
 #include "ops/attention_core.h"
+#include "ops/attention_geometry.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 namespace {
 
-// How the axes of one call lie in memory. `packed`: (B, L, H * D); else (B, H, L, D).
-struct Geometry {
-  Index batches = 1, heads = 1, kv_heads = 1, queries = 0, keys = 0, key_size = 0, value_size = 0;
-  Index key_rows = 0;  // rows of memory per batch and head; at least `keys`
-  Index rank = 4;      // of the caller's arrays
-  bool packed = false;
-
-  template <class T> HeadsView<T> view(T* data, Index number_of_heads, Index rows, Index size) const {
-    if (packed) return {data, rows * number_of_heads * size, size, number_of_heads * size};
-    return {data, number_of_heads * rows * size, rows * size, size};
-  }
-  Shape output_shape() const {
-    if (packed) return {batches, queries, heads * value_size};
-    return shaped({batches, heads, queries, value_size});
-  }
-  Shape weights_shape() const { return packed ? Shape{batches, heads, queries, keys} : shaped({batches, heads, queries, keys}); }
-  Shape lse_shape() const { return packed ? Shape{batches, heads, queries} : shaped({batches, heads, queries}); }
-
- private:
-  // Drops the axes that the caller's arrays do not have.
-  Shape shaped(Shape full) const {
-    if (rank <= 3) full.erase(full.begin() + 1);
-    if (rank == 2) full.erase(full.begin());
-    return full;
-  }
-};
-
-Geometry plain_geometry(const Shape& q, const Shape& k, const Shape& v, const AttentionOptions& o) {
-  const char* op = o.operation;
-  const Index rank = q.rank();
-  if (rank < 2 || rank > 4)
-    fail_value(op, ": query must be (B, H, Lq, D), (B, Lq, D) or (Lq, D); got query ", q);
-  if (k.rank() != rank) fail_value(op, ": key must have ", rank, " axes to match query ", q, "; got key ", k);
-  if (v.rank() != rank) fail_value(op, ": value must have ", rank, " axes to match query ", q, "; got value ", v);
-  if (k.dim(-1) != q.dim(-1))
-    fail_value(op, ": key must be (..., Lk, D) with D = ", q.dim(-1), " to match query ", q, "; got key ", k);
-  if (v.dim(-2) != k.dim(-2))
-    fail_value(op, ": value must be (..., Lk, Dv) with Lk = ", k.dim(-2), " to match key ", k, "; got value ", v);
-  if (rank > 2 && (k.dim(0) != q.dim(0) || v.dim(0) != q.dim(0)))
-    fail_value(op, ": query, key and value must have the same batch size; got query ", q, ", key ", k, ", value ", v);
-  Geometry g;
-  g.rank = rank;
-  g.batches = rank > 2 ? q.dim(0) : 1;
-  if (rank == 4) {
-    g.heads = q.dim(1);
-    g.kv_heads = k.dim(1);
-    if (v.dim(1) != g.kv_heads)
-      fail_value(op, ": value must have as many heads as key ", k, "; got value ", v);
-    if (g.heads != g.kv_heads && !o.enable_gqa)
-      fail_value(op, ": key and value must have H = ", g.heads, " heads to match query ", q,
-                 " unless enable_gqa=True; got key ", k);
-    if (g.kv_heads == 0 ? g.heads != 0 : g.heads % g.kv_heads != 0)
-      fail_value(op, ": query heads must be a multiple of key heads; got query ", q, ", key ", k);
-  }
-  g.queries = q.dim(-2);
-  g.keys = g.key_rows = k.dim(-2);
-  g.key_size = q.dim(-1);
-  g.value_size = v.dim(-1);
-  return g;
-}
-
-Geometry packed_geometry(const char* op, const Shape& q, const Shape& k, Index value_width, Heads heads) {
-  const Index size = q.dim(2) / heads.query_heads;
-  if (size * heads.query_heads != q.dim(2) || size * heads.kv_heads != k.dim(2) || value_width % heads.kv_heads != 0)
-    fail_value(op, ": projected queries, keys and values must have ", heads.query_heads, ", ", heads.kv_heads, " and ", heads.kv_heads,
-               " heads of one size; got widths ", q.dim(2), ", ", k.dim(2), " and ", value_width);
-  Geometry g;
-  g.packed = true;
-  g.batches = q.dim(0);
-  g.heads = heads.query_heads;
-  g.kv_heads = heads.kv_heads;
-  g.queries = q.dim(1);
-  g.key_rows = k.dim(1);
-  g.keys = heads.length < 0 ? g.key_rows : heads.length;
-  g.key_size = q.dim(2) / g.heads;
-  g.value_size = value_width / g.kv_heads;
-  return g;
-}
-
-// The shape of an array that broadcasts to the weights, with the axes that the caller's ranks lack.
-Shape lifted(Shape shape, const Geometry& g) {
-  if (!g.packed && g.rank == 3 && shape.rank() == 3) shape.insert(shape.begin() + 1, 1);
-  return shape;
-}
-
-// An array that broadcasts to the weights, by its strides.
-template <class T> WeightsView<T> weights_view(T* data, const Shape& shape, const Geometry& g) {
-  const Strides s = broadcast_strides(lifted(shape, g), {g.batches, g.heads, g.queries, g.keys});
-  return {data, s[0], s[1], s[2], s[3]};
-}
-
-void check_broadcasts(const char* op, const char* name, const Shape& shape, const Shape& weights) {
-  Shape combined;
-  if (broadcast(shape, weights, combined) && combined == weights) return;
-  const char* hint = weights.rank() == 4 && shape.rank() == 3 ? "; a mask per batch entry is (B, 1, Lq, Lk)" : "";
-  fail_value(op, ": ", name, " must broadcast to the weights' shape ", weights, " by NumPy's rules", hint, "; got ", name, " ", shape);
-}
-
-void check_lengths(const char* op, const Array& lens, const Geometry& g) {
-  const Shape& s = lens.shape();
-  const bool scalar = g.rank == 2 && !g.packed;
-  const bool one = g.packed && g.batches == 1 && s.rank() == 0;  // a layer's (L, M)
-  const bool fits = one ? true : scalar ? s.rank() == 0 || s == Shape{1} || s == Shape{g.queries}
-                           : s == Shape{g.batches} || s == Shape{g.batches, g.queries};
-  if (!fits) {
-    if (scalar) fail_value(op, ": valid_lens must be one number because query is (Lq, D); got valid_lens ", s);
-    fail_value(op, ": valid_lens must be (B,) = (", g.batches, ",) or (B, Lq) = ", Shape{g.batches, g.queries}, "; got valid_lens ", s);
-  }
-  const std::int64_t* values = lens.data<std::int64_t>();
-  for (Index i = 0; i < lens.numel(); ++i)
-    if (values[i] < 0 || values[i] > g.keys)
-      fail_value(op, ": valid_lens must be from 0 to Lk = ", g.keys, "; got ", values[i]);
-}
-
 // The caller's options, checked and in the dtype of the call; holds what the problem points to.
 template <class T> struct Prepared {
   AttentionProblem<T> problem;
-  Tensor bias;       // float mask in dtype T, or undefined
-  Array mask;        // boolean mask
+  Tensor bias;  // float mask in dtype T, or undefined
+  Array mask;   // boolean mask
   Array valid_lens, offsets, slopes, keep;
   Tensor sinks;
 };
@@ -140,14 +26,16 @@ template <class T> struct Prepared {
 void check_numbers(const AttentionOptions& o, const Geometry& g) {
   const char* op = o.operation;
   if (o.scale && !std::isfinite(*o.scale)) fail_value(op, ": scale must be a finite number; got ", *o.scale);
-  if (!(o.softcap >= 0) || std::isinf(o.softcap)) fail_value(op, ": softcap must be 0 (off) or a positive number; got ", o.softcap);
+  if (!(o.softcap >= 0) || std::isinf(o.softcap))
+    fail_value(op, ": softcap must be 0 (off) or a positive number; got ", o.softcap);
   if (!(o.dropout_p >= 0 && o.dropout_p <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout_p);
   if (o.left < -1 || o.right < -1)
-    fail_value(op, ": window must be (left, right) with -1 for unlimited or numbers from 0; got (", o.left, ", ", o.right, ")");
+    fail_value(op, ": window must be (left, right) with -1 for unlimited or numbers from 0; got (", o.left, ", ",
+               o.right, ")");
   if (o.masked_value && std::isnan(*o.masked_value)) fail_value(op, ": masked_value must be a number; got nan");
   if (o.causal == Causal::lower_right && o.q_offset.defined())
-    fail_value(op, ": q_offset must not be given with is_causal=\"lower_right\" because that sets it to Lk - Lq = ", g.keys - g.queries,
-               "; got both");
+    fail_value(op, ": q_offset must not be given with is_causal=\"lower_right\" because that sets it to Lk - Lq = ",
+               g.keys - g.queries, "; got both");
 }
 
 template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry& g) {
@@ -162,7 +50,10 @@ template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry
   problem.keys = g.keys;
   problem.key_size = g.key_size;
   problem.value_size = g.value_size;
-  problem.scale = in_range<T>(op, "scale", o.scale ? *o.scale : g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0);
+  problem.scale = in_range<T>(op, "scale",
+                              o.scale          ? *o.scale
+                              : g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size))
+                                               : 1.0);
   problem.softcap = in_range_above_zero<T>(op, "softcap", o.softcap);
   problem.uniform = batch_invariant();
   problem.causal = o.causal != Causal::none;
@@ -176,7 +67,8 @@ template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry
   if (o.attn_mask.defined()) {
     Tensor mask = o.attn_mask;
     if (mask.dtype() == DType::int64)
-      fail_type(op, ": attn_mask must be boolean (True = may attend) or floating (added to the scores); got dtype ", mask.dtype());
+      fail_type(op, ": attn_mask must be boolean (True = may attend) or floating (added to the scores); got dtype ",
+                mask.dtype());
     if (g.packed && mask.rank() == 3) mask = reshape(mask, {mask.dim(0), 1, mask.dim(1), mask.dim(2)});
     check_broadcasts(op, "attn_mask", mask.shape(), g.weights_shape());
     if (mask.dtype() == DType::boolean) {
@@ -203,7 +95,8 @@ template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry
     check_lengths(op, o.valid_lens, g);
     p.valid_lens = o.valid_lens;
     problem.valid_lens = p.valid_lens.template data<std::int64_t>();
-    const bool per_query = p.valid_lens.rank() == 2 || (g.rank == 2 && p.valid_lens.shape() == Shape{g.queries} && g.queries > 1);
+    const bool per_query =
+        p.valid_lens.rank() == 2 || (g.rank == 2 && p.valid_lens.shape() == Shape{g.queries} && g.queries > 1);
     problem.valid_batch = per_query ? g.queries : 1;
     problem.valid_query = per_query ? 1 : 0;
   }
@@ -235,7 +128,8 @@ template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry
     const bool no_heads = g.packed && keep.rank() == 3;
     p.keep = no_heads ? o.dropout_keep.reshaped({keep[0], 1, keep[1], keep[2]}) : o.dropout_keep;
     check_broadcasts(op, "dropout_keep", p.keep.shape(), g.weights_shape());
-    if (o.dropout_p > 0) problem.dropout_keep = weights_view<const bool>(p.keep.template data<bool>(), p.keep.shape(), g);
+    if (o.dropout_p > 0)
+      problem.dropout_keep = weights_view<const bool>(p.keep.template data<bool>(), p.keep.shape(), g);
     else p.keep = {};  // nothing is dropped
   } else if (o.dropout_p > 0) {
     problem.dropout_key = (o.generator != nullptr ? *o.generator : default_generator()).random64();
@@ -243,7 +137,8 @@ template <class T> Prepared<T> prepare(const AttentionOptions& o, const Geometry
   return p;
 }
 
-template <class T> void point_to(AttentionProblem<T>& problem, const Geometry& g, const Array& q, const Array& k, const Array& v) {
+template <class T>
+void point_to(AttentionProblem<T>& problem, const Geometry& g, const Array& q, const Array& k, const Array& v) {
   problem.query = g.view<const T>(q.data<T>(), g.heads, g.queries, g.key_size);
   problem.key = g.view<const T>(k.data<T>(), g.kv_heads, g.key_rows, g.key_size);
   if (v.defined()) problem.value = g.view<const T>(v.data<T>(), g.kv_heads, g.key_rows, g.value_size);
@@ -262,8 +157,14 @@ template <class T> struct Kept {
   bool with_weights, with_lse;
 
   ComposedShapes shapes() const {
-    return {geometry.packed, geometry.key_rows, lifted(bias.defined() ? bias.get().shape() : Shape{}, geometry), geometry.output_shape(),
-            geometry.weights_shape(), geometry.lse_shape(), with_weights, with_lse};
+    return {geometry.packed,
+            geometry.key_rows,
+            lifted(bias.defined() ? bias.get().shape() : Shape{}, geometry),
+            geometry.output_shape(),
+            geometry.weights_shape(),
+            geometry.lse_shape(),
+            with_weights,
+            with_lse};
   }
 
   AttentionProblem<T> ready() const {
@@ -280,8 +181,7 @@ template <class T> struct Kept {
   }
 };
 
-template <class T>
-void pull_back(const Kept<T>& kept, std::span<const Array> dys, Gradients& dx) {
+template <class T> void pull_back(const Kept<T>& kept, std::span<const Array> dys, Gradients& dx) {
   const Geometry& g = kept.geometry;
   const AttentionProblem<T> problem = kept.ready();
   const Array dout = dys[0].defined() ? dys[0] : Array::zeros(g.output_shape(), dtype_v<T>);
@@ -335,16 +235,18 @@ AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Ge
     return outputs;
   }
   const Tensors inputs{owned(q), owned(k), owned(v), owned(p.bias), owned(p.sinks)};
-  const auto kept = std::make_shared<const Kept<T>>(Kept<T>{
-      p.problem, g, Saved(inputs[0]), Saved(inputs[1]), Saved(inputs[2]), Saved(out), Saved(statistics), Saved(p.mask), Saved(inputs[3]),
-      Saved(p.valid_lens), Saved(p.offsets), Saved(p.slopes), Saved(inputs[4]), Saved(p.keep), o.return_weights, o.return_lse});
+  const auto kept = std::make_shared<const Kept<T>>(
+      Kept<T>{p.problem, g, Saved(inputs[0]), Saved(inputs[1]), Saved(inputs[2]), Saved(out), Saved(statistics),
+              Saved(p.mask), Saved(inputs[3]), Saved(p.valid_lens), Saved(p.offsets), Saved(p.slopes), Saved(inputs[4]),
+              Saved(p.keep), o.return_weights, o.return_lse});
   std::vector<Array> results{std::move(out)};
   if (o.return_weights) results.push_back(std::move(weights));
   if (o.return_lse) results.push_back(std::move(lse));
   Tensors recorded = record_many(
       std::move(results), inputs, [kept](std::span<const Array> dys, Gradients& dx) { pull_back<T>(*kept, dys, dx); },
       [kept](std::span<const Tensor> dys, TensorGradients& dx) {
-        derive_composed(dys, dx, [&](const Tensors& given) { return composed_attention(kept->ready(), given, kept->shapes()); });
+        derive_composed(dys, dx,
+                        [&](const Tensors& given) { return composed_attention(kept->ready(), given, kept->shapes()); });
       });
   outputs.output = recorded[0];
   if (o.return_weights) outputs.weights = recorded[1];
@@ -352,13 +254,15 @@ AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Ge
   return outputs;
 }
 
-AttentionOutputs dispatch(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
+AttentionOutputs dispatch(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g,
+                          const AttentionOptions& o) {
   return visit_floating(q.dtype(), [&](auto tag) { return run<decltype(tag)>(q, k, v, g, o); });
 }
 
 }  // namespace
 
-AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
+AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                           const AttentionOptions& options) {
   const Geometry g = plain_geometry(query.shape(), key.shape(), value.shape(), options);
   const DType dtype = promoted({query, key, value});
   return dispatch(cast(query, dtype), cast(key, dtype), cast(value, dtype), g, options);

@@ -14,20 +14,20 @@ enum class Causal { none, upper_left, lower_right };
 // kernels/attention.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
 struct AttentionOptions {
   const char* operation = "scaled_dot_product_attention";  // who complains
-  Tensor attn_mask;       // broadcasts to the weights: boolean (true = may attend) or floating (added)
-  Tensor scores;          // added to q.k: with D = 0 these are all the scores there are; in the weights' shape
-  Array valid_lens;       // int64 (B,) or (B, Lq)
+  Tensor attn_mask;  // broadcasts to the weights: boolean (true = may attend) or floating (added)
+  Tensor scores;     // added to q.k: with D = 0 these are all the scores there are; in the weights' shape
+  Array valid_lens;  // int64 (B,) or (B, Lq)
   Causal causal = Causal::none;
   std::optional<double> scale;  // 1 / sqrt(D) if not given
   bool enable_gqa = false;      // allow fewer key/value heads than query heads
   Index left = -1, right = -1;  // window; -1: unlimited
   double softcap = 0;
-  Array alibi_slopes;     // (H,)
-  Array q_offset;         // int64 () or (B,)
-  Tensor sinks;           // (H,)
+  Array alibi_slopes;  // (H,)
+  Array q_offset;      // int64 () or (B,)
+  Tensor sinks;        // (H,)
   std::optional<double> masked_value;
   double dropout_p = 0;
-  Array dropout_keep;     // boolean, the weights' shape; replaces the draw
+  Array dropout_keep;              // boolean, the weights' shape; replaces the draw
   Generator* generator = nullptr;  // where the draw comes from; the default generator if null
   bool return_weights = false;
   bool return_lse = false;
@@ -38,7 +38,8 @@ struct AttentionOutputs {
 };
 
 // query (B, H, Lq, D), key (B, Hkv, Lk, D), value (B, Hkv, Lk, Dv), or without H, or without B and H.
-AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options);
+AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                           const AttentionOptions& options);
 
 // Heads side by side, as projections give them: query (B, Lq, H * D), key (B, rows, Hkv * D), value (B, rows, Hkv * Dv)
 // of which the first `length` rows count (all if it is -1); output (B, Lq, H * Dv), weights (B, H, Lq, Lk). The mask is

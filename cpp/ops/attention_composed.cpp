@@ -57,7 +57,9 @@ template <class T> Array dropout_factors(const AttentionProblem<T>& p) {
   dropout.key = p.dropout_key;
   if (p.dropout_keep.data != nullptr) {
     dropout.keep = Array(shape, DType::boolean);
-    each_pair(p, [&](Index b, Index h, Index i, Index j, Index at) { dropout.keep.data<bool>()[at] = *p.dropout_keep.at(b, h, i, j); });
+    each_pair(p, [&](Index b, Index h, Index i, Index j, Index at) {
+      dropout.keep.data<bool>()[at] = *p.dropout_keep.at(b, h, i, j);
+    });
   }
   return dropped(Array::full(shape, dtype_v<T>, 1), dropout);
 }
@@ -88,7 +90,8 @@ Tensor products(const Tensor& q, const Tensor& k, const Array& allowed, const At
   Array broken(full_shape(p), DType::boolean);
   const Index group = p.heads / std::max<Index>(1, p.kv_heads);
   each_pair(p, [&](Index b, Index h, Index, Index j, Index at) {
-    broken.data<bool>()[at] = allowed.data<bool>()[at] && !finite.data<bool>()[(b * p.kv_heads + h / group) * p.keys + j];
+    broken.data<bool>()[at] =
+        allowed.data<bool>()[at] && !finite.data<bool>()[(b * p.kv_heads + h / group) * p.keys + j];
   });
   return where(Tensor(broken), scalar_like(dots, std::numeric_limits<double>::quiet_NaN()), dots);
 }
@@ -109,7 +112,8 @@ Tensors composed_attention(const AttentionProblem<T>& p, const Tensors& inputs, 
   if (cap > 0) s = scaled(tanh(scaled(s, 1 / cap)), cap);
   if (p.slopes != nullptr) s = add(s, Tensor(alibi(p)));
   if (inputs[3].defined()) {
-    const Tensor bias = reshape(inputs[3], shapes.bias), none = compare(Compare::equal, bias, scalar_like(bias, -kInfinity));
+    const Tensor bias = reshape(inputs[3], shapes.bias),
+                 none = compare(Compare::equal, bias, scalar_like(bias, -kInfinity));
     s = add(s, where(none, scalar_like(bias, 0), bias));
   }
   s = where(allowed, s, scalar_like(s, p.fill ? static_cast<double>(p.masked_value) : 0.0));
@@ -130,7 +134,8 @@ Tensors composed_attention(const AttentionProblem<T>& p, const Tensors& inputs, 
   if (packed) out = swapaxes(out, 1, 2);
   Tensors results{reshape(out, shapes.output)};
   if (shapes.with_weights) results.push_back(reshape(weights, shapes.weights));
-  if (shapes.with_lse) results.push_back(reshape(logsumexp(where(open, columns, scalar_like(s, -kInfinity)), Axes{3}), shapes.lse));
+  if (shapes.with_lse)
+    results.push_back(reshape(logsumexp(where(open, columns, scalar_like(s, -kInfinity)), Axes{3}), shapes.lse));
   return results;
 }
 

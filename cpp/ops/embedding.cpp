@@ -17,7 +17,10 @@ class RowsByNumber {
  public:
   // The positions of `skipped` count for nobody.
   RowsByNumber(const Array& ids, Index rows, Index columns, Index skipped)
-      : rows_(rows), columns_(columns), group_(8 * grain_for(columns)), starts_(static_cast<std::size_t>(rows) + 1),
+      : rows_(rows),
+        columns_(columns),
+        group_(8 * grain_for(columns)),
+        starts_(static_cast<std::size_t>(rows) + 1),
         order_(static_cast<std::size_t>(ids.numel())) {
     const std::int64_t* id = ids.data<std::int64_t>();
     const auto at = [&](Index row) -> Index& { return starts_[static_cast<std::size_t>(row)]; };
@@ -68,9 +71,11 @@ Array summed_rows(const Array& dy, const Array& ids, Index V, Index skipped) {
     const Index width = rows.columns_at_a_time(), parts = (M + width - 1) / width;
     parallel_for(0, rows.groups() * parts, 1, [&](Index begin, Index end) {
       for (Index piece = begin; piece < end; ++piece) {
-        const Index first = rows.first_of(piece / parts), last = rows.first_of(piece / parts + 1), c = piece % parts * width;
-        kernels::kernels<T>().elementwise.sum_rows(dw.data<T>() + first * M + c, dy.data<T>() + c, M, rows.starts() + first,
-                                                   rows.order(), last - first, std::min(width, M - c));
+        const Index first = rows.first_of(piece / parts), last = rows.first_of(piece / parts + 1),
+                    c = piece % parts * width;
+        kernels::kernels<T>().elementwise.sum_rows(dw.data<T>() + first * M + c, dy.data<T>() + c, M,
+                                                   rows.starts() + first, rows.order(), last - first,
+                                                   std::min(width, M - c));
       }
     });
   });
@@ -93,10 +98,13 @@ Tensor summed_rows(const Tensor& dy, const Saved& ids, Index V, Index skipped) {
     column.push_back(1);
     return multiply(picked_rows(d, ids.get(), skipped), Tensor(counts.reshaped(column)));
   };
-  return record(std::move(dw), {dy}, [back](const Array& d, Gradients& dx) {
-    const NoGrad quiet;
-    dx.add(0, back(Tensor(d)).data());
-  }, [back](const Tensor& d, TensorGradients& dx) { dx.add(0, back(d)); });
+  return record(
+      std::move(dw), {dy},
+      [back](const Array& d, Gradients& dx) {
+        const NoGrad quiet;
+        dx.add(0, back(Tensor(d)).data());
+      },
+      [back](const Tensor& d, TensorGradients& dx) { dx.add(0, back(d)); });
 }
 
 // Checked ids.
@@ -115,9 +123,10 @@ Tensor picked_rows(const Tensor& weight, const Array& ids, Index skipped) {
   });
   if (!wants_gradient({weight})) return Tensor(std::move(y));
   const Saved kept(ids);
-  return record(std::move(y), {weight}, [kept, V, skipped](const Array& dy, Gradients& dx) {
-    dx.add(0, summed_rows(dy, kept.get(), V, skipped));
-  }, [kept, V, skipped](const Tensor& dy, TensorGradients& dx) { dx.add(0, summed_rows(dy, kept, V, skipped)); });
+  return record(
+      std::move(y), {weight},
+      [kept, V, skipped](const Array& dy, Gradients& dx) { dx.add(0, summed_rows(dy, kept.get(), V, skipped)); },
+      [kept, V, skipped](const Tensor& dy, TensorGradients& dx) { dx.add(0, summed_rows(dy, kept, V, skipped)); });
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ constexpr Index kPackedDepth = 4096;
 // c = c * adds + a' @ b', with panels of b' packed: at 1024^3 119 to 124 GFLOP/s where OpenBLAS gives 98 to 105
 // (Cascade Lake, one thread).
 template <class T>
-void packed_gemm(T* c, Index ldc, kernels::Operand<T> a, kernels::Operand<T> b, bool adds, const T* bias, Index m, Index n,
-                 Index k) {
+void packed_gemm(T* c, Index ldc, kernels::Operand<T> a, kernels::Operand<T> b, bool adds, const T* bias, Index m,
+                 Index n, Index k) {
   const Index panel = kernels::kernels<T>().packed_product.panel;
   const Index depth = std::min(k, kPackedDepth);
   const Index width = std::max<Index>(1, kPackedNumbers / (depth * panel)) * panel;
@@ -79,8 +79,8 @@ template <class T> struct Slices {
   bool all_finite() const { return columns ? finite(data, ld, size, count) : finite(data, ld, count, size); }
 };
 
-// c (m, n) += sum of left slice s times right slice s, over slices of `other` that are not finite, where the gradient is
-// not 0; and a copy of `other` without them.
+// c (m, n) += sum of left slice s times right slice s, over slices of `other` that are not finite, where the gradient
+// is not 0; and a copy of `other` without them.
 template <class T>
 Array without_infinite(T* c, Index ldc, const Slices<T>& gradient, const Slices<T>& other, bool gradient_left) {
   Array rest({other.count, other.size}, dtype_v<T>);
@@ -119,9 +119,9 @@ void gradient_gemm(GradientSide side, T* c, Index ldc, const T* a, Index lda, bo
   else gemm<T>(c, ldc, rest.data<T>(), m, true, b, ldb, transpose_b, T(1), m, n, k);
 }
 
-template void gradient_gemm(GradientSide, float*, Index, const float*, Index, bool, const float*, Index, bool, float, Index,
-                            Index, Index);
-template void gradient_gemm(GradientSide, double*, Index, const double*, Index, bool, const double*, Index, bool, double,
+template void gradient_gemm(GradientSide, float*, Index, const float*, Index, bool, const float*, Index, bool, float,
                             Index, Index, Index);
+template void gradient_gemm(GradientSide, double*, Index, const double*, Index, bool, const double*, Index, bool,
+                            double, Index, Index, Index);
 
 }  // namespace qkv::ops

@@ -12,8 +12,8 @@ void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, 
 
 // Which operand of a product is a gradient.
 enum class GradientSide { left, right };
-// gemm for pull-backs, with beta 0 or 1: a gradient of 0 leaves no trace, whatever it is multiplied with. So a row of NaN
-// that is padding, and that no gradient reaches, does not spoil the gradient of a weight.
+// gemm for pull-backs, with beta 0 or 1: a gradient of 0 leaves no trace, whatever it is multiplied with. So a row of
+// NaN that is padding, and that no gradient reaches, does not spoil the gradient of a weight.
 template <class T>
 void gradient_gemm(GradientSide side, T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb,
                    bool transpose_b, T beta, Index m, Index n, Index k);

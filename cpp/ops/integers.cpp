@@ -43,19 +43,26 @@ template <class F> Array each_row(const Array& input, Index length, const Shape&
 Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& shape) {
   const auto pairs = [&](auto f) { return each_pair(a, b, shape, DType::int64, f); };
   switch (op) {
-    case Binary::add: return pairs([](I p, I q) { return wrapped(static_cast<U>(p) + static_cast<U>(q)); });
-    case Binary::subtract: return pairs([](I p, I q) { return wrapped(static_cast<U>(p) - static_cast<U>(q)); });
-    case Binary::multiply: return pairs([](I p, I q) { return wrapped(static_cast<U>(p) * static_cast<U>(q)); });
-    case Binary::maximum: return pairs([](I p, I q) { return std::max(p, q); });
+    case Binary::add:
+      return pairs([](I p, I q) { return wrapped(static_cast<U>(p) + static_cast<U>(q)); });
+    case Binary::subtract:
+      return pairs([](I p, I q) { return wrapped(static_cast<U>(p) - static_cast<U>(q)); });
+    case Binary::multiply:
+      return pairs([](I p, I q) { return wrapped(static_cast<U>(p) * static_cast<U>(q)); });
+    case Binary::maximum:
+      return pairs([](I p, I q) { return std::max(p, q); });
     case Binary::power: {
       const Array exponents = b.cast(DType::int64);
       if (std::any_of(exponents.data<I>(), exponents.data<I>() + exponents.numel(), [](I e) { return e < 0; }))
-        fail_value("power: exponents of integers must not be negative because the result would be no integer; got a negative one");
+        fail_value(
+            "power: exponents of integers must not be negative because the result would be no integer; got a negative "
+            "one");
       return pairs(power);
     }
     case Binary::divide:
     case Binary::gradient_times:  // of floating gradients alone
-    case Binary::gradient_over: break;
+    case Binary::gradient_over:
+      break;
   }
   // As in NumPy, each number is rounded to float64 before the division.
   const auto quotient = [](I p, I q) { return static_cast<double>(p) / static_cast<double>(q); };
@@ -65,12 +72,18 @@ Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& sha
 Array integer_compare(Compare op, const Array& a, const Array& b, const Shape& shape) {
   const auto pairs = [&](auto f) { return each_pair(a, b, shape, DType::boolean, f); };
   switch (op) {
-    case Compare::equal: return pairs([](I p, I q) { return p == q; });
-    case Compare::not_equal: return pairs([](I p, I q) { return p != q; });
-    case Compare::less: return pairs([](I p, I q) { return p < q; });
-    case Compare::less_equal: return pairs([](I p, I q) { return p <= q; });
-    case Compare::greater: return pairs([](I p, I q) { return p > q; });
-    case Compare::greater_equal: break;
+    case Compare::equal:
+      return pairs([](I p, I q) { return p == q; });
+    case Compare::not_equal:
+      return pairs([](I p, I q) { return p != q; });
+    case Compare::less:
+      return pairs([](I p, I q) { return p < q; });
+    case Compare::less_equal:
+      return pairs([](I p, I q) { return p <= q; });
+    case Compare::greater:
+      return pairs([](I p, I q) { return p > q; });
+    case Compare::greater_equal:
+      break;
   }
   return pairs([](I p, I q) { return p >= q; });
 }
@@ -78,9 +91,8 @@ Array integer_compare(Compare op, const Array& a, const Array& b, const Shape& s
 Array integer_unary(Unary op, const Array& input) {
   const Array x = input.cast(DType::int64);
   Array y(x.shape(), DType::int64);
-  std::transform(x.data<I>(), x.data<I>() + x.numel(), y.data<I>(), [op](I value) {
-    return op == Unary::negate || value < 0 ? wrapped(-static_cast<U>(value)) : value;
-  });
+  std::transform(x.data<I>(), x.data<I>() + x.numel(), y.data<I>(),
+                 [op](I value) { return op == Unary::negate || value < 0 ? wrapped(-static_cast<U>(value)) : value; });
   return y;
 }
 

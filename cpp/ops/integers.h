@@ -6,8 +6,8 @@
 
 namespace qkv::ops {
 
-// Of two arrays of integers or booleans, which broadcast to `shape`; all but division give int64. A negative exponent is a
-// ValueError.
+// Of two arrays of integers or booleans, which broadcast to `shape`; all but division give int64. A negative exponent
+// is a ValueError.
 Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& shape);
 Array integer_compare(Compare op, const Array& a, const Array& b, const Shape& shape);
 Array integer_unary(Unary op, const Array& x);  // negate and absolute

@@ -36,24 +36,32 @@ Tensor composed_weights(const Tensor& kernel_values, const Tensor& allowed) {
 
 Tensor composed_values(Kernel kernel, const Tensor& u) {
   switch (kernel) {
-    case Kernel::gaussian: return unary(Unary::exponential, scaled(multiply(u, u), -0.5));
-    case Kernel::epanechnikov: return falling(multiply(u, u));
-    case Kernel::triangular: return falling(unary(Unary::absolute, u));
-    case Kernel::boxcar: return indicator(compare(Compare::less, unary(Unary::absolute, u), scalar_like(u, 1)), u.dtype());
-    case Kernel::constant: break;
+    case Kernel::gaussian:
+      return unary(Unary::exponential, scaled(multiply(u, u), -0.5));
+    case Kernel::epanechnikov:
+      return falling(multiply(u, u));
+    case Kernel::triangular:
+      return falling(unary(Unary::absolute, u));
+    case Kernel::boxcar:
+      return indicator(compare(Compare::less, unary(Unary::absolute, u), scalar_like(u, 1)), u.dtype());
+    case Kernel::constant:
+      break;
   }
   return Tensor(Array::full(u.shape(), u.dtype(), 1));
 }
 
-Tensors composed_pooling(Kernel kernel, const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& bandwidth,
-                         const Tensor& allowed) {
+Tensors composed_pooling(Kernel kernel, const Tensor& queries, const Tensor& keys, const Tensor& values,
+                         const Tensor& bandwidth, const Tensor& allowed) {
   const Tensor squares = squared_distances(queries, keys, allowed), h = cast(reshape(bandwidth, {}), squares.dtype());
   const Tensor relative = divide(squares, multiply(h, h));  // u^2
   const auto weights = [&]() -> Tensor {
     switch (kernel) {
-      case Kernel::gaussian: return masked_softmax(scaled(relative, -0.5), {}, allowed, {});
-      case Kernel::epanechnikov: return composed_weights(falling(relative), allowed);
-      default: return composed_weights(composed_values(kernel, divide(root(squares), h)), allowed);
+      case Kernel::gaussian:
+        return masked_softmax(scaled(relative, -0.5), {}, allowed, {});
+      case Kernel::epanechnikov:
+        return composed_weights(falling(relative), allowed);
+      default:
+        return composed_weights(composed_values(kernel, divide(root(squares), h)), allowed);
     }
   }();
   return {weighted_values(weights, values), weights};

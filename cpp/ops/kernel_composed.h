@@ -11,7 +11,7 @@ Tensor composed_distances(const Tensor& queries, const Tensor& keys, const Tenso
 Tensor composed_weights(const Tensor& kernel_values, const Tensor& allowed);
 Tensor composed_values(Kernel kernel, const Tensor& u);
 // The output (B, Lq, Dv) and the weights (B, Lq, Lk) of values (B, Lk, Dv).
-Tensors composed_pooling(Kernel kernel, const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& bandwidth,
-                         const Tensor& allowed);
+Tensors composed_pooling(Kernel kernel, const Tensor& queries, const Tensor& keys, const Tensor& values,
+                         const Tensor& bandwidth, const Tensor& allowed);
 
 }  // namespace qkv::ops

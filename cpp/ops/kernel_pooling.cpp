@@ -9,105 +9,10 @@
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/kernel_composed.h"
+#include "ops/kernel_layout.h"
 
 namespace qkv::ops {
 namespace {
-
-constexpr const char* kName = "kernel_attention";
-
-struct Sizes {
-  Index batches, queries, keys, features, value_features;
-};
-
-// The shapes of one call, brought to (B, L, D).
-struct Layout {
-  Sizes n{};
-  bool batch = false;          // the caller's arrays have an axis B
-  bool scalar_values = false;  // (Lk)
-
-  Tensor points(const Tensor& x) const {
-    const Index length = x.dim(batch ? 1 : 0);
-    return reshape(x, {n.batches, length, n.features});
-  }
-  Tensor values(const Tensor& x) const { return reshape(x, {n.batches, n.keys, n.value_features}); }
-  Shape weights_shape() const { return batch ? Shape{n.batches, n.queries, n.keys} : Shape{n.queries, n.keys}; }
-  Shape output_shape() const {
-    Shape shape = batch ? Shape{n.batches, n.queries} : Shape{n.queries};
-    if (!scalar_values) shape.push_back(n.value_features);
-    return shape;
-  }
-};
-
-Layout point_layout(const Shape& q, const Shape& k) {
-  if (q.rank() < 1 || q.rank() > 3)
-    fail_value(kName, ": queries must be scalars (Lq,), points (Lq, D) or batches (B, Lq, D); got queries ", q);
-  const bool batch = q.rank() == 3;
-  if (k.rank() != q.rank() || (batch && k.dim(0) != q.dim(0)) || (q.rank() > 1 && k.dim(-1) != q.dim(-1)))
-    fail_value(kName, ": keys must be ", q.rank() == 1 ? "(Lk,)" : batch ? "(B, Lk, D)" : "(Lk, D)",
-               " because distances to the queries are taken; got queries ", q, ", keys ", k);
-  Layout layout;
-  layout.batch = batch;
-  layout.n = {batch ? q.dim(0) : 1, q.dim(batch ? 1 : 0), k.dim(batch ? 1 : 0), q.rank() == 1 ? 1 : q.dim(-1), 0};
-  return layout;
-}
-
-void add_values(Layout& layout, const Shape& v) {
-  layout.scalar_values = !layout.batch && v.rank() == 1;
-  const bool fits = layout.batch ? v.rank() == 3 && v.dim(0) == layout.n.batches && v.dim(1) == layout.n.keys
-                                 : (v.rank() == 1 || v.rank() == 2) && v.dim(0) == layout.n.keys;
-  if (!fits)
-    fail_value(kName, ": values must be ", layout.batch ? "(B, Lk, Dv)" : "(Lk,) or (Lk, Dv)", " with Lk = ", layout.n.keys,
-               " because each key has a value; got values ", v);
-  layout.n.value_features = layout.scalar_values ? 1 : v.dim(-1);
-}
-
-void check_lengths(const Array& lens, const Layout& layout) {
-  if (!lens.defined()) return;
-  const Sizes& n = layout.n;
-  const Shape one = layout.batch ? Shape{n.batches} : Shape{};
-  const Shape each = layout.batch ? Shape{n.batches, n.queries} : Shape{n.queries};
-  if (lens.shape() != one && lens.shape() != each)
-    fail_value(kName, ": valid_lens must be ", one, " or ", each, " because the weights are ", layout.weights_shape(),
-               "; got valid_lens ", lens.shape());
-  for (Index i = 0; i < lens.numel(); ++i)
-    if (const std::int64_t length = lens.data<std::int64_t>()[i]; length < 0 || length > n.keys)
-      fail_value(kName, ": valid_lens must be in 0..", n.keys, " because they count keys; got valid_lens ", length);
-}
-
-// Number of keys that row (b, i), counted through, sees.
-class Lengths {
- public:
-  // A copy, because nobody notices lengths that change through NumPy, and others would count keys that do not exist.
-  Lengths(const Array& lens, const Sizes& n, bool per_query)
-      : lens_(lens.defined() ? lens.clone() : lens), n_(n), per_query_(per_query) {}
-  Array allowed() const {  // (B, Lq, Lk)
-    Array result({n_.batches, n_.queries, n_.keys}, DType::boolean);
-    for (Index at = 0; at < result.numel(); ++at) result.data<bool>()[at] = at % n_.keys < of(at / n_.keys);
-    return result;
-  }
-  Index of(Index row) const {
-    if (!lens_.defined()) return n_.keys;
-    return static_cast<Index>(lens_.data<std::int64_t>()[per_query_ ? row : row / n_.queries]);
-  }
-
- private:
-  Saved lens_;
-  Sizes n_;
-  bool per_query_;
-};
-
-Lengths lengths(const Array& lens, const Layout& layout) {
-  check_lengths(lens, layout);
-  return {lens, layout.n, lens.defined() && lens.rank() == (layout.batch ? 2 : 1)};
-}
-
-double number(const Tensor& bandwidth) {
-  if (bandwidth.numel() != 1)
-    fail_value(kName, ": bandwidth must be one number; got bandwidth ", bandwidth.shape());
-  const double h = bandwidth.dtype() == DType::float64 ? *bandwidth.ptr<double>() : static_cast<double>(*bandwidth.ptr<float>());
-  if (!(h > 0)) fail_value(kName, ": bandwidth must be above 0 because distances are divided by it; got bandwidth = ", h);
-  return h;
-}
 
 // (B, L, D) to (B, D, L)
 Array features_first(const Array& x) {
@@ -124,7 +29,9 @@ template <class T> void add_pieces(T* x, const T* y, Index batches, Index pieces
 }
 
 // Cuts the queries of each batch entry into pieces whose gradients for the keys are kept apart.
-Index pieces_of(const Sizes& n) { return n.batches < 8 || batch_invariant() ? std::clamp<Index>(n.queries / 16, 1, 8) : 1; }
+Index pieces_of(const Sizes& n) {
+  return n.batches < 8 || batch_invariant() ? std::clamp<Index>(n.queries / 16, 1, 8) : 1;
+}
 
 // Rows [begin, end) of one piece: body(row) for each.
 template <class Body> void for_pieces(const Sizes& n, Index cost, Body body) {
@@ -182,9 +89,11 @@ template <class T> void forward(T* out, T* weights, const T* q, const T* kt, con
   });
 }
 
-// Null pointers where a gradient is not wanted (dq, dk, dv) or did not arrive (dout, dweights). Returns that of the bandwidth.
+// Null pointers where a gradient is not wanted (dq, dk, dv) or did not arrive (dout, dweights). Returns that of the
+// bandwidth.
 template <class T>
-double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* q, const T* kt, const T* vt, const Problem& p) {
+double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* q, const T* kt, const T* vt,
+                const Problem& p) {
   const auto& kernel = kernels::kernels<T>().kernel_pooling;
   const Sizes& n = p.n;
   const Index pieces = n.batches * pieces_of(n), key_size = n.features * n.keys, value_size = n.value_features * n.keys;
@@ -194,7 +103,8 @@ double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* 
     const RowScratch<T> row(n.keys);
     for (Index i = begin; i < end; ++i) {
       const Index used = p.lens.of(i);
-      const double nearest = kernel.distances(row.squares, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
+      const double nearest =
+          kernel.distances(row.squares, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
       const double reciprocal = kernel.weights(row.w, row.squares, nearest, p.kernel, p.bandwidth, used);
       if (dweights != nullptr) std::copy_n(dweights + i * n.keys, used, row.dw);
       else std::fill_n(row.dw, used, T(0));
@@ -203,11 +113,12 @@ double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* 
                              reciprocal, vt + b * value_size, n.keys, n.value_features, used);
       dbandwidth[static_cast<std::size_t>(piece)] += kernel.weights_backward(
           row.slope, row.dw, row.w, reciprocal, row.squares, nearest, p.kernel, p.bandwidth, used);
-      kernel.distances_backward(moved.template as<T>() + i * n.features, dkt.template as<T>() + piece * key_size, row.slope,
-                                q + i * n.features, kt + b * key_size, n.keys, n.features, used);
+      kernel.distances_backward(moved.template as<T>() + i * n.features, dkt.template as<T>() + piece * key_size,
+                                row.slope, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
     }
   });
-  if (dq != nullptr) kernels::kernels<T>().elementwise.add_scaled(dq, moved.template as<T>(), T(1), n.batches * n.queries * n.features);
+  if (dq != nullptr)
+    kernels::kernels<T>().elementwise.add_scaled(dq, moved.template as<T>(), T(1), n.batches * n.queries * n.features);
   if (dk != nullptr) add_pieces(dk, dkt.template as<T>(), n.batches, pieces_of(n), n.keys, n.features);
   if (dv != nullptr) add_pieces(dv, dvt.template as<T>(), n.batches, pieces_of(n), n.keys, n.value_features);
   double total = 0;
@@ -221,9 +132,10 @@ AttentionOutput kernel_attention(const Tensor& queries, const Tensor& keys, cons
                                  const Tensor& bandwidth, const Array& valid_lens, bool with_weights) {
   Layout layout = point_layout(queries.shape(), keys.shape());
   add_values(layout, values.shape());
-  const Problem problem{layout.n, lengths(valid_lens, layout), kernel, number(bandwidth)};
+  const Problem problem{layout.n, lengths(valid_lens, layout), kernel, bandwidth_of(bandwidth)};
   const DType dtype = promoted({queries, keys, values});
-  const Tensor q = layout.points(cast(queries, dtype)), k = layout.points(cast(keys, dtype)), v = layout.values(cast(values, dtype));
+  const Tensor q = layout.points(cast(queries, dtype)), k = layout.points(cast(keys, dtype)),
+               v = layout.values(cast(values, dtype));
   const Sizes& n = layout.n;
   Array y({n.batches, n.queries, n.value_features}, dtype);
   Array w = with_weights ? Array({n.batches, n.queries, n.keys}, dtype) : Array();
@@ -236,32 +148,42 @@ AttentionOutput kernel_attention(const Tensor& queries, const Tensor& keys, cons
     return AttentionOutput{reshape(out, layout.output_shape()),
                            weights.defined() ? reshape(weights, layout.weights_shape()) : Tensor()};
   };
-  if (!wants_gradient({q, k, v, bandwidth})) return shaped(Tensor(std::move(y)), with_weights ? Tensor(std::move(w)) : Tensor());
+  if (!wants_gradient({q, k, v, bandwidth}))
+    return shaped(Tensor(std::move(y)), with_weights ? Tensor(std::move(w)) : Tensor());
   std::vector<Array> outputs{std::move(y)};
   if (with_weights) outputs.push_back(std::move(w));
   const auto kept = std::make_shared<const Problem>(problem);
-  const Tensors results = record_many(std::move(outputs), {owned(q), owned(k), owned(v), owned(bandwidth)},
-                                      [q = Saved(q), k = Saved(k), v = Saved(v), kept, width = bandwidth.dtype()](
-                                          std::span<const Array> dys, Gradients& dx) {
-    visit_floating(q.get().dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
-      const auto arrived = [&](std::size_t i) -> const T* { return i < dys.size() && dys[i].defined() ? dys[i].template data<T>() : nullptr; };
-      const double dbandwidth = backward<T>(target(0), target(1), target(2), arrived(0), arrived(1), q.data<T>(),
-                                            features_first(k.get()).template data<T>(), features_first(v.get()).template data<T>(), *kept);
-      if (dx.wants(3))
-        visit_floating(width, [&](auto other) { *dx.of(3).data<decltype(other)>() += static_cast<decltype(other)>(dbandwidth); });
-    });
-  }, [kept](std::span<const Tensor> dys, TensorGradients& dx) {
-    const Tensor allowed(kept->lens.allowed());
-    derive_composed(dys, dx, [&](const Tensors& in) { return composed_pooling(kept->kernel, in[0], in[1], in[2], in[3], allowed); });
-  });
+  const Tensors results = record_many(
+      std::move(outputs), {owned(q), owned(k), owned(v), owned(bandwidth)},
+      [q = Saved(q), k = Saved(k), v = Saved(v), kept, width = bandwidth.dtype()](std::span<const Array> dys,
+                                                                                  Gradients& dx) {
+        visit_floating(q.get().dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
+          const auto arrived = [&](std::size_t i) -> const T* {
+            return i < dys.size() && dys[i].defined() ? dys[i].template data<T>() : nullptr;
+          };
+          const double dbandwidth = backward<T>(target(0), target(1), target(2), arrived(0), arrived(1), q.data<T>(),
+                                                features_first(k.get()).template data<T>(),
+                                                features_first(v.get()).template data<T>(), *kept);
+          if (dx.wants(3))
+            visit_floating(width, [&](auto other) {
+              *dx.of(3).data<decltype(other)>() += static_cast<decltype(other)>(dbandwidth);
+            });
+        });
+      },
+      [kept](std::span<const Tensor> dys, TensorGradients& dx) {
+        const Tensor allowed(kept->lens.allowed());
+        derive_composed(dys, dx, [&](const Tensors& in) {
+          return composed_pooling(kept->kernel, in[0], in[1], in[2], in[3], allowed);
+        });
+      });
   return shaped(results[0], with_weights ? results[1] : Tensor());
 }
 
 Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor& bandwidth, const Array& valid_lens) {
   const Layout layout = point_layout(queries.shape(), keys.shape());
-  const Problem p{layout.n, lengths(valid_lens, layout), Kernel::constant, number(bandwidth)};
+  const Problem p{layout.n, lengths(valid_lens, layout), Kernel::constant, bandwidth_of(bandwidth)};
   const DType dtype = promoted({queries, keys});
   const Tensor q = layout.points(cast(queries, dtype)), k = layout.points(cast(keys, dtype));
   const Sizes& n = layout.n;
@@ -273,41 +195,53 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
       const RowScratch<T> row(n.keys);
       for (Index i = begin; i < end; ++i) {
         const Index used = p.lens.of(i);
-        kernels::kernels<T>().kernel_pooling.distances(row.squares, q.ptr<T>() + i * n.features, kt.data<T>() + b * n.features * n.keys,
-                                                       n.keys, n.features, used);
-        for (Index j = 0; j < n.keys; ++j) y.data<T>()[i * n.keys + j] = j < used ? static_cast<T>(std::sqrt(row.squares[j])) : T(1);
+        kernels::kernels<T>().kernel_pooling.distances(
+            row.squares, q.ptr<T>() + i * n.features, kt.data<T>() + b * n.features * n.keys, n.keys, n.features, used);
+        for (Index j = 0; j < n.keys; ++j)
+          y.data<T>()[i * n.keys + j] = j < used ? static_cast<T>(std::sqrt(row.squares[j])) : T(1);
       }
     });
   });
   Tensor distance(y);
   if (wants_gradient({q, k})) {
     const auto kept = std::make_shared<const Problem>(p);
-    distance = record(Array(y), {owned(q), owned(k)}, [q = Saved(q), k = Saved(k), y = Saved(y), kept](const Array& dy, Gradients& dx) {
-      visit_floating(dy.dtype(), [&](auto tag) {
-        using T = decltype(tag);
-        const Sizes& sizes = kept->n;
-        const Index size = sizes.features * sizes.keys;
-        const Array kt = features_first(k.get());
-        const Zeros<T> dkt(sizes.batches * pieces_of(sizes) * size), moved(sizes.batches * sizes.queries * sizes.features);
-        for_pieces(sizes, sizes.features + 4, [&](Index piece, Index b, Index begin, Index end) {
-          const RowScratch<T> row(sizes.keys);
-          for (Index i = begin; i < end; ++i) {
-            const Index used = kept->lens.of(i);
-            for (Index j = 0; j < used; ++j) {
-              const T d = y.data<T>()[i * sizes.keys + j];
-              row.slope[j] = d > 0 ? static_cast<double>(dy.data<T>()[i * sizes.keys + j]) / static_cast<double>(d) : 0.0;
-            }
-            kernels::kernels<T>().kernel_pooling.distances_backward(moved.template as<T>() + i * sizes.features, dkt.template as<T>() + piece * size, row.slope,
-                                                                    q.data<T>() + i * sizes.features, kt.data<T>() + b * size, sizes.keys, sizes.features, used);
-          }
+    distance = record(
+        Array(y), {owned(q), owned(k)},
+        [q = Saved(q), k = Saved(k), y = Saved(y), kept](const Array& dy, Gradients& dx) {
+          visit_floating(dy.dtype(), [&](auto tag) {
+            using T = decltype(tag);
+            const Sizes& sizes = kept->n;
+            const Index size = sizes.features * sizes.keys;
+            const Array kt = features_first(k.get());
+            const Zeros<T> dkt(sizes.batches * pieces_of(sizes) * size),
+                moved(sizes.batches * sizes.queries * sizes.features);
+            for_pieces(sizes, sizes.features + 4, [&](Index piece, Index b, Index begin, Index end) {
+              const RowScratch<T> row(sizes.keys);
+              for (Index i = begin; i < end; ++i) {
+                const Index used = kept->lens.of(i);
+                for (Index j = 0; j < used; ++j) {
+                  const T d = y.data<T>()[i * sizes.keys + j];
+                  row.slope[j] =
+                      d > 0 ? static_cast<double>(dy.data<T>()[i * sizes.keys + j]) / static_cast<double>(d) : 0.0;
+                }
+                kernels::kernels<T>().kernel_pooling.distances_backward(
+                    moved.template as<T>() + i * sizes.features, dkt.template as<T>() + piece * size, row.slope,
+                    q.data<T>() + i * sizes.features, kt.data<T>() + b * size, sizes.keys, sizes.features, used);
+              }
+            });
+            if (dx.wants(0))
+              kernels::kernels<T>().elementwise.add_scaled(dx.of(0).data<T>(), moved.template as<T>(), T(1),
+                                                           sizes.batches * sizes.queries * sizes.features);
+            if (dx.wants(1))
+              add_pieces(dx.of(1).data<T>(), dkt.template as<T>(), sizes.batches, pieces_of(sizes), sizes.keys,
+                         sizes.features);
+          });
+        },
+        [kept](const Tensor& dy, TensorGradients& dx) {
+          const Tensor allowed(kept->lens.allowed());
+          derive_composed({&dy, 1}, dx,
+                          [&](const Tensors& in) { return Tensors{composed_distances(in[0], in[1], allowed)}; });
         });
-        if (dx.wants(0)) kernels::kernels<T>().elementwise.add_scaled(dx.of(0).data<T>(), moved.template as<T>(), T(1), sizes.batches * sizes.queries * sizes.features);
-        if (dx.wants(1)) add_pieces(dx.of(1).data<T>(), dkt.template as<T>(), sizes.batches, pieces_of(sizes), sizes.keys, sizes.features);
-      });
-    }, [kept](const Tensor& dy, TensorGradients& dx) {
-      const Tensor allowed(kept->lens.allowed());
-      derive_composed({&dy, 1}, dx, [&](const Tensors& in) { return Tensors{composed_distances(in[0], in[1], allowed)}; });
-    });
   }
   return reshape(divide(distance, cast(bandwidth, dtype)), layout.weights_shape());
 }
@@ -321,7 +255,8 @@ AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values
   const Lengths lens = lengths(valid_lens, layout);
   const Sizes n = layout.n;
   const DType dtype = promoted({kernel_values, values});
-  const Tensor k = reshape(cast(kernel_values, dtype), {n.batches, n.queries, n.keys}), v = layout.values(cast(values, dtype));
+  const Tensor k = reshape(cast(kernel_values, dtype), {n.batches, n.queries, n.keys}),
+               v = layout.values(cast(values, dtype));
   Array w = Array::zeros(k.shape(), dtype), reciprocals({n.batches * n.queries}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -336,36 +271,45 @@ AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values
   Tensor weights(w);
   if (wants_gradient({k})) {
     const auto kept = std::make_shared<const Lengths>(lens);
-    weights = record(Array(w), {k}, [w = Saved(w), reciprocals, kept, n](const Array& dw, Gradients& dx) {
-      visit_floating(dw.dtype(), [&](auto tag) {
-        using T = decltype(tag);
-        T* dk = dx.of(0).data<T>();
-        for (Index i = 0; i < n.batches * n.queries; ++i) {
-          const T *slope = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
-          T mean = 0;
-          for (Index j = 0; j < kept->of(i); ++j) mean += weight[j] != 0 ? weight[j] * slope[j] : T(0);
-          for (Index j = 0; j < kept->of(i); ++j) dk[i * n.keys + j] += (slope[j] - mean) * reciprocals.data<T>()[i];
-        }
-      });
-    }, [kept](const Tensor& dw, TensorGradients& dx) {
-      const Tensor allowed(kept->allowed());
-      derive_composed({&dw, 1}, dx, [&](const Tensors& in) { return Tensors{composed_weights(in[0], allowed)}; });
-    });
+    weights = record(
+        Array(w), {k},
+        [w = Saved(w), reciprocals, kept, n](const Array& dw, Gradients& dx) {
+          visit_floating(dw.dtype(), [&](auto tag) {
+            using T = decltype(tag);
+            T* dk = dx.of(0).data<T>();
+            for (Index i = 0; i < n.batches * n.queries; ++i) {
+              const T *slope = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
+              T mean = 0;
+              for (Index j = 0; j < kept->of(i); ++j) mean += weight[j] != 0 ? weight[j] * slope[j] : T(0);
+              for (Index j = 0; j < kept->of(i); ++j)
+                dk[i * n.keys + j] += (slope[j] - mean) * reciprocals.data<T>()[i];
+            }
+          });
+        },
+        [kept](const Tensor& dw, TensorGradients& dx) {
+          const Tensor allowed(kept->allowed());
+          derive_composed({&dw, 1}, dx, [&](const Tensors& in) { return Tensors{composed_weights(in[0], allowed)}; });
+        });
   }
   return {reshape(weighted_values(weights, v), layout.output_shape()), reshape(weights, layout.weights_shape())};
 }
 
-std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel, const std::vector<double>& bandwidths, const Array& sample_weight) {
-  const Index n = points.dim(0), features = points.dim(1), value_features = values.dim(1), count = static_cast<Index>(bandwidths.size());
+std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel,
+                                         const std::vector<double>& bandwidths, const Array& sample_weight) {
+  const Index n = points.dim(0), features = points.dim(1), value_features = values.dim(1),
+              count = static_cast<Index>(bandwidths.size());
   for (const double bandwidth : bandwidths)
     if (!(bandwidth > 0))
-      fail_value("leave_one_out_errors: bandwidths must be above 0 because distances are divided by them; got bandwidth ", bandwidth);
+      fail_value(
+          "leave_one_out_errors: bandwidths must be above 0 because distances are divided by them; got bandwidth ",
+          bandwidth);
   const double* factor = sample_weight.defined() ? sample_weight.data<double>() : nullptr;
   std::vector<double> each(static_cast<std::size_t>(n * count));
   visit_floating(points.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const auto& k = kernels::kernels<T>().kernel_pooling;
-    const Array kt = features_first(points.reshaped({1, n, features})), vt = features_first(values.reshaped({1, n, value_features}));
+    const Array kt = features_first(points.reshaped({1, n, features})),
+                vt = features_first(values.reshaped({1, n, value_features}));
     parallel_for(0, n, grain_for(n * (features + count * (value_features + 4))), [&](Index first, Index last) {
       const RowScratch<T> row(n);
       std::vector<T> prediction(static_cast<std::size_t>(value_features));
@@ -374,7 +318,8 @@ std::vector<double> leave_one_out_errors(const Array& points, const Array& value
         row.squares[i] = std::numeric_limits<double>::infinity();
         const double nearest = *std::min_element(row.squares, row.squares + n);
         for (Index h = 0; h < count; ++h) {
-          double reciprocal = k.weights(row.w, row.squares, nearest, kernel, bandwidths[static_cast<std::size_t>(h)], n);
+          double reciprocal =
+              k.weights(row.w, row.squares, nearest, kernel, bandwidths[static_cast<std::size_t>(h)], n);
           if (factor != nullptr) {
             double total = 0;
             for (Index j = 0; j < n; ++j) total += static_cast<double>(row.w[j] *= static_cast<T>(factor[j]));
@@ -383,7 +328,8 @@ std::vector<double> leave_one_out_errors(const Array& points, const Array& value
           k.pool(prediction.data(), row.w, reciprocal, vt.data<T>(), n, value_features, n);
           double error = 0;
           for (Index c = 0; c < value_features; ++c) {
-            const double d = static_cast<double>(values.data<T>()[i * value_features + c]) - static_cast<double>(prediction[static_cast<std::size_t>(c)]);
+            const double d = static_cast<double>(values.data<T>()[i * value_features + c]) -
+                             static_cast<double>(prediction[static_cast<std::size_t>(c)]);
             error += d * d;
           }
           each[static_cast<std::size_t>(i * count + h)] = factor == nullptr ? error : error * factor[i];

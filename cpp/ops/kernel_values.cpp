@@ -10,8 +10,10 @@ Kernel kernel_named(const char* operation, const std::string& name) {
   if (name == "constant") return Kernel::constant;
   if (name == "epanechnikov") return Kernel::epanechnikov;
   if (name == "triangular") return Kernel::triangular;
-  fail_value(operation, ": kernel must be one of gaussian, boxcar, constant, epanechnikov, triangular or a callable because "
-             "only these are defined; got '", name, "'");
+  fail_value(operation,
+             ": kernel must be one of gaussian, boxcar, constant, epanechnikov, triangular or a callable because "
+             "only these are defined; got '",
+             name, "'");
 }
 
 Tensor kernel_values(const Tensor& input, Kernel kernel) {
@@ -22,14 +24,19 @@ Tensor kernel_values(const Tensor& input, Kernel kernel) {
     kernels::kernels<T>().kernel_pooling.values(y.data<T>(), u.ptr<T>(), kernel, u.numel());
   });
   if (!wants_gradient({u})) return Tensor(std::move(y));
-  return record(std::move(y), {u}, [u = Saved(u), kernel](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      kernels::kernels<T>().kernel_pooling.values_backward(dx.of(0).data<T>(), dy.data<T>(), u.data<T>(), kernel, dy.numel());
-    });
-  }, [kernel](const Tensor& dy, TensorGradients& dx) {
-    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors { return {composed_values(kernel, inputs[0])}; });
-  });
+  return record(
+      std::move(y), {u},
+      [u = Saved(u), kernel](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          kernels::kernels<T>().kernel_pooling.values_backward(dx.of(0).data<T>(), dy.data<T>(), u.data<T>(), kernel,
+                                                               dy.numel());
+        });
+      },
+      [kernel](const Tensor& dy, TensorGradients& dx) {
+        derive_composed({&dy, 1}, dx,
+                        [&](const Tensors& inputs) -> Tensors { return {composed_values(kernel, inputs[0])}; });
+      });
 }
 
 }  // namespace qkv::ops

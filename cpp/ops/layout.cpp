@@ -23,7 +23,8 @@ Array gather(const Array& x, const Shape& shape, const Strides& strides, Index o
     parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
       loops.each_row(begin, end, [&](const std::array<Index, 2>& at) {
         if (step == 1) std::copy_n(in + at[1], n, out + at[0]);
-        else for (Index i = 0; i < n; ++i) out[at[0] + i] = in[at[1] + i * step];
+        else
+          for (Index i = 0; i < n; ++i) out[at[0] + i] = in[at[1] + i * step];
       });
     });
   });
@@ -52,7 +53,9 @@ void check_permutation(const Axes& permutation, Index rank) {
     good = good && axis >= 0 && axis < rank && !seen[static_cast<std::size_t>(axis)];
     if (good) seen[static_cast<std::size_t>(axis)] = true;
   }
-  if (!good) fail_value("transpose: axes must name each of the ", rank, " axes once; got ", Shape(std::vector<Index>(permutation)));
+  if (!good)
+    fail_value("transpose: axes must name each of the ", rank, " axes once; got ",
+               Shape(std::vector<Index>(permutation)));
 }
 
 }  // namespace
@@ -73,8 +76,9 @@ Tensor reshape(const Tensor& x, Shape shape) {
     fail_value("reshape: shape must hold the ", x.numel(), " numbers of a Tensor ", x.shape(), "; got ", shape);
   Array y = x.data().reshaped(std::move(shape));
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, dy.reshaped(from)); },
-                [](const Tensor& dy, TensorGradients& dx) { dx.add(0, reshape(dy, dx.shape(0))); });
+  return record(
+      std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, dy.reshaped(from)); },
+      [](const Tensor& dy, TensorGradients& dx) { dx.add(0, reshape(dy, dx.shape(0))); });
 }
 
 // The gradient of strided() for an input of that shape: what was read at a place is added there.
@@ -82,17 +86,23 @@ static Tensor added_strided(const Tensor& dy, const Shape& shape, const Strides&
   Array y = Array::zeros(shape, dy.dtype());
   scatter_add(y, dy.data(), strides, offset);
   if (!wants_gradient({dy})) return Tensor(std::move(y));
-  return record(std::move(y), {dy}, [from = dy.shape(), strides, offset](const Array& d, Gradients& dx) {
-    dx.add(0, gather(d, from, strides, offset));
-  }, [strides, offset](const Tensor& d, TensorGradients& dx) { dx.add(0, strided(d, dx.shape(0), strides, offset)); });
+  return record(
+      std::move(y), {dy},
+      [from = dy.shape(), strides, offset](const Array& d, Gradients& dx) {
+        dx.add(0, gather(d, from, strides, offset));
+      },
+      [strides, offset](const Tensor& d, TensorGradients& dx) { dx.add(0, strided(d, dx.shape(0), strides, offset)); });
 }
 
 Tensor strided(const Tensor& x, const Shape& shape, const std::vector<Index>& strides, Index offset) {
   Array y = gather(x.data(), shape, strides, offset);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [strides, offset](const Array& dy, Gradients& dx) {
-    scatter_add(dx.of(0), dy, strides, offset);
-  }, [strides, offset](const Tensor& dy, TensorGradients& dx) { dx.add(0, added_strided(dy, dx.shape(0), strides, offset)); });
+  return record(
+      std::move(y), {x},
+      [strides, offset](const Array& dy, Gradients& dx) { scatter_add(dx.of(0), dy, strides, offset); },
+      [strides, offset](const Tensor& dy, TensorGradients& dx) {
+        dx.add(0, added_strided(dy, dx.shape(0), strides, offset));
+      });
 }
 
 Tensor transpose(const Tensor& x, const Axes& permutation) {
@@ -107,11 +117,15 @@ Tensor transpose(const Tensor& x, const Axes& permutation) {
   Array y = gather(x.data(), shape, strides, 0);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   Axes inverse(permutation.size());
-  for (std::size_t i = 0; i < permutation.size(); ++i) inverse[static_cast<std::size_t>(permutation[i])] = static_cast<Index>(i);
-  return record(std::move(y), {x}, [inverse](const Array& dy, Gradients& dx) {
-    const NoGrad quiet;
-    dx.add(0, transpose(Tensor(dy), inverse).data());
-  }, [inverse](const Tensor& dy, TensorGradients& dx) { dx.add(0, transpose(dy, inverse)); });
+  for (std::size_t i = 0; i < permutation.size(); ++i)
+    inverse[static_cast<std::size_t>(permutation[i])] = static_cast<Index>(i);
+  return record(
+      std::move(y), {x},
+      [inverse](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;
+        dx.add(0, transpose(Tensor(dy), inverse).data());
+      },
+      [inverse](const Tensor& dy, TensorGradients& dx) { dx.add(0, transpose(dy, inverse)); });
 }
 
 Tensor swapaxes(const Tensor& x, Index a, Index b) {
@@ -143,8 +157,9 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   Array y = x.numel() == 1 && is_floating(x.dtype()) ? filled(x.data(), shape)
                                                      : gather(x.data(), shape, broadcast_strides(x.shape(), shape), 0);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, sum_to(dy, from)); },
-                [](const Tensor& dy, TensorGradients& dx) { dx.add(0, sum_to(dy, dx.shape(0))); });
+  return record(
+      std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, sum_to(dy, from)); },
+      [](const Tensor& dy, TensorGradients& dx) { dx.add(0, sum_to(dy, dx.shape(0))); });
 }
 
 Tensor slice(const Tensor& x, Index axis, Index begin, Index end) {
@@ -165,10 +180,13 @@ static Tensor added_flat(const Tensor& dy, const Array& positions, const Shape& 
   });
   if (!wants_gradient({dy})) return Tensor(std::move(y));
   const Saved kept(positions);
-  return record(std::move(y), {dy}, [kept, from = dy.shape()](const Array& d, Gradients& dx) {
-    const NoGrad quiet;
-    dx.add(0, take_flat(Tensor(d), kept.get(), from).data());
-  }, [kept](const Tensor& d, TensorGradients& dx) { dx.add(0, take_flat(d, kept.get(), dx.shape(0))); });
+  return record(
+      std::move(y), {dy},
+      [kept, from = dy.shape()](const Array& d, Gradients& dx) {
+        const NoGrad quiet;
+        dx.add(0, take_flat(Tensor(d), kept.get(), from).data());
+      },
+      [kept](const Tensor& d, TensorGradients& dx) { dx.add(0, take_flat(d, kept.get(), dx.shape(0))); });
 }
 
 Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
@@ -182,14 +200,17 @@ Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const Saved kept(positions);
-  return record(std::move(y), {x}, [kept](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      T* out = dx.of(0).data<T>();
-      const std::int64_t* at = kept.data<std::int64_t>();
-      for (Index i = 0; i < dy.numel(); ++i) out[at[i]] += dy.data<T>()[i];
-    });
-  }, [kept](const Tensor& dy, TensorGradients& dx) { dx.add(0, added_flat(dy, kept.get(), dx.shape(0))); });
+  return record(
+      std::move(y), {x},
+      [kept](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          T* out = dx.of(0).data<T>();
+          const std::int64_t* at = kept.data<std::int64_t>();
+          for (Index i = 0; i < dy.numel(); ++i) out[at[i]] += dy.data<T>()[i];
+        });
+      },
+      [kept](const Tensor& dy, TensorGradients& dx) { dx.add(0, added_flat(dy, kept.get(), dx.shape(0))); });
 }
 
 Tensor concatenate(const Tensors& parts, Index axis) {
@@ -205,8 +226,8 @@ Tensor concatenate(const Tensors& parts, Index axis) {
     bool fits = other.rank() == rank;
     for (Index a = 0; fits && a < rank; ++a) fits = a == axis || other.dim(a) == shape.dim(a);
     if (!fits)
-      fail_value("concatenate: tensors must agree on every axis but axis ", axis, "; got tensors[0] ", parts.front().shape(),
-                 " and tensors[", i, "] ", other);
+      fail_value("concatenate: tensors must agree on every axis but axis ", axis, "; got tensors[0] ",
+                 parts.front().shape(), " and tensors[", i, "] ", other);
     total += other.dim(axis);
     const DType mine = parts[i].dtype();
     if (mine != dtype) {  // float64 wins over float32, floats over integers, integers over booleans
@@ -227,20 +248,25 @@ Tensor concatenate(const Tensors& parts, Index axis) {
     begins.push_back(done);
     const Index bytes = part.dim(axis) * inner;
     for (Index i = 0; i < outer; ++i)
-      std::memcpy(out + (i * total + done) * inner, static_cast<const char*>(part.data().raw()) + i * bytes, static_cast<std::size_t>(bytes));
+      std::memcpy(out + (i * total + done) * inner, static_cast<const char*>(part.data().raw()) + i * bytes,
+                  static_cast<std::size_t>(bytes));
     done += part.dim(axis);
   }
   if (!wants_gradient(inputs)) return Tensor(std::move(y));
   std::vector<Index> ends;
   for (const Tensor& part : inputs) ends.push_back(begins[ends.size()] + part.dim(axis));
-  return record(std::move(y), inputs, [axis, begins, ends](const Array& dy, Gradients& dx) {
-    const NoGrad quiet;
-    for (std::size_t i = 0; i < begins.size(); ++i)
-      if (dx.wants(static_cast<Index>(i))) dx.add(static_cast<Index>(i), slice(Tensor(dy), axis, begins[i], ends[i]).data());
-  }, [axis](const Tensor& dy, TensorGradients& dx) {
-    for (Index i = 0, begin = 0; i < dx.count(); begin += dx.shape(i++).dim(axis))
-      if (dx.wants(i)) dx.add(i, slice(dy, axis, begin, begin + dx.shape(i).dim(axis)));
-  });
+  return record(
+      std::move(y), inputs,
+      [axis, begins, ends](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;
+        for (std::size_t i = 0; i < begins.size(); ++i)
+          if (dx.wants(static_cast<Index>(i)))
+            dx.add(static_cast<Index>(i), slice(Tensor(dy), axis, begins[i], ends[i]).data());
+      },
+      [axis](const Tensor& dy, TensorGradients& dx) {
+        for (Index i = 0, begin = 0; i < dx.count(); begin += dx.shape(i++).dim(axis))
+          if (dx.wants(i)) dx.add(i, slice(dy, axis, begin, begin + dx.shape(i).dim(axis)));
+      });
 }
 
 Tensor stack(const Tensors& parts, Index axis) {
@@ -249,7 +275,8 @@ Tensor stack(const Tensors& parts, Index axis) {
   Tensors expanded;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].shape() != parts.front().shape())
-      fail_value("stack: tensors must have equal shapes; got tensors[0] ", parts.front().shape(), " and tensors[", i, "] ", parts[i].shape());
+      fail_value("stack: tensors must have equal shapes; got tensors[0] ", parts.front().shape(), " and tensors[", i,
+                 "] ", parts[i].shape());
     Shape shape = parts[i].shape();
     shape.insert(shape.begin() + axis, 1);
     expanded.push_back(reshape(parts[i], shape));

@@ -19,7 +19,8 @@ struct Targets {
 
 Targets checked_targets(const char* operation, const char* scores_name, const Tensor& scores, const Array& targets,
                         const Tensor& weight, Index ignore_index) {
-  if (scores.rank() < 1) fail_value(operation, ": ", scores_name, " must be (..., V); got ", scores_name, " ", scores.shape());
+  if (scores.rank() < 1)
+    fail_value(operation, ": ", scores_name, " must be (..., V); got ", scores_name, " ", scores.shape());
   Targets t;
   t.classes = scores.dim(-1);
   t.shape = Shape(std::vector<Index>(scores.shape().begin(), scores.shape().end() - 1));
@@ -54,7 +55,8 @@ template <class T> double share(const Targets& t, Reduction reduction) {
   if (reduction != Reduction::mean) return 1;
   double total = 0;
   for (Index i = 0; i < t.count; ++i)
-    if (const std::int64_t c = t.classes_of.data<std::int64_t>()[i]; c >= 0) total += static_cast<double>(weight_of<T>(t, c));
+    if (const std::int64_t c = t.classes_of.data<std::int64_t>()[i]; c >= 0)
+      total += static_cast<double>(weight_of<T>(t, c));
   return total == 0 ? 0 : 1 / total;
 }
 
@@ -74,7 +76,8 @@ template <class T> Array coefficients(const Targets& t, double smooth) {
     if (c < 0) continue;
     T* row = result.data<T>() + i * t.classes;
     if (smooth != 0)
-      for (Index j = 0; j < t.classes; ++j) row[j] = static_cast<T>(smooth / static_cast<double>(t.classes)) * weight_of<T>(t, j);
+      for (Index j = 0; j < t.classes; ++j)
+        row[j] = static_cast<T>(smooth / static_cast<double>(t.classes)) * weight_of<T>(t, j);
     row[c] += static_cast<T>(1 - smooth) * weight_of<T>(t, c);
   }
   return result;
@@ -82,8 +85,10 @@ template <class T> Array coefficients(const Targets& t, double smooth) {
 
 // The reduced losses of log probabilities (count, classes), of recorded operations.
 Tensor composed_loss(const Tensor& log_probs, const Targets& t, double smooth, Reduction reduction, double factor) {
-  const Tensor share = visit_floating(log_probs.dtype(), [&](auto tag) { return Tensor(coefficients<decltype(tag)>(t, smooth)); });
-  const Tensor counted = where(share, log_probs, scalar_like(log_probs, 0));  // -inf for a class without a share is no loss
+  const Tensor share =
+      visit_floating(log_probs.dtype(), [&](auto tag) { return Tensor(coefficients<decltype(tag)>(t, smooth)); });
+  const Tensor counted =
+      where(share, log_probs, scalar_like(log_probs, 0));  // -inf for a class without a share is no loss
   const Tensor losses = unary(Unary::negate, sum(multiply(share, counted), Axes{1}));
   return reduction == Reduction::none ? reshape(losses, t.shape) : scaled(sum(losses), factor);
 }
@@ -107,8 +112,9 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
   const Tensor logits = floating(input);
   const Targets t = checked_targets("cross_entropy", "logits", logits, targets, weight, ignore_index);
   if (!(label_smoothing >= 0 && label_smoothing <= 1))
-    fail_value("cross_entropy: label_smoothing must be in 0..1 because it is a share of the target; got label_smoothing = ",
-               label_smoothing);
+    fail_value(
+        "cross_entropy: label_smoothing must be in 0..1 because it is a share of the target; got label_smoothing = ",
+        label_smoothing);
   const Index V = t.classes;
   const double smooth = label_smoothing;
   Array losses = Array::zeros({t.count}, logits.dtype()), lse = Array::zeros({t.count}, logits.dtype());
@@ -135,45 +141,52 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
   });
   if (!wants_gradient({logits})) return Tensor(std::move(y));
   const auto kept = std::make_shared<const Targets>(t);
-  return record(std::move(y), {logits}, [logits = Saved(logits), lse, kept, smooth, reduction, factor](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const auto& kernel = kernels::kernels<T>().softmax;
-      const T* weights = kept->weight.defined() ? kept->weight.data<T>() : nullptr;
-      double all_weights = static_cast<double>(kept->classes);
-      if (weights) all_weights = static_cast<double>(kernels::kernels<T>().elementwise.sum(weights, kept->classes));
-      const Array slope = dx.fresh(0);
-      T* out = slope.data<T>();
-      const T* x = logits.data<T>();
-      const double spread = smooth / static_cast<double>(kept->classes);
-      parallel_for(0, kept->count, grain_for(8 * kept->classes), [&](Index begin, Index end) {
-        for (Index i = begin; i < end; ++i) {
-          const std::int64_t c = kept->classes_of.data<std::int64_t>()[i];
-          T* row = out + i * kept->classes;
-          if (c < 0) {
-            std::fill(row, row + kept->classes, T(0));
-            continue;
-          }
-          const double g = arriving<T>(dy, reduction, factor, i), hit = (1 - smooth) * static_cast<double>(weight_of<T>(*kept, c));
-          kernel.loss_slopes(row, x + i * kept->classes, lse.data<T>()[i], static_cast<T>(g * (hit + spread * all_weights)),
-                             smooth == 0 ? nullptr : weights, static_cast<T>(g * spread), kept->classes);
-          row[c] -= static_cast<T>(g * hit);
-        }
+  return record(
+      std::move(y), {logits},
+      [logits = Saved(logits), lse, kept, smooth, reduction, factor](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const auto& kernel = kernels::kernels<T>().softmax;
+          const T* weights = kept->weight.defined() ? kept->weight.data<T>() : nullptr;
+          double all_weights = static_cast<double>(kept->classes);
+          if (weights) all_weights = static_cast<double>(kernels::kernels<T>().elementwise.sum(weights, kept->classes));
+          const Array slope = dx.fresh(0);
+          T* out = slope.data<T>();
+          const T* x = logits.data<T>();
+          const double spread = smooth / static_cast<double>(kept->classes);
+          parallel_for(0, kept->count, grain_for(8 * kept->classes), [&](Index begin, Index end) {
+            for (Index i = begin; i < end; ++i) {
+              const std::int64_t c = kept->classes_of.data<std::int64_t>()[i];
+              T* row = out + i * kept->classes;
+              if (c < 0) {
+                std::fill(row, row + kept->classes, T(0));
+                continue;
+              }
+              const double g = arriving<T>(dy, reduction, factor, i),
+                           hit = (1 - smooth) * static_cast<double>(weight_of<T>(*kept, c));
+              kernel.loss_slopes(row, x + i * kept->classes, lse.data<T>()[i],
+                                 static_cast<T>(g * (hit + spread * all_weights)), smooth == 0 ? nullptr : weights,
+                                 static_cast<T>(g * spread), kept->classes);
+              row[c] -= static_cast<T>(g * hit);
+            }
+          });
+          dx.add(0, slope);
+        });
+      },
+      [kept, smooth, reduction, factor](const Tensor& dy, TensorGradients& dx) {
+        derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
+          const Tensor rows = reshape(inputs[0], {kept->count, kept->classes});
+          Array counted({kept->count, 1}, DType::boolean);
+          for (Index i = 0; i < kept->count; ++i)
+            counted.data<bool>()[i] = kept->classes_of.data<std::int64_t>()[i] >= 0;
+          const Tensor log_probs = log_softmax(where(Tensor(counted), rows, scalar_like(rows, 0)), -1, 1);
+          return {composed_loss(log_probs, *kept, smooth, reduction, factor)};
+        });
       });
-      dx.add(0, slope);
-    });
-  }, [kept, smooth, reduction, factor](const Tensor& dy, TensorGradients& dx) {
-    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-      const Tensor rows = reshape(inputs[0], {kept->count, kept->classes});
-      Array counted({kept->count, 1}, DType::boolean);
-      for (Index i = 0; i < kept->count; ++i) counted.data<bool>()[i] = kept->classes_of.data<std::int64_t>()[i] >= 0;
-      const Tensor log_probs = log_softmax(where(Tensor(counted), rows, scalar_like(rows, 0)), -1, 1);
-      return {composed_loss(log_probs, *kept, smooth, reduction, factor)};
-    });
-  });
 }
 
-Tensor nll_loss(const Tensor& input, const Array& targets, const Tensor& weight, Index ignore_index, Reduction reduction) {
+Tensor nll_loss(const Tensor& input, const Array& targets, const Tensor& weight, Index ignore_index,
+                Reduction reduction) {
   const Tensor log_probs = floating(input);
   const Targets t = checked_targets("nll_loss", "log_probs", log_probs, targets, weight, ignore_index);
   Array losses = Array::zeros({t.count}, log_probs.dtype());
@@ -189,19 +202,23 @@ Tensor nll_loss(const Tensor& input, const Array& targets, const Tensor& weight,
   });
   if (!wants_gradient({log_probs})) return Tensor(std::move(y));
   const auto kept = std::make_shared<const Targets>(t);
-  return record(std::move(y), {log_probs}, [kept, reduction, factor](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      T* out = dx.of(0).data<T>();
-      for (Index i = 0; i < kept->count; ++i)
-        if (const std::int64_t c = kept->classes_of.data<std::int64_t>()[i]; c >= 0)
-          out[i * kept->classes + c] -= static_cast<T>(arriving<T>(dy, reduction, factor, i)) * weight_of<T>(*kept, c);
-    });
-  }, [kept, reduction, factor](const Tensor& dy, TensorGradients& dx) {
-    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-      return {composed_loss(reshape(inputs[0], {kept->count, kept->classes}), *kept, 0, reduction, factor)};
-    });
-  });
+  return record(
+      std::move(y), {log_probs},
+      [kept, reduction, factor](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          T* out = dx.of(0).data<T>();
+          for (Index i = 0; i < kept->count; ++i)
+            if (const std::int64_t c = kept->classes_of.data<std::int64_t>()[i]; c >= 0)
+              out[i * kept->classes + c] -=
+                  static_cast<T>(arriving<T>(dy, reduction, factor, i)) * weight_of<T>(*kept, c);
+        });
+      },
+      [kept, reduction, factor](const Tensor& dy, TensorGradients& dx) {
+        derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
+          return {composed_loss(reshape(inputs[0], {kept->count, kept->classes}), *kept, 0, reduction, factor)};
+        });
+      });
 }
 
 Tensor mse(const Tensor& predictions, const Tensor& targets, Reduction reduction) {

@@ -22,7 +22,8 @@ constexpr Index kAlone = Index{1} << 31;
 
 // c (..., m, n) = a' @ b' with batches read through strides (0 where an operand is broadcast). `gradient` names the
 // operand that is one, if any: see gradient_gemm.
-Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& batch, std::optional<GradientSide> gradient = {}) {
+Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& batch,
+              std::optional<GradientSide> gradient = {}) {
   const Index m = a.dim(ta ? -1 : -2), k = a.dim(ta ? -2 : -1), n = b.dim(tb ? -2 : -1);
   Shape shape = batch;
   shape.push_back(m);
@@ -40,7 +41,8 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
         at_b += rest % batch[axis] * sb[axis];
         rest /= batch[axis];
       }
-      product(c.data<T>() + i * m * n, n, a.data<T>() + at_a * size_a, a.dim(-1), ta, b.data<T>() + at_b * size_b, b.dim(-1), tb, T(0), m, n, k);
+      product(c.data<T>() + i * m * n, n, a.data<T>() + at_a * size_a, a.dim(-1), ta, b.data<T>() + at_b * size_b,
+              b.dim(-1), tb, T(0), m, n, k);
     };
     const bool alike = batch_invariant();  // each item as if it were the only one
     const auto large = [&](auto... args) { gradient ? gradient_gemm<T>(*gradient, args...) : gemm<T>(args...); };
@@ -88,12 +90,14 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   Tensor b = column ? reshape(cast(right, dtype), {right.dim(0), 1}) : cast(right, dtype);
   Shape batch;
   if (a.dim(-1) != b.dim(-2) || !broadcast(batch_of(a.shape()), batch_of(b.shape()), batch))
-    fail_value("matmul: b must be (..., K, N) with K = ", a.dim(-1), " to match a ", left.shape(), "; got b ", right.shape());
+    fail_value("matmul: b must be (..., K, N) with K = ", a.dim(-1), " to match a ", left.shape(), "; got b ",
+               right.shape());
   Tensor result;
   // Many rows against one matrix are one product.
   const bool fold = b.rank() == 2 && a.rank() > 2;
   const Array folded = fold ? a.data().reshaped({a.numel() / std::max<Index>(a.dim(-1), 1), a.dim(-1)}) : a.data();
-  Array y = fold && a.dim(-1) > 0 ? batched(folded, false, b.data(), false, {}) : batched(a.data(), false, b.data(), false, batch);
+  Array y = fold && a.dim(-1) > 0 ? batched(folded, false, b.data(), false, {})
+                                  : batched(a.data(), false, b.data(), false, batch);
   Shape full = batch;
   full.push_back(a.dim(-2));
   full.push_back(b.dim(-1));
@@ -103,17 +107,22 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   } else {
     a = owned(std::move(a));
     b = owned(std::move(b));
-    result = record(std::move(y), {a, b}, [a = Saved(a), b = Saved(b), batch](const Array& dy, Gradients& dx) {
-      if (dx.wants(0)) dx.add(0, sum_to(batched(dy, false, b.get(), true, batch, GradientSide::left), a.get().shape()));
-      if (!dx.wants(1)) return;
-      const Array& saved_a = a.get();
-      if (b.get().rank() == 2 && saved_a.dim(-1) > 0 && dy.dim(-1) > 0) {
-        const Index rows = saved_a.numel() / saved_a.dim(-1);
-        dx.add(1, batched(saved_a.reshaped({rows, saved_a.dim(-1)}), true, dy.reshaped({rows, dy.dim(-1)}), false, {}, GradientSide::right));
-      } else {
-        dx.add(1, sum_to(batched(saved_a, true, dy, false, batch, GradientSide::right), b.get().shape()));
-      }
-    }, derive_matmul);
+    result = record(
+        std::move(y), {a, b},
+        [a = Saved(a), b = Saved(b), batch](const Array& dy, Gradients& dx) {
+          if (dx.wants(0))
+            dx.add(0, sum_to(batched(dy, false, b.get(), true, batch, GradientSide::left), a.get().shape()));
+          if (!dx.wants(1)) return;
+          const Array& saved_a = a.get();
+          if (b.get().rank() == 2 && saved_a.dim(-1) > 0 && dy.dim(-1) > 0) {
+            const Index rows = saved_a.numel() / saved_a.dim(-1);
+            dx.add(1, batched(saved_a.reshaped({rows, saved_a.dim(-1)}), true, dy.reshaped({rows, dy.dim(-1)}), false,
+                              {}, GradientSide::right));
+          } else {
+            dx.add(1, sum_to(batched(saved_a, true, dy, false, batch, GradientSide::right), b.get().shape()));
+          }
+        },
+        derive_matmul);
   }
   if (!row && !column) return result;
   Shape squeezed = batch;
@@ -129,7 +138,8 @@ std::pair<Tensor, Tensor> linear_operands(const Tensor& input, const Tensor& wei
   if (weight.rank() != 2) fail_value("Linear: weight must be (out_features, in_features); got weight ", weight.shape());
   if (given_bias.defined() && given_bias.shape() != Shape{weight.dim(0)})
     fail_value("Linear: bias must be (out_features,) = (", weight.dim(0), ",); got bias ", given_bias.shape());
-  const Tensor x = cast(input, weight.dtype()), bias = given_bias.defined() ? cast(given_bias, weight.dtype()) : given_bias;
+  const Tensor x = cast(input, weight.dtype()),
+               bias = given_bias.defined() ? cast(given_bias, weight.dtype()) : given_bias;
   const Index in = weight.dim(1);
   if (x.rank() == 0 || x.dim(-1) != in)
     fail_value("Linear: x must be (..., ", in, ") because in_features = ", in, "; got x ", x.shape());
@@ -141,7 +151,8 @@ std::pair<Tensor, Tensor> linear_operands(const Tensor& input, const Tensor& wei
 Tensors linears(const Tensor& input, std::span<const LinearLayer> layers) {
   // Nobody notices a change of somebody else's memory: a weight that lies there is not packed.
   const auto can_pack = [&](const LinearLayer& l) {
-    return !l.weight.data().buffer()->borrowed() && l.weight.dtype() == layers[0].weight.dtype() && !wants_gradient({input, l.weight, l.bias});
+    return !l.weight.data().buffer()->borrowed() && l.weight.dtype() == layers[0].weight.dtype() &&
+           !wants_gradient({input, l.weight, l.bias});
   };
   if (std::all_of(layers.begin(), layers.end(), can_pack)) {
     std::vector<LinearLayer> checked(layers.begin(), layers.end());
@@ -168,26 +179,31 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
   Array y(shape, x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    gemm<T>(y.data<T>(), out, x.ptr<T>(), in, false, weight.ptr<T>(), in, true, T(0), rows, out, in, bias.defined() ? bias.ptr<T>() : nullptr);
+    gemm<T>(y.data<T>(), out, x.ptr<T>(), in, false, weight.ptr<T>(), in, true, T(0), rows, out, in,
+            bias.defined() ? bias.ptr<T>() : nullptr);
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
   x = owned(std::move(x));
-  return record(std::move(y), {x, owned(weight), bias}, [x = Saved(x), w = Saved(weight), rows, in, out](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      if (dx.wants(0)) {
-        const Array result = dx.fresh(0);
-        gemm<T>(result.data<T>(), in, dy.data<T>(), out, false, w.data<T>(), in, false, T(0), rows, in, out);
-        dx.add(0, result);
-      }
-      if (dx.wants(1)) {
-        const Array result = dx.fresh(1);
-        gradient_gemm<T>(GradientSide::left, result.data<T>(), in, dy.data<T>(), out, true, x.data<T>(), in, false, T(0), out, in, rows);
-        dx.add(1, result);
-      }
-    });
-    if (dx.wants(2)) dx.add(2, sum_to(dy.reshaped({rows, out}), {out}));
-  }, derive_linear);
+  return record(
+      std::move(y), {x, owned(weight), bias},
+      [x = Saved(x), w = Saved(weight), rows, in, out](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          if (dx.wants(0)) {
+            const Array result = dx.fresh(0);
+            gemm<T>(result.data<T>(), in, dy.data<T>(), out, false, w.data<T>(), in, false, T(0), rows, in, out);
+            dx.add(0, result);
+          }
+          if (dx.wants(1)) {
+            const Array result = dx.fresh(1);
+            gradient_gemm<T>(GradientSide::left, result.data<T>(), in, dy.data<T>(), out, true, x.data<T>(), in, false,
+                             T(0), out, in, rows);
+            dx.add(1, result);
+          }
+        });
+        if (dx.wants(2)) dx.add(2, sum_to(dy.reshaped({rows, out}), {out}));
+      },
+      derive_linear);
 }
 
 }  // namespace qkv::ops

@@ -35,12 +35,12 @@ template <class T> const T* data_or_null(const Tensor& t) { return t.defined() ?
 Index rows_per_piece(const Rows& rows) { return std::max((rows.count + 63) / 64, grain_for(8 * rows.n)); }
 
 // body(dweight, dbias, begin, end) for pieces of rows with sums of their own, which are then added in order.
-template <class T, class Body>
-void with_sums(const Rows& rows, Gradients& dx, Index weight, Index bias, Body body) {
+template <class T, class Body> void with_sums(const Rows& rows, Gradients& dx, Index weight, Index bias, Body body) {
   const bool wants_weight = dx.wants(weight), wants_bias = bias >= 0 && dx.wants(bias);
   const Index grain = rows_per_piece(rows), pieces = (rows.count + grain - 1) / grain, n = rows.n;
   const auto size = [&](bool wanted) { return wanted ? Shape{pieces, n} : Shape{0, n}; };
-  const Array dweights = Array::zeros(size(wants_weight), dtype_v<T>), dbiases = Array::zeros(size(wants_bias), dtype_v<T>);
+  const Array dweights = Array::zeros(size(wants_weight), dtype_v<T>),
+              dbiases = Array::zeros(size(wants_bias), dtype_v<T>);
   parallel_for(0, rows.count, grain, [&](Index begin, Index end) {
     const Index at = begin / grain * n;
     body(wants_weight ? dweights.data<T>() + at : nullptr, wants_bias ? dbiases.data<T>() + at : nullptr, begin, end);
@@ -66,7 +66,8 @@ Tensor row_mean(const Tensor& x) { return mean(x, Axes{1}, true); }
 auto derive_layer(const Rows& rows, Index summands, double eps) {
   return [rows, summands, eps](const Tensor& dy, TensorGradients& dx) {
     derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-      const Tensor &weight = inputs[static_cast<std::size_t>(summands)], &bias = inputs[static_cast<std::size_t>(summands) + 1];
+      const Tensor &weight = inputs[static_cast<std::size_t>(summands)],
+                   &bias = inputs[static_cast<std::size_t>(summands) + 1];
       const Tensor x = as_rows(summands == 2 ? add(inputs[0], inputs[1]) : inputs[0], rows);
       const Tensor centred = subtract(x, row_mean(x)), variance = row_mean(multiply(centred, centred));
       Tensor y = divide(centred, unary(kernels::Unary::square_root, add(variance, scalar_like(variance, eps))));
@@ -102,7 +103,8 @@ auto layer_pull_back(const Saved& x, const Tensor& scale, const Array& statistic
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset, const Shape& normalized_shape, double eps) {
+Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset, const Shape& normalized_shape,
+                  double eps) {
   const Rows rows = checked("layer_norm", input, scale, offset, normalized_shape, eps);
   const DType dtype = promoted({input, scale, offset});
   const Tensor x = cast(input, dtype), weight = scale.defined() ? cast(scale, dtype) : scale;
@@ -126,7 +128,8 @@ Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor&
                       const Shape& normalized_shape, double eps) {
   const Rows rows = checked("add_layer_norm", input, scale, offset, normalized_shape, eps);
   if (residual.shape() != input.shape())
-    fail_value("add_layer_norm: residual must have the shape of x ", input.shape(), "; got residual ", residual.shape());
+    fail_value("add_layer_norm: residual must have the shape of x ", input.shape(), "; got residual ",
+               residual.shape());
   const DType dtype = promoted({input, residual, scale, offset});
   const Tensor x = cast(input, dtype), r = cast(residual, dtype), weight = scale.defined() ? cast(scale, dtype) : scale;
   const Tensor bias = offset.defined() ? cast(offset, dtype) : offset;
@@ -144,8 +147,8 @@ Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor&
     });
   });
   if (!recording) return Tensor(std::move(y));
-  return record(std::move(y), {owned(x), owned(r), owned(weight), bias}, layer_pull_back(Saved(sum), weight, statistics, rows, 2),
-                derive_layer(rows, 2, eps));
+  return record(std::move(y), {owned(x), owned(r), owned(weight), bias},
+                layer_pull_back(Saved(sum), weight, statistics, rows, 2), derive_layer(rows, 2, eps));
 }
 
 Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalized_shape, double eps) {
@@ -158,34 +161,36 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
     const T added = in_range_above_zero<T>("rms_norm", "eps", eps);
     parallel_for(0, rows.count, grain_for(4 * rows.n), [&](Index begin, Index end) {
       kernels::kernels<T>().norm.rms_forward(y.data<T>() + begin * rows.n, statistics.data<T>() + begin,
-                                             x.ptr<T>() + begin * rows.n, data_or_null<T>(weight), added,
-                                             end - begin, rows.n);
+                                             x.ptr<T>() + begin * rows.n, data_or_null<T>(weight), added, end - begin,
+                                             rows.n);
     });
   });
   if (!wants_gradient({x, weight})) return Tensor(std::move(y));
-  return record(std::move(y), {owned(x), owned(weight)},
-                [x = Saved(x), weight = Saved(weight), statistics, rows](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const Array slope = dx.wants(0) ? dx.fresh(0) : Array();
-      T* out = slope.defined() ? slope.data<T>() : nullptr;
-      const T* values = x.data<T>();
-      with_sums<T>(rows, dx, 1, -1, [&](T* dweight, T*, Index begin, Index end) {
-        const Index at = begin * rows.n;
-        kernels::kernels<T>().norm.rms_backward(out ? out + at : nullptr, dweight, dy.data<T>() + at, values + at,
-                                                statistics.data<T>() + begin, data_or_null<T>(weight), end - begin,
-                                                rows.n);
+  return record(
+      std::move(y), {owned(x), owned(weight)},
+      [x = Saved(x), weight = Saved(weight), statistics, rows](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const Array slope = dx.wants(0) ? dx.fresh(0) : Array();
+          T* out = slope.defined() ? slope.data<T>() : nullptr;
+          const T* values = x.data<T>();
+          with_sums<T>(rows, dx, 1, -1, [&](T* dweight, T*, Index begin, Index end) {
+            const Index at = begin * rows.n;
+            kernels::kernels<T>().norm.rms_backward(out ? out + at : nullptr, dweight, dy.data<T>() + at, values + at,
+                                                    statistics.data<T>() + begin, data_or_null<T>(weight), end - begin,
+                                                    rows.n);
+          });
+          if (slope.defined()) dx.add(0, slope);
+        });
+      },
+      [rows, eps](const Tensor& dy, TensorGradients& dx) {
+        derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
+          const Tensor values = as_rows(inputs[0], rows), square = row_mean(multiply(values, values));
+          Tensor result = divide(values, unary(kernels::Unary::square_root, add(square, scalar_like(square, eps))));
+          if (inputs[1].defined()) result = multiply(result, reshape(inputs[1], {rows.n}));
+          return {reshape(result, inputs[0].shape())};
+        });
       });
-      if (slope.defined()) dx.add(0, slope);
-    });
-  }, [rows, eps](const Tensor& dy, TensorGradients& dx) {
-    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-      const Tensor values = as_rows(inputs[0], rows), square = row_mean(multiply(values, values));
-      Tensor result = divide(values, unary(kernels::Unary::square_root, add(square, scalar_like(square, eps))));
-      if (inputs[1].defined()) result = multiply(result, reshape(inputs[1], {rows.n}));
-      return {reshape(result, inputs[0].shape())};
-    });
-  });
 }
 
 }  // namespace qkv::ops

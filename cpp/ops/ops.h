@@ -66,11 +66,13 @@ Tensors linears(const Tensor& x, std::span<const LinearLayer> layers);
 // --- softmax.cpp
 Tensor softmax(const Tensor& x, Index axis, double temperature);  // exp(x / temperature), divided by its sum
 Tensor log_softmax(const Tensor& x, Index axis, double temperature);
-// Softmax over the allowed keys of scores ([B, [H,]] Lq, Lk); 0 elsewhere. valid_lens: int64, () for rank 2, else (B,) or
-// (B, Lq). mask broadcasts to scores: boolean, or floating and added (it may want a gradient; -inf excludes). Both may
-// be undefined. Rows without a key become zeros; with masked_value excluded scores are replaced instead.
-Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Tensor& mask, std::optional<double> masked_value);
-inline Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Array& mask, std::optional<double> masked_value) {
+// Softmax over the allowed keys of scores ([B, [H,]] Lq, Lk); 0 elsewhere. valid_lens: int64, () for rank 2, else (B,)
+// or (B, Lq). mask broadcasts to scores: boolean, or floating and added (it may want a gradient; -inf excludes). Both
+// may be undefined. Rows without a key become zeros; with masked_value excluded scores are replaced instead.
+Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Tensor& mask,
+                      std::optional<double> masked_value);
+inline Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Array& mask,
+                             std::optional<double> masked_value) {
   return masked_softmax(scores, valid_lens, mask.defined() ? Tensor(mask) : Tensor(), masked_value);
 }
 Tensor softmax_jacobian(const Tensor& x);  // (..., n) to (..., n, n)
@@ -104,7 +106,8 @@ enum class Reduction { mean, sum, none };
 Reduction reduction_named(const char* operation, const std::string& name);
 Tensor cross_entropy(const Tensor& logits, const Array& targets, const Tensor& weight, Index ignore_index,
                      double label_smoothing, Reduction reduction);
-Tensor nll_loss(const Tensor& log_probs, const Array& targets, const Tensor& weight, Index ignore_index, Reduction reduction);
+Tensor nll_loss(const Tensor& log_probs, const Array& targets, const Tensor& weight, Index ignore_index,
+                Reduction reduction);
 Tensor mse(const Tensor& predictions, const Tensor& targets, Reduction reduction);
 
 // --- weighted_values.cpp: dropout of attention weights and their product with the values
@@ -116,8 +119,8 @@ struct WeightDropout {
 // Checks and, where a stream is needed, draws its key.
 WeightDropout weight_dropout(const char* operation, double p, const Array& keep, const Shape& weights);
 Array dropped(const Array& weights, const WeightDropout& dropout);  // weights * keep / (1 - p)
-// weights (..., Lq, Lk) after dropout @ values (..., Lk, Dv), equal leading axes. A key of weight 0 is not read: what is
-// behind it may be NaN.
+// weights (..., Lq, Lk) after dropout @ values (..., Lk, Dv), equal leading axes. A key of weight 0 is not read: what
+// is behind it may be NaN.
 Tensor weighted_values(const Tensor& weights, const Tensor& values, const WeightDropout& dropout = {});
 
 // --- recurrent.cpp has a page of its own: ops/recurrent.h
@@ -129,16 +132,17 @@ struct AttentionOutput {
   Tensor output, weights;  // (B, Lq, Dv), (B, Lq, Lk) before dropout
 };
 struct AdditiveOptions {
-  Array valid_lens;     // int64 (B) or (B, Lq); without B: () or (Lq)
-  Tensor attn_mask;     // boolean or floating; broadcasts to the weights
+  Array valid_lens;  // int64 (B) or (B, Lq); without B: () or (Lq)
+  Tensor attn_mask;  // boolean or floating; broadcasts to the weights
   double dropout_p = 0;
-  Array dropout_keep;   // boolean
+  Array dropout_keep;  // boolean
   std::optional<double> masked_value;
 };
-AttentionOutput additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Tensor& values,
-                                   const AdditiveOptions& options = {});
+AttentionOutput additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
+                                   const Tensor& values, const AdditiveOptions& options = {});
 // The scores alone (B, Lq, Lk); 0 behind valid_lens, (B) or (B, Lq) or undefined.
-Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Array& valid_lens = {});
+Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
+                       const Array& valid_lens = {});
 
 // --- helpers of the operations themselves
 // Floating copy of x: integers and booleans become float32.

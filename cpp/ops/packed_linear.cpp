@@ -18,7 +18,8 @@ Array PackedWeight::get(const Array& weight, bool bfloat16) const {
     if constexpr (std::is_same_v<T, float>) {
       if (bfloat16) {
         packed = Array({(out + panel - 1) / panel, (in + 1) / 2, panel}, weight.dtype());  // of words
-        kernels::kernels<T>().packed_bfloat16.pack(static_cast<std::uint32_t*>(packed.raw()), {weight.data<T>(), in, false}, out, in);
+        kernels::kernels<T>().packed_bfloat16.pack(static_cast<std::uint32_t*>(packed.raw()),
+                                                   {weight.data<T>(), in, false}, out, in);
         return;
       }
     }
@@ -43,9 +44,11 @@ Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
       if (y.numel() > 0) {
         const bool bfloat16 = layer.bfloat16 && std::is_same_v<T, float>;
         packed.push_back(layer.packed->get(layer.weight.data(), bfloat16));
-        const kernels::Finish<T> finish{layer.bias.defined() ? layer.bias.ptr<T>() : nullptr, layer.activation.has_value(),
+        const kernels::Finish<T> finish{layer.bias.defined() ? layer.bias.ptr<T>() : nullptr,
+                                        layer.activation.has_value(),
                                         layer.activation.value_or(kernels::Activation::relu)};
-        tasks.push_back({y.data<T>(), out, {x.ptr<T>(), in, false}, packed.back().template data<T>(), finish, rows, out, in});
+        tasks.push_back(
+            {y.data<T>(), out, {x.ptr<T>(), in, false}, packed.back().template data<T>(), finish, rows, out, in});
         if (bfloat16) tasks.back().bfloat16 = static_cast<const std::uint32_t*>(packed.back().raw());
       }
       results.emplace_back(std::move(y));

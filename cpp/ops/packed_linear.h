@@ -11,8 +11,8 @@
 
 namespace qkv::ops {
 
-// A packed copy of one weight, made at its first use and again when the weight has changed. Threads that find none at the
-// same time make one each; the last is kept.
+// A packed copy of one weight, made at its first use and again when the weight has changed. Threads that find none at
+// the same time make one each; the last is kept.
 class PackedWeight {
  public:
   // The copy for this weight (out, in), as kernels/packed_product.h or, if wanted and the weight is float32,

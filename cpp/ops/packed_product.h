@@ -34,7 +34,8 @@ template <class T> struct PackedPieces {
     constexpr Index kPieceWork = Index{1} << 19, kReading = 8, kEnough = 16;
     const auto& kernel = kernels::kernels<T>().packed_product;
     const Index panels = (t.columns + kernel.panel - 1) / kernel.panel;
-    // A transposed operand is gathered once per piece, which must pay: its pieces are short, and eight panels wide or more.
+    // A transposed operand is gathered once per piece, which must pay: its pieces are short, and eight panels wide or
+    // more.
     const Index block_rows = t.x.transposed ? kernel.tile_rows * 8 : kernel.block_rows;
     const Index blocks = std::max<Index>(1, (t.rows + block_rows - 1) / block_rows);
     height = ((t.rows + blocks - 1) / blocks + kernel.tile_rows - 1) / kernel.tile_rows * kernel.tile_rows;
@@ -53,9 +54,9 @@ template <class T> struct PackedPieces {
     const Index panels = (t.columns + kernel.panel - 1) / kernel.panel;
     if constexpr (std::is_same_v<T, float>) {
       if (t.bfloat16 != nullptr)
-        return kernels::kernels<T>().packed_bfloat16.multiply(t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, false}, t.bfloat16,
-                                                              t.finish, scratch, std::min(height, t.rows - row), t.columns, t.depth,
-                                                              first, std::min(panels, first + width));
+        return kernels::kernels<T>().packed_bfloat16.multiply(
+            t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, false}, t.bfloat16, t.finish, scratch,
+            std::min(height, t.rows - row), t.columns, t.depth, first, std::min(panels, first + width));
     }
     const Index last = std::min(panels, first + width);
     const T* next_piece = last < panels ? t.packed + last * kernel.panel * t.depth : nullptr;
@@ -85,10 +86,12 @@ template <class T> void multiply_packed(std::span<const PackedTask<T>> tasks) {
 // Packs an operand (columns, depth), panel by panel on the pool.
 template <class T> void pack_panels(T* packed, const kernels::Operand<T>& operand, Index columns, Index depth) {
   const auto& kernel = kernels::kernels<T>().packed_product;
-  parallel_for(0, (columns + kernel.panel - 1) / kernel.panel, grain_for(depth * kernel.panel / 8), [&](Index begin, Index end) {
-    const Index first = begin * kernel.panel, last = std::min(columns, end * kernel.panel);
-    kernel.pack(packed + first * depth, {operand.at(first, 0), operand.stride, operand.transposed}, last - first, depth);
-  });
+  parallel_for(0, (columns + kernel.panel - 1) / kernel.panel, grain_for(depth * kernel.panel / 8),
+               [&](Index begin, Index end) {
+                 const Index first = begin * kernel.panel, last = std::min(columns, end * kernel.panel);
+                 kernel.pack(packed + first * depth, {operand.at(first, 0), operand.stride, operand.transposed},
+                             last - first, depth);
+               });
 }
 
 }  // namespace qkv::ops

@@ -13,16 +13,17 @@ double frequency(Index pair, Index dim, double base) {
 
 void check(const char* operation, Index dim, double base, bool even) {
   if (dim < 0) fail_value(operation, ": dim must be at least 0 because it is a size; got dim = ", dim);
-  if (even && dim % 2 != 0)
-    fail_value(operation, ": dim must be even because features turn in pairs; got dim = ", dim);
-  if (!(base > 0)) fail_value(operation, ": base must be above 0 because frequencies are its powers; got base = ", base);
+  if (even && dim % 2 != 0) fail_value(operation, ": dim must be even because features turn in pairs; got dim = ", dim);
+  if (!(base > 0))
+    fail_value(operation, ": base must be above 0 because frequencies are its powers; got base = ", base);
 }
 
 }  // namespace
 
 Array sinusoidal_positions(Index max_len, Index dim, double base) {
   check("sinusoidal_positions", dim, base, false);
-  if (max_len < 0) fail_value("sinusoidal_positions: max_len must be at least 0 because it is a size; got max_len = ", max_len);
+  if (max_len < 0)
+    fail_value("sinusoidal_positions: max_len must be at least 0 because it is a size; got max_len = ", max_len);
   Array table({max_len, dim}, DType::float64);
   double* p = table.data<double>();
   parallel_for(0, (dim + 1) / 2, grain_for(max_len * 20), [&](Index begin, Index end) {
@@ -43,7 +44,8 @@ Array relative_rotation(Index offset, Index dim, double base) {
   Array matrix = Array::zeros({dim, dim}, DType::float64);
   double* r = matrix.data<double>();
   for (Index j = 0; j < dim / 2; ++j) {
-    const double angle = static_cast<double>(offset) * frequency(j, dim, base), c = std::cos(angle), s = std::sin(angle);
+    const double angle = static_cast<double>(offset) * frequency(j, dim, base), c = std::cos(angle),
+                 s = std::sin(angle);
     double *upper = r + 2 * j * dim + 2 * j, *lower = upper + dim;
     upper[0] = c;
     upper[1] = s;
@@ -76,8 +78,9 @@ Array alibi_slopes(Index num_heads) {
   while (power <= num_heads / 2) power *= 2;
   Array slopes({num_heads}, DType::float64);
   for (Index h = 0; h < num_heads; ++h)
-    slopes.data<double>()[h] = h < power ? std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(power))
-                                         : std::exp2(-4.0 * static_cast<double>(2 * (h - power) + 1) / static_cast<double>(power));
+    slopes.data<double>()[h] =
+        h < power ? std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(power))
+                  : std::exp2(-4.0 * static_cast<double>(2 * (h - power) + 1) / static_cast<double>(power));
   return slopes;
 }
 

@@ -215,10 +215,8 @@ void pull_back(const Memory& m, const GruPack& pack, const Plan& plan, std::span
   const Start<T> start(m.state.defined() ? m.state.get() : Array(), H);
   const Array& weight_hh = m.weight_hh.get();
   Array dh({plan.batch, H}, weight_hh.dtype());
-  if (dys[1].defined())
-    std::copy_n(dys[1].data<T>(), dh.numel(), dh.data<T>());
-  else
-    std::fill_n(dh.data<T>(), dh.numel(), T(0));
+  if (dys[1].defined()) std::copy_n(dys[1].data<T>(), dh.numel(), dh.data<T>());
+  else std::fill_n(dh.data<T>(), dh.numel(), T(0));
   const Scratch memory(static_cast<std::size_t>(rows * all) * sizeof(T));
   T* slopes = memory.as<T>();  // [ds dr dz dn]
   const Array columns = pack.columns(weight_hh);
@@ -262,7 +260,8 @@ void pull_back(const Memory& m, const GruPack& pack, const Plan& plan, std::span
 // The layer of recorded operations, step by step. inputs: x, state, weight_ih, weight_hh, bias_ih, bias_hh.
 Tensors composed_layer(const Tensors& inputs, const Plan& plan) {
   const Index B = plan.batch, H = plan.hidden;
-  const Tensor &x = inputs[0], &weight_ih = inputs[2], &weight_hh = inputs[3], &bias_ih = inputs[4], &bias_hh = inputs[5];
+  const Tensor &x = inputs[0], &weight_ih = inputs[2], &weight_hh = inputs[3], &bias_ih = inputs[4],
+               &bias_hh = inputs[5];
   const Tensor zero(Array::zeros({}, weight_hh.dtype())), one = scalar_like(zero, 1);
   Tensor h = inputs[1].defined() ? inputs[1] : Tensor(Array::zeros({B, H}, weight_hh.dtype()));
   Tensors steps;
@@ -306,10 +305,12 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
     T* g = gates.data<T>();
     if (!wants && !p.weight_ih.data().buffer()->borrowed()) {  // nobody notices a change of somebody else's memory
       const Array packed = pack->input.get(p.weight_ih.data(), false);
-      const PackedTask<T> task{g + H, 4 * H, {packed_x.data<T>(), M, false}, packed.data<T>(), {bias.data()}, rows, 3 * H, M};
+      const PackedTask<T> task{g + H, 4 * H, {packed_x.data<T>(), M, false}, packed.data<T>(), {bias.data()}, rows,
+                               3 * H, M};
       multiply_packed<T>({&task, 1});
     } else {
-      gemm<T>(g + H, 4 * H, packed_x.data<T>(), M, false, p.weight_ih.ptr<T>(), M, true, T(0), rows, 3 * H, M, bias.data());
+      gemm<T>(g + H, 4 * H, packed_x.data<T>(), M, false, p.weight_ih.ptr<T>(), M, true, T(0), rows, 3 * H, M,
+              bias.data());
     }
     const Start<T> start(state.defined() ? state.data() : Array(), H);
     const Array packed_gates = pack->gates(p.weight_hh.data());
@@ -319,9 +320,11 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
   Memory memory{Saved(packed_x), Saved(state), Saved(p.weight_ih), Saved(p.weight_hh), Saved(y), gates};
   const auto kept_plan = std::make_shared<const Plan>(plan);
   Tensors results = record_many(
-      {std::move(y), std::move(last)}, {owned(x), owned(state), owned(p.weight_ih), owned(p.weight_hh), p.bias_ih, p.bias_hh},
+      {std::move(y), std::move(last)},
+      {owned(x), owned(state), owned(p.weight_ih), owned(p.weight_hh), p.bias_ih, p.bias_hh},
       [memory = std::move(memory), pack, kept_plan](std::span<const Array> dys, Gradients& dx) {
-        visit_floating(memory.gates.dtype(), [&](auto tag) { pull_back<decltype(tag)>(memory, *pack, *kept_plan, dys, dx); });
+        visit_floating(memory.gates.dtype(),
+                       [&](auto tag) { pull_back<decltype(tag)>(memory, *pack, *kept_plan, dys, dx); });
       },
       [kept_plan](std::span<const Tensor> dys, TensorGradients& dx) {
         derive_composed(dys, dx, [&](const Tensors& inputs) { return composed_layer(inputs, *kept_plan); });

@@ -15,11 +15,11 @@ namespace {
 
 // What a reduction over some axes does to a shape.
 struct Plan {
-  Shape kept;       // with 1 for each reduced axis
-  Shape result;     // as the caller wants it
-  Axes order;       // permutation that brings the reduced axes to the end
-  Index rows = 1;   // numbers kept
-  Index length = 1; // numbers per row
+  Shape kept;        // with 1 for each reduced axis
+  Shape result;      // as the caller wants it
+  Axes order;        // permutation that brings the reduced axes to the end
+  Index rows = 1;    // numbers kept
+  Index length = 1;  // numbers per row
 };
 
 Plan plan(const char* operation, const Shape& shape, const std::optional<Axes>& axes, bool keepdims) {
@@ -70,7 +70,8 @@ Array sum_leading(const Array& x, const Plan& p) {
     using T = decltype(tag);
     parallel_for(0, p.rows, 4096, [&](Index begin, Index end) {
       for (Index i = 0; i < p.length; ++i)
-        kernels::kernels<T>().elementwise.add_scaled(y.data<T>() + begin, x.data<T>() + i * p.rows + begin, T(1), end - begin);
+        kernels::kernels<T>().elementwise.add_scaled(y.data<T>() + begin, x.data<T>() + i * p.rows + begin, T(1),
+                                                     end - begin);
     });
   });
   return y;
@@ -140,7 +141,8 @@ Array averaged(const Array& x, const Plan& p) {
 
 Index checked_axis(const char* operation, Index axis, Index rank) {
   if (axis < -rank || axis >= rank)
-    fail_value(operation, ": axis must be from ", -rank, " to ", rank - 1, " because the array has ", rank, " axes; got ", axis);
+    fail_value(operation, ": axis must be from ", -rank, " to ", rank - 1, " because the array has ", rank,
+               " axes; got ", axis);
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -150,10 +152,15 @@ Tensor sum(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) 
   const Tensor& x = input;
   Array y = summed(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [shape = x.shape(), kept = p.kept](const Array& dy, Gradients& dx) {
-    const NoGrad quiet;
-    dx.add(0, broadcast_to(Tensor(dy.reshaped(kept)), shape).data());
-  }, [kept = p.kept](const Tensor& dy, TensorGradients& dx) { dx.add(0, broadcast_to(reshape(dy, kept), dx.shape(0))); });
+  return record(
+      std::move(y), {x},
+      [shape = x.shape(), kept = p.kept](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;
+        dx.add(0, broadcast_to(Tensor(dy.reshaped(kept)), shape).data());
+      },
+      [kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+        dx.add(0, broadcast_to(reshape(dy, kept), dx.shape(0)));
+      });
 }
 
 Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
@@ -163,12 +170,15 @@ Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims)
   Array y = p.length == 0 ? Array::full(p.result, x.dtype(), std::numeric_limits<double>::quiet_NaN())
                           : averaged(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [shape = x.shape(), kept = p.kept, factor](const Array& dy, Gradients& dx) {
-    const NoGrad quiet;
-    dx.add(0, broadcast_to(Tensor(scaled(dy, factor).reshaped(kept)), shape).data());
-  }, [kept = p.kept, factor](const Tensor& dy, TensorGradients& dx) {
-    dx.add(0, broadcast_to(reshape(scaled(dy, factor), kept), dx.shape(0)));
-  });
+  return record(
+      std::move(y), {x},
+      [shape = x.shape(), kept = p.kept, factor](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;
+        dx.add(0, broadcast_to(Tensor(scaled(dy, factor).reshaped(kept)), shape).data());
+      },
+      [kept = p.kept, factor](const Tensor& dy, TensorGradients& dx) {
+        dx.add(0, broadcast_to(reshape(scaled(dy, factor), kept), dx.shape(0)));
+      });
 }
 
 Tensor max(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
@@ -184,20 +194,23 @@ Tensor max(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) 
     return best;
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(Array(y), {x}, [x = Saved(x), y = Saved(y), kept = p.kept](const Array& dy, Gradients& dx) {
-    const NoGrad quiet;  // equal maxima share the gradient
-    const Tensor best(y.get().reshaped(kept)), values(x.get());
-    const Tensor hit = cast(compare(Compare::equal, values, best), dy.dtype());
-    std::optional<Axes> reduced = Axes{};
-    for (Index axis = 0; axis < kept.rank(); ++axis)
-      if (kept.dim(axis) != values.dim(axis)) reduced->push_back(axis);
-    const Tensor share = divide(Tensor(dy.reshaped(kept)), sum(hit, reduced, true));
-    dx.add(0, multiply(hit, share).data());
-  }, [axes, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
-    const Tensor values = dx.input(0).detach();  // which numbers are largest does not change with them
-    const Tensor hit = indicator(compare(Compare::equal, values, max(values, axes, true)), dy.dtype());
-    dx.add(0, multiply(divide(hit, sum(hit, axes, true)), reshape(dy, kept)));
-  });
+  return record(
+      Array(y), {x},
+      [x = Saved(x), y = Saved(y), kept = p.kept](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;  // equal maxima share the gradient
+        const Tensor best(y.get().reshaped(kept)), values(x.get());
+        const Tensor hit = cast(compare(Compare::equal, values, best), dy.dtype());
+        std::optional<Axes> reduced = Axes{};
+        for (Index axis = 0; axis < kept.rank(); ++axis)
+          if (kept.dim(axis) != values.dim(axis)) reduced->push_back(axis);
+        const Tensor share = divide(Tensor(dy.reshaped(kept)), sum(hit, reduced, true));
+        dx.add(0, multiply(hit, share).data());
+      },
+      [axes, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+        const Tensor values = dx.input(0).detach();  // which numbers are largest does not change with them
+        const Tensor hit = indicator(compare(Compare::equal, values, max(values, axes, true)), dy.dtype());
+        dx.add(0, multiply(divide(hit, sum(hit, axes, true)), reshape(dy, kept)));
+      });
 }
 
 Tensor logsumexp(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
@@ -214,19 +227,24 @@ Tensor logsumexp(const Tensor& input, const std::optional<Axes>& axes, bool keep
     return static_cast<T>(top + std::log(total));
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(Array(y), {x}, [x = Saved(x), y = Saved(y), kept = p.kept](const Array& dy, Gradients& dx) {
-    const NoGrad quiet;  // softmax; a row of -inf alone has none
-    const Tensor lse(y.get().reshaped(kept));
-    const Tensor none = compare(Compare::equal, lse, Tensor(Array::full({}, dy.dtype(), -std::numeric_limits<double>::infinity())));
-    const Tensor weights = unary(Unary::exponential, subtract(Tensor(x.get()), where(none, scalar_like(lse, 0), lse)));
-    dx.add(0, multiply(weights, Tensor(dy.reshaped(kept))).data());
-  }, [axes, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
-    const Tensor& values = dx.input(0);
-    const Tensor lse = logsumexp(values, axes, true), zero = scalar_like(lse, 0);
-    const Tensor none = compare(Compare::equal, lse, scalar_like(lse, -std::numeric_limits<double>::infinity()));
-    const Tensor weights = unary(Unary::exponential, subtract(values, where(none, zero, lse)));
-    dx.add(0, multiply(weights, reshape(dy, kept)));
-  });
+  return record(
+      Array(y), {x},
+      [x = Saved(x), y = Saved(y), kept = p.kept](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;  // softmax; a row of -inf alone has none
+        const Tensor lse(y.get().reshaped(kept));
+        const Tensor none =
+            compare(Compare::equal, lse, Tensor(Array::full({}, dy.dtype(), -std::numeric_limits<double>::infinity())));
+        const Tensor weights =
+            unary(Unary::exponential, subtract(Tensor(x.get()), where(none, scalar_like(lse, 0), lse)));
+        dx.add(0, multiply(weights, Tensor(dy.reshaped(kept))).data());
+      },
+      [axes, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+        const Tensor& values = dx.input(0);
+        const Tensor lse = logsumexp(values, axes, true), zero = scalar_like(lse, 0);
+        const Tensor none = compare(Compare::equal, lse, scalar_like(lse, -std::numeric_limits<double>::infinity()));
+        const Tensor weights = unary(Unary::exponential, subtract(values, where(none, zero, lse)));
+        dx.add(0, multiply(weights, reshape(dy, kept)));
+      });
 }
 
 }  // namespace qkv::ops

@@ -50,12 +50,15 @@ Tensor apply_rotary(const Tensor& input, const Array& cosines, const Array& sine
   Array y = rotated(x.data(), cos, sin, interleaved, 1);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const Saved kept_cos(cos), kept_sin(sin);
-  return record(std::move(y), {x}, [kept_cos, kept_sin, interleaved](const Array& dy, Gradients& dx) {
-    dx.add(0, rotated(dy, kept_cos.get(), kept_sin.get(), interleaved, -1));
-  }, [kept_cos, kept_sin, interleaved](const Tensor& dy, TensorGradients& dx) {
-    const Tensor back = unary(Unary::negate, Tensor(kept_sin.get()));
-    dx.add(0, apply_rotary(dy, kept_cos.get(), back.data(), interleaved));
-  });
+  return record(
+      std::move(y), {x},
+      [kept_cos, kept_sin, interleaved](const Array& dy, Gradients& dx) {
+        dx.add(0, rotated(dy, kept_cos.get(), kept_sin.get(), interleaved, -1));
+      },
+      [kept_cos, kept_sin, interleaved](const Tensor& dy, TensorGradients& dx) {
+        const Tensor back = unary(Unary::negate, Tensor(kept_sin.get()));
+        dx.add(0, apply_rotary(dy, kept_cos.get(), back.data(), interleaved));
+      });
 }
 
 }  // namespace qkv::ops

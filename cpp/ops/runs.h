@@ -12,10 +12,12 @@ void for_each_run(const Array& y, const Array& a, const Array& b, Body body) {
   if (y.numel() == 0) return;
   const auto along = [&](Index n, Index step_a, Index step_b) {
     parallel_for(0, n, grain_for(1), [&](Index begin, Index end) {
-      body(y.data<Y>() + begin, a.data<A>() + begin * step_a, step_a, b.data<B>() + begin * step_b, step_b, end - begin);
+      body(y.data<Y>() + begin, a.data<A>() + begin * step_a, step_a, b.data<B>() + begin * step_b, step_b,
+           end - begin);
     });
   };
-  // Arrays of equal shape, and single numbers, are one run; finding that out by Loops takes longer than small arrays do.
+  // Arrays of equal shape, and single numbers, are one run; finding that out by Loops takes longer than small arrays
+  // do.
   const auto runs_along = [&](const Array& x) { return x.numel() == y.numel() || x.numel() == 1; };
   if (runs_along(a) && runs_along(b)) return along(y.numel(), a.numel() == 1 ? 0 : 1, b.numel() == 1 ? 0 : 1);
   const Loops<3> loops(y.shape(), {row_major(y.shape()), broadcast_strides(a.shape(), y.shape()),

@@ -23,13 +23,16 @@ void check_temperature(const char* operation, double temperature, DType dtype) {
   if (!(temperature > 0))
     fail_value(operation, ": temperature must be above 0 because x is divided by it; got temperature = ", temperature);
   if (dtype == DType::float32 && !std::isfinite(static_cast<float>(1 / temperature)))
-    fail_value(operation, ": temperature must be at least 3e-39 because x is divided by it in float32; got temperature = ", temperature);
+    fail_value(
+        operation,
+        ": temperature must be at least 3e-39 because x is divided by it in float32; got temperature = ", temperature);
 }
 
 // body(rows, begin of the numbers of these rows) in parallel.
 template <class Body> void for_rows(const Rows& rows, Body body) {
   if (rows.n == 0) return;  // however many they are
-  parallel_for(0, rows.count, grain_for(8 * rows.n), [&](Index begin, Index end) { body(end - begin, begin * rows.n); });
+  parallel_for(0, rows.count, grain_for(8 * rows.n),
+               [&](Index begin, Index end) { body(end - begin, begin * rows.n); });
 }
 
 }  // namespace
@@ -58,21 +61,24 @@ Tensor softmax(const Tensor& input, Index axis, double temperature) {
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(Array(y), {x}, [y = Saved(y), temperature, rows](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const Array slope = dx.fresh(0);
-      T* out = slope.data<T>();
-      const T* saved = y.data<T>();
-      for_rows(rows, [&](Index count, Index at) {
-        kernels::kernels<T>().softmax.backward(out + at, dy.data<T>() + at, saved + at,
-                                               static_cast<T>(1 / temperature), false, count, rows.n);
+  return record(
+      Array(y), {x},
+      [y = Saved(y), temperature, rows](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const Array slope = dx.fresh(0);
+          T* out = slope.data<T>();
+          const T* saved = y.data<T>();
+          for_rows(rows, [&](Index count, Index at) {
+            kernels::kernels<T>().softmax.backward(out + at, dy.data<T>() + at, saved + at,
+                                                   static_cast<T>(1 / temperature), false, count, rows.n);
+          });
+          dx.add(0, slope);
+        });
+      },
+      [temperature](const Tensor& dy, TensorGradients& dx) {
+        dx.add(0, scaled(softmax_gradient(softmax(dx.input(0), -1, temperature), dy), 1 / temperature));
       });
-      dx.add(0, slope);
-    });
-  }, [temperature](const Tensor& dy, TensorGradients& dx) {
-    dx.add(0, scaled(softmax_gradient(softmax(dx.input(0), -1, temperature), dy), 1 / temperature));
-  });
 }
 
 Tensor log_softmax(const Tensor& input, Index axis, double temperature) {
@@ -90,22 +96,25 @@ Tensor log_softmax(const Tensor& input, Index axis, double temperature) {
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(Array(y), {x}, [y = Saved(y), temperature, rows](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const Array slope = dx.fresh(0);
-      T* out = slope.data<T>();
-      const T* saved = y.data<T>();
-      for_rows(rows, [&](Index count, Index at) {
-        kernels::kernels<T>().softmax.log_backward(out + at, dy.data<T>() + at, saved + at,
-                                                   static_cast<T>(1 / temperature), count, rows.n);
+  return record(
+      Array(y), {x},
+      [y = Saved(y), temperature, rows](const Array& dy, Gradients& dx) {
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const Array slope = dx.fresh(0);
+          T* out = slope.data<T>();
+          const T* saved = y.data<T>();
+          for_rows(rows, [&](Index count, Index at) {
+            kernels::kernels<T>().softmax.log_backward(out + at, dy.data<T>() + at, saved + at,
+                                                       static_cast<T>(1 / temperature), count, rows.n);
+          });
+          dx.add(0, slope);
+        });
+      },
+      [temperature](const Tensor& dy, TensorGradients& dx) {
+        const Tensor p = softmax(dx.input(0), -1, temperature);
+        dx.add(0, scaled(subtract(dy, multiply(p, sum(dy, Axes{-1}, true))), 1 / temperature));
       });
-      dx.add(0, slope);
-    });
-  }, [temperature](const Tensor& dy, TensorGradients& dx) {
-    const Tensor p = softmax(dx.input(0), -1, temperature);
-    dx.add(0, scaled(subtract(dy, multiply(p, sum(dy, Axes{-1}, true))), 1 / temperature));
-  });
 }
 
 Tensor softmax_jacobian(const Tensor& x) {
@@ -118,7 +127,7 @@ Tensor softmax_jacobian(const Tensor& x) {
   visit_floating(p.dtype(), [&](auto tag) {
     for (Index i = 0; i < n; ++i) eye.data<decltype(tag)>()[i * n + i] = 1;
   });
-  const Tensor left = reshape(p, column), right = reshape(p, row);          // (..., n, 1), (..., 1, n)
+  const Tensor left = reshape(p, column), right = reshape(p, row);      // (..., n, 1), (..., 1, n)
   return subtract(multiply(left, Tensor(eye)), multiply(left, right));  // (..., n, n)
 }
 
@@ -140,8 +149,7 @@ class Exclusions {
   Index length(Index row) const {
     if (!lengths_.defined()) return keys();
     const Index batch = row / rows_per_batch_;
-    return static_cast<Index>(
-        lengths_.data<std::int64_t>()[per_query_ ? batch * queries_ + row % queries_ : batch]);
+    return static_cast<Index>(lengths_.data<std::int64_t>()[per_query_ ? batch * queries_ + row % queries_ : batch]);
   }
   bool has_mask() const { return mask().defined(); }
   bool has_bias() const { return has_mask() && mask().dtype() != DType::boolean; }
@@ -199,8 +207,10 @@ class Exclusions {
 
   void take_mask(const Tensor& mask, DType dtype) {
     if (mask.dtype() == DType::int64)
-      fail_type("masked_softmax: mask must be boolean (True = may attend) or float (added to the scores) because an "
-                "integer could mean either; got ", mask.dtype());
+      fail_type(
+          "masked_softmax: mask must be boolean (True = may attend) or float (added to the scores) because an "
+          "integer could mean either; got ",
+          mask.dtype());
     Shape common;
     if (!broadcast(mask.shape(), shape_, common) || common != shape_)
       fail_value("masked_softmax: mask must broadcast to scores ", shape_, "; got mask ", mask.shape());
@@ -233,7 +243,8 @@ void masked_rows(T* y, const T* x, const Exclusions& excluded, std::optional<dou
                  Index end) {
   const auto& kernel = kernels::kernels<T>().softmax;
   const Index n = excluded.keys();
-  const T fill = masked_value ? in_range<T>("masked_softmax", "masked_value", *masked_value) : -std::numeric_limits<T>::infinity();
+  const T fill =
+      masked_value ? in_range<T>("masked_softmax", "masked_value", *masked_value) : -std::numeric_limits<T>::infinity();
   for (Index row = begin; row < end; ++row) {
     T* out = y + row * n;
     if (!masked_value && !excluded.has_mask()) {
@@ -255,7 +266,8 @@ void masked_rows(T* y, const T* x, const Exclusions& excluded, std::optional<dou
 
 }  // namespace
 
-Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor& mask, std::optional<double> masked_value) {
+Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor& mask,
+                      std::optional<double> masked_value) {
   const Tensor scores = floating(input);
   Exclusions excluded(scores, valid_lens, mask);
   Array y(scores.shape(), scores.dtype());
@@ -270,39 +282,44 @@ Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor
   if (!wants_gradient({scores, bias})) return Tensor(std::move(y));
   excluded.keep();
   const auto kept = std::make_shared<const Exclusions>(std::move(excluded));
-  return record(Array(y), {owned(scores), owned(bias)}, [y = Saved(y), kept, rows, filled = masked_value.has_value(),
-                                           mask_shape = bias.defined() ? bias.shape() : Shape{},
-                                           mask_dtype = bias.defined() ? bias.dtype() : DType::float32](const Array& dy, Gradients& dx) {
-    Array dscores(dy.shape(), dy.dtype());
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const T* saved = y.data<T>();
-      parallel_for(0, rows.count, grain_for(8 * rows.n), [&](Index begin, Index end) {
-        for (Index row = begin; row < end; ++row) {
-          T* out = dscores.data<T>() + row * rows.n;
-          const Index used = filled ? rows.n : kept->length(row);
-          kernels::kernels<T>().softmax.backward(out, dy.data<T>() + row * rows.n, saved + row * rows.n, T(1), true, 1, used);
-          std::fill(out + used, out + rows.n, T(0));
-          if (filled) kept->exclude(out, row, T(0));
+  return record(
+      Array(y), {owned(scores), owned(bias)},
+      [y = Saved(y), kept, rows, filled = masked_value.has_value(),
+       mask_shape = bias.defined() ? bias.shape() : Shape{},
+       mask_dtype = bias.defined() ? bias.dtype() : DType::float32](const Array& dy, Gradients& dx) {
+        Array dscores(dy.shape(), dy.dtype());
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const T* saved = y.data<T>();
+          parallel_for(0, rows.count, grain_for(8 * rows.n), [&](Index begin, Index end) {
+            for (Index row = begin; row < end; ++row) {
+              T* out = dscores.data<T>() + row * rows.n;
+              const Index used = filled ? rows.n : kept->length(row);
+              kernels::kernels<T>().softmax.backward(out, dy.data<T>() + row * rows.n, saved + row * rows.n, T(1), true,
+                                                     1, used);
+              std::fill(out + used, out + rows.n, T(0));
+              if (filled) kept->exclude(out, row, T(0));
+            }
+          });
+        });
+        if (dx.wants(1)) dx.add(1, sum_to(dscores, mask_shape).cast(mask_dtype));
+        if (dx.wants(0)) dx.add(0, std::move(dscores));
+      },
+      [kept, masked_value](const Tensor& dy, TensorGradients& dx) {
+        const Tensor allowed(kept->allowed()), zero = scalar_like(dy, 0);
+        Tensor x = dx.input(0);
+        if (const Tensor& added = dx.input(1); added.defined()) {
+          const Tensor none =
+              compare(Compare::equal, added, scalar_like(added, -std::numeric_limits<double>::infinity()));
+          x = add(x, cast(where(none, scalar_like(added, 0), added), x.dtype()));
         }
+        const Tensor p = masked_softmax(x, {}, allowed, masked_value);
+        // What flows into a weight of 0 may come from a value that nobody may read.
+        const Tensor arriving = where(compare(Compare::equal, p, zero), zero, dy);
+        const Tensor dscores = where(allowed, softmax_gradient(p, arriving), zero);
+        if (dx.wants(1)) dx.add(1, cast(sum_to(dscores, dx.shape(1)), dx.input(1).dtype()));
+        dx.add(0, dscores);
       });
-    });
-    if (dx.wants(1)) dx.add(1, sum_to(dscores, mask_shape).cast(mask_dtype));
-    if (dx.wants(0)) dx.add(0, std::move(dscores));
-  }, [kept, masked_value](const Tensor& dy, TensorGradients& dx) {
-    const Tensor allowed(kept->allowed()), zero = scalar_like(dy, 0);
-    Tensor x = dx.input(0);
-    if (const Tensor& added = dx.input(1); added.defined()) {
-      const Tensor none = compare(Compare::equal, added, scalar_like(added, -std::numeric_limits<double>::infinity()));
-      x = add(x, cast(where(none, scalar_like(added, 0), added), x.dtype()));
-    }
-    const Tensor p = masked_softmax(x, {}, allowed, masked_value);
-    // What flows into a weight of 0 may come from a value that nobody may read.
-    const Tensor arriving = where(compare(Compare::equal, p, zero), zero, dy);
-    const Tensor dscores = where(allowed, softmax_gradient(p, arriving), zero);
-    if (dx.wants(1)) dx.add(1, cast(sum_to(dscores, dx.shape(1)), dx.input(1).dtype()));
-    dx.add(0, dscores);
-  });
 }
 
 }  // namespace qkv::ops

@@ -59,7 +59,8 @@ template <class T> FiniteValues finite_values(const Array& values, Index feature
 }
 
 // For each weight that is not 0 of a key whose value is not finite: body(row, key, weight's place).
-template <class T, class Body> void for_infinite(const FiniteValues& v, const T* weights, const Sizes& size, Body body) {
+template <class T, class Body>
+void for_infinite(const FiniteValues& v, const T* weights, const Sizes& size, Body body) {
   for (const Index key : v.keys) {
     const Index matrix = key / size.keys, column = key % size.keys;
     for (Index row = matrix * size.queries; row < (matrix + 1) * size.queries; ++row)
@@ -98,8 +99,8 @@ Array dropped(const Array& weights, const WeightDropout& dropout) {
         T* out = y.data<T>() + row * keys;
         const T* x = weights.data<T>() + row * keys;
         if (!dropout.keep.defined()) {
-          kernel.drop(out, x, dropout.key, static_cast<std::uint64_t>(row / queries), static_cast<std::uint64_t>(row % queries),
-                      dropout.p, keys);
+          kernel.drop(out, x, dropout.key, static_cast<std::uint64_t>(row / queries),
+                      static_cast<std::uint64_t>(row % queries), dropout.p, keys);
           continue;
         }
         Index offset = 0, rest = row;
@@ -122,7 +123,8 @@ WeightDropout weight_dropout(const char* operation, double p, const Array& keep,
   if (keep.defined()) {
     Shape common;
     if (!broadcast(keep.shape(), weights, common) || common != weights)
-      fail_value(operation, ": dropout_keep must broadcast to the weights' shape ", weights, "; got dropout_keep ", keep.shape());
+      fail_value(operation, ": dropout_keep must broadcast to the weights' shape ", weights, "; got dropout_keep ",
+                 keep.shape());
     result.keep = keep;
   } else if (p > 0) {
     result.key = default_generator().random64();
@@ -164,37 +166,43 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
     using T = decltype(tag);
     const Array w = dropped(weights.data(), dropout);
     finite = finite_values<T>(values.data(), size.features);
-    products(y.data<T>(), w.data<T>(), false, finite.values.data<T>(), false, T(0), size.matrices, size.queries, size.features, size.keys);
+    products(y.data<T>(), w.data<T>(), false, finite.values.data<T>(), false, T(0), size.matrices, size.queries,
+             size.features, size.keys);
     for_infinite(finite, weights.ptr<T>(), size, [&](Index row, Index key, Index at) {
-      kernels::kernels<T>().elementwise.add_scaled(y.data<T>() + row * size.features, values.ptr<T>() + key * size.features,
-                                                   w.data<T>()[at], size.features);
+      kernels::kernels<T>().elementwise.add_scaled(
+          y.data<T>() + row * size.features, values.ptr<T>() + key * size.features, w.data<T>()[at], size.features);
     });
   });
   if (!wants_gradient({weights, values})) return Tensor(std::move(y));
   const SavedDropout drawn(dropout);
-  return record(std::move(y), {owned(weights), owned(values)}, [w = Saved(weights), v = Saved(values), finite_v = Saved(finite.values),
-                                                                keys = finite.keys, drawn, size](const Array& dy, Gradients& dx) {
-    const WeightDropout kept = drawn.get();
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const T* slope = dy.data<T>();
-      if (dx.wants(0)) {
-        Array dw(w.get().shape(), dy.dtype());
-        products(dw.data<T>(), slope, false, finite_v.data<T>(), true, T(0), size.matrices, size.queries, size.keys, size.features);
-        for_infinite(FiniteValues{finite_v.get(), keys}, w.data<T>(), size, [&](Index row, Index key, Index at) {
-          T sum = 0;
-          for (Index c = 0; c < size.features; ++c) sum += slope[row * size.features + c] * v.data<T>()[key * size.features + c];
-          dw.data<T>()[at] = sum;
+  return record(
+      std::move(y), {owned(weights), owned(values)},
+      [w = Saved(weights), v = Saved(values), finite_v = Saved(finite.values), keys = finite.keys, drawn, size](
+          const Array& dy, Gradients& dx) {
+        const WeightDropout kept = drawn.get();
+        visit_floating(dy.dtype(), [&](auto tag) {
+          using T = decltype(tag);
+          const T* slope = dy.data<T>();
+          if (dx.wants(0)) {
+            Array dw(w.get().shape(), dy.dtype());
+            products(dw.data<T>(), slope, false, finite_v.data<T>(), true, T(0), size.matrices, size.queries, size.keys,
+                     size.features);
+            for_infinite(FiniteValues{finite_v.get(), keys}, w.data<T>(), size, [&](Index row, Index key, Index at) {
+              T sum = 0;
+              for (Index c = 0; c < size.features; ++c)
+                sum += slope[row * size.features + c] * v.data<T>()[key * size.features + c];
+              dw.data<T>()[at] = sum;
+            });
+            dx.add(0, dropped(dw, kept));
+          }
+          if (dx.wants(1)) {
+            const Array shares = dropped(w.get(), kept);
+            products(dx.of(1).data<T>(), shares.data<T>(), true, slope, false, T(1), size.matrices, size.keys,
+                     size.features, size.queries, GradientSide::right);
+          }
         });
-        dx.add(0, dropped(dw, kept));
-      }
-      if (dx.wants(1)) {
-        const Array shares = dropped(w.get(), kept);
-        products(dx.of(1).data<T>(), shares.data<T>(), true, slope, false, T(1), size.matrices, size.keys, size.features,
-                 size.queries, GradientSide::right);
-      }
-    });
-  }, [drawn](const Tensor& dy, TensorGradients& dx) { derive_weighted(drawn.get(), dy, dx); });
+      },
+      [drawn](const Tensor& dy, TensorGradients& dx) { derive_weighted(drawn.get(), dy, dx); });
 }
 
 }  // namespace qkv::ops

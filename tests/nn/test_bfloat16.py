@@ -31,7 +31,9 @@ def apply(layer: qkv.nn.Module, *x: np.ndarray) -> np.ndarray:
 
 def test_parameters_are_rounded_to_even():
     layer = qkv.nn.Linear(5, 3)
-    ties = np.float32(1) + np.arange(15, dtype="float32").reshape(3, 5) / 256  # halfway between two, or one of them
+    ties = (
+        np.float32(1) + np.arange(15, dtype="float32").reshape(3, 5) / 256
+    )  # halfway between two, or one of them
     layer.weight.copy_(ties)
     assert layer.to("bfloat16") is layer
     np.testing.assert_array_equal(layer.weight.numpy(), rounded(ties))

@@ -213,7 +213,9 @@ def test_refusals(qkv):
     q, k, v = qkv
     with pytest.raises(ValueError, match=r"q_offset must be None with 'lower_right' .* got q_offset = 1"):
         attend(q, k, v, is_causal="lower_right", q_offset=1)
-    with pytest.raises(ValueError, match=r"is_causal must be .* 'upper_left' or 'lower_right' .* got 'upper'"):
+    with pytest.raises(
+        ValueError, match=r"is_causal must be .* 'upper_left' or 'lower_right' .* got 'upper'"
+    ):
         attend(q, k, v, is_causal="upper")
     with pytest.raises(ValueError, match=r"key must have B = 2 and D = 11 .* got key \(2, 3, 7, 10\)"):
         attend(q, k[..., :10], v)

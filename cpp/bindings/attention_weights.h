@@ -1,0 +1,26 @@
+// The property of attention layers that shows the weights of their last call.
+#pragma once
+
+#include "bindings/bind_module.h"
+#include "bindings/bindings.h"
+#include "core/error.h"
+
+namespace qkv::bindings {
+
+// attention_weights: data of the last call; assigning None frees what it is computed from.
+template <class Class> void def_attention_weights(Class& layer) {
+  using Layer = typename Class::type;
+  layer.def_property(
+      "attention_weights",
+      [](Layer& self) -> py::object {
+        const Array weights = without_gil([&] { return self.record.weights(); });
+        return weights.defined() ? py::cast(Tensor(weights)) : py::none();
+      },
+      [](Layer& self, py::handle value) {
+        if (!value.is_none()) fail_type("attention_weights: can only be set to None, which frees them");
+        self.record.clear();
+      },
+      "Weights of the last call, before dropout; None before the first.");
+}
+
+}  // namespace qkv::bindings

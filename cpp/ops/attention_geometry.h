@@ -1,0 +1,57 @@
+// How the arrays of one call of attention lie in memory, and the checks of their shapes.
+#pragma once
+
+#include "kernels/attention.h"
+#include "ops/attention.h"
+#include "ops/strides.h"
+
+namespace qkv::ops {
+
+using kernels::HeadsView;
+using kernels::WeightsView;
+
+// How the axes of one call lie in memory. `packed`: (B, L, H * D); else (B, H, L, D).
+struct Geometry {
+  Index batches = 1, heads = 1, kv_heads = 1, queries = 0, keys = 0, key_size = 0, value_size = 0;
+  Index key_rows = 0;  // rows of memory per batch and head; at least `keys`
+  Index rank = 4;      // of the caller's arrays
+  bool packed = false;
+
+  template <class T> HeadsView<T> view(T* data, Index number_of_heads, Index rows, Index size) const {
+    if (packed) return {data, rows * number_of_heads * size, size, number_of_heads * size};
+    return {data, number_of_heads * rows * size, rows * size, size};
+  }
+  Shape output_shape() const {
+    if (packed) return {batches, queries, heads * value_size};
+    return shaped({batches, heads, queries, value_size});
+  }
+  Shape weights_shape() const {
+    return packed ? Shape{batches, heads, queries, keys} : shaped({batches, heads, queries, keys});
+  }
+  Shape lse_shape() const { return packed ? Shape{batches, heads, queries} : shaped({batches, heads, queries}); }
+
+ private:
+  // Drops the axes that the caller's arrays do not have.
+  Shape shaped(Shape full) const {
+    if (rank <= 3) full.erase(full.begin() + 1);
+    if (rank == 2) full.erase(full.begin());
+    return full;
+  }
+};
+
+Geometry plain_geometry(const Shape& q, const Shape& k, const Shape& v, const AttentionOptions& o);
+Geometry packed_geometry(const char* op, const Shape& q, const Shape& k, Index value_width, Heads heads);
+
+// The shape of an array that broadcasts to the weights, with the axes that the caller's ranks lack.
+Shape lifted(Shape shape, const Geometry& g);
+
+// An array that broadcasts to the weights, by its strides.
+template <class T> WeightsView<T> weights_view(T* data, const Shape& shape, const Geometry& g) {
+  const Strides s = broadcast_strides(lifted(shape, g), {g.batches, g.heads, g.queries, g.keys});
+  return {data, s[0], s[1], s[2], s[3]};
+}
+
+void check_broadcasts(const char* op, const char* name, const Shape& shape, const Shape& weights);
+void check_lengths(const char* op, const Array& lens, const Geometry& g);
+
+}  // namespace qkv::ops
