@@ -14,6 +14,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-mavx512bf16 QKV_AVX512_BF16)
   set(flags_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Scheduling before registers are assigned keeps more numbers at hand than there are registers: a tile of 24 vectors
+  # then spilled two of its sums at each step.
+  set(flags_baseline -fno-schedule-insns)
 endif()
 
 set(kernel_objects)

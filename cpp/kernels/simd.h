@@ -26,6 +26,13 @@ constexpr Index kVectorBytes = 32;
 constexpr Index kVectorBytes = 16;
 #endif
 
+// Vector registers, of which a tile's sums may take most.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int kRegisters = 32;
+#else
+constexpr int kRegisters = 16;
+#endif
+
 template <class T> struct VectorTypes;
 template <> struct VectorTypes<float> {
   typedef float Values __attribute__((vector_size(kVectorBytes)));
