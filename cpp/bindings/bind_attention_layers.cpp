@@ -13,7 +13,7 @@ template <class Base> class OverridableAttention : public Overridable<Base> {
   using Overridable<Base>::Overridable;
   Tensor score(const Tensor& queries, const Tensor& keys) override {
     {
-      const GilHeld held;
+      const InPython python;
       const py::function own = py::get_override(static_cast<const Base*>(this), "score");
       if (own) {
         const py::object scores = call_python(own, py::make_tuple(queries, keys));
@@ -29,7 +29,7 @@ template <class Base> class OverridableAttention : public Overridable<Base> {
                 const Restriction& restriction) override {
     bool own_score;
     {
-      const GilHeld held;
+      const InPython python;
       own_score = static_cast<bool>(py::get_override(static_cast<const Base*>(this), "score"));
     }
     return own_score ? Attention::attend(queries, keys, values, restriction)

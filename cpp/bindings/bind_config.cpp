@@ -3,6 +3,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/convert.h"
+#include "bindings/interpreter.h"
 #include "core/batch_invariance.h"
 #include "core/buffer.h"
 #include "core/cpu.h"
@@ -50,7 +51,11 @@ void bind_config(py::module_& m) {
   main_thread = modules.contains("threading")
                     ? modules["threading"].attr("main_thread")().attr("ident").cast<unsigned long>()
                     : PyThread_get_thread_ident();
-  at_fork_in_child([] { main_thread = PyThread_get_thread_ident(); });
+  at_fork_in_child([] {
+    main_thread = PyThread_get_thread_ident();
+    computing = own_computing;  // the other threads are not in the child
+    changing = own_changing;
+  });
   set_interrupt_check(interrupt_requested);
 
   py::register_exception_translator([](std::exception_ptr p) {

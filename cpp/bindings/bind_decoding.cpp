@@ -4,6 +4,7 @@
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
 #include "core/error.h"
+#include "nn/module.h"
 
 namespace qkv::bindings {
 namespace {
@@ -123,8 +124,7 @@ py::list generate_with(const py::object& model, const py::object& src, const py:
   if (ids.rank() != 2) fail_value(name, ": src must be (B, T); got src ", ids.shape());
   GenerateOptions options = arguments.options(name, -1);
   const Index start = token_from(start_id, name, "start_id", -1);
-  std::optional<Evaluating> evaluating;
-  if (py::isinstance<nn::Module>(model)) evaluating.emplace(model.cast<nn::Module&>());
+  const nn::Evaluating evaluating;
   const NoGrad off;
   PythonContinuation continuation(model, src, src_valid_lens);
   return sentences_from(generate(continuation, Array::full({ids.dim(0)}, DType::int64, start), options),
@@ -132,19 +132,6 @@ py::list generate_with(const py::object& model, const py::object& src, const py:
 }
 
 }  // namespace
-
-Evaluating::Evaluating(nn::Module& module) {
-  for (auto& [name, part] : module.named_modules()) {
-    if (!part) continue;
-    before_.emplace_back(part.get(), part->training());
-    if (!name.empty()) alive_.push_back(part);  // the pointer to the module itself may not own it
-    part->set_own_training(false);
-  }
-}
-
-Evaluating::~Evaluating() {
-  for (const auto& [part, training] : before_) part->set_own_training(training);
-}
 
 std::optional<Index> index_from(py::handle value, const char* operation, const char* name) {
   if (value.is_none()) return {};

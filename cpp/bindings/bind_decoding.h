@@ -3,22 +3,8 @@
 
 #include "bindings/options.h"
 #include "models/decoding.h"
-#include "nn/module.h"
 
 namespace qkv::bindings {
-
-// While one lives, a module is in evaluation mode; afterwards each part is as it was.
-class Evaluating {
- public:
-  explicit Evaluating(nn::Module& module);
-  ~Evaluating();
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
- private:
-  std::vector<std::pair<nn::Module*, bool>> before_;
-  std::vector<nn::ModulePtr> alive_;
-};
 
 // The arguments that every generate() takes, as a dictionary would hold them.
 struct GenerateArguments {

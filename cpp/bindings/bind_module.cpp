@@ -63,9 +63,17 @@ py::object get_attribute(const py::object& self, const std::string& name) {
   return object;
 }
 
+// Other threads may be computing with what stands under a name that the layer uses itself.
+std::optional<Alone> to_replace(const Module& module, const std::string& name) {
+  const Module::Entry* entry = module.find(name);
+  if (entry == nullptr || !entry->bind) return std::nullopt;
+  return std::optional<Alone>(std::in_place);
+}
+
 void set_attribute(const py::object& self, const py::str& name, const py::object& value) {
   const std::string key = name;
   Module& module = initialised(self, key);
+  const std::optional<Alone> alone = to_replace(module, key);
   const Module::Entry* entry = module.find(key);
   const auto forget = [&] { instance_dict(self).attr("pop")(name, py::none()); };
   if (py::isinstance<ParameterImpl>(value)) {
@@ -127,6 +135,7 @@ void load_state_dict(Module& module, py::handle state, bool strict) {
     const std::string name = py::str(pair[0]);
     arrays[name] = state_array(name, pair[1]);
   }
+  const Alone alone;
   module.load_state(std::move(arrays), strict);
 }
 
@@ -157,7 +166,7 @@ py::dict get_state(const py::object& self) {
   state["config"] = config_dict(module);
   state["entries"] = entries;
   state["attributes"] = attributes;
-  state["training"] = module.training();
+  state["training"] = module.own_training();
   state["bfloat16"] = module.in_bfloat16();
   state["dtype"] = std::string(name(module.dtype()));
   return state;
@@ -252,6 +261,7 @@ Examples
           [](const py::object& self, const std::string& name, py::handle value) {
             Call call("register_buffer");
             Module& module = initialised(self, name);
+            const std::optional<Alone> alone = to_replace(module, name);
             instance_dict(self).attr("pop")(name, py::none());
             module.register_buffer(name,
                                    value.is_none() ? Tensor() : Tensor(copy_of(value, py::none(), "register_buffer")));
@@ -264,6 +274,7 @@ Examples
               fail_type("register_parameter: parameter must be a Parameter; got ",
                         std::string(py::str(py::type::handle_of(value).attr("__name__"))));
             Module& module = initialised(self, name);
+            const std::optional<Alone> alone = to_replace(module, name);
             instance_dict(self).attr("pop")(name, py::none());
             module.register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>());
           },
@@ -319,8 +330,11 @@ ValueError
           "to",
           [](const py::object& self, py::handle dtype) {
             if (dtype.is_none()) fail_type("to: dtype must be float32, float64 or bfloat16; got None");
-            if (is_bfloat16(dtype)) self.cast<Module&>().to_bfloat16();
-            else self.cast<Module&>().to(dtype_from(dtype, "to"));
+            const std::optional<DType> wanted =
+                is_bfloat16(dtype) ? std::nullopt : std::optional(dtype_from(dtype, "to"));
+            const Alone alone;
+            if (wanted) self.cast<Module&>().to(*wanted);
+            else self.cast<Module&>().to_bfloat16();
             return self;
           },
           py::arg("dtype"), R"doc(

@@ -16,7 +16,7 @@ template <class Base> class Overridable : public Base, public py::trampoline_sel
   using Base::forward;
   Tensor forward(const Tensor& x) override {
     {
-      const GilHeld held;
+      const InPython python;
       const py::function own = py::get_override(static_cast<const Base*>(this), "forward");
       if (own) return call_python(own, py::make_tuple(x)).template cast<Tensor>();
     }

@@ -155,7 +155,7 @@ Examples
             const GenerateOptions options = arguments.options("Transformer", vocab);
             const Index start = token_from(start_id, "Transformer", "start_id", vocab);
             const auto sentences = without_gil([&] {
-              const Evaluating evaluating(self);
+              const nn::Evaluating evaluating;
               const auto continuation = self.continuation(ids, lens);
               return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, start), options);
             });
@@ -308,7 +308,7 @@ Examples
                                               temperature, top_k,  top_p,     max_len};
             const GenerateOptions options = arguments.options("CausalLM", self.sizes.vocab_size);
             const auto sentences = without_gil([&] {
-              const Evaluating evaluating(self);
+              const nn::Evaluating evaluating;
               const auto continuation = self.continuation(prompts);
               const Index length = prompts.dim(1);
               Array last({prompts.dim(0)}, DType::int64);

@@ -9,7 +9,9 @@
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/parallel.h"
@@ -31,15 +33,60 @@ template <class Take> void take_gil(Take take) {
 // What Python knows this thread by, while it has given the lock back.
 inline thread_local PyThreadState* waiting_state = nullptr;
 
+// Threads that compute while others of Python run, and changes that wait for them to end. Python's lock guards both.
+inline int computing = 0, changing = 0;
+// What of them is this thread's: more than one where a signal's handler computes.
+inline thread_local int own_computing = 0, own_changing = 0;
+
+inline void let_others_run() {
+  PyThreadState* state = PyEval_SaveThread();
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+  take_gil([&] { PyEval_RestoreThread(state); });
+}
+
+inline void begin_computing() {
+  while (changing > own_changing && own_computing == 0) let_others_run();
+  ++computing;
+  ++own_computing;
+}
+
+inline void end_computing() {
+  --computing;
+  --own_computing;
+}
+
+// While one lives, no other thread is inside a computation: for changes of what computations read without a lock, such
+// as the dtype of a parameter. Waits until those that have begun end or call Python; later ones wait for the change.
+class Alone {
+ public:
+  Alone() {
+    // Threads that compute while the interpreter ends do not come back.
+    while (computing > own_computing && Py_IsInitialized()) {
+      let_others_run();
+      if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+    }
+  }
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+
+ private:
+  struct Announced {
+    Announced() { ++changing, ++own_changing; }
+    ~Announced() { --changing, --own_changing; }
+  } announced_;
+};
+
 // While one lives, other threads of Python run.
 class GilReleased {
  public:
   GilReleased() {
+    begin_computing();
     waiting_state = PyEval_SaveThread();
     begin_operation();
   }
   ~GilReleased() {
     take_gil([] { PyEval_RestoreThread(std::exchange(waiting_state, nullptr)); });
+    end_computing();
   }
   GilReleased(const GilReleased&) = delete;
   GilReleased& operator=(const GilReleased&) = delete;
@@ -64,6 +111,24 @@ class GilHeld {
  private:
   const bool was_released_;
   std::optional<pybind11::gil_scoped_acquire> held_;
+};
+
+// The same in the midst of a computation, for methods that a Python subclass may define: they may wait for a thread
+// that makes a change.
+class InPython {
+ public:
+  InPython() : paused_(own_computing > 0) {
+    if (paused_) end_computing();
+  }
+  ~InPython() {
+    if (paused_) begin_computing();
+  }
+  InPython(const InPython&) = delete;
+  InPython& operator=(const InPython&) = delete;
+
+ private:
+  const GilHeld held_;
+  const bool paused_;
 };
 
 template <class F> decltype(auto) without_gil(F&& f) {

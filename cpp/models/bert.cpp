@@ -282,7 +282,8 @@ BertEncoder::BertEncoder(const BertArguments& a) : BertPart(a) {
 
 std::vector<std::shared_ptr<BertLayer>> BertEncoder::parts() const {
   std::vector<std::shared_ptr<BertLayer>> found;
-  for (const Entry& entry : layer->entries()) {
+  const auto entries = layer->snapshot();
+  for (const Entry& entry : *entries) {
     auto part = std::dynamic_pointer_cast<BertLayer>(entry.module);
     if (!part)
       fail_type("BertEncoder: layer must hold layers of its kind; got ",

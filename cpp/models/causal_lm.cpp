@@ -130,7 +130,8 @@ nn::Config CausalLM::config() const {
 
 std::vector<std::shared_ptr<CausalLMLayer>> CausalLM::parts() const {
   std::vector<std::shared_ptr<CausalLMLayer>> found;
-  for (const Entry& entry : layers->entries()) {
+  const auto entries = layers->snapshot();
+  for (const Entry& entry : *entries) {
     auto layer = std::dynamic_pointer_cast<CausalLMLayer>(entry.module);
     if (!layer)
       fail_type("CausalLM: layers must hold CausalLMLayers; got ", entry.module ? entry.module->class_name() : "None");

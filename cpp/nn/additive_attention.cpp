@@ -27,7 +27,7 @@ void AdditiveAttention::make_parameters(Index query_size, Index key_size) {
   if (!W_k) own_module("W_k", W_k, std::make_shared<Linear>(key_size, num_hiddens, false));
   if (!w_v) own_module("w_v", w_v, std::make_shared<Linear>(num_hiddens, 1, false));
   for (const auto& part : {W_q, W_k, w_v}) {
-    part->set_training(training());
+    part->set_training(own_training());
     if (in_bfloat16()) part->to_bfloat16();
     else part->to(dtype());
   }

@@ -66,9 +66,11 @@ void Module::add_entry(Entry entry) {
   if (old != nullptr) {
     if (old->module) --old->module->owners_;
     const auto position = old - entries_->data();
+    const Lock lock(mutex_of(this));
     std::swap(own_entries()[static_cast<std::size_t>(position)],
               entry);  // the old one is released when this one is whole
   } else {
+    const Lock lock(mutex_of(this));
     Entries& entries = own_entries();
     entries.push_back(std::move(entry));
     if (entries.size() > kFew)
@@ -117,6 +119,7 @@ void Module::remove(const std::string& name) {
   if (old->module) --old->module->owners_;
   const auto position = old - entries_->data();
   const Entry removed = *old;  // released when this module is whole again
+  const Lock lock(mutex_of(this));
   Entries& entries = own_entries();
   entries.erase(entries.begin() + position);
   positions_.clear();

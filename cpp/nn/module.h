@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/locks.h"
 #include "nn/parameter.h"
 
 namespace qkv::nn {
@@ -25,6 +26,20 @@ using StateDict = std::map<std::string, Array>;
 // The arguments of a constructor, for printing a module and for making an equal one.
 using Value = std::variant<std::monostate, bool, Index, double, std::string, std::vector<Index>>;
 using Config = std::vector<std::pair<std::string, Value>>;
+
+// While one lives, no module is in training mode on this thread, whatever is set. Other threads do not notice.
+class Evaluating {
+ public:
+  Evaluating() : before_(std::exchange(active_, true)) {}
+  ~Evaluating() { active_ = before_; }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+  static bool active() { return active_; }
+
+ private:
+  static inline constinit thread_local bool active_ = false;
+  bool before_;
+};
 
 class Module : public std::enable_shared_from_this<Module> {
  public:
@@ -48,8 +63,11 @@ class Module : public std::enable_shared_from_this<Module> {
   };
   using Entries = std::vector<Entry>;
   const Entries& entries() const { return *entries_; }
-  // The entries as they are now, whatever is registered or removed while they are in use.
-  std::shared_ptr<const Entries> snapshot() const { return entries_; }
+  // The entries as they are now, whatever is registered or removed while they are in use, by other threads too.
+  std::shared_ptr<const Entries> snapshot() const {
+    const Lock lock(mutex_of(this));
+    return entries_;
+  }
   const Entry* find(const std::string& name) const;
   // In how many places this module is registered.
   Index owners() const { return owners_; }
@@ -83,7 +101,8 @@ class Module : public std::enable_shared_from_this<Module> {
   void zero_grad();
   void set_training(bool training);
   void set_own_training(bool training) { training_ = training; }  // not that of its parts
-  bool training() const { return training_.load(std::memory_order_relaxed); }
+  bool own_training() const { return training_.load(std::memory_order_relaxed); }
+  bool training() const { return own_training() && !Evaluating::active(); }
 
  protected:
   // Members that follow their entries: layer code uses the member, names are for everybody else.
@@ -111,7 +130,7 @@ class Module : public std::enable_shared_from_this<Module> {
 
  private:
   void add_entry(Entry entry);
-  Entries& own_entries();
+  Entries& own_entries();  // to be changed under mutex_of(this)
   [[noreturn]] void wrong_entry(const std::string& name, const std::string& wanted) const;
   static std::string name_of(const Module& module) { return module.class_name(); }
   template <class Enter, class Leaf> static void walk(const Module& root, Enter enter, Leaf leaf);

@@ -182,7 +182,8 @@ template <class L> TransformerStack<L>::TransformerStack(std::vector<std::shared
 
 template <class L> std::vector<std::shared_ptr<L>> TransformerStack<L>::parts() const {
   std::vector<std::shared_ptr<L>> found;
-  for (const Entry& entry : layers->entries()) {
+  const auto entries = layers->snapshot();
+  for (const Entry& entry : *entries) {
     auto part = std::dynamic_pointer_cast<L>(entry.module);
     if (!part)
       fail_type(class_name(), ": layers must hold layers of its kind; got ",

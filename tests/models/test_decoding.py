@@ -197,3 +197,29 @@ def test_sampling_follows_the_seed():
     qkv.manual_seed(4)
     assert m.generate([[1, 2]], method="sample", max_len=20) == first
     assert m.generate([[1, 2]], method="sample", max_len=20) != first
+
+
+def test_parts_that_are_made_while_generating_are_in_training_mode_afterwards():
+    class Decoder(qkv.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = qkv.nn.AdditiveAttention(5)
+
+        def init_state(self, encoded, lens):
+            return encoded
+
+        def forward(self, tokens, state):
+            assert not self.training
+            x = np.ones((len(tokens), 1, 7))
+            self.attention(x, x, x)
+            return np.zeros((len(tokens), 1, 3)), state
+
+    class Both(qkv.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = qkv.nn.Embedding(11, 7), Decoder()
+
+    both = Both()
+    qkv.models.generate(both, np.ones((2, 3), int), start_id=1, end_id=None, max_len=2)
+    assert "decoder.attention.W_q" in dict(both.named_modules())
+    assert all(part.training for part in both.modules())
