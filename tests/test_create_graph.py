@@ -195,6 +195,15 @@ def test_recorded_gradients_notice_changes():
     np.testing.assert_array_equal(qkv.grad(y, t, create_graph=True).numpy(), np.full(3, 4.0))
 
 
+def test_a_graph_that_was_freed_below_the_output_is_an_error():
+    x = qkv.tensor(np.ones(3), requires_grad=True)
+    y = x * 2
+    z = (y * 3 * (x * 1)).sum()
+    (y * 5).sum().backward()
+    with pytest.raises(RuntimeError, match=r"^backward: the graph was freed by an earlier backward"):
+        qkv.grad(z, x, create_graph=True)
+
+
 def test_the_graph_is_kept_and_freed_in_the_end():
     t, kept = qkv.tensor(normal(3), requires_grad=True), np.ones(3)
     watched = weakref.ref(kept)

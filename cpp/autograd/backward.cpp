@@ -222,6 +222,10 @@ template <class Mode> class Backward {
       const auto [entry, first] = found.try_emplace(node.sequence);
       if (!first) continue;
       const Lock lock(mutex_of(&node));  // another pass may be about to free it
+      if (node.freed) {                  // where it leads is not known any more: the pass is to come to it and to fail
+        needed_.insert(&node);
+        continue;
+      }
       entry->second = {&node, node.inputs};
       for (const Tensor& input : node.inputs)
         if (input.defined() && !input.is_leaf() && !stops_.contains(key(input)))

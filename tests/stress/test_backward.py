@@ -53,6 +53,29 @@ print(len(arrived), np.allclose(x.grad.numpy(), len(arrived) * 1.01**100, 1e-9))
     assert output(program) == "300 True"
 
 
+def test_a_recorded_gradient_while_another_thread_frees_the_graph():
+    program = """
+x = qkv.tensor(np.ones((7, 11)), requires_grad=True)
+results = []
+def record():
+    try:
+        results.append(bool((qkv.grad(one, x, create_graph=True).numpy() == 3 * 2**40).all()))
+    except RuntimeError as error:
+        assert "the graph was freed by an earlier backward" in str(error), error
+for turn in range(300):
+    graph = x
+    for _ in range(40):
+        graph = graph * 2
+    one, other = (graph * 3).sum(), (graph * 5).sum()
+    begin = threading.Barrier(2)
+    threads = [threading.Thread(target=lambda work=work: (begin.wait(), work())) for work in (record, other.backward)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+print(all(results))
+"""
+    assert output(program) == "True"
+
+
 def test_threads_on_one_graph_that_is_retained():
     program = """
 x = qkv.tensor(np.ones((7, 11)), requires_grad=True)
