@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from helpers import close, same_bits_for_any_threads
+from levels import each_level, run_at
 
 import qkv
 from qkv import nn, optim
@@ -46,6 +47,43 @@ def test_values(rows, inputs, outputs, bias, dtype):
     x = RNG.standard_normal((rows, inputs)).astype(dtype)
     with qkv.no_grad():
         close(layer(x), expected(layer, x), dtype)
+
+
+# Every number of rows in a tile and of columns in a panel, and depths that end inside a stretch and a part; x and its
+# transpose, which the gradient of the weight reads. A store that goes too far spoils the next row.
+EVERY_REST = """
+import numpy as np
+import qkv
+
+rng = np.random.default_rng(0)
+for dtype, tolerance in (("float32", 2e-5), ("float64", 1e-13)):
+    for depth in (1, 7, 67, 199, 523):
+        for rows in (1, 2, 3, 4, 5, 6, 7, 13, 53):
+            x = rng.standard_normal((rows, depth)).astype(dtype)
+            for columns in (*range(1, 20), 31, 67):
+                layer = qkv.nn.Linear(depth, columns).to(dtype)
+                w = rng.standard_normal((columns, depth)) / depth ** 0.5
+                layer.weight.copy_(w)
+                layer.bias.copy_(np.arange(columns) / columns)
+                wide, bias = layer.weight.numpy().astype("float64"), layer.bias.numpy().astype("float64")
+                with qkv.no_grad():
+                    y = layer(x).numpy()
+                np.testing.assert_allclose(y, x.astype("float64") @ wide.T + bias, 0, tolerance)
+    qkv.set_batch_invariant(True)  # products of any size use packed panels
+    for depth, rows, columns in ((7, 53, 19), (199, 13, 67), (67, 5, 31)):
+        a, b = (rng.standard_normal(s).astype(dtype) for s in ((depth, rows), (depth, columns)))
+        y = qkv.matmul(qkv.tensor(a).T, b).numpy()
+        np.testing.assert_allclose(y, a.astype("float64").T @ b.astype("float64"), 0, 10 * depth * tolerance)
+    qkv.set_batch_invariant(False)
+print(qkv.config()["instruction_set"])
+"""
+
+
+@each_level()
+def test_every_rest_at_every_level(level):
+    done = run_at(level, EVERY_REST)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == level
 
 
 def test_a_row_does_not_depend_on_the_others():
