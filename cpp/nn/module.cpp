@@ -53,7 +53,9 @@ const Module::Entry* Module::find(const std::string& name) const {
 }
 
 Module::Entries& Module::own_entries() {
+  // A count of 1 says that others have let go; taking part in the count once more makes what they did come before.
   if (entries_.use_count() > 1) entries_ = std::make_shared<Entries>(*entries_);
+  else std::shared_ptr<Entries>(entries_).reset();
   return *entries_;
 }
 
