@@ -1,7 +1,8 @@
 """Count the instructions in the inner loops of tiles: `objdump -dC OBJECT | python tools/tile_instructions.py fmla`.
 
-For each innermost loop with eight or more of the given instructions (a multiply-add of a vector): how many instructions
-it has, how many of them are those, their ratio, and how many touch the stack, which are sums that had no register.
+For each loop with eight or more of the given instructions (a multiply-add of a vector), and no such loop inside: how
+many instructions it has, how many of them are those, their ratio, and how many touch the stack, which are sums that had
+no register.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ def main(multiply: str) -> None:
             for at, text in code
             if (found := JUMP.match(text)) and int(found[1], 16) < at
         ]
-        for start, end in loops:
-            if any((a, b) != (start, end) and start <= a and b <= end for a, b in loops):
-                continue
-            body = [text for at, text in code if start <= at <= end]
-            count = sum(text.startswith(multiply) for text in body)
-            if count >= 8:
+        bodies = {(start, end): [text for at, text in code if start <= at <= end] for start, end in loops}
+        counts = {loop: sum(text.startswith(multiply) for text in body) for loop, body in bodies.items()}
+        for (start, end), body in bodies.items():
+            inner = [(a, b) for a, b in loops if (a, b) != (start, end) and start <= a and b <= end]
+            count = counts[start, end]
+            if count >= 8 and not any(counts[loop] for loop in inner):
                 stack = sum("[sp" in text or "(%rsp" in text for text in body)
                 short = re.sub(r"\(anonymous namespace\)::|qkv::kernels::\w+::", "", name)
                 print(f"{len(body)} | {count} | {len(body) / count:.2f} | {stack} | {short[:100]}")

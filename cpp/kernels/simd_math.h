@@ -49,6 +49,7 @@ template <class T, int N> inline Vec<T> split_polynomial(Vec<T> x, const T (&c)[
 template <class T> struct Constants;
 
 template <> struct Constants<float> {
+  using Word = uint32_t;
   static constexpr float kLog2e = 1.44269504f;
   static constexpr float kLn2High = 0.693359375f,
                          kLn2Low = -2.12194440e-4f;           // the high part has 9 bits: n * it is exact
@@ -77,6 +78,7 @@ template <> struct Constants<float> {
 };
 
 template <> struct Constants<double> {
+  using Word = uint64_t;
   static constexpr double kLog2e = 1.4426950408889634;
   static constexpr double kLn2High = 0x1.62e42fefap-1, kLn2Low = 0x1.cf79abc9e3b3ap-40;  // the high part has 36 bits
   static constexpr double kRound = 6755399441055744.0;                                   // 1.5 * 2^52
@@ -163,7 +165,8 @@ template <class T> inline Vec<T> log_of(Vec<T> x) {
   const Vec<T> lifted = select(denormal, x * splat<T>(C::kLift), x);
   // Bits of m: those of x with the exponent shifted so that the mantissa starts at sqrt(1/2).
   const Mask<T> root_bits = bits(splat<T>(static_cast<T>(0.70710678118654752440)));
-  const Mask<T> shifted = bits(lifted) - root_bits;
+  typedef typename C::Word Words __attribute__((vector_size(kVectorBytes)));  // negative x may wrap
+  const Mask<T> shifted = (Mask<T>)((Words)bits(lifted) - (Words)root_bits);
   const Mask<T> exponent = shifted >> C::kMantissaBits;
   const Vec<T> m = from_bits((shifted & ((I{1} << C::kMantissaBits) - 1)) + root_bits);
   // An integer to a floating number of the same width, exactly: it becomes the low bits of 1.5 * 2^(mantissa bits).
