@@ -59,7 +59,8 @@ export QKV_SANITIZER=$kind PYTHONPATH=$build/site PYTHONDONTWRITEBYTECODE=1
 tests=("$@")
 if [[ ${#tests[@]} -eq 0 ]]; then tests=(--ignore=tests/test_notebooks.py); fi
 status=0
-LD_PRELOAD=${preload%:} "$python" -m pytest -q -p no:cacheprovider "${tests[@]}" || status=$?
+# Reports of undefined behaviour go to standard error, whatever log_path says, and must not end in pytest's capture.
+LD_PRELOAD=${preload%:} "$python" -m pytest -q -p no:cacheprovider --capture=sys "${tests[@]}" || status=$?
 
 shopt -s nullglob
 reports=("$build"/report.*)
