@@ -127,7 +127,6 @@ Tensors record_step(std::vector<Array> outputs, Tensors inputs, std::unique_ptr<
     }
     node->inputs = std::move(inputs);
     node->step = std::move(step);
-    node->dtype = outputs.front().dtype();
     node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
   }
   for (Array& output : outputs) {

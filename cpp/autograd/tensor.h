@@ -157,7 +157,6 @@ struct Node {
   Tensors inputs;
   std::unique_ptr<const Step> step;
   std::vector<Shape> output_shapes;
-  DType dtype = DType::float32;
   std::uint64_t sequence = 0;  // rises with every recorded operation, so it orders them
   std::uint64_t versions = 0;  // sum over the inputs
   bool lacks_history = false;  // of one of the inputs

@@ -20,11 +20,6 @@ class Array {
 
   static Array zeros(Shape shape, DType dtype);
   template <class Number> static Array full(Shape shape, DType dtype, Number value);
-  template <class T> static Array of(Shape shape, std::initializer_list<T> values) {
-    Array result(std::move(shape), dtype_v<T>);
-    std::copy(values.begin(), values.end(), result.data<T>());
-    return result;
-  }
 
   bool defined() const { return buffer_ != nullptr; }
   const Shape& shape() const { return shape_; }
