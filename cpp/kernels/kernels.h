@@ -21,6 +21,7 @@
 #include "kernels/packed_bfloat16.h"
 #include "kernels/packed_product.h"
 #include "kernels/recurrent.h"
+#include "kernels/reduce.h"
 #include "kernels/rotary.h"
 #include "kernels/softmax.h"
 #include "kernels/weighted_values.h"
@@ -39,6 +40,7 @@ template <class T> struct Kernels {
   PackedBfloat16 packed_bfloat16;     // the same with bfloat16 weights
   PackedProduct<T> packed_product;    // matrix products, with a packed operand
   Recurrent<T> recurrent;             // steps of gated recurrent units
+  Reduce<T> reduce;                   // sums and maxima of rows and columns
   Rotary<T> rotary;                   // rotation of pairs of features
   Softmax<T> softmax;                 // softmax, log-softmax and the loss on them
   WeightedValues<T> weighted_values;  // dropout of attention weights

@@ -12,6 +12,7 @@ template <class T> Optimizers<T> optimizer_kernels();
 PackedBfloat16 packed_bfloat16_kernels();
 template <class T> PackedProduct<T> packed_product_kernels();
 template <class T> Recurrent<T> recurrent_kernels();
+template <class T> Reduce<T> reduce_kernels();
 template <class T> Rotary<T> rotary_kernels();
 template <class T> Softmax<T> softmax_kernels();
 template <class T> Additive<T> additive_kernels();
@@ -28,6 +29,7 @@ template <class T> void fill(Kernels<T>& table) {
   table.packed_bfloat16 = packed_bfloat16_kernels();
   table.packed_product = packed_product_kernels<T>();
   table.recurrent = recurrent_kernels<T>();
+  table.reduce = reduce_kernels<T>();
   table.rotary = rotary_kernels<T>();
   table.softmax = softmax_kernels<T>();
   table.additive = additive_kernels<T>();

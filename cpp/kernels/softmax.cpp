@@ -161,8 +161,142 @@ template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
         return weight_of<T>(at(x + j + k) - tops);
       }));
     }
-    lse[i] = top + log_of_number(static_cast<T>(total));
+    lse[i] = static_cast<T>(static_cast<double>(top) + log(total));
   }
+}
+
+// Columns are taken so many at a time that what is kept of each stays in the first cache, while whole stretches of a
+// row are read: f(first column, number of columns).
+constexpr Index kColumns = 1024;
+template <class F> inline void each_block_of_columns(Index n, F f) {
+  for (Index j = 0; j < n; j += kColumns) f(j, n - j < kColumns ? n - j : kColumns);
+}
+
+template <class T> void clear(T* x, Index n) {
+  for (Index j = 0; j < n; ++j) x[j] = 0;
+}
+
+// For each of at most kColumns columns the largest number that is not NaN, -inf if there is none, and the sum of
+// exp(scale * (x - top)). Some rows at a time, so that memory is read once: a larger number rescales the sum before it.
+template <class T> void sums_of_columns(T* top, double* total, const T* x, T scale, Index step, Index rows, Index n) {
+  constexpr Index kRows = 32;
+  const Vec<T> scales = splat<T>(scale);
+  T before[kColumns], part[kColumns];
+  for (Index j = 0; j < n; ++j) top[j] = -static_cast<T>(INFINITY);
+  clear(total, n);
+  for (Index i = 0; i < rows; i += kRows) {
+    const Index last = rows - i < kRows ? rows : i + kRows;
+    __builtin_memcpy(before, top, static_cast<size_t>(n) * sizeof(T));
+    for (Index k = i; k < last; ++k)
+      each_vector<T>(n, [=](Index j, auto at) {
+        __builtin_prefetch(x + (k + 1) * step + j);  // no prefetcher of the CPU's follows from row to row
+        at.put(top + j, maximum(at(x + k * step + j), at(top + j)));
+      });
+    for (Index j = 0; j < n; ++j)
+      if (before[j] != top[j]) total[j] *= exp(static_cast<double>(scale * (before[j] - top[j])));
+    clear(part, n);
+    for (Index k = i; k < last; ++k)
+      each_vector<T>(n, [&](Index j, auto at) {
+        const Vec<T> v = at(x + k * step + j), tops = at(top + j);
+        const Vec<T> distance = select(v == tops, Vec<T>{}, v - tops);  // an infinite one has none from itself
+        at.put(part + j, at(part + j) + weight_of<T>(scales * distance));
+      });
+    for (Index j = 0; j < n; ++j) total[j] += static_cast<double>(part[j]);
+  }
+}
+
+// An infinite number leaves nothing to be divided: the column becomes NaN, as a row does.
+template <class T> double checked_total(T top, double total) {
+  return top == static_cast<T>(INFINITY) ? static_cast<double>(NAN) : total;
+}
+
+template <class T> void forward_columns(T* y, const T* x, T scale, Index step, Index rows, Index n) {
+  T top[kColumns], factor[kColumns];
+  double total[kColumns];
+  const Vec<T> scales = splat<T>(scale);
+  each_block_of_columns(n, [&](Index first, Index width) {
+    sums_of_columns(top, total, x + first, scale, step, rows, width);
+    for (Index j = 0; j < width; ++j) factor[j] = static_cast<T>(1 / checked_total(top[j], total[j]));
+    for (Index i = 0; i < rows; ++i)
+      each_vector<T>(width, [&](Index j, auto at) {
+        const Index k = first + i * step + j;
+        __builtin_prefetch(x + k + step);
+        __builtin_prefetch(y + k + step);
+        at.put(y + k, exp_of_negative<T>(scales * (at(x + k) - at(top + j))) * at(factor + j));
+      });
+  });
+}
+
+// A column to which no gradient arrives, whatever it holds, gets none: 0 times what stands there is not looked at.
+template <class T> inline Vec<T> unless_zero(Vec<T> any, Vec<T> value) {
+  return select(any == Vec<T>{}, Vec<T>{}, value);
+}
+
+template <class T> void backward_columns(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n) {
+  T sum[kColumns], any[kColumns];
+  const Vec<T> scales = splat<T>(scale);
+  each_block_of_columns(n, [&](Index first, Index width) {
+    clear(sum, width);
+    clear(any, width);
+    for (Index i = 0; i < rows; ++i)
+      each_vector<T>(width, [&](Index j, auto at) {
+        const Vec<T> gradient = at(dy + first + i * step + j);
+        at.put(sum + j, at(sum + j) + at(y + first + i * step + j) * gradient);
+        at.put(any + j, select(gradient == Vec<T>{}, at(any + j), splat<T>(1)));
+      });
+    for (Index i = 0; i < rows; ++i)
+      each_vector<T>(width, [&](Index j, auto at) {
+        const Index k = first + i * step + j;
+        at.put(dx + k, unless_zero<T>(at(any + j), scales * (at(y + k) * (at(dy + k) - at(sum + j)))));
+      });
+  });
+}
+
+template <class T> void log_forward_columns(T* y, const T* x, T scale, Index step, Index rows, Index n) {
+  T top[kColumns], rest[kColumns];
+  double total[kColumns];
+  const Vec<T> scales = splat<T>(scale);
+  each_block_of_columns(n, [&](Index first, Index width) {
+    sums_of_columns(top, total, x + first, scale, step, rows, width);
+    for (Index j = 0; j < width; ++j) rest[j] = static_cast<T>(log(checked_total(top[j], total[j])));
+    for (Index i = 0; i < rows; ++i)
+      each_vector<T>(width, [&](Index j, auto at) {
+        const Index k = first + i * step + j;
+        __builtin_prefetch(x + k + step);
+        __builtin_prefetch(y + k + step);
+        at.put(y + k, scales * (at(x + k) - at(top + j)) - at(rest + j));
+      });
+  });
+}
+
+template <class T> void log_backward_columns(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n) {
+  T sum[kColumns], any[kColumns];
+  const Vec<T> scales = splat<T>(scale);
+  each_block_of_columns(n, [&](Index first, Index width) {
+    clear(sum, width);
+    clear(any, width);
+    for (Index i = 0; i < rows; ++i)
+      each_vector<T>(width, [&](Index j, auto at) {
+        const Vec<T> gradient = at(dy + first + i * step + j);
+        at.put(sum + j, at(sum + j) + gradient);
+        at.put(any + j, select(gradient == Vec<T>{}, at(any + j), splat<T>(1)));
+      });
+    for (Index i = 0; i < rows; ++i)
+      each_vector<T>(width, [&](Index j, auto at) {
+        const Index k = first + i * step + j;
+        const Vec<T> slope = scales * (at(dy + k) - exp_of_negative<T>(at(y + k)) * at(sum + j));
+        at.put(dx + k, unless_zero<T>(at(any + j), slope));
+      });
+  });
+}
+
+template <class T> void logsumexp_columns(T* lse, const T* x, Index step, Index rows, Index n) {
+  T top[kColumns];
+  double total[kColumns];
+  each_block_of_columns(n, [&](Index first, Index width) {
+    sums_of_columns(top, total, x + first, T(1), step, rows, width);
+    for (Index j = 0; j < width; ++j) lse[first + j] = static_cast<T>(static_cast<double>(top[j]) + log(total[j]));
+  });
 }
 
 template <class T> void loss_slopes(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n) {
@@ -190,8 +324,10 @@ template <class T> double sum_centred(const T* x, T lse, const T* weight, Index 
 }  // namespace
 
 template <class T> Softmax<T> softmax_kernels() {
-  return {forward<T>, backward<T>,  log_forward<T>, log_backward<T>,
-          exclude<T>, logsumexp<T>, loss_slopes<T>, sum_centred<T>};
+  return {forward<T>,         backward<T>,         log_forward<T>,         log_backward<T>,
+          forward_columns<T>, backward_columns<T>, log_forward_columns<T>, log_backward_columns<T>,
+          exclude<T>,         logsumexp<T>,        logsumexp_columns<T>,   loss_slopes<T>,
+          sum_centred<T>};
 }
 
 template Softmax<float> softmax_kernels<float>();

@@ -16,6 +16,11 @@ template <class T> struct Softmax {
   void (*log_forward)(T* y, const T* x, T scale, Index rows, Index n);
   // dx = scale * (dy - exp(y) * sum(dy)).
   void (*log_backward)(T* dx, const T* dy, const T* y, T scale, Index rows, Index n);
+  // The same over columns: x, y, dx, dy (rows, n) with rows `step` apart.
+  void (*forward_columns)(T* y, const T* x, T scale, Index step, Index rows, Index n);
+  void (*backward_columns)(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n);
+  void (*log_forward_columns)(T* y, const T* x, T scale, Index step, Index rows, Index n);
+  void (*log_backward_columns)(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n);
 
   // y[j] = value where an entry is excluded: j >= length, allowed[j * allowed_step] false or bias[j * bias_step] -inf.
   // allowed and bias may be null; steps are 0 or 1.
@@ -24,6 +29,8 @@ template <class T> struct Softmax {
 
   // lse[i] = logsumexp(x[i]); x: (rows, n).
   void (*logsumexp)(T* lse, const T* x, Index rows, Index n);
+  // lse[j] of each column; x: (rows, n) with rows `step` apart.
+  void (*logsumexp_columns)(T* lse, const T* x, Index step, Index rows, Index n);
   // dx[j] = a * exp(x[j] - lse) - b * weight[j]; weight may be null, which means ones.
   void (*loss_slopes)(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n);
   // sum(weight[j] * (x[j] - lse)) in double; weight may be null, which means ones.

@@ -262,7 +262,7 @@ AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values
     using T = decltype(tag);
     for (Index i = 0; i < n.batches * n.queries; ++i) {
       const T* x = k.ptr<T>() + i * n.keys;
-      const T total = kernels::kernels<T>().elementwise.sum(x, lens.of(i));
+      const T total = kernels::kernels<T>().reduce.sum(x, lens.of(i));
       const T reciprocal = total == 0 ? T(0) : 1 / total;
       reciprocals.data<T>()[i] = reciprocal;
       if (total != 0) kernels::kernels<T>().elementwise.add_scaled(w.data<T>() + i * n.keys, x, reciprocal, lens.of(i));

@@ -149,7 +149,7 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
           const auto& kernel = kernels::kernels<T>().softmax;
           const T* weights = kept->weight.defined() ? kept->weight.data<T>() : nullptr;
           double all_weights = static_cast<double>(kept->classes);
-          if (weights) all_weights = static_cast<double>(kernels::kernels<T>().elementwise.sum(weights, kept->classes));
+          if (weights) all_weights = static_cast<double>(kernels::kernels<T>().reduce.sum(weights, kept->classes));
           const Array slope = dx.fresh(0);
           T* out = slope.data<T>();
           const T* x = logits.data<T>();

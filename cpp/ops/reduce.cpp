@@ -15,9 +15,10 @@ namespace {
 
 // What a reduction over some axes does to a shape.
 struct Plan {
-  Shape kept;        // with 1 for each reduced axis
-  Shape result;      // as the caller wants it
-  Axes order;        // permutation that brings the reduced axes to the end
+  Shape kept;    // with 1 for each reduced axis
+  Shape result;  // as the caller wants it
+  Axes order;    // permutation that brings the reduced axes to the end
+  std::vector<bool> reduced;
   Index rows = 1;    // numbers kept
   Index length = 1;  // numbers per row
 };
@@ -40,6 +41,7 @@ Plan plan(const char* operation, const Shape& shape, const std::optional<Axes>& 
   }
   for (std::size_t axis = 0; axis < shape.size(); ++axis)
     if (reduced[axis]) p.order.push_back(static_cast<Index>(axis));
+  p.reduced = std::move(reduced);
   return p;
 }
 
@@ -63,57 +65,124 @@ template <class F> Array reduce_rows(const Array& x, const Plan& p, F f) {
   return y;
 }
 
-// y += x over leading axes only: adds whole rows, which needs no transposition.
-Array sum_leading(const Array& x, const Plan& p) {
-  Array y = Array::zeros(p.result, x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    parallel_for(0, p.rows, 4096, [&](Index begin, Index end) {
-      for (Index i = 0; i < p.length; ++i)
-        kernels::kernels<T>().elementwise.add_scaled(y.data<T>() + begin, x.data<T>() + i * p.rows + begin, T(1),
-                                                     end - begin);
+// The last run of neighbouring axes to be reduced, as the middle axis of (outer, n, inner).
+struct Run {
+  Index outer = 1, n = 1, inner = 1;
+  std::size_t begin = 0, end = 0;  // axes; equal if there is none
+
+  Run(const Shape& shape, const std::vector<bool>& reduced) {
+    const auto kept = [&](std::size_t axis) { return !reduced[axis] && shape[axis] != 1; };
+    end = shape.size();
+    while (end > 0 && !reduced[end - 1]) inner *= shape[--end];
+    begin = end;
+    while (begin > 0 && !kept(begin - 1)) n *= shape[--begin];
+    for (std::size_t axis = 0; axis < begin; ++axis) outer *= shape[axis];
+  }
+};
+
+// One run of axes after the other, from the last, each in its own order, by kernels of rows and of columns: rows(y, x,
+// count, n) and columns(y, x, step, n, width). Nothing is transposed.
+template <class Rows, class Columns> Array reduced(const Array& input, const Plan& p, Rows rows, Columns columns) {
+  std::vector<bool> left(p.reduced);
+  Shape shape = input.shape();
+  Array x = input;
+  for (Run run(shape, left); run.begin < run.end; run = Run(shape, left)) {
+    for (std::size_t axis = run.begin; axis < run.end; ++axis) {
+      shape[axis] = 1;
+      left[axis] = false;
+    }
+    Array y(shape, x.dtype());
+    visit_floating(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      T* to = y.data<T>();
+      const T* from = x.data<T>();
+      if (run.inner == 1) {
+        parallel_for(0, run.outer, grain_for(run.n),
+                     [&](Index begin, Index end) { rows(to + begin, from + begin * run.n, end - begin, run.n); });
+        return;
+      }
+      constexpr Index kColumns = 4096;
+      const Index blocks = (run.inner + kColumns - 1) / kColumns;
+      parallel_for(0, run.outer * blocks, grain_for(run.n * std::min(run.inner, kColumns)),
+                   [&](Index begin, Index end) {
+                     for (Index i = begin; i < end; ++i) {
+                       const Index outer = i / blocks, column = i % blocks * kColumns;
+                       columns(to + outer * run.inner + column, from + outer * run.n * run.inner + column, run.inner,
+                               run.n, std::min(kColumns, run.inner - column));
+                     }
+                   });
     });
-  });
-  return y;
+    x = std::move(y);
+  }
+  return (x.buffer() == input.buffer() ? x.clone() : x).reshaped(p.result);
 }
 
-// True if the reduced axes are the first ones.
-bool leads(const Plan& p, const Shape& shape) {
-  Index axis = 0;
-  while (axis < shape.rank() && p.kept.dim(axis) == 1) ++axis;
-  for (; axis < shape.rank(); ++axis)
-    if (p.kept.dim(axis) != shape.dim(axis)) return false;
-  return true;
-}
+// One long row in pieces for the pool: part(piece of x, length) of each, in order, and the whole of them.
+constexpr Index kPiece = 1 << 15;
+bool is_long_row(const Plan& p) { return p.rows == 1 && p.length > kPiece; }
 
-// One long row: pieces of it in parallel, added in their order.
-Array sum_whole(const Array& x, const Plan& p) {
-  constexpr Index kPiece = 1 << 15;
-  std::vector<double> parts(static_cast<std::size_t>((p.length + kPiece - 1) / kPiece));
-  Array y(p.result, x.dtype());
+template <class Part> void each_piece(const Array& x, Part part) {
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    parallel_for(0, p.length, kPiece, [&](Index begin, Index end) {
-      parts[static_cast<std::size_t>(begin / kPiece)] =
-          static_cast<double>(kernels::kernels<T>().elementwise.sum(x.data<T>() + begin, end - begin));
+    parallel_for(0, x.numel(), kPiece, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; i += kPiece) part(i / kPiece, x.data<T>() + i, std::min(kPiece, end - i));
     });
-    double total = 0;
-    for (const double part : parts) total += part;
-    *y.data<T>() = static_cast<T>(total);
   });
-  return y;
 }
+
+std::size_t pieces_of(const Array& x) { return static_cast<std::size_t>((x.numel() + kPiece - 1) / kPiece); }
 
 Array summed(const Array& x, const Plan& p) {
   // With the first axis kept, each of its items is summed as it would be if there were more of them.
-  const bool alike = batch_invariant() && !p.order.empty() && p.order.front() == 0;
-  if (!alike && p.rows == 1 && p.length > (1 << 15)) return sum_whole(x, p);
-  const bool leading_only = !alike && p.rows > 1 && p.length > 1 && leads(p, x.shape());
-  if (leading_only) return sum_leading(x, p);
-  return reduce_rows(x, p, [](const auto* row, Index n) {
-    using T = std::remove_cvref_t<decltype(*row)>;
-    return kernels::kernels<T>().elementwise.sum(row, n);
-  });
+  const bool alike = batch_invariant() && !p.reduced.empty() && !p.reduced.front();
+  if (!alike && is_long_row(p)) {
+    std::vector<double> parts(pieces_of(x));
+    each_piece(x, [&](Index piece, const auto* from, Index n) {
+      using T = std::remove_cvref_t<decltype(*from)>;
+      parts[static_cast<std::size_t>(piece)] = static_cast<double>(kernels::kernels<T>().reduce.sum(from, n));
+    });
+    double total = 0;
+    for (const double part : parts) total += part;
+    return Array::full(p.result, x.dtype(), total);
+  }
+  return reduced(
+      x, p,
+      [](auto* y, const auto* from, Index rows, Index n) {
+        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().reduce.sum_of_rows(y, from, rows, n);
+      },
+      [](auto* y, const auto* from, Index step, Index n, Index width) {
+        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().reduce.sum_of_columns(y, from, step, n, width);
+      });
+}
+
+Array largest(const Array& x, const Plan& p) {
+  if (is_long_row(p)) {
+    Array parts({static_cast<Index>(pieces_of(x))}, x.dtype());
+    each_piece(x, [&](Index piece, const auto* from, Index n) {
+      using T = std::remove_cvref_t<decltype(*from)>;
+      kernels::kernels<T>().reduce.max_of_rows(parts.data<T>() + piece, from, 1, n);
+    });
+    return largest(parts, plan("max", parts.shape(), {}, false)).reshaped(p.result);
+  }
+  return reduced(
+      x, p,
+      [](auto* y, const auto* from, Index rows, Index n) {
+        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().reduce.max_of_rows(y, from, rows, n);
+      },
+      [](auto* y, const auto* from, Index step, Index n, Index width) {
+        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().reduce.max_of_columns(y, from, step, n, width);
+      });
+}
+
+Array log_sum_exp(const Array& x, const Plan& p) {
+  return reduced(
+      x, p,
+      [](auto* y, const auto* from, Index rows, Index n) {
+        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().softmax.logsumexp(y, from, rows, n);
+      },
+      [](auto* y, const auto* from, Index step, Index n, Index width) {
+        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().softmax.logsumexp_columns(y, from, step, n, width);
+      });
 }
 
 Array scaled(const Array& x, double factor) {
@@ -187,12 +256,7 @@ Tensor max(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) 
   if (!is_floating(input.dtype()))
     return Tensor(integer_max(rows_of(input.data(), p), p.length, p.result).cast(input.dtype()));
   const Tensor& x = input;
-  Array y = reduce_rows(x.data(), p, [](const auto* row, Index n) {
-    auto best = row[0];
-    for (Index i = 1; i < n && best == best; ++i)
-      if (!(row[i] <= best)) best = row[i];  // a NaN wins, as in NumPy
-    return best;
-  });
+  Array y = largest(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(
       Array(y), {x},
@@ -216,16 +280,7 @@ Tensor max(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) 
 Tensor logsumexp(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
   const Tensor x = floating(input);
   const Plan p = plan("logsumexp", x.shape(), axes, keepdims);
-  Array y = reduce_rows(x.data(), p, [](const auto* row, Index n) {
-    using T = std::remove_cvref_t<decltype(*row)>;
-    T top = -std::numeric_limits<T>::infinity();
-    for (Index i = 0; i < n; ++i)
-      if (!(row[i] <= top)) top = row[i];
-    if (!std::isfinite(top)) return top;
-    double total = 0;
-    for (Index i = 0; i < n; ++i) total += std::exp(static_cast<double>(row[i] - top));
-    return static_cast<T>(top + std::log(total));
-  });
+  Array y = log_sum_exp(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(
       Array(y), {x},

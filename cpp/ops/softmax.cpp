@@ -13,11 +13,12 @@
 namespace qkv::ops {
 namespace {
 
-struct Rows {
-  Index count, n;
+// An axis of an array: `outer` times n numbers, each `inner` numbers behind the one before.
+struct Along {
+  Index outer, n, inner;
+  Along(const Shape& shape, Index axis)
+      : outer(shape.product(0, axis)), n(shape.dim(axis)), inner(shape.product(axis + 1, shape.rank())) {}
 };
-
-Rows last_axis(const Array& x) { return {x.shape().product(0, x.rank() - 1), x.dim(-1)}; }
 
 void check_temperature(const char* operation, double temperature, DType dtype) {
   if (!(temperature > 0))
@@ -28,93 +29,88 @@ void check_temperature(const char* operation, double temperature, DType dtype) {
         ": temperature must be at least 3e-39 because x is divided by it in float32; got temperature = ", temperature);
 }
 
-// body(rows, begin of the numbers of these rows) in parallel.
-template <class Body> void for_rows(const Rows& rows, Body body) {
-  if (rows.n == 0) return;  // however many they are
-  parallel_for(0, rows.count, grain_for(8 * rows.n),
-               [&](Index begin, Index end) { body(end - begin, begin * rows.n); });
+// In parallel: rows(count, begin) for rows of n numbers where these lie next to each other, else columns(width, begin).
+template <class Rows, class Columns> void for_each_line(const Along& a, Rows rows, Columns columns) {
+  constexpr Index kColumns = 1024;
+  if (a.n == 0) return;  // however many they are
+  if (a.inner == 1)
+    return parallel_for(0, a.outer, grain_for(8 * a.n),
+                        [&](Index begin, Index end) { rows(end - begin, begin * a.n); });
+  const Index blocks = (a.inner + kColumns - 1) / kColumns;
+  parallel_for(0, a.outer * blocks, grain_for(8 * a.n * std::min(a.inner, kColumns)), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const Index column = i % blocks * kColumns;
+      columns(std::min(kColumns, a.inner - column), i / blocks * a.n * a.inner + column);
+    }
+  });
 }
 
-}  // namespace
-
-namespace {
-
-// p (dy - sum of p dy): the gradient of a softmax p over the last axis.
-Tensor softmax_gradient(const Tensor& p, const Tensor& dy) {
-  return multiply(p, subtract(dy, sum(multiply(p, dy), Axes{-1}, true)));
+// p (dy - sum of p dy): the gradient of a softmax p over an axis.
+Tensor softmax_gradient(const Tensor& p, const Tensor& dy, Index axis) {
+  return multiply(p, subtract(dy, sum(multiply(p, dy), Axes{axis}, true)));
 }
 
-}  // namespace
-
-Tensor softmax(const Tensor& input, Index axis, double temperature) {
+Tensor normalised(const char* operation, bool logarithm, const Tensor& input, Index axis, double temperature) {
   const Tensor x = floating(input);
-  check_temperature("softmax", temperature, x.dtype());
-  axis = checked_axis("softmax", axis, x.rank());
-  if (axis != x.rank() - 1) return swapaxes(softmax(swapaxes(x, axis, -1), -1, temperature), axis, -1);
+  check_temperature(operation, temperature, x.dtype());
+  axis = checked_axis(operation, axis, x.rank());
   Array y(x.shape(), x.dtype());
-  const Rows rows = last_axis(y);
+  const Along along(x.shape(), axis);
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    for_rows(rows, [&](Index count, Index at) {
-      kernels::kernels<T>().softmax.forward(y.data<T>() + at, x.ptr<T>() + at, static_cast<T>(1 / temperature), false,
-                                            count, rows.n, rows.n);
-    });
+    const auto& kernel = kernels::kernels<T>().softmax;
+    const T scale = static_cast<T>(1 / temperature), *from = x.ptr<T>();
+    T* to = y.data<T>();
+    for_each_line(
+        along,
+        [&](Index rows, Index at) {
+          if (logarithm) kernel.log_forward(to + at, from + at, scale, rows, along.n);
+          else kernel.forward(to + at, from + at, scale, false, rows, along.n, along.n);
+        },
+        [&](Index width, Index at) {
+          const auto columns = logarithm ? kernel.log_forward_columns : kernel.forward_columns;
+          columns(to + at, from + at, scale, along.inner, along.n, width);
+        });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(
       Array(y), {x},
-      [y = Saved(y), temperature, rows](const Array& dy, Gradients& dx) {
+      [y = Saved(y), logarithm, temperature, along](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
+          const auto& kernel = kernels::kernels<T>().softmax;
           const Array slope = dx.fresh(0);
-          T* out = slope.data<T>();
-          const T* saved = y.data<T>();
-          for_rows(rows, [&](Index count, Index at) {
-            kernels::kernels<T>().softmax.backward(out + at, dy.data<T>() + at, saved + at,
-                                                   static_cast<T>(1 / temperature), false, count, rows.n);
-          });
+          const T scale = static_cast<T>(1 / temperature), *saved = y.data<T>(), *from = dy.data<T>();
+          T* to = slope.data<T>();
+          for_each_line(
+              along,
+              [&](Index rows, Index at) {
+                if (logarithm) kernel.log_backward(to + at, from + at, saved + at, scale, rows, along.n);
+                else kernel.backward(to + at, from + at, saved + at, scale, false, rows, along.n);
+              },
+              [&](Index width, Index at) {
+                const auto columns = logarithm ? kernel.log_backward_columns : kernel.backward_columns;
+                columns(to + at, from + at, saved + at, scale, along.inner, along.n, width);
+              });
           dx.add(0, slope);
         });
       },
-      [temperature](const Tensor& dy, TensorGradients& dx) {
-        dx.add(0, scaled(softmax_gradient(softmax(dx.input(0), -1, temperature), dy), 1 / temperature));
+      [logarithm, axis, temperature](const Tensor& dy, TensorGradients& dx) {
+        const Tensor p = softmax(dx.input(0), axis, temperature);
+        const Tensor slope =
+            logarithm ? subtract(dy, multiply(p, sum(dy, Axes{axis}, true))) : softmax_gradient(p, dy, axis);
+        dx.add(0, scaled(slope, 1 / temperature));
       });
 }
 
-Tensor log_softmax(const Tensor& input, Index axis, double temperature) {
-  const Tensor x = floating(input);
-  check_temperature("log_softmax", temperature, x.dtype());
-  axis = checked_axis("log_softmax", axis, x.rank());
-  if (axis != x.rank() - 1) return swapaxes(log_softmax(swapaxes(x, axis, -1), -1, temperature), axis, -1);
-  Array y(x.shape(), x.dtype());
-  const Rows rows = last_axis(y);
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    for_rows(rows, [&](Index count, Index at) {
-      kernels::kernels<T>().softmax.log_forward(y.data<T>() + at, x.ptr<T>() + at, static_cast<T>(1 / temperature),
-                                                count, rows.n);
-    });
-  });
-  if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      Array(y), {x},
-      [y = Saved(y), temperature, rows](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
-          const Array slope = dx.fresh(0);
-          T* out = slope.data<T>();
-          const T* saved = y.data<T>();
-          for_rows(rows, [&](Index count, Index at) {
-            kernels::kernels<T>().softmax.log_backward(out + at, dy.data<T>() + at, saved + at,
-                                                       static_cast<T>(1 / temperature), count, rows.n);
-          });
-          dx.add(0, slope);
-        });
-      },
-      [temperature](const Tensor& dy, TensorGradients& dx) {
-        const Tensor p = softmax(dx.input(0), -1, temperature);
-        dx.add(0, scaled(subtract(dy, multiply(p, sum(dy, Axes{-1}, true))), 1 / temperature));
-      });
+}  // namespace
+
+Tensor softmax(const Tensor& x, Index axis, double temperature) {
+  return normalised("softmax", false, x, axis, temperature);
+}
+
+Tensor log_softmax(const Tensor& x, Index axis, double temperature) {
+  return normalised("log_softmax", true, x, axis, temperature);
 }
 
 Tensor softmax_jacobian(const Tensor& x) {
@@ -271,10 +267,10 @@ Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor
   const Tensor scores = floating(input);
   Exclusions excluded(scores, valid_lens, mask);
   Array y(scores.shape(), scores.dtype());
-  const Rows rows = last_axis(y);
+  const Along rows(y.shape(), y.rank() - 1);
   visit_floating(scores.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    parallel_for(0, rows.count, grain_for(8 * rows.n), [&](Index begin, Index end) {
+    parallel_for(0, rows.outer, grain_for(8 * rows.n), [&](Index begin, Index end) {
       masked_rows(y.data<T>(), scores.ptr<T>(), excluded, masked_value, begin, end);
     });
   });
@@ -291,7 +287,7 @@ Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
           const T* saved = y.data<T>();
-          parallel_for(0, rows.count, grain_for(8 * rows.n), [&](Index begin, Index end) {
+          parallel_for(0, rows.outer, grain_for(8 * rows.n), [&](Index begin, Index end) {
             for (Index row = begin; row < end; ++row) {
               T* out = dscores.data<T>() + row * rows.n;
               const Index used = filled ? rows.n : kept->length(row);
@@ -316,7 +312,7 @@ Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor
         const Tensor p = masked_softmax(x, {}, allowed, masked_value);
         // What flows into a weight of 0 may come from a value that nobody may read.
         const Tensor arriving = where(compare(Compare::equal, p, zero), zero, dy);
-        const Tensor dscores = where(allowed, softmax_gradient(p, arriving), zero);
+        const Tensor dscores = where(allowed, softmax_gradient(p, arriving, -1), zero);
         if (dx.wants(1)) dx.add(1, cast(sum_to(dscores, dx.shape(1)), dx.input(1).dtype()));
         dx.add(0, dscores);
       });

@@ -1,0 +1,132 @@
+#include "kernels/reduce.h"
+
+#include "kernels/vector_sums.h"
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+// Sixteen running sums, combined pairwise: the order is the same at every instruction-set level.
+template <class T> T sum_block(const T* x, Index n) {
+  T part[16] = {};
+  Index i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (Index j = 0; j < 16; ++j) part[j] += x[i + j];
+  for (Index j = 0; i < n; ++i, ++j) part[j] += x[i];
+  for (Index width = 8; width > 0; width /= 2)
+    for (Index j = 0; j < width; ++j) part[j] += part[j + width];
+  return part[0];
+}
+
+// Blocks are added in double, so that the error does not grow with the length.
+template <class T> T sum(const T* x, Index n) {
+  constexpr Index kBlock = 1024;
+  if (n <= kBlock) return sum_block(x, n);
+  double total = 0;
+  for (Index i = 0; i < n; i += kBlock) total += sum_block(x + i, n - i < kBlock ? n - i : kBlock);
+  return static_cast<T>(total);
+}
+
+// The same sum of fewer than 16 numbers: zeros stand in for those that are missing, and halves are folded.
+template <class T> inline T short_sum(const T* x, Index n) {
+  T part[16] = {};
+  for (Index j = 0; j < n; ++j) part[j] = x[j];
+  if (n > 8)
+    for (Index j = 0; j < 8; ++j) part[j] += part[j + 8];
+  if (n > 4)
+    for (Index j = 0; j < 4; ++j) part[j] += part[j + 4];
+  return (part[0] + part[2]) + (part[1] + part[3]);
+}
+
+template <class T> void sum_of_rows(T* y, const T* x, Index rows, Index n) {
+  if (n < 16) {
+    for (Index i = 0; i < rows; ++i) y[i] = short_sum(x + i * n, n);
+  } else {
+    for (Index i = 0; i < rows; ++i) y[i] = sum(x + i * n, n);
+  }
+}
+
+// a > b ? a : b, and NaN where one of them is.
+template <class T> inline Vec<T> larger(Vec<T> a, Vec<T> b) { return select(a != a, a, maximum(a, b)); }
+template <class T> inline T larger(T a, T b) { return a != a || a > b ? a : b; }
+
+template <class T> T max_of_row(const T* x, Index n) {
+  constexpr Index L = kLanes<T>;
+  if (n < L) {
+    T best = x[0];
+    for (Index i = 1; i < n; ++i) best = larger(x[i], best);
+    return best;
+  }
+  // Four at a time; the last vector may overlap the one before, which changes no maximum.
+  Vec<T> best[4];
+  for (Vec<T>& b : best) b = load(x);
+  Index i = L;
+  for (; i + 4 * L <= n; i += 4 * L)
+    for (Index k = 0; k < 4; ++k) best[k] = larger<T>(load(x + i + k * L), best[k]);
+  for (; i + L <= n; i += L) best[0] = larger<T>(load(x + i), best[0]);
+  best[1] = larger<T>(load(x + n - L), best[1]);
+  T lane[L];
+  store(lane, larger<T>(larger<T>(best[0], best[1]), larger<T>(best[2], best[3])));
+  T top = lane[0];
+  for (Index k = 1; k < L; ++k) top = larger(lane[k], top);
+  return top;
+}
+
+template <class T> void max_of_rows(T* y, const T* x, Index rows, Index n) {
+  for (Index i = 0; i < rows; ++i) y[i] = max_of_row(x + i * n, n);
+}
+
+// y = the rows of x combined, eight at a time, pairwise, and then one by one. Whole rows are read in their order; y
+// stays in the cache.
+template <class T, class F> void combine_rows(T* y, const T* x, Index step, Index rows, Index n, F f) {
+  Index i = 1;
+  if (rows > 0) each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, at(x + j)); });
+  for (; i + 8 <= rows; i += 8) {
+    const T* p = x + i * step;
+    each_vector<T>(n, [=](Index j, auto at) {
+      const auto row = [&](Index k) { return at(p + k * step + j); };
+      const Vec<T> low = f(f(row(0), row(1)), f(row(2), row(3))), high = f(f(row(4), row(5)), f(row(6), row(7)));
+      at.put(y + j, f(f(low, high), at(y + j)));
+    });
+  }
+  for (; i < rows; ++i) {
+    const T* p = x + i * step;
+    each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, f(at(p + j), at(y + j))); });
+  }
+}
+
+// Narrow rows next to each other are combined several at a time, as one row of about 512 numbers, whose parts are
+// combined at the end.
+template <class T, class F> void combine_columns(T* y, const T* x, Index step, Index rows, Index n, F f) {
+  constexpr Index kNarrow = 64, kWide = 512;
+  const Index together = kWide / (n < 1 ? 1 : n);
+  if (step != n || n >= kNarrow || rows < 2 * together) return combine_rows(y, x, step, rows, n, f);
+  T wide[kWide];
+  const Index width = together * n, whole = rows / together;
+  combine_rows(wide, x, width, whole, width, f);
+  combine_rows(y, wide, n, together, n, f);
+  if (const Index rest = rows - whole * together; rest > 0) {
+    combine_rows(wide, x + whole * width, n, rest, n, f);
+    each_vector<T>(n, [&](Index j, auto at) { at.put(y + j, f(at(y + j), at(wide + j))); });
+  }
+}
+
+template <class T> void sum_of_columns(T* y, const T* x, Index step, Index rows, Index n) {
+  if (rows == 0)
+    for (Index j = 0; j < n; ++j) y[j] = 0;
+  combine_columns(y, x, step, rows, n, [](Vec<T> a, Vec<T> b) { return a + b; });
+}
+
+template <class T> void max_of_columns(T* y, const T* x, Index step, Index rows, Index n) {
+  combine_columns(y, x, step, rows, n, [](Vec<T> a, Vec<T> b) { return larger<T>(a, b); });
+}
+
+}  // namespace
+
+template <class T> Reduce<T> reduce_kernels() {
+  return {sum<T>, sum_of_rows<T>, sum_of_columns<T>, max_of_rows<T>, max_of_columns<T>};
+}
+
+template Reduce<float> reduce_kernels<float>();
+template Reduce<double> reduce_kernels<double>();
+
+}  // namespace qkv::kernels::QKV_ISA
