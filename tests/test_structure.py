@@ -112,8 +112,10 @@ def test_every_kernel_family_is_listed():
         "simd",
         "simd_bytes",
         "simd_math",
+        "simd_power",
         "simd_tables",
         "simd_transpose",
+        "simd_trigonometry",
         "vector_sums",
     }
     helpers |= {

@@ -3,6 +3,8 @@
 #include <math.h>
 
 #include "kernels/simd_math.h"
+#include "kernels/simd_power.h"
+#include "kernels/simd_trigonometry.h"
 #include "kernels/vector_sums.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -25,8 +27,39 @@ template <class T, class F> void each_pair(T* y, const T* a, Index step_a, const
   }
 }
 
-inline float power(float a, float b) { return powf(a, b); }
-inline double power(double a, double b) { return pow(a, b); }
+// The same for an f of vectors.
+template <class T, class F>
+void each_vector_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
+  const auto run = [&](auto left, auto right) {
+    each_vector<T>(n, [&](Index i, auto at) { at.put(y + i, f(left(i, at), right(i, at))); });
+  };
+  const auto numbers = [](const T* x) { return [x](Index i, auto at) { return at(x + i); }; };
+  const auto one = [](const T* x) { return [v = splat(*x)](Index, auto) { return v; }; };
+  if (n == 0) return;
+  if (step_a == 1 && step_b == 1) run(numbers(a), numbers(b));
+  else if (step_a == 1) run(numbers(a), one(b));
+  else if (step_b == 1) run(one(a), numbers(b));
+  else run(one(a), one(b));
+}
+
+template <class T> void power(T* y, const T* a, Index sa, const T* b, Index sb, Index n) {
+  if (sb == 0 && n > 0) {  // exponents for which a few instructions give the same as pow
+    if (*b == T(2)) return each_pair(y, a, sa, b, sb, n, [](T p, T) { return p * p; });
+    if (*b == T(-1)) return each_pair(y, a, sa, b, sb, n, [](T p, T) { return 1 / p; });
+    if (sizeof(T) == sizeof(float) && *b == T(3)) {  // in double, so that it is rounded once
+      return each_pair(y, a, sa, b, sb, n, [](T p, T) {
+        const double wide = p;
+        return static_cast<T>(wide * wide * wide);
+      });
+    }
+    if (*b == T(0.5)) {
+      const T infinity = static_cast<T>(INFINITY);  // pow(-inf, 0.5) is inf, and pow(-0, 0.5) is 0
+      return each_pair(y, a, sa, b, sb, n,
+                       [=](T p, T) { return p == -infinity ? infinity : static_cast<T>(sqrt(p + T(0))); });
+    }
+  }
+  each_vector_pair(y, a, sa, b, sb, n, [](Vec<T> p, Vec<T> q) { return power_of<T>(p, q); });
+}
 
 template <class T> void binary(Binary op, T* y, const T* a, Index sa, const T* b, Index sb, Index n) {
   switch (op) {
@@ -39,8 +72,7 @@ template <class T> void binary(Binary op, T* y, const T* a, Index sa, const T* b
     case Binary::divide:
       return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p / q; });
     case Binary::power:
-      if (sb == 0 && *b == T(2)) return each_pair(y, a, sa, b, sb, n, [](T p, T) { return p * p; });
-      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return power(p, q); });
+      return power(y, a, sa, b, sb, n);
     case Binary::maximum:
       return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q || p != p ? p : q; });
     case Binary::gradient_times:
@@ -66,12 +98,14 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
       for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sqrt(x[i]));
       return;
     case Unary::sine:
-      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sin(x[i]));
-      return;
+      return map_vectors(y, x, n, [](Vec<T> v) { return sin_of<T>(v); });
     case Unary::cosine:
-      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(cos(x[i]));
-      return;
+      return map_vectors(y, x, n, [](Vec<T> v) { return cos_of<T>(v); });
   }
+}
+
+template <class T> inline Vec<T> gradient_times(Vec<T> dy, Vec<T> slope) {
+  return select(dy == Vec<T>{}, Vec<T>{}, dy * slope);
 }
 
 template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y, const T* x, Index n) {
@@ -92,16 +126,26 @@ template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y,
       for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] / (2 * y[i]);
       return;
     case Unary::sine:
-      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] * static_cast<T>(cos(x[i]));
-      return;
+      return each_vector<T>(
+          n, [=](Index i, auto at) { at.put(dx + i, gradient_times<T>(at(dy + i), cos_of<T>(at(x + i)))); });
     case Unary::cosine:
-      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : -dy[i] * static_cast<T>(sin(x[i]));
-      return;
+      return each_vector<T>(
+          n, [=](Index i, auto at) { at.put(dx + i, gradient_times<T>(at(dy + i), -sin_of<T>(at(x + i)))); });
   }
 }
 
 template <class T, class F> void compare_pair(bool* y, const T* a, Index sa, const T* b, Index sb, Index n, F f) {
-  for (Index i = 0; i < n; ++i) y[i] = f(a[i * sa], b[i * sb]);
+  if (n > 0 && sa == 0 && sb == 1) {
+    const T left = *a;
+    for (Index i = 0; i < n; ++i) y[i] = f(left, b[i]);
+  } else if (n > 0 && sa == 1 && sb == 0) {
+    const T right = *b;
+    for (Index i = 0; i < n; ++i) y[i] = f(a[i], right);
+  } else if (sa == 1 && sb == 1) {
+    for (Index i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
+  } else {
+    for (Index i = 0; i < n; ++i) y[i] = f(*a, *b);
+  }
 }
 
 template <class T> void compare(Compare op, bool* y, const T* a, Index sa, const T* b, Index sb, Index n) {
@@ -118,6 +162,46 @@ template <class T> void compare(Compare op, bool* y, const T* a, Index sa, const
       return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q; });
     case Compare::greater_equal:
       return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p >= q; });
+  }
+}
+
+template <class T>
+void select_numbers(T* y, const bool* choose, Index step, const T* a, Index sa, const T* b, Index sb, Index n) {
+  if (n == 0) return;
+  const auto run = [&](auto left, auto right) {
+    for (Index i = 0; i < n; ++i) {
+      const T p = left(i), q = right(i);  // both are read, whichever is chosen, so that there is no branch
+      y[i] = choose[i] ? p : q;
+    }
+  };
+  const auto numbers = [](const T* x) { return [x](Index i) { return x[i]; }; };
+  const auto one = [](const T* x) { return [v = *x](Index) { return v; }; };
+  if (step == 0) {
+    const T* from = *choose ? a : b;
+    const Index along = *choose ? sa : sb;
+    for (Index i = 0; i < n; ++i) y[i] = from[i * along];
+  } else if (sa == 1 && sb == 1) {
+    run(numbers(a), numbers(b));
+  } else if (sa == 1) {
+    run(numbers(a), one(b));
+  } else if (sb == 1) {
+    run(one(a), numbers(b));
+  } else {
+    run(one(a), one(b));
+  }
+}
+
+template <class T> void clip(T* y, const T* x, T low, T high, Index n) {
+  for (Index i = 0; i < n; ++i) {
+    const T above = x[i] < low ? low : x[i];
+    y[i] = above > high ? high : above;
+  }
+}
+
+template <class T> void clip_backward(T* dx, const T* dy, const T* x, T low, T high, Index n) {
+  for (Index i = 0; i < n; ++i) {
+    const T slope = dy[i];
+    dx[i] = (x[i] < low) | (x[i] > high) ? T(0) : slope;
   }
 }
 
@@ -157,31 +241,11 @@ void sum_rows(T* y, const T* x, Index step, const Index* starts, const Index* or
   }
 }
 
-// Sixteen running sums, combined pairwise: the order is the same at every instruction-set level.
-template <class T> T sum_block(const T* x, Index n) {
-  T part[16] = {};
-  Index i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (Index j = 0; j < 16; ++j) part[j] += x[i + j];
-  for (Index j = 0; i < n; ++i, ++j) part[j] += x[i];
-  for (Index width = 8; width > 0; width /= 2)
-    for (Index j = 0; j < width; ++j) part[j] += part[j + width];
-  return part[0];
-}
-
-// Blocks are added in double, so that the error does not grow with the length.
-template <class T> T sum(const T* x, Index n) {
-  constexpr Index kBlock = 1024;
-  if (n <= kBlock) return sum_block(x, n);
-  double total = 0;
-  for (Index i = 0; i < n; i += kBlock) total += sum_block(x + i, n - i < kBlock ? n - i : kBlock);
-  return static_cast<T>(total);
-}
-
 }  // namespace
 
 template <class T> Elementwise<T> elementwise_kernels() {
-  return {binary<T>, unary<T>, unary_backward<T>, compare<T>, add_scaled<T>, add_product<T>, sum_rows<T>, sum<T>};
+  return {binary<T>,      unary<T>,    unary_backward<T>, compare<T>, add_scaled<T>,
+          add_product<T>, sum_rows<T>, select_numbers<T>, clip<T>,    clip_backward<T>};
 }
 
 template Elementwise<float> elementwise_kernels<float>();

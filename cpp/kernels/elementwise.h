@@ -25,8 +25,12 @@ template <class T> struct Elementwise {
   // y (rows, n): row i is the sum of the rows of x that stand in order[starts[i]] to order[starts[i + 1] - 1], added in
   // this order; zeros where there are none. Rows of x and of y lie `step` apart.
   void (*sum_rows)(T* y, const T* x, Index step, const Index* starts, const Index* order, Index rows, Index n);
-  // Sums in a fixed order that does not depend on alignment.
-  T (*sum)(const T* x, Index n);
+  // y[i] = choose[i * step] ? a[i * step_a] : b[i * step_b]; steps are 0 or 1.
+  void (*select)(T* y, const bool* choose, Index step, const T* a, Index step_a, const T* b, Index step_b, Index n);
+  // y[i] = low where x[i] < low, high where x[i] > high, else x[i].
+  void (*clip)(T* y, const T* x, T low, T high, Index n);
+  // dx[i] = dy[i] where x[i] is from low to high or NaN, else 0.
+  void (*clip_backward)(T* dx, const T* dy, const T* x, T low, T high, Index n);
 };
 
 }  // namespace qkv::kernels

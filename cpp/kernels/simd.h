@@ -167,6 +167,38 @@ inline Vec<double> copy_sign(Vec<double> magnitude, Vec<double> sign) {
   return from_bits((bits(magnitude) & INT64_MAX) | (bits(sign) & INT64_MIN));
 }
 
+// Floats as doubles and back, in two vectors.
+struct Doubles {
+  Vec<double> first, second;
+};
+#if defined(__AVX512F__)
+inline Doubles widened(Vec<float> v) {
+  return {__builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7), Vec<double>),
+          __builtin_convertvector(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15), Vec<double>)};
+}
+#elif defined(__AVX2__)
+inline Doubles widened(Vec<float> v) {
+  return {__builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3), Vec<double>),
+          __builtin_convertvector(__builtin_shufflevector(v, v, 4, 5, 6, 7), Vec<double>)};
+}
+#else
+inline Doubles widened(Vec<float> v) {
+  return {__builtin_convertvector(__builtin_shufflevector(v, v, 0, 1), Vec<double>),
+          __builtin_convertvector(__builtin_shufflevector(v, v, 2, 3), Vec<double>)};
+}
+#endif
+inline Vec<float> narrowed(Vec<double> first, Vec<double> second) {
+  typedef float Half __attribute__((vector_size(kVectorBytes / 2)));
+  const Half a = __builtin_convertvector(first, Half), b = __builtin_convertvector(second, Half);
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3);
+#endif
+}
+
 // All lanes to one number --------------------------------------------------------------------------------------------
 // Halves are folded onto each other: one order, whatever the instructions.
 
@@ -187,10 +219,16 @@ template <class T> inline T horizontal_max(Vec<T> v) {
 // Whether any lane of a mask is set. A template because compilers differ in the type of a comparison's result.
 template <class M> inline bool any(M mask) {
   static_assert(sizeof mask == kVectorBytes);
+#if defined(__AVX512F__)
+  return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__)
+  return _mm256_testz_si256((__m256i)mask, (__m256i)mask) == 0;
+#else
   int64_t lane[kVectorBytes / 8], all = 0;
   __builtin_memcpy(lane, &mask, sizeof mask);
   for (int64_t bits_of_lane : lane) all |= bits_of_lane;
   return all != 0;
+#endif
 }
 
 }  // namespace qkv::kernels::QKV_ISA

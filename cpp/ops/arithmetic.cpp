@@ -1,4 +1,4 @@
-// Numbers with broadcasting: + - * / **, comparisons, functions of one number, selection.
+// Numbers with broadcasting: + - * / **, comparisons, functions of one number.
 #include <cmath>
 
 #include "core/parallel.h"
@@ -28,13 +28,6 @@ const char* name_of(Binary op) {
       return "maximum";
   }
   return "binary";
-}
-
-Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b) {
-  Shape shape;
-  if (!broadcast(a, b, shape))
-    fail_value(operation, ": shapes must be equal or 1 on each axis, counted from the last; got ", a, " and ", b);
-  return shape;
 }
 
 template <class T> Array compute(Binary op, const Array& a, const Array& b, const Shape& shape) {
@@ -296,64 +289,6 @@ Tensor compare(Compare op, const Tensor& left, const Tensor& right) {
     });
   });
   return Tensor(std::move(y));
-}
-
-Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
-  const bool whole = !is_floating(left.dtype()) && !is_floating(right.dtype());
-  const DType dtype = !whole ? promoted({left, right}) : left.dtype() == right.dtype() ? left.dtype() : DType::int64;
-  const Tensor a = cast(left, dtype), b = cast(right, dtype);
-  const Array choose = condition.data().cast(DType::boolean);
-  const Shape values = broadcast_or_fail("where", a.shape(), b.shape());
-  const Shape shape = broadcast_or_fail("where", choose.shape(), values);
-  Array y(shape, dtype);
-  const auto select = [](const Array& out, const Array& c, const Array& p, const Array& q) {
-    if (out.numel() == 0) return;
-    visit_any(out.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const Loops<4> loops(out.shape(),
-                           {row_major(out.shape()), broadcast_strides(c.shape(), out.shape()),
-                            broadcast_strides(p.shape(), out.shape()), broadcast_strides(q.shape(), out.shape())});
-      const Index n = loops.run(), sc = loops.run_stride(1), sp = loops.run_stride(2), sq = loops.run_stride(3);
-      parallel_for(0, loops.rows(), grain_for(2 * n), [&](Index begin, Index end) {
-        loops.each_row(begin, end, [&](const std::array<Index, 4>& at) {
-          for (Index i = 0; i < n; ++i)
-            out.data<T>()[at[0] + i] =
-                c.data<bool>()[at[1] + i * sc] ? p.data<T>()[at[2] + i * sp] : q.data<T>()[at[3] + i * sq];
-        });
-      });
-    });
-  };
-  select(y, choose, a.data(), b.data());
-  if (!wants_gradient({a, b})) return Tensor(std::move(y));
-  const Saved chosen(choose);
-  return record(
-      std::move(y), {a, b},
-      [select, choose = chosen, sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
-        const Array zero = Array::full({}, dy.dtype(), 0.0);
-        Array part(dy.shape(), dy.dtype());
-        if (dx.wants(0)) {
-          select(part, choose.get(), dy, zero);
-          dx.add(0, sum_to(part, sa));
-        }
-        if (dx.wants(1)) {
-          part = Array(dy.shape(), dy.dtype());
-          select(part, choose.get(), zero, dy);
-          dx.add(1, sum_to(part, sb));
-        }
-      },
-      [chosen](const Tensor& dy, TensorGradients& dx) {
-        const Tensor chooser(chosen.get()), zero = scalar_like(dy, 0);
-        if (dx.wants(0)) dx.add(0, sum_to(where(chooser, dy, zero), dx.shape(0)));
-        if (dx.wants(1)) dx.add(1, sum_to(where(chooser, zero, dy), dx.shape(1)));
-      });
-}
-
-Tensor clip(const Tensor& input, std::optional<double> low, std::optional<double> high) {
-  if (low && high && *low > *high) fail_value("clip: low must not be above high; got low = ", *low, ", high = ", *high);
-  Tensor x = floating(input);
-  if (low) x = where(compare(Compare::less, x, scalar_like(x, *low)), scalar_like(x, *low), x);
-  if (high) x = where(compare(Compare::greater, x, scalar_like(x, *high)), scalar_like(x, *high), x);
-  return x;
 }
 
 }  // namespace qkv::ops

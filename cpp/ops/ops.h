@@ -25,8 +25,6 @@ using kernels::Unary;
 Tensor binary(Binary op, const Tensor& a, const Tensor& b);
 Tensor unary(Unary op, const Tensor& x);
 Tensor compare(Compare op, const Tensor& a, const Tensor& b);  // boolean, no gradient
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-Tensor clip(const Tensor& x, std::optional<double> low, std::optional<double> high);
 Tensor cast(const Tensor& x, DType dtype);
 inline Tensor add(const Tensor& a, const Tensor& b) { return binary(Binary::add, a, b); }
 inline Tensor subtract(const Tensor& a, const Tensor& b) { return binary(Binary::subtract, a, b); }
@@ -34,6 +32,10 @@ inline Tensor multiply(const Tensor& a, const Tensor& b) { return binary(Binary:
 inline Tensor divide(const Tensor& a, const Tensor& b) { return binary(Binary::divide, a, b); }
 // One number as a Tensor of x's dtype (float32 if x holds integers).
 Tensor scalar_like(const Tensor& x, double value);
+
+// --- selection.cpp
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor clip(const Tensor& x, std::optional<double> low, std::optional<double> high);  // NaN stays
 
 // --- reduce.cpp: axes empty = all of them
 using Axes = std::vector<Index>;

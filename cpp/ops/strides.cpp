@@ -21,4 +21,11 @@ Strides broadcast_strides(const Shape& from, const Shape& to) {
   return strides;
 }
 
+Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b) {
+  Shape shape;
+  if (!broadcast(a, b, shape))
+    fail_value(operation, ": shapes must be equal or 1 on each axis, counted from the last; got ", a, " and ", b);
+  return shape;
+}
+
 }  // namespace qkv::ops

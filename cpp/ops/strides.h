@@ -13,6 +13,8 @@ using Strides = std::vector<Index>;  // in elements
 Strides row_major(const Shape& shape);
 // Strides with which an array of shape `from` is read as one of shape `to`: 0 along broadcast axes.
 Strides broadcast_strides(const Shape& from, const Shape& to);
+// The shape of both together, or the operation's error.
+Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b);
 
 // The loops over `shape` for N arrays: neighbouring axes that all arrays pass through evenly are merged, and the last
 // axis is handed to the body as a run.
@@ -43,6 +45,9 @@ template <std::size_t N> class Loops {
   Index rows() const { return rows_; }
   Index run() const { return sizes_.back(); }
   Index run_stride(std::size_t n) const { return strides_[n].back(); }
+  // Of all axes that are left, the run's the last.
+  const std::vector<Index>& sizes() const { return sizes_; }
+  const Strides& strides(std::size_t n) const { return strides_[n]; }
 
   // Calls body(offsets) for the rows [begin, end): where each array's run starts.
   template <class Body> void each_row(Index begin, Index end, Body&& body) const {

@@ -110,3 +110,73 @@ def test_every_exponent_at_every_level(level):
     assert result["level"] == level
     for name, (steps, x) in result["worst"].items():
         assert steps <= 2, f"{name}({x}) is off by {steps} units of the last place"
+
+
+# Angles of all magnitudes and next to multiples of pi / 2, where the digits of the reduction show; powers whose
+# logarithms are large; what <math.h> says of zeros, infinities, NaN and denormal numbers.
+ANGLES_AND_POWERS = """
+import json, sys
+import numpy as np
+import qkv
+
+rng = np.random.default_rng(0)
+worst = {}
+special = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e30, -1e30, np.inf, -np.inf, np.nan]
+for dtype, wider in (("float32", np.float64), ("float64", np.longdouble)):
+    info = np.finfo(dtype)
+
+    def steps(y, exact):
+        return np.abs(y - exact) / np.spacing(np.abs(exact).astype(dtype))
+
+    wide = 2.0 ** rng.uniform(-100, 100, 20_011)
+    near = rng.integers(-1_000_000, 1_000_000, 20_011) * np.pi / 2
+    x = np.concatenate([wide, -wide, near, rng.uniform(-100, 100, 20_011)]).astype(dtype)
+    for name in ("sin", "cos"):
+        y, exact = getattr(qkv, name)(x), getattr(np, name)(x.astype(wider))
+        worst[f"{name} {dtype}"] = float(steps(y, exact).max())
+        t = qkv.tensor(x, requires_grad=True)
+        getattr(qkv, name)(t).sum().backward()
+        slope = np.cos(x.astype(wider)) if name == "sin" else -np.sin(x.astype(wider))
+        worst[f"slope of {name} {dtype}"] = float(steps(t.grad.numpy(), slope).max())
+        ends = getattr(qkv, name)(np.array([np.inf, -np.inf, np.nan, -0.0, 0.0], dtype))
+        assert np.isnan(ends[:3]).all()
+        assert name == "cos" or (np.signbit(ends[3:]) == [True, False]).all()
+
+    base = np.concatenate([2.0 ** rng.uniform(-30, 30, 20_011), 1 + rng.uniform(-1e-3, 1e-3, 20_011)]).astype(dtype)
+    limit = 87 if dtype == "float32" else 700
+    exponent = (rng.uniform(-limit, limit, len(base)) / np.maximum(np.abs(np.log(base)), 1e-3)).astype(dtype)
+    base = np.concatenate([base, -rng.uniform(0.1, 9, 5_003).astype(dtype)])
+    exponent = np.concatenate([exponent, rng.integers(-9, 9, 5_003).astype(dtype)])
+    exact = np.power(base.astype(wider), exponent.astype(wider))
+    normal = (np.abs(exact) > info.smallest_normal) & (np.abs(exact) < info.max)
+    y = (qkv.tensor(base) ** qkv.tensor(exponent)).numpy()
+    worst[f"power {dtype}"] = float(steps(y, exact)[normal].max())
+    for number in (-1.0, 0.5, 2.0, 3.0):
+        some = np.abs(base)
+        exact = np.power(some.astype(wider), wider(number))
+        normal = (exact > info.smallest_normal) & (exact < info.max)
+        worst[f"power {number} {dtype}"] = float(steps((qkv.tensor(some) ** number).numpy(), exact)[normal].max())
+    a, b = (v.ravel().astype(dtype) for v in np.meshgrid([*special, info.smallest_subnormal], special))
+    with np.errstate(all="ignore"):
+        expected = np.power(a, b)
+    y = (qkv.tensor(a) ** qkv.tensor(b)).numpy()
+    np.testing.assert_allclose(y, expected, rtol=4 * info.eps)
+    assert (np.signbit(y) == np.signbit(expected))[~np.isnan(expected)].all()
+    for number in (-1.0, 0.5, 2.0, 3.0):
+        column = np.array(special, dtype)
+        with np.errstate(all="ignore"):
+            expected = np.power(column, np.full_like(column, number))
+        np.testing.assert_allclose((qkv.tensor(column) ** number).numpy(), expected, rtol=4 * info.eps)
+json.dump(worst, sys.stdout)
+"""
+
+
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).eps >= np.finfo(np.float64).eps, reason="no wider type to compare with"
+)
+@each_level()
+def test_angles_and_powers_at_every_level(level):
+    done = run_at(level, ANGLES_AND_POWERS)
+    assert done.returncode == 0, done.stderr
+    for name, steps in json.loads(done.stdout).items():
+        assert steps <= (1.1 if "power" in name else 1.6), f"{name} is off by {steps} units of the last place"
