@@ -7,10 +7,10 @@
 
 namespace qkv::kernels {
 
-// c (m, n; row stride ldc) = a' (m, k) @ b' (k, n) + beta * c, where a' is a (m, k; lda) or, with transpose_a, the
-// transpose of a (k, m; lda), and likewise b'. beta = 0 never reads c. One thread. k = 0 gives beta * c.
+// c (m, n; row stride ldc) = or, with adds, += a' (m, k) @ b' (k, n), where a' is a (m, k; lda) or, with transpose_a,
+// the transpose of a (k, m; lda), and likewise b'. One thread. k = 0 gives zeros, or leaves c.
 template <class T>
-void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta,
+void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, bool adds,
           Index m, Index n, Index k);
 
 // What the BLAS library says of itself, and the name of the core it chose for this CPU.

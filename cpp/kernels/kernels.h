@@ -15,6 +15,7 @@
 #include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
+#include "kernels/gemv.h"
 #include "kernels/kernel_pooling.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
@@ -34,6 +35,7 @@ template <class T> struct Kernels {
   Activations<T> activation;          // relu, gelu, tanh, sigmoid
   Attention<T> attention;             // scaled dot-product attention, fused
   Dropout<T> dropout;                 // with a given mask
+  Gemv<T> gemv;                       // products of a matrix and a vector
   KernelPooling<T> kernel_pooling;    // Nadaraya-Watson
   Norm<T> norm;                       // layer and root-mean-square normalisation
   Optimizers<T> optimizer;            // steps of SGD and Adam

@@ -25,8 +25,8 @@ template <class T> struct Part {
 
 // The sum of f(j, at) over n numbers, a vector at a time: at(x + j) reads and at.put(y + j, v) writes those that exist.
 // Lanes behind the end do not count. Four running sums, because one addition takes as long as four start: a row in L1
-// is summed at 1.9 times the pace of two sums.
-template <class T, class F> inline T sum_vectors(Index n, F f) {
+// is summed at 1.9 times the pace of two sums. sum_of_vectors leaves the sums of the lanes apart.
+template <class T, class F> inline Vec<T> sum_of_vectors(Index n, F f) {
   constexpr Index L = kLanes<T>;
   Vec<T> part[4] = {};
   Index j = 0;
@@ -34,8 +34,9 @@ template <class T, class F> inline T sum_vectors(Index n, F f) {
     for (Index k = 0; k < 4; ++k) part[k] += f(j + k * L, Whole<T>{});
   for (; j + L <= n; j += L) part[0] += f(j, Whole<T>{});
   if (j < n) part[1] += select(first_lanes<T>(n - j), f(j, Part<T>{n - j}), Vec<T>{});
-  return horizontal_sum<T>((part[0] + part[1]) + (part[2] + part[3]));
+  return (part[0] + part[1]) + (part[2] + part[3]);
 }
+template <class T, class F> inline T sum_vectors(Index n, F f) { return horizontal_sum<T>(sum_of_vectors<T>(n, f)); }
 
 // Two sums in one pass: f(j, at) gives a pair of vectors.
 template <class T> struct Two {

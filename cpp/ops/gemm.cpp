@@ -1,17 +1,77 @@
 #include "ops/gemm.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/array.h"
 #include "core/batch_invariance.h"
+#include "core/parallel.h"
 #include "kernels/gemm.h"
 #include "ops/packed_product.h"
 
 namespace qkv::ops {
 namespace {
 
-// Products of fewer multiply-adds (some 50 us) go to OpenBLAS on the calling thread.
-constexpr Index kSmall = Index{1} << 22;
+// How a product is computed.
+enum class Method {
+  vector,  // one row or one column: the matrix is read once
+  blas,    // small: OpenBLAS on the calling thread
+  packed,  // large: panels of b', packed first, on the pool
+};
+
+Method method_for(Index m, Index n, Index k) {
+  constexpr Index kSmall = Index{1} << 22;  // multiply-adds, some 50 us
+  if (m * n * k == 0) return Method::blas;
+  // A row of the packed product is summed in an order that depends on n and k alone.
+  if (batch_invariant()) return Method::packed;
+  if (m == 1 || n == 1) return Method::vector;
+  return m * n * k < kSmall ? Method::blas : Method::packed;
+}
+
+// Numbers that stand `step` apart, side by side.
+template <class T> class Contiguous {
+ public:
+  Contiguous(const T* x, Index step, Index n) : data_(x) {
+    if (step == 1) return;
+    T* copy = copy_.emplace(static_cast<std::size_t>(n) * sizeof(T)).template as<T>();
+    for (Index i = 0; i < n; ++i) copy[i] = x[i * step];
+    data_ = copy;
+  }
+  const T* data() const { return data_; }
+
+ private:
+  std::optional<Scratch> copy_;
+  const T* data_;
+};
+
+// y (count; step_y) = or += matrix (count, k) @ x (k; step_x), cut by the rows of the result.
+template <class T>
+void matrix_times_vector(T* y, Index step_y, const kernels::Operand<T>& matrix, const T* x, Index step_x, bool adds,
+                         Index count, Index k) {
+  const auto& kernel = kernels::kernels<T>().gemv;
+  if (!matrix.transposed || count == 1) {
+    const Contiguous<T> vector(x, step_x, k), row(matrix.data, count == 1 && matrix.transposed ? matrix.stride : 1, k);
+    return parallel_for(0, count, grain_for(k / 4), [&](Index begin, Index end) {
+      kernel.rows(y + begin * step_y, step_y, row.data() + begin * matrix.stride, matrix.stride, vector.data(), adds,
+                  end - begin, k);
+    });
+  }
+  std::optional<Scratch> sums;
+  T* to = step_y == 1 ? y : sums.emplace(static_cast<std::size_t>(count) * sizeof(T)).template as<T>();
+  parallel_for(0, count, std::max<Index>(512, grain_for(k / 4)), [&](Index begin, Index end) {
+    kernel.columns(to + begin, x, step_x, matrix.data + begin, matrix.stride, adds && step_y == 1, k, end - begin);
+  });
+  for (Index i = 0; i < count && step_y != 1; ++i) y[i * step_y] = adds ? y[i * step_y] + to[i] : to[i];
+}
+
+template <class T>
+void vector_gemm(T* c, Index ldc, const kernels::Operand<T>& a, const kernels::Operand<T>& b, bool adds, Index m,
+                 Index n, Index k) {
+  const auto step = [](const kernels::Operand<T>& vector) { return vector.transposed ? vector.stride : Index{1}; };
+  if (m == 1) matrix_times_vector(c, 1, b, a.data, step(a), adds, n, k);
+  else matrix_times_vector(c, ldc, a, b.data, step(b), adds, m, k);
+}
+
 // Numbers that are packed at a time: 4 MB of floats stay in the last cache while the rows pass by.
 constexpr Index kPackedNumbers = Index{1} << 20;
 // Steps that are packed at a time: the result is read and written once for each such part.
@@ -43,20 +103,25 @@ void packed_gemm(T* c, Index ldc, kernels::Operand<T> a, kernels::Operand<T> b, 
 }  // namespace
 
 template <class T>
-void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, T beta,
+void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, bool adds,
           Index m, Index n, Index k, const T* bias) {
-  // A row of the packed product is summed in an order that depends on n and k alone.
-  const bool packs = m * n * k >= kSmall || (m * n * k > 0 && batch_invariant());
-  if (packs && (beta == T(0) || beta == T(1)))
-    return packed_gemm<T>(c, ldc, {a, lda, transpose_a}, {b, ldb, !transpose_b}, beta == T(1), bias, m, n, k);
-  kernels::gemm(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, beta, m, n, k);
+  const kernels::Operand<T> left{a, lda, transpose_a}, right{b, ldb, !transpose_b};
+  switch (method_for(m, n, k)) {
+    case Method::packed:
+      return packed_gemm<T>(c, ldc, left, right, adds, bias, m, n, k);
+    case Method::vector:
+      vector_gemm<T>(c, ldc, left, right, adds, m, n, k);
+      break;
+    case Method::blas:
+      kernels::gemm(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, adds, m, n, k);
+  }
   if (bias == nullptr) return;
   for (Index i = 0; i < m; ++i) kernels::kernels<T>().elementwise.add_scaled(c + i * ldc, bias, T(1), n);
 }
 
-template void gemm(float*, Index, const float*, Index, bool, const float*, Index, bool, float, Index, Index, Index,
+template void gemm(float*, Index, const float*, Index, bool, const float*, Index, bool, bool, Index, Index, Index,
                    const float*);
-template void gemm(double*, Index, const double*, Index, bool, const double*, Index, bool, double, Index, Index, Index,
+template void gemm(double*, Index, const double*, Index, bool, const double*, Index, bool, bool, Index, Index, Index,
                    const double*);
 
 namespace {
@@ -102,26 +167,26 @@ Array without_infinite(T* c, Index ldc, const Slices<T>& gradient, const Slices<
 
 template <class T>
 void gradient_gemm(GradientSide side, T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb,
-                   bool transpose_b, T beta, Index m, Index n, Index k) {
+                   bool transpose_b, bool adds, Index m, Index n, Index k) {
   const bool left = side == GradientSide::left;
   const Slices<T> lefts{a, lda, k, m, !transpose_a}, rights{b, ldb, k, n, transpose_b};
   const Slices<T>& other = left ? rights : lefts;
   // The smaller of the other operand and the result is searched.
-  const bool first = beta != T(0) || other.count * other.size <= m * n;
+  const bool first = adds || other.count * other.size <= m * n;
   if (!first || other.all_finite()) {
-    gemm<T>(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, beta, m, n, k);
+    gemm<T>(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, adds, m, n, k);
     if (first || finite(c, ldc, m, n) || other.all_finite()) return;
   }
-  if (beta == T(0))
+  if (!adds)
     for (Index i = 0; i < m; ++i) std::fill_n(c + i * ldc, n, T(0));
   const Array rest = without_infinite(c, ldc, left ? lefts : rights, other, left);
-  if (left) gemm<T>(c, ldc, a, lda, transpose_a, rest.data<T>(), n, false, T(1), m, n, k);
-  else gemm<T>(c, ldc, rest.data<T>(), m, true, b, ldb, transpose_b, T(1), m, n, k);
+  if (left) gemm<T>(c, ldc, a, lda, transpose_a, rest.data<T>(), n, false, true, m, n, k);
+  else gemm<T>(c, ldc, rest.data<T>(), m, true, b, ldb, transpose_b, true, m, n, k);
 }
 
-template void gradient_gemm(GradientSide, float*, Index, const float*, Index, bool, const float*, Index, bool, float,
+template void gradient_gemm(GradientSide, float*, Index, const float*, Index, bool, const float*, Index, bool, bool,
                             Index, Index, Index);
-template void gradient_gemm(GradientSide, double*, Index, const double*, Index, bool, const double*, Index, bool,
-                            double, Index, Index, Index);
+template void gradient_gemm(GradientSide, double*, Index, const double*, Index, bool, const double*, Index, bool, bool,
+                            Index, Index, Index);
 
 }  // namespace qkv::ops

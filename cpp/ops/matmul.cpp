@@ -3,9 +3,7 @@
 #include <optional>
 #include <tuple>
 
-#include "core/batch_invariance.h"
 #include "core/parallel.h"
-#include "kernels/gemm.h"
 #include "kernels/kernels.h"
 #include "ops/gemm.h"
 #include "ops/ops.h"
@@ -42,20 +40,16 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
         rest /= batch[axis];
       }
       product(c.data<T>() + i * m * n, n, a.data<T>() + at_a * size_a, a.dim(-1), ta, b.data<T>() + at_b * size_b,
-              b.dim(-1), tb, T(0), m, n, k);
+              b.dim(-1), tb, false, m, n, k);
     };
-    const bool alike = batch_invariant();  // each item as if it were the only one
-    const auto large = [&](auto... args) { gradient ? gradient_gemm<T>(*gradient, args...) : gemm<T>(args...); };
-    // Products that take BLAS some 10 ms and more are cut, each by itself, for the pool and for whoever interrupts.
+    const auto multiply = [&](auto... args) { gradient ? gradient_gemm<T>(*gradient, args...) : gemm<T>(args...); };
+    // Products that take some 10 ms and more are cut, each by itself, for the pool and for whoever interrupts.
     if (count == 1 || m * n * k >= kAlone) {
-      for (Index i = 0; i < count; ++i) one(i, large);
+      for (Index i = 0; i < count; ++i) one(i, multiply);
       return;
     }
     parallel_for(0, count, grain_for(m * n * std::max<Index>(k, 1) / 8), [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) {
-        if (alike || gradient) one(i, large);
-        else one(i, [](auto... args) { kernels::gemm<T>(args...); });
-      }
+      for (Index i = begin; i < end; ++i) one(i, multiply);
     });
   });
   return c;
@@ -179,7 +173,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
   Array y(shape, x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    gemm<T>(y.data<T>(), out, x.ptr<T>(), in, false, weight.ptr<T>(), in, true, T(0), rows, out, in,
+    gemm<T>(y.data<T>(), out, x.ptr<T>(), in, false, weight.ptr<T>(), in, true, false, rows, out, in,
             bias.defined() ? bias.ptr<T>() : nullptr);
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
@@ -191,13 +185,13 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
           using T = decltype(tag);
           if (dx.wants(0)) {
             const Array result = dx.fresh(0);
-            gemm<T>(result.data<T>(), in, dy.data<T>(), out, false, w.data<T>(), in, false, T(0), rows, in, out);
+            gemm<T>(result.data<T>(), in, dy.data<T>(), out, false, w.data<T>(), in, false, false, rows, in, out);
             dx.add(0, result);
           }
           if (dx.wants(1)) {
             const Array result = dx.fresh(1);
             gradient_gemm<T>(GradientSide::left, result.data<T>(), in, dy.data<T>(), out, true, x.data<T>(), in, false,
-                             T(0), out, in, rows);
+                             false, out, in, rows);
             dx.add(1, result);
           }
         });

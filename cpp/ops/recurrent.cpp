@@ -227,10 +227,10 @@ void pull_back(const Memory& m, const GruPack& pack, const Plan& plan, std::span
   if (dx.wants(0)) {
     const T* weight = m.weight_ih.data<T>();
     if (plan.whole) {
-      gemm<T>(dx.of(0).data<T>(), M, input_slopes, all, false, weight, M, false, T(1), rows, M, 3 * H);
+      gemm<T>(dx.of(0).data<T>(), M, input_slopes, all, false, weight, M, false, true, rows, M, 3 * H);
     } else {
       const Scratch packed(static_cast<std::size_t>(rows * M) * sizeof(T));
-      gemm<T>(packed.as<T>(), M, input_slopes, all, false, weight, M, false, T(0), rows, M, 3 * H);
+      gemm<T>(packed.as<T>(), M, input_slopes, all, false, weight, M, false, false, rows, M, 3 * H);
       T* target = dx.of(0).data<T>();
       plan.each_sequence([&](Index to, Index from, Index count) {
         kernels::kernels<T>().elementwise.add_scaled(target + to * M, packed.as<T>() + from * M, T(1), count * M);
@@ -238,12 +238,12 @@ void pull_back(const Memory& m, const GruPack& pack, const Plan& plan, std::span
     }
   }
   if (dx.wants(2))
-    gemm<T>(dx.of(2).data<T>(), M, input_slopes, all, true, m.x.data<T>(), M, false, T(1), 3 * H, M, rows);
+    gemm<T>(dx.of(2).data<T>(), M, input_slopes, all, true, m.x.data<T>(), M, false, true, 3 * H, M, rows);
   if (dx.wants(3)) {
     const Array before = states_before(m.y.get(), start, plan);
     T* target = dx.of(3).data<T>();
-    gemm<T>(target, H, slopes + H, all, true, before.data<T>(), H, false, T(1), 2 * H, H, rows);
-    gemm<T>(target + 2 * H * H, H, slopes, all, true, before.data<T>(), H, false, T(1), H, H, rows);
+    gemm<T>(target, H, slopes + H, all, true, before.data<T>(), H, false, true, 2 * H, H, rows);
+    gemm<T>(target + 2 * H * H, H, slopes, all, true, before.data<T>(), H, false, true, H, H, rows);
   }
   if (dx.wants(4) || dx.wants(5)) {
     const std::vector<T> sums = column_sums(slopes, rows, all);
@@ -309,7 +309,7 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
                                3 * H, M};
       multiply_packed<T>({&task, 1});
     } else {
-      gemm<T>(g + H, 4 * H, packed_x.data<T>(), M, false, p.weight_ih.ptr<T>(), M, true, T(0), rows, 3 * H, M,
+      gemm<T>(g + H, 4 * H, packed_x.data<T>(), M, false, p.weight_ih.ptr<T>(), M, true, false, rows, 3 * H, M,
               bias.data());
     }
     const Start<T> start(state.defined() ? state.data() : Array(), H);

@@ -4,9 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/batch_invariance.h"
 #include "core/parallel.h"
-#include "kernels/gemm.h"
 #include "kernels/kernels.h"
 #include "ops/gemm.h"
 #include "ops/ops.h"
@@ -21,19 +19,17 @@ struct Sizes {
 
 // c (matrices, m, n) += or = a' @ b' for each matrix; `gradient` as in gradient_gemm.
 template <class T>
-void products(T* c, const T* a, bool ta, const T* b, bool tb, T beta, Index matrices, Index m, Index n, Index k,
+void products(T* c, const T* a, bool ta, const T* b, bool tb, bool adds, Index matrices, Index m, Index n, Index k,
               std::optional<GradientSide> gradient = {}) {
   const Index lda = ta ? m : k, ldb = tb ? k : n;
-  const bool alike = batch_invariant() || matrices == 1;  // each matrix as if it were the only one
   const auto product = [&](auto... args) {
     if (gradient) gradient_gemm<T>(*gradient, args...);
-    else if (alike) gemm<T>(args...);
-    else kernels::gemm<T>(args...);
+    else gemm<T>(args...);
   };
-  if (matrices == 1) return product(c, n, a, lda, ta, b, ldb, tb, beta, m, n, k);
+  if (matrices == 1) return product(c, n, a, lda, ta, b, ldb, tb, adds, m, n, k);
   parallel_for(0, matrices, grain_for(m * n * std::max<Index>(k, 1) / 8), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      product(c + i * m * n, n, a + i * m * k, lda, ta, b + i * k * n, ldb, tb, beta, m, n, k);
+      product(c + i * m * n, n, a + i * m * k, lda, ta, b + i * k * n, ldb, tb, adds, m, n, k);
   });
 }
 
@@ -166,7 +162,7 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
     using T = decltype(tag);
     const Array w = dropped(weights.data(), dropout);
     finite = finite_values<T>(values.data(), size.features);
-    products(y.data<T>(), w.data<T>(), false, finite.values.data<T>(), false, T(0), size.matrices, size.queries,
+    products(y.data<T>(), w.data<T>(), false, finite.values.data<T>(), false, false, size.matrices, size.queries,
              size.features, size.keys);
     for_infinite(finite, weights.ptr<T>(), size, [&](Index row, Index key, Index at) {
       kernels::kernels<T>().elementwise.add_scaled(
@@ -185,8 +181,8 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
           const T* slope = dy.data<T>();
           if (dx.wants(0)) {
             Array dw(w.get().shape(), dy.dtype());
-            products(dw.data<T>(), slope, false, finite_v.data<T>(), true, T(0), size.matrices, size.queries, size.keys,
-                     size.features);
+            products(dw.data<T>(), slope, false, finite_v.data<T>(), true, false, size.matrices, size.queries,
+                     size.keys, size.features);
             for_infinite(FiniteValues{finite_v.get(), keys}, w.data<T>(), size, [&](Index row, Index key, Index at) {
               T sum = 0;
               for (Index c = 0; c < size.features; ++c)
@@ -197,7 +193,7 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
           }
           if (dx.wants(1)) {
             const Array shares = dropped(w.get(), kept);
-            products(dx.of(1).data<T>(), shares.data<T>(), true, slope, false, T(1), size.matrices, size.keys,
+            products(dx.of(1).data<T>(), shares.data<T>(), true, slope, false, true, size.matrices, size.keys,
                      size.features, size.queries, GradientSide::right);
           }
         });
