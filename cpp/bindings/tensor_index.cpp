@@ -14,6 +14,58 @@ bool is_advanced(py::handle item) {
           !PySlice_Check(item.ptr()) && item.ptr() != Py_Ellipsis);
 }
 
+// What an index of whole numbers and slices selects, as strides. Nothing for other indices and for numbers out of
+// range, which NumPy works out or refuses.
+struct View {
+  Shape shape;
+  std::vector<Index> strides;
+  Index offset = 0;
+};
+
+std::optional<View> plain_view(const Tensor& t, py::handle index) {
+  const bool several = PyTuple_CheckExact(index.ptr()) != 0;
+  const Index count = several ? PyTuple_GET_SIZE(index.ptr()) : 1;
+  if (count > t.rank()) return {};
+  std::vector<Index> own(static_cast<std::size_t>(t.rank()));
+  Index step = 1;
+  for (Index axis = t.rank(); axis-- > 0; step *= t.dim(axis)) own[static_cast<std::size_t>(axis)] = step;
+  View view;
+  for (Index axis = 0; axis < t.rank(); ++axis) {
+    const Index stride = own[static_cast<std::size_t>(axis)], size = t.dim(axis);
+    PyObject* item = axis >= count ? nullptr : several ? PyTuple_GET_ITEM(index.ptr(), axis) : index.ptr();
+    if (item == nullptr) {
+      view.shape.push_back(size);
+      view.strides.push_back(stride);
+    } else if (PyLong_CheckExact(item) != 0) {
+      int overflow = 0;
+      const long long at = PyLong_AsLongLongAndOverflow(item, &overflow);
+      if (overflow != 0 || at < -size || at >= size) return {};
+      view.offset += (at < 0 ? at + size : at) * stride;
+    } else if (PySlice_Check(item) != 0) {
+      Py_ssize_t begin, end, by;
+      if (PySlice_Unpack(item, &begin, &end, &by) != 0) throw py::error_already_set();
+      const Py_ssize_t length = PySlice_AdjustIndices(size, &begin, &end, by);
+      view.offset += length == 0 ? 0 : begin * stride;
+      view.shape.push_back(length);
+      view.strides.push_back(by * stride);
+    } else {
+      return {};
+    }
+  }
+  return view;
+}
+
+// Whole rows by number, or by a mask of rows: the positions of rows, normalised and checked by NumPy.
+py::object rows_selected(const Tensor& t, const Selection& selection) {
+  if (t.rank() < 2 || t.numel() == 0 || selection.items.size() != 1 || !is_floating(t.dtype())) return py::none();
+  const py::object item = selection.items[0];
+  const py::module_ numpy = py::module_::import("numpy");
+  const py::array given = numpy.attr("asarray")(item).cast<py::array>();
+  const char kind = given.dtype().kind();
+  if (kind != 'i' && kind != 'u' && !(kind == 'b' && given.ndim() == 1)) return py::none();
+  return numpy.attr("arange")(t.dim(0))[item];
+}
+
 // NumPy would show a view, through which the other could be changed.
 Tensor excerpt(Tensor copy) {
   copy.impl()->excerpt = true;
@@ -50,6 +102,10 @@ Selection selection_from(const py::object& index) {
 // NumPy works out what an index means, on a view of our memory or on the positions 0, 1, 2, ...; so the rules and
 // errors are NumPy's.
 Tensor get_item(const Tensor& t, const py::object& index) {
+  if (const auto view = plain_view(t, index))
+    return excerpt(without_gil(view->shape.numel(), [&] {
+      return ops::strided(t, view->shape, view->strides, t.numel() == 0 ? 0 : view->offset);
+    }));
   Selection selection = selection_from(index);
   if (!selection.advanced) {
     // With an ellipsis the result is a view even for a single number.
@@ -63,6 +119,16 @@ Tensor get_item(const Tensor& t, const py::object& index) {
         t.numel() == 0 ? 0 : (static_cast<const char*>(view.data()) - static_cast<const char*>(t.data().raw())) / size;
     const Shape shape(std::vector<Index>(view.shape(), view.shape() + view.ndim()));
     return excerpt(without_gil(view.size(), [&] { return ops::strided(t, shape, strides, offset); }));
+  }
+  if (const py::object rows = rows_selected(t, selection); !rows.is_none()) {
+    Call call("Tensor");
+    const Array at = call.integers(rows, "index");
+    const Index size = t.shape().product(1, t.rank());
+    return without_gil(at.numel() * size, [&] {
+      Shape shape = at.shape();
+      for (Index axis = 1; axis < t.rank(); ++axis) shape.push_back(t.dim(axis));
+      return ops::reshape(ops::embedding(ops::reshape(t, {t.dim(0), size}), at, {}), shape);
+    });
   }
   const py::module_ numpy = py::module_::import("numpy");
   const py::object positions = numpy.attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[selection.items];

@@ -17,6 +17,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemv.h"
 #include "kernels/kernel_pooling.h"
+#include "kernels/layout.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
 #include "kernels/packed_bfloat16.h"
@@ -37,6 +38,7 @@ template <class T> struct Kernels {
   Dropout<T> dropout;                 // with a given mask
   Gemv<T> gemv;                       // products of a matrix and a vector
   KernelPooling<T> kernel_pooling;    // Nadaraya-Watson
+  Layout<T> layout;                   // transposes
   Norm<T> norm;                       // layer and root-mean-square normalisation
   Optimizers<T> optimizer;            // steps of SGD and Adam
   PackedBfloat16 packed_bfloat16;     // the same with bfloat16 weights

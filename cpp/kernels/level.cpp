@@ -8,6 +8,7 @@ template <class T> Activations<T> activation_kernels();
 template <class T> Attention<T> attention_kernels();
 template <class T> Dropout<T> dropout_kernels();
 template <class T> Gemv<T> gemv_kernels();
+template <class T> Layout<T> layout_kernels();
 template <class T> Norm<T> norm_kernels();
 template <class T> Optimizers<T> optimizer_kernels();
 PackedBfloat16 packed_bfloat16_kernels();
@@ -26,6 +27,7 @@ template <class T> void fill(Kernels<T>& table) {
   table.attention = attention_kernels<T>();
   table.dropout = dropout_kernels<T>();
   table.gemv = gemv_kernels<T>();
+  table.layout = layout_kernels<T>();
   table.norm = norm_kernels<T>();
   table.optimizer = optimizer_kernels<T>();
   table.packed_bfloat16 = packed_bfloat16_kernels();

@@ -1,6 +1,8 @@
 // Where numbers stand: reshape, transpose, slices, gathering, joining.
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <type_traits>
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
@@ -9,6 +11,37 @@
 
 namespace qkv::ops {
 namespace {
+
+// The axis along which x is read number by number, if that is another one than the run's.
+std::optional<std::size_t> axis_of_neighbours(const Loops<2>& loops) {
+  const Strides& strides = loops.strides(1);
+  for (std::size_t axis = 0; axis + 1 < strides.size(); ++axis)
+    if (strides[axis] == 1 && loops.run_stride(1) != 1) return axis;
+  return {};
+}
+
+// y = x read with strides, where x's neighbours lie along another axis than y's: matrix by matrix.
+template <class T> void gather_transposed(T* y, const T* x, const Loops<2>& loops, std::size_t neighbours) {
+  constexpr Index kRows = 256;
+  const std::vector<Index>& sizes = loops.sizes();
+  const Index rows = loops.run(), columns = sizes[neighbours], ldx = loops.run_stride(1);
+  const Index ldy = loops.strides(0)[neighbours], blocks = (rows + kRows - 1) / kRows;
+  const Index count = loops.rows() / columns;
+  parallel_for(0, count * blocks, grain_for(std::min(rows, kRows) * columns), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      Index rest = i / blocks, at_y = 0, at_x = 0;
+      for (std::size_t axis = sizes.size() - 1; axis-- > 0;) {
+        if (axis == neighbours) continue;
+        at_y += rest % sizes[axis] * loops.strides(0)[axis];
+        at_x += rest % sizes[axis] * loops.strides(1)[axis];
+        rest /= sizes[axis];
+      }
+      const Index row = i % blocks * kRows;
+      kernels::kernels<T>().layout.transpose(y + at_y + row, ldy, x + at_x + row * ldx, ldx,
+                                             std::min(kRows, rows - row), columns);
+    }
+  });
+}
 
 // y (contiguous) = x read with strides.
 Array gather(const Array& x, const Shape& shape, const Strides& strides, Index offset) {
@@ -19,6 +52,11 @@ Array gather(const Array& x, const Shape& shape, const Strides& strides, Index o
     using T = decltype(tag);
     T* out = y.data<T>();
     const T* in = x.data<T>() + offset;
+    if constexpr (!std::is_same_v<T, bool>) {
+      using Bits = std::conditional_t<std::is_same_v<T, std::int64_t>, double, T>;  // moved, not computed with
+      if (const auto neighbours = axis_of_neighbours(loops))
+        return gather_transposed(reinterpret_cast<Bits*>(out), reinterpret_cast<const Bits*>(in), loops, *neighbours);
+    }
     const Index n = loops.run(), step = loops.run_stride(1);
     parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
       loops.each_row(begin, end, [&](const std::array<Index, 2>& at) {
@@ -247,7 +285,14 @@ Tensor concatenate(const Tensors& parts, Index axis) {
   for (const Tensor& part : inputs) {
     begins.push_back(done);
     const Index bytes = part.dim(axis) * inner;
-    for (Index i = 0; i < outer; ++i)
+    if (bytes == item_size(dtype)) {  // single numbers, in steps
+      visit_any(dtype, [&](auto tag) {
+        using T = decltype(tag);
+        T* to = y.data<T>() + done;
+        for (Index i = 0; i < outer; ++i) to[i * total] = part.ptr<T>()[i];
+      });
+    }
+    for (Index i = 0; i < outer && bytes != item_size(dtype); ++i)
       std::memcpy(out + (i * total + done) * inner, static_cast<const char*>(part.data().raw()) + i * bytes,
                   static_cast<std::size_t>(bytes));
     done += part.dim(axis);
