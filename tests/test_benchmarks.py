@@ -35,6 +35,32 @@ def run(*arguments: object, code: int = 0) -> str:
     return done.stdout if code == 0 else done.stderr
 
 
+def sweep(*arguments: object) -> tuple[int, str]:
+    package = str(Path(importlib.util.find_spec("qkv").origin).parents[1])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "sweep.py"), "--seconds", "0", *map(str, arguments)],
+        env=environment, capture_output=True, text=True, timeout=100, cwd=ROOT,
+    )  # fmt: skip
+    assert not done.stderr, done.stderr
+    return done.returncode, done.stdout
+
+
+def test_the_sweep_compares_every_call_and_reports_what_is_below():
+    code, printed = sweep("--sizes", 1, 10, "--below", 0)
+    assert code == 0
+    assert "0 of" in printed.splitlines()[-1]
+    code, printed = sweep("--sizes", 1000, "--dtypes", "float32", "--below", 1e9, "--only", "^(sum|vector)")
+    names = [line.split("  ")[0] for line in printed.splitlines()[1:-1]]
+    assert code == 1
+    assert {"sum axis 0 of 32 x 31", "sum axis (0, 2) of 10 x 10 x 10", "vector @ matrix"} <= set(names)
+    code, printed = sweep(
+        "--sizes", 100_000, "--dtypes", "float64", "--below", 0, "--all", "--only", "gradient"
+    )
+    assert code == 0
+    assert "gradient of x + row" in printed
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory) -> tuple[str, dict, Path]:
     folder = tmp_path_factory.mktemp("results")
