@@ -330,11 +330,11 @@ ValueError
           "to",
           [](const py::object& self, py::handle dtype) {
             if (dtype.is_none()) fail_type("to: dtype must be float32, float64 or bfloat16; got None");
-            const std::optional<DType> wanted =
-                is_bfloat16(dtype) ? std::nullopt : std::optional(dtype_from(dtype, "to"));
+            const bool bfloat16 = is_bfloat16(dtype);
+            const DType wanted = bfloat16 ? DType::float32 : dtype_from(dtype, "to");
             const Alone alone;
-            if (wanted) self.cast<Module&>().to(*wanted);
-            else self.cast<Module&>().to_bfloat16();
+            if (bfloat16) self.cast<Module&>().to_bfloat16();
+            else self.cast<Module&>().to(wanted);
             return self;
           },
           py::arg("dtype"), R"doc(
