@@ -27,10 +27,11 @@ def changed():
     eval(change, globals())
     count[0] += 1
 def forward():
+    loaded = count[0] > 1  # when the call begins, both states have been there
     with qkv.no_grad():
         y = layer(x)
     assert y.shape == x.shape and np.isfinite(y.numpy()).all()
-    if sys.argv[2] == "state" and count[0] > 1:
+    if sys.argv[2] == "state" and loaded:
         assert len(np.unique(y.numpy())) == 1 and y.numpy()[0, 0, 0] in (0, 1057), y.numpy()
     count[1] += 1
 def backward():
