@@ -1,6 +1,6 @@
 # The kernels, compiled once per instruction set. Each level's code lives in a namespace of its own, so that the linker
 # can never pick an AVX-512 copy of a function for a CPU without AVX-512.
-file(GLOB kernel_sources CONFIGURE_DEPENDS cpp/kernels/*.cpp)
+file(GLOB kernel_sources CONFIGURE_DEPENDS cpp/kernels/*.cpp cpp/kernels/attention/*.cpp)
 list(FILTER kernel_sources EXCLUDE REGEX "/(dispatch|gemm)\\.cpp$")
 
 # As a property of the files, because the options of a linked interface (-O2) come after a target's own.

@@ -12,7 +12,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/additive.h"
-#include "kernels/attention.h"
+#include "kernels/attention/problem.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemv.h"

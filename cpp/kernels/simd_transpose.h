@@ -43,8 +43,8 @@ template <class T, int H> inline void exchange_blocks(Vec<T> (&v)[kLanes<T>]) {
 // Lane j of v[i] and lane i of v[j] change places. log2(lanes) steps; a step exchanges blocks across the diagonal.
 template <class T> inline void transpose(Vec<T> (&v)[kLanes<T>]) { shuffle::exchange_blocks<T, 1>(v); }
 
-// v[i] = numbers j of from[0], from[1], ..., that is lane i of each. With AVX-512 half of the exchanges are made by
-// loads of quarters, which do not need the one port that shuffles.
+// v[i] = numbers j of from[0], from[1], ..., that is lane i of each. With AVX-512 and AVX2 half or a third of the
+// exchanges are made by loads of quarters or halves, which do not need the port that shuffles.
 template <class T> inline void load_transposed(Vec<T> (&v)[kLanes<T>], const T* const* from, Index j) {
 #pragma GCC unroll 16
   for (Index i = 0; i < kLanes<T>; ++i) v[i] = load(from[i] + j);
@@ -72,6 +72,23 @@ template <> inline void load_transposed<float>(Vec<float> (&v)[16], const float*
     v[4 * q + 1] = (Vec<float>)_mm512_maskz_unpackhi_pd(0xff, a, b);
     v[4 * q + 2] = (Vec<float>)_mm512_maskz_unpacklo_pd(0xff, c, d);
     v[4 * q + 3] = (Vec<float>)_mm512_maskz_unpackhi_pd(0xff, c, d);
+  }
+}
+#elif defined(__AVX2__)
+template <> inline void load_transposed<float>(Vec<float> (&v)[8], const float* const* from, Index j) {
+#pragma GCC unroll 2
+  for (int h = 0; h < 2; ++h) {
+    __m256 x[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r)
+      x[r] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from[r] + j + 4 * h)),
+                                  _mm_loadu_ps(from[r + 4] + j + 4 * h), 1);
+    const __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
+    const __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
+    v[4 * h] = (Vec<float>)_mm256_shuffle_ps(a, c, 0x44);
+    v[4 * h + 1] = (Vec<float>)_mm256_shuffle_ps(a, c, 0xee);
+    v[4 * h + 2] = (Vec<float>)_mm256_shuffle_ps(b, d, 0x44);
+    v[4 * h + 3] = (Vec<float>)_mm256_shuffle_ps(b, d, 0xee);
   }
 }
 #endif

@@ -60,26 +60,48 @@ inline Vec<double> scale(Vec<double> x, Vec<double> t) {
 // exp(d) for a score's distance d <= 0 from the row's maximum: exactly 0 below about -69 (double: -665) and for -inf;
 // NaN stays. Smaller weights could not change a sum, but divided by the sum or times a gradient they become denormal
 // numbers, which cost 100 cycles each: with distances (ALiBi) that was a third of the backward pass. 12 instructions
-// for float, of which the softmax step adds two more; it takes a tenth of the whole time.
-template <class T> inline Vec<T> weight_of(Vec<T> d) {
+// for float. N vectors stage by stage, because each instruction waits four cycles for the one before.
+template <class T, int N> inline __attribute__((always_inline)) void weights_of(Vec<T> (&d)[N]) {
   using C = weight::Constants<T>;
   constexpr int terms = sizeof(C::kPower) / sizeof(T);
+  Vec<T> f[N], power[N];
 #if defined(__AVX512F__)
-  const Vec<T> t = d * splat<T>(C::kLog2e), f = weight::fraction(t);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) d[i] = d[i] * splat<T>(C::kLog2e);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) f[i] = weight::fraction(d[i]);
 #else
-  const Vec<T> rounded = d * splat<T>(C::kLog2e) + splat<T>(C::kRound);
-  const Vec<T> f = d * splat<T>(C::kLog2e) - (rounded - splat<T>(C::kRound));
+  Vec<T> rounded[N];
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) rounded[i] = d[i] * splat<T>(C::kLog2e) + splat<T>(C::kRound);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) f[i] = d[i] * splat<T>(C::kLog2e) - (rounded[i] - splat<T>(C::kRound));
 #endif
-  Vec<T> power = splat<T>(C::kPower[terms - 1]);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) power[i] = f[i] * splat<T>(C::kPower[terms - 1]) + splat<T>(C::kPower[terms - 2]);
 #pragma GCC unroll 16
-  for (int i = terms - 2; i >= 0; --i) power = power * f + splat<T>(C::kPower[i]);
-  power = power * f + splat<T>(1);
+  for (int term = terms - 3; term >= 0; --term)
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) power[i] = power[i] * f[i] + splat<T>(C::kPower[term]);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) power[i] = power[i] * f[i] + splat<T>(1);
 #if defined(__AVX512F__)
-  return weight::scale(power, t);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) d[i] = weight::scale(power[i], d[i]);
 #else
-  const Vec<T> result = power * from_bits(bits(rounded) << C::kMantissaBits);  // the rest of kRound's is shifted out
-  return select(d < splat<T>(C::kLowest), Vec<T>{}, result);
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) {
+    // What is left of kRound is shifted out.
+    const Vec<T> result = power[i] * from_bits(bits(rounded[i]) << C::kMantissaBits);
+    d[i] = select(d[i] < splat<T>(C::kLowest), Vec<T>{}, result);
+  }
 #endif
+}
+
+template <class T> inline Vec<T> weight_of(Vec<T> d) {
+  Vec<T> one[1] = {d};
+  weights_of<T, 1>(one);
+  return one[0];
 }
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -11,7 +11,7 @@ namespace qkv::ops {
 enum class Causal { none, upper_left, lower_right };
 
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
-// kernels/attention.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
+// kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
 struct AttentionOptions {
   const char* operation = "scaled_dot_product_attention";  // who complains
   Tensor attn_mask;  // broadcasts to the weights: boolean (true = may attend) or floating (added)

@@ -16,7 +16,7 @@ template <class T> const kernels::Attention<T>& table() { return kernels::kernel
 Index pieces(Index n, Index size) { return (n + size - 1) / size; }
 
 template <class T> void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& p) {
-  const Index rows = p.heads / p.kv_heads * p.queries, size = table<T>().block_rows, blocks = pieces(rows, size);
+  const Index rows = p.heads / p.kv_heads * p.queries, size = table<T>().tile_rows, blocks = pieces(rows, size);
   const Index scratch = saved.dweights.data != nullptr ? table<T>().backward_scratch(p, 0) : 0;
   const Index cost = size * (p.value_size / 8 + 8 + (saved.dweights.data != nullptr ? p.keys * p.key_size / 16 : 0));
   parallel_for(0, p.batches * p.kv_heads * blocks, grain_for(cost), [&](Index begin, Index end) {
@@ -40,7 +40,7 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* shift,
   const Index matrices = p.batches * p.kv_heads, group = p.heads / p.kv_heads, all = group * p.queries;
   const Index wanted = std::clamp<Index>(pieces(kTasks, matrices), 1, std::max<Index>(1, p.keys / kFewestKeys));
   const Index range = p.uniform ? std::min(p.keys, kUniformKeys) : pieces(p.keys, wanted),
-              ranges = pieces(p.keys, range), size = table<T>().block_rows;
+              ranges = pieces(p.keys, range), size = table<T>().tile_rows;
   const Index products = size * (p.uniform ? kUniformKeys : range) * (3 * p.key_size + 2 * p.value_size);
   const Index most = std::min(all, size * std::max<Index>(1, kLargestPiece / std::max<Index>(1, products)));
   const bool copies = ranges > 1 && gradients.dquery.data != nullptr;
@@ -86,7 +86,7 @@ void bias(const AttentionGradients<T>& gradients, const T* shift, const Attentio
           const AttentionProblem<T>& p) {
   const WeightsView<T>& d = gradients.dbias;
   const Index own_batches = d.batch != 0 ? p.batches : 1, own_heads = d.head != 0 ? p.heads : 1;
-  const Index query_step = table<T>().block_rows, key_step = table<T>().block_keys;
+  const Index query_step = table<T>().panel_rows, key_step = table<T>().block_keys;
   const bool by_queries = d.query != 0, by_keys = !by_queries && d.key != 0;
   const Index ranges = by_queries ? pieces(p.queries, query_step) : by_keys ? pieces(p.keys, key_step) : 1;
   const Index keys = by_keys ? std::min(p.keys, key_step) : p.keys;
@@ -131,9 +131,10 @@ void attention_backward(const AttentionGradients<T>& gradients, const AttentionS
       for (Index head = begin; head < end; ++head) table<T>().sink_gradient(gradients.dsinks, shift, saved, p, head);
     });
   if (p.keys == 0) return;
+  const AdjoiningRows<T> adjoining(p);
   if (gradients.dquery.data != nullptr || gradients.dkey.data != nullptr || gradients.dvalue.data != nullptr)
-    queries_keys_values(gradients, shift, saved, p);
-  if (gradients.dbias.data != nullptr) bias(gradients, shift, saved, p);
+    queries_keys_values(gradients, shift, saved, adjoining.problem);
+  if (gradients.dbias.data != nullptr) bias(gradients, shift, saved, adjoining.problem);
 }
 
 template void attention_backward(const AttentionGradients<float>&, const AttentionSaved<float>&,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "autograd/tensor.h"
-#include "kernels/attention.h"
+#include "kernels/attention/problem.h"
 
 namespace qkv::ops {
 

@@ -1,6 +1,7 @@
 #include "ops/attention_core.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/buffer.h"
 #include "core/parallel.h"
@@ -11,24 +12,45 @@ namespace {
 
 using kernels::AttentionPiece;
 
-// Calls body(piece, memory) for all blocks of rows, in pieces worth waking a thread for; about 64 of them where there
-// is much to do, because a piece may have to copy its keys, and none that keeps an interrupt waiting. Rows of the query
-// heads that read the same keys are put together. The last rows come first: in causal order they take longest.
-template <class T, class Body> void for_row_blocks(const AttentionProblem<T>& p, Index scratch_elements, Body&& body) {
-  if (p.batches == 0 || p.heads == 0 || p.queries == 0) return;
-  const Index block_rows = kernels::kernels<T>().attention.block_rows;
-  const Index rows = p.heads / p.kv_heads * p.queries;
-  const Index blocks = (rows + block_rows - 1) / block_rows, all = p.batches * p.kv_heads * blocks;
-  const Index products = (std::min(rows, block_rows) + 8) * (p.keys + 1) * (p.key_size + p.value_size);
+// Whether rows of keys or values lie apart, as those of one head do in (B, L, H * D), and are read often enough to be
+// copied first. Such rows lie a multiple of some KiB apart and map onto a few sets of the caches, so each tile of
+// queries would fetch them from far away again.
+template <class T> bool worth_copying(const AttentionProblem<T>& p) {
+  const bool apart = p.key.position != p.key_size || (p.value.data != nullptr && p.value.position != p.value_size);
+  return apart && p.heads / p.kv_heads * p.queries > 2 * kernels::kernels<T>().attention.tile_rows;
+}
+
+// `to` (B, H, Lk, size) = the rows of each head side by side.
+template <class T>
+HeadsView<const T> copied(T* to, const HeadsView<const T>& from, Index batches, Index heads, Index rows, Index size) {
+  parallel_for(0, batches * heads * rows, grain_for(size / 8 + 1), [&](Index begin, Index end) {
+    for (Index at = begin; at < end; ++at) {
+      const Index matrix = at / rows;
+      std::memcpy(to + at * size, from.at(matrix / heads, matrix % heads, at % rows),
+                  static_cast<std::size_t>(size) * sizeof(T));
+    }
+  });
+  return {to, heads * rows * size, rows * size, size};
+}
+
+// Calls body(piece, memory) for all tiles of query rows, in pieces worth waking a thread for and none that keeps an
+// interrupt waiting. Rows of the query heads that read the same keys are put together. The last rows come first: in
+// causal order they take longest.
+template <class T, class Body> void for_query_tiles(const AttentionProblem<T>& p, Index scratch_elements, Body&& body) {
+  const kernels::Attention<T>& attention = kernels::kernels<T>().attention;
+  const Index rows = p.heads / p.kv_heads * p.queries, matrices = p.batches * p.kv_heads;
+  const auto tiles_of = [rows](Index size) { return (rows + size - 1) / size; };
+  Index size = attention.tile_rows;  // smaller ones where some threads would have none
+  while (size > attention.panel_rows && matrices * tiles_of(size) < 4 * num_threads()) size /= 2;
+  const Index tiles = tiles_of(size), all = matrices * tiles;
+  const Index products = (std::min(rows, size) + 8) * (p.keys + 1) * (p.key_size + p.value_size);
   const Index most = std::max<Index>(1, kLargestPiece / std::max<Index>(1, products));
-  const Index grain = std::min(most, std::max(grain_for(products / 32), std::min(blocks, all / 64)));
-  parallel_for(0, all, grain, [&](Index first, Index last) {
+  parallel_for(0, all, std::min(most, grain_for(products / 32)), [&](Index first, Index last) {
     const Scratch memory(static_cast<std::size_t>(scratch_elements) * sizeof(T));
     for (Index begin = all - last; begin < all - first;) {
-      const Index matrix = begin / blocks, block = begin % blocks;
-      const Index count = std::min(all - first - begin, blocks - block);
-      body(AttentionPiece{matrix / p.kv_heads, matrix % p.kv_heads, block * block_rows,
-                          std::min(rows, (block + count) * block_rows)},
+      const Index matrix = begin / tiles, tile = begin % tiles;
+      const Index count = std::min(all - first - begin, tiles - tile);
+      body(AttentionPiece{matrix / p.kv_heads, matrix % p.kv_heads, tile * size, std::min(rows, (tile + count) * size)},
            memory.as<T>());
       begin += count;
     }
@@ -36,6 +58,22 @@ template <class T, class Body> void for_row_blocks(const AttentionProblem<T>& p,
 }
 
 }  // namespace
+
+template <class T>
+AdjoiningRows<T>::AdjoiningRows(const AttentionProblem<T>& given)
+    : problem(given),
+      memory_(worth_copying(given) ? static_cast<std::size_t>(given.batches * given.kv_heads * given.keys *
+                                                              (given.key_size + given.value_size)) *
+                                         sizeof(T)
+                                   : 0) {
+  if (!worth_copying(given)) return;
+  const Index rows = given.batches * given.kv_heads * given.keys;
+  T* memory = memory_.template as<T>();
+  problem.key = copied(memory, given.key, given.batches, given.kv_heads, given.keys, given.key_size);
+  if (given.value_size > 0)
+    problem.value = copied(memory + rows * given.key_size, given.value, given.batches, given.kv_heads, given.keys,
+                           given.value_size);
+}
 
 template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem) {
   const auto& attention = kernels::kernels<T>().attention;
@@ -45,8 +83,11 @@ template <class T> void attention_forward(const AttentionResult<T>& result, cons
                  [&](Index begin, Index end) { attention.small(result, problem, begin, end); });
     return;
   }
-  for_row_blocks(problem, attention.forward_scratch(problem, result.weights.data != nullptr),
-                 [&](AttentionPiece piece, T* memory) { attention.forward(result, problem, piece, memory); });
+  if (problem.batches == 0 || problem.heads == 0 || problem.queries == 0) return;
+  const AdjoiningRows<T> adjoining(problem);
+  const AttentionProblem<T>& p = adjoining.problem;
+  for_query_tiles(p, attention.forward_scratch(p, result.weights.data != nullptr),
+                  [&](AttentionPiece piece, T* memory) { attention.forward(result, p, piece, memory); });
 }
 
 template <class T> void attention_weights(WeightsView<T> weights, const AttentionProblem<T>& problem) {
@@ -60,6 +101,8 @@ template <class T> void attention_weights(WeightsView<T> weights, const Attentio
   attention_forward(result, without_values);
 }
 
+template class AdjoiningRows<float>;
+template class AdjoiningRows<double>;
 template void attention_forward(const AttentionResult<float>&, const AttentionProblem<float>&);
 template void attention_forward(const AttentionResult<double>&, const AttentionProblem<double>&);
 template void attention_weights(WeightsView<float>, const AttentionProblem<float>&);

@@ -1,5 +1,6 @@
-// Attention on raw memory, cut into pieces for the thread pool: what stands between the kernels (kernels/attention.h,
-// where the structs with all the options are documented) and the differentiable operation (ops/attention.h).
+// Attention on raw memory, cut into pieces for the thread pool: what stands between the kernels
+// (kernels/attention/problem.h, where the structs with all the options are documented) and the differentiable operation
+// (ops/attention.h).
 //
 // No checks here: sizes, strides and lengths must be right. Any size may be 0. The results are the same bits for any
 // number of threads, and out is the same bits whether or not weights, lse and statistics are asked for.
@@ -12,7 +13,8 @@
 //     attention_forward(result, p);
 #pragma once
 
-#include "kernels/attention.h"
+#include "core/buffer.h"
+#include "kernels/attention/problem.h"
 
 namespace qkv::ops {
 
@@ -40,5 +42,15 @@ template <class T> void attention_weights(WeightsView<T> weights, const Attentio
 template <class T>
 void attention_backward(const AttentionGradients<T>& gradients, const AttentionSaved<T>& saved,
                         const AttentionProblem<T>& problem);
+
+// The same problem with keys and values whose rows adjoin: copies where the given ones lie apart and are read often.
+template <class T> class AdjoiningRows {
+ public:
+  explicit AdjoiningRows(const AttentionProblem<T>& given);
+  AttentionProblem<T> problem;
+
+ private:
+  Scratch memory_;
+};
 
 }  // namespace qkv::ops

@@ -1,7 +1,7 @@
 // How the arrays of one call of attention lie in memory, and the checks of their shapes.
 #pragma once
 
-#include "kernels/attention.h"
+#include "kernels/attention/problem.h"
 #include "ops/attention.h"
 #include "ops/strides.h"
 

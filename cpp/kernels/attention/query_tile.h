@@ -1,31 +1,53 @@
-// A block of query rows and its scores. Internal to attention*.cpp.
+// A block of query rows and its scores. Internal to this folder.
 #pragma once
 
-#include "kernels/attention.h"
-#include "kernels/attention_tiles.h"
+#include "kernels/attention/problem.h"
+#include "kernels/attention/tiles.h"
 
 namespace qkv::kernels::QKV_ISA {
 
-// Query rows that are computed together, one per lane. Rows may belong to several heads that share keys and values.
-// Lanes behind the last row repeat it where indices are concerned and are 0 where numbers are.
+// Panels of queries per pass over the keys, so that keys and values come from the second-level cache once for all of
+// them. Measured on AVX2 at L = 1024, D = 64, as shares of sgemm: 1 panel of 16 queries 67 %, 4 panels 89 %, 8 panels
+// 93 %, 16 panels 92 %.
+template <class T>
+constexpr Index kMostPanels = 128 / kPanelWidth<T> < 1   ? 1
+                              : 128 / kPanelWidth<T> > 8 ? 8
+                                                         : 128 / kPanelWidth<T>;
+
+// Keys per step of the online softmax, at most. Measured at L = 1024, D = 64 with AVX-512 on a Cascade Lake core (peak
+// 153 GFLOP/s): 36 keys 104, 72 keys 106, 120 keys 110, 240 keys 108 GFLOP/s.
+constexpr Index kBlockKeys = 128;
+
+// Keys per step of this problem. Steps begin at multiples of it, so a query's result does not depend on the queries
+// that are computed with it. Equal steps, since a last step of 8 keys takes as long as one of 40, and whole cache lines
+// of a mask or of weights.
+template <class T> inline Index key_step(const AttentionProblem<T>& p) {
+  if (p.uniform) return kBlockKeys;
+  // With 16 registers the weights of all panels should leave room for keys and values in the first-level cache.
+  const bool half = kFixedWidth && (p.causal || p.key_size * static_cast<Index>(sizeof(T)) > 256);
+  const Index most = half ? kBlockKeys / 2 : kBlockKeys, steps = (p.keys + most - 1) / most;
+  return steps == 0 ? 16 : ((p.keys + steps - 1) / steps + 15) / 16 * 16;
+}
+
+// A panel: queries that are computed together, one per lane. They may belong to several heads that share keys and
+// values. Lanes behind the last query repeat it where indices are concerned and are 0 where numbers are.
 template <class T> struct RowBlock {
   const AttentionProblem<T>* problem;
   Index batch, kv_head;
-  Index rows, vectors, width;  // real rows; vectors of lanes; lanes
-  Index head[kBlockRows<T>], query[kBlockRows<T>];
-  Index position[kBlockRows<T>];  // of the query: q_offset + i
+  Index rows, vectors, width;  // real rows; vectors of lanes that hold them; lanes from one key to the next
+  Index head[kPanelWidth<T>], query[kPanelWidth<T>];
+  Index position[kPanelWidth<T>];  // of the query: q_offset + i
   // Keys that causal order, window and lengths leave to each row: [low, high), empty if low == high.
-  Index low[kBlockRows<T>], high[kBlockRows<T>];
+  Index low[kPanelWidth<T>], high[kPanelWidth<T>];
   // For the rows of each vector: the union of these and their intersection.
   Index any_low[kMaxVectors], any_high[kMaxVectors], all_low[kMaxVectors], all_high[kMaxVectors];
-  Index first, last;  // keys to visit: the union for all rows, all keys if excluded ones are filled
-  bool same_head;     // all rows belong to one head
-  Index next;         // queries from these rows to those of the block that comes next, if known, else 0
-  // Blocks of at most this many rows read keys and values feature by feature (attention_few.cpp).
+  Index first,
+      last;  // keys to visit, in whole steps: those of the union for all rows, all keys if excluded ones are filled
+  bool same_head;  // all rows belong to one head
+  Index next;      // queries from these rows to those of the tile that comes next, if known, else 0
+  // Panels of at most this many rows read keys and values feature by feature (decode.cpp).
   static constexpr Index kFew = 4;
   bool few() const { return rows <= kFew && !problem->uniform; }
-  // Keys of a step. Of uniform rows all steps are equal and begin at multiples of it, whatever keys the others see.
-  Index step() const { return problem->uniform ? kBlockKeys : key_step(last - first); }
 
   const T* key(Index j) const { return problem->key.at(batch, kv_head, j); }
   const T* value(Index j) const { return problem->value.at(batch, kv_head, j); }
@@ -35,43 +57,8 @@ template <class T>
 void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batch, Index kv_head, Index begin,
               Index end);
 
-// Copies of one head's keys and values as contiguous rows. Rows of (B, L, H * D) lie H * D apart, which for usual sizes
-// maps them onto a few sets of the caches: they would be fetched from far away for each block of queries.
-template <class T> struct PackedKeys {
-  AttentionProblem<T> problem;  // as given, but with the copies' strides
-  Index from = 0, to = 0;       // keys [from, to) have been copied
-
-  // Whether copying is needed at all.
-  static bool wanted(const AttentionProblem<T>& p) {
-    return (p.key.position != p.key_size || p.value.position != p.value_size) && p.queries > 4;
-  }
-  static Index elements(const AttentionProblem<T>& p) {
-    return wanted(p) ? p.keys * padded<T>(p.key_size + p.value_size) : 0;
-  }
-  // `memory` may be null if not wanted.
-  PackedKeys(const AttentionProblem<T>& p, Index batch, Index kv_head, T* memory);
-  // Makes keys [first, last) available.
-  void include(Index first, Index last);
-
- private:
-  const T* key_ = nullptr;
-  const T* value_ = nullptr;
-  Index key_stride_ = 0, value_stride_ = 0;
-  void copy(Index first, Index last);
-};
-
 // queries (D, width) = the rows' queries times scale; for few rows (rows, D rounded up to vectors).
 template <class T> void load_queries(T* queries, const RowBlock<T>& block);
-
-// Makes `ahead` the queries of the next block.
-template <class T> void fetch_queries(LinesAhead& ahead, const RowBlock<T>& block) {
-  const AttentionProblem<T>& p = *block.problem;
-  ahead.clear();
-  if (block.next == 0) return;
-  for (Index row = 0; row < block.rows; ++row)
-    ahead.add(p.query.at(block.batch, block.head[row], block.query[row] + block.next),
-              p.key_size * static_cast<Index>(sizeof(T)));
-}
 
 // scores (n, width) of few rows, 0 behind them; queries as load_queries leaves them.
 template <class T>
@@ -100,15 +87,16 @@ struct KeyStep {
 
 // Tiles (keys, width) of one step of keys.
 template <class T> struct ScoreTiles {
-  T* scores;          // final scores, -inf where excluded; nothing outside the parts
-  T* slope;           // with softcap, if not null: derivative of the softcap
-  T* scratch;         // for the bias
-  LinesAhead* ahead;  // what is fetched meanwhile
-  uint8_t* allowed;   // of parts that are masked, unless limits_only: not 0 where the pair is allowed
+  T* scores;             // final scores, -inf where excluded; nothing outside the parts
+  T* slope;              // with softcap, if not null: derivative of the softcap
+  T* scratch;            // for the bias
+  PrefetchQueue* queue;  // what is fetched meanwhile
+  bool cold = true;      // the first panel that reads these keys
+  uint8_t* allowed;      // of parts that are masked, unless limits_only: not 0 where the pair is allowed
 };
 
 // Elements of T in one tile.
-template <class T> constexpr Index kTileElements = kBlockKeys * kBlockRows<T>;
+template <class T> constexpr Index kTileElements = kBlockKeys * kPanelWidth<T>;
 
 // Whether pairs are excluded by nothing but the limits of rows (and by a bias of -inf, which does so by itself).
 template <class T> inline bool limits_only(const AttentionProblem<T>& p) { return p.mask.data == nullptr && !p.fill; }
@@ -120,6 +108,9 @@ template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock
 template <class T>
 void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const RowBlock<T>& block, const StepPart& part,
                      Index key);
+
+// Queues the bias of the keys behind [key, key + n) or, if there are none, of the first keys and the next tile's rows.
+template <class T> void fetch_bias(PrefetchQueue& queue, const RowBlock<T>& block, Index key, Index n);
 
 // Scores of the step that starts at `key`; queries as load_queries leaves them. Where a bias of -inf meets a score that
 // is not a number, only `careful` gives -inf, the other way NaN.
@@ -134,7 +125,7 @@ template <class T> inline bool care_matters(const AttentionProblem<T>& p) { retu
 template <class T>
 void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& block, Index key, Index n);
 
-// tile = 0 outside the parts of the step.
+// tile (n, width) = 0 outside the parts of the step.
 template <class T> void zero_outside(T* tile, const KeyStep& step, const RowBlock<T>& block);
 
 // Whether all of n numbers (a multiple of kLanes) are finite.
@@ -142,6 +133,20 @@ template <class T> inline bool finite(const T* x, Index n) {
   Vec<T> zero = {};
   for (Index i = 0; i < n; i += kLanes<T>) zero += load(x + i) * Vec<T>{};
   return !any(zero != zero);
+}
+// The same of a panel's lines (n, width), of which `vectors` vectors are in use.
+template <class T> inline bool finite_lines(const T* x, Index n, Index width, Index vectors) {
+  Vec<T> sum[4] = {};  // four, because a product and a sum take four cycles
+  for (Index v = 0; v < vectors; ++v) {
+    const T* line = x + v * kLanes<T>;
+    Index i = n >> 2;
+    for (; i > 0; --i, line += 4 * width)
+#pragma GCC unroll 4
+      for (Index k = 0; k < 4; ++k) sum[k] += load(line + k * width) * Vec<T>{};
+    for (i = n & 3; i > 0; --i, line += width) sum[0] += load(line) * Vec<T>{};
+  }
+  sum[0] += sum[1] + (sum[2] + sum[3]);
+  return !any(sum[0] != sum[0]);
 }
 
 template <class T> inline bool drops(const AttentionProblem<T>& p) {

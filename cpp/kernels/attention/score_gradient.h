@@ -1,46 +1,64 @@
-// The gradient of the scores of one block of rows. Internal to attention*.cpp.
+// The gradient of the scores of one block of rows. Internal to this folder.
 #pragma once
 
-#include "kernels/attention_block.h"
+#include "kernels/attention/query_tile.h"
 
 namespace qkv::kernels::QKV_ISA {
 
 // What the backward pass knows about a block of rows, one row per lane.
 template <class T> struct GradientBlock {
   RowBlock<T> rows;
-  alignas(64) T base[kBlockRows<T>];     // largest score; a huge number behind the last row
-  alignas(64) T inverse[kBlockRows<T>];  // 1 / sum of exp(score - base); 0 behind the last row
-  alignas(64) T shift[kBlockRows<T>];
+  alignas(64) T base[kPanelWidth<T>];     // largest score; a huge number behind the last row
+  alignas(64) T inverse[kPanelWidth<T>];  // 1 / sum of exp(score - base); 0 behind the last row
+  alignas(64) T shift[kPanelWidth<T>];
   // Whether rows hold NaN or infinity and are left out, because no gradient reaches them: their query reads as 0, and
   // their weights are 0 whatever the keys hold.
   bool left_out;
 };
 
-// Scratch of the backward pass.
+// Scratch of the backward pass: of several panels, of which one is in use, and of what is needed for one at a time.
 template <class T> struct GradientScratch {
+  T* panels;   // for each what follows up to tiles.scores, then tiles of all panels
   T* queries;  // as load_queries leaves them
   T* dout;     // (Dv, width)
+  T* dquery;   // (D, width)
   ScoreTiles<T> tiles;
   T* dscores;  // (keys, width): gradient of the score before mask, bias and distance are added
   T* factors;  // (keys, width): dropout's 1 / (1 - p) or 0; also dweights
   T* rest;     // what the caller may use
-  LinesAhead ahead;
+  PrefetchQueue queue;
 
-  GradientScratch(T* memory, const AttentionProblem<T>& p) {
+  GradientScratch(T* memory, const AttentionProblem<T>& p, Index count)
+      : panels(memory), key_lines_(padded<T>(p.key_size)), value_lines_(p.value_size), count_(count) {
     const Index tile = kTileElements<T>;
-    queries = memory;
-    dout = queries + padded<T>(p.key_size) * kBlockRows<T>;
-    tiles.scores = dout + p.value_size * kBlockRows<T>;
-    tiles.scratch = tiles.scores + tile;
-    tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + tile);
-    tiles.slope = tiles.scratch + 2 * tile;
-    tiles.ahead = &ahead;
-    dscores = tiles.scratch + 3 * tile;
-    factors = tiles.scratch + 4 * tile;
-    rest = tiles.scratch + 5 * tile;
+    T* shared = panels + panel_elements(p) * count;
+    tiles.scratch = shared;
+    tiles.allowed = reinterpret_cast<uint8_t*>(shared + tile);
+    tiles.slope = shared + 2 * tile;
+    factors = shared + 3 * tile;
+    rest = shared + 4 * tile;
+    tiles.queue = &queue;
+    queue.clear();
+    use(0);
   }
-  static Index elements(const AttentionProblem<T>& p) {
-    return (padded<T>(p.key_size) + p.value_size) * kBlockRows<T> + 6 * kTileElements<T>;
+  // Panel i's memory. The tiles of all panels lie one behind the other, kTileElements apart.
+  void use(Index i) {
+    const Index lines = 2 * key_lines_ + value_lines_;
+    queries = panels + i * lines * kPanelWidth<T>;
+    dout = queries + key_lines_ * kPanelWidth<T>;
+    dquery = dout + value_lines_ * kPanelWidth<T>;
+    tiles.scores = panels + count_ * lines * kPanelWidth<T> + i * kTileElements<T>;
+    dscores = tiles.scores + count_ * kTileElements<T>;
+    tiles.cold = i == 0;
+  }
+  static Index elements(const AttentionProblem<T>& p, Index count) {
+    return panel_elements(p) * count + 4 * kTileElements<T>;
+  }
+
+ private:
+  Index key_lines_, value_lines_, count_;
+  static Index panel_elements(const AttentionProblem<T>& p) {
+    return (2 * padded<T>(p.key_size) + p.value_size) * kPanelWidth<T> + 2 * kTileElements<T>;
   }
 };
 

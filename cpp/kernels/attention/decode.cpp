@@ -1,6 +1,6 @@
 // Scores and values for blocks of few rows, as in decoding with a cache: then nearly all lanes of the tiles would be
 // empty, and the time is that of reading keys and values once, so features stand in the lanes instead of queries.
-#include "kernels/attention_block.h"
+#include "kernels/attention/query_tile.h"
 #include "kernels/simd_transpose.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -56,7 +56,7 @@ void few_scores(T* scores, Index width, const T* queries, const T* keys, Index s
       for (Index i = 0; i < count; ++i) scores[(j + i) * width + row] = line[i];
     }
     for (Index i = 0; i < count; ++i)
-      for (Index row = rows; row < width; ++row) scores[(j + i) * width + row] = 0;
+      for (Index row = rows; row < padded<T>(rows); ++row) scores[(j + i) * width + row] = 0;
   }
 }
 

@@ -1,5 +1,5 @@
 // The gradient of attention's float mask.
-#include "kernels/attention_gradient.h"
+#include "kernels/attention/score_gradient.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -20,9 +20,9 @@ void add_tile(WeightsView<T> dbias, GradientScratch<T>& scratch, const RowBlock<
     if (dbias.key == 0) *dbias.at(rows.batch, rows.head[0], 0, 0) += total;
     return;
   }
-  alignas(64) T ones[kBlockRows<T>];
+  alignas(64) T ones[kPanelWidth<T>];
   for (T& one : ones) one = 1;
-  T* lines[kBlockRows<T>];
+  T* lines[kPanelWidth<T>];
   for (Index row = 0; row < rows.rows; ++row) lines[row] = scratch.tiles.scratch + row * kBlockKeys;
   rows_from_columns(lines, scratch.dscores, width, ones, rows.rows, n);
   for (Index row = 0; row < rows.rows; ++row) {
@@ -34,19 +34,19 @@ void add_tile(WeightsView<T> dbias, GradientScratch<T>& scratch, const RowBlock<
 template <class T>
 void bias_gradient(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& p,
                    Index batch, Index head, Index begin, Index end, Index keys_begin, Index keys_end, T* memory) {
-  GradientScratch<T> scratch(memory, p);
+  GradientScratch<T> scratch(memory, p, 1);
   GradientBlock<T> block;
   KeyStep parts;
   const RowBlock<T>& rows = block.rows;
   const Index group = p.heads / p.kv_heads, origin = head % group * p.queries;
-  for (Index row = begin; row < end; row += kBlockRows<T>) {
-    const Index stop = row + kBlockRows<T> < end ? row + kBlockRows<T> : end;
+  for (Index row = begin; row < end; row += kPanelWidth<T>) {
+    const Index stop = row + kPanelWidth<T> < end ? row + kPanelWidth<T> : end;
     set_rows(block.rows, p, batch, head / group, origin + row, origin + stop);
     const Index from = rows.first > keys_begin ? rows.first : keys_begin;
     const Index to = rows.last < keys_end ? rows.last : keys_end;
     if (from >= to) continue;
     load_gradient_rows(block, scratch, shift, saved);
-    const Index step = key_step(to - from);
+    const Index step = key_step(p);
     for (Index key = from; key < to; key += step) {
       const Index n = to - key < step ? to - key : step;
       score_gradient(scratch, parts, block, saved, key, n);

@@ -1,4 +1,4 @@
-#include "kernels/attention_block.h"
+#include "kernels/attention/query_tile.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -35,7 +35,7 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   block.kv_head = kv_head;
   block.rows = end - begin;
   block.vectors = (block.rows + kLanes<T> - 1) / kLanes<T>;
-  block.width = block.vectors * kLanes<T>;
+  block.width = kFixedWidth ? kPanelWidth<T> : block.vectors * kLanes<T>;
   const bool rows_differ = problem.causal || problem.left >= 0 || problem.right >= 0 || problem.slopes != nullptr ||
                            (problem.valid_lens != nullptr && problem.valid_query != 0);
   Index head = begin / problem.queries, query = begin % problem.queries;
@@ -76,51 +76,21 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
     block.first = 0;
     block.last = problem.keys;
   }
-  if (problem.uniform) block.first -= block.first % kBlockKeys;
+  if (block.first >= block.last) block.first = block.last = 0;
+  const Index step = key_step(problem);
+  block.first -= block.first % step;
+  block.last = smaller(problem.keys, (block.last + step - 1) / step * step);
   block.next = 0;
   block.same_head = block.head[0] == block.head[block.width - 1];
 }
 
-template <class T>
-PackedKeys<T>::PackedKeys(const AttentionProblem<T>& p, Index batch, Index kv_head, T* memory) : problem(p) {
-  if (!wanted(p)) {
-    to = p.keys;
-    return;
-  }
-  key_ = p.key.at(batch, kv_head, 0);
-  value_ = p.value.at(batch, kv_head, 0);
-  key_stride_ = p.key.position;
-  value_stride_ = p.value.position;
-  problem.key = {memory, 0, 0, p.key_size};
-  problem.value = {memory + p.keys * p.key_size, 0, 0, p.value_size};
-}
-
-template <class T> void PackedKeys<T>::copy(Index first, Index last) {
-  const Index d = problem.key_size, dv = problem.value_size;
-  T* keys = const_cast<T*>(problem.key.data);
-  T* values = const_cast<T*>(problem.value.data);
-  for (Index j = first; j < last; ++j) {
-    memcpy(keys + j * d, key_ + j * key_stride_, sizeof(T) * d);
-    if (dv > 0) memcpy(values + j * dv, value_ + j * value_stride_, sizeof(T) * dv);
-  }
-}
-
-template <class T> void PackedKeys<T>::include(Index first, Index last) {
-  if (first >= last) return;
-  if (from == to) from = to = first;
-  if (first < from) copy(first, from);
-  if (last > to) copy(to, last);
-  from = smaller(from, first);
-  to = larger(to, last);
-}
-
 template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
   const AttentionProblem<T>& p = *block.problem;
-  const T* rows[kBlockRows<T>];
+  const T* rows[kPanelWidth<T>];
   for (Index lane = 0; lane < block.width; ++lane)
     rows[lane] = p.query.at(block.batch, block.head[lane], block.query[lane]);
-  const Vec<T> scale = splat<T>(p.scale);
   if (block.few()) {
+    const Vec<T> scale = splat<T>(p.scale);
     const Index line = padded<T>(p.key_size);
     for (Index row = 0; row < block.rows; ++row)
       for (Index i = 0; i < line; i += kLanes<T>) {
@@ -130,12 +100,12 @@ template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
       }
     return;
   }
-  columns_from_rows(queries, block.width, rows, block.width, block.rows, p.key_size);
-  for (Index i = 0; i < p.key_size * block.width; i += kLanes<T>) store(queries + i, load(queries + i) * scale);
+  columns_from_rows(queries, block.width, rows, block.vectors * kLanes<T>, block.rows, p.key_size, p.scale);
 }
 
 template <class T> void zero_outside(T* tile, const KeyStep& step, const RowBlock<T>& block) {
-  if (step.whole(block.vectors)) return;
+  const Index vectors = block.width / kLanes<T>;  // those behind the panel's last row, too
+  if (step.whole(vectors)) return;
   Index from[kMaxVectors] = {}, to[kMaxVectors] = {};
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
@@ -144,7 +114,7 @@ template <class T> void zero_outside(T* tile, const KeyStep& step, const RowBloc
       to[v] = part.to;
     }
   }
-  for (Index v = 0; v < block.vectors; ++v) {
+  for (Index v = 0; v < vectors; ++v) {
     T* column = tile + v * kLanes<T>;
     for (Index j = 0; j < from[v]; ++j) store(column + j * block.width, Vec<T>{});
     for (Index j = to[v]; j < step.n; ++j) store(column + j * block.width, Vec<T>{});
@@ -152,7 +122,7 @@ template <class T> void zero_outside(T* tile, const KeyStep& step, const RowBloc
 }
 
 #define QKV_INSTANTIATE(T)                                                                      \
-  template struct PackedKeys<T>;                                                                \
+                                                                                                \
   template void set_rows(RowBlock<T>&, const AttentionProblem<T>&, Index, Index, Index, Index); \
   template void load_queries(T*, const RowBlock<T>&);                                           \
   template void zero_outside(T*, const KeyStep&, const RowBlock<T>&);

@@ -80,13 +80,14 @@ template <class T> struct AttentionGradients {
 };
 
 // A piece of work: rows [begin, end) of the (heads / kv_heads * Lq) query rows that read key/value head kv_head, the
-// heads one after the other. Pieces that start at multiples of block_rows give the same bits however they are cut.
+// heads one after the other. Pieces that start at multiples of panel_rows give the same bits however they are cut.
 struct AttentionPiece {
   Index batch, kv_head, begin, end;
 };
 
 template <class T> struct Attention {
-  Index block_rows;  // query rows that are computed together
+  Index panel_rows;  // query rows that are computed together
+  Index tile_rows;   // query rows that share a pass over the keys, some panels
   Index block_keys;  // keys that are computed together
   // Elements of scratch (64-byte aligned) that forward needs; `weights`: whether it is to give these.
   Index (*forward_scratch)(const AttentionProblem<T>& problem, bool weights);

@@ -1,6 +1,6 @@
 // The scores of a step of keys, with softcap, distances, bias and exclusions; dropout of its weights.
 #include "core/counter_random.h"
-#include "kernels/attention_block.h"
+#include "kernels/attention/query_tile.h"
 #include "kernels/simd_bytes.h"
 #include "kernels/simd_math.h"
 
@@ -47,7 +47,7 @@ template <class T> void cap(ScoreTiles<T>& tiles, const StepPart& part, Index wi
 
 // scores -= slope * |position - key|.
 template <class T> void add_distance(T* scores, const StepPart& part, const RowBlock<T>& block, Index key) {
-  T position[kBlockRows<T>], slope[kBlockRows<T>];
+  T position[kPanelWidth<T>], slope[kPanelWidth<T>];
   for (Index lane = 0; lane < block.width; ++lane) {
     position[lane] = static_cast<T>(block.position[lane] - key);
     slope[lane] = block.problem->slopes[block.head[lane]];
@@ -76,17 +76,6 @@ template <class T> void load_bias(T* tile, const StepPart& part, const RowBlock<
     for (Index j = 0; j < n; ++j)
       for (Index i = 0; i < kLanes<T>; ++i) columns[j * block.width + i] = rows[i][j * bias.key];
   }
-}
-
-// Adds the bias of the next keys or, behind the last of them, of the first keys and the rows of the next block.
-template <class T> void fetch_bias(LinesAhead& ahead, const RowBlock<T>& block, Index key, Index n) {
-  const AttentionProblem<T>& p = *block.problem;
-  const bool other = key + n >= block.last;
-  if (other && block.next == 0) return;
-  const Index next = other ? block.first : key + n, more = p.keys - next < n ? p.keys - next : n;
-  for (Index row = 0; row < block.rows; ++row)
-    ahead.add(p.bias.at(block.batch, block.head[row], block.query[row] + (other ? block.next : 0), next),
-              more * static_cast<Index>(sizeof(T)));
 }
 
 // scores += bias; a bias of -inf stays -inf whatever the score is. If excluded pairs are filled, it excludes them.
@@ -141,6 +130,17 @@ template <class T> void exclude(ScoreTiles<T>& tiles, const StepPart& part, cons
 
 }  // namespace
 
+template <class T> void fetch_bias(PrefetchQueue& queue, const RowBlock<T>& block, Index key, Index n) {
+  const AttentionProblem<T>& p = *block.problem;
+  if (p.bias.data == nullptr || p.bias.key != 1 || p.bias.query == 0) return;
+  const bool other = key + n >= block.last;
+  if (other && block.next == 0) return;
+  const Index next = other ? block.first : key + n, more = p.keys - next < n ? p.keys - next : n;
+  for (Index row = 0; row < block.rows; ++row)
+    queue.add(p.bias.at(block.batch, block.head[row], block.query[row] + (other ? block.next : 0), next), 1, 0,
+              more * static_cast<Index>(sizeof(T)));
+}
+
 template <class T>
 void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block, const T* queries, Index key, Index n,
                   bool careful) {
@@ -151,7 +151,6 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
   // The product can be added to the bias. That saves a pass over the tile.
   const bool bias_first =
       biased && !careful && !block.few() && !p.fill && p.softcap == 0 && p.slopes == nullptr && !one_bias_row(block);
-  if (bias_first && p.bias.key == 1) fetch_bias(*tiles.ahead, block, key, n);
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     T* scores = tiles.scores + part.from * width;
@@ -160,8 +159,8 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
     if (bias_first) load_bias(tiles.scores, part, block, key);
     if (block.few()) few_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
     else
-      product(bias_first ? Into::add : Into::replace, scores + lane, width, static_cast<const T*>(nullptr), keys,
-              p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.ahead);
+      multiply_panel(bias_first ? Into::accumulate : Into::overwrite, scores + lane, width, keys, p.key.position,
+                     queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.queue, tiles.cold);
     if (p.softcap != 0) cap(tiles, part, width, p.softcap);
     if (p.slopes != nullptr) add_distance(tiles.scores, part, block, key);
     if (biased && !bias_first) add_bias(tiles, part, block, key);
@@ -184,7 +183,7 @@ void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& b
     return;
   }
   const uint32_t threshold = counter_threshold(p.dropout);
-  uint32_t first[kBlockRows<T>], second[kBlockRows<T>];
+  uint32_t first[kPanelWidth<T>], second[kPanelWidth<T>];
   for (Index lane = 0; lane < width; ++lane) {
     const CounterRow row = counter_row(p.dropout_key, static_cast<uint64_t>(block.batch * p.heads + block.head[lane]),
                                        static_cast<uint64_t>(block.query[lane]));
@@ -203,6 +202,7 @@ void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& b
 }
 
 #define QKV_INSTANTIATE(T)                                                                                \
+  template void fetch_bias(PrefetchQueue&, const RowBlock<T>&, Index, Index);                             \
   template void block_scores(ScoreTiles<T>&, KeyStep&, const RowBlock<T>&, const T*, Index, Index, bool); \
   template void block_dropout(T*, const T*, uint8_t*, const RowBlock<T>&, Index, Index);
 QKV_INSTANTIATE(float)

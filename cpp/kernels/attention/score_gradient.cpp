@@ -1,4 +1,6 @@
-#include "kernels/attention_gradient.h"
+#include "kernels/attention/score_gradient.h"
+
+#include "kernels/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -50,7 +52,7 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
   const RowBlock<T>& rows = block.rows;
   const AttentionProblem<T>& p = *rows.problem;
   const Index batch = rows.batch;
-  const T* dout[kBlockRows<T>];
+  const T* dout[kPanelWidth<T>];
   for (Index lane = 0; lane < rows.width; ++lane) {
     const Index row = (batch * p.heads + rows.head[lane]) * p.queries + rows.query[lane];
     const bool real = lane < rows.rows;
@@ -59,12 +61,12 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
     block.shift[lane] = shift != nullptr ? shift[row] : T(0);
     dout[lane] = saved.dout.at(batch, rows.head[lane], rows.query[lane]);
   }
-  fetch_queries(scratch.ahead, rows);
   load_queries(scratch.queries, rows);
   columns_from_rows(scratch.dout, rows.width, dout, rows.width, rows.rows, p.value_size);
   block.left_out = false;
-  const Index queries = rows.few() ? rows.rows * padded<T>(p.key_size) : rows.width * p.key_size;
-  if (!finite(block.shift, rows.width) || !finite(scratch.queries, queries)) leave_out_rows(block, scratch, saved);
+  const bool queries_finite = rows.few() ? finite(scratch.queries, rows.rows * padded<T>(p.key_size))
+                                         : finite_lines(scratch.queries, p.key_size, rows.width, rows.vectors);
+  if (!queries_finite || !finite(block.shift, rows.width)) leave_out_rows(block, scratch, saved);
 }
 
 template <class T>
@@ -78,16 +80,22 @@ void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlo
       const StepPart& part = step.part[i];
       for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
         const Vec<T> base = load(block.base + v * kLanes<T>), inverse = load(block.inverse + v * kLanes<T>);
-        for (Index j = part.from; j < part.to; ++j) {
-          T* s = weights + j * width + v * kLanes<T>;
-          store(s, weight_of<T>(load(s) - base) * inverse);
+        T* s = weights + part.from * width + v * kLanes<T>;
+        for (Index j = part.keys() / 4; j > 0; --j, s += 4 * width) {
+          Vec<T> w[4];
+#pragma GCC unroll 4
+          for (Index k = 0; k < 4; ++k) w[k] = load(s + k * width) - base;
+          weights_of<T, 4>(w);
+#pragma GCC unroll 4
+          for (Index k = 0; k < 4; ++k) store(s + k * width, w[k] * inverse);
         }
+        for (Index j = part.keys() % 4; j > 0; --j, s += width) store(s, weight_of<T>(load(s) - base) * inverse);
       }
     }
     if (block.left_out)
       for (Index i = 0; i < n * width; ++i)
         if (block.inverse[i % width] == 0) weights[i] = 0;
-    if (!care_matters(*block.rows.problem) || finite(weights, n * width)) return;
+    if (!care_matters(*block.rows.problem) || finite_lines(weights, n, width, block.rows.vectors)) return;
   }
 }
 
@@ -95,7 +103,7 @@ template <class T>
 void load_dweights(T* tile, const RowBlock<T>& rows, const AttentionSaved<T>& saved, Index key, Index n) {
   const auto at = [&](Index lane) { return saved.dweights.at(rows.batch, rows.head[lane], rows.query[lane], key); };
   if (saved.dweights.key == 1) {
-    const T* lines[kBlockRows<T>];
+    const T* lines[kPanelWidth<T>];
     for (Index lane = 0; lane < rows.rows; ++lane) lines[lane] = at(lane);
     columns_from_rows(tile, rows.width, lines, rows.width, rows.rows, n);
   } else {
@@ -120,9 +128,9 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     const Index lane = part.vector * kLanes<T>;
-    product(Into::replace, dscores + part.from * width + lane, width, static_cast<const T*>(nullptr),
-            rows.value(key + part.from), p.value.position, scratch.dout + lane, width, part.keys(), p.value_size,
-            part.vectors);
+    multiply_panel(Into::overwrite, dscores + part.from * width + lane, width, rows.value(key + part.from),
+                   p.value.position, scratch.dout + lane, width, part.keys(), p.value_size, part.vectors,
+                   scratch.tiles.queue, scratch.tiles.cold);
   }
   const bool dropped = drops(p);
   if (dropped) {

@@ -1,7 +1,7 @@
 // Which pairs of a step of keys are excluded, and which keys need not be visited at all.
 #include <math.h>
 
-#include "kernels/attention_block.h"
+#include "kernels/attention/query_tile.h"
 #include "kernels/simd_bytes.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -95,11 +95,10 @@ template <class T> void narrow_by_bias(StepPart& part, const RowBlock<T>& block,
 
 // Time of a key for so many vectors of rows, relative: wide tiles do more for each number that they load. Measured with
 // windows, whose first and last keys make parts of every width.
-#if defined(__AVX512F__)
-constexpr Index kTimeOfKey[kMaxVectors + 1] = {0, 20, 28, 39, 50};
-#else
-constexpr Index kTimeOfKey[kMaxVectors + 1] = {0, 12, 20};
-#endif
+constexpr Index time_of_key(Index vectors) {
+  constexpr Index many[] = {0, 20, 28, 39, 50}, few[] = {0, 12, 20};
+  return kRegisters == 32 ? many[vectors] : few[vectors];
+}
 
 // The smallest part that holds those of the vectors [begin, end).
 inline StepPart joined(const StepPart* each, Index begin, Index end) {
@@ -125,7 +124,7 @@ template <class T> void join_parts(KeyStep& step, const StepPart* each, const Ro
   for (Index end = 1; end <= block.vectors; ++end)
     for (Index from = 0; from < end; ++from) {
       const Index keys = joined(each, from, end).keys();
-      const Index total = time[from] + (keys > 0 ? keys * kTimeOfKey[end - from] : 0);
+      const Index total = time[from] + (keys > 0 ? keys * time_of_key(end - from) : 0);
       if (from > 0 && (total >= time[end] || block.few())) continue;
       time[end] = total;
       begin[end] = from;
@@ -172,8 +171,8 @@ void allow_limits(uint8_t* allowed, const StepPart& part, const RowBlock<T>& blo
 template <class T>
 void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const RowBlock<T>& block, const StepPart& part,
                      Index key) {
-  uint8_t copies[kBlockRows<T>][kBlockKeys];
-  const uint8_t* lines[kBlockRows<T>];
+  uint8_t copies[kPanelWidth<T>][kBlockKeys];
+  const uint8_t* lines[kPanelWidth<T>];
   const Index lanes = part.vectors * kLanes<T>, lane = part.vector * kLanes<T>;
   for (Index i = 0; i < lanes; ++i) lines[i] = line_of(rows, block, lane + i, key, part.from, part.to, copies[i]);
   transpose_bytes(to + lane, block.width, lines, lanes, part.from, part.to);
@@ -188,6 +187,7 @@ template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock
     part = {v, 1, 0, n, fill_bias};
     if (!p.fill) {
       part.from = between(block.any_low[v] - key, 0, n);
+      if (p.uniform) part.from -= part.from % 4;  // sums over keys start at the same place for all rows
       part.to = between(block.any_high[v] - key, part.from, n);
     }
     if (p.mask.data != nullptr) narrow_by_mask(part, block, key);

@@ -1,7 +1,7 @@
 // Plain attention over so few queries and keys that a head is a handful of vectors: the query rows stand in the lanes
 // of one vector, and nothing is cut into blocks. For 10 heads of 4 rows and 20 features this takes a third of the time
 // of the path for long sequences.
-#include "kernels/attention_block.h"
+#include "kernels/attention/query_tile.h"
 #include "kernels/simd_math.h"
 
 namespace qkv::kernels::QKV_ISA {

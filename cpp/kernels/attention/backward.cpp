@@ -1,0 +1,309 @@
+// The backward pass of attention: gradients of queries, keys, values and sinks.
+#include <math.h>
+
+#include "kernels/attention/score_gradient.h"
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+// Panels per pass: keys and values come from the second-level cache once for all of them, and the products for dkey and
+// dvalue, whose depth is the number of queries, are as deep.
+template <class T> constexpr Index kGradientPanels = kMostPanels<T>;
+
+// Scratch behind GradientScratch's: rows of the panels as they stand, and the gradients that are being summed.
+template <class T> struct Sums {
+  Index key_width, value_width;  // D and Dv, rounded up to whole vectors
+  T* queries;                    // (rows, key_width), times scale
+  T* dout;                       // (rows, value_width)
+  T* dkey;                       // (keys, key_width)
+  T* dvalue;                     // (keys, value_width)
+
+  Sums(T* memory, const AttentionProblem<T>& p, Index keys)
+      : key_width(padded<T>(p.key_size)), value_width(padded<T>(p.value_size)) {
+    constexpr Index rows = kGradientPanels<T> * kPanelWidth<T>;
+    queries = memory;
+    dout = queries + rows * key_width;
+    dkey = dout + rows * value_width;
+    dvalue = dkey + keys * key_width;
+  }
+  static Index elements(const AttentionProblem<T>& p, Index keys) {
+    constexpr Index rows = kGradientPanels<T> * kPanelWidth<T>;
+    return (rows + keys) * (padded<T>(p.key_size) + padded<T>(p.value_size));
+  }
+};
+
+template <class T> Index backward_scratch(const AttentionProblem<T>& p, Index keys) {
+  return GradientScratch<T>::elements(p, kGradientPanels<T>) + Sums<T>::elements(p, keys);
+}
+
+template <class T> void zero(T* x, Index n) { memset(x, 0, sizeof(T) * n); }
+
+// to (rows, width): a panel's queries or gradients of its results, times scale, zeros behind n.
+template <class T>
+void copy_rows(T* to, Index width, HeadsView<const T> from, const RowBlock<T>& rows, T scale, Index n) {
+  for (Index row = 0; row < rows.rows; ++row) {
+    const T* x = from.at(rows.batch, rows.head[row], rows.query[row]);
+    T* y = to + row * width;
+    for (Index i = 0; i < n; ++i) y[i] = x[i] * scale;
+    for (Index i = n; i < width; ++i) y[i] = 0;
+  }
+}
+
+// A tile of queries and what is done with it.
+template <class T> struct GradientTile {
+  GradientBlock<T> panel[kGradientPanels<T>];
+  KeyStep step[kGradientPanels<T>];
+  Index count;
+  bool skip_queries;  // their rows or gradients hold infinity or NaN: weights of 0 must not be multiplied with them
+
+  // The part that holds a whole panel, or null.
+  const StepPart* whole(Index i) const {
+    const bool one = step[i].count == 1 && step[i].part[0].vectors == kMaxVectors;
+    return one && panel[i].rows.rows == kPanelWidth<T> ? step[i].part : nullptr;
+  }
+};
+
+// dvalue += weights^T dout and dkey += dscores^T queries, of panels i to i + groups and keys [from, to) of the step,
+// `depth` queries of each from `lane` on.
+template <class T>
+void add_to_keys(const Sums<T>& sums, GradientScratch<T>& scratch, const GradientTile<T>& tile, Index i, Index groups,
+                 Index lane, Index depth, Index from, Index to, Index origin) {
+  scratch.use(i);
+  const Index width = tile.panel[i].rows.width, first = tile.step[i].key + from - origin;
+  const Index at = from * width + lane, row = i * kPanelWidth<T> + lane;
+  const auto add = [&](T* sum, Index size, const T* weights, const T* rows) {
+    add_product(sum + first * size, size, weights + at, width, kTileElements<T>, rows + row * size, size, to - from,
+                depth, groups, size, tile.skip_queries);
+  };
+  add(sums.dvalue, sums.value_width, scratch.tiles.scores, sums.dout);
+  add(sums.dkey, sums.key_width, scratch.dscores, sums.queries);
+}
+
+// The same of all panels: neighbouring whole panels in one product for each stretch of keys that they share.
+template <class T>
+void add_step_to_keys(const Sums<T>& sums, GradientScratch<T>& scratch, const GradientTile<T>& tile, Index origin) {
+  for (Index i = 0; i < tile.count; ++i) {
+    if (tile.whole(i) != nullptr) continue;
+    const RowBlock<T>& rows = tile.panel[i].rows;
+    for (Index at = 0; at < tile.step[i].count; ++at) {
+      const StepPart& part = tile.step[i].part[at];
+      const Index lane = part.vector * kLanes<T>, lanes = part.vectors * kLanes<T>;
+      add_to_keys(sums, scratch, tile, i, 1, lane, lane + lanes < rows.rows ? lanes : rows.rows - lane, part.from,
+                  part.to, origin);
+    }
+  }
+  for (Index begin = 0, end; begin < kBlockKeys; begin = end) {
+    end = kBlockKeys;  // the next key at which a panel starts or ends
+    for (Index i = 0; i < tile.count; ++i)
+      if (const StepPart* part = tile.whole(i)) {
+        if (part->from > begin && part->from < end) end = part->from;
+        if (part->to > begin && part->to < end) end = part->to;
+      }
+    const auto covers = [&](Index i) {
+      const StepPart* part = i < tile.count ? tile.whole(i) : nullptr;
+      return part != nullptr && part->from <= begin && part->to >= end;
+    };
+    for (Index i = 0; i < tile.count; ++i) {
+      Index groups = 0;
+      while (covers(i + groups)) ++groups;
+      if (groups > 0) add_to_keys(sums, scratch, tile, i, groups, 0, kPanelWidth<T>, begin, end, origin);
+      i += groups;
+    }
+  }
+}
+
+// Adds a panel's part to its dquery (D, width) and leaves its weights and dscores of keys [key, key + n).
+template <class T>
+void run_panel(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& panel,
+               const AttentionSaved<T>& saved, Index key, Index n, bool skip_keys) {
+  const RowBlock<T>& rows = panel.rows;
+  const AttentionProblem<T>& p = *rows.problem;
+  const Index width = rows.width;
+  score_gradient(scratch, step, panel, saved, key, n);
+  if (p.softcap != 0)
+    for (Index i = 0; i < n * width; i += kLanes<T>) {
+      const Vec<T> d = load(scratch.dscores + i);
+      store(scratch.dscores + i, select(d == Vec<T>{}, Vec<T>{}, d * load(scratch.tiles.slope + i)));
+    }
+  for (Index i = 0; i < step.count; ++i) {
+    const StepPart& part = step.part[i];
+    const Index lane = part.vector * kLanes<T>, at = part.from * width + lane;
+    const auto multiply = skip_keys ? multiply_skipping<T> : multiply_transposed<T>;
+    multiply(Into::accumulate, scratch.dquery + lane, width, nullptr, rows.key(key + part.from), p.key.position,
+             scratch.dscores + at, width, p.key_size, part.keys(), part.vectors, scratch.tiles.queue, nullptr);
+  }
+}
+
+// Adds what a tile contributes to the sums of dkey and dvalue, which start at key `origin`, and to each panel's dquery.
+template <class T>
+void run_tile(const Sums<T>& sums, GradientScratch<T>& scratch, GradientTile<T>& tile, const AttentionSaved<T>& saved,
+              Index from, Index to, Index origin) {
+  const RowBlock<T>& first = tile.panel[0].rows;
+  const AttentionProblem<T>& p = *first.problem;
+  const Index size = key_step(p), bytes = static_cast<Index>(sizeof(T));
+  for (Index key = from; key < to; key += size) {
+    const Index n = to - key < size ? to - key : size, next = key + n, more = to - next < size ? to - next : size;
+    PrefetchQueue& queue = scratch.queue;
+    queue.clear();
+    queue.add(first.key(next), more, p.key.position * bytes, p.key_size * bytes);
+    queue.add(first.value(next), more, p.value.position * bytes, p.value_size * bytes);
+    queue.add(sums.dkey + (next - origin) * sums.key_width, more, sums.key_width * bytes, sums.key_width * bytes);
+    queue.add(sums.dvalue + (next - origin) * sums.value_width, more, sums.value_width * bytes,
+              sums.value_width * bytes);
+    for (Index i = 0; i < tile.count; ++i) fetch_bias(queue, tile.panel[i].rows, key, n);
+    queue.spread(tile.count * (2 * tiles_of(n, kMaxVectors) + tiles_of(p.key_size, kMaxVectors)));
+    for (Index i = 0; i < tile.count; ++i) {
+      const RowBlock<T>& rows = tile.panel[i].rows;
+      tile.step[i].count = 0;
+      if (key + n <= rows.first || key >= rows.last) continue;
+      scratch.use(i);
+      run_panel(scratch, tile.step[i], tile.panel[i], saved, key, n, false);
+    }
+    add_step_to_keys(sums, scratch, tile, origin);
+  }
+}
+
+template <class T> void add_rows(T* to, Index stride, const T* from, Index width, Index rows, Index n) {
+  for (Index row = 0; row < rows; ++row)
+    for (Index i = 0; i < n; ++i) to[row * stride + i] += from[row * width + i];
+}
+
+template <class T>
+void backward(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
+              const AttentionProblem<T>& p, AttentionPiece piece, Index keys_begin, Index keys_end, T* memory) {
+  const Index batch = piece.batch, kv_head = piece.kv_head, n = keys_end - keys_begin;
+  GradientScratch<T> scratch(memory, p, kGradientPanels<T>);
+  const Sums<T> sums(scratch.rest, p, n);
+  GradientTile<T> tile;
+  alignas(64) T scale[kPanelWidth<T>];
+  for (T& factor : scale) factor = p.scale;
+  zero(sums.dkey, n * sums.key_width);
+  zero(sums.dvalue, n * sums.value_width);
+  constexpr Index most = kGradientPanels<T> * kPanelWidth<T>;
+  for (Index begin = piece.begin; begin < piece.end; begin += most) {
+    const Index end = begin + most < piece.end ? begin + most : piece.end;
+    Index from = keys_end, to = keys_begin;
+    tile.count = 0;
+    for (Index row = begin; row < end; row += kPanelWidth<T>) {
+      RowBlock<T>& rows = tile.panel[tile.count++].rows;
+      set_rows(rows, p, batch, kv_head, row, row + kPanelWidth<T> < end ? row + kPanelWidth<T> : end);
+      if (rows.first < rows.last) {
+        from = rows.first < from ? rows.first : from;
+        to = rows.last > to ? rows.last : to;
+      }
+    }
+    from = from > keys_begin ? from : keys_begin;
+    to = to < keys_end ? to : keys_end;
+    if (from >= to) continue;
+    // Infinity and NaN must not spread through weights of 0: neither from queries into keys that they may not see ...
+    tile.skip_queries = false;
+    for (Index i = 0; i < tile.count; ++i) {
+      GradientBlock<T>& panel = tile.panel[i];
+      scratch.use(i);
+      load_gradient_rows(panel, scratch, shift, saved);
+      T* queries = sums.queries + i * kPanelWidth<T> * sums.key_width;
+      T* dout = sums.dout + i * kPanelWidth<T> * sums.value_width;
+      copy_rows(queries, sums.key_width, p.query, panel.rows, p.scale, p.key_size);
+      copy_rows(dout, sums.value_width, saved.dout, panel.rows, T(1), p.value_size);
+      tile.skip_queries |=
+          !finite(queries, panel.rows.rows * sums.key_width) || !finite(dout, panel.rows.rows * sums.value_width);
+      zero(scratch.dquery, p.key_size * panel.rows.width);
+    }
+    run_tile(sums, scratch, tile, saved, from, to, keys_begin);
+    if (gradients.dquery.data == nullptr) continue;
+    for (Index i = 0; i < tile.count; ++i) {
+      const GradientBlock<T>& panel = tile.panel[i];
+      const RowBlock<T>& rows = panel.rows;
+      scratch.use(i);
+      // ... nor from keys into queries.
+      if (!finite_lines(scratch.dquery, p.key_size, rows.width, rows.vectors)) {
+        zero(scratch.dquery, p.key_size * rows.width);
+        scratch.queue.clear();
+        const Index size = key_step(p);
+        for (Index key = from; key < to; key += size)
+          run_panel(scratch, tile.step[i], panel, saved, key, to - key < size ? to - key : size, true);
+      }
+      T* lines[kPanelWidth<T>];
+      for (Index row = 0; row < rows.rows; ++row) lines[row] = sums.queries + row * sums.key_width;
+      rows_from_columns(lines, scratch.dquery, rows.width, scale, rows.rows, p.key_size);
+      for (Index row = 0; row < rows.rows; ++row)
+        add_rows(gradients.dquery.at(batch, rows.head[row], rows.query[row]), 0, lines[row], 0, 1, p.key_size);
+    }
+  }
+  if (gradients.dkey.data != nullptr)
+    add_rows(gradients.dkey.at(batch, kv_head, keys_begin), gradients.dkey.position, sums.dkey, sums.key_width, n,
+             p.key_size);
+  if (gradients.dvalue.data != nullptr)
+    add_rows(gradients.dvalue.at(batch, kv_head, keys_begin), gradients.dvalue.position, sums.dvalue, sums.value_width,
+             n, p.value_size);
+}
+
+template <class T> T dot(const T* a, const T* b, Index n) {
+  Vec<T> sum = {};
+  Index i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) sum += load(a + i) * load(b + i);
+  if (i < n) sum += load_part(a + i, n - i) * load_part(b + i, n - i);
+  return horizontal_sum<T>(sum);
+}
+
+template <class T>
+void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& p, AttentionPiece piece,
+               T* memory) {
+  GradientScratch<T> scratch(memory, p, 1);
+  GradientBlock<T> block;
+  const RowBlock<T>& rows = block.rows;
+  KeyStep parts;
+  alignas(64) T extra[kPanelWidth<T>] = {};
+  for (Index begin = piece.begin; begin < piece.end; begin += kPanelWidth<T>) {
+    const Index end = begin + kPanelWidth<T> < piece.end ? begin + kPanelWidth<T> : piece.end;
+    set_rows(block.rows, p, piece.batch, piece.kv_head, begin, end);
+    if (saved.dweights.data != nullptr) {
+      load_gradient_rows(block, scratch, static_cast<const T*>(nullptr), saved);
+      for (T& sum : extra) sum = 0;
+      const Index step = key_step(p);
+      for (Index key = rows.first; key < rows.last; key += step) {
+        const Index n = rows.last - key < step ? rows.last - key : step;
+        block_weights(scratch, parts, block, key, n);
+        load_dweights(scratch.dscores, rows, saved, key, n);
+        for (Index i = 0; i < n * rows.width; i += kLanes<T>) {
+          const Vec<T> w = load(scratch.tiles.scores + i), sum = load(extra + i % rows.width);
+          store(extra + i % rows.width, select(w == Vec<T>{}, sum, sum + w * load(scratch.dscores + i)));
+        }
+      }
+    }
+    for (Index row = 0; row < rows.rows; ++row) {
+      const Index at = (piece.batch * p.heads + rows.head[row]) * p.queries + rows.query[row];
+      const T* dout = saved.dout.at(piece.batch, rows.head[row], rows.query[row]);
+      const T* out = saved.out.at(piece.batch, rows.head[row], rows.query[row]);
+      shift[at] = dot(dout, out, p.value_size) + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0));
+    }
+  }
+}
+
+template <class T>
+void sink_gradient(T* dsinks, const T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& p,
+                   Index head) {
+  T sum = 0;
+  for (Index batch = 0; batch < p.batches; ++batch)
+    for (Index i = 0; i < p.queries; ++i) {
+      const Index row = (batch * p.heads + head) * p.queries + i;
+      if (!(shift[row] - shift[row] == 0) && !has_gradient(saved, p, batch, head, i)) continue;
+      const T weight = static_cast<T>(exp(p.sinks[head] - saved.statistics[2 * row])) * saved.statistics[2 * row + 1];
+      sum -= weight * shift[row];
+    }
+  dsinks[head] += sum;
+}
+
+}  // namespace
+
+template <class T> void set_backward_kernels(Attention<T>& table) {
+  table.backward_scratch = backward_scratch<T>;
+  table.row_shift = row_shift<T>;
+  table.backward = backward<T>;
+  table.sink_gradient = sink_gradient<T>;
+}
+
+template void set_backward_kernels(Attention<float>&);
+template void set_backward_kernels(Attention<double>&);
+
+}  // namespace qkv::kernels::QKV_ISA

@@ -1,0 +1,73 @@
+// Products of a panel of queries with a range of keys, and what runs beside them.
+//
+// Scores stand with one key per line and one query per lane ("key-major"): S[key][query]. So the softmax needs no
+// horizontal step, keys and values are read where they stand, one number at a time for a whole vector of queries, and
+// only the queries (once per panel) and the result are transposed.
+#pragma once
+
+#include "kernels/attention/transposes.h"
+#include "kernels/microkernel.h"
+
+namespace qkv::kernels::QKV_ISA {
+
+// Lines of memory that will be read soon, fetched into the second-level cache a few before each tile: a core has no
+// more than about a dozen lines under way.
+class PrefetchQueue {
+ public:
+  void clear() { segments_ = at_ = line_ = lines_ = share_ = 0; }
+  // `rows` rows of `bytes` bytes, `stride` bytes apart.
+  void add(const void* first, Index rows, Index stride, Index bytes) {
+    if (segments_ == kMostSegments || rows <= 0 || bytes <= 0) return;
+    const bool adjoin = stride == bytes;
+    const Index lines = ((adjoin ? rows * bytes : bytes) + 63) / 64;
+    segment_[segments_++] = {static_cast<const char*>(first), stride, lines, adjoin ? 1 : rows};
+    lines_ += lines * (adjoin ? 1 : rows);
+  }
+  // Fetches evenly before so many tiles.
+  void spread(Index tiles) { share_ = tiles > 0 ? (lines_ + tiles - 1) / tiles : 0; }
+  void before_tile() {
+    for (Index i = 0; i < share_; ++i) {
+      if (at_ == segments_) {
+        share_ = 0;
+        return;
+      }
+      Segment& s = segment_[at_];
+      __builtin_prefetch(s.row + line_ * 64, 0, 2);
+      if (++line_ < s.lines) continue;
+      line_ = 0;
+      s.row += s.stride;
+      if (--s.rows == 0) ++at_;
+    }
+  }
+
+ private:
+  struct Segment {
+    const char* row;
+    Index stride, lines, rows;
+  };
+  static constexpr Index kMostSegments = 192;
+  Index segments_, at_, line_, lines_, share_;
+  Segment segment_[kMostSegments];
+};
+
+// c (rows, vectors * kLanes) = a (rows, depth) @ b (depth, vectors * kLanes; ldb). Before each tile the rows of a that
+// the next one reads are fetched into the first-level cache: whole rows if they are `cold`, else their first lines.
+template <class T>
+void multiply_panel(Into into, T* c, Index ldc, const T* a, Index stride, const T* b, Index ldb, Index rows,
+                    Index depth, Index vectors, PrefetchQueue* queue, bool cold);
+// The same with a[row][k] at a[k * stride + row]. Rows of the weights are written meanwhile, if there are any.
+template <class T>
+void multiply_transposed(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
+                         Index rows, Index depth, Index vectors, PrefetchQueue* queue, RowsBehind<T>* behind);
+// As multiply_transposed, but where b is 0 nothing is added, so that 0 * infinity and 0 * NaN in a leave no trace.
+// Slow.
+template <class T>
+void multiply_skipping(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
+                       Index rows, Index depth, Index vectors, PrefetchQueue* queue, RowsBehind<T>* behind);
+// c (rows, columns; ldc) += a @ b, where a (rows, groups * depth) stands in groups `a_jump` apart with rows `stride`
+// apart, b (groups * depth, columns; ldb), columns a multiple of kLanes. `skipping` adds nothing where a is 0.
+template <class T>
+void add_product(T* c, Index ldc, const T* a, Index stride, Index a_jump, const T* b, Index ldb, Index rows,
+                 Index depth, Index groups, Index columns, bool skipping);
+
+}  // namespace qkv::kernels::QKV_ISA
