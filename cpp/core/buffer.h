@@ -27,7 +27,7 @@ class Buffer {
   std::size_t bytes() const { return bytes_; }
   bool borrowed() const { return owner_ != nullptr; }
   std::uint64_t version() {
-    if (!watched_.load(std::memory_order_relaxed)) watched_.store(true);
+    if (!watched_.load()) watched_.store(true);
     return views_.load() == 0 ? version_.load(std::memory_order_relaxed) : version_with_views();
   }
   void raise_version() { version_.fetch_add(1, std::memory_order_relaxed); }
