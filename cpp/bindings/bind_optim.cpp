@@ -3,6 +3,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/convert.h"
+#include "bindings/interpreter.h"
 #include "nn/optim.h"
 
 namespace qkv::bindings {
@@ -113,6 +114,7 @@ void load_state_dict(Optimizer& optimizer, const py::dict& saved) {
       fail_value(optimizer.name(), ".load_state_dict: state of params[", i,
                  "] must hold 'exp_avg' and 'exp_avg_sq'; got keys ", std::string(py::str(py::list(entry))));
   }
+  const Alone alone;  // a step on another thread reads the settings
   optimizer.set_lr(group["lr"].cast<double>());
   optimizer.set_weight_decay(group["weight_decay"].cast<double>());
   if (auto* sgd = dynamic_cast<SGD*>(&optimizer)) {
