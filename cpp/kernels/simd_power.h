@@ -130,7 +130,8 @@ inline Values<double> of_size(Wide p, Wide q) {
   const Pair l = log_in_full(p);
   Pair x = product(l.high, q);
   x.low += l.low * q;
-  const Wide size = absolute(x.high);
+  const Wide size = absolute(x.high), most = splat(720.0);  // beyond, its exponent would not fit
+  x.high = minimum(most, maximum(-most, x.high));
   return {exp_of_pair(x), size < splat(700.0)};
 }
 
