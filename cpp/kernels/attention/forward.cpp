@@ -178,7 +178,7 @@ void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* co
   queue.clear();
   if (next < last) {
     add(p.key, p.key_size);
-    add(p.value, p.value_size);
+    if (p.value_size > 0) add(p.value, p.value_size);
   } else {
     for (Index i = 0; i < count; ++i) {
       const RowBlock<T>& r = panels[i].rows;
