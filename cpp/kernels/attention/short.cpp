@@ -53,6 +53,25 @@ void row_of(T* out, const T* weights, const HeadsView<const T>& values, Index b,
   if (i < size) store_part(out + i, pool(i, [=](const T* v) { return load_part(v, size - i); }), size - i);
 }
 
+// R result rows at once, whose weights are all above 0: a value is read once for them.
+template <class T, int R>
+void rows_of(T* const* out, const T* weights, const T* const* values, Index keys, Index size) {
+  constexpr Index w = kLanes<T>;
+  for (Index i = 0; i < size; i += w) {
+    const Index n = size - i;
+    Vec<T> sum[R] = {};
+    for (Index j = 0; j < keys; ++j) {
+      const Vec<T> value = n >= w ? load(values[j] + i) : load_part(values[j] + i, n);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) sum[r] += splat<T>(weights[j * w + r]) * value;
+    }
+    for (int r = 0; r < R; ++r) {
+      if (n >= w) store(out[r] + i, sum[r]);
+      else store_part(out[r] + i, sum[r], n);
+    }
+  }
+}
+
 template <class T> void small(const AttentionResult<T>& result, const AttentionProblem<T>& p, Index begin, Index end) {
   constexpr Index w = kLanes<T>;
   alignas(64) T queries[kMostFeatures * w], scores[kMostKeys * w], largest[w], inverse[w], lse[w];
@@ -77,7 +96,12 @@ template <class T> void small(const AttentionResult<T>& result, const AttentionP
       sum += e;
     }
     const Vec<T> share = select(sum == zero, zero, splat<T>(1) / sum);  // a row of -inf alone is empty
-    for (j = 0; j < p.keys; ++j) store(scores + j * w, load(scores + j * w) * share);
+    Mask<T> none = {};                                                  // weights of 0
+    for (j = 0; j < p.keys; ++j) {
+      const Vec<T> weight = load(scores + j * w) * share;
+      store(scores + j * w, weight);
+      none |= weight == zero;
+    }
 
     const Index at = head * p.queries;
     if (result.lse != nullptr) {
@@ -93,11 +117,22 @@ template <class T> void small(const AttentionResult<T>& result, const AttentionP
         result.statistics[2 * (at + i) + 1] = inverse[i];
       }
     }
-    for (Index i = 0; i < p.queries; ++i) {
-      if (result.out.data != nullptr) row_of(result.out.at(b, h, i), scores + i, p.value, b, h, p.keys, p.value_size);
-      if (result.weights.data != nullptr)
-        for (j = 0; j < p.keys; ++j) *result.weights.at(b, h, i, j) = scores[j * w + i];
+    if (result.out.data != nullptr) {
+      Index i = 0;
+      if (!any(none)) {
+        const T* values[kMostKeys];
+        for (j = 0; j < p.keys; ++j) values[j] = p.value.at(b, h, j);
+        for (; i + 4 <= p.queries; i += 4) {
+          T* const rows[] = {result.out.at(b, h, i), result.out.at(b, h, i + 1), result.out.at(b, h, i + 2),
+                             result.out.at(b, h, i + 3)};
+          rows_of<T, 4>(rows, scores + i, values, p.keys, p.value_size);
+        }
+      }
+      for (; i < p.queries; ++i) row_of(result.out.at(b, h, i), scores + i, p.value, b, h, p.keys, p.value_size);
     }
+    if (result.weights.data != nullptr)
+      for (Index i = 0; i < p.queries; ++i)
+        for (j = 0; j < p.keys; ++j) *result.weights.at(b, h, i, j) = scores[j * w + i];
   }
 }
 
