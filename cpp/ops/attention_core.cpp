@@ -40,10 +40,15 @@ template <class T, class Body> void for_query_tiles(const AttentionProblem<T>& p
   const kernels::Attention<T>& attention = kernels::kernels<T>().attention;
   const Index rows = p.heads / p.kv_heads * p.queries, matrices = p.batches * p.kv_heads;
   const auto tiles_of = [rows](Index size) { return (rows + size - 1) / size; };
-  Index size = attention.tile_rows;  // smaller ones where some threads would have none
-  while (size > attention.panel_rows && matrices * tiles_of(size) < 4 * num_threads()) size /= 2;
-  const Index tiles = tiles_of(size), all = matrices * tiles;
-  const Index products = (std::min(rows, size) + 8) * (p.keys + 1) * (p.key_size + p.value_size);
+  const auto products_of = [&](Index size) {
+    return (std::min(rows, size) + 8) * (p.keys + 1) * (p.key_size + p.value_size);
+  };
+  // Smaller tiles where some threads would have none, or where one would take long.
+  Index size = attention.tile_rows;
+  while (size > attention.panel_rows &&
+         (matrices * tiles_of(size) < 4 * num_threads() || products_of(size) > kLargestPiece))
+    size /= 2;
+  const Index tiles = tiles_of(size), all = matrices * tiles, products = products_of(size);
   const Index most = std::max<Index>(1, kLargestPiece / std::max<Index>(1, products));
   parallel_for(0, all, std::min(most, grain_for(products / 32)), [&](Index first, Index last) {
     const Scratch memory(static_cast<std::size_t>(scratch_elements) * sizeof(T));
