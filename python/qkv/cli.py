@@ -1,6 +1,7 @@
 """The command line; each command imports what it needs when it is called."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -9,12 +10,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 success, 1 a check failed, 2 nothing could be run."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        status = int(options.run(options))
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         print("qkv: interrupted; nothing was written", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
+        # The reader has left. Python flushes once more when it ends: what is buffered goes nowhere then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 

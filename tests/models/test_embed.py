@@ -142,11 +142,12 @@ def test_a_failure_leaves_the_old_output(tmp_path, model, monkeypatch, capsys):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "out.npy"]
 
 
-def test_a_reader_that_leaves(model):
+@pytest.mark.parametrize("lines", [1, 5000])  # less and more than a buffer holds
+def test_a_reader_that_leaves(model, lines):
     command = [sys.executable, "-m", "qkv", "embed", "--model", str(model)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
-    process.stdin.write(b"dog\n" * 5000)
+    process.stdin.write(b"dog\n" * lines)
     process.stdin.close()
     error = process.stderr.read()
     process.stderr.close()
