@@ -1,4 +1,5 @@
 // BERT: the core of the classes in python/qkv/models/bert.py, which give the results names.
+#include "bindings/attention_weights.h"
 #include "bindings/bind_module.h"
 #include "bindings/bindings.h"
 #include "core/error.h"
@@ -125,18 +126,8 @@ constexpr const char* kWeights =
 
 void bind_parts(py::module_& m) {
   def_part<BertEmbeddings>(m, "BertEmbeddings", "Sum of word, position and segment embeddings, normalised.");
-  def_part<BertSelfAttention>(m, "BertSelfAttention", "Projections and heads of a BERT layer.")
-      .def_property(
-          "attention_weights",
-          [](BertSelfAttention& self) -> py::object {
-            const Array weights = without_gil([&] { return self.record.weights(); });
-            return weights.defined() ? py::cast(Tensor(weights)) : py::none();
-          },
-          [](BertSelfAttention& self, py::handle value) {
-            if (!value.is_none()) fail_type("attention_weights: can only be set to None, which frees them");
-            self.record.clear();
-          },
-          "Weights of the last call, before dropout; None before the first.");
+  auto self_attention = def_part<BertSelfAttention>(m, "BertSelfAttention", "Projections and heads of a BERT layer.");
+  def_attention_weights(self_attention);
   LayerClass<BertOutput> output(m, "BertOutput", "LayerNorm(dropout(dense(x)) + residual).");
   def_init<BertOutput>(output, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
     return std::make_unique<Made>(a, take_own(given, "inner", true));

@@ -1,6 +1,7 @@
 // Where the numbers of Python's class Tensor stand: indices and layout.
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
+#include "ops/strides.h"
 
 namespace qkv::bindings {
 namespace {
@@ -18,7 +19,7 @@ bool is_advanced(py::handle item) {
 // range, which NumPy works out or refuses.
 struct View {
   Shape shape;
-  std::vector<Index> strides;
+  ops::Strides strides;
   Index offset = 0;
 };
 
@@ -26,9 +27,7 @@ std::optional<View> plain_view(const Tensor& t, py::handle index) {
   const bool several = PyTuple_CheckExact(index.ptr()) != 0;
   const Index count = several ? PyTuple_GET_SIZE(index.ptr()) : 1;
   if (count > t.rank()) return {};
-  std::vector<Index> own(static_cast<std::size_t>(t.rank()));
-  Index step = 1;
-  for (Index axis = t.rank(); axis-- > 0; step *= t.dim(axis)) own[static_cast<std::size_t>(axis)] = step;
+  const ops::Strides own = ops::row_major(t.shape());
   View view;
   for (Index axis = 0; axis < t.rank(); ++axis) {
     const Index stride = own[static_cast<std::size_t>(axis)], size = t.dim(axis);

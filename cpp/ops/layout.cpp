@@ -291,10 +291,11 @@ Tensor concatenate(const Tensors& parts, Index axis) {
         T* to = y.data<T>() + done;
         for (Index i = 0; i < outer; ++i) to[i * total] = part.ptr<T>()[i];
       });
+    } else {
+      for (Index i = 0; i < outer; ++i)
+        std::memcpy(out + (i * total + done) * inner, static_cast<const char*>(part.data().raw()) + i * bytes,
+                    static_cast<std::size_t>(bytes));
     }
-    for (Index i = 0; i < outer && bytes != item_size(dtype); ++i)
-      std::memcpy(out + (i * total + done) * inner, static_cast<const char*>(part.data().raw()) + i * bytes,
-                  static_cast<std::size_t>(bytes));
     done += part.dim(axis);
   }
   if (!wants_gradient(inputs)) return Tensor(std::move(y));

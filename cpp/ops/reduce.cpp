@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/batch_invariance.h"
 #include "core/parallel.h"
@@ -80,9 +81,9 @@ struct Run {
   }
 };
 
-// One run of axes after the other, from the last, each in its own order, by kernels of rows and of columns: rows(y, x,
-// count, n) and columns(y, x, step, n, width). Nothing is transposed.
-template <class Rows, class Columns> Array reduced(const Array& input, const Plan& p, Rows rows, Columns columns) {
+// One run of axes after the other, from the last, each in its own order, by the two kernels that `choose` takes from
+// the table, of rows(y, x, count, n) and of columns(y, x, step, n, width). Nothing is transposed.
+template <class Choose> Array reduced(const Array& input, const Plan& p, Choose choose) {
   std::vector<bool> left(p.reduced);
   Shape shape = input.shape();
   Array x = input;
@@ -94,11 +95,13 @@ template <class Rows, class Columns> Array reduced(const Array& input, const Pla
     Array y(shape, x.dtype());
     visit_floating(x.dtype(), [&](auto tag) {
       using T = decltype(tag);
+      const auto kernel = choose(kernels::kernels<T>());
       T* to = y.data<T>();
       const T* from = x.data<T>();
       if (run.inner == 1) {
-        parallel_for(0, run.outer, grain_for(run.n),
-                     [&](Index begin, Index end) { rows(to + begin, from + begin * run.n, end - begin, run.n); });
+        parallel_for(0, run.outer, grain_for(run.n), [&](Index begin, Index end) {
+          kernel.first(to + begin, from + begin * run.n, end - begin, run.n);
+        });
         return;
       }
       constexpr Index kColumns = 4096;
@@ -107,8 +110,8 @@ template <class Rows, class Columns> Array reduced(const Array& input, const Pla
                    [&](Index begin, Index end) {
                      for (Index i = begin; i < end; ++i) {
                        const Index outer = i / blocks, column = i % blocks * kColumns;
-                       columns(to + outer * run.inner + column, from + outer * run.n * run.inner + column, run.inner,
-                               run.n, std::min(kColumns, run.inner - column));
+                       kernel.second(to + outer * run.inner + column, from + outer * run.n * run.inner + column,
+                                     run.inner, run.n, std::min(kColumns, run.inner - column));
                      }
                    });
     });
@@ -145,14 +148,7 @@ Array summed(const Array& x, const Plan& p) {
     for (const double part : parts) total += part;
     return Array::full(p.result, x.dtype(), total);
   }
-  return reduced(
-      x, p,
-      [](auto* y, const auto* from, Index rows, Index n) {
-        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().reduce.sum_of_rows(y, from, rows, n);
-      },
-      [](auto* y, const auto* from, Index step, Index n, Index width) {
-        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().reduce.sum_of_columns(y, from, step, n, width);
-      });
+  return reduced(x, p, [](const auto& k) { return std::pair(k.reduce.sum_of_rows, k.reduce.sum_of_columns); });
 }
 
 Array largest(const Array& x, const Plan& p) {
@@ -164,25 +160,11 @@ Array largest(const Array& x, const Plan& p) {
     });
     return largest(parts, plan("max", parts.shape(), {}, false)).reshaped(p.result);
   }
-  return reduced(
-      x, p,
-      [](auto* y, const auto* from, Index rows, Index n) {
-        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().reduce.max_of_rows(y, from, rows, n);
-      },
-      [](auto* y, const auto* from, Index step, Index n, Index width) {
-        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().reduce.max_of_columns(y, from, step, n, width);
-      });
+  return reduced(x, p, [](const auto& k) { return std::pair(k.reduce.max_of_rows, k.reduce.max_of_columns); });
 }
 
 Array log_sum_exp(const Array& x, const Plan& p) {
-  return reduced(
-      x, p,
-      [](auto* y, const auto* from, Index rows, Index n) {
-        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().softmax.logsumexp(y, from, rows, n);
-      },
-      [](auto* y, const auto* from, Index step, Index n, Index width) {
-        kernels::kernels<std::remove_cvref_t<decltype(*y)>>().softmax.logsumexp_columns(y, from, step, n, width);
-      });
+  return reduced(x, p, [](const auto& k) { return std::pair(k.softmax.logsumexp, k.softmax.logsumexp_columns); });
 }
 
 Array scaled(const Array& x, double factor) {
