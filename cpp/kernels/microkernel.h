@@ -56,16 +56,10 @@ template <class T> inline void keep_apart(const T*& p) { asm("" : "+r"(p)); }
 
 // sum += a * b. Written as an instruction where there is one: with a product and a sum that the compiler joins it plans
 // its registers worse, and two of the twelve sums of an AVX2 tile go through memory at each step (a third of the time).
-inline __attribute__((always_inline)) void multiply_add(Vec<float>& sum, Vec<float> a, Vec<float> b) {
+template <class T> inline __attribute__((always_inline)) void multiply_add(Vec<T>& sum, Vec<T> a, Vec<T> b) {
 #if defined(__FMA__)
-  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
-#else
-  sum += a * b;
-#endif
-}
-inline __attribute__((always_inline)) void multiply_add(Vec<double>& sum, Vec<double> a, Vec<double> b) {
-#if defined(__FMA__)
-  asm("vfmadd231pd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  if constexpr (sizeof(T) == sizeof(float)) asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  else asm("vfmadd231pd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 #else
   sum += a * b;
 #endif
@@ -81,7 +75,7 @@ inline __attribute__((always_inline)) void multiply_step(Vec<T> (&sum)[R][V], co
   for (int r = 0; r < R; ++r) {
     const Vec<T> left = splat<T>(*row_of(r));
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) multiply_add(sum[r][v], left, right[v]);
+    for (int v = 0; v < V; ++v) multiply_add<T>(sum[r][v], left, right[v]);
   }
 }
 

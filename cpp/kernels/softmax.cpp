@@ -210,84 +210,73 @@ template <class T> double checked_total(T top, double total) {
   return top == static_cast<T>(INFINITY) ? static_cast<double>(NAN) : total;
 }
 
-template <class T> void forward_columns(T* y, const T* x, T scale, Index step, Index rows, Index n) {
-  T top[kColumns], factor[kColumns];
+// y = value(scale * (x - top), c) of each column, c = constant(its sum of exponentials).
+template <class T, class Constant, class Value>
+void forward_columns_by(T* y, const T* x, T scale, Index step, Index rows, Index n, Constant constant, Value value) {
+  T top[kColumns], c[kColumns];
   double total[kColumns];
   const Vec<T> scales = splat<T>(scale);
   each_block_of_columns(n, [&](Index first, Index width) {
     sums_of_columns(top, total, x + first, scale, step, rows, width);
-    for (Index j = 0; j < width; ++j) factor[j] = static_cast<T>(1 / checked_total(top[j], total[j]));
+    for (Index j = 0; j < width; ++j) c[j] = static_cast<T>(constant(checked_total(top[j], total[j])));
     for (Index i = 0; i < rows; ++i)
       each_vector<T>(width, [&](Index j, auto at) {
         const Index k = first + i * step + j;
         __builtin_prefetch(x + k + step);
         __builtin_prefetch(y + k + step);
-        at.put(y + k, exp_of_negative<T>(scales * (at(x + k) - at(top + j))) * at(factor + j));
+        at.put(y + k, value(scales * (at(x + k) - at(top + j)), at(c + j)));
       });
   });
 }
 
-// A column to which no gradient arrives, whatever it holds, gets none: 0 times what stands there is not looked at.
-template <class T> inline Vec<T> unless_zero(Vec<T> any, Vec<T> value) {
-  return select(any == Vec<T>{}, Vec<T>{}, value);
-}
-
-template <class T> void backward_columns(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n) {
-  T sum[kColumns], any[kColumns];
-  const Vec<T> scales = splat<T>(scale);
-  each_block_of_columns(n, [&](Index first, Index width) {
-    clear(sum, width);
-    clear(any, width);
-    for (Index i = 0; i < rows; ++i)
-      each_vector<T>(width, [&](Index j, auto at) {
-        const Vec<T> gradient = at(dy + first + i * step + j);
-        at.put(sum + j, at(sum + j) + at(y + first + i * step + j) * gradient);
-        at.put(any + j, select(gradient == Vec<T>{}, at(any + j), splat<T>(1)));
-      });
-    for (Index i = 0; i < rows; ++i)
-      each_vector<T>(width, [&](Index j, auto at) {
-        const Index k = first + i * step + j;
-        at.put(dx + k, unless_zero<T>(at(any + j), scales * (at(y + k) * (at(dy + k) - at(sum + j)))));
-      });
-  });
+template <class T> void forward_columns(T* y, const T* x, T scale, Index step, Index rows, Index n) {
+  forward_columns_by(
+      y, x, scale, step, rows, n, [](double total) { return 1 / total; },
+      [](Vec<T> d, Vec<T> factor) { return exp_of_negative<T>(d) * factor; });
 }
 
 template <class T> void log_forward_columns(T* y, const T* x, T scale, Index step, Index rows, Index n) {
-  T top[kColumns], rest[kColumns];
-  double total[kColumns];
-  const Vec<T> scales = splat<T>(scale);
-  each_block_of_columns(n, [&](Index first, Index width) {
-    sums_of_columns(top, total, x + first, scale, step, rows, width);
-    for (Index j = 0; j < width; ++j) rest[j] = static_cast<T>(log(checked_total(top[j], total[j])));
-    for (Index i = 0; i < rows; ++i)
-      each_vector<T>(width, [&](Index j, auto at) {
-        const Index k = first + i * step + j;
-        __builtin_prefetch(x + k + step);
-        __builtin_prefetch(y + k + step);
-        at.put(y + k, scales * (at(x + k) - at(top + j)) - at(rest + j));
-      });
-  });
+  forward_columns_by(
+      y, x, scale, step, rows, n, [](double total) { return log(total); },
+      [](Vec<T> d, Vec<T> rest) { return d - rest; });
 }
 
-template <class T> void log_backward_columns(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n) {
+// dx = scale * value(dy, y, sum of term(dy, y) over the column). A column to which no gradient arrives, whatever it
+// holds, gets none: 0 times what stands there is not looked at.
+template <class T, class Term, class Value>
+void backward_columns_by(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n, Term term,
+                         Value value) {
   T sum[kColumns], any[kColumns];
-  const Vec<T> scales = splat<T>(scale);
+  const Vec<T> scales = splat<T>(scale), zero = {};
   each_block_of_columns(n, [&](Index first, Index width) {
     clear(sum, width);
     clear(any, width);
     for (Index i = 0; i < rows; ++i)
       each_vector<T>(width, [&](Index j, auto at) {
-        const Vec<T> gradient = at(dy + first + i * step + j);
-        at.put(sum + j, at(sum + j) + gradient);
-        at.put(any + j, select(gradient == Vec<T>{}, at(any + j), splat<T>(1)));
+        const Index k = first + i * step + j;
+        const Vec<T> gradient = at(dy + k);
+        at.put(sum + j, at(sum + j) + term(gradient, at(y + k)));
+        at.put(any + j, select(gradient == zero, at(any + j), splat<T>(1)));
       });
     for (Index i = 0; i < rows; ++i)
       each_vector<T>(width, [&](Index j, auto at) {
         const Index k = first + i * step + j;
-        const Vec<T> slope = scales * (at(dy + k) - exp_of_negative<T>(at(y + k)) * at(sum + j));
-        at.put(dx + k, unless_zero<T>(at(any + j), slope));
+        const Vec<T> slope = scales * value(at(dy + k), at(y + k), at(sum + j));
+        at.put(dx + k, select(at(any + j) == zero, zero, slope));
       });
   });
+}
+
+template <class T> void backward_columns(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n) {
+  backward_columns_by(
+      dx, dy, y, scale, step, rows, n, [](Vec<T> g, Vec<T> p) { return p * g; },
+      [](Vec<T> g, Vec<T> p, Vec<T> sum) { return p * (g - sum); });
+}
+
+template <class T> void log_backward_columns(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n) {
+  backward_columns_by(
+      dx, dy, y, scale, step, rows, n, [](Vec<T> g, Vec<T>) { return g; },
+      [](Vec<T> g, Vec<T> log_p, Vec<T> sum) { return g - exp_of_negative<T>(log_p) * sum; });
 }
 
 template <class T> void logsumexp_columns(T* lse, const T* x, Index step, Index rows, Index n) {

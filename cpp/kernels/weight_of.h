@@ -104,4 +104,18 @@ template <class T> inline Vec<T> weight_of(Vec<T> d) {
   return one[0];
 }
 
+// f(address, exp(score - base), i) for n vectors of scores, `stride` apart; i is the number of the vector modulo 4.
+template <class T, class F>
+inline __attribute__((always_inline)) void each_weight(T* scores, Index stride, Index n, Vec<T> base, F f) {
+  for (Index j = n >> 2; j > 0; --j, scores += 4 * stride) {
+    Vec<T> w[4];
+#pragma GCC unroll 4
+    for (Index i = 0; i < 4; ++i) w[i] = load(scores + i * stride) - base;
+    weights_of<T, 4>(w);
+#pragma GCC unroll 4
+    for (Index i = 0; i < 4; ++i) f(scores + i * stride, w[i], i);
+  }
+  for (Index i = 0; i < (n & 3); ++i, scores += stride) f(scores, weight_of<T>(load(scores) - base), i);
+}
+
 }  // namespace qkv::kernels::QKV_ISA

@@ -3,7 +3,6 @@
 
 #include "kernels/attention/online_softmax.h"
 #include "kernels/attention/query_tile.h"
-#include "kernels/simd_math.h"
 #include "kernels/simd_stream.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -63,7 +62,6 @@ template <class T> struct ForwardScratch {
   T* kept;             // (keys, width): exp(score - largest so far), if the weights are wanted, else null
   KeptStep<T>* steps;  // if the weights are wanted
   PrefetchQueue queue;
-  Index key_width, value_width;  // D and Dv, rounded up to whole vectors
 
   static Index panel_elements(const AttentionProblem<T>& p) {
     return (padded<T>(p.key_size) + padded<T>(p.value_size)) * kPanelWidth<T> + kTileElements<T>;
@@ -81,8 +79,6 @@ template <class T> struct ForwardScratch {
     kept = weights ? rest : nullptr;
     steps = weights ? reinterpret_cast<KeptStep<T>*>(rest + (p.keys + kBlockKeys) * kPanelWidth<T>) : nullptr;
     queue.clear();
-    key_width = padded<T>(p.key_size);
-    value_width = padded<T>(p.value_size);
   }
   static Index elements(const AttentionProblem<T>& p, bool weights) {
     return panel_elements(p) * panels_of(weights) + 2 * kTileElements<T> +
@@ -93,8 +89,8 @@ template <class T> struct ForwardScratch {
 
   void point(Panel<T>& panel, Index i, const AttentionProblem<T>& p) const {
     panel.queries = panels + i * panel_elements(p);
-    panel.out = panel.queries + key_width * kPanelWidth<T>;
-    panel.scores = panel.out + value_width * kPanelWidth<T>;
+    panel.out = panel.queries + padded<T>(p.key_size) * kPanelWidth<T>;
+    panel.scores = panel.out + padded<T>(p.value_size) * kPanelWidth<T>;
   }
   T* kept_tile(Index key, const RowBlock<T>& rows) const { return kept + (key - rows.first) * rows.width; }
 };

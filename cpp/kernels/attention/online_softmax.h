@@ -31,22 +31,10 @@ template <class T> struct OnlineSoftmax {
     const Vec<T> base = select(now == lowest, Vec<T>{}, now);
     // Key j is added to total[j % 4], so that keys behind the last, whose weights are 0, change nothing.
     Vec<T> total[4] = {};
-    T* to = scores;
-    for (j = n >> 2; j > 0; --j, to += 4 * width) {
-      Vec<T> w[4];
-#pragma GCC unroll 4
-      for (Index i = 0; i < 4; ++i) w[i] = load(to + i * width) - base;
-      weights_of<T, 4>(w);
-#pragma GCC unroll 4
-      for (Index i = 0; i < 4; ++i) store(to + i * width, w[i]);
-#pragma GCC unroll 4
-      for (Index i = 0; i < 4; ++i) total[i] += w[i];
-    }
-    for (Index i = 0; i < (n & 3); ++i, to += width) {
-      const Vec<T> w = weight_of<T>(load(to) - base);
-      store(to, w);
+    each_weight<T>(scores, width, n, base, [&](T* at, Vec<T> w, Index i) {
+      store(at, w);
       total[i] += w;
-    }
+    });
     const Vec<T> shrunk = weight_of<T>(before - base);
     store(factor + lane, shrunk);
     store(largest + lane, now);

@@ -128,13 +128,7 @@ void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& b
 // tile (n, width) = 0 outside the parts of the step.
 template <class T> void zero_outside(T* tile, const KeyStep& step, const RowBlock<T>& block);
 
-// Whether all of n numbers (a multiple of kLanes) are finite.
-template <class T> inline bool finite(const T* x, Index n) {
-  Vec<T> zero = {};
-  for (Index i = 0; i < n; i += kLanes<T>) zero += load(x + i) * Vec<T>{};
-  return !any(zero != zero);
-}
-// The same of a panel's lines (n, width), of which `vectors` vectors are in use.
+// Whether a panel's lines (n, width), of which `vectors` vectors are in use, are finite.
 template <class T> inline bool finite_lines(const T* x, Index n, Index width, Index vectors) {
   Vec<T> sum[4] = {};  // four, because a product and a sum take four cycles
   for (Index v = 0; v < vectors; ++v) {
@@ -148,6 +142,9 @@ template <class T> inline bool finite_lines(const T* x, Index n, Index width, In
   sum[0] += sum[1] + (sum[2] + sum[3]);
   return !any(sum[0] != sum[0]);
 }
+
+// Whether n numbers (a multiple of kLanes) are finite.
+template <class T> inline bool finite(const T* x, Index n) { return finite_lines(x, n / kLanes<T>, kLanes<T>, 1); }
 
 template <class T> inline bool drops(const AttentionProblem<T>& p) {
   return p.dropout > 0 || p.dropout_keep.data != nullptr;

@@ -80,16 +80,8 @@ void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlo
       const StepPart& part = step.part[i];
       for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
         const Vec<T> base = load(block.base + v * kLanes<T>), inverse = load(block.inverse + v * kLanes<T>);
-        T* s = weights + part.from * width + v * kLanes<T>;
-        for (Index j = part.keys() / 4; j > 0; --j, s += 4 * width) {
-          Vec<T> w[4];
-#pragma GCC unroll 4
-          for (Index k = 0; k < 4; ++k) w[k] = load(s + k * width) - base;
-          weights_of<T, 4>(w);
-#pragma GCC unroll 4
-          for (Index k = 0; k < 4; ++k) store(s + k * width, w[k] * inverse);
-        }
-        for (Index j = part.keys() % 4; j > 0; --j, s += width) store(s, weight_of<T>(load(s) - base) * inverse);
+        each_weight<T>(weights + part.from * width + v * kLanes<T>, width, part.keys(), base,
+                       [&](T* at, Vec<T> w, Index) { store(at, w * inverse); });
       }
     }
     if (block.left_out)
