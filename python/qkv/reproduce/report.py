@@ -20,8 +20,15 @@ class Entry:
     pictures: list[Picture]
 
     @property
+    def state(self) -> str:
+        """The worst of the checks: failed, then skipped, then ok."""
+        states = {record["state"] for record in self.records}
+        return next(state for state in ("failed", "skipped", "ok") if state in states)
+
+    @property
     def ok(self) -> bool:
-        return all(record["ok"] for record in self.records)
+        """Whether no check failed."""
+        return self.state != "failed"
 
 
 @dataclass
@@ -41,12 +48,12 @@ class Report:
 
     def summary(self) -> str:
         """Say the result in one line."""
-        failed = sum(not record["ok"] for record in self.records)
-        checks = (
-            f"{len(self.records)} checks, {failed} failed"
-            if failed
-            else f"{len(self.records)} checks, all ok"
-        )
+        failed = sum(record["state"] == "failed" for record in self.records)
+        skipped = sum(entry.state == "skipped" for entry in self.entries)
+        made = sum(record["state"] != "skipped" for record in self.records)
+        checks = f"{made} checks, {failed} failed" if failed else f"{made} checks, all ok"
+        if skipped:
+            checks += f", {skipped} experiment{'s' if skipped > 1 else ''} skipped"
         pictures = len({picture.name for entry in self.entries for picture in entry.pictures})
         text = f"{len(self.entries)} experiments, {checks}, {pictures} figures"
         if self.errors:
@@ -59,7 +66,13 @@ class Report:
         rows = [
             heads,
             *(
-                (r["id"], r["what"], r["expected"], r["got"], "ok" if r["ok"] else "FAIL")
+                (
+                    r["id"],
+                    r["what"],
+                    r["expected"],
+                    r["got"],
+                    "FAIL" if r["state"] == "failed" else r["state"],
+                )
                 for r in self.records
             ),
         ]
@@ -91,7 +104,7 @@ def build(results: Sequence[Result], wanted: Sequence[str]) -> Report:
                     "how": "coverage",
                     "expected": "at least one check",
                     "got": got,
-                    "ok": False,
+                    "state": "failed",
                     "notebook": "",
                 }
             ]
