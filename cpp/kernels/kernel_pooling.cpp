@@ -259,7 +259,7 @@ template <class T> void values_backward(T* du, const T* dy, const T* u, Kernel k
   switch (kernel) {
     case Kernel::gaussian:
       for (Index i = 0; i < n; ++i)
-        du[i] -= dy[i] * u[i] * static_cast<T>(exp(static_cast<double>(u[i] * u[i]) * -0.5));
+        if (dy[i] != 0) du[i] -= dy[i] * u[i] * static_cast<T>(exp(static_cast<double>(u[i] * u[i]) * -0.5));
       return;
     case Kernel::boxcar:
     case Kernel::constant:

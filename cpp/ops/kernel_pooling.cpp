@@ -62,6 +62,12 @@ template <class T> struct Zeros : Scratch {
   }
 };
 
+// Whether a row's gradient is anything but zeros. Otherwise the row takes no part in the backward pass: what the loss
+// leaves out may hold NaN, which zeros times it would spread to all keys and values.
+template <class T> bool arrived(const T* row, Index n) {
+  return row != nullptr && std::any_of(row, row + n, [](T number) { return number != 0; });
+}
+
 struct Problem {
   Sizes n;
   Lengths lens;
@@ -103,14 +109,17 @@ double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* 
     const RowScratch<T> row(n.keys);
     for (Index i = begin; i < end; ++i) {
       const Index used = p.lens.of(i);
+      const T *dout_row = dout == nullptr ? nullptr : dout + i * n.value_features,
+              *dweights_row = dweights == nullptr ? nullptr : dweights + i * n.keys;
+      if (!arrived(dout_row, n.value_features) && !arrived(dweights_row, used)) continue;
       const double nearest =
           kernel.distances(row.squares, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
       const double reciprocal = kernel.weights(row.w, row.squares, nearest, p.kernel, p.bandwidth, used);
-      if (dweights != nullptr) std::copy_n(dweights + i * n.keys, used, row.dw);
+      if (dweights_row != nullptr) std::copy_n(dweights_row, used, row.dw);
       else std::fill_n(row.dw, used, T(0));
-      if (dout != nullptr)
-        kernel.pool_backward(row.dw, dvt.template as<T>() + piece * value_size, dout + i * n.value_features, row.w,
-                             reciprocal, vt + b * value_size, n.keys, n.value_features, used);
+      if (dout_row != nullptr)
+        kernel.pool_backward(row.dw, dvt.template as<T>() + piece * value_size, dout_row, row.w, reciprocal,
+                             vt + b * value_size, n.keys, n.value_features, used);
       dbandwidth[static_cast<std::size_t>(piece)] += kernel.weights_backward(
           row.slope, row.dw, row.w, reciprocal, row.squares, nearest, p.kernel, p.bandwidth, used);
       kernel.distances_backward(moved.template as<T>() + i * n.features, dkt.template as<T>() + piece * key_size,
@@ -219,10 +228,11 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
               const RowScratch<T> row(sizes.keys);
               for (Index i = begin; i < end; ++i) {
                 const Index used = kept->lens.of(i);
+                const T* slopes = dy.data<T>() + i * sizes.keys;
+                if (!arrived(slopes, used)) continue;
                 for (Index j = 0; j < used; ++j) {
                   const T d = y.data<T>()[i * sizes.keys + j];
-                  row.slope[j] =
-                      d > 0 ? static_cast<double>(dy.data<T>()[i * sizes.keys + j]) / static_cast<double>(d) : 0.0;
+                  row.slope[j] = d == 0 ? 0.0 : static_cast<double>(slopes[j]) / static_cast<double>(d);
                 }
                 kernels::kernels<T>().kernel_pooling.distances_backward(
                     moved.template as<T>() + i * sizes.features, dkt.template as<T>() + piece * size, row.slope,
@@ -279,6 +289,7 @@ AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values
             T* dk = dx.of(0).data<T>();
             for (Index i = 0; i < n.batches * n.queries; ++i) {
               const T *slope = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
+              if (!arrived(slope, kept->of(i))) continue;
               T mean = 0;
               for (Index j = 0; j < kept->of(i); ++j) mean += weight[j] != 0 ? weight[j] * slope[j] : T(0);
               for (Index j = 0; j < kept->of(i); ++j)

@@ -173,6 +173,28 @@ def test_excluded_keys_have_neither_influence_nor_gradient(kernel):
         assert (g[1, 4:] == 0).all()
 
 
+@pytest.mark.parametrize("read", ["output", "weights", "both"])
+@pytest.mark.parametrize("kernel", [*KERNELS, cauchy, lambda u: qkv.kernel_values(u, "gaussian")])
+def test_a_query_of_nan_that_the_loss_leaves_out_reaches_no_gradient(kernel, read):
+    def gradients(queries):
+        tensors = [qkv.tensor(x, requires_grad=True) for x in (queries, k, v, np.array(2.0))]
+        y, w = kernel_attention(*tensors[:3], kernel, tensors[3], return_weights=True)
+        parts = {"output": [y], "weights": [w], "both": [y, w]}[read]
+        for part in parts:
+            ((part[0, :3] ** 2).sum() + (part[1] ** 2).sum()).backward(retain_graph=True)
+        return y.numpy(), [None if t.grad is None else t.grad.numpy() for t in tensors]
+
+    q, k, v = batch()
+    clean_y, clean = gradients(q)
+    q[0, 3:] = np.nan
+    y, found = gradients(q)
+    np.testing.assert_array_equal(y[0, :3], clean_y[0, :3])
+    np.testing.assert_array_equal(y[1], clean_y[1])
+    np.testing.assert_array_equal(found[0][0, 3:], 0)
+    for mine, expected in zip(found, clean, strict=True):
+        np.testing.assert_array_equal(mine, expected)
+
+
 def test_keys_and_values_permute_together():
     q, k, v = batch()
     order = np.random.default_rng(2).permutation(Lk)
