@@ -2,6 +2,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/in_range.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -78,9 +79,9 @@ Tensor clip(const Tensor& input, std::optional<double> low, std::optional<double
   Array y(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
+    const T lowest = in_range<T>("clip", "low", least), highest = in_range<T>("clip", "high", most);
     parallel_for(0, x.numel(), grain_for(1), [&](Index begin, Index end) {
-      kernels::kernels<T>().elementwise.clip(y.data<T>() + begin, x.ptr<T>() + begin, static_cast<T>(least),
-                                             static_cast<T>(most), end - begin);
+      kernels::kernels<T>().elementwise.clip(y.data<T>() + begin, x.ptr<T>() + begin, lowest, highest, end - begin);
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));

@@ -60,7 +60,7 @@ def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     Raises
     ------
     ValueError
-        If ``low`` is above ``high``.
+        If ``low`` is above ``high``, or one of them is too large for ``x``'s dtype.
 
     Examples
     --------

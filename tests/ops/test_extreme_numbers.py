@@ -37,6 +37,8 @@ CALLS = {
         lambda a, v: nn.MultiHeadAttention(8, 2, scale=v).to(a.dtype)(a),
     ),
     "masked_value of a layer": ("Attention", lambda a, v: nn.DotProductAttention(masked_value=v)(a, a, a)),
+    "low of clip": ("clip", lambda a, v: qkv.clip(a, v)),
+    "high of clip": ("clip", lambda a, v: qkv.clip(a, high=v)),
     "eps": ("layer_norm", lambda a, v: nn.LayerNorm(8, eps=abs(v)).to(a.dtype)(a)),
     "eps of a sum": ("layer_norm", lambda a, v: nn.AddNorm(8, eps=abs(v)).to(a.dtype)(a, a)),
     "eps of RMSNorm": ("rms_norm", lambda a, v: nn.RMSNorm(8, eps=abs(v)).to(a.dtype)(a)),
