@@ -50,7 +50,7 @@ template <class Class> void def_attention_call(Class& layer) {
             Call call("Attention");
             const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"),
                          v = call.floating(values, "values");
-            const Restriction restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep);
+            const Restriction restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep, count_of(k));
             self.prepare(q, k, v);
             return without_gil([&] { return self.attend(q, k, v, restriction); });
           },

@@ -62,7 +62,8 @@ Examples
              py::handle dropout_keep) {
             Call call("SelfAttention");
             const Tensor input = call.floating(x, "x"), other = call.optional(context, "context");
-            const Restriction restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep);
+            const Restriction restriction =
+                restriction_from(call, valid_lens, attn_mask, dropout_keep, count_of(other.defined() ? other : input));
             return without_gil([&] { return self.forward(input, other, restriction); });
           },
           py::arg("x"), py::arg("context") = py::none(), py::arg("valid_lens") = py::none(), py::kw_only(),
@@ -236,7 +237,6 @@ Examples
             const Tensor q = call.floating(queries, "queries"), k = call.optional(keys, "keys"),
                          v = call.optional(values, "values");
             MultiHeadAttention::Call options;
-            options.restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep);
             if (!is_causal.is_none()) options.causal = causal_from(is_causal, "MultiHeadAttention");
             if (!cache.is_none()) {
               if (!py::isinstance<KVCache>(cache))
@@ -244,6 +244,9 @@ Examples
                           std::string(py::str(py::type::handle_of(cache).attr("__name__"))));
               options.cache = cache.cast<KVCache*>();
             }
+            const Index before = options.cache == nullptr ? 0 : options.cache->length();
+            options.restriction =
+                restriction_from(call, valid_lens, attn_mask, dropout_keep, before + count_of(k.defined() ? k : q));
             return without_gil([&] { return self.forward(q, k, v, options); });
           },
           py::arg("queries"), py::arg("keys") = py::none(), py::arg("values") = py::none(),

@@ -107,7 +107,7 @@ Examples
                          const char* name) {
     Call call(name);
     const Tensor x = call.floating(src, "src");
-    const Restriction restriction = restriction_from(call, valid_lens, attn_mask, py::none());
+    const Restriction restriction = restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x));
     const ops::Causal causal = causal_from(is_causal, name);
     return without_gil([&] { return self.forward(x, restriction, causal); });
   };
@@ -147,8 +147,8 @@ Examples
     Call call(name);
     const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
     TransformerDecoderLayer::Call options;
-    options.self = restriction_from(call, valid_lens, attn_mask, py::none());
-    options.memory = restriction_from(call, memory_valid_lens, memory_attn_mask, py::none());
+    options.self = restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x));
+    options.memory = restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source));
     options.causal = causal_from(is_causal, name);
     return without_gil([&] { return self.forward(x, source, options); });
   };

@@ -137,7 +137,8 @@ Examples
             const Array ids = call.integers(tgt, "tgt", false),
                         lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
             const Tensor source = call.floating(memory, "memory");
-            const nn::Restriction restriction = restriction_from(call, memory_valid_lens, memory_attn_mask, py::none());
+            const nn::Restriction restriction =
+                restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source));
             return without_gil([&] { return self.decode(ids, source, self.keys_of("tgt", ids, lens), restriction); });
           },
           py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("tgt_valid_lens") = py::none(),

@@ -123,6 +123,26 @@ def test_lengths_that_do_not_warn(lens):
 
 
 @pytest.mark.filterwarnings("error")
+def test_lengths_of_one_key_are_zeros_and_ones():
+    lens = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 1, 0]])
+    one = x[:, :1]
+    qkv.scaled_dot_product_attention(x, one, one, valid_lens=lens)
+    qkv.additive_attention(x, one, one, np.ones(M, np.float32), valid_lens=lens)
+    qkv.masked_softmax(x[..., :1], lens)
+    qkv.kernel_attention(x, one, one, valid_lens=lens)
+    qkv.kernel_attention(x, one, one, lambda u: qkv.exp(-u), valid_lens=lens)
+    qkv.nn.DotProductAttention()(x, one, one, lens)
+    qkv.nn.SelfAttention(M, 7)(x, one, lens)
+    layer = qkv.nn.MultiHeadAttention(M, 2)
+    layer(x, one, one, valid_lens=lens)
+    decoder_layer()(x, one, memory_valid_lens=lens)
+    cache, step = qkv.nn.KVCache(), np.array([[0], [1]])
+    layer(one, valid_lens=step, cache=cache)
+    with pytest.raises(UserWarning, match=LENGTHS):  # two keys now
+        layer(one, valid_lens=step, cache=cache)
+
+
+@pytest.mark.filterwarnings("error")
 def test_the_warning_can_be_an_error():
     attention = qkv.nn.MultiHeadAttention(M, 2)
     with pytest.raises(UserWarning, match="MultiHeadAttention: a float mask"):
