@@ -58,6 +58,29 @@ def test_masked_arrays_keep_their_mask(call):
         call()
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: MASKED + t,
+        lambda t: MASKED * t,
+        lambda t: np.ma.array([1.0, 2.0]) - t,
+        lambda t: np.ma.multiply(MASKED, t),
+        lambda t: np.ma.where(MASKED > 1, MASKED, t),
+        lambda t: MASKED.copy().__iadd__(t),
+    ],
+)
+def test_masked_arrays_beside_a_tensor_that_records(call):
+    t = qkv.tensor([1.0, 2.0], requires_grad=True)
+    message = "^numpy.ma: the gradient would be lost because a masked array keeps none"
+    for recorded in (t, t * 1):
+        with pytest.raises(TypeError, match=message):
+            call(recorded)
+    assert isinstance(call(t.detach()), np.ma.MaskedArray)
+    with qkv.no_grad():
+        assert isinstance(call(t), np.ma.MaskedArray)
+    assert not hasattr(t.detach(), "_data")
+
+
 def test_masked_arrays_without_anything_masked():
     assert qkv.tensor(np.ma.array([1.0, 2.0])).tolist() == [1, 2]
     assert qkv.tensor(MASKED.filled(0)).shape == (2, 2)

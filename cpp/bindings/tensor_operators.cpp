@@ -196,6 +196,14 @@ void def_operators(TensorClass& tensor) {
       .def("__array_function__", [](const py::object& self, const py::args& call) {
         return py::module_::import("qkv._numpy").attr("array_function")(self, *call);
       });
+  // What np.ma's operators ask of the other operand before they convert it, which would lose the gradient.
+  tensor.def_property_readonly("_data", [](const Impl& impl) -> py::object {
+    if (grad_enabled() && Tensor(impl).requires_grad())
+      fail_type(
+          "numpy.ma: the gradient would be lost because a masked array keeps none; fill() the array, or detach() "
+          "the Tensor");
+    throw py::attribute_error("_data");
+  });
   tensor.attr("__pandas_priority__") = 5000;  // above a DataFrame's, so that `series + tensor` asks the Tensor
   tensor.attr("__hash__") = py::module_::import("builtins").attr("object").attr("__hash__");
 }
