@@ -65,11 +65,15 @@ void LeafGradient::add(Array part) {
                                                  end - begin);
       });
     });
-    const Lock lock(mutex_of(this));
-    if (array_.buffer() != before.buffer()) continue;  // another thread was faster: its part is to be added, too
-    std::swap(array_, sum);
-    return;
+    if (replace(before, std::move(sum))) return;  // otherwise another thread's part is to be added, too
   }
+}
+
+bool LeafGradient::replace(const Array& before, Array array) {
+  const Lock lock(mutex_of(this));
+  if (array_.buffer() != before.buffer()) return false;
+  std::swap(array_, array);
+  return true;
 }
 
 // A long chain of nodes would otherwise be released by recursion as deep as the chain.

@@ -35,9 +35,11 @@ class LeafGradient {
   Array get() const;  // not defined before the first backward
   void set(Array array);
   void add(Array part);  // whose memory is nobody else's
+  // Unless another thread has changed what get() gave as `before`: then false.
+  bool replace(const Array& before, Array array);
 
  private:
-  Array array_;
+  Array array_;  // read by whoever got it, so its numbers stay as they are
 };
 
 struct TensorImpl {

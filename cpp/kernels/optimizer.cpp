@@ -48,13 +48,9 @@ template <class T> double sum_squares(const T* x, Index n) {
   return part[0];
 }
 
-template <class T> void scale(T* x, T factor, Index n) {
-  for (Index i = 0; i < n; ++i) x[i] *= factor;
-}
-
 }  // namespace
 
-template <class T> Optimizers<T> optimizer_kernels() { return {sgd<T>, adam<T>, sum_squares<T>, scale<T>}; }
+template <class T> Optimizers<T> optimizer_kernels() { return {sgd<T>, adam<T>, sum_squares<T>}; }
 
 template Optimizers<float> optimizer_kernels<float>();
 template Optimizers<double> optimizer_kernels<double>();

@@ -15,7 +15,6 @@ template <class T> struct Optimizers {
                T shrink, Index n);
   // Sum of squares, added in double.
   double (*sum_squares)(const T* x, Index n);
-  void (*scale)(T* x, T factor, Index n);
 };
 
 }  // namespace qkv::kernels

@@ -181,17 +181,19 @@ double clip_grad_norm(const Tensors& parameters, double max_norm) {
   const double norm = std::sqrt(squares), factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
   for (const Tensor& p : parameters) {
-    const Array kept = p.impl()->grad.get();
-    if (!kept.defined()) continue;
-    const bool shared = kept.buffer().use_count() > 2 || kept.buffer()->borrowed();  // by others than these two
-    const Array g = shared ? kept.clone() : kept;
-    visit_floating(g.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      parallel_for(0, g.numel(), kPiece, [&](Index begin, Index end) {
-        kernels::kernels<T>().optimizer.scale(g.data<T>() + begin, static_cast<T>(factor), end - begin);
+    LeafGradient& grad = p.impl()->grad;
+    for (Array g = grad.get(); g.defined(); g = grad.get()) {
+      const Array scaled(g.shape(), g.dtype());  // other threads may read the old one
+      visit_floating(g.dtype(), [&](auto tag) {
+        using T = decltype(tag);
+        const T share = static_cast<T>(factor);
+        parallel_for(0, g.numel(), kPiece, [&](Index begin, Index end) {
+          kernels::kernels<T>().elementwise.binary(kernels::Binary::multiply, scaled.data<T>() + begin,
+                                                   g.data<T>() + begin, 1, &share, 0, end - begin);
+        });
       });
-    });
-    if (shared) p.impl()->grad.set(g);
+      if (grad.replace(g, scaled)) break;  // otherwise another backward pass has added to it
+    }
   }
   return norm;
 }

@@ -109,6 +109,24 @@ print(np.isfinite(layer.weight.numpy()).all())
     assert output(program) == "True"
 
 
+def test_gradients_that_arrive_while_another_thread_clips_them():
+    program = """
+w, large = (qkv.tensor(np.zeros(n), requires_grad=True) for n in (50021, 1))
+count = [0] * 3
+def work(i):
+    def once():
+        (w * 2).sum().backward()
+        count[i] += 1
+    return once
+def clip():  # `large` makes up the norm, so w's gradient loses nothing to speak of
+    large.grad = np.full(1, 1e15)
+    qkv.optim.clip_grad_norm([w, large], 1e15 * (1 - 1e-12))
+together(*(work(i) for i in range(3)), clip, seconds=2)
+print(np.allclose(w.grad.numpy(), 2 * sum(count), 1e-6), sum(count) > 3)
+"""
+    assert output(program) == "True True"
+
+
 def test_concurrent_steps_are_taken_one_after_the_other():
     program = """
 w = qkv.tensor(np.zeros(50021), requires_grad=True)
