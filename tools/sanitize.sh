@@ -53,7 +53,7 @@ rm -f "$build"/report.*
 # error of its own at 64 locks held by a thread; a fork holds all there are.
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$build/report:exitcode=99
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=$build/report:exitcode=99
-export TSAN_OPTIONS=suppressions=$PWD/tools/sanitize_thread.txt:die_after_fork=0:detect_deadlocks=0:log_path=$build/report:exitcode=99:history_size=4
+export TSAN_OPTIONS=suppressions=$PWD/tools/sanitize_thread.txt:die_after_fork=0:detect_deadlocks=0:allocator_may_return_null=1:log_path=$build/report:exitcode=99:history_size=4
 export QKV_SANITIZER=$kind PYTHONPATH=$build/site PYTHONDONTWRITEBYTECODE=1
 
 tests=("$@")

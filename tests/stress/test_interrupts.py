@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from .program import output
@@ -80,6 +82,8 @@ WORK = {
 @pytest.mark.parametrize("name", WORK)
 def test_ctrl_c(name):
     """One core answers within some 0.1 s; the limit leaves room for a machine that is busy otherwise."""
+    if name == "random numbers" and os.environ.get("QKV_SANITIZER") == "thread":
+        pytest.skip("one call is one piece of the stream, which takes half a minute with ThreadSanitizer")
     word, waited, _ = output(PROGRAM, *WORK[name], "1.5", timeout=120).split()
     assert word == "interrupted"
     assert float(waited) < 3
