@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, display
+from . import arrays, display, values
 from .compare import Comparison, compare_close, compare_equal
-from .printed import compare_printed
+from .printed import as_text, compare_printed
 
 ID = re.compile(r"D\d-\d\d|[TX]-[A-Z]+")
 
@@ -45,14 +45,14 @@ class Check:
         got = np.asarray(got)
         basic = arrays.tolerance(got.dtype, key)
         limits = arrays.Tolerance(basic.rtol if rtol is None else rtol, basic.atol if atol is None else atol)
-        return self._add(
-            id, what, "tolerance", compare_close(got, expected, limits, equal_nan=key is not None)
-        )
+        result = compare_close(got, expected, limits, equal_nan=key is not None)
+        return self._add(id, what, "tolerance", result, **values.sides(got, expected, limits))
 
     def equal(self, id: str, what: str, got: Any, expected: Any) -> bool:
         """Check exact equality of arrays, numbers, texts or lists."""
         expected, key = self._expected(expected)
-        return self._add(id, what, "exact", compare_equal(got, expected, equal_nan=key is not None))
+        result = compare_equal(got, expected, equal_nan=key is not None)
+        return self._add(id, what, "exact", result, **values.sides(got, expected))
 
     def printed(self, id: str, what: str, got: Any, expected: str, *, cut: bool = False) -> bool:
         """Check printed digits against the text that the document shows.
@@ -60,7 +60,8 @@ class Check:
         `got` is text, or numbers to print as `expected` prints them. `cut` allows that the document's text
         stops before the end.
         """
-        return self._add(id, what, "printed", compare_printed(got, expected, cut=cut))
+        result = compare_printed(got, expected, cut=cut)
+        return self._add(id, what, "printed", result, **values.sides(as_text(got, expected), expected))
 
     def shape(self, id: str, what: str, got: Any, expected: tuple[int, ...]) -> bool:
         """Check a shape; `got` is an array, a Tensor or a shape."""

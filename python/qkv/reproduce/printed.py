@@ -41,17 +41,21 @@ def like(array: np.ndarray, pattern: str) -> str:
     return nested(array)
 
 
+def as_text(got: object, expected: str) -> str:
+    """Give `got` itself if it is text, and numbers printed with the digits of `expected`."""
+    if isinstance(got, str):
+        return got
+    pattern = next((token for token in tokens(expected) if _NUMBER.fullmatch(token)), "0.0000")
+    return like(np.asarray(got), pattern)
+
+
 def compare_printed(got: object, expected: str, *, cut: bool = False) -> Comparison:
     """Compare printed digits with `expected`; `got` is text, or an array which is printed in the same manner.
 
     `cut` says that the document's text stops early, so that only its own length is compared.
     """
     wanted = tokens(expected)
-    if isinstance(got, str):
-        text = got
-    else:
-        pattern = next((token for token in wanted if _NUMBER.fullmatch(token)), "0.0000")
-        text = like(np.asarray(got), pattern)
+    text = as_text(got, expected)
     found = tokens(text)
     if cut:
         found = found[: len(wanted)]
