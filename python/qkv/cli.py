@@ -13,9 +13,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(options.run(options))
         sys.stdout.flush()
         return status
-    except KeyboardInterrupt:
-        print("qkv: interrupted; nothing was written", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        ended = type(stop).__name__ == "Terminated"
+        print(f"qkv: {'terminated' if ended else 'interrupted'}; nothing was written", file=sys.stderr)
+        return 143 if ended else 130
     except BrokenPipeError:
         # The reader has left. Python flushes once more when it ends: what is buffered goes nowhere then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -31,7 +32,9 @@ def _parser() -> argparse.ArgumentParser:
     reproduce = commands.add_parser(
         "reproduce",
         help="run the notebooks, check every number and picture of the documents",
-        description="Runs the notebooks in Jupyter kernels and writes notebooks, figures and a page.",
+        description="Runs the notebooks in Jupyter kernels, one per core, checks their results and writes a site: an "
+        "index, a page for each notebook, the notebooks, figures and results.json. With IDs only the notebooks of "
+        "these run, and their results are added to those that are there.",
         epilog="exit status: 0 all checks hold, 1 a check failed or a notebook raised, 2 nothing was run",
     )
     reproduce.add_argument(
@@ -45,6 +48,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     reproduce.add_argument(
         "--full", action="store_true", help="also repeat the trainings of minutes whose results are stored"
+    )
+    reproduce.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="end a cell that takes longer (default: 900; six hours with --full)",
+    )
+    reproduce.add_argument(
+        "--verbose", action="store_true", help="print a line for each check, not only for those that failed"
     )
     reproduce.add_argument("--list", action="store_true", help="list the experiments and run nothing")
     reproduce.set_defaults(run=_reproduce)
@@ -80,21 +92,19 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _reproduce(options: argparse.Namespace) -> int:
-    from .reproduce import run
-    from .reproduce.registry import UnknownExperimentError
+    from .reproduce import run, terminal
+    from .reproduce.registry import UsageError
 
     try:
         if options.list:
             print(run.listing(options.ids))
             return 0
-        report = run.reproduce(options.ids, options.output, full=options.full)
-    except (UnknownExperimentError, OSError, ImportError) as error:
+        report = run.reproduce(options.ids, options.output, full=options.full, timeout=options.timeout)
+    except (UsageError, OSError, ImportError) as error:
         print(f"qkv: {error}", file=sys.stderr)
         return 2
-    print(report.table(run.terminal_width()))
-    for name, text in report.errors.items():
-        print(f"{name} raised {text}")
-    print(f"{report.summary()}; see {options.output}/index.html")
+    page = os.path.join(options.output, "index.html")
+    print(terminal.tell(report, page, verbose=options.verbose))
     return 0 if report.ok else 1
 
 

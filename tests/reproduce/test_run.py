@@ -1,13 +1,19 @@
-"""The runner, on small notebooks with real kernels: results, files, exit status."""
+"""The runner, on small notebooks with real kernels: results, files, exit status; what hangs, dies or is ended."""
 
-import base64
 import os
 import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from qkv import cli
-from qkv.reproduce import execute, output, registry, run
+from qkv.reproduce import execute, terminal
+
+from .small_notebooks import write
 
 pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
@@ -17,34 +23,25 @@ GOOD = """
 import matplotlib.pyplot as plt
 import numpy as np
 from qkv.reproduce import check, golden
-check.equal("D0-01", "a number", 3, 3)
 fig, ax = plt.subplots(figsize=(2.5, 2.5))
 fig.colorbar(ax.imshow(np.eye(10), cmap="Reds"), ax=ax, shrink=0.6)
 ax.set(xlabel="Keys", ylabel="Queries")
 check.figure("F-D0-03", fig)
+check.equal("D0-01", "a number", 3, 3)
+"""
+PLOTS = """
+plt.plot([1, 2])
+plt.title("up");
+plt.figure()
+plt.plot([2, 1])
+check.that('D0-02', 'sums', True)
 """
 
 
-def write(folder, name, *cells):
-    folder.mkdir(exist_ok=True)
-    make = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
-    nbformat.write(nbformat.v4.new_notebook(cells=[make[kind](text) for kind, text in cells]), folder / name)
-
-
-@pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """Call ``qkv`` with the test's notebooks; gives status, standard output and standard error."""
-    monkeypatch.setattr(registry, "find_notebooks", lambda: tmp_path / "notebooks")
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        try:
-            status = cli.main(arguments)
-        except SystemExit as stop:
-            status = stop.code
-        return status, *capsys.readouterr()
-
-    return call
+def kernels():
+    """List the processes that are kernels of this test's notebooks."""
+    found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout
+    return [line for line in found.splitlines() if "ipykernel_launcher" in line and "qkv-notebook-" in line]
 
 
 def test_a_good_run(command, tmp_path):
@@ -54,177 +51,196 @@ def test_a_good_run(command, tmp_path):
         ("markdown", "# T\n## D0-01 and D0-03"),
         ("code", GOOD),
         ("markdown", "## D0-02"),
-        ("code", "check.that('D0-02', 'sums', True)\nplt.plot([1, 2]);\nplt.figure(); plt.plot([2, 1]);"),
+        ("code", PLOTS),
     )
     status, out, err = command("reproduce", "D0-01", "D0-02", "D0-03")
-    assert (status, err) == (0, "")
-    assert re.search(r"^D0-01 +a number +3 +3 +ok$", out, re.MULTILINE)
-    assert "3 experiments, 3 checks, all ok, 3 figures; see reproduced/index.html" in out
+    assert status == 0, out + err
+    assert re.fullmatch(r"\[1/1\] d0_1: \d+ s, 3 checks, none failed\n", err)
+    assert re.search(r"^D0  Attention notes .*  3 experiments, 3 checks, all ok$", out, re.MULTILINE)
+    last = out.splitlines()[-1]
+    assert re.fullmatch(
+        r"3 experiments, 3 checks, all ok, 3 figures in \d+ s; see reproduced/index.html", last
+    )
+    assert "a number" not in out
     folder = tmp_path / "reproduced"
-    assert sorted(os.listdir(folder)) == ["figures", "index.html", "notebooks"]
+    assert sorted(os.listdir(folder)) == ["assets", "figures", "index.html", "notebooks", "results.json"]
     assert sorted(os.listdir(folder / "figures")) == ["D0-02-2.png", "D0-02.png", "F-D0-03.png"]
-    page = (folder / "index.html").read_text()
-    for picture in (folder / "figures").iterdir():
-        data = picture.read_bytes()
-        assert data.startswith(b"\x89PNG")
-        assert base64.b64encode(data).decode() in page
-    assert "http" not in re.sub(r"<style>.*</style>", "", page, flags=re.DOTALL)
+    width, height = struct.unpack(">II", (folder / "figures" / "F-D0-03.png").read_bytes()[16:24])
+    assert min(width, height) > 300  # 2.5 inches at 200 dots per inch, less the margins
+    page = (folder / "notebooks" / "d0_1.html").read_text()
+    assert "One heatmap; horizontally Keys; vertically Queries; colours from 0 to 1." in page
+    assert "One line plot: up." in page
     notebook = nbformat.read(folder / "notebooks" / "d0_1.ipynb", as_version=4)
     nbformat.validate(notebook)
     assert notebook.metadata.kernelspec.name == "python3"
     assert "execution" not in notebook.cells[1].metadata
-    assert notebook.cells[1].outputs
-    assert os.listdir(tmp_path) == sorted(os.listdir(tmp_path), key=["notebooks", "reproduced"].index)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert {output.output_type for output in outputs} == {"display_data"}  # not what a check returns
+    kinds = {kind for output in outputs for kind in output.data}
+    assert kinds == {"text/plain", "text/html", "image/png", "application/vnd.qkv.check+json"}
+    assert sorted(os.listdir(tmp_path)) == ["notebooks", "reproduced"]
 
 
-def test_failures_give_status_1(command, tmp_path):
+def test_failures_are_printed_last_with_their_place(command, tmp_path):
     write(
         tmp_path / "notebooks",
         "d0_1.ipynb",
         ("markdown", "## D0-01"),
-        ("code", "from qkv.reproduce import check\ncheck.equal('D0-01', 'a number', 3, 4)\nprint('<b>')"),
+        ("code", "from qkv.reproduce import check\ncheck.equal('D0-01', 'three', 3, 3)"),
+        ("code", "check.equal('D0-01', 'a number', 3, 4)\nprint('<b>')"),
         ("markdown", "## D0-02"),
         ("code", "1 / 0"),
         ("code", "check.that('D0-02', 'never reached', True)"),
     )
-    status, out, _ = command("reproduce", "D0-01", "D0-02", "D0-03", "--output", "results")
+    status, out, err = command("reproduce", "D0-01", "D0-02", "D0-03", "--output", "results")
     assert status == 1
-    assert re.search(r"^D0-01 +a number +4 +3 +FAIL$", out, re.MULTILINE)
-    assert re.search(
-        r"^D0-02 +there is a check +at least one check +no notebook made one +FAIL$", out, re.MULTILINE
+    assert "2 checks, ZeroDivisionError: division by zero" in err
+    assert "three" not in out
+    assert out.endswith(
+        """
+Failures:
+  d0_1.ipynb, cell 2, D0-01 a number [exact]
+    expected 4
+    got      3
+  D0-02 there is a check [coverage]
+    expected at least one check
+    got      no notebook made one
+  D0-03 there is a check [coverage]
+    expected at least one check
+    got      no notebook made one
+  d0_1.ipynb, cell 3: ZeroDivisionError: division by zero
+
+"""
+        + out.splitlines()[-1]
+        + "\n"
     )
-    assert "d0_1.ipynb raised ZeroDivisionError: division by zero" in out
-    assert "3 checks, 3 failed" in out
-    assert "1 notebook raised an exception" in out
-    page = (tmp_path / "results" / "index.html").read_text()
-    assert "ZeroDivisionError" in page
-    assert page.count('class="failed"') == 3
-    assert (tmp_path / "results" / "notebooks" / "d0_1.ipynb").exists()
+    assert "3 experiments, 4 checks, 3 failed, 0 figures; 1 notebook did not come to the end in" in out
+    index = (tmp_path / "results" / "index.html").read_text()
+    assert index.index('id="failures"') < index.index('class="document"')
+    assert "cell 3: the notebook did not come to its end: ZeroDivisionError" in index
+    page = (tmp_path / "results" / "notebooks" / "d0_1.html").read_text()
+    assert "&lt;b&gt;" in page
+    assert "<b>1 check failed:</b>" in page
 
 
-def test_what_is_skipped_is_counted_apart(command, tmp_path):
+def test_a_notebook_that_hangs_and_a_kernel_that_dies_leave_the_others_alone(command, tmp_path):
+    folder = tmp_path / "notebooks"
+    good = "from qkv.reproduce import check\ncheck.equal('D0-01', 'a number', 3, 3)"
+    hangs = "import time\nfrom qkv.reproduce import check\ncheck.equal('D0-02', 'first', 1, 1)"
+    write(folder, "a.ipynb", ("markdown", "## D0-01"), ("code", good))
+    write(folder, "b.ipynb", ("markdown", "## D0-02"), ("code", hangs), ("code", "time.sleep(600)"))
+    write(folder, "c.ipynb", ("markdown", "## D0-03"), ("code", "import os; os.kill(os.getpid(), 9)"))
+    write(folder, "d.ipynb", ("markdown", "## D0-04"), ("code", "import os; os._exit(3)"), ("code", "1"))
+    status, out, _ = command("reproduce", "D0-01", "D0-02", "D0-03", "D0-04", "--timeout", "3")
+    assert status == 1
+    assert "  b.ipynb, cell 2: it took longer than 3 s and was ended\n" in out
+    assert "  c.ipynb, cell 1: the kernel was killed by signal 9\n" in out
+    assert "  d.ipynb, cell 1: the kernel ended with status 3\n" in out
+    assert "3 notebooks did not come to the end" in out
+    assert kernels() == []
+    index = (tmp_path / "reproduced" / "index.html").read_text()
+    assert "1 check · " in index  # of the notebook that ran, and of the first cell of the one that hung
+
+
+class Silent:
+    """A progress that says nothing."""
+
+    def cell_done(self):
+        pass
+
+    def notebook_done(self, result):
+        pass
+
+
+def test_notebooks_run_side_by_side_with_their_share_of_the_threads(tmp_path):
+    """Each of two notebooks waits for a file of the other: one after the other they would come to no end."""
+    wait = """
+import os, time
+open({mine!r}, "w").close()
+for _ in range(1000):
+    if os.path.exists({other!r}):
+        break
+    time.sleep(0.05)
+else:
+    raise TimeoutError
+print(os.environ["QKV_NUM_THREADS"], os.environ["OPENBLAS_NUM_THREADS"])
+"""
+    places = [str(tmp_path / name) for name in "ab"]
+    for mine, other in (places, places[::-1]):
+        write(tmp_path, f"{Path(mine).name}.ipynb", ("code", wait.format(mine=mine, other=other)))
+    paths = sorted(tmp_path.glob("*.ipynb"))
+    results = execute.run([(path, execute.read(path)) for path in paths], 5, Silent(), timeout=60)
+    assert [result.path for result in results] == paths
+    assert [result.error for result in results] == [None, None]
+    assert [result.notebook.cells[0].outputs[0].text for result in results] == ["2 2\n", "2 2\n"]
+
+
+def test_a_user_s_number_of_threads_is_the_number_of_cores(monkeypatch, tmp_path, command, no_kernels):
+    seen = []
+    original = execute.run
+
+    def run(notebooks, cores, *arguments):
+        seen.append(cores)
+        return original(notebooks, cores, *arguments)
+
+    monkeypatch.setattr(execute, "run", run)
     write(
         tmp_path / "notebooks",
-        "d0_1.ipynb",
-        ("markdown", "## D0-01 and D0-02"),
-        ("code", "from qkv.reproduce import check\ncheck.equal('D0-01', 'a number', 3, 3)"),
-        ("code", "check.skipped('D0-02', 'everything', 'no weights')"),
+        "a.ipynb",
+        ("markdown", "## D0-01"),
+        ("code", "check.equal('D0-01', 'x', 1, 1)"),
     )
-    status, out, _ = command("reproduce", "D0-01", "D0-02")
-    assert status == 0
-    assert re.search(r"^D0-02 +everything +no weights +skipped$", out, re.MULTILINE)
-    assert "2 experiments, 1 checks, all ok, 1 experiment skipped" in out
-    assert 'class="skipped"' in (tmp_path / "reproduced" / "index.html").read_text()
+    import qkv
+
+    before = qkv.get_num_threads()
+    try:
+        qkv.set_num_threads(1)
+        assert command("reproduce", "D0-01")[0] == 0
+    finally:
+        qkv.set_num_threads(before)
+    assert seen == [1]
 
 
-def test_no_notebook_is_a_failure(command, tmp_path):
-    status, out, _ = command("reproduce", "D0-03")
-    assert status == 1
-    assert "no notebook treats it" in out
-
-
-def test_list(command, tmp_path):
-    write(tmp_path / "notebooks", "d0_1.ipynb", ("markdown", "## D0-18"))
-    status, out, _ = command("reproduce", "--list", "D0-18", "D4-11")
-    assert status == 0
-    lines = [re.split("  +", line) for line in out.splitlines()]
-    assert lines[0] == ["id", "title", "notebook", "document"]
-    assert lines[1][0] == "D0-18"
-    assert lines[1][2] == "d0_1.ipynb"
-    assert lines[1][3].startswith("Attention notes")
-    assert lines[2][0] == "D4-11"
-    assert lines[2][2] == "-"
-    assert len(lines) == 3
-    assert not (tmp_path / "reproduced").exists()
-
-
-def test_info(command):
-    status, out, _ = command("info")
-    assert status == 0
-    assert "BLAS" in out
-
-
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["reproduce", "D0-99"], "ids must be experiments.*got 'D0-99'"),
-        (["reproduce", "--list", "D0-99"], "ids must be experiments.*got 'D0-99'"),
-        (["reproduce", "--nothing"], "unrecognized arguments"),
-        (["nothing"], "invalid choice"),
-        ([], "required"),
-    ],
+    ("number", "status", "words"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
 )
-def test_bad_usage_gives_status_2(command, arguments, words):
-    status, out, err = command(*arguments)
-    assert status == 2
-    assert out == ""
-    assert re.search(words, err)
-
-
-def test_an_output_that_cannot_be_written(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(execute, "run", lambda *a: pytest.fail("a notebook ran"))
-    write(tmp_path / "notebooks", "d0_1.ipynb", ("markdown", "## D0-03"))
-    (tmp_path / "file").write_text("")
-    status, _, err = command("reproduce", "D0-03", "--output", "file")
-    assert status == 2
-    assert "output must be a folder; got the file" in err
-    status, _, err = command("reproduce", "D0-03", "--output", "file/below")
-    assert status == 2
-    assert "output must be a folder that can be written; got" in err
-    status, _, err = command("reproduce", "D0-03", "--output", ".")
-    assert status == 2
-    assert "holds its own notebooks" in err
-    assert sorted(os.listdir(tmp_path)) == ["file", "notebooks"]
-
-
-def test_nothing_is_half_written(command, tmp_path, monkeypatch):
-    write(tmp_path / "notebooks", "d0_1.ipynb", ("markdown", "## D0-03"))
-
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(execute, "run", interrupted)
-    status, _, err = command("reproduce", "D0-03")
-    assert status == 130
-    assert err == "qkv: interrupted; nothing was written\n"
-    assert os.listdir(tmp_path) == ["notebooks"]
-
-
-def test_an_earlier_result_is_replaced_and_the_rest_is_kept(tmp_path):
-    folder = tmp_path / "new" / "results"
-    for text in ("one", "two"):
-        with output.staged(folder) as stage:
-            (stage / "notebooks").mkdir()
-            (stage / "figures").mkdir()
-            (stage / "figures" / f"{text}.png").write_text(text)
-            (stage / "index.html").write_text(output.GENERATOR + text)
-        (folder / "mine.txt").write_text("kept")
-    assert sorted(os.listdir(folder)) == ["figures", "index.html", "mine.txt", "notebooks"]
-    assert os.listdir(folder / "figures") == ["two.png"]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_an_interrupted_replacement_keeps_the_earlier_result(tmp_path, monkeypatch, error):
-    folder, replace, calls = tmp_path / "out", os.replace, []
-
-    def write(text):
-        with output.staged(folder) as stage:
-            for part in ("notebooks", "figures"):
-                (stage / part).mkdir()
-            (stage / "index.html").write_text(output.GENERATOR + text)
-
-    def interrupted(source, target):
-        calls.append(target)
-        if len(calls) == 6:  # the old page is away, the new one not there
-            raise error
-        replace(source, target)
-
-    write("old")
-    monkeypatch.setattr(os, "replace", interrupted)
-    with pytest.raises(error):
-        write("new")
-    assert (folder / "index.html").read_text().endswith("old")
-    assert sorted(os.listdir(folder)) == ["figures", "index.html", "notebooks"]
+def test_a_run_that_is_ended_cleans_up(tmp_path, number, status, words):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    started = tmp_path / "started"
+    code = f"open({str(started)!r} + str(__import__('os').getpid()), 'w')\n__import__('time').sleep(600)"
+    for name in ("a.ipynb", "b.ipynb"):
+        write(tmp_path / "notebooks", name, ("markdown", "## D0-01"), ("code", code))
+    program = (
+        "import sys, pathlib; from qkv import cli; from qkv.reproduce import registry; "
+        f"registry.find_notebooks = lambda: pathlib.Path({str(tmp_path / 'notebooks')!r}); "
+        "sys.exit(cli.main(['reproduce', 'D0-01']))"
+    )
+    environment = {**os.environ, "TMPDIR": str(temporary), "QKV_NUM_THREADS": "2"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.glob("started*"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == status, err
+    assert (out, err) == ("", f"qkv: {words}; nothing was written\n")
+    assert os.listdir(temporary) == []
+    assert not (tmp_path / "reproduced").exists()
+    for path in tmp_path.glob("started*"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.name.removeprefix("started")), 0)
 
 
 def test_jupyter_that_is_missing(command, tmp_path, monkeypatch):
@@ -234,8 +250,10 @@ def test_jupyter_that_is_missing(command, tmp_path, monkeypatch):
     assert 'needs no_such_client, which is not installed; pip install "qkv[notebooks]"' in err
 
 
-def test_run_reports_a_kernel_that_dies(tmp_path):
-    write(tmp_path, "dies.ipynb", ("code", "import os; os._exit(3)"), ("code", "1"))
-    result = execute.run(tmp_path / "dies.ipynb", execute.read(tmp_path / "dies.ipynb"))
-    assert "DeadKernelError" in result.error
-    assert run.report.build([result], ["D0-03"]).ok is False
+def test_a_terminal_shows_a_bar_and_a_log_lines(monkeypatch, capsys):
+    class Terminal:
+        def isatty(self):
+            return True
+
+    assert isinstance(terminal.progress(2, 5, Terminal()), terminal.Bar)
+    assert isinstance(terminal.progress(2, 5, sys.stderr), terminal.Log)

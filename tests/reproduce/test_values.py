@@ -41,6 +41,7 @@ def test_a_large_array_shows_its_first_corner_and_says_which():
         (np.zeros((0, 3)), "(empty)"),
         (np.zeros(0), "(empty)"),
         (np.arange(4).reshape(2, 1, 2), "0  1\n\n2  3"),
+        (np.arange(4).reshape(2, 2, 1), "0  1\n2  3"),
     ],
 )
 def test_notation(array, text):

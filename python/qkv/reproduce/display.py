@@ -5,6 +5,8 @@ import io
 import sys
 from typing import Any
 
+from . import figures
+
 MIME = "application/vnd.qkv.check+json"
 FIGURE_KEY = "qkv_figure"
 
@@ -53,5 +55,6 @@ def show_figure(name: str, figure: Any) -> None:
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=100, bbox_inches="tight")
     show: Any = display
-    show({"image/png": png.getvalue(), "text/plain": name}, raw=True, metadata={FIGURE_KEY: name})
+    data = {"image/png": png.getvalue(), "text/plain": name, **figures.extras(figure)}
+    show(data, raw=True, metadata={FIGURE_KEY: name})
     plt.close(figure)

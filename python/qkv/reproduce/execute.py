@@ -1,40 +1,39 @@
-"""Running a notebook in a Jupyter kernel of this interpreter, and reading its checks and figures back."""
+"""Running notebooks in Jupyter kernels, several side by side, and reading what came of each."""
 
-import base64
+import ast
+import asyncio
+import datetime
 import importlib.util
-import os
-import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from .display import FIGURE_KEY, MIME
-from .registry import heading_ids
+from .kernels import exit_words, kernel
+from .results import Result, read_records, take_pictures
 
-NEEDED = ("nbformat", "nbclient", "ipykernel", "matplotlib", "tqdm")
-CELL_TIMEOUT = 3600
+NEEDED = (
+    "nbformat",
+    "nbclient",
+    "ipykernel",
+    "matplotlib",
+    "tqdm",
+    "jinja2",
+    "mistune",
+    "pygments",
+    "latex2mathml",
+)
+TIMEOUT = 900.0  # seconds for one cell
+LONG_TIMEOUT = 6 * 3600.0  # with the long trainings
 
 
-@dataclass
-class Picture:
-    """A figure that a notebook drew, with the ids of the experiments that it belongs to."""
+class Progress(Protocol):
+    """Hears of each cell and of each notebook that has come to its end."""
 
-    name: str
-    ids: list[str]
-    png: bytes
+    def cell_done(self) -> None: ...
 
-
-@dataclass
-class Result:
-    """What came of one notebook."""
-
-    path: Path
-    notebook: Any
-    error: str | None = None
-    records: list[dict[str, Any]] = field(default_factory=list)
-    pictures: list[Picture] = field(default_factory=list)
+    def notebook_done(self, result: Result) -> None: ...
 
 
 def require() -> None:
@@ -60,65 +59,81 @@ def read(path: Path) -> Any:
 
 
 def run(
-    path: Path, notebook: Any, after_cell: Callable[[], object] = lambda: None, names: set[str] | None = None
-) -> Result:
-    """Execute a notebook's cells in order; the first exception ends it and is reported in the result.
+    notebooks: Sequence[tuple[Path, Any]], cores: int, progress: Progress, timeout: float = TIMEOUT
+) -> list[Result]:
+    """Execute notebooks, as many at a time as there are cores, each with its share of them.
 
-    `after_cell` is called after each cell with code; `names` holds the names of earlier notebooks' pictures.
+    The first exception ends its notebook and is reported in the result. Results are in the order of the notebooks.
     """
-    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
-    from nbclient import NotebookClient
+    return asyncio.run(_run_all(notebooks, cores, progress, timeout))
+
+
+async def _run_all(
+    notebooks: Sequence[tuple[Path, Any]], cores: int, progress: Progress, timeout: float
+) -> list[Result]:
+    workers = max(1, min(cores, len(notebooks)))
+    places = asyncio.Semaphore(workers)
+    threads = max(1, cores // workers)
+
+    async def one(path: Path, notebook: Any) -> Result:
+        async with places:
+            result = await _run_one(path, notebook, threads, progress.cell_done, timeout)
+        progress.notebook_done(result)
+        return result
+
+    # The largest files first, which with their stored outputs are the longest: none is left to run alone at the end.
+    order = sorted(notebooks, key=lambda pair: -pair[0].stat().st_size)
+    tasks = {path: asyncio.ensure_future(one(path, notebook)) for path, notebook in order}
+    try:
+        return [await tasks[path] for path, _ in notebooks]
+    finally:  # no kernel outlives this function
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+
+async def _run_one(
+    path: Path, notebook: Any, threads: int, after_cell: Callable[[], object], timeout: float
+) -> Result:
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    class ThisInterpreter(KernelSpecManager):
-        """Offers one kernel: the interpreter that runs now."""
-
-        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-            command = [
-                sys.executable,
-                "-m",
-                "ipykernel_launcher",
-                "-f",
-                "{connection_file}",
-                "--log-level=CRITICAL",
-            ]
-            return KernelSpec(argv=command, display_name="Python 3", language="python")
-
     result = Result(path, notebook)
-    with tempfile.TemporaryDirectory(prefix="qkv-notebook-") as folder:
-        manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=ThisInterpreter())
-        client = NotebookClient(
-            notebook,
-            km=manager,
-            timeout=CELL_TIMEOUT,
-            startup_timeout=120,
-            record_timing=False,
-            resources={"metadata": {"path": folder}},
-        )
+    start, number = time.monotonic(), 0
+    with tempfile.TemporaryDirectory(prefix="qkv-notebook-", ignore_cleanup_errors=True) as folder:
         try:
-            with client.setup_kernel(env=_environment(), cleanup_kc=True):
-                for number, cell in enumerate(notebook.cells):
-                    client.execute_cell(cell, number)
-                    if cell.cell_type == "code":
-                        after_cell()
-        except CellExecutionError as error:
-            result.error = f"{error.ename}: {error.evalue}"
-        except (CellTimeoutError, DeadKernelError, RuntimeError) as error:
+            async with kernel(notebook, Path(folder), threads=threads, timeout=timeout) as client:
+                try:
+                    for index, cell in enumerate(notebook.cells):
+                        number += cell.cell_type == "code"
+                        await client.async_execute_cell(cell, index)
+                        if cell.cell_type == "code":
+                            after_cell()
+                except CellExecutionError as error:
+                    result.error, result.cell = f"{error.ename}: {error.evalue}", number
+                except CellTimeoutError:
+                    result.error, result.cell = f"it took longer than {timeout:g} s and was ended", number
+                except DeadKernelError:
+                    result.error, result.cell = await exit_words(client), number
+                    if not result.error:  # nbclient's word for a task that is cancelled
+                        raise asyncio.CancelledError from None
+        except RuntimeError as error:  # the kernel did not start
             result.error = f"{type(error).__name__}: {error}"
+    today = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+    result.made = {"date": today, "seconds": round(time.monotonic() - start, 1), "qkv": version()}
     _tidy(notebook)
-    _collect(result, set() if names is None else names)
+    take_pictures(result)
+    read_records(result)
     return result
 
 
-def _environment() -> dict[str, str]:
-    """Give the kernel's environment: ours, with figures inline and this very package found first."""
-    environment = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    home = Path(__file__).resolve().parents[2]
-    if home.name not in ("site-packages", "dist-packages"):
-        paths = [str(home), *filter(None, [environment.get("PYTHONPATH")])]
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
-    return environment
+def version() -> str:
+    """Give the version of qkv that runs here."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("qkv")
+    except PackageNotFoundError:
+        return "from source"
 
 
 def _tidy(notebook: Any) -> None:
@@ -130,22 +145,20 @@ def _tidy(notebook: Any) -> None:
     for cell in notebook.cells:
         for name in ("execution", "collapsed", "scrolled"):
             cell.metadata.pop(name, None)
+        if cell.cell_type == "code" and _ends_with_check(cell.source):
+            cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
 
 
-def _collect(result: Result, names: set[str]) -> None:
-    ids: list[str] = []
-    for cell in result.notebook.cells:
-        if cell.cell_type == "markdown":
-            ids = [ids, *heading_ids(cell.source)][-1]
-        for output in cell.get("outputs", ()):
-            data = output.get("data", {})
-            if MIME in data:
-                result.records.append({**data[MIME], "notebook": result.path.name})
-            if "image/png" in data:
-                name = output.metadata.get(FIGURE_KEY)
-                if name is None:
-                    name = base = ids[0] if ids else result.path.stem
-                    while name in names:
-                        name = f"{base}-{sum(other.startswith(base) for other in names) + 1}"
-                names.add(name)
-                result.pictures.append(Picture(name, ids, base64.b64decode(data["image/png"])))
+def _ends_with_check(source: str) -> bool:
+    """Say whether a cell's value is that of a check, whose result is shown already."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return False
+    value = getattr(body[-1], "value", None) if body and isinstance(body[-1], ast.Expr) else None
+    method = value.func if isinstance(value, ast.Call) else None
+    return (
+        isinstance(method, ast.Attribute)
+        and isinstance(method.value, ast.Name)
+        and method.value.id == "check"
+    )

@@ -21,7 +21,11 @@ class Experiment(NamedTuple):
     document: str
 
 
-class UnknownExperimentError(ValueError):
+class UsageError(ValueError):
+    """An argument that nothing can be run with."""
+
+
+class UnknownExperimentError(UsageError):
     """An id or pattern that matches no experiment."""
 
 

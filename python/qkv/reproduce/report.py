@@ -1,13 +1,15 @@
-"""What a run has shown: the records of every experiment, the table and the summary."""
+"""What a run has shown: the checks of every experiment, its state, and the summary."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import arrays
 from .checks import ID
-from .execute import Picture, Result
-from .registry import Experiment, experiments
+from .registry import Experiment, documents, experiments
+from .results import Picture, Result
+
+STATES = ("failed", "skipped", "ok")
 
 
 @dataclass
@@ -21,9 +23,8 @@ class Entry:
 
     @property
     def state(self) -> str:
-        """The worst of the checks: failed, then skipped, then ok."""
-        states = {record["state"] for record in self.records}
-        return next(state for state in ("failed", "skipped", "ok") if state in states)
+        """The worst state among the checks: failed, then skipped, then ok."""
+        return worst(record["state"] for record in self.records)
 
     @property
     def ok(self) -> bool:
@@ -37,54 +38,60 @@ class Report:
 
     entries: list[Entry]
     errors: dict[str, str]
+    seconds: float | None = None
+    cells: dict[str, int | None] = field(default_factory=dict)  # where the errors were
 
     @property
     def records(self) -> list[dict[str, Any]]:
         return [record for entry in self.entries for record in entry.records]
 
     @property
+    def failures(self) -> list[dict[str, Any]]:
+        return [record for record in self.records if record["state"] == "failed"]
+
+    @property
     def ok(self) -> bool:
         return not self.errors and all(entry.ok for entry in self.entries)
 
+    @property
+    def pictures(self) -> int:
+        """The number of figures of the experiments."""
+        return len({picture.name for entry in self.entries for picture in entry.pictures})
+
+    def by_document(self) -> dict[str, list[Entry]]:
+        """Give the entries of each document that has some, in order."""
+        groups: dict[str, list[Entry]] = {key: [] for key in documents()}
+        for entry in self.entries:
+            groups.setdefault(entry.experiment.document, []).append(entry)
+        return {key: entries for key, entries in groups.items() if entries}
+
     def summary(self) -> str:
         """Say the result in one line."""
-        failed = sum(record["state"] == "failed" for record in self.records)
-        skipped = sum(entry.state == "skipped" for entry in self.entries)
-        made = sum(record["state"] != "skipped" for record in self.records)
-        checks = f"{made} checks, {failed} failed" if failed else f"{made} checks, all ok"
-        if skipped:
-            checks += f", {skipped} experiment{'s' if skipped > 1 else ''} skipped"
-        pictures = len({picture.name for entry in self.entries for picture in entry.pictures})
-        text = f"{len(self.entries)} experiments, {checks}, {pictures} figures"
+        text = f"{tally(self.entries)}, {counted(self.pictures, 'figure')}"
         if self.errors:
-            text += f"; {len(self.errors)} notebook{'s' if len(self.errors) > 1 else ''} raised an exception"
+            text += f"; {counted(len(self.errors), 'notebook')} did not come to the end"
         return text
 
-    def table(self, width: int = 160) -> str:
-        """Give all checks as a table: id, what, expected, got, ok."""
-        heads = ("id", "what", "expected", "got", "ok")
-        rows = [
-            heads,
-            *(
-                (
-                    r["id"],
-                    r["what"],
-                    r["expected"],
-                    r["got"],
-                    "FAIL" if r["state"] == "failed" else r["state"],
-                )
-                for r in self.records
-            ),
-        ]
-        widths = [max(len(row[column]) for row in rows) for column in range(5)]
-        room = max(width - widths[0] - 4 - 8, 60)
-        widths[1:4] = _share(widths[1:4], room)
-        lines = [
-            "  ".join(_fit(text, size) for text, size in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        lines.insert(1, "  ".join("-" * size for size in widths))
-        return "\n".join(lines)
+
+def worst(states: Any) -> str:
+    """Give the worst of some states; ok if there are none."""
+    found = set(states)
+    return next((one for one in STATES if one in found), "ok")
+
+
+def tally(entries: Sequence[Entry]) -> str:
+    """Count experiments and checks, and those that failed or were skipped."""
+    states = [record["state"] for entry in entries for record in entry.records]
+    failed, made = states.count("failed"), len(states) - states.count("skipped")
+    skipped = sum(entry.state == "skipped" for entry in entries)
+    text = f"{counted(len(entries), 'experiment')}, {counted(made, 'check')}, "
+    text += f"{failed} failed" if failed else "all ok" if made else "nothing run"
+    return text + (f", {counted(skipped, 'experiment')} skipped" if skipped else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """Give a number with its noun: 1 check, 2 checks."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def build(results: Sequence[Result], wanted: Sequence[str]) -> Report:
@@ -93,41 +100,30 @@ def build(results: Sequence[Result], wanted: Sequence[str]) -> Report:
     entries = []
     for id in wanted:
         records = [record for result in results for record in result.records if record["id"] == id]
-        pictures = {p.name: p for result in results for p in result.pictures if id in _ids(p)}
+        pictures = {p.name: p for result in results for p in result.pictures if id in ids_of(p)}
         names = sorted({record["notebook"] for record in records})
-        if not records:
-            got = "no notebook made one" if results else "no notebook treats it"
-            records = [
-                {
-                    "id": id,
-                    "what": "there is a check",
-                    "how": "coverage",
-                    "expected": "at least one check",
-                    "got": got,
-                    "state": "failed",
-                    "notebook": "",
-                }
-            ]
-        entries.append(
-            Entry(
-                known.get(id, Experiment(id, "", id.split("-")[0])), names, records, list(pictures.values())
-            )
-        )
-    return Report(entries, {result.path.name: result.error for result in results if result.error})
+        records = records or [_no_check(id, "no notebook made one" if results else "no notebook treats it")]
+        experiment = known.get(id, Experiment(id, "", id.split("-")[0]))
+        entries.append(Entry(experiment, names, records, list(pictures.values())))
+    failed = [result for result in results if result.error]
+    errors = {result.path.name: str(result.error) for result in failed}
+    return Report(entries, errors, cells={result.path.name: result.cell for result in failed})
 
 
-def _ids(picture: Picture) -> list[str]:
+def _no_check(id: str, got: str) -> dict[str, Any]:
+    return {
+        "id": id,
+        "what": "there is a check",
+        "how": "coverage",
+        "expected": "at least one check",
+        "got": got,
+        "state": "failed",
+        "notebook": "",
+        "cell": None,
+    }
+
+
+def ids_of(picture: Picture) -> list[str]:
+    """Give the experiments that a figure belongs to."""
     spec = arrays.figures().get(picture.name)
     return ID.findall(spec["experiment"]) if spec else picture.ids
-
-
-def _share(widths: list[int], room: int) -> list[int]:
-    """Shorten the widest columns until all of them fit."""
-    widths = list(widths)
-    while sum(widths) > room:
-        widths[widths.index(max(widths))] -= 1
-    return widths
-
-
-def _fit(text: str, size: int) -> str:
-    return text.ljust(size) if len(text) <= size else text[: size - 3] + "..."

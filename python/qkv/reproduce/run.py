@@ -1,13 +1,19 @@
-"""The whole of ``qkv reproduce``: choose notebooks, run them, write the results, say what came out."""
+"""The whole of ``qkv reproduce``: choose notebooks, run them, add their results to the site, say what came out."""
 
 import contextlib
-import shutil
-import sys
-from collections.abc import Sequence
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import execute, output, page, registry, report, trainings
+from . import execute, machine, output, registry, report, results, site, terminal, trainings
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come: everything is cleaned up as after Ctrl-C."""
 
 
 def listing(patterns: Sequence[str] = (), notebooks: Path | None = None) -> str:
@@ -31,73 +37,114 @@ def reproduce(
     notebooks: Path | None = None,
     *,
     full: bool = False,
+    timeout: float | None = None,
 ) -> report.Report:
-    """Run the notebooks of the chosen experiments and write notebooks, figures and a page to `folder`.
+    """Run the notebooks of the chosen experiments, and write or update the site in `folder`.
+
+    The notebooks run side by side, one per core. What earlier runs wrote to the folder stays, but for the notebooks
+    that run now.
 
     Parameters
     ----------
     patterns : sequence of str
-        Ids (``D0-18``), documents (``D1``) or patterns (``D3-0*``); none means all.
+        Ids (``D0-18``), documents (``D1``) or patterns (``D3-0*``); none means all, and starts the site anew.
     folder : path
-        Output folder; what an earlier run wrote there is replaced.
+        Output folder: a new one, or one that an earlier run wrote. Other files in it stay as they are.
     notebooks : path, optional
         Folder with the notebooks; by default the package's.
     full : bool
         Repeat the long trainings too, whose stored results are shown otherwise, and write the new ones to
         ``folder/trainings``.
+    timeout : float, optional
+        Seconds after which a cell is ended; 900 by default, six hours with `full`.
+
+    Returns
+    -------
+    Report
+        Of the chosen experiments.
 
     Raises
     ------
     UnknownExperimentError
         If a pattern matches no experiment.
+    UsageError
+        If the folder has no name, or the timeout is not above 0.
     OSError
-        If the folder cannot be written; before any notebook runs.
+        If the folder cannot be written, holds files of others under the names of ours, or is in use by another run;
+        before any notebook runs.
     ImportError
         If Jupyter is not installed.
     """
+    start = time.monotonic()
+    if not os.fspath(folder):
+        raise registry.UsageError("reproduce: output must name a folder; got ''")
+    if timeout is None:
+        timeout = execute.LONG_TIMEOUT if full else execute.TIMEOUT
+    if not timeout > 0:
+        raise registry.UsageError(f"reproduce: timeout must be above 0 seconds; got {timeout:g}")
     wanted = registry.select(patterns, registry.experiments())
     found = registry.notebooks_by_id(notebooks or registry.find_notebooks())
     paths = sorted({path for id in wanted for path in found.get(id, ())})
     execute.require()
     folder = Path(folder).absolute()
-    with output.staged(folder) as stage:
-        with trainings.anew(stage / "trainings") if full else contextlib.nullcontext():
-            results = _run_all(paths)
-        result = report.build(results, wanted)
-        _write(stage, results, result)
+    with _terminable(), output.locked(folder):
+        earlier = _earlier(folder, anew=not patterns)
+        output.refuse_foreign(folder, site.names(paths), output.own_files(folder, earlier))
+        kept = [] if not patterns else results.read(folder, earlier)
+        with output.staged(folder, earlier) as stage:
+            with trainings.anew(stage / "trainings") if full else contextlib.nullcontext():
+                made = _run_all(paths, timeout)
+            names = {path.name for path in paths}
+            merged = sorted([*(one for one in kept if one.path.name not in names), *made], key=_name)
+            results.name_pictures(merged)
+            result = report.build(made, wanted)
+            result.seconds = time.monotonic() - start
+            about = {"machine": machine.about(), "seconds": round(result.seconds, 1)}
+            with output.writing(folder):
+                site.write(stage, merged, about)
+                mine = [name for name in output.own_files(folder, earlier) if name.startswith(output.KEPT)]
+                files = {*output.files(stage), *mine, results.NAME}
+                results.write(stage, merged, {**about, "files": sorted(files)})
     return result
 
 
-def _run_all(paths: Sequence[Path]) -> list[execute.Result]:
-    from tqdm import tqdm  # type: ignore[import-untyped]
-
-    notebooks = [execute.read(path) for path in paths]
-    cells = [sum(cell.cell_type == "code" for cell in notebook.cells) for notebook in notebooks]
-    results: list[execute.Result] = []
-    names: set[str] = set()
-    with tqdm(total=sum(cells), unit="cell", file=sys.stderr, disable=None, dynamic_ncols=True) as bar:
-        done = 0
-        for path, notebook, count in zip(paths, notebooks, cells, strict=True):
-            bar.set_description(path.stem)
-            results.append(execute.run(path, notebook, bar.update, names))
-            done += count
-            bar.update(done - bar.n)
-    return results
+def _earlier(folder: Path, *, anew: bool) -> dict[str, Any]:
+    try:
+        return results.about(folder)
+    except results.ResultsError:
+        if anew and output.is_ours(folder):
+            return {}
+        raise
 
 
-def _write(stage: Path, results: Sequence[execute.Result], result: report.Report) -> None:
-    import nbformat
-
-    jupyter: Any = nbformat
-    for name in ("notebooks", "figures"):
-        (stage / name).mkdir()
-    for one in results:
-        jupyter.write(one.notebook, stage / "notebooks" / one.path.name)
-        for picture in one.pictures:
-            (stage / "figures" / f"{picture.name}.png").write_bytes(picture.png)
-    (stage / "index.html").write_text(page.render(result), encoding="utf-8")
+def _name(result: results.Result) -> str:
+    return result.path.name
 
 
-def terminal_width() -> int:
-    """Give the width of the table: the terminal's, or a roomy one for files and pipes."""
-    return shutil.get_terminal_size((160, 24)).columns if sys.stdout.isatty() else 200
+def _run_all(paths: Sequence[Path], timeout: float) -> list[results.Result]:
+    from ..config import config
+
+    notebooks = [(path, execute.read(path)) for path in paths]
+    cells = sum(cell.cell_type == "code" for _, notebook in notebooks for cell in notebook.cells)
+    progress = terminal.progress(len(paths), cells)
+    try:
+        return execute.run(notebooks, config()["threads"], progress, timeout)
+    finally:
+        progress.close()
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end the block like Ctrl-C, where this thread may say so."""
+
+    def end(number: int, frame: object) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -38,6 +38,8 @@ def shown(array: np.ndarray, number: Callable[[Any], str] | None = None) -> dict
     """Give an array's ``form`` (type and shape), its ``text``, and as ``part`` which part of it that is, if not all."""
     number = number or notation(array)
     result = {"form": f"{array.dtype} {array.shape}" if array.ndim else str(array.dtype)}
+    if array.ndim > 1 and array.shape[-1] == 1:
+        array = array[..., 0]  # a column is easier to read as a row
     if array.size > WHOLE:
         leading = (0,) * (array.ndim - 2)
         corner = np.atleast_2d(array)[leading] if array.ndim < 3 else array[leading]

@@ -1,0 +1,121 @@
+"""What the runner's kernels add to each figure: a larger picture for the page, and words that say what is seen."""
+
+import base64
+import io
+import sys
+from typing import Any
+
+MIME = "application/vnd.qkv.figure+json"
+DPI = 200
+_COUNTS = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+
+
+def register() -> None:
+    """Let each figure that this kernel shows carry its larger picture and its description."""
+    from IPython import get_ipython
+    from IPython.core.formatters import JSONFormatter, catch_format_error
+
+    base: Any = JSONFormatter
+
+    class Enlarged(base):  # type: ignore[misc]
+        """Not a printer registered for figures: matplotlib removes those when it sets its own."""
+
+        @catch_format_error  # type: ignore[untyped-decorator]
+        def __call__(self, shown: Any) -> dict[str, str] | None:
+            module = sys.modules.get("matplotlib.figure")
+            return enlarged(shown) if module and isinstance(shown, module.Figure) else None
+
+    formatter: Any = Enlarged()
+    formatter.format_type = MIME
+    get_ipython().display_formatter.formatters[MIME] = formatter
+
+
+def extras(figure: Any) -> dict[str, Any]:
+    """Give what a figure's output has more under the runner; nothing elsewhere."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    known = shell is not None and MIME in shell.display_formatter.formatters
+    return {MIME: enlarged(figure)} if known else {}
+
+
+def enlarged(figure: Any) -> dict[str, str]:
+    """Give the figure as PNG of the page's resolution, in base64, and its description."""
+    png = io.BytesIO()
+    figure.savefig(png, format="png", dpi=DPI, bbox_inches="tight")
+    return {"png": base64.b64encode(png.getvalue()).decode(), "caption": describe(figure)}
+
+
+def describe(figure: Any) -> str:
+    """Say what a figure shows: kinds of panels, titles, axes, legends and colour scales, as they stand in it."""
+    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>" and ax.get_visible()]
+    places = {
+        ax.get_position().bounds: ax for ax in reversed(panels)
+    }  # axes that share a place are one panel
+    kinds = [kind for kind in map(_kind, reversed(places.values())) if kind]
+    parts = [_counted(kinds)] if kinds else []
+    above = getattr(figure, "get_suptitle", str)()  # matplotlib 3.8 and newer
+    titles = _unique([above, *(ax.get_title() for ax in panels)])
+    if titles:
+        parts[-1:] = [f"{parts[-1] if parts else 'panels'}: {', '.join(titles)}"]
+    across = _unique(ax.get_xlabel() for ax in panels)
+    down = _unique(ax.get_ylabel() for ax in panels)
+    if across:
+        parts.append(f"horizontally {', '.join(across)}")
+    if down:
+        parts.append(f"vertically {', '.join(down)}")
+    legends = [ax.get_legend() for ax in panels] + list(figure.legends)
+    names = _unique(text.get_text() for legend in legends if legend for text in legend.get_texts())
+    if names:
+        parts.append(f"legend {', '.join(names)}")
+    scales = {image.get_clim() for ax in panels for image in _maps(ax)}
+    if len(scales) == 1 and None not in (scale := scales.pop()):
+        parts.append(f"colours from {scale[0]:.3g} to {scale[1]:.3g}")
+    sentence = "; ".join(parts)
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _kind(ax: Any) -> str:
+    if _maps(ax):
+        return "heatmap"
+    if not ax.axison:
+        return "diagram" if ax.patches or ax.texts else ""
+    if any(type(container).__name__ == "BarContainer" for container in ax.containers):
+        return "bar chart"
+    lines = [line for line in ax.get_lines() if line.get_visible()]
+    if any(line.get_linestyle() not in ("None", "", " ") for line in lines):
+        return "line plot"
+    if lines or any(type(points).__name__ == "PathCollection" for points in ax.collections):
+        return "scatter plot"
+    return ""
+
+
+def _maps(ax: Any) -> list[Any]:
+    return [*ax.get_images(), *(mesh for mesh in ax.collections if type(mesh).__name__ == "QuadMesh")]
+
+
+def _counted(kinds: list[str]) -> str:
+    words = []
+    for kind in dict.fromkeys(kinds):
+        count = kinds.count(kind)
+        number = _COUNTS[count] if count < len(_COUNTS) else str(count)
+        words.append(f"{number} {kind}{'s' if count > 1 else ''}")
+    return " and ".join(words)
+
+
+def _unique(texts: Any) -> list[str]:
+    return list(dict.fromkeys(" ".join(text.split()) for text in texts if text and text.strip()))

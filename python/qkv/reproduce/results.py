@@ -1,0 +1,167 @@
+"""What came of each notebook, and the file of results that a later run adds to."""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import figures
+from .display import FIGURE_KEY, MIME
+from .registry import heading_ids
+
+NAME = "results.json"
+FORMAT = 1
+
+
+class ResultsError(OSError):
+    """Results of an earlier run that cannot be read."""
+
+
+@dataclass
+class Picture:
+    """A figure that a notebook drew, with the experiments that it belongs to and what is seen on it."""
+
+    name: str
+    ids: list[str]
+    png: bytes
+    caption: str = ""
+
+
+@dataclass
+class Result:
+    """What came of one notebook; `made` says when, how long it took and with which version of qkv."""
+
+    path: Path
+    notebook: Any
+    error: str | None = None
+    cell: int | None = None  # where the error was
+    made: dict[str, Any] = field(default_factory=dict)
+    records: list[dict[str, Any]] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        return [record for record in self.records if record["state"] == "failed"]
+
+
+def outputs(notebook: Any) -> Iterator[tuple[Any, Any, list[str]]]:
+    """Give each output with its cell and the experiments of the heading above it."""
+    ids: list[str] = []
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            ids = [ids, *heading_ids(cell.source)][-1]
+        for output in cell.get("outputs", ()):
+            yield cell, output, ids
+
+
+def read_records(result: Result) -> None:
+    """Take the checks out of the notebook's outputs."""
+    result.records = [
+        {**output.data[MIME], "notebook": result.path.name, "cell": cell.execution_count}
+        for cell, output, _ in outputs(result.notebook)
+        if MIME in output.get("data", {})
+    ]
+
+
+def take_pictures(result: Result) -> None:
+    """Take the figures out of the notebook's outputs, and leave there what every notebook shows."""
+    for _, output, ids in outputs(result.notebook):
+        data = output.get("data", {})
+        larger = data.pop(figures.MIME, {})
+        if "image/png" in data:
+            png = base64.b64decode(larger.get("png", data["image/png"]))
+            name = output.metadata.get(FIGURE_KEY, "")
+            result.pictures.append(Picture(name, ids, png, larger.get("caption", "")))
+
+
+def name_pictures(results: Iterable[Result]) -> None:
+    """Name each picture that has no name of its own after its first experiment, or its notebook, and count them."""
+    names = {picture.name for result in results for picture in result.pictures}
+    for result in results:
+        for picture in result.pictures:
+            if not picture.name:
+                base = picture.ids[0] if picture.ids else result.path.stem
+                numbered = (f"{base}-{number}" for number in range(2, 10**6))
+                picture.name = next(name for name in (base, *numbered) if name not in names)
+                names.add(picture.name)
+
+
+def write(folder: Path, results: Iterable[Result], about: Mapping[str, Any]) -> None:
+    """Write the file of results: everything but the notebooks and the figures themselves."""
+    content = {
+        "format": FORMAT,
+        **about,
+        "notebooks": {
+            result.path.name: {
+                "error": result.error,
+                "cell": result.cell,
+                "made": result.made,
+                "pictures": [
+                    {"name": picture.name, "ids": picture.ids, "caption": picture.caption}
+                    for picture in result.pictures
+                ],
+                "checks": [
+                    {key: record[key] for key in ("id", "what", "how", "expected", "got", "state", "cell")}
+                    for record in result.records
+                ],
+            }
+            for result in results
+        },
+    }
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    (folder / NAME).write_text(text + "\n", encoding="utf-8")
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """Read the file of results; empty if there is none.
+
+    Raises
+    ------
+    ResultsError
+        If it is not what this version writes.
+    """
+    path = folder / NAME
+    if not path.exists():
+        return {}
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        known = content["format"] == FORMAT and isinstance(content["notebooks"], dict)
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise ResultsError(_unreadable(path)) from error
+    if not known:
+        raise ResultsError(_unreadable(path))
+    return content
+
+
+def read(folder: Path, content: Mapping[str, Any]) -> list[Result]:
+    """Read the notebooks and figures of an earlier run, as its file of results lists them."""
+    import nbformat
+
+    jupyter: Any = nbformat
+    results = []
+    try:
+        for name, entry in content.get("notebooks", {}).items():
+            notebook = jupyter.read(folder / "notebooks" / name, as_version=4)
+            pictures = [
+                Picture(
+                    p["name"], p["ids"], (folder / "figures" / f"{p['name']}.png").read_bytes(), p["caption"]
+                )
+                for p in entry["pictures"]
+            ]
+            result = Result(
+                Path(name), notebook, entry["error"], entry["cell"], entry["made"], pictures=pictures
+            )
+            read_records(result)
+            results.append(result)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultsError(_unreadable(folder / NAME)) from error
+    return results
+
+
+def _unreadable(path: Path) -> str:
+    return (
+        f"reproduce: results of an earlier run must be readable because this run adds to them; "
+        f"got {path}, or a file that it names, which is damaged or of another version: remove it to start anew"
+    )

@@ -1,0 +1,157 @@
+"""What stands on the page of a notebook: prose, code and outputs in order, checks and figures side by side."""
+
+import functools
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..display import MIME
+from ..registry import heading_ids
+from ..report import Entry, ids_of
+from ..results import Picture, Result
+from .prose import Headings, reader
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_LIMITS = (("rtol", "relative"), ("atol", "absolute"))
+_DOCUMENT = re.compile(r"D\d-")
+
+
+def contents(result: Result, entries: Mapping[str, Entry]) -> dict[str, Any]:
+    """Give what the template of a notebook's page needs."""
+    headings = Headings({id: entry.state for id, entry in entries.items()})
+    to_html = reader(headings)
+    pictures, numbers = iter(result.pictures), iter(range(10**6))
+    blocks: list[dict[str, Any]] = []
+    failures = []
+    named: list[str] = []  # by the heading above
+    for cell in result.notebook.cells:
+        if cell.cell_type == "markdown":
+            named = [named, *heading_ids(cell.source)][-1]
+            blocks.append({"kind": "prose", "html": to_html(cell.source)})
+        elif cell.cell_type == "code":
+            outputs = _outputs(cell, pictures, numbers, entries)
+            for row in (row for group in outputs for row in group.get("checks", ())):
+                row["own"] = named == [row["id"]]
+            blocks.append(
+                {
+                    "kind": "code",
+                    "number": cell.execution_count,
+                    "html": highlighted(cell.source),
+                    "outputs": outputs,
+                }
+            )
+            failures += [
+                row for group in outputs for row in group.get("checks", ()) if row["state"] == "failed"
+            ]
+    sections = [{**section, "state": _state(section["ids"], entries)} for section in headings.sections]
+    return {"blocks": blocks, "sections": sections, "failures": failures}
+
+
+def _state(ids: Iterable[str], entries: Mapping[str, Entry]) -> str:
+    states = {entries[id].state for id in ids if id in entries}
+    return next((one for one in ("failed", "skipped", "ok") if one in states), "")
+
+
+def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
+    """Give a cell's outputs in order; figures and checks that follow each other stand in one group."""
+    groups: list[dict[str, Any]] = []
+    for output in cell.get("outputs", ()):
+        data = output.get("data", {})
+        if MIME in data or "image/png" in data:
+            if not groups or groups[-1]["kind"] != "results":
+                groups.append({"kind": "results", "figures": [], "checks": [], "source": "expected"})
+            group = groups[-1]
+            if MIME in data:
+                row = check_row({**data[MIME], "cell": cell.execution_count}, next(numbers))
+                group["checks"].append(row)
+                group["source"] = "the document says" if _DOCUMENT.match(row["id"]) else group["source"]
+            else:
+                group["figures"].append(figure(next(pictures), entries))
+        elif "text/html" in data:
+            groups.append({"kind": "html", "text": data["text/html"]})
+        else:
+            text = output.get("text") or data.get("text/plain", "")
+            if output.output_type == "error":
+                text = "\n".join(output.get("traceback", ()))
+            text = _ANSI.sub("", text).strip("\n")
+            if text:
+                groups.append({"kind": output.output_type, "text": text})
+    return groups
+
+
+def check_row(record: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Give one check as the page shows it: both sides in numbers, and how far they are apart."""
+    sides = record.get("values") or {}
+    row = {
+        "number": number,
+        "id": record["id"],
+        "what": record["what"],
+        "state": record["state"],
+        "cell": record.get("cell"),
+        "comparison": comparison(record),
+        "reason": "",
+    }
+    for side in ("expected", "got"):
+        shown = sides.get(side)
+        basic = {"text": str(record[side]), "form": "", "part": "", "numbers": bool(shown)}
+        row[side] = {**basic, **(shown or {})}
+    if row["state"] == "failed" and sides:
+        row["reason"] = f"expected {record['expected']}, got {record['got']}"
+    return row
+
+
+def _short(number: float) -> str:
+    """Write 1e-09 as 1e-9."""
+    return f"{number:.2g}".replace("e-0", "e-")
+
+
+def comparison(record: Mapping[str, Any]) -> list[str]:
+    """Say how a check compared, and with which result, in parts that stand on a line each or together."""
+    difference = record.get("difference")
+    if record["how"] == "tolerance" and difference:
+        limits = [f"{_short(difference[kind])} {word}" for kind, word in _LIMITS if difference[kind]]
+        signs = ["allowed", *["+"] * len(limits)]
+        allowed = [f"{sign} {limit}" for sign, limit in zip(signs, limits or ["none"], strict=False)]
+        return [f"largest difference {_short(difference['largest'])}", *allowed]
+    words = {
+        "exact": "every entry the same" if "difference" in record else "the same",
+        "printed": "the same digits",
+        "shape": "the same shape",
+        "property": "a property",
+        "raises": "an error",
+        "picture": "read back from the figure",
+        "skipped": "not computed here",
+    }
+    plain = {"exact": "exactly equal?", "printed": "the same digits?", "shape": "the same shape?"}
+    ok = record["state"] == "ok"
+    return [(words if ok else {**words, **plain}).get(record["how"], str(record["how"]))]
+
+
+def figure(picture: Picture, entries: Mapping[str, Entry]) -> dict[str, Any]:
+    """Give a figure with its size on the page and the words below it."""
+    width, height = struct.unpack(">II", picture.png[16:24])
+    ids = ids_of(picture)
+    title = entries[ids[0]].experiment.title if ids and ids[0] in entries else ""
+    label = picture.name if picture.name.startswith("F-") else ids[0] if ids else ""
+    return {
+        "file": f"figures/{picture.name}.png",
+        "width": width // 2,
+        "height": height // 2,
+        "wide": width > 1400,
+        "label": label,
+        "title": title,
+        "caption": picture.caption,
+        "alt": ". ".join(filter(None, [title, picture.caption])) or picture.name,
+    }
+
+
+@functools.lru_cache(maxsize=2048)
+def highlighted(source: str) -> str:
+    """Give Python as HTML with classes for its tokens."""
+    import pygments  # type: ignore[import-untyped]
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
+    from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
+
+    formatter: Any = HtmlFormatter(nowrap=True)
+    return str(pygments.highlight(source, PythonLexer(stripnl=True), formatter)).rstrip("\n")

@@ -1,0 +1,65 @@
+"""What is said of a figure is what stands in it."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.figure import Figure
+
+from qkv.reproduce import figures
+
+
+def test_heatmaps():
+    figure = Figure()
+    axes = figure.subplots(1, 2)
+    for ax, name in zip(axes, ("head 1", "head 2"), strict=True):
+        image = ax.imshow(np.eye(3), vmin=0, vmax=0.5)
+        ax.set(title=name, xlabel="Keys")
+    axes[0].set_ylabel("Queries")
+    figure.colorbar(image, ax=axes)
+    assert figures.describe(figure) == (
+        "Two heatmaps: head 1, head 2; horizontally Keys; vertically Queries; colours from 0 to 0.5"
+    )
+    image.set_clim(0, 1)
+    assert "colours" not in figures.describe(figure)
+
+
+def test_curves_points_and_bars():
+    figure = Figure()
+    first, second, third, fourth = figure.subplots(4)
+    first.plot([1, 2], label="y_hat")
+    first.plot([2, 1], "o", label="y")
+    first.legend()
+    second.plot([1, 2], "o")
+    third.scatter([1], [2])
+    fourth.bar(["a", "b"], [1, 2])
+    fourth.set_ylabel("time\nin seconds")
+    assert figures.describe(figure) == (
+        "One line plot and two scatter plots and one bar chart; vertically time in seconds; legend y_hat, y"
+    )
+
+
+def test_two_axes_in_one_place_are_one_panel():
+    figure = Figure()
+    ax = figure.subplots()
+    ax.plot([1, 2])
+    ax.set_ylabel("loss")
+    other = ax.twinx()
+    other.plot([2, 1])
+    other.set_ylabel("share")
+    assert figures.describe(figure) == "One line plot; vertically loss, share"
+
+
+def test_boxes_and_arrows_without_axes_are_a_diagram():
+    figure = Figure()
+    ax = figure.subplots()
+    ax.axis("off")
+    ax.text(0, 0, "softmax")
+    ax.plot([1, 2])
+    assert figures.describe(figure) == "One diagram"
+
+
+def test_nothing_is_said_of_an_empty_figure():
+    assert figures.describe(Figure()) == ""
+    assert figures.extras(Figure()) == {}
