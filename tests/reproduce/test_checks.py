@@ -40,7 +40,7 @@ def test_close_uses_the_golden_tolerance(check):
     assert check.close("D0-18", "gradient", grad * (1 + 5e-9), grad)
     assert check.close("D0-18", "part of a golden array", grad[0] * (1 + 5e-9), grad[0])
     assert not check.close("D0-18", "other arrays", np.array(grad) * (1 + 5e-9), np.array(grad))
-    assert check.close("D0-18", "by name", out[0], "D0-18/out[0]")
+    assert check.close("D0-18", "by name", out[0] * 1, "D0-18/out[0]")
 
 
 def test_close_widens_for_float32_and_only_then(check):
@@ -141,14 +141,43 @@ def test_shape_that_and_raises(check):
     assert last(check)["got"] == "1.5"
     assert last(check)["expected"] == "below 1"
     with pytest.raises(TypeError, match=r"condition must be one boolean.*got ndarray \(3,\)"):
-        check.that("D0-02", "many", np.array([True, True, False]))
+        check.that("D0-02", "many", np.array([True, True, False]), 3)
     with pytest.raises(TypeError, match="condition must be one boolean"):
-        check.that("D0-02", "an array is not a truth", 1)
+        check.that("D0-02", "an array is not a truth", 1, 1)
+    with pytest.raises(TypeError, match="got"):
+        check.that("D0-02", "nothing found", True)
     assert check.raises("D4-11", "refused", ValueError, "invalid literal", int, "a")
     assert not check.raises("D4-11", "other text", ValueError, "divisible", int, "a")
     assert not check.raises("D4-11", "other kind", TypeError, None, int, "a")
     assert not check.raises("D4-11", "accepted", ValueError, None, int, "1")
     assert last(check)["got"] == "no exception"
+
+
+def test_nothing_agrees_with_nothing(check):
+    for got, expected in ((np.ones((0, 6)), np.zeros((0, 6))), ([], np.zeros(0)), ([], []), ("", "")):
+        assert not check.equal("X-GRU", "zeros behind the end", got, expected)
+        assert last(check)["expected"] == "something to compare"
+        assert last(check)["got"].startswith("nothing, ")
+    assert not check.close("X-GRU", "zeros behind the end", np.ones((0, 6)), np.zeros((0, 6)))
+    assert not check.equal("X-GRU", "an array for no text", np.ones(3), [])
+
+
+def test_a_stored_array_is_not_a_result(check):
+    weights = golden("D2-12")["sqrt_d_k.prob"]
+    calls = (
+        lambda: check.close("D2-12", "itself", weights, "D2-12/sqrt_d_k.prob"),
+        lambda: check.close("D2-12", "a part", weights[4:].swapaxes(1, 2), np.zeros((4, 4, 4))),
+        lambda: check.equal("D2-12", "in a list", [weights[0], weights[1]], np.zeros((2, 4, 4))),
+        lambda: check.shape("D2-12", "its shape", weights, (8, 4, 4)),
+        lambda: check.printed("D2-12", "its digits", weights[0, 0], "[0.25, 0.25, 0.25, 0.25]"),
+    )
+    for call in calls:
+        with pytest.raises(
+            ValueError, match=r"got must be computed.*got the golden array D2-12/sqrt_d_k\.prob"
+        ):
+            call()
+    assert check.records == []
+    assert check.equal("D2-12", "a copy that was computed", weights * 1, weights)
 
 
 def test_skipped_is_neither_ok_nor_failed(check, capsys):

@@ -90,7 +90,7 @@ def test_failures_are_printed_last_with_their_place(command, tmp_path):
         ("code", "check.equal('D0-01', 'a number', 3, 4)\nprint('<b>')"),
         ("markdown", "## D0-02"),
         ("code", "1 / 0"),
-        ("code", "check.that('D0-02', 'never reached', True)"),
+        ("code", "check.that('D0-02', 'never reached', True, 1)"),
     )
     status, out, err = command("reproduce", "D0-01", "D0-02", "D0-03", "--output", "results")
     assert status == 1

@@ -94,7 +94,7 @@ from qkv.reproduce import check, trained
 model = nn.Linear(2, 1)
 trainer = training.Trainer(model, optim.SGD(model.parameters(), lr=0.1), lambda m, x: (m(x) ** 2).mean())
 history = trained("zero", trainer, [np.ones((3, 2))], steps=50)
-check.that("D0-01", "loss", history.loss[-1] < 1e-4)
+check.that("D0-01", "loss", history.loss[-1] < 1e-4, history.loss[-1])
 """
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_markdown_cell("# T\n## D0-01"), nbformat.v4.new_code_cell(code)]

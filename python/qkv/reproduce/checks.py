@@ -21,7 +21,8 @@ class Check:
 
     Every method takes the experiment's id and a few words that say what is compared, and returns whether it
     holds. ``expected`` may be an array, or the name of a golden array such as ``"D0-18/out"`` or of a part of
-    one such as ``"D0-03/attention_weights[0,0]"``.
+    one such as ``"D0-03/attention_weights[0,0]"``. ``got`` is what was computed: a golden array is refused there
+    (it would agree with itself), and a comparison of empty arrays fails.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class Check:
         1e-5 and 2e-6 for narrower ones. NaN is accepted only where a golden array has NaN.
         """
         expected, key = self._expected(expected)
-        got = np.asarray(got)
+        got = np.asarray(_computed("close", got))
         basic = arrays.tolerance(got.dtype, key)
         limits = arrays.Tolerance(basic.rtol if rtol is None else rtol, basic.atol if atol is None else atol)
         result = compare_close(got, expected, limits, equal_nan=key is not None)
@@ -51,6 +52,7 @@ class Check:
     def equal(self, id: str, what: str, got: Any, expected: Any) -> bool:
         """Check exact equality of arrays, numbers, texts or lists."""
         expected, key = self._expected(expected)
+        got = _computed("equal", got)
         result = compare_equal(got, expected, equal_nan=key is not None)
         return self._add(id, what, "exact", result, **values.sides(got, expected))
 
@@ -60,17 +62,19 @@ class Check:
         `got` is text, or numbers to print as `expected` prints them. `cut` allows that the document's text
         stops before the end.
         """
+        got = _computed("printed", got)
         result = compare_printed(got, expected, cut=cut)
         return self._add(id, what, "printed", result, **values.sides(as_text(got, expected), expected))
 
     def shape(self, id: str, what: str, got: Any, expected: tuple[int, ...]) -> bool:
         """Check a shape; `got` is an array, a Tensor or a shape."""
+        got = _computed("shape", got)
         shape = tuple(got) if isinstance(got, tuple | list) else tuple(np.shape(got))
         expected = tuple(expected)
         return self._add(id, what, "shape", Comparison(shape == expected, str(expected), str(shape)))
 
-    def that(self, id: str, what: str, condition: Any, got: Any = None, expected: Any = None) -> bool:
-        """Check a property; `got` and `expected` say what was found and what was hoped for."""
+    def that(self, id: str, what: str, condition: Any, got: Any, expected: Any = None) -> bool:
+        """Check a property; `got` is the number that was found, `expected` says what was hoped for."""
         if not isinstance(condition, bool | np.bool_) and not (
             np.ndim(condition) == 0 and np.asarray(condition).dtype == bool
         ):
@@ -78,14 +82,8 @@ class Check:
                 f"check.that: condition must be one boolean because a check either holds or not; "
                 f"got {type(condition).__name__} {np.shape(condition)}"
             )
-        holds = bool(condition)
-        found = ("it holds" if holds else "it does not hold") if got is None else _words(got)
-        return self._add(
-            id,
-            what,
-            "property",
-            Comparison(holds, "it holds" if expected is None else _words(expected), found),
-        )
+        goal = "it holds" if expected is None else _words(expected)
+        return self._add(id, what, "property", Comparison(bool(condition), goal, _words(got)))
 
     def raises(
         self,
@@ -166,6 +164,18 @@ class Check:
         display.show(record)
         state: str = record["state"]
         return state
+
+
+def _computed(method: str, got: Any) -> Any:
+    """Give `got`, unless it is a golden array, a part of one, or a list with one."""
+    for value in got if isinstance(got, list | tuple) else [got]:
+        key = arrays.key_of(value)
+        if key is not None:
+            raise ValueError(
+                f"check.{method}: got must be computed because a stored array agrees with itself; "
+                f"got the golden array {key}"
+            )
+    return got
 
 
 def _known(id: str) -> str:

@@ -46,6 +46,8 @@ def compare_form(got: np.ndarray, expected: np.ndarray) -> Comparison | None:
         return Comparison(False, f"{kinds[0]} ({expected.dtype})", f"{kinds[1]} ({got.dtype})")
     if kinds[0] == "objects":
         return Comparison(False, "an array of numbers", "an array of objects")
+    if not expected.size:
+        return Comparison(False, "something to compare", f"nothing, shape {got.shape}")
     return None
 
 
@@ -126,11 +128,17 @@ def _is_plain(value: object) -> bool:
 
 def _compare_plain(got: object, expected: object) -> Comparison:
     sequences = (list, tuple)
+    if _is_empty(expected) and _is_empty(got):
+        return Comparison(False, "something to compare", f"nothing, {got!r}")
     alike = type(got) is type(expected) or (isinstance(got, sequences) and isinstance(expected, sequences))
     same = got == expected
     if isinstance(got, sequences) and isinstance(expected, sequences):
         same = list(got) == list(expected)
     return Comparison(alike and bool(same), _short(expected), _short(got))
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, list | tuple | str | bytes | dict | set) and not value
 
 
 def _short(value: object) -> str:

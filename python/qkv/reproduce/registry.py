@@ -47,6 +47,11 @@ def experiments() -> dict[str, Experiment]:
     return {id: Experiment(id, title, id.split("-")[0]) for id, title in _registry()["experiments"].items()}
 
 
+def without_qkv() -> list[str]:
+    """Give the ids of experiments that are arithmetic on a document's numbers, with which qkv has nothing to do."""
+    return list(_registry()["without qkv"])
+
+
 def find_notebooks() -> Path:
     """Give the notebooks' folder: the checkout's if this package runs from one, else the package's."""
     package = Path(__file__).resolve().parents[1]
