@@ -134,3 +134,78 @@ def test_rows_grid_and_tick_labels(capsys):
 
     fig, _ = plt.subplots(1, 6, figsize=(9, 5))
     assert "number of rows is 1 instead of 2" in verdict("F-D2-07", fig)["got"]
+
+
+def blank(ax):
+    """Lay a white sheet over the panel."""
+    ax.add_patch(mpl.patches.Rectangle((0, 0), 1, 1, transform=ax.transAxes, color="white", zorder=9))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda ax: ax.images[0].set_visible(False), "the image is invisible"),
+        (lambda ax: ax.images[0].set_alpha(0.0), "the image is invisible"),
+        (lambda ax: ax.images[0].set_alpha(0.5), "panel 2: what is seen differs in"),
+        (lambda ax: ax.set_visible(False), "the panel, or its frame, is invisible"),
+        (lambda ax: ax.set_axis_off(), "the panel, or its frame, is invisible"),
+        (lambda ax: ax.title.set_visible(False), "'enc sentence 1' is invisible"),
+        (lambda ax: ax.xaxis.label.set_alpha(0.0), "'Keys' is invisible"),
+        (lambda ax: ax.set_xticks([]), "the x axis has no tick labels"),
+        (lambda ax: ax.tick_params(labelleft=False), "the y axis has no tick labels"),
+        (lambda ax: ax.set_xticks(range(4), "abcd"), "the x tick at 0 says 'a'"),
+        (lambda ax: ax.set_yticks(range(4), "1234"), "the y tick at 0 says '1'"),
+        (lambda ax: ax.invert_yaxis(), "the y axis goes from -0.5 to 3.5 instead of from 3.5 to -0.5"),
+        (lambda ax: ax.invert_xaxis(), "the x axis goes from 3.5 to -0.5 instead of from -0.5 to 3.5"),
+        (lambda ax: ax.set_xlim(-0.5, 1.5), "the x axis goes from -0.5 to 1.5 instead of from -0.5 to 3.5"),
+        (blank, "panel 2: what is seen differs in"),
+    ],
+)
+def test_a_heatmap_is_refused_where_one_panel_is_changed(change, words, capsys):
+    fig = heatmap()
+    change(fig.axes[1])
+    record = verdict("F-D2-08", fig)
+    assert record["state"] == "failed"
+    assert words in record["got"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda ax: ax.get_lines()[1].set_visible(False), "line 2: it is invisible"),
+        (lambda ax: ax.get_lines()[0].set_alpha(0.0), "line 1: it is invisible"),
+        (lambda ax: ax.get_lines()[0].set_linewidth(0.0), "line 1: it is invisible"),
+        (lambda ax: ax.get_lines()[0].set_color("white"), "panel 3: what is seen differs"),
+        (lambda ax: ax.get_legend().set_visible(False), "Legend  is invisible"),
+        (lambda ax: ax.get_legend().get_texts()[0].set_alpha(0.0), "'y_hat' is invisible"),
+        (lambda ax: ax.set_xlim(0, 3), "panel 3: the x axis goes from 0 to 3 instead of from -0.245 to"),
+        (lambda ax: ax.invert_xaxis(), "panel 3: the x axis goes from"),
+        (lambda ax: ax.set_ylim(-100, 100), "the y axis goes from -100 to 100 instead of from"),
+        (lambda ax: ax.set_xticks([0, 2, 4], ["0", "1", "2"]), "the x tick at 2 says '1'"),
+        (lambda ax: ax.set_xticks([0, 2, 4], ["none", "few", "many"]), "the x tick at 0 says 'none'"),
+        (lambda ax: ax.xaxis.set_visible(False), "the x axis has no tick labels"),
+        (blank, "panel 3: what is seen differs"),
+    ],
+)
+def test_a_plot_is_refused_where_one_panel_is_changed(change, words, capsys):
+    fig = lines()
+    change(fig.axes[2])
+    record = verdict("F-D0-07", fig)
+    assert record["state"] == "failed"
+    assert words in record["got"]
+
+
+def test_a_colour_bar_that_is_not_seen(capsys):
+    for change in (lambda bar: bar.set_visible(False), lambda bar: bar.set_yticks([])):
+        fig = heatmap()
+        change(fig.axes[-1])
+        assert "the colour bar is not seen with its numbers" in verdict("F-D2-08", fig)["got"]
+
+
+def test_a_check_leaves_the_figure_as_it_was(capsys):
+    fig = heatmap()
+    canvas, position = fig.canvas, fig.axes[0].get_position().bounds
+    verdict("F-D2-08", fig)
+    assert fig.canvas is canvas
+    assert fig.axes[0].get_position().bounds == position
+    assert all(artist.get_visible() for ax in fig.axes for artist in (ax, ax.title, ax.xaxis, ax.yaxis))
