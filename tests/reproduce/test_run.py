@@ -34,7 +34,7 @@ plt.plot([1, 2])
 plt.title("up");
 plt.figure()
 plt.plot([2, 1])
-check.that('D0-02', 'sums', True)
+check.that('D0-02', 'sums', True, 2)
 """
 
 

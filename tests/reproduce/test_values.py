@@ -71,7 +71,7 @@ def test_checks_keep_them(capsys):
     check.close("D0-01", "weights", [0.5, 0.25], np.array([0.5, 0.25]))
     check.equal("D0-01", "words", ["a"], ["b"])
     check.printed("D0-01", "digits", np.array([0.12345]), "tensor([0.1235])")
-    check.that("D0-01", "a property", True)
+    check.that("D0-01", "a property", True, 1)
     close, equal, printed, that = check.records
     assert close["values"]["got"]["text"] == "0.5000  0.2500"
     assert close["difference"]["rtol"] == 1e-9
