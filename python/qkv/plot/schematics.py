@@ -150,11 +150,11 @@ def transformer_schematic(ax: Axes) -> None:
 
     def block(x: float, y: float, text: str, kind: str) -> None:
         """Draw a layer with the connection around it, and the norm above."""
-        s.box(x, y, text, kind, w=2.9)
-        s.box(x, y + 1.15, "add & norm", "norm", w=2.9, h=0.6)
+        s.box(x, y, text, kind, w=3.3)
+        s.box(x, y + 1.15, "add & norm", "norm", w=3.3, h=0.6)
         s.arrow((x, y - 0.85), (x, y - 0.4))
         s.arrow((x, y + 0.4), (x, y + 0.85))
-        s.arrow((x, y - 0.75), (x - 1.85, y - 0.75), (x - 1.85, y + 1.15), (x - 1.45, y + 1.15))
+        s.arrow((x, y - 0.75), (x - 1.85, y - 0.75), (x - 1.85, y + 1.15), (x - 1.65, y + 1.15))
 
     for x, name in ((left, "source"), (right, "target so far")):
         s.label(x, 0.3, name)
@@ -168,7 +168,7 @@ def transformer_schematic(ax: Axes) -> None:
     block(right, 4.2, "causal self-attention", "attention")
     block(right, 6.5, "cross-attention", "attention")
     block(right, 8.8, "feed-forward", "layer")
-    s.arrow((left, 7.95), (left, 8.7), (6.15, 8.7), (6.15, 6.5), (7.45, 6.5))
+    s.arrow((left, 7.95), (left, 8.7), (6.15, 8.7), (6.15, 6.5), (7.25, 6.5))
     s.label(4.75, 8.95, "keys, values", 8)
     s.box(right, 11.4, "linear", "layer", w=2.9, h=0.7)
     s.box(right, 12.6, "softmax", "output", w=2.9, h=0.7)
