@@ -25,7 +25,8 @@ def test_a_large_array_shows_its_first_corner_and_says_which():
     assert shown["part"] == "[0, 0], the first 4 × 5"
     assert shown["text"].splitlines()[0] == "0.0000  0.1250  0.2500  0.3750  0.5000  …"
     assert len(shown["text"].splitlines()) == 4
-    assert values.shown(np.arange(31))["part"] == "the first 5 of 31"
+    assert values.shown(np.arange(31))["part"] == "the first 12 of 31"
+    assert values.shown(np.full((5, 7), -12345.5))["part"] == "the first 4 × 3"  # as fit in a line
     assert values.shown(np.zeros((17, 2, 3)))["part"] == "[0], all 2 × 3"
 
 
@@ -40,6 +41,7 @@ def test_a_large_array_shows_its_first_corner_and_says_which():
         (np.array([np.nan, 0.5, np.inf]), "   nan  0.5000     inf"),
         (np.zeros((0, 3)), "(empty)"),
         (np.zeros(0), "(empty)"),
+        (np.arange(7) / 8, "0.0000  0.1250  0.2500  0.3750  0.5000  0.6250\n0.7500"),
         (np.arange(4).reshape(2, 1, 2), "0  1\n\n2  3"),
         (np.arange(4).reshape(2, 2, 1), "0  1\n2  3"),
     ],
@@ -78,3 +80,10 @@ def test_checks_keep_them(capsys):
     assert equal["values"] == {"got": {"text": "a"}, "expected": {"text": "b"}}
     assert printed["values"] == {"got": {"text": "[0.1235]"}, "expected": {"text": "tensor([0.1235])"}}
     assert "values" not in that
+
+
+def test_the_line_of_a_large_array_begins_with_its_numbers(capsys):
+    check = Check()
+    check.close("D0-01", "weights", np.full((40, 50), 0.5), np.full((40, 50), 0.5))
+    line = capsys.readouterr().out
+    assert "[tolerance]  0.5000 0.5000 0.5000 0.5000 0.5000 ... float64 (40, 50), no error" in line

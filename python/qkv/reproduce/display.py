@@ -21,9 +21,17 @@ def in_notebook() -> bool:
     return shell is not None and getattr(shell, "kernel", None) is not None
 
 
+def found(record: dict[str, Any]) -> str:
+    """Say what was found, in one line: of a large array its first numbers before its shape."""
+    side = record.get("values", {}).get("got", {})
+    if side.get("form") and record["got"].startswith(side["form"]):
+        return f"{' '.join(side['text'].splitlines()[0].strip(' …').split())} ... {record['got']}"
+    return str(record["got"])
+
+
 def line(record: dict[str, Any]) -> str:
     """Give the record as one line of text."""
-    text = f"{_MARKS[record['state']]} {record['id']}  {record['what']}  [{record['how']}]  {record['got']}"
+    text = f"{_MARKS[record['state']]} {record['id']}  {record['what']}  [{record['how']}]  {found(record)}"
     return f"{text}; expected {record['expected']}" if record["state"] == "failed" else text
 
 
@@ -39,7 +47,7 @@ def show(record: dict[str, Any]) -> None:
     page = (
         f'<div style="font-size:90%"><span style="color:{colour}"><b>{mark} {record["id"]}</b></span> '
         f'{html.escape(record["what"])} <span style="color:#777">[{record["how"]}] '
-        f"{html.escape(record['got'])}{tail}</span></div>"
+        f"{html.escape(found(record))}{tail}</span></div>"
     )
     show: Any = display
     show({"text/plain": line(record), "text/html": page, MIME: record}, raw=True)

@@ -3,6 +3,7 @@
 import sys
 from typing import Any, TextIO
 
+from .display import found
 from .registry import documents
 from .report import Report, counted, tally
 from .results import Result
@@ -92,7 +93,7 @@ def tell(report: Report, page: str, *, verbose: bool = False) -> str:
 
 def _row(record: dict[str, Any]) -> str:
     mark = _MARKS[record["state"]]
-    return f"{mark:<7} {record['id']:<9} {record['what']}  [{record['how']}]  {record['got']}"
+    return f"{mark:<7} {record['id']:<9} {record['what']}  [{record['how']}]  {_line(found(record))}"
 
 
 def _failure(record: dict[str, Any]) -> str:

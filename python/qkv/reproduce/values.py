@@ -9,6 +9,7 @@ from .arrays import Tolerance
 
 WHOLE = 24  # entries; arrays with more show a corner
 ROWS, COLUMNS = 4, 5
+LINE = 48  # characters of a line of numbers, which fits beside another one
 LINES, WIDTH = 12, 100  # of a text
 
 
@@ -40,28 +41,45 @@ def shown(array: np.ndarray, number: Callable[[Any], str] | None = None) -> dict
     result = {"form": f"{array.dtype} {array.shape}" if array.ndim else str(array.dtype)}
     if array.ndim > 1 and array.shape[-1] == 1:
         array = array[..., 0]  # a column is easier to read as a row
+    if array.size == 0:
+        return {**result, "text": "(empty)"}
+    if array.ndim < 2:
+        cells = [number(value) for value in np.atleast_1d(array)[:WHOLE]]
+        length = _columns(cells, len(cells))
+        if array.size > WHOLE:
+            return {
+                **result,
+                "text": grid([cells[:length]], cut=True),
+                "part": f"the first {length} of {array.size}",
+            }
+        rows = [cells[start : start + length] for start in range(0, len(cells), length)]
+        return {**result, "text": grid(rows)}
     if array.size > WHOLE:
         leading = (0,) * (array.ndim - 2)
-        corner = np.atleast_2d(array)[leading] if array.ndim < 3 else array[leading]
-        rows, columns = min(ROWS, corner.shape[0]), min(COLUMNS, corner.shape[1])
-        result["text"] = grid(corner[:rows, :columns], number, cut=(rows, columns) != corner.shape)
+        corner = array[leading]
+        rows = [[number(value) for value in row[:COLUMNS]] for row in corner[:ROWS]]
+        length = _columns([cell for row in rows for cell in row], len(rows[0]))
+        rows = [row[:length] for row in rows]
+        whole = (len(rows), length) == corner.shape
         place = f"[{', '.join(map(str, leading))}], " if leading else ""
-        size = f"the first {columns} of {array.size}" if array.ndim == 1 else f"the first {rows} × {columns}"
-        result["part"] = place + (size if (rows, columns) != corner.shape else f"all {rows} × {columns}")
-    elif array.ndim < 2:
-        result["text"] = grid(np.atleast_2d(array), number) if array.size else "(empty)"
-    else:
-        blocks = array.reshape(-1, *array.shape[-2:]) if array.size else ()
-        result["text"] = "\n\n".join(grid(block, number) for block in blocks) or "(empty)"
-    return result
+        result["part"] = f"{place}{'all' if whole else 'the first'} {len(rows)} × {length}"
+        return {**result, "text": grid(rows, cut=not whole)}
+    blocks = array.reshape(-1, *array.shape[-2:])
+    texts = [grid([[number(value) for value in row] for row in block]) for block in blocks]
+    return {**result, "text": "\n\n".join(texts)}
 
 
-def grid(matrix: np.ndarray, number: Callable[[Any], str], *, cut: bool = False) -> str:
-    """Print the rows of a matrix in columns, with dots at the ends if it goes on."""
-    cells = [[number(value) for value in row] for row in matrix]
-    size = max(len(cell) for row in cells for cell in row)
-    rows = ["  ".join(cell.rjust(size) for cell in row) + ("  …" if cut else "") for row in cells]
-    return "\n".join(rows)
+def grid(rows: list[list[str]], *, cut: bool = False) -> str:
+    """Print rows of numbers in columns, with dots at the ends if they go on."""
+    size = max(len(cell) for row in rows for cell in row)
+    lines = ("  ".join(cell.rjust(size) for cell in row) for row in rows)
+    return "\n".join(line + ("  …" if cut else "") for line in lines)
+
+
+def _columns(cells: list[str], most: int) -> int:
+    """Say how many columns of these numbers fit in a line, at least two."""
+    size = max(map(len, cells)) + 2
+    return max(min(LINE // size, most), min(most, 2))
 
 
 def notation(array: np.ndarray) -> Callable[[Any], str]:

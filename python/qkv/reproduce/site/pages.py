@@ -12,6 +12,7 @@ from ..report import Entry, ids_of
 from ..results import Picture, Result
 from .prose import Headings, reader
 
+_SCALE = 0.65  # of a figure's dots on the page, where there is room; screens with more dots show all of them
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LIMITS = (("rtol", "relative"), ("atol", "absolute"))
 _DOCUMENT = re.compile(r"D\d-")
@@ -136,8 +137,8 @@ def figure(picture: Picture, entries: Mapping[str, Entry]) -> dict[str, Any]:
     label = picture.name if picture.name.startswith("F-") else ids[0] if ids else ""
     return {
         "file": f"figures/{picture.name}.png",
-        "width": width // 2,
-        "height": height // 2,
+        "width": round(width * _SCALE),
+        "height": round(height * _SCALE),
         "wide": width > 1400,
         "label": label,
         "title": title,
