@@ -30,7 +30,7 @@ big = np.arange(12.0).reshape(3, 4) / 7
 check.close('D0-01', 'weights < 1', big, big)
 check.close('D0-01', 'forty by fifty', np.ones((40, 50)) / 3, np.ones((40, 50)) / 3 + 1e-12)
 check.printed('D0-01', 'digits', np.array([0.12345]), 'tensor([0.1235])')
-figure('One heatmap; horizontally Keys')
+figure('One heatmap; horizontally <Keys> $p_i$')
 check.skipped('D0-02', 'everything', 'needs <weights>')
 """
 
@@ -96,8 +96,19 @@ def test_links_lead_somewhere_and_nothing_asks_a_network(folder):
             assert target.is_file(), f"{path.name} links to {link}"
             if parts.fragment:
                 assert parts.fragment in parsed[target].ids, f"{path.name} links to {link}"
-    for path in (folder / "assets").iterdir():
-        assert "http" not in path.read_text(encoding="utf-8")
+    for path in (folder / "assets").glob("*.[cj]s*"):
+        assert not re.search("https?:", path.read_text(encoding="utf-8"))
+
+
+def test_formulas_have_a_font_of_their_own(folder):
+    """Where the system has no font for formulas, brackets and roots would keep the size of a letter."""
+    sheet = (folder / "assets" / "math.css").read_text()
+    name = re.search(r'font-family: "([^"]+)"; src: url\("data:font/woff;base64,', sheet)[1]
+    assert f'"{name}", math;' in (folder / "assets" / "style.css").read_text()
+    assert (
+        '<link rel="stylesheet" href="../assets/math.css">' in (folder / "notebooks" / "a.html").read_text()
+    )
+    assert "SIL OPEN FONT LICENSE" in (folder / "assets" / "math-font-license.txt").read_text()
 
 
 def test_a_notebook_s_page_holds_all_of_it(folder):
@@ -127,7 +138,7 @@ def test_checks_show_both_sides_in_numbers(folder):
     assert text.count("float64 (40, 50), the first 4 × 5") == 2
     assert "0.3333  0.3333  0.3333  0.3333  0.3333  …" in text
     words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))
-    assert "largest difference 1e-12 allowed 1e-9 relative + 1e-11 absolute" in words
+    assert "largest difference 1e-12, allowed 1e-9 relative + 1e-11 absolute" in words
     assert "tensor([0.1235])" in text
     assert "weights &lt; 1" in text
 
@@ -136,8 +147,8 @@ def test_figures_are_large_and_say_what_is_seen(folder):
     text = (folder / "notebooks" / "a.html").read_text()
     assert 'class="zoom" href="../figures/D0-01.png"' in text
     title = registry.experiments()["D0-01"].title
-    assert f'alt="{title}. One heatmap; horizontally Keys"' in text
-    assert f"<b>D0-01</b> {title}. One heatmap; horizontally Keys.</figcaption>" in text
+    assert f'alt="{title}. One heatmap; horizontally &lt;Keys&gt; $p_i$"' in text
+    assert f"<b>D0-01</b> {title}. One heatmap; horizontally &lt;Keys&gt; <math" in text
 
 
 def test_the_index_counts_states_and_lists_failures_first(folder):
@@ -177,7 +188,7 @@ def test_results_as_data(folder):
     assert checks[0]["id"] == "D0-01"
     assert checks[0]["cell"] == 1
     assert stored["notebooks"]["a.ipynb"]["pictures"] == [
-        {"name": "D0-01", "ids": ["D0-01", "D0-02"], "caption": "One heatmap; horizontally Keys"}
+        {"name": "D0-01", "ids": ["D0-01", "D0-02"], "caption": "One heatmap; horizontally <Keys> $p_i$"}
     ]
     assert stored["machine"]["qkv"]
 

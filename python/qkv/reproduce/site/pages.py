@@ -10,7 +10,7 @@ from ..display import MIME
 from ..registry import heading_ids
 from ..report import Entry, ids_of
 from ..results import Picture, Result
-from .prose import Headings, reader
+from .prose import Headings, reader, with_formulas
 
 _SCALE = 0.65  # of a figure's dots on the page, where there is room; screens with more dots show all of them
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -114,7 +114,7 @@ def comparison(record: Mapping[str, Any]) -> list[str]:
         limits = [f"{_short(difference[kind])} {word}" for kind, word in _LIMITS if difference[kind]]
         signs = ["allowed", *["+"] * len(limits)]
         allowed = [f"{sign} {limit}" for sign, limit in zip(signs, limits or ["none"], strict=False)]
-        return [f"largest difference {_short(difference['largest'])}", *allowed]
+        return [f"largest difference {_short(difference['largest'])},", *allowed]
     words = {
         "exact": "every entry the same" if "difference" in record else "the same",
         "printed": "the same digits",
@@ -142,7 +142,7 @@ def figure(picture: Picture, entries: Mapping[str, Entry]) -> dict[str, Any]:
         "wide": width > 1400,
         "label": label,
         "title": title,
-        "caption": picture.caption,
+        "caption": with_formulas(picture.caption),
         "alt": ". ".join(filter(None, [title, picture.caption])) or picture.name,
     }
 

@@ -106,6 +106,16 @@ def _math(markdown: Any) -> None:
     markdown.inline.register("inline_math", _INLINE, inline("inline_math"), before="link")
 
 
+def with_formulas(text: str) -> str:
+    """Give plain text with ``$formulas$`` in it as HTML."""
+    parts = text.split("$")
+    if len(parts) % 2 == 0:  # a lone sign is not a formula's
+        return html.escape(text)
+    return "".join(
+        mathml(part, "inline") if place % 2 else html.escape(part) for place, part in enumerate(parts)
+    )
+
+
 def _plain(text: str) -> str:
     """Give the text of a piece of HTML."""
     return html.unescape(re.sub(r"<[^>]+>", "", text))
