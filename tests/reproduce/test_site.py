@@ -141,6 +141,7 @@ def test_checks_show_both_sides_in_numbers(folder):
     assert "largest difference 1e-12, allowed 1e-9 relative + 1e-11 absolute" in words
     assert "tensor([0.1235])" in text
     assert "weights &lt; 1" in text
+    assert '<td class="side" colspan="2" data-name="skipped"><span>needs &lt;weights&gt;</span></td>' in text
 
 
 def test_figures_are_large_and_say_what_is_seen(folder):
@@ -154,6 +155,7 @@ def test_figures_are_large_and_say_what_is_seen(folder):
 def test_the_index_counts_states_and_lists_failures_first(folder):
     text = (folder / "index.html").read_text()
     assert "<b>1</b><span>of 3 experiments ok</span>" in text
+    assert "<b>4</b><span>checks, 1 failed</span>" in text  # what is skipped was not checked
     assert re.findall(r'data-state="(\w+)" data-search', text) == ["ok", "skipped", "failed"]
     assert re.findall(r'data-state="(\w+)" aria-pressed="false"[^>]*>\w+ <b>(\d)</b>', text) == [
         ("failed", "1"),

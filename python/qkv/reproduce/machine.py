@@ -14,7 +14,7 @@ def about() -> dict[str, str]:
         "qkv": version(),
         "processor": processor(),
         "instruction set": str(facts["instruction_set"]),
-        "BLAS": f"{facts['blas']} ({facts['blas_core']})",
+        "BLAS": f"{' '.join(str(facts['blas']).split()[:2])} ({facts['blas_core']})",  # not how it was built
         "cores": str(facts["threads"]),
         "Python": str(facts["python"]),
         "NumPy": str(facts["numpy"]),
