@@ -1,7 +1,7 @@
 # The kernels, compiled once per instruction set. Each level's code lives in a namespace of its own, so that the linker
 # can never pick an AVX-512 copy of a function for a CPU without AVX-512.
-file(GLOB kernel_sources CONFIGURE_DEPENDS cpp/kernels/*.cpp cpp/kernels/attention/*.cpp)
-list(FILTER kernel_sources EXCLUDE REGEX "/(dispatch|gemm)\\.cpp$")
+file(GLOB kernel_sources CONFIGURE_DEPENDS cpp/kernels/*.cpp cpp/kernels/attention/*.cpp cpp/kernels/matmul/*.cpp)
+list(FILTER kernel_sources EXCLUDE REGEX "/(dispatch|blas)\\.cpp$")
 
 # As a property of the files, because the options of a linked interface (-O2) come after a target's own.
 set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS -O3)
@@ -35,7 +35,7 @@ endforeach()
 
 # One file more for CPUs that multiply bfloat16 numbers; everything else it calls is AVX-512's.
 if(QKV_AVX512_BF16)
-  add_library(kernels_avx512_bf16 OBJECT cpp/kernels/packed_bfloat16.cpp cpp/kernels/activation.cpp)
+  add_library(kernels_avx512_bf16 OBJECT cpp/kernels/matmul/packed_bfloat16.cpp cpp/kernels/activation.cpp)
   target_link_libraries(kernels_avx512_bf16 PRIVATE qkv_options)
   target_compile_definitions(kernels_avx512_bf16 PRIVATE QKV_ISA=avx512_bf16)
   target_compile_options(kernels_avx512_bf16 PRIVATE -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi

@@ -10,8 +10,8 @@
 #include "core/locks.h"
 #include "core/parallel.h"
 #include "core/random.h"
-#include "kernels/gemm.h"
 #include "kernels/kernels.h"
+#include "kernels/matmul/blas.h"
 
 namespace qkv::bindings {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "bindings/convert.h"
 #include "nn/attention.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 
 namespace qkv::bindings {
 

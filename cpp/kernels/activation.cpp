@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "kernels/simd_math.h"
-#include "kernels/vector_sums.h"
+#include "kernels/simd/math.h"
+#include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/additive.h"
 
-#include "kernels/simd_math.h"
+#include "kernels/simd/math.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <math.h>
 
-#include "kernels/simd_math.h"
-#include "kernels/simd_power.h"
-#include "kernels/simd_trigonometry.h"
-#include "kernels/vector_sums.h"
+#include "kernels/simd/math.h"
+#include "kernels/simd/power.h"
+#include "kernels/simd/sums.h"
+#include "kernels/simd/trigonometry.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-#include "kernels/simd_math.h"
-#include "kernels/vector_sums.h"
-#include "kernels/weight_of.h"
+#include "kernels/simd/math.h"
+#include "kernels/simd/sums.h"
+#include "kernels/simd/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

@@ -7,7 +7,7 @@
 //
 // A kernel knows nothing but its arguments: it neither allocates nor checks nor throws nor starts threads. Arguments
 // stand in the order outputs, saved values, inputs, parameters, sizes. Backward kernels add into their outputs.
-// Matrix products have a page of their own: kernels/gemm.h.
+// Matrix products have a page of their own: kernels/matmul/blas.h.
 #pragma once
 
 #include "kernels/activation.h"
@@ -15,13 +15,13 @@
 #include "kernels/attention/problem.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
-#include "kernels/gemv.h"
 #include "kernels/kernel_pooling.h"
 #include "kernels/layout.h"
+#include "kernels/matmul/gemv.h"
+#include "kernels/matmul/packed_bfloat16.h"
+#include "kernels/matmul/packed_product.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
-#include "kernels/packed_bfloat16.h"
-#include "kernels/packed_product.h"
 #include "kernels/recurrent.h"
 #include "kernels/reduce.h"
 #include "kernels/rotary.h"

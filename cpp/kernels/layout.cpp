@@ -1,6 +1,6 @@
 #include "kernels/layout.h"
 
-#include "kernels/simd_transpose.h"
+#include "kernels/simd/transpose.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

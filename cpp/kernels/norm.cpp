@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/vector_sums.h"
+#include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/recurrent.h"
 
-#include "kernels/simd_math.h"
-#include "kernels/vector_sums.h"
+#include "kernels/simd/math.h"
+#include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

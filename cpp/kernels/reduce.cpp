@@ -1,6 +1,6 @@
 #include "kernels/reduce.h"
 
-#include "kernels/vector_sums.h"
+#include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

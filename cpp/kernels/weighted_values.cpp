@@ -1,7 +1,7 @@
 #include "kernels/weighted_values.h"
 
 #include "core/counter_random.h"
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/locks.h"
 #include "nn/basic.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 
 namespace qkv::nn {
 

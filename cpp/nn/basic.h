@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "nn/module.h"
-#include "ops/packed_linear.h"
+#include "ops/matmul/packed_linear.h"
 
 namespace qkv::nn {
 

@@ -62,7 +62,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);  // NumPy's rules, batches broa
 // y (..., out) = x (..., in) @ weight (out, in)^T + bias (out,); the bias may be undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 // The same for layers that share an input, and the activations behind them. Where no gradient is wanted, the weights'
-// packed copies are used (ops/packed_linear.h).
+// packed copies are used (ops/matmul/packed_linear.h).
 Tensors linears(const Tensor& x, std::span<const LinearLayer> layers);
 
 // --- softmax.cpp

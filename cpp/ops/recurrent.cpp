@@ -10,9 +10,9 @@
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
-#include "ops/gemm.h"
+#include "ops/matmul/gemm.h"
+#include "ops/matmul/packed_pieces.h"
 #include "ops/ops.h"
-#include "ops/packed_product.h"
 
 namespace qkv::ops {
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "autograd/tensor.h"
-#include "ops/packed_linear.h"
+#include "ops/matmul/packed_linear.h"
 
 namespace qkv::ops {
 

@@ -1,7 +1,7 @@
 // Scores and values for blocks of few rows, as in decoding with a cache: then nearly all lanes of the tiles would be
 // empty, and the time is that of reading keys and values once, so features stand in the lanes instead of queries.
 #include "kernels/attention/query_tile.h"
-#include "kernels/simd_transpose.h"
+#include "kernels/simd/transpose.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "kernels/attention/online_softmax.h"
 #include "kernels/attention/query_tile.h"
-#include "kernels/simd_stream.h"
+#include "kernels/simd/stream.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

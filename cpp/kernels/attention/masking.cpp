@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "kernels/attention/query_tile.h"
-#include "kernels/simd_bytes.h"
+#include "kernels/simd/bytes.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "kernels/microkernel.h"
-#include "kernels/weight_of.h"
+#include "kernels/matmul/microkernel.h"
+#include "kernels/simd/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
 

@@ -1,6 +1,6 @@
 #include "kernels/attention/score_gradient.h"
 
-#include "kernels/weight_of.h"
+#include "kernels/simd/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

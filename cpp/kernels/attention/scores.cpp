@@ -1,8 +1,8 @@
 // The scores of a step of keys, with softcap, distances, bias and exclusions; dropout of its weights.
 #include "core/counter_random.h"
 #include "kernels/attention/query_tile.h"
-#include "kernels/simd_bytes.h"
-#include "kernels/simd_math.h"
+#include "kernels/simd/bytes.h"
+#include "kernels/simd/math.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

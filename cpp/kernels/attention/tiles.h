@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/attention/transposes.h"
-#include "kernels/microkernel.h"
+#include "kernels/matmul/microkernel.h"
 
 namespace qkv::kernels::QKV_ISA {
 

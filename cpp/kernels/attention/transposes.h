@@ -1,8 +1,8 @@
 // Queries become columns of a panel, and columns of a panel become rows of results.
 #pragma once
 
-#include "kernels/simd.h"
-#include "kernels/simd_stream.h"
+#include "kernels/simd/simd.h"
+#include "kernels/simd/stream.h"
 
 namespace qkv::kernels::QKV_ISA {
 

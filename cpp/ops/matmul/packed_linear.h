@@ -15,8 +15,8 @@ namespace qkv::ops {
 // the same time make one each; the last is kept.
 class PackedWeight {
  public:
-  // The copy for this weight (out, in), as kernels/packed_product.h or, if wanted and the weight is float32,
-  // kernels/packed_bfloat16.h describes it.
+  // The copy for this weight (out, in), as kernels/matmul/packed_product.h or, if wanted and the weight is float32,
+  // kernels/matmul/packed_bfloat16.h describes it.
   Array get(const Array& weight, bool bfloat16) const;
 
  private:

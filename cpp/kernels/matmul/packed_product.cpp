@@ -1,9 +1,9 @@
-#include "kernels/packed_product.h"
+#include "kernels/matmul/packed_product.h"
 
 #include <string.h>
 
-#include "kernels/packed_panels.h"
-#include "kernels/simd_transpose.h"
+#include "kernels/matmul/packed_panels.h"
+#include "kernels/simd/transpose.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

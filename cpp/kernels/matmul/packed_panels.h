@@ -1,8 +1,8 @@
 // What products with packed matrices share, whatever the packed numbers are: tiles, panels, and how a tile ends.
 #pragma once
 
-#include "kernels/packed_product.h"
-#include "kernels/simd.h"
+#include "kernels/matmul/packed_product.h"
+#include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
 

@@ -1,4 +1,4 @@
-#include "ops/gemm.h"
+#include "ops/matmul/gemm.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,8 +6,8 @@
 #include "core/array.h"
 #include "core/batch_invariance.h"
 #include "core/parallel.h"
-#include "kernels/gemm.h"
-#include "ops/packed_product.h"
+#include "kernels/matmul/blas.h"
+#include "ops/matmul/packed_pieces.h"
 
 namespace qkv::ops {
 namespace {

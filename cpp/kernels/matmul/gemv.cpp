@@ -1,7 +1,7 @@
-#include "kernels/gemv.h"
+#include "kernels/matmul/gemv.h"
 
-#include "kernels/simd_transpose.h"
-#include "kernels/vector_sums.h"
+#include "kernels/simd/sums.h"
+#include "kernels/simd/transpose.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {

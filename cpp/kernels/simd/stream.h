@@ -2,7 +2,7 @@
 // that it is about to overwrite, so memory sees half as many bytes this way.
 #pragma once
 
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
 

@@ -12,8 +12,8 @@
 
 #include <math.h>
 
-#include "kernels/simd.h"
-#include "kernels/simd_tables.h"
+#include "kernels/simd/simd.h"
+#include "kernels/simd/tables.h"
 
 namespace qkv::kernels::QKV_ISA {
 

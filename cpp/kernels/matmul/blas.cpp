@@ -1,5 +1,5 @@
 // The only includer of cblas.h.
-#include "kernels/gemm.h"
+#include "kernels/matmul/blas.h"
 
 #include <cblas.h>
 

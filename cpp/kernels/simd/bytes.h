@@ -1,7 +1,7 @@
 // Bytes that say yes or no: exchanging their rows and columns, and choosing lanes of numbers by them.
 #pragma once
 
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
 

@@ -4,7 +4,7 @@
 #include "core/buffer.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
-#include "ops/attention_core.h"
+#include "ops/attention/parallel.h"
 
 namespace qkv::ops {
 namespace {

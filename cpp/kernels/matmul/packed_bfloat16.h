@@ -1,12 +1,12 @@
 // Products of float32 rows with a matrix that is packed as bfloat16: half the bytes to read. Sums are float32.
 //
-// Panels are those of kernels/packed_product.h, but a 32-bit word holds the numbers of two steps, the earlier one in
-// its lower half. An odd depth ends with a zero.
+// Panels are those of kernels/matmul/packed_product.h, but a 32-bit word holds the numbers of two steps, the earlier
+// one in its lower half. An odd depth ends with a zero.
 #pragma once
 
 #include <stdint.h>
 
-#include "kernels/packed_product.h"
+#include "kernels/matmul/packed_product.h"
 
 namespace qkv::kernels {
 

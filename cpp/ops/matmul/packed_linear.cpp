@@ -1,7 +1,7 @@
-#include "ops/packed_linear.h"
+#include "ops/matmul/packed_linear.h"
 
+#include "ops/matmul/packed_pieces.h"
 #include "ops/ops.h"
-#include "ops/packed_product.h"
 
 namespace qkv::ops {
 

@@ -6,7 +6,7 @@
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
-#include "ops/gemm.h"
+#include "ops/matmul/gemm.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
 

@@ -1,14 +1,14 @@
 // Scaled dot-product attention: checks, the fused kernels, and what the backward pass needs of them.
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 
 #include <cmath>
 #include <limits>
 
 #include "core/batch_invariance.h"
 #include "core/in_range.h"
-#include "ops/attention_composed.h"
-#include "ops/attention_core.h"
-#include "ops/attention_geometry.h"
+#include "ops/attention/composed.h"
+#include "ops/attention/geometry.h"
+#include "ops/attention/parallel.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {

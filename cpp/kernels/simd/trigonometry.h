@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace trigonometry {

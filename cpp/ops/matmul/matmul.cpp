@@ -5,9 +5,9 @@
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
-#include "ops/gemm.h"
+#include "ops/matmul/gemm.h"
+#include "ops/matmul/packed_linear.h"
 #include "ops/ops.h"
-#include "ops/packed_linear.h"
 #include "ops/strides.h"
 
 namespace qkv::ops {

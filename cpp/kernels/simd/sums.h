@@ -1,7 +1,7 @@
 // Loops over vectors that sum something up, with the incomplete vector at the end.
 #pragma once
 
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
 

@@ -2,7 +2,7 @@
 // vectors of b and broadcasts R numbers of a.
 #pragma once
 
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "kernels/simd_math.h"
+#include "kernels/simd/math.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace power {

@@ -1,4 +1,4 @@
-#include "ops/attention_core.h"
+#include "ops/attention/parallel.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "ops/attention_geometry.h"
+#include "ops/attention/geometry.h"
 
 #include "core/error.h"
 

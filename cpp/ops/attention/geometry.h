@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/attention/problem.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/strides.h"
 
 namespace qkv::ops {

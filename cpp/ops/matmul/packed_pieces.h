@@ -20,7 +20,7 @@ template <class T> struct PackedTask {
   const T* packed;
   kernels::Finish<T> finish;
   Index rows, columns, depth;
-  const std::uint32_t* bfloat16 = nullptr;  // instead of `packed`: kernels/packed_bfloat16.h
+  const std::uint32_t* bfloat16 = nullptr;  // instead of `packed`: kernels/matmul/packed_bfloat16.h
 };
 
 // Pieces of a task: some rows by some panels. Few rows are cut by panels, many by rows; the borders depend on the sizes

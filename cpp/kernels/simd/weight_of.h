@@ -1,7 +1,7 @@
 // The exponential of a softmax: of a distance from the largest score, which is at most 0.
 #pragma once
 
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
 

@@ -1,8 +1,8 @@
-#include "kernels/packed_bfloat16.h"
+#include "kernels/matmul/packed_bfloat16.h"
 
 #include <string.h>
 
-#include "kernels/packed_panels.h"
+#include "kernels/matmul/packed_panels.h"
 
 namespace qkv::kernels::QKV_ISA {
 

@@ -1,6 +1,6 @@
 // Attention on raw memory, cut into pieces for the thread pool: what stands between the kernels
 // (kernels/attention/problem.h, where the structs with all the options are documented) and the differentiable operation
-// (ops/attention.h).
+// (ops/attention/attention.h).
 //
 // No checks here: sizes, strides and lengths must be right. Any size may be 0. The results are the same bits for any
 // number of threads, and out is the same bits whether or not weights, lse and statistics are asked for.

@@ -1,4 +1,4 @@
-#include "ops/attention_composed.h"
+#include "ops/attention/composed.h"
 
 #include <cmath>
 #include <limits>

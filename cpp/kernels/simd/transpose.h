@@ -1,7 +1,7 @@
 // Exchanges rows and columns of as many vectors as a vector has lanes.
 #pragma once
 
-#include "kernels/simd.h"
+#include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
 
