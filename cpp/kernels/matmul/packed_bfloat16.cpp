@@ -13,7 +13,7 @@ namespace {
 using V = Vec<float>;
 using Words = Mask<float>;  // 32-bit integers
 
-constexpr Index L = kLanes<float>, kWidth = kPanel<float>;
+constexpr Index L = kLanes<float>, kWidth = kPanelWidth<float>;
 
 // The nearest bfloat16 in the upper half of each word, zeros below. NaN becomes quiet, so that it cannot round to
 // infinity.
@@ -65,7 +65,7 @@ constexpr int kHalves = 1;
 using Left = uint32_t;
 inline Words right_of(Words w, int) { return w; }
 inline Words left_of(const uint32_t* row, Index pair, int) { return static_cast<int32_t>(row[pair]) - Words{}; }
-inline V multiply_add(V sum, Words left, Words right) {
+inline V add_products(V sum, Words left, Words right) {
   return (V)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
 }
 #else
@@ -74,7 +74,7 @@ constexpr int kHalves = 2;
 using Left = float;
 inline V right_of(Words w, int half) { return half == 0 ? low_half(w) : high_half(w); }
 inline V left_of(const float* row, Index pair, int half) { return splat<float>(row[2 * pair + half]); }
-inline V multiply_add(V sum, V left, V right) { return sum + left * right; }
+inline V add_products(V sum, V left, V right) { return sum + left * right; }
 #endif
 
 // y (R, kWidth) = x (R, 2 * pairs) @ panel + bias, added to what stands in y if `add`; rows of x are `stride` elements
@@ -82,24 +82,24 @@ inline V multiply_add(V sum, V left, V right) { return sum + left * right; }
 template <int R>
 void tile(float* y, Index ldy, const Left* x, Index stride, const uint32_t* panel, Index pairs, Index columns, bool add,
           const float* bias) {
-  V sum[R][kVectors] = {};
+  V sum[R][kMaxVectors] = {};
   for (Index i = 0; i < pairs; ++i, panel += kWidth) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(panel + 16 * kWidth + v * L);
+    for (int v = 0; v < kMaxVectors; ++v) __builtin_prefetch(panel + 16 * kWidth + v * L);
 #pragma GCC unroll 2
     for (int half = 0; half < kHalves; ++half) {
-      decltype(right_of(Words{}, 0)) right[kVectors];
+      decltype(right_of(Words{}, 0)) right[kMaxVectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) right[v] = right_of(load_words(panel + v * L), half);
+      for (int v = 0; v < kMaxVectors; ++v) right[v] = right_of(load_words(panel + v * L), half);
 #pragma GCC unroll 6
       for (int r = 0; r < R; ++r) {
         const auto left = left_of(x + r * stride, i, half);
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sum[r][v] = multiply_add(sum[r][v], left, right[v]);
+        for (int v = 0; v < kMaxVectors; ++v) sum[r][v] = add_products(sum[r][v], left, right[v]);
       }
     }
   }
-  store_tile<float, R, kVectors>(y, ldy, sum, columns, add, bias);
+  store_tile<float, R, kMaxVectors>(y, ldy, sum, columns, add, bias);
 }
 
 using Tile = void (*)(float*, Index, const Left*, Index, const uint32_t*, Index, Index, bool, const float*);
@@ -129,8 +129,8 @@ constexpr Index kRows = kTileRows * (kNative ? 16 : 4);
 
 constexpr Index row_stride(Index depth) { return kHalves * ((depth + 1) / 2) + 64 / static_cast<Index>(sizeof(Left)); }
 
-void multiply_rows(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish,
-                   float* scratch, Index rows, Index columns, Index depth, Index first, Index last) {
+void multiply_loaded(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish,
+                     float* scratch, Index rows, Index columns, Index depth, Index first, Index last) {
   const Index pairs = (depth + 1) / 2, stride = row_stride(depth);
   Left* lines = reinterpret_cast<Left*>(scratch);
   for (Index top = 0; top < rows; top += kRows) {
@@ -186,7 +186,7 @@ void multiply(float* y, Index ldy, const Operand<float>& x, const uint32_t* pack
 #if !defined(__AVX512BF16__)
   if (rows > kRows) return multiply_widened(y, ldy, x, packed, finish, scratch, rows, columns, depth, first, last);
 #endif
-  multiply_rows(y, ldy, x, packed, finish, scratch, rows, columns, depth, first, last);
+  multiply_loaded(y, ldy, x, packed, finish, scratch, rows, columns, depth, first, last);
 }
 
 Index scratch_of(Index depth) {

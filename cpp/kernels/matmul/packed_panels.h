@@ -1,6 +1,7 @@
 // What products with packed matrices share, whatever the packed numbers are: tiles, panels, and how a tile ends.
 #pragma once
 
+#include "kernels/matmul/microkernel.h"
 #include "kernels/matmul/packed_product.h"
 #include "kernels/simd/simd.h"
 
@@ -8,11 +9,9 @@ namespace qkv::kernels::QKV_ISA {
 
 template <class T> Activations<T> activation_kernels();
 
-// A tile is 6 rows by 4 or 2 vectors: its sums take 24 of 32 or 12 of 16 registers. 12 x 2 was as fast on a core of its
+// Rows of a tile: with kMaxVectors its sums take 24 of 32 or 12 of 16 registers. 12 x 2 was as fast on a core of its
 // own and 10 % slower on one that it shares, because it takes more instructions per product.
 constexpr int kTileRows = 6;
-constexpr int kVectors = kRegisters / 8;
-template <class T> constexpr Index kPanel = kVectors * kLanes<T>;
 // Steps of the depth whose rows are at hand at a time; an even number. Each such stretch is a sum of its own, so that
 // long sums stay exact.
 constexpr Index kDepth = 512;
