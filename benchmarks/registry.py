@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+import qkv
+
 Times = dict[str, list[float]]  # seconds per call of each side, turn by turn
 SGEMM = 1024  # the product that rates are compared with has three sides of this length
 
@@ -112,6 +114,11 @@ def row(
         return make
 
     return add
+
+
+def by_level(avx2: float, avx512: float) -> float:
+    """Give the goal of the instruction set that the kernels use; other levels have that of AVX2."""
+    return avx512 if qkv.config()["instruction_set"] == "avx512" else avx2
 
 
 def of_sgemm(share: float | None) -> Goal:

@@ -7,15 +7,27 @@ from functools import partial
 from typing import Any
 
 from machine import peer
-from registry import Case, agree, faster_than, normal, row
+from registry import Case, agree, by_level, faster_than, normal, row
 
 import qkv
 
-IN, OUT = 384, 1536
+# Features in and out, rows, and how many times as fast as NumPy's product of the same size.
+GOALS: dict[tuple[int, int, int], float | None] = {
+    (384, 1536, 1): None,
+    (384, 1536, 8): by_level(avx2=1.4, avx512=2.0),
+    (384, 1536, 64): None,
+    (384, 384, 8): by_level(avx2=1.4, avx512=2.0),
+    (384, 384, 32): by_level(avx2=1.4, avx512=1.3),
+    (384, 384, 128): 1.0,
+    (1536, 384, 8): by_level(avx2=1.4, avx512=2.0),
+    (1536, 384, 32): by_level(avx2=1.4, avx512=1.3),
+    (1536, 384, 128): 1.0,
+}
 
 
-def linear(rows: int, threads: int) -> Case:
-    layer, x = qkv.nn.Linear(IN, OUT), normal(rows, IN)
+def linear(size: tuple[int, int, int], threads: int) -> Case:
+    features, units, rows = size
+    layer, x = qkv.nn.Linear(features, units), normal(rows, features)
     tensor, weight, bias = qkv.tensor(x), layer.weight.numpy().copy(), layer.bias.numpy().copy()
 
     def ours() -> Any:
@@ -25,7 +37,7 @@ def linear(rows: int, threads: int) -> Case:
     calls: dict[str, Callable[[], Any]] = {"qkv": ours, "NumPy": lambda: x @ weight.T}
     agree(ours(), x @ weight.T + bias)
     if torch := peer("PyTorch"):
-        theirs, their_x = torch.nn.Linear(IN, OUT), torch.from_numpy(x)
+        theirs, their_x = torch.nn.Linear(features, units), torch.from_numpy(x)
         theirs.load_state_dict({"weight": torch.from_numpy(weight), "bias": torch.from_numpy(bias)})
 
         def run() -> Any:
@@ -34,14 +46,14 @@ def linear(rows: int, threads: int) -> Case:
 
         calls["PyTorch"] = run
         agree(ours(), run())
-    moved = 4.0 * (IN * OUT + OUT + rows * (IN + OUT))
-    return Case(calls, flops=2.0 * rows * IN * OUT, bytes=moved)
+    moved = 4.0 * (features * units + units + rows * (features + units))
+    return Case(calls, flops=2.0 * rows * features * units, bytes=moved)
 
 
-for _rows, _goal in {1: None, 8: 2.0, 64: None}.items():
+for _size, _goal in GOALS.items():
     row(
-        f"Linear {IN} -> {OUT}, {_rows} rows, no gradient",
+        f"Linear {_size[0]} -> {_size[1]}, {_size[2]} rows, no gradient",
         goals=[faster_than("NumPy", _goal)],
         peers=["NumPy", "PyTorch"],
-        quick=_rows == 8,
-    )(partial(linear, _rows))
+        quick=_size == (384, 1536, 8),
+    )(partial(linear, _size))

@@ -10,20 +10,13 @@ from typing import Any
 import numpy as np
 from machine import peer
 from peers import minilm
-from registry import Case, Goal, Skip, Times, agree, faster_than_best, ratio, row
+from registry import Case, Goal, Skip, Times, agree, by_level, faster_than_best, ratio, row
 
 import qkv
 
 RIVALS = ["ONNX Runtime", "CTranslate2", "PyTorch"]
-GOALS = {
-    (1, 8): 1.3,
-    (1, 32): 1.3,
-    (1, 128): 1.05,
-    (8, 64): 1.05,
-    (32, 32): 1.05,
-    (8, 256): 1.15,
-    (4, 512): 1.15,
-}
+SHAPES = ((1, 8), (1, 32), (1, 128), (8, 64), (32, 32), (8, 256), (4, 512))
+GOAL = by_level(avx2=1.15, avx512=1.2)
 
 
 def tokens(batch: int, length: int) -> np.ndarray:
@@ -64,7 +57,7 @@ def forward(shape: tuple[int, int], threads: int) -> Case:
 
 
 def geometric_mean(times: Times, case: Case) -> list[float]:
-    ratios = [ratio(times, f"float32 {shape}", _half(shape)) for shape in GOALS]
+    ratios = [ratio(times, f"float32 {shape}", _half(shape)) for shape in SHAPES]
     return [float(np.exp(np.mean(np.log(turn)))) for turn in zip(*ratios, strict=True)]
 
 
@@ -75,10 +68,10 @@ def _half(shape: tuple[int, int]) -> str:
 FASTER = Goal("times as fast as qkv's float32, geometric mean of the seven", 1.5, geometric_mean)
 
 
-for _shape, _goal in GOALS.items():
+for _shape in SHAPES:
     row(
         f"MiniLM {_shape}",
-        goals=[faster_than_best(RIVALS, _goal)],
+        goals=[faster_than_best(RIVALS, GOAL)],
         peers=RIVALS,
         quick=_shape in ((1, 32), (8, 64)),
     )(partial(forward, _shape))
@@ -97,7 +90,7 @@ def bfloat16(threads: int) -> Case:
             return half(ids).last_hidden_state
 
     calls: dict[str, Callable[[], Any]] = {}
-    for shape in GOALS:
+    for shape in SHAPES:
         ids = tokens(*shape)
         agree(np.asarray(run(ids)).astype("float32"), minilm.ours(ids), rtol=0.1, atol=0.1)
         calls[f"float32 {shape}"] = partial(minilm.ours, ids)

@@ -30,22 +30,29 @@ def ragged() -> Call:
     return lambda: qkv.scaled_dot_product_attention(*tensors, valid_lens=lens)
 
 
-def model() -> Call:
-    return partial(minilm.ours, np.random.default_rng(0).integers(1000, 30000, (4, 512), np.int32))
-
-
 def ours(make: Callable[[int], Case]) -> Call:
     """Take qkv's call of another row."""
     return make(1).calls["qkv"]
 
 
-# What is large enough to be worth two threads, and how many times as fast they should be.
+def attend(shape: attention.Shape, causal: bool = False) -> Call:
+    return ours(partial(attention.forward, shape, causal))
+
+
+def model(batch: int, length: int) -> Call:
+    return partial(minilm.ours, np.random.default_rng(0).integers(1000, 30000, (batch, length), np.int32))
+
+
+# What is large enough to be worth two threads, and how many times as fast they should be: calls of more than 2 ms 1.8
+# times, those from 0.3 ms on 1.4 times.
 LARGE: dict[str, tuple[Callable[[], Call], float]] = {
-    "attention (1, 8, 2048, 64)": (lambda: ours(partial(attention.forward, (1, 8, 2048, 64), False)), 1.8),
-    "attention causal (1, 8, 2048, 64)": (
-        lambda: ours(partial(attention.forward, (1, 8, 2048, 64), True)),
-        1.7,
-    ),
+    "attention (8, 8, 128, 64)": (partial(attend, (8, 8, 128, 64)), 1.8),
+    "attention (1, 12, 512, 64)": (partial(attend, (1, 12, 512, 64)), 1.8),
+    "attention (1, 8, 1024, 64)": (partial(attend, (1, 8, 1024, 64)), 1.8),
+    "attention (1, 8, 2048, 64)": (partial(attend, (1, 8, 2048, 64)), 1.8),
+    "attention (1, 4, 4096, 128)": (partial(attend, (1, 4, 4096, 128)), 1.8),
+    "attention causal (1, 8, 1024, 64)": (partial(attend, (1, 8, 1024, 64), True), 1.8),
+    "attention causal (1, 8, 2048, 64)": (partial(attend, (1, 8, 2048, 64), True), 1.8),
     "attention (16, 8, 512, 64), ragged": (ragged, 1.7),
     "attention forward + backward (1, 8, 1024, 64)": (
         lambda: ours(partial(attention.backward, (1, 8, 1024, 64), False)),
@@ -56,8 +63,14 @@ LARGE: dict[str, tuple[Callable[[], Call], float]] = {
         1.8,
     ),
     "Nadaraya-Watson 4096 x 4096": (lambda: ours(partial(pooling.pool, False)), 1.8),
-    "MiniLM (4, 512)": (model, 1.8),
+    "MiniLM (1, 32)": (partial(model, 1, 32), 1.4),
+    "MiniLM (1, 128)": (partial(model, 1, 128), 1.8),
+    "MiniLM (8, 64)": (partial(model, 8, 64), 1.8),
+    "MiniLM (32, 32)": (partial(model, 32, 32), 1.8),
+    "MiniLM (8, 256)": (partial(model, 8, 256), 1.8),
+    "MiniLM (4, 512)": (partial(model, 4, 512), 1.8),
     "encoder training step (16, 64, 256)": (lambda: ours(training.step), 1.8),
+    "GRU 2 x 256, (16, 32, 256), forward": (lambda: ours(partial(recurrent.gru, False)), 1.8),
     "GRU 2 x 256, (16, 32, 256), forward + backward": (lambda: ours(partial(recurrent.gru, True)), 1.8),
 }
 BESIDE = ("attention (1, 8, 2048, 64)", "MiniLM (4, 512)", "encoder training step (16, 64, 256)")

@@ -15,7 +15,7 @@ BATCH, LENGTH, WIDTH, HEADS, INNER, LAYERS = 16, 64, 256, 4, 1024, 2
 
 @row(
     "encoder training step (16, 64, 256), 2 layers, Adam",
-    goals=[faster_than("PyTorch", 1.8)],
+    goals=[faster_than("PyTorch", 1.4)],
     peers=["PyTorch"],
     quick=True,
 )
