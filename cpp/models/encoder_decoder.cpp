@@ -4,6 +4,10 @@
 #include "ops/ops.h"
 
 namespace qkv::models {
+
+void check_ids(const char* operation, const char* name, const Array& ids) {
+  if (ids.rank() != 2) fail_value(operation, ": ", name, " must be (B, T); got ", name, " ", ids.shape());
+}
 namespace {
 
 // Slices `indices` of an axis, one behind the other.

@@ -5,6 +5,9 @@
 
 namespace qkv::models {
 
+// Tokens must be (B, T).
+void check_ids(const char* operation, const char* name, const Array& ids);
+
 // What an encoder gives: outputs (B, Ts, H) and its last state (layers, B, H).
 struct Encoding {
   Tensor outputs, state;

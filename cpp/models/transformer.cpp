@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "models/encoder_decoder.h"
 #include "nn/init.h"
 #include "ops/ops.h"
 
@@ -33,10 +34,6 @@ template <class Stack, class Layer> std::shared_ptr<Stack> stack_of(const Transf
   nn::ModulePtr norm;
   if (s.layer.norm_first) norm = std::make_shared<nn::LayerNorm>(Shape{s.layer.d_model}, s.layer.layer_norm_eps);
   return std::make_shared<Stack>(std::move(layers), std::move(norm));
-}
-
-void check_ids(const char* name, const Array& ids) {
-  if (ids.rank() != 2) fail_value("Transformer: ", name, " must be (B, T); got ", name, " ", ids.shape());
 }
 
 class TransformerContinuation : public Continuation {
@@ -156,7 +153,7 @@ Tensor Transformer::embedded(nn::Embedding& embedding, const Array& ids, Index o
 }
 
 Restriction Transformer::keys_of(const char* name, const Array& ids, const Array& valid_lens) const {
-  check_ids(name, ids);
+  check_ids("Transformer", name, ids);
   Restriction restriction;
   restriction.valid_lens = valid_lens;
   if (valid_lens.defined()) return restriction;
@@ -191,7 +188,7 @@ Tensor Transformer::encode(const Array& src, const Array& src_valid_lens) {
 Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restriction& tgt_restriction,
                            const Restriction& memory_restriction,
                            std::span<nn::TransformerDecoder::LayerState> states) {
-  check_ids("tgt", tgt);
+  check_ids("Transformer", "tgt", tgt);
   nn::TransformerDecoderLayer::Call call;
   call.self = tgt_restriction;
   call.memory = memory_restriction;
@@ -202,8 +199,8 @@ Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restric
 
 Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src_valid_lens,
                             const Array& tgt_valid_lens) {
-  check_ids("src", src);
-  check_ids("tgt", tgt);
+  check_ids("Transformer", "src", src);
+  check_ids("Transformer", "tgt", tgt);
   if (src.dim(0) != tgt.dim(0))
     fail_value("Transformer: tgt must have the batch size of src ", src.shape(), "; got tgt ", tgt.shape());
   return decode(tgt, encode(src, src_valid_lens), keys_of("tgt", tgt, tgt_valid_lens),
