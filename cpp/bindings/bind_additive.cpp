@@ -1,7 +1,7 @@
 // Additive attention.
 #include "bindings/bindings.h"
 #include "bindings/options.h"
-#include "ops/ops.h"
+#include "ops/attention/additive.h"
 
 namespace qkv::bindings {
 
@@ -10,17 +10,19 @@ void bind_additive(py::module_& m) {
         [](py::handle queries, py::handle keys, py::handle values, py::handle score_weight, py::handle valid_lens,
            py::handle attn_mask, double dropout_p, py::handle dropout_keep, std::optional<double> masked_value,
            bool return_weights) -> py::object {
-          Call call("additive_attention");
+          const char* name = "additive_attention";
+          Call call(name);
           const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys");
           const Tensor v = call.floating(values, "values"), w = call.floating(score_weight, "score_weight");
-          ops::AdditiveOptions options;
+          ops::AttentionOptions options;
+          options.operation = name;
           options.valid_lens = call.integers(valid_lens, "valid_lens");
           options.attn_mask = call.mask(attn_mask, "attn_mask");
           options.dropout_p = dropout_p;
           options.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
           options.masked_value = masked_value;
-          warn_of_swapped("additive_attention", options.attn_mask, options.valid_lens, count_of(k));
-          const ops::AttentionOutput y = without_gil([&] { return ops::additive_attention(q, k, w, v, options); });
+          warn_of_swapped(name, options.attn_mask, options.valid_lens, count_of(k));
+          const ops::AttentionOutputs y = without_gil([&] { return ops::additive_attention(q, k, w, v, options); });
           if (!return_weights) return call.result(y.output);
           return py::make_tuple(call.result(y.output), call.result(y.weights));
         });

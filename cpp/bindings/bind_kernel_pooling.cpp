@@ -6,7 +6,7 @@
 namespace qkv::bindings {
 namespace {
 
-py::object results(const Call& call, const ops::AttentionOutput& y, bool return_weights) {
+py::object results(const Call& call, const ops::AttentionOutputs& y, bool return_weights) {
   if (!return_weights) return call.result(y.output);
   return py::make_tuple(call.result(y.output), call.result(y.weights));
 }
@@ -30,7 +30,7 @@ void bind_kernel_pooling(py::module_& m) {
     const Array lens = call.integers(valid_lens, "valid_lens");
     warn_of_swapped("kernel_attention", {}, lens, count_of(k));
     const ops::Kernel named = ops::kernel_named("kernel_attention", kernel);
-    const ops::AttentionOutput y =
+    const ops::AttentionOutputs y =
         without_gil([&] { return ops::kernel_attention(q, k, v, named, h, lens, return_weights); });
     return results(call, y, return_weights);
   });
@@ -46,7 +46,7 @@ void bind_kernel_pooling(py::module_& m) {
     Call call("kernel_attention");
     const Tensor k = call.floating(kernel_values, "kernel values"), v = call.floating(values, "values");
     const Array lens = call.integers(valid_lens, "valid_lens");
-    const ops::AttentionOutput y = without_gil([&] { return ops::pool_by_kernel(k, v, lens); });
+    const ops::AttentionOutputs y = without_gil([&] { return ops::pool_by_kernel(k, v, lens); });
     return results(call, y, return_weights);
   });
   m.def("kernel_values", [](py::handle u, const std::string& kernel) {

@@ -76,9 +76,7 @@ std::optional<DType> direct_dtype(const py::dtype& dtype) {
   }
 }
 
-Shape shape_of(const py::array& array) {
-  return Shape(std::vector<Index>(array.shape(), array.shape() + array.ndim()));
-}
+Shape shape_of(const py::array& array) { return Shape(array.shape(), array.shape() + array.ndim()); }
 
 bool is_half(const py::dtype& dtype) {
   return dtype.itemsize() == 2 && (dtype.kind() == 'f' || std::string(py::str(dtype)) == "bfloat16");
@@ -347,7 +345,7 @@ namespace {
 constexpr std::size_t kMostAxes = 64;  // NumPy's limit
 
 Shape sizes_from(py::handle size, const char* operation, const char* name, bool nested) {
-  std::vector<Index> sizes;
+  Shape sizes;
   const auto one = [&](py::handle item) {
     if (PyIndex_Check(item.ptr()) == 0 || PyBool_Check(item.ptr()) != 0)
       fail_type(operation, ": ", name, " must be whole numbers; got ", described(size));
@@ -374,7 +372,7 @@ Shape sizes_from(py::handle size, const char* operation, const char* name, bool 
                  " numbers because an array has no more axes; got ", sequence.size());
     for (const py::object item : sequence) one(item);  // owned: an array makes its items when asked
   }
-  return Shape(std::move(sizes));
+  return sizes;
 }
 
 }  // namespace
@@ -383,10 +381,9 @@ Shape shape_from(py::handle size, const char* operation, const char* name) {
   return sizes_from(size, operation, name, false);
 }
 
-std::optional<std::vector<Index>> axes_from(py::handle axis, const char* operation) {
+std::optional<IndexList> axes_from(py::handle axis, const char* operation) {
   if (axis.is_none()) return {};
-  const Shape axes = shape_from(axis, operation, "axis");
-  return std::vector<Index>(axes.begin(), axes.end());
+  return shape_from(axis, operation, "axis");
 }
 
 }  // namespace qkv::bindings

@@ -82,6 +82,6 @@ py::tuple shape_tuple(const Shape& shape);
 // A shape from an int, a tuple, or the arguments of f(*size).
 Shape shape_from(py::handle size, const char* operation, const char* name);
 // Axes from None, an int or a tuple.
-std::optional<std::vector<Index>> axes_from(py::handle axis, const char* operation);
+std::optional<IndexList> axes_from(py::handle axis, const char* operation);
 
 }  // namespace qkv::bindings

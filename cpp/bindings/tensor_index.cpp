@@ -112,11 +112,11 @@ Tensor get_item(const Tensor& t, const py::object& index) {
     const py::array whole = to_numpy(t.data(), false);
     const py::array view = whole[selection.items].cast<py::array>();
     const Index size = item_size(t.dtype());
-    std::vector<Index> strides;
+    IndexList strides;
     for (py::ssize_t axis = 0; axis < view.ndim(); ++axis) strides.push_back(view.strides(axis) / size);
     const Index offset =
         t.numel() == 0 ? 0 : (static_cast<const char*>(view.data()) - static_cast<const char*>(t.data().raw())) / size;
-    const Shape shape(std::vector<Index>(view.shape(), view.shape() + view.ndim()));
+    const Shape shape(view.shape(), view.shape() + view.ndim());
     return excerpt(without_gil(view.size(), [&] { return ops::strided(t, shape, strides, offset); }));
   }
   if (const py::object rows = rows_selected(t, selection); !rows.is_none()) {

@@ -8,7 +8,7 @@
 namespace qkv {
 
 // value in T, or an error in the operation's name if it is finite and T, which is then float, makes it infinite.
-template <class T> T in_range(const std::string& operation, const char* argument, double value) {
+template <class T> T in_range(std::string_view operation, const char* argument, double value) {
   const T result = static_cast<T>(value);
   if (std::isfinite(value) && !std::isfinite(result))
     fail_value(operation, ": ", argument, " must be from -3.4e38 to 3.4e38 because the work is done in float32; got ",
@@ -17,7 +17,7 @@ template <class T> T in_range(const std::string& operation, const char* argument
 }
 
 // The same for numbers that are divided by, or that 0 gives another meaning: only 0 itself may become 0.
-template <class T> T in_range_above_zero(const std::string& operation, const char* argument, double value) {
+template <class T> T in_range_above_zero(std::string_view operation, const char* argument, double value) {
   const T result = in_range<T>(operation, argument, value);
   if (result == 0 && value != 0)
     fail_value(operation, ": ", argument, " must be 0 or at least 1.4e-45 because the work is done in float32; got ",

@@ -3,10 +3,8 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "core/index.h"
+#include "core/index_list.h"
 
 namespace qkv {
 
@@ -32,11 +30,9 @@ template <> struct dtype_of<bool> {
 template <class T> inline constexpr DType dtype_v = dtype_of<T>::value;
 
 // The sizes of an array's axes, outermost first.
-class Shape : public std::vector<Index> {
+class Shape : public IndexList {
  public:
-  using std::vector<Index>::vector;
-  Shape() = default;
-  explicit Shape(std::vector<Index> sizes) : std::vector<Index>(std::move(sizes)) {}
+  using IndexList::IndexList;
 
   Index rank() const { return static_cast<Index>(size()); }
   Index numel() const;  // product of all

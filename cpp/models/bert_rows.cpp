@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "ops/lengths.h"
 #include "ops/ops.h"
 
 namespace qkv::models {
@@ -49,18 +50,6 @@ Array lengths_of(const Array& mask) {
   return lens;
 }
 
-void check_lens(const Array& lens, Index batch, Index length) {
-  const bool fits =
-      (lens.rank() == 1 && lens.dim(0) == batch) || (lens.rank() == 2 && lens.shape() == Shape{batch, length});
-  if (!fits)
-    fail_value("BertModel: valid_lens must be (B,) or (B, L) with (B, L) = (", batch, ", ", length,
-               "); got valid_lens ", lens.shape());
-  for (Index i = 0; i < lens.numel(); ++i) {
-    const std::int64_t len = lens.data<std::int64_t>()[i];
-    if (len < 0 || len > length) fail_value("BertModel: valid_lens must be from 0 to L = ", length, "; got ", len);
-  }
-}
-
 void pack(BertRows& rows, const Array& lens, const Array& mask) {
   if ((lens.defined() && lens.rank() != 1) || (mask.defined() && mask.rank() != 2))
     fail_value(
@@ -85,7 +74,7 @@ BertRows bert_rows(Index batch, Index length, const Array& valid_lens, const Arr
   BertRows rows;
   rows.batch = batch;
   rows.length = length;
-  if (valid_lens.defined()) check_lens(valid_lens, batch, length);
+  if (valid_lens.defined()) ops::check_lengths("BertModel", valid_lens, {batch}, {batch, length}, length, {"L", "L"});
   Array allowed;
   if (mask.defined()) {
     check_mask(mask, batch, length);

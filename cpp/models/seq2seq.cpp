@@ -39,10 +39,6 @@ std::shared_ptr<nn::GRU> xavier_gru(Index input_size, const Seq2SeqArguments& a)
   return rnn;
 }
 
-void check_ids(const char* name, const Array& ids) {
-  if (ids.rank() != 2) fail_value(name, ": ids must be (B, T); got ids ", ids.shape());
-}
-
 }  // namespace
 
 Seq2SeqEncoder::Seq2SeqEncoder(const Seq2SeqArguments& a) : arguments(checked("Seq2SeqEncoder", a)) {
@@ -53,7 +49,7 @@ Seq2SeqEncoder::Seq2SeqEncoder(const Seq2SeqArguments& a) : arguments(checked("S
 nn::Config Seq2SeqEncoder::config() const { return config_of(arguments); }
 
 Encoding Seq2SeqEncoder::encode(const Array& ids, const Array& valid_lens) {
-  check_ids("Seq2SeqEncoder", ids);
+  check_ids("Seq2SeqEncoder", "ids", ids);
   const auto result = rnn->forward(embedding->forward_ids(ids), Tensor(), valid_lens);  // (B, T, H), (layers, B, H)
   return {result.outputs, result.state};
 }
@@ -79,7 +75,7 @@ DecoderState RecurrentDecoder<Base>::init_state(const Encoding& encoding, const 
 }
 
 template <class Base> void RecurrentDecoder<Base>::check_call(const Array& ids, const DecoderState& state) const {
-  check_ids(name_, ids);
+  check_ids(name_, "ids", ids);
   const Shape expected{arguments.num_layers, ids.dim(0), arguments.num_hiddens};
   if (state.hidden.shape() != expected)
     fail_value(name_, ": the hidden state must be (num_layers, B, num_hiddens) = ", expected, " because ids are ",
@@ -115,8 +111,7 @@ Seq2SeqAttentionDecoder::Seq2SeqAttentionDecoder(const Seq2SeqArguments& a)
 }
 
 bool Seq2SeqAttentionDecoder::Projected::is_of(const Array& seen, const Array& matrix) const {
-  return keys.defined() && weight.lock() == matrix.buffer() && version == matrix.version() &&
-         outputs.dtype() == seen.dtype() && outputs.shape() == seen.shape() &&
+  return weight.is(matrix) && outputs.dtype() == seen.dtype() && outputs.shape() == seen.shape() &&
          std::memcmp(outputs.raw(), seen.raw(), static_cast<std::size_t>(seen.bytes())) == 0;
 }
 
@@ -128,9 +123,8 @@ Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
   if (!step || wants_gradient({state.outputs, weight})) return project();
   auto projected = projected_.get();
   if (!projected || !projected->is_of(state.outputs.data(), weight.data())) {
-    const std::uint64_t version = weight.data().version();
-    projected = std::make_shared<const Projected>(
-        Projected{state.outputs.data().clone(), weight.data().buffer(), version, project()});
+    const ops::WeightState before(weight.data());
+    projected = std::make_shared<const Projected>(Projected{state.outputs.data().clone(), before, project()});
     projected_.set(projected);
   }
   return projected->keys;

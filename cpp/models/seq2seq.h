@@ -71,8 +71,7 @@ class Seq2SeqAttentionDecoder : public RecurrentDecoder<AttentionDecoder> {
   // costs num_hiddens times less than the keys.
   struct Projected {
     Array outputs;
-    std::weak_ptr<Buffer> weight;
-    std::uint64_t version = 0;
+    ops::WeightState weight;
     Tensor keys;
     bool is_of(const Array& outputs, const Array& weight) const;
   };

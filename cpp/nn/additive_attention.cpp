@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "ops/attention/additive.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -95,12 +96,8 @@ Tensor AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, cons
 Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                            const Restriction& restriction, Array* weights) {
   const Tensor q = W_q->forward(queries);  // (B, Lq, M)
-  ops::AdditiveOptions o;
-  o.valid_lens = restriction.valid_lens;
-  o.attn_mask = without_heads(restriction.attn_mask);
-  o.masked_value = masked_value;
-  o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout : 0;
-  if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;
+  ops::AttentionOptions o = options(restriction);
+  o.operation = "AdditiveAttention";
   const auto result =
       ops::additive_attention(q, keys, ops::reshape(w_v->weight, {num_hiddens}), as_dtype_of(values, w_v->weight), o);
   record.keep(AttentionRecord::of(result.weights.data(), {true, false}));

@@ -123,15 +123,8 @@ Tensor Attention::attend(const Tensor& queries, const Tensor& keys, const Tensor
   if (!scores.defined() || scores.shape() != expected)
     fail_value(class_name(), ": score(queries, keys) must give (B, Lq, Lk) = ", expected, "; got ",
                scores.defined() ? scores.shape().str() : "None");
-  const DType dtype = ops::promoted({scores, values});
-  ops::AttentionOptions o = options(restriction);
-  o.scores = scores;
-  o.return_weights = !NoAttentionRecord::active();
-  // Queries and keys without features: all that scores have is what was computed above.
-  const Tensor none_q(Array(Shape{queries.dim(0), queries.dim(1), 0}, dtype)),
-      none_k(Array(Shape{keys.dim(0), keys.dim(1), 0}, dtype));
-  const ops::AttentionOutputs outputs = ops::attention(none_q, none_k, ops::cast(values, dtype), o);
-  record.keep(AttentionRecord::of(outputs.weights.defined() ? outputs.weights.data() : Array(), {true, false}));
+  const ops::AttentionOutputs outputs = ops::attention_of_scores(scores, values, options(restriction));
+  record.keep(AttentionRecord::of(outputs.weights.data(), {true, false}));
   return outputs.output;
 }
 

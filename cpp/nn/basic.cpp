@@ -99,7 +99,7 @@ LayerNorm::LayerNorm(Shape shape, double e, bool affine, bool with_bias)
 }
 
 Config LayerNorm::config() const {
-  return {{"normalized_shape", std::vector<Index>(normalized_shape)},
+  return {{"normalized_shape", value_of(normalized_shape)},
           {"eps", eps},
           {"elementwise_affine", affine_},
           {"bias", with_bias_}};
@@ -124,7 +124,7 @@ RMSNorm::RMSNorm(Shape shape, double e) : normalized_shape(std::move(shape)), ep
   own_parameter("weight", weight, constant_parameter(normalized_shape, 1));
 }
 
-Config RMSNorm::config() const { return {{"normalized_shape", std::vector<Index>(normalized_shape)}, {"eps", eps}}; }
+Config RMSNorm::config() const { return {{"normalized_shape", value_of(normalized_shape)}, {"eps", eps}}; }
 
 Tensor RMSNorm::forward(const Tensor& x) {
   return ops::rms_norm(as_dtype_of(x, weight), weight, normalized_shape, eps);

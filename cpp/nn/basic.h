@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "nn/module.h"
-#include "ops/matmul/packed_linear.h"
+#include "ops/matmul/linear.h"
 
 namespace qkv::nn {
 
@@ -24,7 +24,7 @@ class Linear : public Module {
 
  private:
   ops::LinearLayer layer(std::optional<kernels::Activation> activation = {});
-  ops::PackedWeight packed_;
+  ops::WeightCache packed_;
 };
 
 class Embedding : public Module {

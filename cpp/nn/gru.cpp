@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "nn/basic.h"
 #include "nn/init.h"
+#include "ops/lengths.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -24,16 +25,6 @@ Tensor dropped(const Tensor& x, double p) {
         std::copy_n(drawn.data<bool>() + (t * B + b) * H, H, keep.data<bool>() + (b * T + t) * H);
   }
   return ops::dropout_with_mask(x, keep, p);
-}
-
-void check_lengths(const Array& lens, Index batch, Index steps) {
-  if (!lens.defined()) return;
-  if (lens.shape() != Shape{batch})
-    fail_value("GRU: valid_lens must be (B,) = (", batch, ",) because x has ", batch, " sequences; got valid_lens ",
-               lens.shape());
-  for (Index b = 0; b < batch; ++b)
-    if (const std::int64_t n = lens.data<std::int64_t>()[b]; n < 0 || n > steps)
-      fail_value("GRU: valid_lens must be in 0..", steps, " because they count steps of x; got valid_lens ", n);
 }
 
 }  // namespace
@@ -88,15 +79,6 @@ void GRU::check_parameters() const {
   }
 }
 
-std::shared_ptr<const ops::GruPack> GRU::pack_of(Layer& layer) {
-  const Array& weight = layer.parameters.weight_hh.data();
-  auto pack = layer.pack.get();
-  if (pack && pack->is_of(weight)) return pack;
-  pack = std::make_shared<const ops::GruPack>(weight);
-  layer.pack.set(pack);
-  return pack;
-}
-
 GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& valid_lens) {
   if (x.rank() != 3 || x.dim(2) != input_size)
     fail_value("GRU: x must be (B, T, ", input_size, ") because input_size = ", input_size, "; got x ", x.shape());
@@ -104,7 +86,7 @@ GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& va
   const Shape expected{num_layers, B, hidden_size};
   if (initial.defined() && initial.shape() != expected)
     fail_value("GRU: state must be (num_layers, B, hidden_size) = ", expected, "; got state ", initial.shape());
-  check_lengths(valid_lens, B, T);
+  if (valid_lens.defined()) ops::check_lengths("GRU", valid_lens, {B}, {B}, T, {"", "T"});
   check_parameters();
   Tensor y = as_dtype_of(x, layers_.front().parameters.weight_ih);
   Tensors states;
@@ -114,7 +96,7 @@ GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& va
     if (i > 0 && training() && dropout > 0) y = dropped(y, dropout);
     const Tensor start =
         initial.defined() ? ops::reshape(ops::slice(initial, 0, i, i + 1), {B, hidden_size}) : Tensor();
-    const ops::GruOutput result = ops::gru_layer(y, start, layer.parameters, valid_lens, pack_of(layer));
+    const ops::GruOutput result = ops::gru_layer(y, start, layer.parameters, valid_lens, layer.caches);
     y = result.outputs;
     states.push_back(result.state);
   }

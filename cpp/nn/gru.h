@@ -26,9 +26,8 @@ class GRU : public Module {
  private:
   struct Layer {
     ops::GruParameters parameters;
-    Published<ops::GruPack> pack;
+    std::shared_ptr<const ops::GruCaches> caches = std::make_shared<ops::GruCaches>();
   };
-  static std::shared_ptr<const ops::GruPack> pack_of(Layer& layer);
   void check_parameters() const;
 
   std::vector<Layer> layers_;

@@ -26,6 +26,7 @@ using StateDict = std::map<std::string, Array>;
 // The arguments of a constructor, for printing a module and for making an equal one.
 using Value = std::variant<std::monostate, bool, Index, double, std::string, std::vector<Index>>;
 using Config = std::vector<std::pair<std::string, Value>>;
+inline Value value_of(const IndexList& sizes) { return std::vector<Index>(sizes.begin(), sizes.end()); }
 
 // While one lives, no module is in training mode on this thread, whatever is set. Other threads do not notice.
 class Evaluating {

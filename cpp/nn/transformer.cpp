@@ -78,8 +78,7 @@ AddNorm::AddNorm(Shape normalized_shape, double p, double eps) {
 }
 
 Config AddNorm::config() const {
-  return {
-      {"normalized_shape", std::vector<Index>(norm->normalized_shape)}, {"dropout", dropout->p}, {"eps", norm->eps}};
+  return {{"normalized_shape", value_of(norm->normalized_shape)}, {"dropout", dropout->p}, {"eps", norm->eps}};
 }
 
 Tensor AddNorm::forward(const Tensor& x, const Tensor& y) {

@@ -1,22 +1,11 @@
 #include "ops/kernel_layout.h"
 
+#include "ops/lengths.h"
+
 namespace qkv::ops {
 namespace {
 
 constexpr const char* kName = "kernel_attention";
-
-void check_lengths(const Array& lens, const Layout& layout) {
-  if (!lens.defined()) return;
-  const Sizes& n = layout.n;
-  const Shape one = layout.batch ? Shape{n.batches} : Shape{};
-  const Shape each = layout.batch ? Shape{n.batches, n.queries} : Shape{n.queries};
-  if (lens.shape() != one && lens.shape() != each)
-    fail_value(kName, ": valid_lens must be ", one, " or ", each, " because the weights are ", layout.weights_shape(),
-               "; got valid_lens ", lens.shape());
-  for (Index i = 0; i < lens.numel(); ++i)
-    if (const std::int64_t length = lens.data<std::int64_t>()[i]; length < 0 || length > n.keys)
-      fail_value(kName, ": valid_lens must be in 0..", n.keys, " because they count keys; got valid_lens ", length);
-}
 
 }  // namespace
 
@@ -47,7 +36,10 @@ void add_values(Layout& layout, const Shape& v) {
 }
 
 Lengths lengths(const Array& lens, const Layout& layout) {
-  check_lengths(lens, layout);
+  const Sizes& n = layout.n;
+  const Shape one = layout.batch ? Shape{n.batches} : Shape{};
+  const Shape each = layout.batch ? Shape{n.batches, n.queries} : Shape{n.queries};
+  if (lens.defined()) check_lengths(kName, lens, one, each, n.keys);
   return {lens, layout.n, lens.defined() && lens.rank() == (layout.batch ? 2 : 1)};
 }
 

@@ -137,8 +137,8 @@ double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* 
 
 }  // namespace
 
-AttentionOutput kernel_attention(const Tensor& queries, const Tensor& keys, const Tensor& values, Kernel kernel,
-                                 const Tensor& bandwidth, const Array& valid_lens, bool with_weights) {
+AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, const Tensor& values, Kernel kernel,
+                                  const Tensor& bandwidth, const Array& valid_lens, bool with_weights) {
   Layout layout = point_layout(queries.shape(), keys.shape());
   add_values(layout, values.shape());
   const Problem problem{layout.n, lengths(valid_lens, layout), kernel, bandwidth_of(bandwidth)};
@@ -154,8 +154,8 @@ AttentionOutput kernel_attention(const Tensor& queries, const Tensor& keys, cons
             features_first(v.data()).template data<T>(), problem);
   });
   const auto shaped = [&](const Tensor& out, const Tensor& weights) {
-    return AttentionOutput{reshape(out, layout.output_shape()),
-                           weights.defined() ? reshape(weights, layout.weights_shape()) : Tensor()};
+    return AttentionOutputs{reshape(out, layout.output_shape()),
+                            weights.defined() ? reshape(weights, layout.weights_shape()) : Tensor()};
   };
   if (!wants_gradient({q, k, v, bandwidth}))
     return shaped(Tensor(std::move(y)), with_weights ? Tensor(std::move(w)) : Tensor());
@@ -256,7 +256,7 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
   return reshape(divide(distance, cast(bandwidth, dtype)), layout.weights_shape());
 }
 
-AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values, const Array& valid_lens) {
+AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& values, const Array& valid_lens) {
   Layout layout;
   const Shape& s = kernel_values.shape();
   layout.batch = s.rank() == 3;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/kernel_pooling.h"
+#include "ops/attention/attention.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
@@ -17,14 +18,14 @@ using kernels::Kernel;
 Kernel kernel_named(const char* operation, const std::string& name);
 
 // Output (..., Lq) for values (Lk), else (..., Lq, Dv); weights (..., Lq, Lk), undefined unless wanted.
-AttentionOutput kernel_attention(const Tensor& queries, const Tensor& keys, const Tensor& values, Kernel kernel,
-                                 const Tensor& bandwidth, const Array& valid_lens, bool with_weights);
+AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, const Tensor& values, Kernel kernel,
+                                  const Tensor& bandwidth, const Array& valid_lens, bool with_weights);
 
 // The parts, for kernels of the caller's own. u (..., Lq, Lk) = distance / bandwidth, with gradient 0 at distance 0;
 // where a key is excluded the distance is 1, whatever it holds.
 Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor& bandwidth, const Array& valid_lens);
 // kernel values (..., Lq, Lk) divided by their sum over the allowed keys and pooled.
-AttentionOutput pool_by_kernel(const Tensor& kernel_values, const Tensor& values, const Array& valid_lens);
+AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& values, const Array& valid_lens);
 
 Tensor kernel_values(const Tensor& u, Kernel kernel);  // K(|u|), element by element
 

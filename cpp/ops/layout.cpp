@@ -23,7 +23,7 @@ std::optional<std::size_t> axis_of_neighbours(const Loops<2>& loops) {
 // y = x read with strides, where x's neighbours lie along another axis than y's: matrix by matrix.
 template <class T> void gather_transposed(T* y, const T* x, const Loops<2>& loops, std::size_t neighbours) {
   constexpr Index kRows = 256;
-  const std::vector<Index>& sizes = loops.sizes();
+  const IndexList& sizes = loops.sizes();
   const Index rows = loops.run(), columns = sizes[neighbours], ldx = loops.run_stride(1);
   const Index ldy = loops.strides(0)[neighbours], blocks = (rows + kRows - 1) / kRows;
   const Index count = loops.rows() / columns;
@@ -93,7 +93,7 @@ void check_permutation(const Axes& permutation, Index rank) {
   }
   if (!good)
     fail_value("transpose: axes must name each of the ", rank, " axes once; got ",
-               Shape(std::vector<Index>(permutation)));
+               Shape(permutation.begin(), permutation.end()));
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ static Tensor added_strided(const Tensor& dy, const Shape& shape, const Strides&
       [strides, offset](const Tensor& d, TensorGradients& dx) { dx.add(0, strided(d, dx.shape(0), strides, offset)); });
 }
 
-Tensor strided(const Tensor& x, const Shape& shape, const std::vector<Index>& strides, Index offset) {
+Tensor strided(const Tensor& x, const Shape& shape, const IndexList& strides, Index offset) {
   Array y = gather(x.data(), shape, strides, offset);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(
@@ -281,7 +281,7 @@ Tensor concatenate(const Tensors& parts, Index axis) {
   const Index outer = shape.product(0, axis), inner = shape.product(axis + 1, rank) * item_size(dtype);
   char* out = static_cast<char*>(y.raw());
   Index done = 0;
-  std::vector<Index> begins;
+  IndexList begins;
   for (const Tensor& part : inputs) {
     begins.push_back(done);
     const Index bytes = part.dim(axis) * inner;
@@ -299,7 +299,7 @@ Tensor concatenate(const Tensors& parts, Index axis) {
     done += part.dim(axis);
   }
   if (!wants_gradient(inputs)) return Tensor(std::move(y));
-  std::vector<Index> ends;
+  IndexList ends;
   for (const Tensor& part : inputs) ends.push_back(begins[ends.size()] + part.dim(axis));
   return record(
       std::move(y), inputs,

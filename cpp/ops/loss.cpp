@@ -23,7 +23,7 @@ Targets checked_targets(const char* operation, const char* scores_name, const Te
     fail_value(operation, ": ", scores_name, " must be (..., V); got ", scores_name, " ", scores.shape());
   Targets t;
   t.classes = scores.dim(-1);
-  t.shape = Shape(std::vector<Index>(scores.shape().begin(), scores.shape().end() - 1));
+  t.shape = Shape(scores.shape().begin(), scores.shape().end() - 1);
   t.count = t.shape.numel();
   if (targets.dtype() != DType::int64)
     fail_type(operation, ": targets must be integers because they are class numbers; got targets of ", targets.dtype());

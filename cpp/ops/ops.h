@@ -38,7 +38,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor clip(const Tensor& x, std::optional<double> low, std::optional<double> high);  // NaN stays
 
 // --- reduce.cpp: axes empty = all of them
-using Axes = std::vector<Index>;
+using Axes = IndexList;
 Tensor sum(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
 Tensor mean(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
 Tensor max(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
@@ -50,7 +50,7 @@ Tensor transpose(const Tensor& x, const Axes& permutation);
 Tensor swapaxes(const Tensor& x, Index a, Index b);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 // result[i, j, ...] = x.flat[offset + i * strides[0] + j * strides[1] + ...]
-Tensor strided(const Tensor& x, const Shape& shape, const std::vector<Index>& strides, Index offset);
+Tensor strided(const Tensor& x, const Shape& shape, const IndexList& strides, Index offset);
 Tensor slice(const Tensor& x, Index axis, Index begin, Index end);
 // result.flat[i] = x.flat[positions[i]]
 Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape);
@@ -62,7 +62,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);  // NumPy's rules, batches broa
 // y (..., out) = x (..., in) @ weight (out, in)^T + bias (out,); the bias may be undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 // The same for layers that share an input, and the activations behind them. Where no gradient is wanted, the weights'
-// packed copies are used (ops/matmul/packed_linear.h).
+// packed copies are used (ops/matmul/linear.h).
 Tensors linears(const Tensor& x, std::span<const LinearLayer> layers);
 
 // --- softmax.cpp
@@ -70,9 +70,14 @@ Tensor softmax(const Tensor& x, Index axis, double temperature);  // exp(x / tem
 Tensor log_softmax(const Tensor& x, Index axis, double temperature);
 // Softmax over the allowed keys of scores ([B, [H,]] Lq, Lk); 0 elsewhere. valid_lens: int64, () for rank 2, else (B,)
 // or (B, Lq). mask broadcasts to scores: boolean, or floating and added (it may want a gradient; -inf excludes). Both
-// may be undefined. Rows without a key become zeros; with masked_value excluded scores are replaced instead.
+// may be undefined. Rows without a key become zeros; with masked_value excluded scores are replaced instead. Messages
+// name the caller and what it calls the mask.
+struct SoftmaxCaller {
+  const char* operation = "masked_softmax";
+  const char* mask = "mask";
+};
 Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Tensor& mask,
-                      std::optional<double> masked_value);
+                      std::optional<double> masked_value, SoftmaxCaller caller = {});
 inline Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Array& mask,
                              std::optional<double> masked_value) {
   return masked_softmax(scores, valid_lens, mask.defined() ? Tensor(mask) : Tensor(), masked_value);
@@ -112,7 +117,9 @@ Tensor nll_loss(const Tensor& log_probs, const Array& targets, const Tensor& wei
                 Reduction reduction);
 Tensor mse(const Tensor& predictions, const Tensor& targets, Reduction reduction);
 
-// --- weighted_values.cpp: dropout of attention weights and their product with the values
+// --- attention: a folder of its own, ops/attention/attention.h and additive.h
+
+// --- attention/weighted_values.cpp: dropout of attention weights and their product with the values
 struct WeightDropout {
   double p = 0;
   std::uint64_t key = 0;  // of the counter-based stream
@@ -128,23 +135,6 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
 // --- recurrent.cpp has a page of its own: ops/recurrent.h
 
 // --- kernel_pooling.cpp has a page of its own: ops/kernel_pooling.h
-
-// --- additive.cpp: queries (B, Lq, M), keys (B, Lk, M), score_weight (M), values (B, Lk, Dv), or all without B
-struct AttentionOutput {
-  Tensor output, weights;  // (B, Lq, Dv), (B, Lq, Lk) before dropout
-};
-struct AdditiveOptions {
-  Array valid_lens;  // int64 (B) or (B, Lq); without B: () or (Lq)
-  Tensor attn_mask;  // boolean or floating; broadcasts to the weights
-  double dropout_p = 0;
-  Array dropout_keep;  // boolean
-  std::optional<double> masked_value;
-};
-AttentionOutput additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
-                                   const Tensor& values, const AdditiveOptions& options = {});
-// The scores alone (B, Lq, Lk); 0 behind valid_lens, (B) or (B, Lq) or undefined.
-Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
-                       const Array& valid_lens = {});
 
 // --- helpers of the operations themselves
 // Floating copy of x: integers and booleans become float32.

@@ -16,42 +16,33 @@
 
 namespace qkv::ops {
 
-GruPack::GruPack(const Array& weight_hh) : source_(weight_hh.buffer()), version_(weight_hh.version()) {}
-
-bool GruPack::is_of(const Array& weight_hh) const {
-  const auto source = source_.lock();
-  return source == weight_hh.buffer() && !source->borrowed() && version_ == weight_hh.version();
-}
-
-Array GruPack::gates(const Array& weight_hh) const {
-  if (const auto made = gates_.get()) return *made;
-  Array packed;
-  visit_floating(weight_hh.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    const auto& kernel = kernels::kernels<T>().recurrent;
-    packed = Array({kernel.packed_gates(weight_hh.dim(1))}, weight_hh.dtype());
-    kernel.pack_gates(packed.data<T>(), weight_hh.data<T>(), weight_hh.dim(1));
-  });
-  gates_.set(std::make_shared<const Array>(packed));
-  return packed;
-}
-
-Array GruPack::columns(const Array& weight_hh) const {
-  if (const auto made = columns_.get()) return *made;
-  Array packed;
-  visit_floating(weight_hh.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    const auto& kernel = kernels::kernels<T>().recurrent;
-    const Index hidden = weight_hh.dim(1);
-    packed = Array({kernel.packed_columns(3 * hidden, hidden)}, weight_hh.dtype());
-    // Slopes begin with those of the candidate, whose rows are the last of the weight.
-    kernel.pack_columns(packed.data<T>(), weight_hh.data<T>(), hidden, 1, 2 * hidden, 3 * hidden, hidden);
-  });
-  columns_.set(std::make_shared<const Array>(packed));
-  return packed;
-}
-
 namespace {
+
+Array packed_gates(const WeightCache& cache, const Array& weight_hh) {
+  return cache.get(weight_hh, [&] {
+    return visit_floating(weight_hh.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const auto& kernel = kernels::kernels<T>().recurrent;
+      Array packed({kernel.packed_gates(weight_hh.dim(1))}, weight_hh.dtype());
+      kernel.pack_gates(packed.data<T>(), weight_hh.data<T>(), weight_hh.dim(1));
+      return packed;
+    });
+  });
+}
+
+// Slopes begin with those of the candidate, whose rows are the last of the weight.
+Array packed_columns(const WeightCache& cache, const Array& weight_hh) {
+  return cache.get(weight_hh, [&] {
+    return visit_floating(weight_hh.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const auto& kernel = kernels::kernels<T>().recurrent;
+      const Index hidden = weight_hh.dim(1);
+      Array packed({kernel.packed_columns(3 * hidden, hidden)}, weight_hh.dtype());
+      kernel.pack_columns(packed.data<T>(), weight_hh.data<T>(), hidden, 1, 2 * hidden, 3 * hidden, hidden);
+      return packed;
+    });
+  });
+}
 
 constexpr Index kMostRows = 32;
 constexpr Index kBetweenChecks = 64;  // steps between two looks for an interrupt
@@ -210,7 +201,7 @@ struct Memory {
 };
 
 template <class T>
-void pull_back(const Memory& m, const GruPack& pack, const Plan& plan, std::span<const Array> dys, Gradients& dx) {
+void pull_back(const Memory& m, const GruCaches& caches, const Plan& plan, std::span<const Array> dys, Gradients& dx) {
   const Index H = plan.hidden, M = plan.input, rows = plan.rows, all = 4 * H;
   const Start<T> start(m.state.defined() ? m.state.get() : Array(), H);
   const Array& weight_hh = m.weight_hh.get();
@@ -219,7 +210,7 @@ void pull_back(const Memory& m, const GruPack& pack, const Plan& plan, std::span
   else std::fill_n(dh.data<T>(), dh.numel(), T(0));
   const Scratch memory(static_cast<std::size_t>(rows * all) * sizeof(T));
   T* slopes = memory.as<T>();  // [ds dr dz dn]
-  const Array columns = pack.columns(weight_hh);
+  const Array columns = packed_columns(caches.columns, weight_hh);
   backward<T>(slopes, dh.data<T>(), dys[0].defined() ? dys[0].data<T>() : nullptr, m.gates.data<T>(), m.y.data<T>(),
               start, columns.data<T>(), plan);
   if (dx.wants(1)) dx.add(1, dh);
@@ -284,12 +275,11 @@ Tensors composed_layer(const Tensors& inputs, const Plan& plan) {
 }  // namespace
 
 GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParameters& p, const Array& valid_lens,
-                    std::shared_ptr<const GruPack> pack) {
+                    std::shared_ptr<const GruCaches> caches) {
   const DType dtype = p.weight_hh.dtype();
   const Tensor x = cast(input, dtype), state = initial.defined() ? cast(initial, dtype) : initial;
   const Plan plan(x.shape(), p.weight_hh.dim(1), valid_lens);
   const Index H = plan.hidden, M = plan.input, rows = plan.rows;
-  if (!pack) pack = std::make_shared<const GruPack>(p.weight_hh.data());
   const bool wants = wants_gradient({x, state, p.weight_ih, p.weight_hh, p.bias_ih, p.bias_hh});
   Array y({plan.batch, plan.steps, H}, dtype), last({plan.batch, H}, dtype), gates({rows, 4 * H}, dtype), packed_x;
   visit_floating(dtype, [&](auto tag) {
@@ -304,7 +294,7 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
     }
     T* g = gates.data<T>();
     if (!wants && !p.weight_ih.data().buffer()->borrowed()) {  // nobody notices a change of somebody else's memory
-      const Array packed = pack->input.get(p.weight_ih.data(), false);
+      const Array packed = packed_weight(caches->input, p.weight_ih.data(), false);
       const PackedTask<T> task{g + H, 4 * H, {packed_x.data<T>(), M, false}, packed.data<T>(), {bias.data()}, rows,
                                3 * H, M};
       multiply_packed<T>({&task, 1});
@@ -313,8 +303,8 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
               bias.data());
     }
     const Start<T> start(state.defined() ? state.data() : Array(), H);
-    const Array packed_gates = pack->gates(p.weight_hh.data());
-    forward<T>(y.data<T>(), last.data<T>(), g, start, packed_gates.data<T>(), bias_n.data(), wants, plan);
+    const Array weights = packed_gates(caches->gates, p.weight_hh.data());
+    forward<T>(y.data<T>(), last.data<T>(), g, start, weights.data<T>(), bias_n.data(), wants, plan);
   });
   if (!wants) return {Tensor(std::move(y)), Tensor(std::move(last))};
   Memory memory{Saved(packed_x), Saved(state), Saved(p.weight_ih), Saved(p.weight_hh), Saved(y), gates};
@@ -322,9 +312,9 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
   Tensors results = record_many(
       {std::move(y), std::move(last)},
       {owned(x), owned(state), owned(p.weight_ih), owned(p.weight_hh), p.bias_ih, p.bias_hh},
-      [memory = std::move(memory), pack, kept_plan](std::span<const Array> dys, Gradients& dx) {
+      [memory = std::move(memory), caches, kept_plan](std::span<const Array> dys, Gradients& dx) {
         visit_floating(memory.gates.dtype(),
-                       [&](auto tag) { pull_back<decltype(tag)>(memory, *pack, *kept_plan, dys, dx); });
+                       [&](auto tag) { pull_back<decltype(tag)>(memory, *caches, *kept_plan, dys, dx); });
       },
       [kept_plan](std::span<const Tensor> dys, TensorGradients& dx) {
         derive_composed(dys, dx, [&](const Tensors& inputs) { return composed_layer(inputs, *kept_plan); });

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "autograd/tensor.h"
-#include "ops/matmul/packed_linear.h"
+#include "ops/matmul/linear.h"
 
 namespace qkv::ops {
 
@@ -16,20 +16,10 @@ struct GruParameters {
   Tensor weight_ih, weight_hh, bias_ih, bias_hh;
 };
 
-// The weights of a layer in the order in which the kernels read them. Each part is made when first needed; that of
-// weight_ih, which serves layers without gradients, looks after itself.
-class GruPack {
- public:
-  explicit GruPack(const Array& weight_hh);
-  bool is_of(const Array& weight_hh) const;  // whether this is still a copy of that weight
-  PackedWeight input;
-  Array gates(const Array& weight_hh) const;
-  Array columns(const Array& weight_hh) const;
-
- private:
-  std::weak_ptr<Buffer> source_;
-  std::uint64_t version_;
-  mutable Published<Array> gates_, columns_;
+// The weights of a layer in the order in which the kernels read them.
+struct GruCaches {
+  WeightCache input;           // of weight_ih, for layers without gradients
+  WeightCache gates, columns;  // of weight_hh, for the forward and the backward pass
 };
 
 struct GruOutput {
@@ -37,8 +27,8 @@ struct GruOutput {
 };
 
 // x (B, T, M); state (B, H) or undefined for zeros; valid_lens int64 (B) or undefined, 0 = the state stays. What stands
-// in x behind valid_lens is never read. `pack` belongs to parameters.weight_hh and may be null.
+// in x behind valid_lens is never read.
 GruOutput gru_layer(const Tensor& x, const Tensor& state, const GruParameters& parameters, const Array& valid_lens = {},
-                    std::shared_ptr<const GruPack> pack = nullptr);
+                    std::shared_ptr<const GruCaches> caches = std::make_shared<GruCaches>());
 
 }  // namespace qkv::ops

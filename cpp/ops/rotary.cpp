@@ -13,8 +13,8 @@ Array rotated(const Array& x, const Array& cos, const Array& sin, bool interleav
   if (x.numel() == 0) return y;
   const Index half = cos.dim(-1), n = x.dim(-1);
   // One number per row of each array, which the loops below then turn into rows.
-  const Shape rows(std::vector<Index>(x.shape().begin(), x.shape().end() - 1));
-  const Shape table(std::vector<Index>(cos.shape().begin(), cos.shape().end() - 1));
+  const Shape rows(x.shape().begin(), x.shape().end() - 1);
+  const Shape table(cos.shape().begin(), cos.shape().end() - 1);
   const Loops<2> loops(rows, {row_major(rows), broadcast_strides(table, rows)});
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);

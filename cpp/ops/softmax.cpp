@@ -7,6 +7,7 @@
 #include "core/in_range.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/lengths.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
 
@@ -132,10 +133,11 @@ namespace {
 // Which entries of scores ([B, [H,]] Lq, Lk) are excluded by lengths and a mask.
 class Exclusions {
  public:
-  Exclusions(const Tensor& scores, const Array& valid_lens, const Tensor& mask) : shape_(scores.shape()) {
+  Exclusions(const Tensor& scores, const Array& valid_lens, const Tensor& mask, SoftmaxCaller caller)
+      : caller_(caller), shape_(scores.shape()) {
     const Index rank = shape_.rank();
     if (rank < 2 || rank > 4)
-      fail_value("masked_softmax: scores must be (Lq, Lk), (B, Lq, Lk) or (B, H, Lq, Lk); got scores ", shape_);
+      fail_value(caller_.operation, ": scores must be (Lq, Lk), (B, Lq, Lk) or (B, H, Lq, Lk); got scores ", shape_);
     queries_ = shape_.dim(-2);
     if (valid_lens.defined()) take_lengths(valid_lens);
     if (mask.defined()) take_mask(mask, scores.dtype());
@@ -147,6 +149,7 @@ class Exclusions {
     const Index batch = row / rows_per_batch_;
     return static_cast<Index>(lengths_.data<std::int64_t>()[per_query_ ? batch * queries_ + row % queries_ : batch]);
   }
+  const char* operation() const { return caller_.operation; }
   bool has_mask() const { return mask().defined(); }
   bool has_bias() const { return has_mask() && mask().dtype() != DType::boolean; }
 
@@ -188,28 +191,21 @@ class Exclusions {
     const Shape one = rank == 2 ? Shape{} : Shape{batch};
     const Shape each = rank == 2 ? Shape{queries_} : Shape{batch, queries_};
     if (lens.dtype() != DType::int64)
-      fail_type("masked_softmax: valid_lens must be integers because they count keys; got ", lens.dtype());
-    if (lens.shape() != one && lens.shape() != each)
-      fail_value("masked_softmax: valid_lens must be ", one, " or ", each, " because scores are ", shape_,
-                 "; got valid_lens ", lens.shape());
+      fail_type(caller_.operation, ": valid_lens must be integers because they count keys; got ", lens.dtype());
+    check_lengths(caller_.operation, lens, one, each, keys());
     per_query_ = lens.shape() != one;
     rows_per_batch_ = rank == 4 ? shape_.dim(1) * queries_ : queries_;
-    for (Index i = 0; i < lens.numel(); ++i)
-      if (lens.data<std::int64_t>()[i] < 0 || lens.data<std::int64_t>()[i] > keys())
-        fail_value("masked_softmax: valid_lens must be in 0..", keys(), " because scores are ", shape_,
-                   "; got valid_lens ", lens.data<std::int64_t>()[i]);
     lengths_ = lens;
   }
 
   void take_mask(const Tensor& mask, DType dtype) {
     if (mask.dtype() == DType::int64)
-      fail_type(
-          "masked_softmax: mask must be boolean (True = may attend) or float (added to the scores) because an "
-          "integer could mean either; got ",
-          mask.dtype());
+      fail_type(caller_.operation, ": ", caller_.mask,
+                " must be boolean (True = may attend) or floating (added to the scores); got dtype ", mask.dtype());
     Shape common;
     if (!broadcast(mask.shape(), shape_, common) || common != shape_)
-      fail_value("masked_softmax: mask must broadcast to scores ", shape_, "; got mask ", mask.shape());
+      fail_value(caller_.operation, ": ", caller_.mask, " must broadcast to the scores' shape ", shape_, "; got ",
+                 caller_.mask, " ", mask.shape());
     mask_ = mask.dtype() == DType::boolean ? mask.data() : mask.data().cast(dtype);
     mask_strides_ = broadcast_strides(mask.shape(), shape_);
   }
@@ -225,6 +221,7 @@ class Exclusions {
     return offset;
   }
 
+  SoftmaxCaller caller_;
   Shape shape_;
   Index queries_ = 0, rows_per_batch_ = 1;
   Array lengths_;
@@ -239,8 +236,8 @@ void masked_rows(T* y, const T* x, const Exclusions& excluded, std::optional<dou
                  Index end) {
   const auto& kernel = kernels::kernels<T>().softmax;
   const Index n = excluded.keys();
-  const T fill =
-      masked_value ? in_range<T>("masked_softmax", "masked_value", *masked_value) : -std::numeric_limits<T>::infinity();
+  const T fill = masked_value ? in_range<T>(excluded.operation(), "masked_value", *masked_value)
+                              : -std::numeric_limits<T>::infinity();
   for (Index row = begin; row < end; ++row) {
     T* out = y + row * n;
     if (!masked_value && !excluded.has_mask()) {
@@ -263,9 +260,9 @@ void masked_rows(T* y, const T* x, const Exclusions& excluded, std::optional<dou
 }  // namespace
 
 Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor& mask,
-                      std::optional<double> masked_value) {
+                      std::optional<double> masked_value, SoftmaxCaller caller) {
   const Tensor scores = floating(input);
-  Exclusions excluded(scores, valid_lens, mask);
+  Exclusions excluded(scores, valid_lens, mask, caller);
   Array y(scores.shape(), scores.dtype());
   const Along rows(y.shape(), y.rank() - 1);
   visit_floating(scores.dtype(), [&](auto tag) {

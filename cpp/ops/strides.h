@@ -2,13 +2,12 @@
 #pragma once
 
 #include <array>
-#include <vector>
 
 #include "core/array.h"
 
 namespace qkv::ops {
 
-using Strides = std::vector<Index>;  // in elements
+using Strides = IndexList;  // in elements
 
 Strides row_major(const Shape& shape);
 // Strides with which an array of shape `from` is read as one of shape `to`: 0 along broadcast axes.
@@ -46,13 +45,13 @@ template <std::size_t N> class Loops {
   Index run() const { return sizes_.back(); }
   Index run_stride(std::size_t n) const { return strides_[n].back(); }
   // Of all axes that are left, the run's the last.
-  const std::vector<Index>& sizes() const { return sizes_; }
+  const IndexList& sizes() const { return sizes_; }
   const Strides& strides(std::size_t n) const { return strides_[n]; }
 
   // Calls body(offsets) for the rows [begin, end): where each array's run starts.
   template <class Body> void each_row(Index begin, Index end, Body&& body) const {
     const std::size_t outer = sizes_.size() - 1;
-    std::vector<Index> position(outer);
+    IndexList position(outer);
     std::array<Index, N> offset{};
     Index rest = begin;
     for (std::size_t axis = outer; axis-- > 0;) {
@@ -72,7 +71,7 @@ template <std::size_t N> class Loops {
   }
 
  private:
-  std::vector<Index> sizes_;
+  IndexList sizes_;
   std::array<Strides, N> strides_;
   Index rows_ = 1;
 };

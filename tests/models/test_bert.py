@@ -358,7 +358,7 @@ def test_weights_are_forgotten():
         ([[1.5]], {}, TypeError, "input_ids"),
         (IDS, {"token_type_ids": [[0]]}, ValueError, r"token_type_ids must have the shape of input_ids \(3, 7\)"),
         (IDS, {"token_type_ids": np.full((3, 7), 2)}, ValueError, r"ids must be in 0\.\.1"),
-        (IDS, {"valid_lens": [1, 2]}, ValueError, r"valid_lens must be \(B,\) or \(B, L\)"),
+        (IDS, {"valid_lens": [1, 2]}, ValueError, r"valid_lens must be \(B,\) = \(3,\) or \(B, L\)"),
         (IDS, {"valid_lens": [1, 2, 8]}, ValueError, "valid_lens must be from 0 to L = 7; got 8"),
         (IDS, {"attention_mask": np.ones((3, 6))}, ValueError, r"attention_mask must be \(B, L\) = \(3, 7\)"),
         (IDS, {"attention_mask": np.full((3, 7), -1e9)}, ValueError, "attention_mask must hold 1 for keys that count"),

@@ -355,17 +355,17 @@ def test_rejected_arguments(arguments, text):
         (
             (3, 7, 5),
             {"valid_lens": [7, 7]},
-            r"GRU: valid_lens must be \(B,\) = \(3,\) because x has 3 sequences; got valid_lens \(2,\)",
+            r"GRU: valid_lens must be \(B,\) = \(3,\); got valid_lens \(2,\)",
         ),
         (
             (3, 7, 5),
             {"valid_lens": [7, 8, 0]},
-            "GRU: valid_lens must be in 0..7 because they count steps of x; got valid_lens 8",
+            "GRU: valid_lens must be from 0 to T = 7; got 8",
         ),
         (
             (3, 7, 5),
             {"valid_lens": [-1, 0, 0]},
-            "GRU: valid_lens must be in 0..7 because they count steps of x; got valid_lens -1",
+            "GRU: valid_lens must be from 0 to T = 7; got -1",
         ),
     ],
 )

@@ -29,7 +29,7 @@ CALLS = {
         lambda a, v: qkv.masked_softmax(a, [3, 8], masked_value=v),
     ),
     "masked_value of additive_attention": (
-        "masked_softmax",
+        "additive_attention",
         lambda a, v: qkv.additive_attention(a, a, a, a[0, 0], valid_lens=[3, 5], masked_value=v),
     ),
     "scale of a layer": (

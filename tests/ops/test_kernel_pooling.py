@@ -268,8 +268,8 @@ def test_a_learned_bandwidth_lowers_the_error(kernel):
         ({"keys": np.ones(Lk)}, r"keys must be \(B, Lk, D\) .* keys \(11,\)"),
         ({"values": np.ones((B, 5, DV))}, r"values must be \(B, Lk, Dv\) with Lk = 11 .* \(2, 5, 7\)"),
         ({"values": np.ones(Lk)}, r"values must be \(B, Lk, Dv\) with Lk = 11 .* \(11,\)"),
-        ({"valid_lens": [3, 12]}, r"valid_lens must be in 0\.\.11 .* got valid_lens 12"),
-        ({"valid_lens": [3, 1, 1]}, r"valid_lens must be \(2,\) or \(2, 5\) .* got valid_lens \(3,\)"),
+        ({"valid_lens": [3, 12]}, r"valid_lens must be from 0 to Lk = 11; got 12"),
+        ({"valid_lens": [3, 1, 1]}, r"valid_lens must be \(B,\) = \(2,\) or \(B, Lq\) = \(2, 5\); got valid_lens \(3,\)"),
         (
             {"kernel": lambda u: u[0]},
             r"kernel must return an array of the shape of u, \(2, 5, 11\), .* \(5, 11\)",

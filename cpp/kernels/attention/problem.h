@@ -54,6 +54,34 @@ template <class T> struct AttentionProblem {
   bool uniform = false;
 };
 
+// What a call asks for beyond plain attention. A kernel for special cases says which of these it supports: a call with
+// others is the general kernel's.
+namespace feature {
+enum : unsigned {
+  softcap = 1 << 0,
+  slopes = 1 << 1,
+  bias = 1 << 2,
+  mask = 1 << 3,
+  causal = 1 << 4,
+  window = 1 << 5,
+  lengths = 1 << 6,
+  sinks = 1 << 7,
+  fill = 1 << 8,
+  dropout = 1 << 9,
+  uniform = 1 << 10,
+  groups = 1 << 11,  // fewer key/value heads than query heads
+};
+}  // namespace feature
+template <class T> inline unsigned features(const AttentionProblem<T>& p) {
+  const auto bit = [](bool on, unsigned which) { return on ? which : 0u; };
+  return bit(p.softcap != 0, feature::softcap) | bit(p.slopes != nullptr, feature::slopes) |
+         bit(p.bias.data != nullptr, feature::bias) | bit(p.mask.data != nullptr, feature::mask) |
+         bit(p.causal, feature::causal) | bit(p.left >= 0 || p.right >= 0, feature::window) |
+         bit(p.valid_lens != nullptr, feature::lengths) | bit(p.sinks != nullptr, feature::sinks) |
+         bit(p.fill, feature::fill) | bit(p.dropout > 0 || p.dropout_keep.data != nullptr, feature::dropout) |
+         bit(p.uniform, feature::uniform) | bit(p.heads != p.kv_heads, feature::groups);
+}
+
 template <class T> struct AttentionResult {
   HeadsView<T> out;        // (B, H, Lq, Dv); rows without an allowed key are 0
   WeightsView<T> weights;  // (B, H, Lq, Lk), key stride 1, before dropout; or null data

@@ -9,11 +9,10 @@ namespace {
 
 constexpr Index kMostKeys = 16, kMostFeatures = 128;
 
+constexpr unsigned kSupported = 0;  // of the features
+
 template <class T> bool is_small(const AttentionProblem<T>& p) {
-  const bool plain = p.softcap == 0 && p.slopes == nullptr && p.bias.data == nullptr && p.mask.data == nullptr &&
-                     !p.causal && p.left < 0 && p.right < 0 && p.valid_lens == nullptr && p.sinks == nullptr &&
-                     !p.fill && p.dropout == 0 && p.dropout_keep.data == nullptr && !p.uniform;
-  return plain && p.heads == p.kv_heads && p.queries <= kLanes<T> && p.keys > 0 && p.keys <= kMostKeys &&
+  return (features(p) & ~kSupported) == 0 && p.queries <= kLanes<T> && p.keys > 0 && p.keys <= kMostKeys &&
          p.key_size <= kMostFeatures;
 }
 

@@ -1,4 +1,5 @@
-// Additive attention: scores w . tanh(q_i + k_j), softmax over the allowed keys, values.
+#include "ops/attention/additive.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -7,13 +8,13 @@
 #include "core/batch_invariance.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/lengths.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
 
 namespace qkv::ops {
 namespace {
 
-constexpr const char* kName = "additive_attention";
 constexpr Index kBlock = 4;  // queries that are scored together
 
 struct Sizes {
@@ -195,44 +196,18 @@ template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Problem<
 // (L, M) as a batch of one.
 Tensor batched(const Tensor& x, bool alone) { return alone ? reshape(x, {1, x.dim(0), x.dim(1)}) : x; }
 
-void check_shapes(const Shape& q, const Shape& k, const Shape& w, const Shape& v) {
-  if (q.rank() != 2 && q.rank() != 3) fail_value(kName, ": queries must be (B, Lq, M) or (Lq, M); got queries ", q);
+void check_shapes(const char* op, const Shape& q, const Shape& k, const Shape& w, const Shape& v) {
+  if (q.rank() != 2 && q.rank() != 3) fail_value(op, ": queries must be (B, Lq, M) or (Lq, M); got queries ", q);
   const bool alone = q.rank() == 2;
   if (k.rank() != q.rank() || (!alone && k.dim(0) != q.dim(0)) || k.dim(-1) != q.dim(-1))
-    fail_value(kName, ": keys must be ", alone ? "(Lk, M)" : "(B, Lk, M)", " with the ", alone ? "M" : "B and M",
+    fail_value(op, ": keys must be ", alone ? "(Lk, M)" : "(B, Lk, M)", " with the ", alone ? "M" : "B and M",
                " of queries because they are added to these; got queries ", q, ", keys ", k);
   if (w != Shape{q.dim(-1)})
-    fail_value(kName, ": score_weight must be (M,) with M = ", q.dim(-1), " to match queries ", q,
-               "; got score_weight ", w);
+    fail_value(op, ": score_weight must be (M,) with M = ", q.dim(-1), " to match queries ", q, "; got score_weight ",
+               w);
   if (v.rank() != q.rank() || (!alone && v.dim(0) != q.dim(0)) || v.dim(-2) != k.dim(-2))
-    fail_value(kName, ": values must be ", alone ? "(Lk, Dv)" : "(B, Lk, Dv)", " with one row for each of the keys ", k,
+    fail_value(op, ": values must be ", alone ? "(Lk, Dv)" : "(B, Lk, Dv)", " with one row for each of the keys ", k,
                "; got values ", v);
-}
-
-void check_mask(const Tensor& mask, const Shape& weights) {
-  if (!mask.defined()) return;
-  if (mask.dtype() == DType::int64)
-    fail_type(kName,
-              ": attn_mask must be boolean (True = may attend) or float (added to the scores) because an "
-              "integer could mean either; got ",
-              mask.dtype());
-  Shape common;
-  if (!broadcast(mask.shape(), weights, common) || common != weights)
-    fail_value(kName, ": attn_mask must broadcast to the weights' shape ", weights, "; got attn_mask ", mask.shape());
-}
-
-void check_lengths(const Array& lens, const Shape& weights) {
-  if (!lens.defined()) return;
-  const bool alone = weights.rank() == 2;
-  const Shape one = alone ? Shape{} : Shape{weights.dim(0)};
-  const Shape each = alone ? Shape{weights.dim(0)} : Shape{weights.dim(0), weights.dim(1)};
-  if (lens.shape() != one && lens.shape() != each)
-    fail_value(kName, ": valid_lens must be ", one, " or ", each, " because the weights are ", weights,
-               "; got valid_lens ", lens.shape());
-  for (Index i = 0; i < lens.numel(); ++i)
-    if (const std::int64_t length = lens.data<std::int64_t>()[i]; length < 0 || length > weights.dim(-1))
-      fail_value(kName, ": valid_lens must be in 0..", weights.dim(-1), " because they count keys; got valid_lens ",
-                 length);
 }
 
 // The scores of recorded operations, which holds (B, Lq, Lk, M) numbers. `arriving`, the gradient of the scores: a pair
@@ -300,21 +275,21 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
       });
 }
 
-AttentionOutput additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
-                                   const Tensor& values, const AdditiveOptions& options) {
-  check_shapes(queries.shape(), keys.shape(), score_weight.shape(), values.shape());
+AttentionOutputs additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
+                                    const Tensor& values, const AttentionOptions& options) {
+  const char* op = options.operation;
+  check_shapes(op, queries.shape(), keys.shape(), score_weight.shape(), values.shape());
   const bool alone = queries.rank() == 2;
-  const Shape shape = alone ? Shape{queries.dim(0), keys.dim(0)} : Shape{queries.dim(0), queries.dim(1), keys.dim(1)};
-  check_mask(options.attn_mask, shape);
-  check_lengths(options.valid_lens, shape);
-  const WeightDropout dropout = weight_dropout(kName, options.dropout_p, options.dropout_keep, shape);
+  const Index rows = queries.dim(-2), batches = queries.dim(0);
+  if (options.valid_lens.defined())
+    check_lengths(op, options.valid_lens, alone ? Shape{} : Shape{batches}, alone ? Shape{rows} : Shape{batches, rows},
+                  keys.dim(-2));
   const DType dtype = promoted({queries, keys, score_weight, values});
   const auto input = [&](const Tensor& x) { return cast(batched(x, alone), dtype); };
   Tensor scores =
       additive_scores(input(queries), input(keys), cast(score_weight, dtype), options.valid_lens);  // (B, Lq, Lk)
-  if (alone) scores = reshape(scores, shape);
-  const Tensor weights = masked_softmax(scores, options.valid_lens, options.attn_mask, options.masked_value);
-  return {weighted_values(weights, cast(values, dtype), dropout), weights};
+  if (alone) scores = reshape(scores, {rows, keys.dim(0)});
+  return attention_of_scores(scores, values, options);
 }
 
 }  // namespace qkv::ops

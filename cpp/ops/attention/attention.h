@@ -15,7 +15,6 @@ enum class Causal { none, upper_left, lower_right };
 struct AttentionOptions {
   const char* operation = "scaled_dot_product_attention";  // who complains
   Tensor attn_mask;  // broadcasts to the weights: boolean (true = may attend) or floating (added)
-  Tensor scores;     // added to q.k: with D = 0 these are all the scores there are; in the weights' shape
   Array valid_lens;  // int64 (B,) or (B, Lq)
   Causal causal = Causal::none;
   std::optional<double> scale;  // 1 / sqrt(D) if not given
@@ -34,12 +33,17 @@ struct AttentionOptions {
 };
 
 struct AttentionOutputs {
-  Tensor output, weights, lse;  // the last two only if asked for
+  Tensor output, weights = {}, lse = {};  // the last two only if asked for
 };
 
 // query (B, H, Lq, D), key (B, Hkv, Lk, D), value (B, Hkv, Lk, Dv), or without H, or without B and H.
 AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value,
                            const AttentionOptions& options);
+
+// softmax(scores) @ values, for variants with scores of their own: scores (B, Lq, Lk) and values (B, Lk, Dv), or both
+// without B. Of the options it takes attn_mask, valid_lens, masked_value and dropout, and it always returns the
+// weights.
+AttentionOutputs attention_of_scores(const Tensor& scores, const Tensor& values, const AttentionOptions& options);
 
 // Heads side by side, as projections give them: query (B, Lq, H * D), key (B, rows, Hkv * D), value (B, rows, Hkv * Dv)
 // of which the first `length` rows count (all if it is -1); output (B, Lq, H * Dv), weights (B, H, Lq, Lk). The mask is

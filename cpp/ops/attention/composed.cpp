@@ -98,12 +98,13 @@ Tensor products(const Tensor& q, const Tensor& k, const Array& allowed, const At
 
 }  // namespace
 
-template <class T>
-Tensors composed_attention(const AttentionProblem<T>& p, const Tensors& inputs, const ComposedShapes& shapes) {
-  const bool packed = shapes.packed;
+template <class T> Tensors composed_attention(const Arguments<T>& call, const Tensors& inputs) {
+  const AttentionProblem<T>& p = call.problem();
+  const Geometry& g = call.geometry;
+  const bool packed = g.packed;
   const Tensor q = split(inputs[0], p.batches, p.heads, p.queries, p.queries, p.key_size, packed);
-  const Tensor k = split(inputs[1], p.batches, p.kv_heads, p.keys, shapes.key_rows, p.key_size, packed);
-  const Tensor v = split(inputs[2], p.batches, p.kv_heads, p.keys, shapes.key_rows, p.value_size, packed);
+  const Tensor k = split(inputs[1], p.batches, p.kv_heads, p.keys, g.key_rows, p.key_size, packed);
+  const Tensor v = split(inputs[2], p.batches, p.kv_heads, p.keys, g.key_rows, p.value_size, packed);
   const Array pairs = allowed_pairs(p);
   const Tensor allowed(pairs);
 
@@ -112,7 +113,7 @@ Tensors composed_attention(const AttentionProblem<T>& p, const Tensors& inputs, 
   if (cap > 0) s = scaled(tanh(scaled(s, 1 / cap)), cap);
   if (p.slopes != nullptr) s = add(s, Tensor(alibi(p)));
   if (inputs[3].defined()) {
-    const Tensor bias = reshape(inputs[3], shapes.bias),
+    const Tensor bias = reshape(inputs[3], lifted(call.bias_shape(), g)),
                  none = compare(Compare::equal, bias, scalar_like(bias, -kInfinity));
     s = add(s, where(none, scalar_like(bias, 0), bias));
   }
@@ -132,14 +133,14 @@ Tensors composed_attention(const AttentionProblem<T>& p, const Tensors& inputs, 
   if (p.dropout > 0) used = multiply(used, Tensor(dropout_factors(p)));
   Tensor out = reshape(weighted_values(by_keys(used, p), v), {p.batches, p.heads, p.queries, p.value_size});
   if (packed) out = swapaxes(out, 1, 2);
-  Tensors results{reshape(out, shapes.output)};
-  if (shapes.with_weights) results.push_back(reshape(weights, shapes.weights));
-  if (shapes.with_lse)
-    results.push_back(reshape(logsumexp(where(open, columns, scalar_like(s, -kInfinity)), Axes{3}), shapes.lse));
+  Tensors results{reshape(out, g.output_shape())};
+  if (call.with_weights) results.push_back(reshape(weights, g.weights_shape()));
+  if (call.with_lse)
+    results.push_back(reshape(logsumexp(where(open, columns, scalar_like(s, -kInfinity)), Axes{3}), g.lse_shape()));
   return results;
 }
 
-template Tensors composed_attention(const AttentionProblem<float>&, const Tensors&, const ComposedShapes&);
-template Tensors composed_attention(const AttentionProblem<double>&, const Tensors&, const ComposedShapes&);
+template Tensors composed_attention(const Arguments<float>&, const Tensors&);
+template Tensors composed_attention(const Arguments<double>&, const Tensors&);
 
 }  // namespace qkv::ops

@@ -1,6 +1,7 @@
 #include "ops/attention/geometry.h"
 
 #include "core/error.h"
+#include "ops/lengths.h"
 
 namespace qkv::ops {
 
@@ -68,21 +69,11 @@ void check_broadcasts(const char* op, const char* name, const Shape& shape, cons
 }
 
 void check_lengths(const char* op, const Array& lens, const Geometry& g) {
-  const Shape& s = lens.shape();
-  const bool scalar = g.rank == 2 && !g.packed;
-  const bool one = g.packed && g.batches == 1 && s.rank() == 0;  // a layer's (L, M)
-  const bool fits = one      ? true
-                    : scalar ? s.rank() == 0 || s == Shape{1} || s == Shape{g.queries}
-                             : s == Shape{g.batches} || s == Shape{g.batches, g.queries};
-  if (!fits) {
-    if (scalar) fail_value(op, ": valid_lens must be one number because query is (Lq, D); got valid_lens ", s);
-    fail_value(op, ": valid_lens must be (B,) = (", g.batches, ",) or (B, Lq) = ", Shape{g.batches, g.queries},
-               "; got valid_lens ", s);
-  }
-  const std::int64_t* values = lens.data<std::int64_t>();
-  for (Index i = 0; i < lens.numel(); ++i)
-    if (values[i] < 0 || values[i] > g.keys)
-      fail_value(op, ": valid_lens must be from 0 to Lk = ", g.keys, "; got ", values[i]);
+  const bool alone = g.rank == 2 && !g.packed;
+  // One number says the same with an axis of its own or, for a layer's (L, M), without.
+  const bool single = alone ? lens.shape() == Shape{1} : g.packed && g.batches == 1 && lens.rank() == 0;
+  const Shape one = single ? lens.shape() : alone ? Shape{} : Shape{g.batches};
+  check_lengths(op, lens, one, alone ? Shape{g.queries} : Shape{g.batches, g.queries}, g.keys);
 }
 
 }  // namespace qkv::ops

@@ -6,6 +6,7 @@
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/attention/attention.h"
 #include "ops/matmul/gemm.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
@@ -112,8 +113,7 @@ Array dropped(const Array& weights, const WeightDropout& dropout) {
 }
 
 WeightDropout weight_dropout(const char* operation, double p, const Array& keep, const Shape& weights) {
-  if (!(p >= 0 && p <= 1))
-    fail_value(operation, ": dropout_p must be between 0 and 1 because it is a probability; got dropout_p = ", p);
+  if (!(p >= 0 && p <= 1)) fail_value(operation, ": dropout_p must be from 0 to 1; got ", p);
   WeightDropout result;
   result.p = p;
   if (keep.defined()) {
@@ -199,6 +199,15 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
         });
       },
       [drawn](const Tensor& dy, TensorGradients& dx) { derive_weighted(drawn.get(), dy, dx); });
+}
+
+AttentionOutputs attention_of_scores(const Tensor& scores, const Tensor& values, const AttentionOptions& options) {
+  const WeightDropout dropout =
+      weight_dropout(options.operation, options.dropout_p, options.dropout_keep, scores.shape());
+  const DType dtype = promoted({scores, values});
+  const Tensor weights = masked_softmax(cast(scores, dtype), options.valid_lens, options.attn_mask,
+                                        options.masked_value, {options.operation, "attn_mask"});
+  return {weighted_values(weights, cast(values, dtype), dropout), weights};
 }
 
 }  // namespace qkv::ops

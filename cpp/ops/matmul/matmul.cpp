@@ -6,7 +6,7 @@
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/matmul/gemm.h"
-#include "ops/matmul/packed_linear.h"
+#include "ops/matmul/linear.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
 
@@ -14,7 +14,7 @@ namespace qkv::ops {
 namespace {
 
 // The axes before the matrix.
-Shape batch_of(const Shape& s) { return Shape(std::vector<Index>(s.begin(), s.end() - 2)); }
+Shape batch_of(const Shape& s) { return Shape(s.begin(), s.end() - 2); }
 
 constexpr Index kAlone = Index{1} << 31;
 

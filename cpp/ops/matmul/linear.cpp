@@ -1,33 +1,29 @@
-#include "ops/matmul/packed_linear.h"
+#include "ops/matmul/linear.h"
 
 #include "ops/matmul/packed_pieces.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
 
-Array PackedWeight::get(const Array& weight, bool bfloat16) const {
-  const std::uint64_t version = weight.version();
-  if (const auto kept = packed_.get(); kept && kept->of.lock() == weight.buffer() && kept->at == weight.raw() &&
-                                       kept->version == version && kept->bfloat16 == bfloat16)
-    return kept->numbers;
+Array packed_weight(const WeightCache& cache, const Array& weight, bool bfloat16) {
   const Index out = weight.dim(0), in = weight.dim(1);
-  Array packed;
-  visit_floating(weight.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    const Index panel = kernels::kernels<T>().packed_product.panel;
-    if constexpr (std::is_same_v<T, float>) {
-      if (bfloat16) {
-        packed = Array({(out + panel - 1) / panel, (in + 1) / 2, panel}, weight.dtype());  // of words
-        kernels::kernels<T>().packed_bfloat16.pack(static_cast<std::uint32_t*>(packed.raw()),
-                                                   {weight.data<T>(), in, false}, out, in);
-        return;
-      }
-    }
-    packed = Array({(out + panel - 1) / panel, in, panel}, weight.dtype());
-    pack_panels<T>(packed.data<T>(), {weight.data<T>(), in, false}, out, in);
-  });
-  packed_.set(std::make_shared<const Packed>(Packed{weight.buffer(), weight.raw(), version, bfloat16, packed}));
-  return packed;
+  const auto pack = [&] {
+    return visit_floating(weight.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      const Index panel = kernels::kernels<T>().packed_product.panel, panels = (out + panel - 1) / panel;
+      if constexpr (std::is_same_v<T, float>)
+        if (bfloat16) {
+          Array words({panels, (in + 1) / 2, panel}, weight.dtype());
+          kernels::kernels<T>().packed_bfloat16.pack(static_cast<std::uint32_t*>(words.raw()),
+                                                     {weight.data<T>(), in, false}, out, in);
+          return words;
+        }
+      Array packed({panels, in, panel}, weight.dtype());
+      pack_panels<T>(packed.data<T>(), {weight.data<T>(), in, false}, out, in);
+      return packed;
+    });
+  };
+  return cache.get(weight, pack, bfloat16 ? 1 : 0);
 }
 
 Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
@@ -43,7 +39,7 @@ Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
       Array y(shape, x.dtype());
       if (y.numel() > 0) {
         const bool bfloat16 = layer.bfloat16 && std::is_same_v<T, float>;
-        packed.push_back(layer.packed->get(layer.weight.data(), bfloat16));
+        packed.push_back(packed_weight(*layer.packed, layer.weight.data(), bfloat16));
         const kernels::Finish<T> finish{layer.bias.defined() ? layer.bias.ptr<T>() : nullptr,
                                         layer.activation.has_value(),
                                         layer.activation.value_or(kernels::Activation::relu)};

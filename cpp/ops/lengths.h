@@ -1,0 +1,18 @@
+// The lengths that a call may give for its sequences.
+#pragma once
+
+#include "core/array.h"
+
+namespace qkv::ops {
+
+// Names of axes in messages: of the queries, and of what the lengths count.
+struct LengthAxes {
+  const char* queries = "Lq";
+  const char* keys = "Lk";
+};
+
+// valid_lens (int64) of the shape `one`, a number for each sequence, or `each`, one for each query; from 0 to `most`.
+void check_lengths(const char* operation, const Array& lens, const Shape& one, const Shape& each, Index most,
+                   LengthAxes axes = {});
+
+}  // namespace qkv::ops
