@@ -269,7 +269,10 @@ def test_a_learned_bandwidth_lowers_the_error(kernel):
         ({"values": np.ones((B, 5, DV))}, r"values must be \(B, Lk, Dv\) with Lk = 11 .* \(2, 5, 7\)"),
         ({"values": np.ones(Lk)}, r"values must be \(B, Lk, Dv\) with Lk = 11 .* \(11,\)"),
         ({"valid_lens": [3, 12]}, r"valid_lens must be from 0 to Lk = 11; got 12"),
-        ({"valid_lens": [3, 1, 1]}, r"valid_lens must be \(B,\) = \(2,\) or \(B, Lq\) = \(2, 5\); got valid_lens \(3,\)"),
+        (
+            {"valid_lens": [3, 1, 1]},
+            r"valid_lens must be \(B,\) = \(2,\) or \(B, Lq\) = \(2, 5\); got valid_lens \(3,\)",
+        ),
         (
             {"kernel": lambda u: u[0]},
             r"kernel must return an array of the shape of u, \(2, 5, 11\), .* \(5, 11\)",

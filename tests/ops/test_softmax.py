@@ -80,7 +80,9 @@ def test_rejections():
     scores = np.zeros((2, 3, 5))
     with pytest.raises(ValueError, match=r"scores must be \(Lq, Lk\).*; got scores \(5,\)$"):
         qkv.masked_softmax(np.zeros(5))
-    with pytest.raises(ValueError, match=r"valid_lens must be \(B,\) = \(2,\) or \(B, Lq\) = \(2, 3\); got valid_lens \(3,\)"):
+    with pytest.raises(
+        ValueError, match=r"valid_lens must be \(B,\) = \(2,\) or \(B, Lq\) = \(2, 3\); got valid_lens \(3,\)"
+    ):
         qkv.masked_softmax(scores, [1, 2, 3])
     with pytest.raises(ValueError, match=r"valid_lens must be from 0 to Lk = 5; got 6"):
         qkv.masked_softmax(scores, [1, 6])
@@ -90,7 +92,9 @@ def test_rejections():
         qkv.masked_softmax(scores, [1.0, 2.0])
     with pytest.raises(TypeError, match=r"mask must be boolean .* or floating .* got dtype int64"):
         qkv.masked_softmax(scores, mask=np.ones((3, 5), int))
-    with pytest.raises(ValueError, match=r"mask must broadcast to the scores' shape \(2, 3, 5\); got mask \(3, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"mask must broadcast to the scores' shape \(2, 3, 5\); got mask \(3, 2\)"
+    ):
         qkv.masked_softmax(scores, mask=np.ones((3, 2), bool))
 
 
