@@ -18,7 +18,7 @@ void bind_additive(py::module_& m) {
           options.operation = name;
           options.valid_lens = call.integers(valid_lens, "valid_lens");
           options.attn_mask = call.mask(attn_mask, "attn_mask");
-          options.dropout_p = dropout_p;
+          options.dropout = dropout_p;
           options.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
           options.masked_value = masked_value;
           warn_of_swapped(name, options.attn_mask, options.valid_lens, count_of(k));

@@ -31,7 +31,7 @@ void bind_attention(py::module_& m) {
           o.q_offset = call.integers(q_offset, "q_offset");
           o.sinks = call.optional(sinks, "sinks", false);
           o.masked_value = number_from(masked_value, name, "masked_value");
-          o.dropout_p = required_number_from(dropout_p, name, "dropout_p");
+          o.dropout = required_number_from(dropout_p, name, "dropout_p");
           o.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
           warn_of_swapped(name, o.attn_mask, o.valid_lens, count_of(k));
           o.return_weights = return_weights;

@@ -41,18 +41,12 @@ Tensor clip_integers(const Tensor& input, const Tensor& low, const Tensor& high)
 
 void bind_functions(py::module_& m) {
   using ops::Unary;
-  const auto unary = [&](const char* name, Unary op) {
-    m.def(name, [name, op](py::handle x) {
+  for (const auto& [name, op] : ops::unary_functions())
+    m.def(name, [name = name, op = op](py::handle x) {
       Call call(name);
       const Tensor input = call.floating(x, "x");
       return call.result(without_gil(input.numel(), [&] { return ops::unary(op, input); }));
     });
-  };
-  unary("exp", Unary::exponential);
-  unary("log", Unary::logarithm);
-  unary("sqrt", Unary::square_root);
-  unary("sin", Unary::sine);
-  unary("cos", Unary::cosine);
   m.def("abs", [](py::handle x) {
     Call call("abs");
     const Tensor input = holds_integers(x) ? call.any(x, "x") : call.floating(x, "x");

@@ -201,7 +201,7 @@ template <class T> void clip(T* y, const T* x, T low, T high, Index n) {
 template <class T> void clip_backward(T* dx, const T* dy, const T* x, T low, T high, Index n) {
   for (Index i = 0; i < n; ++i) {
     const T slope = dy[i];
-    dx[i] = (x[i] < low) | (x[i] > high) ? T(0) : slope;
+    dx[i] = ((x[i] < low) | (x[i] > high)) ? T(0) : slope;
   }
 }
 

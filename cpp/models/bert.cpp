@@ -195,7 +195,7 @@ Tensor BertSelfAttention::attend_packed(const Tensor& q, const Tensor& k, const 
   const Index heads = arguments.num_attention_heads, M = arguments.hidden_size;
   ops::AttentionOptions o;
   o.operation = "BertModel";
-  o.dropout_p = training() ? arguments.attention_probs_dropout_prob : 0;
+  o.dropout = training() ? arguments.attention_probs_dropout_prob : 0;
   Tensors parts;
   const auto batch = static_cast<std::size_t>(rows.batch);
   Index row = 0;
@@ -227,7 +227,7 @@ Tensor BertSelfAttention::forward(const Tensor& x, const BertRows& rows) {
   o.operation = "BertModel";
   o.valid_lens = rows.restriction.valid_lens;
   o.attn_mask = rows.restriction.attn_mask;
-  o.dropout_p = training() ? arguments.attention_probs_dropout_prob : 0;
+  o.dropout = training() ? arguments.attention_probs_dropout_prob : 0;
   const Tensor context = ops::packed_attention(q, k, v, heads, o).output;
   record.keep(nn::AttentionRecord::of(q.data(), k.data(), heads, o, {}));
   return context;

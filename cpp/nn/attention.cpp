@@ -53,7 +53,7 @@ std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array&
   options.valid_lens = own(options.valid_lens);
   if (const Tensor& mask = options.attn_mask; mask.defined())
     options.attn_mask = Tensor(mask.requires_grad() && mask.is_leaf() ? mask.data().clone() : own(mask.data()));
-  options.dropout_p = 0;  // shown before dropout
+  options.dropout = 0;  // shown before dropout
   options.dropout_keep = {};
   options.generator = nullptr;
   return std::make_shared<const KeptProjections>(query, key, heads, std::move(options), axes);
@@ -89,8 +89,8 @@ ops::AttentionOptions Attention::options(const Restriction& restriction) const {
   o.attn_mask = without_heads(restriction.attn_mask);
   o.valid_lens = restriction.valid_lens;
   o.masked_value = masked_value;
-  o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout : 0;
-  if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;
+  o.dropout = training() || restriction.dropout_keep.defined() ? dropout : 0;
+  if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
   return o;
 }
 

@@ -199,8 +199,8 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     o.right = a.window->second;
   }
   o.masked_value = a.masked_value;
-  o.dropout_p = training() || call.restriction.dropout_keep.defined() ? a.dropout : 0;
-  if (o.dropout_p > 0) o.dropout_keep = call.restriction.dropout_keep;
+  o.dropout = training() || call.restriction.dropout_keep.defined() ? a.dropout : 0;
+  if (o.dropout > 0) o.dropout_keep = call.restriction.dropout_keep;
   Tensor context;  // (B, Lq, H * D)
   try {
     context = ops::packed_attention(q, k, v, heads, o).output;

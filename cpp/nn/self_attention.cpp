@@ -56,8 +56,8 @@ Tensor SelfAttention::forward(const Tensor& x, const Tensor& context, const Rest
   o.causal = causal_;
   o.scale = scale_;
   o.masked_value = masked_value_;
-  o.dropout_p = training() || restriction.dropout_keep.defined() ? dropout_ : 0;
-  if (o.dropout_p > 0) o.dropout_keep = restriction.dropout_keep;
+  o.dropout = training() || restriction.dropout_keep.defined() ? dropout_ : 0;
+  if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
   const Tensor output = ops::packed_attention(q, k, v, {}, o).output;
   record.keep(AttentionRecord::of(q.data(), k.data(), {}, o, {!from.added, false}));
   return unbatched(output, from.added);

@@ -150,6 +150,15 @@ void derive_unary(Unary op, const Tensor& dy, TensorGradients& dx) {
 
 }  // namespace
 
+std::span<const UnaryFunction> unary_functions() {
+  static constexpr UnaryFunction all[] = {{"exp", Unary::exponential},
+                                          {"log", Unary::logarithm},
+                                          {"sqrt", Unary::square_root},
+                                          {"sin", Unary::sine},
+                                          {"cos", Unary::cosine}};
+  return all;
+}
+
 // Whether an exponent is the number 2, and nothing that a gradient is wanted of.
 bool is_two(const Tensor& exponent) {
   if (exponent.rank() != 0 || wants_gradient({exponent})) return false;

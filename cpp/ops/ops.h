@@ -24,6 +24,12 @@ using kernels::Unary;
 // --- arithmetic.cpp: numbers with broadcasting
 Tensor binary(Binary op, const Tensor& a, const Tensor& b);
 Tensor unary(Unary op, const Tensor& x);
+// Those that are functions of floating numbers alone, under their names.
+struct UnaryFunction {
+  const char* name;
+  Unary op;
+};
+std::span<const UnaryFunction> unary_functions();
 Tensor compare(Compare op, const Tensor& a, const Tensor& b);  // boolean, no gradient
 Tensor cast(const Tensor& x, DType dtype);
 inline Tensor add(const Tensor& a, const Tensor& b) { return binary(Binary::add, a, b); }

@@ -25,13 +25,13 @@ except ImportError as error:
         f"qkv's compiled core could not be loaded ({error}); build it from the checkout: pip install ."
     ) from error
 
-from . import nn
+from . import functions, nn
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
 from .activation import gelu, relu, sigmoid, tanh
 from .additive import additive_attention
 from .attention import scaled_dot_product_attention
 from .config import config, get_batch_invariant, set_batch_invariant, show_config
-from .functions import abs, clip, concatenate, cos, exp, log, logsumexp, matmul, sin, sqrt, stack, where
+from .functions import *  # noqa: F403
 from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
 from .nn import no_attention_record
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
@@ -46,19 +46,14 @@ __all__ = [
     "NadarayaWatson",
     "Tensor",
     "__version__",
-    "abs",
     "additive_attention",
     "alibi_slopes",
     "apply_rotary",
     "bernoulli",
     "cached_bytes",
-    "clip",
-    "concatenate",
     "config",
-    "cos",
     "data",
     "empty_cache",
-    "exp",
     "gelu",
     "get_batch_invariant",
     "get_num_threads",
@@ -66,14 +61,11 @@ __all__ = [
     "jacobian",
     "kernel_attention",
     "kernel_values",
-    "log",
     "log_softmax",
-    "logsumexp",
     "losses",
     "manual_seed",
     "masked_softmax",
     "masks",
-    "matmul",
     "models",
     "nn",
     "no_attention_record",
@@ -95,19 +87,16 @@ __all__ = [
     "set_num_threads",
     "show_config",
     "sigmoid",
-    "sin",
     "sinusoidal_positions",
     "softmax",
     "softmax_jacobian",
-    "sqrt",
-    "stack",
     "tanh",
     "tensor",
     "testing",
     "training",
     "uniform",
-    "where",
 ]
+__all__ += functions.__all__
 
 # Imported when they are asked for, so that `import qkv` stays quick.
 _SUBMODULES = (

@@ -7,6 +7,21 @@ from typing import Any
 
 from . import _core
 
+__all__ = [
+    "abs",
+    "clip",
+    "concatenate",
+    "cos",
+    "exp",
+    "log",
+    "logsumexp",
+    "matmul",
+    "sin",
+    "sqrt",
+    "stack",
+    "where",
+]
+
 
 def _unary(name: str, formula: str, example: str) -> Any:
     compiled = getattr(_core, name)

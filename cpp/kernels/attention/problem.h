@@ -22,33 +22,37 @@ template <class T> struct WeightsView {
   T* at(Index b, Index h, Index i, Index j) const { return data + b * batch + h * head + i * query + j * key; }
 };
 
+// Options that are numbers, as a caller gives them (double) and as the kernels read them.
+template <class T> struct AttentionNumbers {
+  T softcap = 0;                // 0: none
+  Index left = -1, right = -1;  // window; -1: unlimited
+  double dropout = 0;           // probability of dropping a weight; with dropout_keep only the factor 1 / (1 - p)
+};
+
 // What to compute. Query i of batch b stands at position p = q_offset[b] + i; query head h reads key/value head
 // h / (heads / kv_heads). The score of a query and a key j is
 //     softcap * tanh(scale * q.k / softcap) - slope * |p - j| + bias,
 // and the pair is excluded unless all of these allow it: mask, j <= p (causal), p - left <= j <= p + right (window),
 // j < valid_lens. An excluded pair has weight exactly 0, whatever its key and value hold, or, with fill, the score
 // masked_value. A bias of -inf excludes as the mask does.
-template <class T> struct AttentionProblem {
+template <class T> struct AttentionProblem : AttentionNumbers<T> {
   HeadsView<const T> query;  // (B, H, Lq, D)
   HeadsView<const T> key;    // (B, Hkv, Lk, D)
   HeadsView<const T> value;  // (B, Hkv, Lk, Dv)
   Index batches = 0, heads = 0, kv_heads = 0;
   Index queries = 0, keys = 0, key_size = 0, value_size = 0;  // Lq, Lk, D, Dv
   T scale = 1;
-  T softcap = 0;                 // 0: none
   const T* slopes = nullptr;     // ALiBi (H), or null
   WeightsView<const T> bias;     // float mask
   WeightsView<const bool> mask;  // true = may attend
   bool causal = false;
-  Index left = -1, right = -1;             // window; -1: unlimited
   const int64_t* q_offset = nullptr;       // (B), or null for 0; may be negative
   const int64_t* valid_lens = nullptr;     // 0..Lk, or null
   Index valid_batch = 0, valid_query = 0;  // strides of valid_lens; (B): 1, 0; (B, Lq): Lq, 1
   const T* sinks = nullptr;                // (H): one more logit in each row's sum, without key or value; or null
   bool fill = false;                       // give excluded pairs the score masked_value instead of skipping them
   T masked_value = 0;
-  double dropout = 0;        // probability of dropping a weight; with dropout_keep only the factor 1 / (1 - p)
-  uint64_t dropout_key = 0;  // of the counter-based stream (core/counter_random.h)
+  uint64_t dropout_key = 0;              // of the counter-based stream (core/counter_random.h)
   WeightsView<const bool> dropout_keep;  // replaces the stream if given
   // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
   bool uniform = false;

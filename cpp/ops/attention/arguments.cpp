@@ -17,7 +17,7 @@ void check_numbers(const AttentionOptions& o, const Geometry& g) {
   if (o.scale && !std::isfinite(*o.scale)) fail_value(op, ": scale must be a finite number; got ", *o.scale);
   if (!(o.softcap >= 0) || std::isinf(o.softcap))
     fail_value(op, ": softcap must be 0 (off) or a positive number; got ", o.softcap);
-  if (!(o.dropout_p >= 0 && o.dropout_p <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout_p);
+  if (!(o.dropout >= 0 && o.dropout <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout);
   if (o.left < -1 || o.right < -1)
     fail_value(op, ": window must be (left, right) with -1 for unlimited or numbers from 0; got (", o.left, ", ",
                o.right, ")");
@@ -55,7 +55,7 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   p.right = o.right;
   p.fill = o.masked_value.has_value();
   if (p.fill) p.masked_value = in_range<T>(op, "masked_value", *o.masked_value);
-  p.dropout = o.dropout_p;
+  p.dropout = o.dropout;
   p.uniform = batch_invariant();
   return p;
 }
@@ -124,8 +124,8 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
   if (o.dropout_keep.defined()) {
     const Shape shape = with_heads(o.dropout_keep.shape(), g);
     check_broadcasts(op, "dropout_keep", shape, g.weights_shape());
-    if (o.dropout_p > 0) dropout_keep_ = o.dropout_keep.reshaped(shape);  // else nothing is dropped
-  } else if (o.dropout_p > 0) {
+    if (o.dropout > 0) dropout_keep_ = o.dropout_keep.reshaped(shape);  // else nothing is dropped
+  } else if (o.dropout > 0) {
     p.dropout_key = (o.generator != nullptr ? *o.generator : default_generator()).random64();
   }
 

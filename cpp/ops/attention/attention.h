@@ -5,6 +5,7 @@
 
 #include "autograd/tensor.h"
 #include "core/random.h"
+#include "kernels/attention/problem.h"
 
 namespace qkv::ops {
 
@@ -12,20 +13,17 @@ enum class Causal { none, upper_left, lower_right };
 
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
-struct AttentionOptions {
+struct AttentionOptions : kernels::AttentionNumbers<double> {
   const char* operation = "scaled_dot_product_attention";  // who complains
   Tensor attn_mask;  // broadcasts to the weights: boolean (true = may attend) or floating (added)
   Array valid_lens;  // int64 (B,) or (B, Lq)
   Causal causal = Causal::none;
   std::optional<double> scale;  // 1 / sqrt(D) if not given
   bool enable_gqa = false;      // allow fewer key/value heads than query heads
-  Index left = -1, right = -1;  // window; -1: unlimited
-  double softcap = 0;
-  Array alibi_slopes;  // (H,)
-  Array q_offset;      // int64 () or (B,)
-  Tensor sinks;        // (H,)
+  Array alibi_slopes;           // (H,)
+  Array q_offset;               // int64 () or (B,)
+  Tensor sinks;                 // (H,)
   std::optional<double> masked_value;
-  double dropout_p = 0;
   Array dropout_keep;              // boolean, the weights' shape; replaces the draw
   Generator* generator = nullptr;  // where the draw comes from; the default generator if null
   bool return_weights = false;

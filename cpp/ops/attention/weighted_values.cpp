@@ -203,7 +203,7 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
 
 AttentionOutputs attention_of_scores(const Tensor& scores, const Tensor& values, const AttentionOptions& options) {
   const WeightDropout dropout =
-      weight_dropout(options.operation, options.dropout_p, options.dropout_keep, scores.shape());
+      weight_dropout(options.operation, options.dropout, options.dropout_keep, scores.shape());
   const DType dtype = promoted({scores, values});
   const Tensor weights = masked_softmax(cast(scores, dtype), options.valid_lens, options.attn_mask,
                                         options.masked_value, {options.operation, "attn_mask"});
