@@ -8,7 +8,7 @@ from typing import Any
 
 from ..display import MIME
 from ..registry import heading_ids
-from ..report import Entry, ids_of
+from ..report import Entry, ids_of, worst
 from ..results import Picture, Result
 from .prose import Headings, reader, with_formulas
 
@@ -51,7 +51,7 @@ def contents(result: Result, entries: Mapping[str, Entry]) -> dict[str, Any]:
 
 def _state(ids: Iterable[str], entries: Mapping[str, Entry]) -> str:
     states = {entries[id].state for id in ids if id in entries}
-    return next((one for one in ("failed", "skipped", "ok") if one in states), "")
+    return worst(states) if states else ""
 
 
 def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
