@@ -6,6 +6,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -38,10 +39,16 @@ check.that('D0-02', 'sums', True, 2)
 """
 
 
-def kernels():
-    """List the processes that are kernels of this test's notebooks."""
-    found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout
-    return [line for line in found.splitlines() if "ipykernel_launcher" in line and "qkv-notebook-" in line]
+@pytest.fixture
+def kernels(tmp_path, monkeypatch):
+    """List the kernels of this test that still run."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def running():
+        found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+        return [line for line in found.splitlines() if "ipykernel_launcher" in line and str(tmp_path) in line]
+
+    return running
 
 
 def test_a_good_run(command, tmp_path):
@@ -123,25 +130,6 @@ Failures:
     assert "<b>1 check failed:</b>" in page
 
 
-def test_a_notebook_that_hangs_and_a_kernel_that_dies_leave_the_others_alone(command, tmp_path):
-    folder = tmp_path / "notebooks"
-    good = "from qkv.reproduce import check\ncheck.equal('D0-01', 'a number', 3, 3)"
-    hangs = "import time\nfrom qkv.reproduce import check\ncheck.equal('D0-02', 'first', 1, 1)"
-    write(folder, "a.ipynb", ("markdown", "## D0-01"), ("code", good))
-    write(folder, "b.ipynb", ("markdown", "## D0-02"), ("code", hangs), ("code", "time.sleep(600)"))
-    write(folder, "c.ipynb", ("markdown", "## D0-03"), ("code", "import os; os.kill(os.getpid(), 9)"))
-    write(folder, "d.ipynb", ("markdown", "## D0-04"), ("code", "import os; os._exit(3)"), ("code", "1"))
-    status, out, _ = command("reproduce", "D0-01", "D0-02", "D0-03", "D0-04", "--timeout", "3")
-    assert status == 1
-    assert "  b.ipynb, cell 2: it took longer than 3 s and was ended\n" in out
-    assert "  c.ipynb, cell 1: the kernel was killed by signal 9\n" in out
-    assert "  d.ipynb, cell 1: the kernel ended with status 3\n" in out
-    assert "3 notebooks did not come to the end" in out
-    assert kernels() == []
-    index = (tmp_path / "reproduced" / "index.html").read_text()
-    assert "1 check · " in index  # of the notebook that ran, and of the first cell of the one that hung
-
-
 class Silent:
     """A progress that says nothing."""
 
@@ -150,6 +138,38 @@ class Silent:
 
     def notebook_done(self, result):
         pass
+
+
+def test_a_cell_that_hangs_is_ended(tmp_path, kernels):
+    write(tmp_path, "a.ipynb", ("code", "1"), ("code", "import time; time.sleep(600)"), ("code", "2"))
+    path = tmp_path / "a.ipynb"
+    (result,) = execute.run([(path, execute.read(path))], 1, Silent(), timeout=2)
+    assert (result.error, result.cell) == ("it took longer than 2 s and was ended", 2)
+    assert result.notebook.cells[2].outputs == []
+    assert kernels() == []
+    assert os.listdir(tmp_path) == ["a.ipynb"]
+
+
+def test_kernels_that_die_leave_the_others_alone(command, tmp_path, kernels):
+    folder = tmp_path / "notebooks"
+    good = "from qkv.reproduce import check\ncheck.equal('D0-01', 'a number', 3, 3)"
+    write(folder, "a.ipynb", ("markdown", "## D0-01"), ("code", good))
+    write(
+        folder,
+        "b.ipynb",
+        ("markdown", "## D0-02"),
+        ("code", "1"),
+        ("code", "import os; os.kill(os.getpid(), 9)"),
+    )
+    write(folder, "c.ipynb", ("markdown", "## D0-03"), ("code", "import os; os._exit(3)"), ("code", "1"))
+    status, out, _ = command("reproduce", "D0-01", "D0-02", "D0-03")
+    assert status == 1
+    assert "  b.ipynb, cell 2: the kernel was killed by signal 9\n" in out
+    assert "  c.ipynb, cell 1: the kernel ended with status 3\n" in out
+    assert "a.ipynb" not in out
+    assert "2 notebooks did not come to the end" in out
+    assert kernels() == []
+    assert sorted(os.listdir(tmp_path)) == ["notebooks", "reproduced"]
 
 
 def test_notebooks_run_side_by_side_with_their_share_of_the_threads(tmp_path):
@@ -175,13 +195,38 @@ print(os.environ["QKV_NUM_THREADS"], os.environ["OPENBLAS_NUM_THREADS"])
     assert [result.notebook.cells[0].outputs[0].text for result in results] == ["2 2\n", "2 2\n"]
 
 
-def test_a_user_s_number_of_threads_is_the_number_of_cores(monkeypatch, tmp_path, command, no_kernels):
+def test_results_do_not_depend_on_the_number_of_cores(tmp_path):
+    code = """
+import matplotlib.pyplot as plt
+import qkv
+from qkv.reproduce import check
+qkv.manual_seed({seed})
+out, weights = qkv.scaled_dot_product_attention(*(qkv.randn(2, 3, 257, 31) for _ in range(3)), return_weights=True)
+check.close("D0-18", "output", out, out.copy() + 1)
+plt.imshow(weights[0, 0]);
+"""
+    for seed in (0, 1):
+        write(tmp_path, f"{seed}.ipynb", ("code", code.format(seed=seed)))
+    paths = sorted(tmp_path.glob("*.ipynb"))
+    one, four = (
+        execute.run([(path, execute.read(path)) for path in paths], cores, Silent(), timeout=60)
+        for cores in (1, 4)
+    )
+    assert [result.error for result in one + four] == [None] * 4
+    assert [result.records for result in one] == [result.records for result in four]
+    assert all(record["difference"] for result in one for record in result.records)
+    assert [p.png for result in one for p in result.pictures] == [p.png for r in four for p in r.pictures]
+
+
+def test_a_user_s_number_of_threads_is_the_number_of_cores_and_a_cell_s_time_is_limited(
+    monkeypatch, tmp_path, command, no_kernels
+):
     seen = []
     original = execute.run
 
-    def run(notebooks, cores, *arguments):
-        seen.append(cores)
-        return original(notebooks, cores, *arguments)
+    def run(notebooks, cores, progress, timeout):
+        seen.append((cores, timeout))
+        return original(notebooks, cores, progress)
 
     monkeypatch.setattr(execute, "run", run)
     write(
@@ -195,10 +240,11 @@ def test_a_user_s_number_of_threads_is_the_number_of_cores(monkeypatch, tmp_path
     before = qkv.get_num_threads()
     try:
         qkv.set_num_threads(1)
-        assert command("reproduce", "D0-01")[0] == 0
+        for more in ([], ["--full"], ["--timeout", "7.5"]):
+            assert command("reproduce", "D0-01", *more)[0] == 0
     finally:
         qkv.set_num_threads(before)
-    assert seen == [1]
+    assert seen == [(1, execute.TIMEOUT), (1, execute.LONG_TIMEOUT), (1, 7.5)]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
