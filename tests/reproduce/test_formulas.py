@@ -47,6 +47,10 @@ def test_names_of_functions_are_identifiers_with_thin_spaces():
     )
 
 
+def test_a_relation_is_an_operator():
+    assert shape(r"m \sim B") == "<mi>m</mi><mo>\N{TILDE OPERATOR}</mo><mi>B</mi>"
+
+
 def test_bars_keep_their_size_and_negative_spaces_are_numbers():
     assert (
         mathml(r"\lVert q \rVert^2", "inline").count('<mo stretchy="false" lspace="0" rspace="0">‖</mo>') == 2

@@ -120,7 +120,7 @@ def test_a_notebook_s_page_holds_all_of_it(folder):
     assert text.count('<math display="block"') == 1
     assert "&lt;START&gt;" in text
     assert '<a href="b.html">the other one</a>' in text
-    assert '<a href="b.html#D0-03">D0-03</a>' in text
+    assert '<a href="b.html#D0-03"><span class="nobreak">D0-03</span></a>' in text
     assert '<div class="wide"><table>' in text
     assert '<a href="a.ipynb" download>' in text
     assert '<a rel="next" href="b.html">' in text

@@ -43,6 +43,8 @@ def _mend(element: Element) -> None:
         element.attrib.update(stretchy="false", lspace="0", rspace="0")
     elif element.tag == "mo" and text == "∞":
         element.tag = "mi"
+    elif element.tag == "mi" and text == "~":
+        element.tag, element.text = "mo", "\N{TILDE OPERATOR}"  # as is distributed
     elif element.tag == "mspace" and element.get("width") == "negativethinmathspace":
         element.set("width", f"-{_THIN}")
 

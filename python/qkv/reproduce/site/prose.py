@@ -56,13 +56,16 @@ def reader(headings: Headings) -> Callable[[str], str]:
     class Renderer(base):  # type: ignore[misc]
         """HTML with the page's own headings, links and formulas."""
 
+        def text(self, text: str) -> str:
+            return ID.sub(r'<span class="nobreak">\g<0></span>', html.escape(text, quote=False))
+
         def heading(self, text: str, level: int, **attributes: Any) -> str:
-            return headings.add(text, level)
+            return headings.add(re.sub(r'<span class="nobreak">(.*?)</span>', r"\1", text), level)
 
         def link(self, text: str, url: str, title: str | None = None) -> str:
             notebook = _NOTEBOOK.fullmatch(url)
             if notebook:
-                place = notebook[2] or (f"#{text}" if ID.fullmatch(text) else "")
+                place = notebook[2] or (f"#{_plain(text)}" if ID.fullmatch(_plain(text)) else "")
                 url = f"{notebook[1]}.html{place}"
             return f'<a href="{html.escape(url)}">{text}</a>'
 
