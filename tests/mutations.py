@@ -25,6 +25,7 @@ from typing import Any
 
 from perturbations import PERTURBATIONS
 
+TRAININGS_FIRST = ("results", "shuffled", "steps")  # what long notebooks are tried with before all else
 LONG = ("causal_lm", "bert_in_practice", "train_a_small_bert", "date_translation")
 
 
@@ -138,7 +139,7 @@ def mutate(
     for name in names:
         table.add(name, perturbed(name, [path for path in paths if path.stem not in LONG], progress))
     for path in (path for path in paths if path.stem in LONG):
-        for name in names:
+        for name in sorted(names, key=lambda name: name not in TRAININGS_FIRST):
             ids = registry.ids_of(path)
             if name != "none" and not all(table.red(id) for id in ids):
                 table.add(
