@@ -42,6 +42,12 @@ def rolled(value: Any) -> Any:
     return value
 
 
+def nudged(value: Any) -> Any:
+    """Change each number a little, and zeros, too."""
+    changed = scaled(value)
+    return changed if changed is value else changed + SIZE**2
+
+
 def each(change: Change) -> Change:
     """Apply a change to a result, or to the parts of one that has several."""
 
@@ -86,14 +92,16 @@ def functions() -> Iterator[tuple[ModuleType, str]]:
 
 
 def layers() -> Iterator[type]:
-    """Give the classes of layers and models that can be called."""
+    """Give the classes that define how layers and models are called, some of which are bases in the core."""
     from qkv import models, nn
 
+    found: dict[type, None] = {}
     for module in (nn, models):
         for name in module.__all__ if hasattr(module, "__all__") else dir(module):
             kind = getattr(module, name)
-            if inspect.isclass(kind) and "__call__" in vars(kind):
-                yield kind
+            if inspect.isclass(kind):
+                found.update(dict.fromkeys(base for base in kind.__mro__ if "__call__" in vars(base)))
+    yield from found
 
 
 def change_results(change: Change) -> None:
@@ -102,7 +110,7 @@ def change_results(change: Change) -> None:
     for module, name in functions():
         if module.__name__ != "qkv.masks":
             wrap(module, name, after(each(change)))
-    for kind in set(layers()):
+    for kind in layers():
         wrap(kind, "__call__", after(each(change)))
         for name in ("attention_weights", "encode", "decode", "hidden_states"):
             if name in vars(kind):
@@ -112,23 +120,31 @@ def change_results(change: Change) -> None:
 
 
 def results() -> None:
-    """Results of functions and layers are off by a thousandth, each entry otherwise."""
+    """Results of functions, layers and Tensors' operators are off by a thousandth, each entry otherwise."""
+    import qkv
+
     change_results(scaled)
+    for name in ("__matmul__", "__rmatmul__", "sum", "mean", "max"):
+        wrap(qkv.Tensor, name, after(scaled))
 
 
 def shuffled() -> None:
     """The last axis of results is moved on by one: the first number stands where the second did."""
+    import qkv
+
     change_results(rolled)
+    for name in ("reshape", "transpose", "swapaxes"):
+        wrap(qkv.Tensor, name, after(rolled))
 
 
 def gradients() -> None:
-    """Gradients are read, and Jacobians returned, off by a thousandth."""
+    """Gradients are read, and Jacobians returned, off by a thousandth, and not 0 where they should be."""
     import qkv
     from qkv import optim
 
-    wrap(qkv.Tensor, "grad", after(scaled))
+    wrap(qkv.Tensor, "grad", after(nudged))
     for name in ("jacobian", "softmax_jacobian", "grad"):
-        wrap(qkv, name, after(each(scaled)))
+        wrap(qkv, name, after(each(nudged)))
     wrap(optim, "clip_grad_norm", after(lambda norm: type(norm)(norm * (1 + SIZE))))
 
 
@@ -149,7 +165,7 @@ def masks() -> None:
     for name in ("scaled_dot_product_attention", "additive_attention"):
         wrap(qkv, name, masked_otherwise)
     wrap(qkv, "masked_softmax", lambda f: masked_otherwise(lambda x, lens=None, **o: f(x, longer(lens), **o)))
-    for kind in set(layers()):
+    for kind in layers():
         wrap(kind, "__call__", masked_otherwise)
         wrap(kind, "__init__", masked_otherwise)
 
