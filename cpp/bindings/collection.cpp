@@ -64,8 +64,9 @@ int visit_parts(const Owned& root, visitproc visit, void* arg) {
         continue;
       }
       if (entry.module->entries().empty()) continue;
-      const void* address = dynamic_cast<const void*>(entry.module.get());
-      const auto* type = py::detail::get_type_info(typeid(*entry.module));
+      const Module& part = *entry.module;
+      const void* address = dynamic_cast<const void*>(&part);
+      const auto* type = py::detail::get_type_info(typeid(part));
       PyObject* object = type == nullptr ? nullptr : py::detail::get_object_handle(address, type).ptr();
       if (object == nullptr) {
         waiting.push_back({entry.module.get(), nullptr});

@@ -54,8 +54,6 @@ inline Words load_words(const uint32_t* p) {
   __builtin_memcpy(&w, p, sizeof w);
   return w;
 }
-inline V low_half(Words w) { return from_bits(w << 16); }
-inline V high_half(Words w) { return from_bits(w & static_cast<int32_t>(0xffff0000)); }
 
 // What a step of two reads of the rows, and how it is multiplied. With the CPU's products the rows are bfloat16 as well
 // and one instruction takes both steps; otherwise a word is widened and each step is a product of its own.
@@ -72,6 +70,8 @@ inline V add_products(V sum, Words left, Words right) {
 constexpr bool kNative = false;
 constexpr int kHalves = 2;
 using Left = float;
+inline V low_half(Words w) { return from_bits(w << 16); }
+inline V high_half(Words w) { return from_bits(w & static_cast<int32_t>(0xffff0000)); }
 inline V right_of(Words w, int half) { return half == 0 ? low_half(w) : high_half(w); }
 inline V left_of(const float* row, Index pair, int half) { return splat<float>(row[2 * pair + half]); }
 inline V add_products(V sum, V left, V right) { return sum + left * right; }
