@@ -170,18 +170,12 @@ template <class T, int V, Reads A, bool Fixed, class Between> TileFunction<T, Be
 }
 
 template <class T, Reads A, bool Fixed, class Between> TileFunction<T, Between> tile_for(Index rows, Index vectors) {
-  switch (vectors) {
-    case 1:
-      return tile_of<T, 1, A, Fixed, Between>(rows);
-#if defined(__AVX512F__)
-    case 2:
-      return tile_of<T, 2, A, Fixed, Between>(rows);
-    case 3:
-      return tile_of<T, 3, A, Fixed, Between>(rows);
-#endif
-    default:
-      return tile_of<T, kMaxVectors, A, Fixed, Between>(rows);
+  if (vectors == 1) return tile_of<T, 1, A, Fixed, Between>(rows);
+  if constexpr (kMaxVectors == 4) {
+    if (vectors == 2) return tile_of<T, 2, A, Fixed, Between>(rows);
+    if (vectors == 3) return tile_of<T, 3, A, Fixed, Between>(rows);
   }
+  return tile_of<T, kMaxVectors, A, Fixed, Between>(rows);
 }
 
 inline Index tiles_of(Index rows, Index vectors) { return (rows + tile_height(vectors) - 1) / tile_height(vectors); }
