@@ -24,8 +24,21 @@ def kernel_panels(group, suffixes, names):
     ]
 
 
-def weight_panels(group, suffixes, names):
-    return plot.heatmap_row([golden(group)[f"weights.{s}"] for s in suffixes], names)[0]
+def weight_panels(group, suffixes, names, **limits):
+    return plot.heatmap_row([golden(group)[f"weights.{s}"] for s in suffixes], names, **limits)[0]
+
+
+def own_scales(figsize, matrices, x_labels, y_label="", titles=("",) * 4, sharey=False, **limits):
+    """Each panel by itself, and one colour bar, the last one's: as the documents draw them."""
+    fig, axes = plt.subplots(1, 4, figsize=figsize, sharey=sharey, layout="constrained")
+    for ax, matrix, x_label, title in zip(axes, matrices, x_labels, titles, strict=True):
+        plot.heatmap(matrix, x_label, y_label, title, ax=ax, **limits)
+    fig.colorbar(axes[-1].images[0], ax=axes, shrink=0.7)
+    return fig
+
+
+def own_weight_scales(group, suffixes, names):
+    return own_scales((12, 3), [golden(group)[f"weights.{s}"] for s in suffixes], names, sharey=True)
 
 
 def two_sentences(group):
@@ -85,21 +98,34 @@ def training_curves():
     ).figure  # fmt: skip
 
 
+HEADS = [f"cross attention, head {h}" for h in range(4)]
+
+
+def own_scales_of_heads():
+    weights = list(golden("D3-15")["post.attention.dec.1.cross"][0])
+    return own_scales((11, 2.8), weights, ["Keys (encoder)"] * 4, "Queries (decoder)", HEADS, vmin=0)
+
+
 def cross_attention_heads():
-    weights = golden("D3-15")["post.attention.dec.1.cross"][0]
+    weights = list(golden("D3-15")["post.attention.dec.1.cross"][0])
     return plot.heatmap_row(
-        list(weights), ["Keys (encoder)"] * 4, ["Queries (decoder)"] * 4,
-        [f"cross attention, head {h}" for h in range(4)], (11, 2.8), vmin=0,
-    )[0]  # fmt: skip
+        weights, ["Keys (encoder)"] * 4, ["Queries (decoder)"] * 4, HEADS, (11, 2.8), vmin=0, vmax=1
+    )[0]
 
 
 PICTURES = {
     "F-D0-03": lambda: plot.show_heatmaps(golden("D0-03")["attention_weights"], "Keys", "Queries")[0],
     "F-D0-05": kernel_curves,
     "F-D0-07": lambda: kernel_panels("D0-07", KERNELS, [k.title() for k in KERNELS]),
-    "F-D0-08": lambda: weight_panels("D0-07", KERNELS, [k.title() for k in KERNELS]),
+    "F-D0-08": lambda: own_weight_scales("D0-07", KERNELS, [k.title() for k in KERNELS]),
+    "F-D0-08b": lambda: weight_panels("D0-07", KERNELS, [k.title() for k in KERNELS], vmin=0),
     "F-D0-09": lambda: kernel_panels("D0-09", [f"sigma_{s}" for s in SIGMAS], [f"Sigma {s}" for s in SIGMAS]),
-    "F-D0-10": lambda: weight_panels("D0-09", [f"sigma_{s}" for s in SIGMAS], [f"Sigma {s}" for s in SIGMAS]),
+    "F-D0-10": lambda: own_weight_scales(
+        "D0-09", [f"sigma_{s}" for s in SIGMAS], [f"Sigma {s}" for s in SIGMAS]
+    ),
+    "F-D0-10b": lambda: weight_panels(
+        "D0-09", [f"sigma_{s}" for s in SIGMAS], [f"Sigma {s}" for s in SIGMAS], vmin=0, vmax=1
+    ),
     "F-D0-19": lambda: two_sentences("D0-18"),
     "F-D0-21": lambda: two_sentences("D0-20"),
     "F-D0-28": position_columns,
@@ -108,7 +134,8 @@ PICTURES = {
     "F-D2-07": masks,
     "F-D2-08": masked_probabilities,
     "F-D3-12": training_curves,
-    "F-D3-15": cross_attention_heads,
+    "F-D3-15": own_scales_of_heads,
+    "F-D3-15b": cross_attention_heads,
 }
 DESCRIPTIONS = {f["id"]: f for f in json.loads((DATA / "figures.json").read_text(encoding="utf8"))}
 
