@@ -79,12 +79,18 @@ def _blas_of_numpy() -> list[Any]:
     return [x for x in libraries if x.user_api == "blas" and "scipy_openblas32" not in x.filepath]
 
 
-def settle(limit: float = 0.2) -> None:
-    """Wait until no thread of this process spins: workers that wait for more work would take another side's core."""
+SETTLED = 12e-3  # seconds: Linux counts the time of a thread that runs on only at its ticks, up to 10 ms apart
+
+
+def settle(limit: float = 0.5) -> None:
+    """Wait until no thread of this process spins: workers that wait for more work would take another side's core.
+
+    NumPy's BLAS spins for 100 ms after a product.
+    """
     end = time.perf_counter() + limit
     while time.perf_counter() < end:
         start, used = time.perf_counter(), time.process_time()
-        time.sleep(0.001)
+        time.sleep(SETTLED)
         if time.process_time() - used < 0.2 * (time.perf_counter() - start):
             return
 
