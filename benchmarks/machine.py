@@ -79,7 +79,8 @@ def _blas_of_numpy() -> list[Any]:
     return [x for x in libraries if x.user_api == "blas" and "scipy_openblas32" not in x.filepath]
 
 
-SETTLED = 12e-3  # seconds: Linux counts the time of a thread that runs on only at its ticks, up to 10 ms apart
+# Seconds. Linux counts the time of a thread that runs on only at its ticks, up to 10 ms apart.
+SETTLED = 12e-3
 
 
 def settle(limit: float = 0.5) -> None:

@@ -17,7 +17,9 @@ def product(m, k, n, dtype):
     left, right = qkv.tensor(a, requires_grad=True), qkv.tensor(b, requires_grad=True)
     y = qkv.matmul(left, right)
     y.backward(dy)
-    wider = np.float64 if dtype == "float32" else np.longdouble  # so that what it should be has no rounding of its own
+    wider = (
+        np.float64 if dtype == "float32" else np.longdouble
+    )  # what it should be has no rounding of its own
     a, b, dy = (x.astype(wider) for x in (a, b, dy))
     return (y.numpy(), left.grad.numpy(), right.grad.numpy()), (a @ b, dy @ b.T, a.T @ dy), (k, n, m)
 
