@@ -198,9 +198,9 @@ bool is_bfloat16(py::handle dtype) {
   return std::string(py::str(name)) == "bfloat16";
 }
 
-py::tuple shape_tuple(const Shape& shape) {
-  py::tuple result(shape.size());
-  for (std::size_t i = 0; i < shape.size(); ++i) result[i] = py::int_(shape[i]);
+py::tuple shape_tuple(const IndexList& sizes) {
+  py::tuple result(sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) result[i] = py::int_(sizes[i]);
   return result;
 }
 

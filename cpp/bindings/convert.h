@@ -78,7 +78,7 @@ DType dtype_from(py::handle dtype, const char* operation);
 // Whether it means bfloat16, which NumPy has no name for.
 bool is_bfloat16(py::handle dtype);
 py::object numpy_dtype(DType dtype);
-py::tuple shape_tuple(const Shape& shape);
+py::tuple shape_tuple(const IndexList& sizes);
 // A shape from an int, a tuple, or the arguments of f(*size).
 Shape shape_from(py::handle size, const char* operation, const char* name);
 // Axes from None, an int or a tuple.

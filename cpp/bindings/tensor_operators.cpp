@@ -131,8 +131,7 @@ Tensor mean(const Impl& self, py::handle axis, bool keepdims) {
   if (is_floating(t.dtype())) return without_gil(t.numel(), [&] { return ops::mean(t, axes, keepdims); });
   const Tensor checked = ops::sum(t, axes, keepdims);
   if (checked.numel() == t.numel()) return Tensor(checked.data().cast(DType::float64));
-  const py::object which =
-      axes ? py::object(py::tuple(py::cast(std::vector<Index>(axes->begin(), axes->end())))) : py::object(py::none());
+  const py::object which = axes ? py::object(shape_tuple(*axes)) : py::object(py::none());
   const py::object result =
       to_numpy(t.data(), false).attr("mean")(py::arg("axis") = which, py::arg("keepdims") = keepdims);
   return Tensor(copy_of(result, py::none(), "mean"));

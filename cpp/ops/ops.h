@@ -143,6 +143,8 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
 // --- kernel_pooling.cpp has a page of its own: ops/kernel_pooling.h
 
 // --- helpers of the operations themselves
+// A mask is boolean or floating: an integer one, called `name`, could mean either.
+void check_mask_dtype(const char* operation, const char* name, DType dtype);
 // Floating copy of x: integers and booleans become float32.
 Tensor floating(const Tensor& x);
 // The wider of the inputs' floating dtypes; undefined ones do not count.

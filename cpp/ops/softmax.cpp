@@ -128,6 +128,12 @@ Tensor softmax_jacobian(const Tensor& x) {
   return subtract(multiply(left, Tensor(eye)), multiply(left, right));  // (..., n, n)
 }
 
+void check_mask_dtype(const char* operation, const char* name, DType dtype) {
+  if (dtype == DType::int64)
+    fail_type(operation, ": ", name,
+              " must be boolean (True = may attend) or floating (added to the scores); got dtype ", dtype);
+}
+
 namespace {
 
 // Which entries of scores ([B, [H,]] Lq, Lk) are excluded by lengths and a mask.
@@ -199,9 +205,7 @@ class Exclusions {
   }
 
   void take_mask(const Tensor& mask, DType dtype) {
-    if (mask.dtype() == DType::int64)
-      fail_type(caller_.operation, ": ", caller_.mask,
-                " must be boolean (True = may attend) or floating (added to the scores); got dtype ", mask.dtype());
+    check_mask_dtype(caller_.operation, caller_.mask, mask.dtype());
     Shape common;
     if (!broadcast(mask.shape(), shape_, common) || common != shape_)
       fail_value(caller_.operation, ": ", caller_.mask, " must broadcast to the scores' shape ", shape_, "; got ",

@@ -58,6 +58,13 @@ def verdict(name, fig):
     return check.records[-1]
 
 
+def is_refused(name, fig, panel, change, words):
+    change(fig.axes[panel])
+    record = verdict(name, fig)
+    assert record["state"] == "failed"
+    assert words in record["got"]
+
+
 def test_figures_as_described_are_accepted(capsys):
     assert verdict("F-D2-08", heatmap())["state"] == "ok"
     record = verdict("F-D0-07", lines())
@@ -162,11 +169,7 @@ def blank(ax):
     ],
 )
 def test_a_heatmap_is_refused_where_one_panel_is_changed(change, words, capsys):
-    fig = heatmap()
-    change(fig.axes[1])
-    record = verdict("F-D2-08", fig)
-    assert record["state"] == "failed"
-    assert words in record["got"]
+    is_refused("F-D2-08", heatmap(), 1, change, words)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +191,7 @@ def test_a_heatmap_is_refused_where_one_panel_is_changed(change, words, capsys):
     ],
 )
 def test_a_plot_is_refused_where_one_panel_is_changed(change, words, capsys):
-    fig = lines()
-    change(fig.axes[2])
-    record = verdict("F-D0-07", fig)
-    assert record["state"] == "failed"
-    assert words in record["got"]
+    is_refused("F-D0-07", lines(), 2, change, words)
 
 
 def test_a_colour_bar_that_is_not_seen(capsys):

@@ -92,9 +92,7 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
   AttentionProblem<T>& p = problem_;
   Tensor bias, sinks;
   if (o.attn_mask.defined()) {
-    if (o.attn_mask.dtype() == DType::int64)
-      fail_type(op, ": attn_mask must be boolean (True = may attend) or floating (added to the scores); got dtype ",
-                o.attn_mask.dtype());
+    check_mask_dtype(op, "attn_mask", o.attn_mask.dtype());
     const Shape shape = with_heads(o.attn_mask.shape(), g);
     check_broadcasts(op, "attn_mask", shape, g.weights_shape());
     if (o.attn_mask.dtype() == DType::boolean) {

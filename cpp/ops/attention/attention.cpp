@@ -69,13 +69,13 @@ AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Ge
     if (call.with_lse) outputs.lse = Tensor(std::move(lse));
     return outputs;
   }
-  const Tensors inputs = std::move(call.inputs);
+  Tensors inputs = std::move(call.inputs);
   const auto forward = std::make_shared<const Forward<T>>(Forward<T>{std::move(call), Saved(out), Saved(statistics)});
   std::vector<Array> results{std::move(out)};
   if (weights.defined()) results.push_back(std::move(weights));
   if (lse.defined()) results.push_back(std::move(lse));
   const Tensors recorded = record_many(
-      std::move(results), inputs,
+      std::move(results), std::move(inputs),
       [forward](std::span<const Array> dys, Gradients& dx) { pull_back<T>(*forward, dys, dx); },
       [forward](std::span<const Tensor> dys, TensorGradients& dx) {
         derive_composed(dys, dx, [&](const Tensors& given) { return composed_attention(forward->arguments, given); });

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, display, values
-from .compare import Comparison, compare_close, compare_equal
+from .compare import Comparison, compare_close, compare_equal, shortened
 from .printed import as_text, compare_printed
 
 ID = re.compile(r"D\d-\d\d|[TX]-[A-Z]+")
@@ -189,8 +189,7 @@ def _words(value: Any) -> str:
         return f"{value:.6g}"
     if hasattr(value, "shape") and np.ndim(value):
         value = np.array2string(np.asarray(value), precision=4, separator=", ", threshold=40)
-    text = " ".join(str(value).split())
-    return text if len(text) <= 200 else text[:197] + "..."
+    return shortened(" ".join(str(value).split()))
 
 
 check = Check()

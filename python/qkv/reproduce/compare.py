@@ -142,5 +142,9 @@ def _is_empty(value: object) -> bool:
 
 
 def _short(value: object) -> str:
-    text = " ".join(str(value).split()) if isinstance(value, str) else repr(value)
-    return text if len(text) <= 200 else text[:197] + "..."
+    return shortened(" ".join(value.split()) if isinstance(value, str) else repr(value))
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """Give a text, or its beginning if it is long."""
+    return text if len(text) <= most else text[: most - 3] + "..."

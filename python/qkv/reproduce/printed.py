@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from .compare import Comparison
+from .compare import Comparison, shortened
 
 _TOKEN = re.compile(r"[\[\]]|[^\s,\[\]()]+")
 _ATTRIBUTE = re.compile(r",?\s*(dtype|grad_fn|requires_grad|device)\s*=\s*(<[^>]*>|[\w.]+)")
@@ -73,5 +73,4 @@ def compare_printed(got: object, expected: str, *, cut: bool = False) -> Compari
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 120 else text[:117] + "..."
+    return shortened(" ".join(text.split()), 120)

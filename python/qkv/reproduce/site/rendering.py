@@ -8,7 +8,6 @@ from ..output import GENERATOR
 from ..report import counted
 
 _MARKS = {"ok": "✓", "failed": "✗", "skipped": "–"}
-_WORDS = {"ok": "ok", "failed": "failed", "skipped": "skipped"}
 
 
 @functools.cache
@@ -26,7 +25,6 @@ def _environment() -> Any:
         generator=GENERATOR,
         counted=counted,
         mark=lambda state: _MARKS.get(state, "?"),
-        word=lambda state: _WORDS.get(state, state),
     )
     return environment
 
