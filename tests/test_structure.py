@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,43 @@ def test_heavy_packages_are_imported_where_they_are_needed():
 def test_the_core_is_all_that_python_sees_of_cpp():
     for path in MODULES:
         assert not re.search(r"\bctypes\b|\bcffi\b", path.read_text(encoding="utf8")), name(path)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PYTHON).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path: Path, source: str, known: set[str]) -> set[str]:
+    """Give the modules of qkv that a file imports, inside functions too, but for its own package's `__init__`."""
+    package, own, found = path.relative_to(PYTHON).parent.parts, module_name(path), set()
+
+    def read(node: ast.AST) -> None:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            return
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+            for alias in node.names:
+                names = [part for part in base if part]
+                full = ".".join([*names, alias.name])
+                found.add(full if full in known else ".".join(names))
+        for child in ast.iter_child_nodes(node):
+            read(child)
+
+    read(ast.parse(source))
+    return {name for name in found if name and name != own and not own.startswith(name + ".")}
+
+
+def test_modules_of_python_import_each_other_in_no_circle():
+    known = {module_name(path) for path in MODULES}
+    graph = {module_name(p): imported_modules(p, p.read_text(encoding="utf8"), known) for p in MODULES}
+    del graph[""]
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(
+        graph
+    )  # raises a CycleError that names it
+    assert "models.pretrained" in graph["models.bert"]
+    lazy = "def f():\n    from .bert import BertModel\n    from .. import masks"
+    assert imported_modules(PYTHON / "models" / "x.py", lazy, known) == {"models.bert", "masks"}
 
 
 def test_import_loads_nothing_heavy():

@@ -156,12 +156,10 @@ def _modern(name: str) -> str:
 
 def _named(cls: type, weights: Weights) -> dict[str, str]:
     """Give the file's name of each tensor by the model's: the body of a model with a head has the prefix ``bert.``."""
-    from .bert import BertModel
-
     names: dict[str, str] = {}
     for name in sorted(weights.shapes):
         own = name
-        if issubclass(cls, BertModel):
+        if issubclass(cls, _core.BertModel):
             own = name.removeprefix("bert.")
         elif BODY.match(name):
             own = "bert." + name
