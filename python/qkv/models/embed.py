@@ -19,7 +19,6 @@ from .sentence_encoder import CHUNK, SentenceEncoder, progress_bar
 
 FORMATS = ("npy", "jsonl")
 STANDARD = "-"  # input or output is the standard one
-HEADER = 128  # bytes of a NPY file before its numbers
 
 
 def embed_lines(
@@ -130,21 +129,20 @@ def _chunks(lines: BinaryIO, name: str, size: int) -> Iterator[tuple[list[str], 
         yield texts, sum(map(len, block))
 
 
-def _header(rows: int, width: int) -> bytes:
-    """Give the first bytes of a NPY file, version 1.0, of equal length for any number of rows."""
-    entries = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}"
-    text = entries.ljust(HEADER - 11) + "\n"
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin1")
+def _write_header(file: BinaryIO, rows: int, width: int) -> None:
+    """Write the first bytes of a NPY file: NumPy leaves room for any number of rows, so it can be written again."""
+    entries = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
+    np.lib.format.write_array_header_1_0(file, entries)
 
 
 def _write_array(file: BinaryIO, blocks: Iterator[tuple[list[str], np.ndarray]], width: int) -> int:
     count = 0
-    file.write(_header(0, width))
+    _write_header(file, 0, width)
     for texts, rows in blocks:
         file.write(np.ascontiguousarray(rows, "<f4").data)
         count += len(texts)
     file.seek(0)
-    file.write(_header(count, width))
+    _write_header(file, count, width)
     return count
 
 
