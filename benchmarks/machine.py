@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import level
 import numpy as np
 from registry import SGEMM, normal
 
@@ -150,11 +151,15 @@ def head(thread_counts: list[int]) -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             missing[name] = f"pip install {install}"
     prefixes = ("OPENBLAS_", "QKV_", "OMP_", "MKL_", "GOTO_", "KMP_", "CT2_", "XLA_")
-    settings = {name: value for name, value in sorted(os.environ.items()) if name.startswith(prefixes)}
+    settings = {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(prefixes) or name in level.SETTINGS
+    }
     warnings = [
         f"{name} is set: the products that rates are compared with may run at the speed of another CPU; unset it"
         for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
-        if name in settings
+        if name in settings and name not in level.SETTINGS
     ]
     return {
         "cpu": cpu(),
@@ -165,7 +170,7 @@ def head(thread_counts: list[int]) -> dict[str, Any]:
         "missing": missing,
         "qkv": qkv.config(),
         "settings": settings,
-        "notes": NOTES,
+        "notes": NOTES + level.NOTES,
         "warnings": warnings + list(qkv.config()["notes"]),
     }
 
