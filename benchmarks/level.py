@@ -15,6 +15,8 @@ _AVX2 = {
     "OPENBLAS_CORETYPE": "Haswell",
 }
 SETTINGS = _AVX2 if os.environ.get("QKV_ISA") == "avx2" else {}
-NOTES = ["NumPy's BLAS, PyTorch and CTranslate2 are held to AVX2 as well, ONNX Runtime cannot be"] if SETTINGS else []
+NOTES = (
+    ["NumPy, its BLAS, PyTorch and CTranslate2 are held to AVX2; ONNX Runtime cannot be"] if SETTINGS else []
+)
 
 os.environ.update(SETTINGS)
