@@ -5,21 +5,24 @@
 // objects. Here it waits for the end of the process, as Python 3.14 lets it.
 #pragma once
 
-#include <cxxabi.h>
 #include <pybind11/pybind11.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#if defined(__linux__) && defined(__GLIBCXX__)
+#include <cxxabi.h>
+#include <unistd.h>
+#endif
+
 #include "core/parallel.h"
 
 namespace qkv::bindings {
 
 template <class Take> void take_gil(Take take) {
-#if defined(__GLIBCXX__)
+#if defined(__linux__) && defined(__GLIBCXX__)
   try {
     take();
   } catch (abi::__forced_unwind&) {

@@ -1,13 +1,14 @@
 #include "core/buffer.h"
 
-#include <sys/mman.h>
-
 #include <bit>
 #include <cstdlib>
 #include <new>
 #include <vector>
 
 #if defined(__linux__)
+#include <malloc.h>
+#include <sys/mman.h>
+#elif defined(_WIN32)
 #include <malloc.h>
 #endif
 
@@ -51,6 +52,22 @@ Cache& cache() {
 
 [[maybe_unused]] const Cache& made_early = cache();  // no thread is making it during a fork
 
+void* aligned_block(std::size_t alignment, std::size_t bytes) {
+#if defined(_WIN32)
+  return _aligned_malloc(bytes, alignment);
+#else
+  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+#endif
+}
+
+void free_block(void* block) {
+#if defined(_WIN32)
+  _aligned_free(block);
+#else
+  std::free(block);
+#endif
+}
+
 void* take(std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   {
@@ -65,11 +82,10 @@ void* take(std::size_t bytes) {
     }
   }
   const std::size_t alignment = size >= kLarge ? kHugePage : kAlignment;
-  const auto allocate = [=] { return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment); };
-  void* block = allocate();
+  void* block = aligned_block(alignment, size);
   if (block == nullptr) {  // what waits for arrays of other sizes may be the room that is missing
     empty_cache();
-    block = allocate();
+    block = aligned_block(alignment, size);
   }
   if (block == nullptr) throw std::bad_alloc();
 #if defined(MADV_HUGEPAGE)
@@ -92,7 +108,7 @@ void give(void* block, std::size_t bytes) {
       }
     }
   }
-  std::free(block);
+  free_block(block);
 }
 
 }  // namespace
@@ -122,7 +138,7 @@ void empty_cache() {
   Cache& kept = cache();
   const Lock lock(kept.mutex);
   for (auto& blocks : kept.free) {
-    for (void* block : blocks) std::free(block);
+    for (void* block : blocks) free_block(block);
     blocks.clear();
   }
   kept.bytes = 0;

@@ -1,6 +1,8 @@
 #include "core/locks.h"
 
+#if !defined(_WIN32)
 #include <pthread.h>
+#endif
 
 #include <array>
 #include <cstdint>
@@ -17,11 +19,13 @@ struct Registry {
   static Registry& get() {
     static Registry* const registry = [] {
       auto* made = new Registry;
+#if !defined(_WIN32)  // where nothing forks
       pthread_atfork([] { get().take_all(); }, [] { get().give_back_all(); },
                      [] {
                        get().give_back_all();
                        for (const auto function : get().in_child) function();
                      });
+#endif
       return made;
     }();
     return *registry;

@@ -1,7 +1,5 @@
 #include "core/parallel.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/affinity.h"
 #include "core/error.h"
 #include "core/locks.h"
 
@@ -116,7 +115,7 @@ class Pool {
       }
       if (job_ != nullptr || quit_) return false;
       enlist(workers);
-      if (sleepers_.load(std::memory_order_relaxed) > 0) keep_off_the_caller_s_cpu();
+      if (sleepers_.load(std::memory_order_relaxed) > 0) placement_.place(threads_);
       job_ = job;
       epoch_.fetch_add(1, std::memory_order_release);
     }
@@ -159,7 +158,7 @@ class Pool {
       } catch (const std::system_error&) {
         return;
       }
-      CPU_ZERO(&allowed_);  // the newcomer is not kept off any CPU yet
+      placement_.forget();  // the newcomer is not kept off any CPU yet
     }
   }
 
@@ -181,19 +180,6 @@ class Pool {
     }
   }
 
-  // A worker that wakes on the caller's CPU runs only after the caller, too late for any job of some milliseconds.
-  // Linux does that in a virtual machine, where an idle CPU looks like one that the host has taken away, so workers may
-  // use all CPUs of the caller but the one that it is on.
-  void keep_off_the_caller_s_cpu() {
-    const int cpu = sched_getcpu();
-    cpu_set_t allowed;
-    if (cpu < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-    CPU_CLR(static_cast<unsigned>(cpu), &allowed);
-    if (CPU_COUNT(&allowed) == 0 || CPU_EQUAL(&allowed, &allowed_)) return;
-    allowed_ = allowed;
-    for (auto& thread : threads_) pthread_setaffinity_np(thread.native_handle(), sizeof allowed, &allowed);
-  }
-
   Job* wait_for_job(std::uint64_t& seen) {
     wait_awake([&] { return epoch_.load(std::memory_order_acquire) != seen; });
     std::unique_lock lock(mutex_);
@@ -210,7 +196,7 @@ class Pool {
   std::vector<std::thread> threads_;
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<int> sleepers_{0};
-  cpu_set_t allowed_ = {};  // where all workers may run, if it was ever set
+  Placement placement_;
   Job* job_ = nullptr;
   bool quit_ = false;
 };
@@ -244,9 +230,7 @@ int default_threads() {
       fail_value("QKV_NUM_THREADS: must be a number from 1 to 1024; got ", text);
     return static_cast<int>(count);
   }
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  return std::max(1u, std::thread::hardware_concurrency());
+  return allowed_cpus();
 }
 
 std::atomic<int>& thread_count() {
