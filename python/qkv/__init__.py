@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 try:
     from . import _core
 except ImportError as error:
-    if "libscipy_openblas" in str(error):
-        raise ImportError(
-            "qkv needs the OpenBLAS library of the package scipy-openblas32; install it: pip install scipy-openblas32"
-        ) from error
-    raise ImportError(
-        f"qkv's compiled core could not be loaded ({error}); build it from the checkout: pip install ."
-    ) from error
+    from ._openblas import preload
+
+    preload(error)
+    from . import _core
 
 from . import functions, nn
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
