@@ -126,6 +126,11 @@ def test_info_on_the_command_line():
         assert "note      QKV_ISA=baseline keeps qkv's kernels at baseline" in result.stdout
 
 
+def test_version_on_the_command_line():
+    result = run("--version")
+    assert (result.returncode, result.stdout) == (0, f"qkv {qkv.__version__}\n")
+
+
 def test_help_names_the_commands():
     result = run("--help")
     assert result.returncode == 0

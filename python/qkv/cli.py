@@ -5,6 +5,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from . import __version__
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 success, 1 a check failed, 2 nothing could be run."""
@@ -27,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="qkv", description="Attention on the CPU: layers, pictures, real models."
     )
+    parser.add_argument("--version", action="version", version=f"qkv {__version__}", help="show the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     reproduce = commands.add_parser(
