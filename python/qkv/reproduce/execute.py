@@ -81,8 +81,8 @@ async def _run_all(
         progress.notebook_done(result)
         return result
 
-    # The largest files first, which with their stored outputs are the longest: none is left to run alone at the end.
-    order = sorted(notebooks, key=lambda pair: -pair[0].stat().st_size)
+    # The largest first, which with their stored outputs are the longest: none is left to run alone at the end.
+    order = sorted(notebooks, key=lambda pair: -_size(*pair))
     tasks = {path: asyncio.ensure_future(one(path, notebook)) for path, notebook in order}
     try:
         return [await tasks[path] for path, _ in notebooks]
@@ -90,6 +90,11 @@ async def _run_all(
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+
+def _size(path: Path, notebook: Any) -> int:
+    """Give the size with stored outputs; an installed notebook has none, and says what it was."""
+    return int(notebook.metadata.get("qkv", {}).get("size", path.stat().st_size))
 
 
 async def _run_one(
