@@ -31,7 +31,7 @@ def test_tables_are_whole():
 
 def test_the_readme_links_the_page():
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf8")
-    assert "(docs/coming_from.md)" in readme
+    assert "/docs/coming_from.md\n" in readme
 
 
 def test_masks_of_pytorch_s_layer_are_the_other_way_round():
