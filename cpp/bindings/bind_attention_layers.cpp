@@ -135,7 +135,7 @@ Examples
 
   AttentionClass<AdditiveAttention, Attention> additive(m, "AdditiveAttention",
                                                         (std::string(R"doc(
-``softmax(w_v . tanh(W_q q + W_k k)) @ values``; queries and keys may differ in width.
+``softmax(w_v @ tanh(W_q q + W_k k)) @ values``; queries and keys may differ in width.
 
 Parameters
 ----------

@@ -20,7 +20,7 @@ def additive_attention(
     masked_value: float | None = None,
     return_weights: bool = False,
 ) -> Any:
-    """Additive attention ``softmax_j(score_weight . tanh(q_i + k_j)) @ values``.
+    """Additive attention ``softmax_j(score_weight @ tanh(q_i + k_j)) @ values``.
 
     Differentiable with respect to all four arrays and a float mask. Nothing of size (B, Lq, Lk, M) is
     stored: the tanh is computed anew for the gradient.

@@ -164,7 +164,7 @@ def apply_rotary(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> An
 
 
 def alibi_slopes(num_heads: int, dtype: DTypeLike = "float32") -> NDArray[Any]:
-    """Slopes of ALiBi's penalty on distance: ``2^(-8h/H)`` for ``h = 1 .. H`` where H is a power of two.
+    """Slopes of ALiBi's penalty on distance: ``2^(-8h/H)`` for ``h = 1, ..., H`` where H is a power of two.
 
     For other H the slopes of the power of two below come first, then every second one of twice that power.
 

@@ -25,7 +25,7 @@ def additive_attention(
     dropout_keep: ArrayLike | None = None,
     return_weights: bool = False,
 ) -> Any:
-    """Compute ``softmax_j(score_weight . tanh(q_i + k_j)) V``.
+    """Compute ``softmax_j(score_weight @ tanh(q_i + k_j)) V``.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ def layer_norm(
 
     Parameters
     ----------
-    x : array, (..., *normalized_shape)
+    x : array, ``(..., *normalized_shape)``
     weight, bias : array, normalized_shape, optional
     eps : float
     normalized_shape : int or tuple of int
@@ -58,7 +58,7 @@ def rms_norm(
 
     Parameters
     ----------
-    x : array, (..., *normalized_shape)
+    x : array, ``(..., *normalized_shape)``
     weight : array, normalized_shape, optional
     eps : float
     normalized_shape : int or tuple of int

@@ -29,7 +29,7 @@ def write(folder: Path, found: Sequence[results.Result], about: Mapping[str, Any
     for name in ("notebooks", "figures"):
         (folder / name).mkdir()
     shutil.copytree(ASSETS, folder / "assets")
-    (folder / "assets" / "math.css").write_text(_font(), encoding="utf-8")
+    (folder / "assets" / "math.css").write_text(font_style(), encoding="utf-8")
     contents = index.contents(found, about)
     order = contents["order"]
     for place, book in enumerate(order):
@@ -47,7 +47,7 @@ def write(folder: Path, found: Sequence[results.Result], about: Mapping[str, Any
     (folder / output.INDEX).write_text(render("index.html", root="", **contents), encoding="utf-8")
 
 
-def _font() -> str:
+def font_style() -> str:
     """Give the font of formulas as a style sheet: browsers refuse a font that is a local file of another folder."""
     data = base64.b64encode(FONT.read_bytes()).decode()
     return (
