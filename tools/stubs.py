@@ -2,7 +2,11 @@
 
     python tools/stubs.py && pre-commit run --files python/qkv/_core.pyi
 
-The tables below say what pybind11 cannot know: what stands behind `object`, and which parts a layer has.
+The tables below say what pybind11 cannot know: what stands behind `object`, and which parts a layer has. They are why
+this is no call of pybind11-stubgen (counted with 3.0): that reads signatures out of docstrings, which hold none here,
+and annotates 8 of 716 arguments and none of 83 parts. With pybind11's own text to read it would miss the half of them,
+because 187 of 396 types in it are `object`, and the tables would be needed to change what it wrote. Here all arguments
+are annotated, three of four with more than Any.
 """
 
 from __future__ import annotations
