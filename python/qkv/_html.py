@@ -1,27 +1,45 @@
-"""How a module shows itself in a notebook: a tree to open and close, with shapes and numbers of parameters."""
+"""HTML made of elements, so that all text in it is escaped, and how a module shows itself in a notebook."""
 
 from __future__ import annotations
 
-import html
 from typing import Any
+from xml.etree.ElementTree import Element, tostring
 
 STYLE = (
-    "<style>.qkv-module{font:13px ui-monospace,monospace;line-height:1.5}.qkv-module details,.qkv-module .leaf"
+    ".qkv-module{font:13px ui-monospace,monospace;line-height:1.5}.qkv-module details,.qkv-module .leaf"
     "{margin-left:1.2em}.qkv-module summary{cursor:pointer;margin-left:-1.2em}"
-    ".qkv-module .count{opacity:.65}.qkv-module .weights{margin-left:1.2em;opacity:.8}</style>"
+    ".qkv-module .count{opacity:.65}.qkv-module .weights{margin-left:1.2em;opacity:.8}"
 )
 
 
+def element(tag: str, *content: str | Element, **attributes: str) -> Element:
+    """Give an element with text and other elements in it; ``class_`` stands for ``class``, ``_`` in names for ``-``."""
+    made = Element(tag, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
+    for part in content:
+        if isinstance(part, Element):
+            made.append(part)
+        elif len(made):
+            made[-1].tail = (made[-1].tail or "") + part
+        else:
+            made.text = (made.text or "") + part
+    return made
+
+
+def page_of(root: Element) -> str:
+    """Give an element as HTML; what stands in ``style`` and ``script`` is written as it is."""
+    return tostring(root, encoding="unicode", method="html")
+
+
 def module_html(module: Any) -> str:
-    """Give the tree of a module's parts: arguments, shapes of parameters, their number. All text is escaped."""
-    return f'<div class="qkv-module">{STYLE}{_branch("", module, True)}</div>'
+    """Give the tree of a module's parts: arguments, shapes of parameters, their number."""
+    return page_of(element("div", element("style", STYLE), _branch("", module, True), class_="qkv-module"))
 
 
-def _branch(name: str, module: Any, is_open: bool) -> str:
+def _branch(name: str, module: Any, is_open: bool) -> Element:
     children = module._children()
     config = ", ".join(f"{key}={value!r}" for key, value in module._config().items() if value is not None)
-    label = f"{html.escape(name)}: " if name else ""
-    head = f"{label}<b>{html.escape(type(module).__name__)}</b>({html.escape(config)})"
+    head: list[str | Element] = [f"{name}: "] if name else []
+    head += [element("b", type(module).__name__), f"({config})"]
     try:
         own = [(key, parameter) for key, parameter in module.named_parameters() if "." not in key]
         count = module.num_parameters()
@@ -29,14 +47,14 @@ def _branch(name: str, module: Any, is_open: bool) -> str:
         own, text = [], "parameters appear at the first call"
     else:
         text = f"{count:,} parameter{'' if count == 1 else 's'}" if count else ""
-    note = f' <span class="count">{text}</span>' if text else ""
-    weights = "".join(
-        f'<div class="weights">{html.escape(key)} {html.escape(str(tuple(parameter.shape)))} '
-        f"{html.escape(str(parameter.dtype))}</div>"
+    if text:
+        head += [" ", element("span", text, class_="count")]
+    weights = [
+        element("div", f"{key} {tuple(parameter.shape)} {parameter.dtype}", class_="weights")
         for key, parameter in own
-    )
-    parts = "".join(_branch(child, part, False) for child, part in children)
+    ]
+    parts = [_branch(child, part, False) for child, part in children]
     if not weights and not parts:
-        return f'<div class="leaf">{head}{note}</div>'
-    opened = " open" if is_open else ""
-    return f"<details{opened}><summary>{head}{note}</summary>{weights}{parts}</details>"
+        return element("div", *head, class_="leaf")
+    opened = {"open": "open"} if is_open else {}
+    return element("details", element("summary", *head), *weights, *parts, **opened)

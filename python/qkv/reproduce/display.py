@@ -1,17 +1,21 @@
 """What a check shows: one line for a person and one record for the runner, in one output of the notebook."""
 
-import html
 import io
 import sys
 from typing import Any
 
+from .._html import element, page_of
 from . import figures
 
 MIME = "application/vnd.qkv.check+json"
 FIGURE_KEY = "qkv_figure"
 
 _MARKS = {"ok": "ok  ", "failed": "FAIL", "skipped": "skip"}
-_SIGNS = {"ok": ("#1a7f37", "&#10003;"), "failed": ("#c62828", "&#10007;"), "skipped": ("#8a5a00", "&#8211;")}
+_SIGNS = {
+    "ok": ("#1a7f37", "\N{CHECK MARK}"),
+    "failed": ("#c62828", "\N{BALLOT X}"),
+    "skipped": ("#8a5a00", "\N{EN DASH}"),
+}
 
 
 def in_notebook() -> bool:
@@ -43,14 +47,16 @@ def show(record: dict[str, Any]) -> None:
     from IPython.display import display
 
     colour, mark = _SIGNS[record["state"]]
-    tail = f"; expected {html.escape(record['expected'])}" if record["state"] == "failed" else ""
-    page = (
-        f'<div style="font-size:90%"><span style="color:{colour}"><b>{mark} {record["id"]}</b></span> '
-        f'{html.escape(record["what"])} <span style="color:#777">[{record["how"]}] '
-        f"{html.escape(found(record))}{tail}</span></div>"
+    tail = f"; expected {record['expected']}" if record["state"] == "failed" else ""
+    page = element(
+        "div",
+        element("span", element("b", f"{mark} {record['id']}"), style=f"color:{colour}"),
+        f" {record['what']} ",
+        element("span", f"[{record['how']}] {found(record)}{tail}", style="color:#777"),
+        style="font-size:90%",
     )
     show: Any = display
-    show({"text/plain": line(record), "text/html": page, MIME: record}, raw=True)
+    show({"text/plain": line(record), "text/html": page_of(page), MIME: record}, raw=True)
 
 
 def show_figure(name: str, figure: Any) -> None:
