@@ -20,22 +20,3 @@ else()
   target_link_libraries(OpenBLAS INTERFACE ${library_dir}/${library})
   target_compile_definitions(OpenBLAS INTERFACE BLAS_SYMBOL_PREFIX=scipy_ QKV_BLAS_PREFIX)
 endif()
-
-# Let an installed extension find the library in the folder of its package, which stands beside its own.
-function(openblas_beside target)
-  if(NOT APPLE)
-    set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/../scipy_openblas32/lib")
-    return()
-  endif()
-  set_target_properties(${target} PROPERTIES INSTALL_RPATH "@loader_path/../scipy_openblas32/lib")
-  # A path that begins with @rpath is looked for in these folders; the library may call itself otherwise.
-  get_target_property(library OpenBLAS INTERFACE_LINK_LIBRARIES)
-  execute_process(COMMAND otool -D "${library}" OUTPUT_VARIABLE names OUTPUT_STRIP_TRAILING_WHITESPACE
-                          COMMAND_ERROR_IS_FATAL ANY)
-  string(REGEX REPLACE ".*\n" "" name "${names}")
-  if(NOT name MATCHES "^@rpath/")
-    cmake_path(GET name FILENAME file)
-    add_custom_command(TARGET ${target} POST_BUILD
-                       COMMAND install_name_tool -change "${name}" "@rpath/${file}" "$<TARGET_FILE:${target}>")
-  endif()
-endfunction()

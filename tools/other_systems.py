@@ -66,6 +66,7 @@ def has_headers() -> bool:
 def commands(system: str, folder: str) -> Iterator[tuple[str, list[str]]]:
     """Give what to compile, by name."""
     compiler = [sys.executable, "-m", "ziglang", "c++", "-target", TARGETS[system], *FLAGS, *includes(folder)]
+    compiler += ["-Dcpu_set_t=void"]  # in the headers of this system's OpenBLAS
     compiler += ["-DBLAS_SYMBOL_PREFIX=scipy_", "-DQKV_BLAS_PREFIX", '-DQKV_VERSION="0"']
     for path in sorted((CPP / folder).rglob("*.cpp")):
         name = f"{system} {path.relative_to(CPP).as_posix()}"
