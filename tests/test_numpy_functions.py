@@ -154,8 +154,8 @@ def test_the_numbers_are_numpy_s_and_the_gradient_is_kept(name):
 
 
 LOST = {
-    "cumsum": lambda t: np.cumsum(t, axis=0),
-    "prod": lambda t: np.prod(t),
+    "cumprod": lambda t: np.cumprod(t, axis=0),
+    "nanmean": lambda t: np.nanmean(t),
     "median": lambda t: np.median(t),
     "percentile": lambda t: np.percentile(t, 5),
     "round": lambda t: np.round(t, 2),
@@ -169,7 +169,7 @@ LOST = {
     "fft": lambda t: np.fft.fft(t),
     "apply_along_axis": lambda t: np.apply_along_axis(np.sum, 0, t),
     "multiply.accumulate": lambda t: np.multiply.accumulate(t),
-    "multiply.reduce": lambda t: np.multiply.reduce(t),
+    "logaddexp.reduce": lambda t: np.logaddexp.reduce(t),
     "add.outer": lambda t: np.add.outer(t, t),
     "sum into an array": lambda t: np.sum(t, out=np.zeros(())),
     "exp into an array": lambda t: np.exp(t, out=np.zeros(t.shape)),

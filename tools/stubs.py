@@ -89,6 +89,7 @@ MODELS = [
     "BertForTokenClassification",
 ]
 SEQ2SEQ_DECODERS = ("Seq2SeqDecoder", "Seq2SeqAttentionDecoder")
+OPERATORS = ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "and", "or", "xor")
 # What comes back, where that is more than the signature says.
 RETURNS = {
     "Tensor.__array__": "NDArray[Any]",
@@ -98,8 +99,15 @@ RETURNS = {
     "Tensor.__iter__": "Iterator[Tensor]",
     "Tensor.copy_": "Self",
     "Tensor.item": "Any",
+    **dict.fromkeys(["Tensor.__divmod__", "Tensor.__rdivmod__"], "tuple[Tensor, Tensor]"),
     "Tensor.__array_function__": "Any",
-    **dict.fromkeys([f"Tensor.__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow")], "Tensor"),
+    **dict.fromkeys(
+        [
+            f"Tensor.__i{name}__"
+            for name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "and", "or", "xor")
+        ],
+        "Tensor",
+    ),
     "Tensor.numpy": "NDArray[Any]",
     "Tensor.tolist": "Any",
     "Tensor.__dlpack__": "Any",
@@ -142,6 +150,11 @@ RETURNS = {
 ARGUMENTS_OF = {
     "Tensor.reshape": "*shape: int | Sequence[int]",
     "Tensor.transpose": "*axes: int | Sequence[int] | None",
+    "Tensor.broadcast_to": "*shape: int | Sequence[int]",
+    "Tensor.repeat": "repeats: ArrayLike, *args: Any, axis: int | None = None",
+    **dict.fromkeys(["Tensor.argmax", "Tensor.argmin"], "axis: int | None = None, keepdims: bool = False"),
+    "Tensor.cumsum": "axis: int | None = None",
+    **dict.fromkeys(["Tensor.unsqueeze", "Tensor.expand_dims"], "axis: int | tuple[int, ...]"),
     "Sequential.__init__": "*modules: Module",
     "Module.__call__": "*args: Any, **kwargs: Any",
     "Tensor.__dlpack__": "**options: Any",
@@ -199,7 +212,9 @@ PARTS: dict[str, dict[str, str]] = {
 HIDDEN = re.compile(
     r"^_pybind11|^__(doc|module|dict|weakref|new|getstate|setstate|hash|array_ufunc|pandas_priority|init_subclass)__$|^_set_state$"
 )
-ARITHMETIC = re.compile(r"^__[ri]?(add|sub|mul|truediv|pow|matmul)__$|^__(eq|ne|lt|le|gt|ge)__$")
+ARITHMETIC = re.compile(
+    r"^__[ri]?(add|sub|mul|truediv|pow|floordiv|mod|and|or|xor|matmul)__$|^__(eq|ne|lt|le|gt|ge)__$"
+)
 
 
 def signatures(thing: Any) -> list[str]:
@@ -282,12 +297,25 @@ def function(signature: str, owner: str = "") -> str:
     return f"def {name}({', '.join(given)}) -> {result}: ...{note}"
 
 
+def with_weights(line: str, owner: str) -> list[str]:
+    """Write a call that gives its weights when they are asked for as two overloads."""
+    asked = "return_weights: bool = False"
+    if asked not in line:
+        return [line]
+    kind = "list[Tensor]" if owner in ("TransformerEncoder", "TransformerDecoder") else "Tensor"
+    head = line.removesuffix(" -> Any: ...")
+    return [
+        head.replace(asked, "return_weights: Literal[False] = False") + " -> Tensor: ...",
+        head.replace(asked, "return_weights: Literal[True]") + f" -> tuple[Tensor, {kind}]: ...",
+    ]
+
+
 def overloads(thing: Any, owner: str = "") -> list[str]:
-    lines = []
+    lines: list[str] = []
     for signature in signatures(thing):
-        line = function(signature, owner)
-        if line not in lines:
-            lines.append(line)
+        for line in with_weights(function(signature, owner), owner):
+            if line not in lines:
+                lines.append(line)
     return lines if len(lines) == 1 else [part for line in lines for part in ("@overload", line)]
 
 

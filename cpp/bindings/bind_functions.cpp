@@ -79,11 +79,18 @@ void bind_functions(py::module_& m) {
     const Index work = std::max(work_of(p, q), c.numel());
     return call.result(without_gil(work, [&] { return ops::where(c, p, q); }));
   });
-  m.def("maximum", [](py::handle a, py::handle b) {
-    Call call("maximum");
-    const auto [p, q] = beside_each_other(call, "maximum", a, b);
-    return call.result(without_gil(work_of(p, q), [&] { return ops::binary(ops::Binary::maximum, p, q); }));
-  });
+  const auto of_two = [&](const char* name, ops::Binary op) {
+    m.def(
+        name,
+        [name, op](py::handle a, py::handle b) {
+          Call call(name);
+          const auto [p, q] = beside_each_other(call, name, a, b);
+          return call.result(without_gil(work_of(p, q), [&] { return ops::binary(op, p, q); }));
+        },
+        py::arg("a"), py::arg("b"));
+  };
+  of_two("maximum", ops::Binary::maximum);
+  of_two("minimum", ops::Binary::minimum);
   m.def("matmul", [](py::handle a, py::handle b) {
     Call call("matmul");
     const Tensor p = call.floating(a, "a"), q = call.floating(b, "b");

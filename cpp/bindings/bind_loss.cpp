@@ -1,5 +1,5 @@
 #include "bindings/bindings.h"
-#include "bindings/convert.h"
+#include "bindings/options.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
@@ -21,12 +21,50 @@ void bind_loss(py::module_& m) {
     const ops::Reduction r = ops::reduction_named("nll_loss", reduction);
     return call.result(without_gil([&] { return ops::nll_loss(x, t, w, ignore_index, r); }));
   });
-  m.def("mse", [](py::handle predictions, py::handle targets, const std::string& reduction) {
-    Call call("mse");
-    const Tensor x = call.floating(predictions, "predictions"), t = call.floating(targets, "targets");
-    const ops::Reduction r = ops::reduction_named("mse", reduction);
-    return call.result(without_gil([&] { return ops::mse(x, t, r); }));
-  });
+  const auto of_two = [&](const char* name, Tensor (*f)(const Tensor&, const Tensor&, ops::Reduction)) {
+    m.def(
+        name,
+        [name, f](py::handle predictions, py::handle targets, const std::string& reduction) {
+          Call call(name);
+          const Tensor x = call.floating(predictions, "predictions"), t = call.floating(targets, "targets");
+          const ops::Reduction r = ops::reduction_named(name, reduction);
+          return call.result(without_gil([&] { return f(x, t, r); }));
+        },
+        py::arg("predictions"), py::arg("targets"), py::arg("reduction"));
+  };
+  of_two("mse", ops::mse);
+  of_two("l1", ops::l1);
+  m.def(
+      "huber",
+      [](py::handle predictions, py::handle targets, py::handle delta, const std::string& reduction) {
+        Call call("huber");
+        const Tensor x = call.floating(predictions, "predictions"), t = call.floating(targets, "targets");
+        const double limit = required_number_from(delta, "huber", "delta");
+        const ops::Reduction r = ops::reduction_named("huber", reduction);
+        return call.result(without_gil([&] { return ops::huber(x, t, limit, r); }));
+      },
+      py::arg("predictions"), py::arg("targets"), py::arg("delta"), py::arg("reduction"));
+  m.def(
+      "binary_cross_entropy_with_logits",
+      [](py::handle logits, py::handle targets, py::handle weight, py::handle pos_weight,
+         const std::string& reduction) {
+        Call call("binary_cross_entropy_with_logits");
+        const Tensor x = call.floating(logits, "logits"), t = call.floating(targets, "targets");
+        const Tensor w = call.optional(weight, "weight"), p = call.optional(pos_weight, "pos_weight");
+        const ops::Reduction r = ops::reduction_named("binary_cross_entropy_with_logits", reduction);
+        return call.result(without_gil([&] { return ops::binary_cross_entropy(x, t, w, p, r); }));
+      },
+      py::arg("logits"), py::arg("targets"), py::arg("weight"), py::arg("pos_weight"), py::arg("reduction"));
+  m.def(
+      "kl_div",
+      [](py::handle log_probs, py::handle targets, bool log_targets, const std::string& reduction) {
+        Call call("kl_div");
+        const Tensor x = call.floating(log_probs, "log_probs"), t = call.floating(targets, "targets");
+        const ops::Reduction r =
+            reduction == "batchmean" ? ops::Reduction::batchmean : ops::reduction_named("kl_div", reduction);
+        return call.result(without_gil([&] { return ops::kl_divergence(x, t, log_targets, r); }));
+      },
+      py::arg("log_probs"), py::arg("targets"), py::arg("log_targets"), py::arg("reduction"));
 }
 
 }  // namespace qkv::bindings

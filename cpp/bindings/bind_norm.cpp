@@ -1,5 +1,5 @@
 #include "bindings/bindings.h"
-#include "bindings/convert.h"
+#include "bindings/options.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
@@ -25,6 +25,17 @@ void bind_norm(py::module_& m) {
     const Shape shape = shape_from(normalized_shape, "rms_norm", "normalized_shape");
     return call.result(without_gil([&] { return ops::rms_norm(input, w, shape, eps); }));
   });
+  m.def(
+      "normalize",
+      [](py::handle x, py::handle p, py::handle axis, py::handle eps) {
+        Call call("normalize");
+        const Tensor input = call.floating(x, "x");
+        const double order = required_number_from(p, "normalize", "p");
+        const double least = required_number_from(eps, "normalize", "eps");
+        const auto axes = axes_from(axis, "normalize");
+        return call.result(without_gil(input.numel(), [&] { return ops::normalize(input, order, axes, least); }));
+      },
+      py::arg("x"), py::arg("p"), py::arg("axis"), py::arg("eps"));
 }
 
 }  // namespace qkv::bindings

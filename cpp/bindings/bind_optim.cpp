@@ -91,7 +91,7 @@ Array array_entry(const Optimizer& optimizer, const py::dict& entry, const char*
   return array;
 }
 
-void load_state_dict(Optimizer& optimizer, const py::dict& saved) {
+void load_optimizer_state(Optimizer& optimizer, const py::dict& saved) {
   if (!saved.contains("state") || !saved.contains("param_groups") || py::len(saved["param_groups"]) != 1)
     fail_value(optimizer.name(),
                ".load_state_dict: state_dict must hold 'state' and one entry of 'param_groups'; got keys ",
@@ -140,7 +140,7 @@ template <class T, class Make> auto pickled(Make make) {
   return py::pickle([](T& optimizer) { return py::make_tuple(optimizer.parameters(), state_dict(optimizer)); },
                     [make](const py::tuple& state) {
                       auto optimizer = make(py::object(state[0]));
-                      load_state_dict(*optimizer, state[1].cast<py::dict>());
+                      load_optimizer_state(*optimizer, state[1].cast<py::dict>());
                       return optimizer;
                     });
 }
@@ -159,7 +159,7 @@ void bind_optim(py::module_& m) {
            "Everything that decides the next steps beside the parameters, in PyTorch's layout: ``state`` holds NumPy "
            "arrays for each "
            "parameter, ``param_groups`` one dict of settings. Loading it continues to the bit.")
-      .def("load_state_dict", load_state_dict, py::arg("state_dict"),
+      .def("load_state_dict", load_optimizer_state, py::arg("state_dict"),
            "Continue where the optimizer stood that gave `state_dict`; its settings, ``lr`` among them, are taken "
            "over. PyTorch's "
            "dicts with one parameter group are legal too.")

@@ -97,11 +97,25 @@ Array adopt(py::array array, DType dtype) {
   return Array(shape, dtype, std::move(buffer));
 }
 
+// A tensor of PyTorch's as NumPy reads it: bfloat16, which NumPy has not, as float32. One that requires a gradient is
+// an error. Anything else stays as it is.
+py::object readable(py::handle value, const char* operation, const char* name) {
+  if (py::hasattr(value, "requires_grad") && py::bool_(value.attr("requires_grad")))
+    fail_type(operation, ": ", name, " must not be a ", type_name(value),
+              " of another library that requires a gradient because the gradient would be lost; pass ", name,
+              ".detach()");
+  if (py::hasattr(value, "bfloat16") &&
+      std::string(py::str(py::getattr(value, "dtype", py::none()))) == "torch.bfloat16")
+    return value.attr("float")();
+  return py::reinterpret_borrow<py::object>(value);
+}
+
 // What NumPy's conversion would leave out without a word: the mask of a masked array, and the history of Tensors in a
 // list.
 void check_whole(py::handle value, const char* operation, const char* name, int depth = 0) {
   constexpr int kDeepest = 64;  // NumPy's limit; it refuses what is nested deeper, or holds itself
   PyObject* p = value.ptr();
+  if (PyFloat_Check(p) != 0 || PyLong_Check(p) != 0) return;
   if (PyList_Check(p) != 0 || PyTuple_Check(p) != 0) {
     for (Py_ssize_t i = 0; depth < kDeepest && i < PySequence_Fast_GET_SIZE(p); ++i)
       check_whole(PySequence_Fast_GET_ITEM(p, i), operation, name, depth + 1);
@@ -116,6 +130,8 @@ void check_whole(py::handle value, const char* operation, const char* name, int 
       fail_type(operation, ": ", name,
                 " must not be a NumPy masked array because its mask would be lost; pass attn_mask or "
                 ".filled(value)");
+  } else if (depth > 0 && !py::isinstance<py::array>(value)) {
+    readable(value, operation, name);
   }
 }
 
@@ -155,10 +171,11 @@ py::array as_numpy(py::handle value, const char* operation, const char* name) {
   }
   if (is_tensor(value)) return to_numpy(value.cast<Tensor>().data(), false);
   if (PyList_Check(value.ptr()) != 0 || PyTuple_Check(value.ptr()) != 0) check_whole(value, operation, name);
-  const bool speaks_array = py::hasattr(value, "__array__") || PyObject_CheckBuffer(value.ptr()) != 0;
+  const py::object given = readable(value, operation, name);
+  const bool speaks_array = py::hasattr(given, "__array__") || PyObject_CheckBuffer(given.ptr()) != 0;
   try {
-    if (!speaks_array && py::hasattr(value, "__dlpack__")) return numpy().attr("from_dlpack")(value).cast<py::array>();
-    return numpy().attr("asarray")(value).cast<py::array>();
+    if (!speaks_array && py::hasattr(given, "__dlpack__")) return numpy().attr("from_dlpack")(given).cast<py::array>();
+    return numpy().attr("asarray")(given).cast<py::array>();
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
     fail_type(operation, ": ", name, " must be an array or nested lists of equal lengths; got ", type_name(value), " (",
@@ -338,52 +355,6 @@ py::object Call::result(const Tensor& y) const {
   py::object array = to_numpy(y.data().buffer()->borrowed() ? y.data().clone() : y.data(), true);
   if (half_ && !any_full_width_ && is_floating(y.dtype())) array = array.attr("astype")(half_);
   return array;
-}
-
-namespace {
-
-constexpr std::size_t kMostAxes = 64;  // NumPy's limit
-
-Shape sizes_from(py::handle size, const char* operation, const char* name, bool nested) {
-  Shape sizes;
-  const auto one = [&](py::handle item) {
-    if (PyIndex_Check(item.ptr()) == 0 || PyBool_Check(item.ptr()) != 0)
-      fail_type(operation, ": ", name, " must be whole numbers; got ", described(size));
-    const auto index = py::reinterpret_steal<py::int_>(PyNumber_Index(item.ptr()));
-    if (!index) throw py::error_already_set();
-    const long long number = PyLong_AsLongLong(index.ptr());
-    if (number == -1 && PyErr_Occurred() != nullptr) {
-      PyErr_Clear();
-      fail_value(operation, ": ", name, " must be numbers of at most 63 bits; got ", described(size));
-    }
-    sizes.push_back(static_cast<Index>(number));
-  };
-  const bool has_axes = py::isinstance<py::array>(size) && py::reinterpret_borrow<py::array>(size).ndim() > 0;
-  if (PyIndex_Check(size.ptr()) != 0 && !has_axes) {
-    one(size);
-  } else {
-    if (!py::isinstance<py::sequence>(size) || py::isinstance<py::str>(size))
-      fail_type(operation, ": ", name, " must be a number or a tuple of numbers; got ", type_name(size));
-    const auto sequence = py::reinterpret_borrow<py::sequence>(size);
-    if (!nested && sequence.size() == 1 && py::isinstance<py::sequence>(sequence[0]))
-      return sizes_from(sequence[0], operation, name, true);
-    if (sequence.size() > kMostAxes)
-      fail_value(operation, ": ", name, " must hold at most ", kMostAxes,
-                 " numbers because an array has no more axes; got ", sequence.size());
-    for (const py::object item : sequence) one(item);  // owned: an array makes its items when asked
-  }
-  return sizes;
-}
-
-}  // namespace
-
-Shape shape_from(py::handle size, const char* operation, const char* name) {
-  return sizes_from(size, operation, name, false);
-}
-
-std::optional<IndexList> axes_from(py::handle axis, const char* operation) {
-  if (axis.is_none()) return {};
-  return shape_from(axis, operation, "axis");
 }
 
 }  // namespace qkv::bindings

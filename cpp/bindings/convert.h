@@ -83,5 +83,7 @@ py::tuple shape_tuple(const IndexList& sizes);
 Shape shape_from(py::handle size, const char* operation, const char* name);
 // Axes from None, an int or a tuple.
 std::optional<IndexList> axes_from(py::handle axis, const char* operation);
+// One axis, or nothing for None.
+std::optional<Index> one_axis_from(py::handle axis, const char* operation);
 
 }  // namespace qkv::bindings

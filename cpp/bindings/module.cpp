@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core, m) {
   bind_config(m);
   bind_tensor(m);
   bind_functions(m);
+  bind_arrays(m);
   bind_random(m);
   bind_additive(m);
   bind_kernel_pooling(m);

@@ -7,15 +7,18 @@ namespace qkv::bindings {
 
 using TensorClass = py::class_<TensorImpl, std::shared_ptr<TensorImpl>>;
 
-void def_operators(TensorClass& tensor);  // + - * / ** @, comparisons, sum, mean, max
-void def_layout(TensorClass& tensor);     // reshape, transpose, swapaxes, T
-void def_indexing(TensorClass& tensor);   // t[index], len, iteration
-void def_in_place(TensorClass& tensor);   // += -= *= /= **=, t[index] = value, copy_
+void def_operators(TensorClass& tensor);   // + - * / ** // % @ & | ^ ~, comparisons
+void def_reductions(TensorClass& tensor);  // sum, mean, max, argmax, all, cumsum, ...
+void def_layout(TensorClass& tensor);      // reshape, transpose, squeeze, repeat, copy, ...
+void def_indexing(TensorClass& tensor);    // t[index], len, iteration
+void def_in_place(TensorClass& tensor);    // += -= *= /= **= and the others, t[index] = value, copy_
 
 // The other operand of `operation`: a number of Python's takes the Tensor's own dtype, an int beside integers is int64.
 // Nothing if it is neither number nor array, so that Python can ask the other side. A number out of range is an
 // OverflowError, as in NumPy.
 std::optional<Tensor> operand(const char* operation, const Tensor& self, py::handle other);
+// The same for & | ^, where True and False stay booleans.
+std::optional<Tensor> bits_operand(const Tensor& self, py::handle other);
 // Numbers that one pass over a broadcast of both touches.
 inline Index work_of(const Tensor& a, const Tensor& b) {
   return a.numel() == b.numel() ? a.numel() : a.numel() * b.numel();
@@ -29,5 +32,10 @@ struct Selection {
 };
 Selection selection_from(const py::object& index);
 Tensor get_item(const Tensor& t, const py::object& index);
+// A copy where NumPy would show a view, through which the other could be changed.
+inline Tensor excerpt(Tensor copy) {
+  copy.impl()->excerpt = true;
+  return copy;
+}
 
 }  // namespace qkv::bindings

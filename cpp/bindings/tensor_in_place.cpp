@@ -42,12 +42,12 @@ void write(TensorImpl& impl, const Array& numbers) {
   impl.data.buffer()->raise_version();
 }
 
-template <Binary op> py::object change(const char* operation, const py::object& self, py::handle other) {
+template <class Compute>
+py::object change(const char* operation, const py::object& self, const std::optional<Tensor>& o, Compute computed) {
   const Impl impl = self.cast<Impl>();
   const Tensor t(impl);
-  const auto o = operand(operation, t, other);
   if (!o) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  const auto compute = [&] { return without_gil(work_of(t, *o), [&] { return ops::binary(op, t, *o); }); };
+  const auto compute = [&] { return without_gil(work_of(t, *o), [&] { return computed(t, *o); }); };
   if (impl->node != nullptr) return py::cast(compute());
   check_leaf(operation, *impl);
   const Tensor result = compute();
@@ -146,12 +146,29 @@ void copy_into(TensorImpl& impl, py::handle values) {
 }  // namespace
 
 void def_in_place(TensorClass& tensor) {
-  tensor.def("__iadd__", [](const py::object& t, py::handle o) { return change<Binary::add>("add", t, o); })
-      .def("__isub__", [](const py::object& t, py::handle o) { return change<Binary::subtract>("subtract", t, o); })
-      .def("__imul__", [](const py::object& t, py::handle o) { return change<Binary::multiply>("multiply", t, o); })
-      .def("__itruediv__", [](const py::object& t, py::handle o) { return change<Binary::divide>("divide", t, o); })
-      .def("__ipow__", [](const py::object& t, py::handle o) { return change<Binary::power>("power", t, o); })
-      .def("__setitem__", set_item)
+  const auto arithmetic = [&](const char* method, const char* operation, Binary op) {
+    tensor.def(method, [operation, op](const py::object& self, py::handle other) {
+      const auto o = operand(operation, self.cast<Tensor>(), other);
+      return change(operation, self, o, [op](const Tensor& a, const Tensor& b) { return ops::binary(op, a, b); });
+    });
+  };
+  arithmetic("__iadd__", "add", Binary::add);
+  arithmetic("__isub__", "subtract", Binary::subtract);
+  arithmetic("__imul__", "multiply", Binary::multiply);
+  arithmetic("__itruediv__", "divide", Binary::divide);
+  arithmetic("__ipow__", "power", Binary::power);
+  arithmetic("__ifloordiv__", "floor_divide", Binary::floor_divide);
+  arithmetic("__imod__", "remainder", Binary::remainder);
+  const auto bits = [&](const char* method, const char* operation, ops::Bitwise op) {
+    tensor.def(method, [operation, op](const py::object& self, py::handle other) {
+      const auto o = bits_operand(self.cast<Tensor>(), other);
+      return change(operation, self, o, [op](const Tensor& a, const Tensor& b) { return ops::bitwise(op, a, b); });
+    });
+  };
+  bits("__iand__", "bitwise_and", ops::Bitwise::conjunction);
+  bits("__ior__", "bitwise_or", ops::Bitwise::disjunction);
+  bits("__ixor__", "bitwise_xor", ops::Bitwise::exclusive);
+  tensor.def("__setitem__", set_item)
       .def(
           "copy_",
           [](const py::object& self, py::handle values) {

@@ -1,4 +1,4 @@
-// Where the numbers of Python's class Tensor stand: indices and layout.
+// Indices of Python's class Tensor.
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
@@ -65,22 +65,6 @@ py::object rows_selected(const Tensor& t, const Selection& selection) {
   return numpy.attr("arange")(t.dim(0))[item];
 }
 
-// NumPy would show a view, through which the other could be changed.
-Tensor excerpt(Tensor copy) {
-  copy.impl()->excerpt = true;
-  return copy;
-}
-
-Tensor transposed(const Tensor& t, const ops::Axes& axes) {
-  return excerpt(without_gil(t.numel(), [&] { return ops::transpose(t, axes); }));
-}
-
-ops::Axes reversed(const Tensor& t) {
-  ops::Axes axes;
-  for (Index axis = t.rank(); axis-- > 0;) axes.push_back(axis);
-  return axes;
-}
-
 }  // namespace
 
 Selection selection_from(const py::object& index) {
@@ -134,36 +118,6 @@ Tensor get_item(const Tensor& t, const py::object& index) {
   Call call("Tensor");
   const Array at = call.integers(positions, "index");
   return without_gil(at.numel(), [&] { return ops::take_flat(t, at, at.shape()); });
-}
-
-void def_layout(TensorClass& tensor) {
-  tensor
-      .def_property_readonly(
-          "T", [](const Impl& t) { return transposed(Tensor(t), reversed(Tensor(t))); }, "All axes reversed.")
-      .def(
-          "reshape",
-          [](const Impl& t, const py::args& shape) {
-            return ops::reshape(Tensor(t), shape_from(shape, "reshape", "shape"));
-          },
-          "The same numbers under another shape; one size may be -1.")
-      .def(
-          "transpose",
-          [](const Impl& self, const py::args& axes) {
-            const Tensor t(self);
-            if (axes.empty() || (axes.size() == 1 && axes[0].is_none())) return transposed(t, reversed(t));
-            ops::Axes order;
-            const Shape given = shape_from(axes, "transpose", "axes");
-            for (const Index axis : given) order.push_back(axis < 0 ? axis + t.rank() : axis);
-            return transposed(t, order);
-          },
-          "Axes in another order; without arguments reversed.")
-      .def(
-          "swapaxes",
-          [](const Impl& self, Index a, Index b) {
-            const Tensor t(self);
-            return excerpt(without_gil(t.numel(), [&] { return ops::swapaxes(t, a, b); }));
-          },
-          py::arg("axis1"), py::arg("axis2"), "Two axes exchanged.");
 }
 
 void def_indexing(TensorClass& tensor) {

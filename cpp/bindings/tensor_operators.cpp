@@ -1,4 +1,4 @@
-// Operators and reductions of Python's class Tensor.
+// Operators of Python's class Tensor.
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
 
@@ -6,6 +6,7 @@ namespace qkv::bindings {
 namespace {
 
 using ops::Binary;
+using ops::Bitwise;
 using ops::Compare;
 using ops::Unary;
 using Impl = std::shared_ptr<TensorImpl>;
@@ -34,6 +35,8 @@ template <> constexpr const char* kName<Binary::subtract> = "subtract";
 template <> constexpr const char* kName<Binary::multiply> = "multiply";
 template <> constexpr const char* kName<Binary::divide> = "divide";
 template <> constexpr const char* kName<Binary::power> = "power";
+template <> constexpr const char* kName<Binary::floor_divide> = "floor_divide";
+template <> constexpr const char* kName<Binary::remainder> = "remainder";
 
 template <Binary op, bool swapped> py::object arithmetic(const Impl& self, py::handle other) {
   const Tensor t(self);
@@ -41,6 +44,20 @@ template <Binary op, bool swapped> py::object arithmetic(const Impl& self, py::h
   if (!o) return not_implemented();
   return py::cast(
       without_gil(work_of(t, *o), [&] { return swapped ? ops::binary(op, *o, t) : ops::binary(op, t, *o); }));
+}
+
+template <bool swapped> py::object quotient_and_rest(const Impl& self, py::handle other) {
+  const py::object quotient = arithmetic<Binary::floor_divide, swapped>(self, other);
+  if (quotient.ptr() == Py_NotImplemented) return quotient;
+  return py::make_tuple(quotient, arithmetic<Binary::remainder, swapped>(self, other));
+}
+
+// The order of the operands does not matter.
+template <Bitwise op> py::object bits(const Impl& self, py::handle other) {
+  const Tensor t(self);
+  const auto o = bits_operand(t, other);
+  if (!o) return not_implemented();
+  return py::cast(without_gil(work_of(t, *o), [&] { return ops::bitwise(op, t, *o); }));
 }
 
 // An int beyond int64 is larger or smaller than every number of the Tensor.
@@ -87,6 +104,11 @@ constexpr Operator kOperators[] = {
     {"multiply", arithmetic<Binary::multiply, false>, arithmetic<Binary::multiply, true>},
     {"true_divide", arithmetic<Binary::divide, false>, arithmetic<Binary::divide, true>},
     {"power", arithmetic<Binary::power, false>, arithmetic<Binary::power, true>},
+    {"floor_divide", arithmetic<Binary::floor_divide, false>, arithmetic<Binary::floor_divide, true>},
+    {"remainder", arithmetic<Binary::remainder, false>, arithmetic<Binary::remainder, true>},
+    {"bitwise_and", bits<Bitwise::conjunction>, bits<Bitwise::conjunction>},
+    {"bitwise_or", bits<Bitwise::disjunction>, bits<Bitwise::disjunction>},
+    {"bitwise_xor", bits<Bitwise::exclusive>, bits<Bitwise::exclusive>},
     {"matmul", product<false>, product<true>},
     {"equal", comparison<Compare::equal>, comparison<Compare::equal>},
     {"not_equal", comparison<Compare::not_equal>, comparison<Compare::not_equal>},
@@ -124,19 +146,6 @@ Tensor unary(Unary op, const Impl& self) {
   return without_gil(t.numel(), [&] { return ops::unary(op, t); });
 }
 
-// The mean of integers is NumPy's float64, summed in its order.
-Tensor mean(const Impl& self, py::handle axis, bool keepdims) {
-  const Tensor t(self);
-  const auto axes = axes_from(axis, "mean");
-  if (is_floating(t.dtype())) return without_gil(t.numel(), [&] { return ops::mean(t, axes, keepdims); });
-  const Tensor checked = ops::sum(t, axes, keepdims);
-  if (checked.numel() == t.numel()) return Tensor(checked.data().cast(DType::float64));
-  const py::object which = axes ? py::object(shape_tuple(*axes)) : py::object(py::none());
-  const py::object result =
-      to_numpy(t.data(), false).attr("mean")(py::arg("axis") = which, py::arg("keepdims") = keepdims);
-  return Tensor(copy_of(result, py::none(), "mean"));
-}
-
 }  // namespace
 
 std::optional<Tensor> operand(const char* operation, const Tensor& self, py::handle other) {
@@ -154,23 +163,12 @@ std::optional<Tensor> operand(const char* operation, const Tensor& self, py::han
   return call.any(other, "other");
 }
 
-void def_operators(TensorClass& tensor) {
-  const auto reduction = [&](const char* name, Tensor (*f)(const Tensor&, const std::optional<ops::Axes>&, bool),
-                             const char* doc) {
-    tensor.def(
-        name,
-        [f, name](const Impl& self, py::handle axis, bool keepdims) {
-          const Tensor t(self);
-          const auto axes = axes_from(axis, name);
-          return without_gil(t.numel(), [&] { return f(t, axes, keepdims); });
-        },
-        py::arg("axis") = py::none(), py::arg("keepdims") = false, doc);
-  };
-  reduction("sum", ops::sum, "Sum over an axis, a tuple of axes or everything.");
-  tensor.def("mean", mean, py::arg("axis") = py::none(), py::arg("keepdims") = false,
-             "Mean over an axis, a tuple of axes or everything.");
-  reduction("max", ops::max, "Largest number along an axis, a tuple of axes or of everything.");
+std::optional<Tensor> bits_operand(const Tensor& self, py::handle other) {
+  if (PyBool_Check(other.ptr()) != 0) return Tensor(Array::full({}, DType::boolean, other.ptr() == Py_True));
+  return operand("bitwise", self, other);
+}
 
+void def_operators(TensorClass& tensor) {
   tensor.def("__add__", arithmetic<Binary::add, false>)
       .def("__radd__", arithmetic<Binary::add, true>)
       .def("__sub__", arithmetic<Binary::subtract, false>)
@@ -181,6 +179,19 @@ void def_operators(TensorClass& tensor) {
       .def("__rtruediv__", arithmetic<Binary::divide, true>)
       .def("__pow__", arithmetic<Binary::power, false>)
       .def("__rpow__", arithmetic<Binary::power, true>)
+      .def("__floordiv__", arithmetic<Binary::floor_divide, false>)
+      .def("__rfloordiv__", arithmetic<Binary::floor_divide, true>)
+      .def("__mod__", arithmetic<Binary::remainder, false>)
+      .def("__rmod__", arithmetic<Binary::remainder, true>)
+      .def("__divmod__", quotient_and_rest<false>)
+      .def("__rdivmod__", quotient_and_rest<true>)
+      .def("__and__", bits<Bitwise::conjunction>)
+      .def("__rand__", bits<Bitwise::conjunction>)
+      .def("__or__", bits<Bitwise::disjunction>)
+      .def("__ror__", bits<Bitwise::disjunction>)
+      .def("__xor__", bits<Bitwise::exclusive>)
+      .def("__rxor__", bits<Bitwise::exclusive>)
+      .def("__invert__", [](const Impl& t) { return ops::invert(Tensor(t)); })
       .def("__matmul__", product<false>)
       .def("__rmatmul__", product<true>)
       .def("__neg__", [](const Impl& t) { return unary(Unary::negate, t); })

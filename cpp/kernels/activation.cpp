@@ -25,7 +25,11 @@ template <class T> inline Vec<T> inner_tanh(Vec<T> x) {
   return tanh_of<T>(all<T>(kRootTwoOverPi) * (x + all<T>(kCubic) * x * x * x));
 }
 
-template <class T> void forward(Activation f, T* y, const T* x, Index n) {
+template <class T> inline Vec<T> softplus_of(Vec<T> x) {
+  return maximum(x, Vec<T>{}) + log1p_of<T>(exp_of_negative<T>(-absolute(x)));
+}
+
+template <class T> void forward(Activation f, T* y, const T* x, T a, Index n) {
   switch (f) {
     case Activation::relu:
       return map_vectors(y, x, n, [](Vec<T> v) { return select(v <= Vec<T>{}, Vec<T>{}, v); });
@@ -43,6 +47,17 @@ template <class T> void forward(Activation f, T* y, const T* x, Index n) {
       return map_vectors(y, x, n, [](Vec<T> v) { return tanh_of<T>(v); });
     case Activation::sigmoid:
       return map_vectors(y, x, n, [](Vec<T> v) { return sigmoid_of<T>(v); });
+    case Activation::silu: {
+      const Vec<T> lowest = -splat<T>(static_cast<T>(INFINITY)), zero = {};
+      return map_vectors(y, x, n, [=](Vec<T> v) { return select(v == lowest, zero, v * sigmoid_of<T>(v)); });
+    }
+    case Activation::leaky_relu:
+      return map_vectors(y, x, n, [=](Vec<T> v) { return select(v > Vec<T>{}, v, v * splat<T>(a)); });
+    case Activation::elu:
+      return map_vectors(
+          y, x, n, [=](Vec<T> v) { return select(v > Vec<T>{}, v, splat<T>(a) * expm1_of<T>(minimum(Vec<T>{}, v))); });
+    case Activation::softplus:
+      return map_vectors(y, x, n, [=](Vec<T> v) { return softplus_of<T>(v * splat<T>(a)) / splat<T>(a); });
   }
 }
 
@@ -54,7 +69,7 @@ template <class T, class F> void put_slopes(T* dx, const T* dy, const T* saved, 
   });
 }
 
-template <class T> void backward(Activation f, T* dx, const T* dy, const T* saved, Index n) {
+template <class T> void backward(Activation f, T* dx, const T* dy, const T* saved, T a, Index n) {
   switch (f) {
     case Activation::relu:
       return each_vector<T>(n, [&](Index i, auto at) {
@@ -75,6 +90,19 @@ template <class T> void backward(Activation f, T* dx, const T* dy, const T* save
       return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return all<T>(1) - y * y; });
     case Activation::sigmoid:
       return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return y * (all<T>(1) - y); });
+    case Activation::silu:
+      return put_slopes(dx, dy, saved, n, [](Vec<T> x) {
+        const Vec<T> s = sigmoid_of<T>(x);
+        return s + x * (s * sigmoid_of<T>(-x));
+      });
+    case Activation::leaky_relu:
+      return put_slopes(dx, dy, saved, n, [=](Vec<T> x) { return select(x > Vec<T>{}, all<T>(1), splat<T>(a)); });
+    case Activation::elu:
+      return put_slopes(dx, dy, saved, n, [=](Vec<T> x) {
+        return select(x > Vec<T>{}, all<T>(1), splat<T>(a) * exp_of<T>(minimum(Vec<T>{}, x)));
+      });
+    case Activation::softplus:
+      return put_slopes(dx, dy, saved, n, [=](Vec<T> x) { return sigmoid_of<T>(x * splat<T>(a)); });
   }
 }
 

@@ -5,7 +5,9 @@
 
 namespace qkv::kernels {
 
-enum class Activation { relu, gelu, gelu_tanh, tanh, sigmoid };
+// The last three have a number that shapes them, `a`: leaky_relu is a x below 0, elu a (e^x - 1), softplus
+// log(1 + e^(a x)) / a. The others do not look at it.
+enum class Activation { relu, gelu, gelu_tanh, tanh, sigmoid, silu, leaky_relu, elu, softplus };
 
 // Whether the gradient is computed from the result; otherwise it needs the input.
 inline constexpr bool needs_result(Activation a) {
@@ -14,9 +16,10 @@ inline constexpr bool needs_result(Activation a) {
 
 template <class T> struct Activations {
   // y = f(x). NaN stays NaN; relu(-0) is 0.
-  void (*forward)(Activation f, T* y, const T* x, Index n);
-  // dx = dy * f'; saved is y where needs_result(f), else x. The derivative of relu at 0 is 0.
-  void (*backward)(Activation f, T* dx, const T* dy, const T* saved, Index n);
+  void (*forward)(Activation f, T* y, const T* x, T a, Index n);
+  // dx = dy * f'; saved is y where needs_result(f), else x. The derivative of relu at 0 is 0, of leaky_relu and elu
+  // that from the left.
+  void (*backward)(Activation f, T* dx, const T* dy, const T* saved, T a, Index n);
 };
 
 }  // namespace qkv::kernels

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "kernels/simd/division.h"
 #include "kernels/simd/math.h"
 #include "kernels/simd/power.h"
 #include "kernels/simd/sums.h"
@@ -75,6 +76,12 @@ template <class T> void binary(Binary op, T* y, const T* a, Index sa, const T* b
       return power(y, a, sa, b, sb, n);
     case Binary::maximum:
       return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q || p != p ? p : q; });
+    case Binary::minimum:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p < q || p != p ? p : q; });
+    case Binary::floor_divide:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return floor_quotient(p, q); });
+    case Binary::remainder:
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return floor_remainder(p, q); });
     case Binary::gradient_times:
       return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == 0 ? p : p * q; });
     case Binary::gradient_over:

@@ -5,8 +5,21 @@
 
 namespace qkv::kernels {
 
-// The last two are multiply and divide for a gradient a: where it is 0 the result is 0, whatever b holds.
-enum class Binary { add, subtract, multiply, divide, power, maximum, gradient_times, gradient_over };
+// floor_divide and remainder are NumPy's: the quotient is rounded down, so the remainder has the sign of b. The last
+// two are multiply and divide for a gradient a: where it is 0 the result is 0, whatever b holds.
+enum class Binary {
+  add,
+  subtract,
+  multiply,
+  divide,
+  power,
+  maximum,
+  minimum,
+  floor_divide,
+  remainder,
+  gradient_times,
+  gradient_over
+};
 enum class Unary { negate, absolute, exponential, logarithm, square_root, sine, cosine };
 enum class Compare { equal, not_equal, less, less_equal, greater, greater_equal };
 

@@ -44,7 +44,7 @@ template <class T> struct Kernels {
   PackedBfloat16 packed_bfloat16;     // the same with bfloat16 weights
   PackedProduct<T> packed_product;    // matrix products, with a packed operand
   Recurrent<T> recurrent;             // steps of gated recurrent units
-  Reduce<T> reduce;                   // sums and maxima of rows and columns
+  Reduce<T> reduce;                   // sums, products, extremes of rows and columns
   Rotary<T> rotary;                   // rotation of pairs of features
   Softmax<T> softmax;                 // softmax, log-softmax and the loss on them
   WeightedValues<T> weighted_values;  // dropout of attention weights

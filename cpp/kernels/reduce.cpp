@@ -45,34 +45,76 @@ template <class T> void sum_of_rows(T* y, const T* x, Index rows, Index n) {
   }
 }
 
-// a > b ? a : b, and NaN where one of them is.
-template <class T> inline Vec<T> larger(Vec<T> a, Vec<T> b) { return select(a != a, a, maximum(a, b)); }
-template <class T> inline T larger(T a, T b) { return a != a || a > b ? a : b; }
+// Sixteen running products, combined pairwise: the order is the same at every instruction-set level.
+template <class T> T product(const T* x, Index n) {
+  T part[16];
+  for (T& p : part) p = 1;
+  Index i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (Index j = 0; j < 16; ++j) part[j] *= x[i + j];
+  for (Index j = 0; i < n; ++i, ++j) part[j] *= x[i];
+  for (Index width = 8; width > 0; width /= 2)
+    for (Index j = 0; j < width; ++j) part[j] *= part[j + width];
+  return part[0];
+}
 
-template <class T> T max_of_row(const T* x, Index n) {
+template <class T> void product_of_rows(T* y, const T* x, Index rows, Index n) {
+  for (Index i = 0; i < rows; ++i) y[i] = product(x + i * n, n);
+}
+
+enum class Extreme { most, least };
+
+// The larger, or the smaller, of a and b, and NaN where one of them is.
+template <class T, Extreme e> inline Vec<T> extreme(Vec<T> a, Vec<T> b) {
+  return select(a != a, a, e == Extreme::most ? maximum(a, b) : minimum(a, b));
+}
+template <Extreme e, class T> inline T extreme_number(T a, T b) {
+  return a != a || (e == Extreme::most ? a > b : a < b) ? a : b;
+}
+
+template <Extreme e, class T> T extreme_of_row(const T* x, Index n) {
   constexpr Index L = kLanes<T>;
   if (n < L) {
     T best = x[0];
-    for (Index i = 1; i < n; ++i) best = larger(x[i], best);
+    for (Index i = 1; i < n; ++i) best = extreme_number<e>(x[i], best);
     return best;
   }
-  // Four at a time; the last vector may overlap the one before, which changes no maximum.
+  // Four at a time; the last vector may overlap the one before, which changes no extreme.
   Vec<T> best[4];
   for (Vec<T>& b : best) b = load(x);
   Index i = L;
   for (; i + 4 * L <= n; i += 4 * L)
-    for (Index k = 0; k < 4; ++k) best[k] = larger<T>(load(x + i + k * L), best[k]);
-  for (; i + L <= n; i += L) best[0] = larger<T>(load(x + i), best[0]);
-  best[1] = larger<T>(load(x + n - L), best[1]);
+    for (Index k = 0; k < 4; ++k) best[k] = extreme<T, e>(load(x + i + k * L), best[k]);
+  for (; i + L <= n; i += L) best[0] = extreme<T, e>(load(x + i), best[0]);
+  best[1] = extreme<T, e>(load(x + n - L), best[1]);
   T lane[L];
-  store(lane, larger<T>(larger<T>(best[0], best[1]), larger<T>(best[2], best[3])));
+  store(lane, extreme<T, e>(extreme<T, e>(best[0], best[1]), extreme<T, e>(best[2], best[3])));
   T top = lane[0];
-  for (Index k = 1; k < L; ++k) top = larger(lane[k], top);
+  for (Index k = 1; k < L; ++k) top = extreme_number<e>(lane[k], top);
   return top;
 }
 
-template <class T> void max_of_rows(T* y, const T* x, Index rows, Index n) {
-  for (Index i = 0; i < rows; ++i) y[i] = max_of_row(x + i * n, n);
+template <Extreme e, class T> void extremes_of_rows(T* y, const T* x, Index rows, Index n) {
+  for (Index i = 0; i < rows; ++i) y[i] = extreme_of_row<e>(x + i * n, n);
+}
+
+// By blocks that stay in the cache, of which the one that holds the extreme is looked through again.
+template <Extreme e, class T> Index place_of_extreme(const T* x, Index n) {
+  constexpr Index kBlock = 2048;
+  T best = x[0];
+  Index begin = 0;
+  for (Index i = 0; i < n && best == best; i += kBlock) {
+    const T here = extreme_of_row<e>(x + i, n - i < kBlock ? n - i : kBlock);
+    if (here == here && !(e == Extreme::most ? here > best : here < best)) continue;
+    best = here;
+    begin = i;
+  }
+  while (best == best ? x[begin] != best : x[begin] == x[begin]) ++begin;
+  return begin;
+}
+
+template <Extreme e, class T> void places_of_extremes(Index* at, const T* x, Index rows, Index n) {
+  for (Index i = 0; i < rows; ++i) at[i] = place_of_extreme<e>(x + i * n, n);
 }
 
 // y = the rows of x combined, eight at a time, pairwise, and then one by one. Whole rows are read in their order; y
@@ -116,14 +158,31 @@ template <class T> void sum_of_columns(T* y, const T* x, Index step, Index rows,
   combine_columns(y, x, step, rows, n, [](Vec<T> a, Vec<T> b) { return a + b; });
 }
 
-template <class T> void max_of_columns(T* y, const T* x, Index step, Index rows, Index n) {
-  combine_columns(y, x, step, rows, n, [](Vec<T> a, Vec<T> b) { return larger<T>(a, b); });
+template <class T> void product_of_columns(T* y, const T* x, Index step, Index rows, Index n) {
+  if (rows == 0)
+    for (Index j = 0; j < n; ++j) y[j] = 1;
+  combine_columns(y, x, step, rows, n, [](Vec<T> a, Vec<T> b) { return a * b; });
+}
+
+template <Extreme e, class T> void extremes_of_columns(T* y, const T* x, Index step, Index rows, Index n) {
+  combine_columns(y, x, step, rows, n, [](Vec<T> a, Vec<T> b) { return extreme<T, e>(a, b); });
 }
 
 }  // namespace
 
 template <class T> Reduce<T> reduce_kernels() {
-  return {sum<T>, sum_of_rows<T>, sum_of_columns<T>, max_of_rows<T>, max_of_columns<T>};
+  constexpr Extreme most = Extreme::most, least = Extreme::least;
+  return {sum<T>,
+          sum_of_rows<T>,
+          sum_of_columns<T>,
+          product_of_rows<T>,
+          product_of_columns<T>,
+          extremes_of_rows<most, T>,
+          extremes_of_columns<most, T>,
+          extremes_of_rows<least, T>,
+          extremes_of_columns<least, T>,
+          places_of_extremes<most, T>,
+          places_of_extremes<least, T>};
 }
 
 template Reduce<float> reduce_kernels<float>();

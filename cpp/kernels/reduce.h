@@ -1,4 +1,4 @@
-// Sums and maxima of rows and of columns.
+// Sums, products and extremes of rows and of columns.
 #pragma once
 
 #include "core/index.h"
@@ -13,9 +13,17 @@ template <class T> struct Reduce {
   // y (n): the sum of each column of x (rows, n), whose rows lie `step` apart. The order of a column's sum depends on
   // the number of rows, and on n where rows lie next to each other and n is below 64.
   void (*sum_of_columns)(T* y, const T* x, Index step, Index rows, Index n);
-  // The same for the largest numbers, of rows and columns that are not empty. A NaN is larger than any number.
+  // The same for products.
+  void (*product_of_rows)(T* y, const T* x, Index rows, Index n);
+  void (*product_of_columns)(T* y, const T* x, Index step, Index rows, Index n);
+  // The same for the largest and the smallest numbers, of rows and columns that are not empty; NaN where there is one.
   void (*max_of_rows)(T* y, const T* x, Index rows, Index n);
   void (*max_of_columns)(T* y, const T* x, Index step, Index rows, Index n);
+  void (*min_of_rows)(T* y, const T* x, Index rows, Index n);
+  void (*min_of_columns)(T* y, const T* x, Index step, Index rows, Index n);
+  // at (rows): where each row's first largest or smallest number stands, or its first NaN. Rows are not empty.
+  void (*place_of_max)(Index* at, const T* x, Index rows, Index n);
+  void (*place_of_min)(Index* at, const T* x, Index rows, Index n);
 };
 
 }  // namespace qkv::kernels

@@ -1,4 +1,5 @@
 // Activation functions.
+#include <cmath>
 #include <numbers>
 
 #include "core/parallel.h"
@@ -17,7 +18,8 @@ Tensor gelu_slope(const Tensor& x) {
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const Array ones = Array::full(x.shape(), x.dtype(), 1);
-    kernels::kernels<T>().activation.backward(Activation::gelu, y.data<T>(), ones.data<T>(), x.ptr<T>(), x.numel());
+    kernels::kernels<T>().activation.backward(Activation::gelu, y.data<T>(), ones.data<T>(), x.ptr<T>(), T(0),
+                                              x.numel());
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const auto slope = [](const Tensor& at) {
@@ -36,7 +38,7 @@ Tensor gelu_slope(const Tensor& x) {
 }
 
 // f'(x) of recorded operations.
-Tensor slope_of(Activation f, const Tensor& x) {
+Tensor slope_of(Activation f, double a, const Tensor& x) {
   const Tensor one = scalar_like(x, 1);
   switch (f) {
     case Activation::relu:
@@ -59,39 +61,53 @@ Tensor slope_of(Activation f, const Tensor& x) {
       const Tensor s = sigmoid(x);
       return multiply(s, subtract(one, s));
     }
+    case Activation::silu: {
+      const Tensor s = sigmoid(x);
+      return multiply(s, add(one, multiply(x, subtract(one, s))));
+    }
+    case Activation::leaky_relu:
+      return where(compare(Compare::greater, x, scalar_like(x, 0)), one, scalar_like(x, a));
+    case Activation::elu: {
+      const Tensor zero = scalar_like(x, 0), above = compare(Compare::greater, x, zero);
+      return where(above, one, scaled(unary(Unary::exponential, where(above, zero, x)), a));
+    }
+    case Activation::softplus:
+      return sigmoid(scaled(x, a));
   }
   return {};
 }
 
 }  // namespace
 
-Tensor activated(const Tensor& input, Activation f) {
+Tensor activated(const Tensor& input, Activation f, double a) {
   const Tensor x = floating(input);
   Array y(x.shape(), x.dtype());
   const Index grain = grain_for(f == Activation::relu ? 1 : 8);
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
     parallel_for(0, x.numel(), grain, [&](Index begin, Index end) {
-      kernels::kernels<T>().activation.forward(f, y.data<T>() + begin, x.ptr<T>() + begin, end - begin);
+      kernels::kernels<T>().activation.forward(f, y.data<T>() + begin, x.ptr<T>() + begin, static_cast<T>(a),
+                                               end - begin);
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const Saved saved(kernels::needs_result(f) ? y : x.data());
   return record(
       std::move(y), {x},
-      [f, grain, saved](const Array& dy, Gradients& dx) {
+      [f, a, grain, saved](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
           const Array slope = dx.fresh(0);
           T* out = slope.data<T>();
           const T* kept = saved.data<T>();
           parallel_for(0, dy.numel(), grain, [&](Index begin, Index end) {
-            kernels::kernels<T>().activation.backward(f, out + begin, dy.data<T>() + begin, kept + begin, end - begin);
+            kernels::kernels<T>().activation.backward(f, out + begin, dy.data<T>() + begin, kept + begin,
+                                                      static_cast<T>(a), end - begin);
           });
           dx.add(0, slope);
         });
       },
-      [f](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope_of(f, dx.input(0)))); });
+      [f, a](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope_of(f, a, dx.input(0)))); });
 }
 
 Tensor relu(const Tensor& x) { return activated(x, Activation::relu); }
@@ -100,5 +116,12 @@ Tensor gelu(const Tensor& x, bool approximate) {
 }
 Tensor tanh(const Tensor& x) { return activated(x, Activation::tanh); }
 Tensor sigmoid(const Tensor& x) { return activated(x, Activation::sigmoid); }
+Tensor silu(const Tensor& x) { return activated(x, Activation::silu); }
+Tensor leaky_relu(const Tensor& x, double slope) { return activated(x, Activation::leaky_relu, slope); }
+Tensor elu(const Tensor& x, double alpha) { return activated(x, Activation::elu, alpha); }
+Tensor softplus(const Tensor& x, double beta) {
+  if (!(beta > 0) || std::isinf(beta)) fail_value("softplus: beta must be a positive number; got ", beta);
+  return activated(x, Activation::softplus, beta);
+}
 
 }  // namespace qkv::ops

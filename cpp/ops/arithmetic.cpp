@@ -1,4 +1,4 @@
-// Numbers with broadcasting: + - * / **, comparisons, functions of one number.
+// Numbers with broadcasting: + - * / ** // %, comparisons, functions of one number.
 #include <cmath>
 
 #include "core/parallel.h"
@@ -26,6 +26,12 @@ const char* name_of(Binary op) {
       return "power";
     case Binary::maximum:
       return "maximum";
+    case Binary::minimum:
+      return "minimum";
+    case Binary::floor_divide:
+      return "floor_divide";
+    case Binary::remainder:
+      return "remainder";
   }
   return "binary";
 }
@@ -112,12 +118,13 @@ void derive_power(const Tensor& dy, TensorGradients& dx) {
   }
 }
 
-void derive_maximum(const Tensor& dy, TensorGradients& dx) {
+// Of the maximum and, with Compare::less, the minimum: who wins gets the gradient, equal numbers share it.
+void derive_extreme(Compare wins, const Tensor& dy, TensorGradients& dx) {
   const Tensor equal = scaled(indicator(compare(Compare::equal, dx.input(0), dx.input(1)), dy.dtype()), 0.5);
   for (Index i = 0; i < 2; ++i) {
     if (!dx.wants(i)) continue;
-    const Tensor above = indicator(compare(Compare::greater, dx.input(i), dx.input(1 - i)), dy.dtype());
-    dx.add(i, sum_to(multiply(dy, add(above, equal)), dx.shape(i)));
+    const Tensor alone = indicator(compare(wins, dx.input(i), dx.input(1 - i)), dy.dtype());
+    dx.add(i, sum_to(multiply(dy, add(alone, equal)), dx.shape(i)));
   }
 }
 
@@ -233,20 +240,49 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
           },
           derive_power);
     case Binary::maximum:
+    case Binary::minimum: {
+      const Compare wins = op == Binary::maximum ? Compare::greater : Compare::less;
       return record(
           std::move(y), {a, b},
-          [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
+          [wins, p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
             const NoGrad quiet;  // equal numbers share the gradient
             const Tensor first(p.get()), second(q.get()), zero(Array::full({}, dy.dtype(), 0.0));
             const Tensor half = multiply(Tensor(dy), Tensor(Array::full({}, dy.dtype(), 0.5)));
             const Tensor equal = compare(Compare::equal, first, second);
             const auto share = [&](const Tensor& mine, const Tensor& other) {
-              return where(equal, half, where(compare(Compare::greater, mine, other), Tensor(dy), zero)).data();
+              return where(equal, half, where(compare(wins, mine, other), Tensor(dy), zero)).data();
             };
             if (dx.wants(0)) dx.add(0, sum_to(share(first, second), first.shape()));
             if (dx.wants(1)) dx.add(1, sum_to(share(second, first), second.shape()));
           },
-          derive_maximum);
+          [wins](const Tensor& dy, TensorGradients& dx) { derive_extreme(wins, dy, dx); });
+    }
+    case Binary::floor_divide:  // constant but for jumps
+      return record(
+          std::move(y), {a, b},
+          [](const Array&, Gradients& dx) {
+            for (Index i = 0; i < 2; ++i)
+              if (dx.wants(i)) dx.of(i);
+          },
+          [](const Tensor&, TensorGradients& dx) {
+            for (Index i = 0; i < 2; ++i)
+              if (dx.wants(i)) dx.add(i, Tensor(Array::zeros(dx.shape(i), dx.input(i).dtype())));
+          });
+    case Binary::remainder:  // a - b * floor(a / b)
+      return record(
+          std::move(y), {a, b},
+          [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
+            if (dx.wants(0)) dx.add(0, sum_to(dy, p.get().shape()));
+            if (!dx.wants(1)) return;
+            const Array quotient = negated(compute(Binary::floor_divide, p.get(), q.get()));
+            dx.add(1, sum_to(compute(Binary::gradient_times, dy, quotient), q.get().shape()));
+          },
+          [](const Tensor& dy, TensorGradients& dx) {
+            if (dx.wants(0)) dx.add(0, sum_to(dy, dx.shape(0)));
+            if (!dx.wants(1)) return;
+            const Tensor quotient = binary(Binary::floor_divide, dx.input(0), dx.input(1));
+            dx.add(1, sum_to(unary(Unary::negate, multiply(dy, quotient)), dx.shape(1)));
+          });
     case Binary::gradient_times:
     case Binary::gradient_over:
       break;  // of pull-backs alone

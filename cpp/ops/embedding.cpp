@@ -150,4 +150,20 @@ Tensor embedding(const Tensor& table, const Array& ids, std::optional<Index> pad
   return picked_rows(weight, wants_gradient({weight}) ? ids.clone() : ids, skipped);
 }
 
+Array one_hot(const Array& ids, std::optional<Index> classes) {
+  const std::int64_t* from = ids.data<std::int64_t>();
+  if (!classes && ids.numel() == 0)
+    fail_value("one_hot: num_classes must be given because there is no id to count from; got ids ", ids.shape());
+  const Index count = classes.value_or(ids.numel() == 0 ? 0 : 1 + *std::max_element(from, from + ids.numel()));
+  Shape shape = ids.shape();
+  for (Index i = 0; i < ids.numel(); ++i)
+    if (from[i] < 0 || from[i] >= count)
+      fail_value("one_hot: ids must be from 0 to ", count - 1, " because num_classes = ", count, "; got id ", from[i],
+                 " at position ", position_in(shape, i));
+  shape.push_back(count);
+  const Array y = Array::zeros(shape, DType::int64);
+  for (Index i = 0; i < ids.numel(); ++i) y.data<std::int64_t>()[i * count + from[i]] = 1;
+  return y;
+}
+
 }  // namespace qkv::ops

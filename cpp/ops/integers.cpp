@@ -19,12 +19,29 @@ I power(I base, I exponent) {
   return wrapped(result);
 }
 
+I floor_quotient(I a, I b) {
+  if (b == 0) return 0;
+  if (b == -1) return wrapped(-static_cast<U>(a));  // of -2^63 it wraps
+  return a / b - static_cast<I>(a % b != 0 && (a < 0) != (b < 0));
+}
+
+I floor_remainder(I a, I b) {
+  if (b == 0 || b == -1) return 0;
+  const I rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 template <class F> Array each_pair(const Array& left, const Array& right, const Shape& shape, DType dtype, F f) {
   using Y = std::invoke_result_t<F, I, I>;
   const Array a = left.cast(DType::int64), b = right.cast(DType::int64);
   Array y(shape, dtype);
   for_each_run<Y, I, I>(y, a, b, [f](Y* out, const I* p, Index sp, const I* q, Index sq, Index n) {
-    for (Index i = 0; i < n; ++i) out[i] = f(p[i * sp], q[i * sq]);
+    if (sp == 1 && sq == 1)
+      for (Index i = 0; i < n; ++i) out[i] = f(p[i], q[i]);
+    else if (sp == 1 && sq == 0)
+      for (Index i = 0; i < n; ++i) out[i] = f(p[i], *q);
+    else
+      for (Index i = 0; i < n; ++i) out[i] = f(p[i * sp], q[i * sq]);
   });
   return y;
 }
@@ -51,6 +68,12 @@ Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& sha
       return pairs([](I p, I q) { return wrapped(static_cast<U>(p) * static_cast<U>(q)); });
     case Binary::maximum:
       return pairs([](I p, I q) { return std::max(p, q); });
+    case Binary::minimum:
+      return pairs([](I p, I q) { return std::min(p, q); });
+    case Binary::floor_divide:
+      return pairs(floor_quotient);
+    case Binary::remainder:
+      return pairs(floor_remainder);
     case Binary::power: {
       const Array exponents = b.cast(DType::int64);
       if (std::any_of(exponents.data<I>(), exponents.data<I>() + exponents.numel(), [](I e) { return e < 0; }))
@@ -104,8 +127,24 @@ Array integer_sum(const Array& rows, Index length, const Shape& result) {
   });
 }
 
-Array integer_max(const Array& rows, Index length, const Shape& result) {
-  return each_row(rows, length, result, [length](const I* row) { return *std::max_element(row, row + length); });
+Array integer_product(const Array& rows, Index length, const Shape& result) {
+  return each_row(rows, length, result, [length](const I* row) {
+    U total = 1;
+    for (Index i = 0; i < length; ++i) total *= static_cast<U>(row[i]);
+    return wrapped(total);
+  });
+}
+
+Array integer_extreme(bool largest, const Array& rows, Index length, const Shape& result) {
+  if (largest)
+    return each_row(rows, length, result, [length](const I* row) { return *std::max_element(row, row + length); });
+  return each_row(rows, length, result, [length](const I* row) { return *std::min_element(row, row + length); });
+}
+
+Array integer_place(bool largest, const Array& rows, Index length, const Shape& result) {
+  if (largest)
+    return each_row(rows, length, result, [length](const I* row) { return std::max_element(row, row + length) - row; });
+  return each_row(rows, length, result, [length](const I* row) { return std::min_element(row, row + length) - row; });
 }
 
 }  // namespace qkv::ops

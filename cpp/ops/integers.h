@@ -7,12 +7,14 @@
 namespace qkv::ops {
 
 // Of two arrays of integers or booleans, which broadcast to `shape`; all but division give int64. A negative exponent
-// is a ValueError.
+// is a ValueError. Rounded down, n // 0 and n % 0 are 0.
 Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& shape);
 Array integer_compare(Compare op, const Array& a, const Array& b, const Shape& shape);
 Array integer_unary(Unary op, const Array& x);  // negate and absolute
 // rows (..., length) to `result`, one number per row.
 Array integer_sum(const Array& rows, Index length, const Shape& result);
-Array integer_max(const Array& rows, Index length, const Shape& result);
+Array integer_product(const Array& rows, Index length, const Shape& result);
+Array integer_extreme(bool largest, const Array& rows, Index length, const Shape& result);
+Array integer_place(bool largest, const Array& rows, Index length, const Shape& result);
 
 }  // namespace qkv::ops

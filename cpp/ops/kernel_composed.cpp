@@ -11,11 +11,6 @@ Tensor squared_distances(const Tensor& queries, const Tensor& keys, const Tensor
   return sum(multiply(kept, kept), Axes{3});
 }
 
-Tensor root(const Tensor& squares) {
-  const Tensor zero = scalar_like(squares, 0), apart = compare(Compare::greater, squares, zero);
-  return where(apart, unary(Unary::square_root, where(apart, squares, scalar_like(squares, 1))), zero);
-}
-
 // max(1 - x, 0), with derivative 0 from x = 1 on.
 Tensor falling(const Tensor& x) {
   const Tensor one = scalar_like(x, 1);

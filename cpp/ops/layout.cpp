@@ -251,6 +251,27 @@ Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
       [kept](const Tensor& dy, TensorGradients& dx) { dx.add(0, added_flat(dy, kept.get(), dx.shape(0))); });
 }
 
+Tensor copy(const Tensor& x) {
+  Array y = x.data().clone();
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(
+      std::move(y), {x}, [](const Array& dy, Gradients& dx) { dx.add(0, dy); },
+      [](const Tensor& dy, TensorGradients& dx) { dx.add(0, dy); });
+}
+
+Tensor repeat(const Tensor& x, Index times, Index axis) {
+  axis = checked_axis("repeat", axis, x.rank());
+  if (times < 0) fail_value("repeat: repeats must be at least 0; got ", times);
+  if (times == 1) return copy(x);
+  Shape split = x.shape();
+  split.insert(split.begin() + axis + 1, 1);
+  const Tensor single = reshape(x, split);
+  split[static_cast<std::size_t>(axis) + 1] = times;
+  Shape joined = x.shape();
+  joined[static_cast<std::size_t>(axis)] *= times;
+  return reshape(broadcast_to(single, split), joined);
+}
+
 Tensor concatenate(const Tensors& parts, Index axis) {
   if (parts.empty()) fail_value("concatenate: tensors must hold at least one Tensor; got none");
   const Index rank = parts.front().rank();

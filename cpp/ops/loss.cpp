@@ -221,15 +221,4 @@ Tensor nll_loss(const Tensor& input, const Array& targets, const Tensor& weight,
       });
 }
 
-Tensor mse(const Tensor& predictions, const Tensor& targets, Reduction reduction) {
-  if (predictions.shape() != targets.shape())
-    fail_value("mse: targets must be ", predictions.shape(), " to match predictions; got targets ", targets.shape());
-  const Tensor difference = subtract(floating(predictions), floating(targets));
-  const Tensor square = multiply(difference, difference);
-  if (reduction == Reduction::none) return square;
-  const Tensor total = sum(square);
-  if (reduction == Reduction::sum || square.numel() == 0) return total;
-  return divide(total, scalar_like(total, static_cast<double>(square.numel())));
-}
-
 }  // namespace qkv::ops

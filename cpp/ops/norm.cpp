@@ -193,4 +193,22 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
       });
 }
 
+Tensor normalize(const Tensor& input, double p, const std::optional<Axes>& axes, double eps) {
+  if (!(p > 0)) fail_value("normalize: p must be a positive number or inf because it is the order of a norm; got ", p);
+  if (!(eps > 0)) fail_value("normalize: eps must be a positive number because zeros are divided by it; got ", eps);
+  const Tensor x = floating(input);
+  Tensor length;
+  if (p == 2) {
+    length = root(sum(multiply(x, x), axes, true));
+  } else if (p == 1) {
+    length = sum(unary(Unary::absolute, x), axes, true);
+  } else if (std::isinf(p)) {
+    length = max(unary(Unary::absolute, x), axes, true);
+  } else {
+    const Tensor powers = binary(Binary::power, unary(Unary::absolute, x), scalar_like(x, p));
+    length = binary(Binary::power, sum(powers, axes, true), scalar_like(x, 1 / p));
+  }
+  return divide(x, binary(Binary::maximum, length, scalar_like(x, eps)));
+}
+
 }  // namespace qkv::ops

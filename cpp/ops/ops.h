@@ -48,7 +48,37 @@ using Axes = IndexList;
 Tensor sum(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
 Tensor mean(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
 Tensor max(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+Tensor min(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
 Tensor logsumexp(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+
+// --- logic.cpp: boolean results, no gradients
+// Of booleans, or bit by bit of integers (both int64 then).
+enum class Bitwise { conjunction, disjunction, exclusive };
+Tensor bitwise(Bitwise op, const Tensor& a, const Tensor& b);
+Tensor invert(const Tensor& x);
+// Whether all, or any, of the numbers are not 0.
+Tensor all(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+Tensor any(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+
+// --- statistics.cpp
+// The square root of numbers from 0, whose derivative at 0 is 0.
+Tensor root(const Tensor& square);
+// The sum of squared distances from the mean, divided by the count less ddof (below 0: by 0); and its root.
+Tensor variance(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof);
+Tensor deviation(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof);
+Tensor product(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+// Sums of the numbers up to each place of an axis; with `backwards` from each place on.
+Tensor cumulative_sum(const Tensor& x, Index axis, bool backwards = false);
+
+// --- ordering.cpp: NaN is larger than every number, and equal numbers keep their order
+// Where the largest, or smallest, number stands along an axis, or in the flat array; int64, and NaN counts as either.
+Tensor place_of_max(const Tensor& x, std::optional<Index> axis, bool keepdims);
+Tensor place_of_min(const Tensor& x, std::optional<Index> axis, bool keepdims);
+// The places of the k largest, or smallest, numbers along an axis, int64; the best first.
+Array best_places(const Tensor& x, Index k, Index axis, bool largest);
+// result[i][j] = x[places[i][j]][j] along axis 0, and likewise along others; places (int64) count from 0, and have x's
+// shape but for the axis.
+Tensor take_along_axis(const Tensor& x, const Array& places, Index axis);
 
 // --- layout.cpp
 Tensor reshape(const Tensor& x, Shape shape);  // one size may be -1
@@ -60,8 +90,17 @@ Tensor strided(const Tensor& x, const Shape& shape, const IndexList& strides, In
 Tensor slice(const Tensor& x, Index axis, Index begin, Index end);
 // result.flat[i] = x.flat[positions[i]]
 Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape);
+Tensor copy(const Tensor& x);                             // in memory of its own
+Tensor repeat(const Tensor& x, Index times, Index axis);  // each number as often, next to each other
 Tensor concatenate(const Tensors& parts, Index axis);
 Tensor stack(const Tensors& parts, Index axis);
+
+// --- padding.cpp
+// So many places more before and behind each axis, which hold `value`, one number.
+Tensor pad(const Tensor& x, const IndexList& before, const IndexList& behind, const Tensor& value);
+// 0 above the k-th diagonal of the last two axes (lower), or below it (upper).
+Tensor lower_triangle(const Tensor& x, Index k);
+Tensor upper_triangle(const Tensor& x, Index k);
 
 // --- matmul.cpp
 Tensor matmul(const Tensor& a, const Tensor& b);  // NumPy's rules, batches broadcast
@@ -95,7 +134,11 @@ Tensor relu(const Tensor& x);
 Tensor gelu(const Tensor& x, bool approximate);  // approximate: the form with tanh
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
-Tensor activated(const Tensor& x, kernels::Activation f);  // any of them
+Tensor silu(const Tensor& x);
+Tensor leaky_relu(const Tensor& x, double slope);
+Tensor elu(const Tensor& x, double alpha);
+Tensor softplus(const Tensor& x, double beta);
+Tensor activated(const Tensor& x, kernels::Activation f, double a = 0);  // any of them
 
 // --- norm.cpp: over the last axes, which are normalized_shape; weight and bias have that shape or are undefined
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Shape& normalized_shape, double eps);
@@ -103,9 +146,14 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 Tensor add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                       const Shape& normalized_shape, double eps);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, const Shape& normalized_shape, double eps);
+// x / max(|x|_p, eps), the norm over the axes.
+Tensor normalize(const Tensor& x, double p, const std::optional<Axes>& axes, double eps);
 
 // --- embedding.cpp: weight (V, M), ids int64 (...) to (..., M); the row padding_idx gets no gradient
 Tensor embedding(const Tensor& weight, const Array& ids, std::optional<Index> padding_idx);
+// ids int64 (...) to int64 (..., classes): 1 at each id, else 0. Without a number of classes the largest id is the
+// last.
+Array one_hot(const Array& ids, std::optional<Index> classes);
 
 // --- dropout.cpp: x * keep / (1 - p); the first draws PyTorch's mask
 Tensor dropout(const Tensor& x, double p, Generator& generator);
@@ -115,13 +163,22 @@ Tensor dropout_with_mask(const Tensor& x, const Array& keep, double p);  // keep
 Tensor apply_rotary(const Tensor& x, const Array& cos, const Array& sin, bool interleaved);
 
 // --- loss.cpp: classes on the last axis; targets int64 in the shape of the other axes; weight (V,) or undefined
-enum class Reduction { mean, sum, none };
+enum class Reduction { mean, sum, none, batchmean };
 Reduction reduction_named(const char* operation, const std::string& name);
 Tensor cross_entropy(const Tensor& logits, const Array& targets, const Tensor& weight, Index ignore_index,
                      double label_smoothing, Reduction reduction);
 Tensor nll_loss(const Tensor& log_probs, const Array& targets, const Tensor& weight, Index ignore_index,
                 Reduction reduction);
+
+// --- regression_loss.cpp: arrays of equal shape
 Tensor mse(const Tensor& predictions, const Tensor& targets, Reduction reduction);
+Tensor l1(const Tensor& predictions, const Tensor& targets, Reduction reduction);
+Tensor huber(const Tensor& predictions, const Tensor& targets, double delta, Reduction reduction);
+// weight and pos_weight broadcast to the losses, or are undefined.
+Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& weight, const Tensor& pos_weight,
+                            Reduction reduction);
+// log_targets: the targets are logarithms, too. Reduction::batchmean divides by the first axis.
+Tensor kl_divergence(const Tensor& log_probs, const Tensor& targets, bool log_targets, Reduction reduction);
 
 // --- attention: a folder of its own, ops/attention/attention.h and additive.h
 

@@ -22,15 +22,19 @@ except ImportError as error:
     preload(error)
     from . import _core
 
-from . import functions, nn
+from . import _habits as _habits  # what PyTorch and NumPy call the Tensor's methods
+from . import arrays, creation, functions, nn, ordering
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
-from .activation import gelu, relu, sigmoid, tanh
+from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
 from .additive import additive_attention
+from .arrays import *  # noqa: F403
 from .attention import scaled_dot_product_attention
 from .config import config, get_batch_invariant, set_batch_invariant, show_config
+from .creation import *  # noqa: F403
 from .functions import *  # noqa: F403
 from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
 from .nn import no_attention_record
+from .ordering import *  # noqa: F403
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
 from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
 from .softmax import log_softmax, masked_softmax, softmax, softmax_jacobian
@@ -50,6 +54,7 @@ __all__ = [
     "cached_bytes",
     "config",
     "data",
+    "elu",
     "empty_cache",
     "gelu",
     "get_batch_invariant",
@@ -58,6 +63,7 @@ __all__ = [
     "jacobian",
     "kernel_attention",
     "kernel_values",
+    "leaky_relu",
     "log_softmax",
     "losses",
     "manual_seed",
@@ -84,16 +90,18 @@ __all__ = [
     "set_num_threads",
     "show_config",
     "sigmoid",
+    "silu",
     "sinusoidal_positions",
     "softmax",
     "softmax_jacobian",
+    "softplus",
     "tanh",
     "tensor",
     "testing",
     "training",
     "uniform",
 ]
-__all__ += functions.__all__
+__all__ += arrays.__all__ + creation.__all__ + functions.__all__ + ordering.__all__
 
 # Imported when they are asked for, so that `import qkv` stays quick.
 _SUBMODULES = (

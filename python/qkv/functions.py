@@ -16,6 +16,8 @@ __all__ = [
     "log",
     "logsumexp",
     "matmul",
+    "maximum",
+    "minimum",
     "sin",
     "sqrt",
     "stack",
@@ -128,6 +130,48 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     array([1., 0.], dtype=float32)
     """
     return _core.where(condition, a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two numbers, element by element; both broadcast.
+
+    Parameters
+    ----------
+    a, b : array_like or Tensor
+        The gradient flows to the larger one; equal ones share it.
+
+    Returns
+    -------
+    ndarray or Tensor
+        NaN where one of them is.
+
+    Examples
+    --------
+    >>> qkv.maximum([1.0, 5.0], 3.0)
+    array([3., 5.], dtype=float32)
+    """
+    return _core.maximum(a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two numbers, element by element; both broadcast.
+
+    Parameters
+    ----------
+    a, b : array_like or Tensor
+        The gradient flows to the smaller one; equal ones share it.
+
+    Returns
+    -------
+    ndarray or Tensor
+        NaN where one of them is.
+
+    Examples
+    --------
+    >>> qkv.minimum([1.0, 5.0], 3.0)
+    array([1., 3.], dtype=float32)
+    """
+    return _core.minimum(a, b)
 
 
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""Losses; classes stand on the last axis, whatever the other axes are."""
+"""Losses; classes stand on the last axis, whatever the other axes are. Nothing is broadcast but weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from typing import Any, Literal
 
 from . import _core
 
-__all__ = ["cross_entropy", "mse", "nll_loss"]
+__all__ = [
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "huber",
+    "kl_div",
+    "l1",
+    "mse",
+    "nll_loss",
+]
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -131,3 +139,146 @@ def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any
     2.0
     """
     return _core.mse(predictions, targets, reduction)
+
+
+def l1(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
+    """``|predictions - targets|``; the derivative at 0 is 0.
+
+    Parameters
+    ----------
+    predictions, targets : array_like or Tensor
+        Of the same shape; nothing is broadcast.
+    reduction : "mean", "sum" or "none"
+        The mean of nothing is 0.
+
+    Returns
+    -------
+    ndarray or Tensor
+        ``()``, for "none" the shape of the inputs; differentiable in both.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or ``reduction`` is unknown.
+
+    Examples
+    --------
+    >>> float(qkv.losses.l1([1.0, 2.0], [1.0, 4.0]))
+    1.0
+    """
+    return _core.l1(predictions, targets, reduction)
+
+
+def huber(predictions: Any, targets: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Any:
+    """``d^2 / 2`` of the difference ``d`` within ``delta``, ``delta (|d| - delta / 2)`` beyond.
+
+    Parameters
+    ----------
+    predictions, targets : array_like or Tensor
+        Of the same shape; nothing is broadcast.
+    delta : float
+        Where the square ends. PyTorch's smooth L1 loss is this one divided by ``delta``.
+    reduction : "mean", "sum" or "none"
+        The mean of nothing is 0.
+
+    Returns
+    -------
+    ndarray or Tensor
+        ``()``, for "none" the shape of the inputs; differentiable in both.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, ``delta`` is not positive, or ``reduction`` is unknown.
+
+    Examples
+    --------
+    >>> qkv.losses.huber([0.0, 0.0], [0.5, 3.0], reduction="none")
+    array([0.125, 2.5  ], dtype=float32)
+
+    References
+    ----------
+    Huber, "Robust estimation of a location parameter", 1964.
+    """
+    return _core.huber(predictions, targets, delta, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    logits: Any, targets: Any, *, weight: Any = None, pos_weight: Any = None, reduction: Reduction = "mean"
+) -> Any:
+    """``w (-p t log sigmoid(x) - (1 - t) log sigmoid(-x))`` for each logit ``x`` and target ``t``.
+
+    Parameters
+    ----------
+    logits : array_like or Tensor
+        Any shape.
+    targets : array_like or Tensor
+        In the same shape: probabilities, most often 0 or 1.
+    weight : array_like, optional
+        A factor ``w`` per loss; broadcasts to ``logits``.
+    pos_weight : array_like, optional
+        A factor ``p`` for what the targets count, above 1 where these are rare; broadcasts to ``logits``.
+    reduction : "mean", "sum" or "none"
+        The mean divides by the number of losses; that of nothing is 0.
+
+    Returns
+    -------
+    ndarray or Tensor
+        ``()``, for "none" the shape of the inputs; differentiable in ``logits`` and ``targets``, without loss of digits
+        for logits of any size.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or ``reduction`` is unknown.
+
+    Examples
+    --------
+    >>> qkv.losses.binary_cross_entropy_with_logits([0.0, 30.0], [1.0, 0.0], reduction="none")
+    array([ 0.6931472, 30.       ], dtype=float32)
+    """
+    return _core.binary_cross_entropy_with_logits(logits, targets, weight, pos_weight, reduction)
+
+
+def kl_div(
+    log_probs: Any,
+    targets: Any,
+    *,
+    log_targets: bool = False,
+    reduction: Literal["mean", "batchmean", "sum", "none"] = "mean",
+) -> Any:
+    """``t (log t - log p)``: the Kullback-Leibler divergence of distributions ``t`` from ``p``, summed over classes.
+
+    Parameters
+    ----------
+    log_probs : array_like or Tensor
+        ``log p``, of any shape, as :func:`qkv.log_softmax` gives them.
+    targets : array_like or Tensor
+        ``t``, or ``log t`` with ``log_targets=True``, in the same shape. Where ``t`` is 0 the loss is 0.
+    log_targets : bool
+        The targets are logarithms, too.
+    reduction : "mean", "batchmean", "sum" or "none"
+        As in PyTorch, "mean" divides by the number of all entries; the divergence of whole distributions is
+        "batchmean", which divides by the size of the first axis.
+
+    Returns
+    -------
+    ndarray or Tensor
+        ``()``, for "none" the shape of the inputs; differentiable in both.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or ``reduction`` is unknown.
+
+    Examples
+    --------
+    >>> p, t = np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])
+    >>> round(float(qkv.losses.kl_div(np.log(p), t, reduction="batchmean")), 4)
+    0.6931
+
+    References
+    ----------
+    Kullback, Leibler, "On information and sufficiency", 1951.
+    """
+    return _core.kl_div(log_probs, targets, log_targets, reduction)

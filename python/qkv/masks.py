@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import _core
 from ._errors import shown
 
 __all__ = ["attention", "causal", "lengths", "padding", "window"]
@@ -263,7 +264,7 @@ def _size(operation: str, name: str, value: Any) -> int:
 
 
 def _integers(operation: str, name: str, value: Any) -> NDArray[np.int64]:
-    array = np.asarray(value)
+    array = _core.as_numpy(value, operation, name)
     if array.dtype.kind not in "iu" and array.size > 0:
         raise TypeError(f"{operation}: {name} must hold integers; got dtype {array.dtype}")
     return array.astype(np.int64)

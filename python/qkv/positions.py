@@ -119,7 +119,7 @@ def rotary_tables(
     >>> cos.round(3).tolist(), sin[0].tolist()
     ([[1.0], [0.5400000214576721]], [0.0])
     """
-    numbers = np.asarray(positions)
+    numbers = _core.as_numpy(positions, "rotary_tables", "positions")
     if numbers.dtype.kind not in "iuf":
         raise TypeError(f"rotary_tables: positions must be numbers; got dtype {numbers.dtype}")
     cos, sin = _core.rotary_tables(numbers.astype(np.float64), dim, base)

@@ -46,7 +46,7 @@ inline void store_tile(T* y, Index ldy, Vec<T> (&sum)[R][V], Index columns, bool
 template <class T> inline void activate_rows(const Finish<T>& finish, T* y, Index ldy, Index rows, Index width) {
   if (!finish.activates) return;
   const Activations<T> activation = activation_kernels<T>();
-  for (Index r = 0; r < rows; ++r) activation.forward(finish.activation, y + r * ldy, y + r * ldy, width);
+  for (Index r = 0; r < rows; ++r) activation.forward(finish.activation, y + r * ldy, y + r * ldy, T(0), width);
 }
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -184,6 +184,20 @@ template <class T> inline Vec<T> log_of(Vec<T> x) {
   return select((x < zero) | (x != x), splat<T>(static_cast<T>(NAN)), y);
 }
 
+// log(1 + x) and exp(x) - 1 without loss of digits near 0: what rounding did to 1 + x, or to exp(x), is divided out
+// (Kahan).
+template <class T> inline Vec<T> log1p_of(Vec<T> x) {
+  const Vec<T> one = splat<T>(1), infinity = splat<T>(static_cast<T>(INFINITY)), whole = one + x, kept = whole - one;
+  const Vec<T> y = log_of<T>(whole) * (x / kept);
+  return select((kept == Vec<T>{}) | (whole == infinity), x, y);
+}
+
+template <class T> inline Vec<T> expm1_of(Vec<T> x) {
+  const Vec<T> one = splat<T>(1), whole = exp_of<T>(x), kept = whole - one;
+  const Vec<T> y = kept * (x / log_of<T>(whole));
+  return select(kept == Vec<T>{}, x, select((kept == -one) | (whole == splat<T>(static_cast<T>(INFINITY))), kept, y));
+}
+
 // tanh: a polynomial for |x| < 0.625, else 1 - 2 / (exp(2 |x|) + 1) with the sign of x.
 template <class T> inline Vec<T> tanh_of(Vec<T> x) {
 #if defined(__AVX512F__)

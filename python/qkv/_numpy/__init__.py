@@ -18,7 +18,8 @@ from .._core import Tensor
 
 # Those that the Tensor's operators answer (cpp/bindings/tensor_operators.cpp) unless they come with options.
 _OPERATORS = (
-    "add subtract multiply true_divide power matmul equal not_equal less less_equal greater greater_equal"
+    "add subtract multiply true_divide power floor_divide remainder divmod matmul bitwise_and bitwise_or bitwise_xor "
+    "invert equal not_equal less less_equal greater greater_equal"
 )
 _UFUNCS = "isnan isinf isfinite signbit logical_and logical_or logical_xor logical_not"
 _FUNCTIONS = """

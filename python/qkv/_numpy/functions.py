@@ -7,141 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .. import _core, ordering
 from .._core import Tensor
 from . import UnsupportedError, plain, products
+from . import reductions as reductions  # registers its own
 from .products import tensor
-
-TABLE: dict[Any, Callable[..., Any]] = {}
-
-
-def _register(implementation: Callable[..., Any], *names: str) -> None:
-    for name in names:
-        module, function = (np.linalg, name[len("linalg.") :]) if name.startswith("linalg.") else (np, name)
-        if hasattr(module, function):  # not every NumPy has every name
-            TABLE[getattr(module, function)] = implementation
-
-
-def _for(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
-        _register(implementation, *names)
-        return implementation
-
-    return decorate
-
-
-def _only(**options: Any) -> None:
-    """Refuse options that are not known here and were given."""
-    given = [name for name, value in options.items() if value is not None and value is not np._NoValue]
-    if given:
-        raise UnsupportedError(f"{', '.join(given)} is not known here")
-
-
-def _kept(keepdims: Any) -> bool:
-    return keepdims is not np._NoValue and bool(keepdims)
-
-
-# --- sums and their like
-
-
-@_for("sum")
-def _sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
-    _only(out=out, initial=initial, where=where)
-    return (a if dtype is None else a.astype(dtype)).sum(axis, _kept(keepdims))
-
-
-@_for("mean")
-def _mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
-) -> Any:
-    _only(out=out, where=where)
-    return (a if dtype is None else a.astype(dtype)).mean(axis, _kept(keepdims))
-
-
-@_for("max", "amax")
-def _max(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
-) -> Any:
-    _only(out=out, initial=initial, where=where)
-    return a.max(axis, _kept(keepdims))
-
-
-@_for("min", "amin")
-def _min(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
-) -> Any:
-    _only(out=out, initial=initial, where=where)
-    return -(-a).max(axis, _kept(keepdims))
-
-
-@_for("ptp")
-def _ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    _only(out=out)
-    return a.max(axis, _kept(keepdims)) + (-a).max(axis, _kept(keepdims))
-
-
-@_for("var")
-def _var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
-    _only(dtype=dtype, out=out, where=where, mean=mean)
-    if correction is not None and correction is not np._NoValue:
-        ddof = correction
-    centered = a - a.mean(axis, True)
-    squares = (centered * centered).sum(axis, _kept(keepdims))
-    count = a.size // max(squares.size, 1)
-    return squares / (count - ddof) if count > ddof else squares * np.nan
-
-
-@_for("std")
-def _std(*args: Any, **kwargs: Any) -> Any:
-    return _core.sqrt(_var(*args, **kwargs))
-
-
-@_for("average")
-def _average(
-    a: Any, axis: Any = None, weights: Any = None, returned: Any = False, *, keepdims: Any = False
-) -> Any:
-    if returned:
-        raise UnsupportedError("returned is not known here")
-    a = tensor(a)
-    if weights is None:
-        return a.mean(axis, _kept(keepdims))
-    weights = tensor(weights)
-    if weights.shape != a.shape:
-        if not isinstance(axis, int) or weights.ndim != 1:
-            raise UnsupportedError("weights of another shape are known for one axis only")
-        weights = weights.reshape([-1 if i == axis % a.ndim else 1 for i in range(a.ndim)])
-    total = (a * weights).sum(axis, _kept(keepdims))
-    return total / (weights + np.zeros(a.shape, np.float32)).sum(axis, _kept(keepdims))
-
-
-@_for("linalg.norm")
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
-    lone = axis if isinstance(axis, int) else 0 if axis is None and x.ndim == 1 else None
-    if ord is None or (ord == 2 and lone is not None):
-        return _core.sqrt((x * x).sum(axis, keepdims))
-    if lone is None or ord not in (1, np.inf):
-        raise UnsupportedError("ord is known for vectors as None, 1, 2 and inf only")
-    return abs(x).sum(lone, keepdims) if ord == 1 else abs(x).max(lone, keepdims)
-
+from .table import TABLE as TABLE
+from .table import only as _only
+from .table import register as _register
+from .table import registered as _for
 
 # --- functions that only move numbers: NumPy moves the positions 0, 1, 2, ..., and the numbers follow
 
@@ -172,9 +46,9 @@ def _moving(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _MOVING = """
-reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis expand_dims squeeze atleast_1d
-atleast_2d atleast_3d broadcast_to flip fliplr flipud rot90 roll repeat tile resize take take_along_axis delete
-compress extract diagonal split array_split hsplit vsplit dsplit unstack linalg.diagonal linalg.matrix_transpose
+reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis atleast_1d atleast_2d atleast_3d flip
+fliplr flipud rot90 roll tile resize take delete compress extract diagonal split array_split hsplit vsplit dsplit
+unstack linalg.diagonal linalg.matrix_transpose
 """
 for _name in _MOVING.split():
     _owner = np.linalg if _name.startswith("linalg.") else np
@@ -188,43 +62,60 @@ def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
     return tuple(np.broadcast_to(x, shape) for x in args)
 
 
+@_for("expand_dims")
+def _expand_dims(a: Any, axis: Any) -> Any:
+    return a.expand_dims(axis)
+
+
+@_for("squeeze")
+def _squeeze(a: Any, axis: Any = None) -> Any:
+    return a.squeeze(axis)
+
+
+@_for("broadcast_to")
+def _broadcast_to(array: Any, shape: Any, subok: Any = False) -> Any:
+    return array.broadcast_to(shape)
+
+
+@_for("repeat")
+def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    return a.repeat(repeats, axis=axis)
+
+
+@_for("take_along_axis")
+def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    if axis is None:
+        arr, axis = arr.reshape(-1), 0
+    return _core.take_along_axis(arr, indices, axis)
+
+
 @_for("copy")
 def _copy(a: Any, order: Any = "K", subok: Any = False) -> Any:
-    return a.reshape(a.shape) if a.requires_grad and _core.grad_enabled() else _core.tensor(a)
+    return a.copy()
 
 
 @_for("sort")
 def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    if axis is None:
-        a, axis = a.reshape(-1), -1
-    places = np.argsort(a.numpy(), axis=axis, kind=kind or "stable", order=order)
-    return np.take_along_axis(a, places, axis)
+    _only(order=order)
+    return ordering.sort(a, axis)
 
 
 @_for("pad")
 def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    value = options.get("constant_values", 0)
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise UnsupportedError("a constant that records is not known here")
+    if mode == "constant" and np.ndim(value) == 0 and not isinstance(pad_width, dict):
+        before, behind = np.broadcast_to(pad_width, (array.ndim, 2)).T.tolist()
+        return _core.pad(array, before, behind, plain(value))
     positions = np.arange(array.size).reshape(array.shape)
     if mode == "constant":
-        outside = np.pad(positions, pad_width, constant_values=-1) < 0
-        inside = (
-            _gathered(array, np.pad(positions, pad_width))
-            if array.size
-            else np.zeros(outside.shape, array.dtype)
-        )
-        if not outside.any():
-            return inside
-        around = np.pad(np.zeros(array.shape, array.dtype), pad_width, **_constant(options))
-        return _core.where(outside, around, inside)
+        inside = _gathered(array, np.pad(positions, pad_width))
+        around = np.pad(np.zeros(array.shape, array.dtype), pad_width, constant_values=plain(value))
+        return _core.where(np.pad(positions, pad_width, constant_values=-1) < 0, around, inside)
     if mode not in ("edge", "reflect", "symmetric", "wrap") or options.get("reflect_type", "even") != "even":
         raise UnsupportedError(f"the mode {mode!r} is not known here")
     return _gathered(array, np.pad(positions, pad_width, mode))
-
-
-def _constant(options: dict[str, Any]) -> dict[str, Any]:
-    values = options.get("constant_values", 0)
-    if isinstance(values, Tensor) and values.requires_grad:
-        raise UnsupportedError("a constant that records is not known here")
-    return {**options, "constant_values": plain(values)}
 
 
 # --- joining
@@ -317,12 +208,12 @@ def _nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, ne
 
 @_for("triu")
 def _triu(m: Any, k: Any = 0) -> Any:
-    return _core.where(np.triu(np.ones(m.shape[-2:], bool), k), m, 0.0)
+    return _core.triu(m, k)
 
 
 @_for("tril")
 def _tril(m: Any, k: Any = 0) -> Any:
-    return _core.where(np.tril(np.ones(m.shape[-2:], bool), k), m, 0.0)
+    return _core.tril(m, k)
 
 
 @_for("trace")

@@ -15,18 +15,6 @@ from . import UnsupportedError
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
 
-def maximum(a: Any, b: Any) -> Any:
-    """Larger of two numbers; equal ones share the gradient."""
-    return _core.maximum(a, b)
-
-
-def minimum(a: Any, b: Any) -> Any:
-    """Smaller of two numbers; equal ones share the gradient."""
-    return -_core.maximum(
-        -a if isinstance(a, Tensor) else np.negative(a), -b if isinstance(b, Tensor) else np.negative(b)
-    )
-
-
 def expm1(x: Tensor) -> Any:
     """``e^x - 1``, near 0 by ``2 t / (1 - t)`` with ``t = tanh(x / 2)``, where the difference would lose its digits."""
     small = abs(x) < 0.5
@@ -82,8 +70,9 @@ CALLS: dict[Any, Callable[..., Any]] = {
     np.radians: lambda x: x * (math.pi / 180),
     np.rad2deg: lambda x: x * (180 / math.pi),
     np.degrees: lambda x: x * (180 / math.pi),
-    np.maximum: maximum,
-    np.minimum: minimum,
+    np.maximum: _core.maximum,
+    np.minimum: _core.minimum,
+    np.divmod: divmod,
 }
 
 
@@ -101,7 +90,8 @@ def _reduction(reduce: Callable[[Tensor, Any, bool], Any]) -> Callable[..., Any]
 REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: _reduction(lambda x, axis, keepdims: x.sum(axis, keepdims)),
     np.maximum: _reduction(lambda x, axis, keepdims: x.max(axis, keepdims)),
-    np.minimum: _reduction(lambda x, axis, keepdims: -(-x).max(axis, keepdims)),
+    np.minimum: _reduction(lambda x, axis, keepdims: x.min(axis, keepdims)),
+    np.multiply: _reduction(lambda x, axis, keepdims: x.prod(axis, keepdims)),
 }
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
+
 
 def is_array(x: Any) -> bool:
     """Whether NumPy reads `x` as an array without being told: arrays, Tensors, PyTorch tensors, data frames."""
@@ -27,6 +29,8 @@ def as_array(operation: str, name: str, x: Any) -> NDArray[Any]:
             f"{operation}: {name} must not require a gradient because batches are copies of data; "
             f"got one that does, pass x.detach()"
         )
+    if hasattr(x, "requires_grad"):
+        return _core.as_numpy(x, operation, name)
     try:
         return np.asarray(x)
     except (TypeError, ValueError, RuntimeError):

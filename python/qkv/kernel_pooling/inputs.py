@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
+
 NAME = "NadarayaWatson"
 
 
@@ -37,6 +39,8 @@ def floats(x: Any, method: str, name: str) -> NDArray[Any]:
         )
     if np.ma.is_masked(x):
         raise ValueError(f"{where} must have no masked entries because there is no number; got some")
+    if hasattr(x, "requires_grad"):
+        x = _core.as_numpy(x, f"{NAME}.{method}", name)
     try:
         array = np.asarray(x)
     except (TypeError, ValueError, RuntimeError):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from ..random import Generator, rand, randint
 
 IGNORED = -100
@@ -64,7 +65,7 @@ def mask_tokens(
     >>> labels
     array([[-100,    5,    6,    7, -100, -100]])
     """
-    words = np.asarray(ids)
+    words = _core.as_numpy(ids, "mask_tokens", "ids")
     if words.dtype.kind not in "iu":
         raise TypeError(f"mask_tokens: ids must be integers; got ids of {words.dtype}")
     words = words.astype(np.int64)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import losses, masks
+from .. import _core, losses, masks
 
 
 def token_loss(
@@ -51,7 +51,7 @@ def token_loss(
     >>> round(float(total), 4), count
     (1.3863, 2)
     """
-    wanted = np.asarray(targets)
+    wanted = _core.as_numpy(targets, "token_loss", "targets")
     if valid_lens is not None:
         if wanted.ndim != 2:
             raise ValueError(

@@ -1,0 +1,89 @@
+// Functions that move numbers, order them or make arrays of their places.
+#include "bindings/bindings.h"
+#include "bindings/options.h"
+#include "bindings/tensor_class.h"
+#include "ops/ops.h"
+
+namespace qkv::bindings {
+
+void bind_arrays(py::module_& m) {
+  m.def(
+      "cumsum",
+      [](py::handle x, py::handle axis) {
+        Call call("cumsum");
+        const Tensor input = call.any(x, "x");
+        const std::optional<Index> along = one_axis_from(axis, "cumsum");
+        const Tensor numbers = along ? input : ops::reshape(input, {-1});
+        return call.result(without_gil(input.numel(), [&] { return ops::cumulative_sum(numbers, along.value_or(0)); }));
+      },
+      py::arg("x"), py::arg("axis") = py::none());
+  const auto triangle = [&](const char* name, Tensor (*f)(const Tensor&, Index)) {
+    m.def(
+        name,
+        [name, f](py::handle x, Index k) {
+          Call call(name);
+          const Tensor input = call.any(x, "x");
+          return call.result(without_gil(input.numel(), [&] { return f(input, k); }));
+        },
+        py::arg("x"), py::arg("k") = 0);
+  };
+  triangle("tril", ops::lower_triangle);
+  triangle("triu", ops::upper_triangle);
+  m.def(
+      "pad",
+      [](py::handle x, py::handle before, py::handle behind, py::handle value) {
+        Call call("pad");
+        const Tensor input = call.any(x, "x");
+        const auto number = operand("pad", input, value);
+        if (!number || number->numel() != 1) fail_type("pad: constant_values must be a number; got ", described(value));
+        const Shape first = shape_from(before, "pad", "pad_width"), last = shape_from(behind, "pad", "pad_width");
+        return call.result(without_gil(input.numel(), [&] { return ops::pad(input, first, last, *number); }));
+      },
+      py::arg("x"), py::arg("before"), py::arg("behind"), py::arg("value"));
+  m.def(
+      "topk",
+      [](py::handle x, Index k, Index axis, bool largest) {
+        Call call("topk");
+        const Tensor input = call.any(x, "x");
+        const Array places = without_gil(input.numel(), [&] { return ops::best_places(input, k, axis, largest); });
+        return py::make_tuple(call.result(ops::take_along_axis(input, places, axis)), call.result(places));
+      },
+      py::arg("x"), py::arg("k"), py::arg("axis"), py::arg("largest"));
+  m.def(
+      "take_along_axis",
+      [](py::handle x, py::handle indices, Index axis) {
+        Call call("take_along_axis");
+        const Tensor input = call.any(x, "x");
+        const Array places = call.integers(indices, "indices", false);
+        return call.result(without_gil(places.numel(), [&] { return ops::take_along_axis(input, places, axis); }));
+      },
+      py::arg("x"), py::arg("indices"), py::arg("axis"));
+  m.def(
+      "one_hot",
+      [](py::handle ids, std::optional<Index> classes) {
+        Call call("one_hot");
+        const Array numbers = call.integers(ids, "ids", false);
+        if (is_tensor(ids)) call.force_tensor();
+        return call.result(without_gil(numbers.numel(), [&] { return ops::one_hot(numbers, classes); }));
+      },
+      py::arg("ids"), py::arg("num_classes"));
+  m.def(
+      "einsum",
+      [](const py::str& subscripts, const py::tuple& operands) {
+        Call call("einsum");
+        py::list tensors;
+        for (const py::handle operand : operands) tensors.append(py::cast(call.floating(operand, "operands")));
+        const py::object y = py::module_::import("qkv._numpy.products").attr("einsum")(subscripts, *tensors);
+        return call.result(y.cast<Tensor>());
+      },
+      py::arg("subscripts"), py::arg("operands"));
+  // NumPy's array of anything that functions take, with their errors.
+  m.def(
+      "as_numpy",
+      [](py::handle value, const std::string& operation, const std::string& name) {
+        return as_numpy(value, operation.c_str(), name.c_str());
+      },
+      py::arg("value"), py::arg("operation"), py::arg("name"));
+}
+
+}  // namespace qkv::bindings

@@ -1,0 +1,130 @@
+// Booleans, and integers bit by bit.
+#include <cstring>
+
+#include "ops/reductions.h"
+#include "ops/runs.h"
+
+namespace qkv::ops {
+namespace {
+
+const char* name_of(Bitwise op) {
+  switch (op) {
+    case Bitwise::conjunction:
+      return "bitwise_and";
+    case Bitwise::disjunction:
+      return "bitwise_or";
+    case Bitwise::exclusive:
+      break;
+  }
+  return "bitwise_xor";
+}
+
+template <class Word> Word combined(Bitwise op, Word a, Word b) {
+  switch (op) {
+    case Bitwise::conjunction:
+      return a & b;
+    case Bitwise::disjunction:
+      return a | b;
+    case Bitwise::exclusive:
+      break;
+  }
+  return a ^ b;
+}
+
+using Word = std::uint64_t;
+constexpr Index kBytes = sizeof(Word);
+
+// Eight booleans from x on, or one as often.
+Word word_at(const bool* x, Index step, Index i) {
+  if (step == 0) return *x ? 0x0101010101010101u : 0;
+  Word word;
+  std::memcpy(&word, x + i, sizeof word);
+  return word;
+}
+
+void combine(Bitwise op, bool* y, const bool* a, Index sa, const bool* b, Index sb, Index n) {
+  Index i = 0;
+  if (sa <= 1 && sb <= 1)
+    for (; i + kBytes <= n; i += kBytes) {
+      const Word word = combined(op, word_at(a, sa, i), word_at(b, sb, i));
+      std::memcpy(y + i, &word, sizeof word);
+    }
+  for (; i < n; ++i) y[i] = combined(op, a[i * sa], b[i * sb]);
+}
+
+void check_dtype(const char* operation, const Tensor& x) {
+  if (is_floating(x.dtype()))
+    fail_type(operation, ": operands must be booleans or integers because bits of floating numbers mean nothing; got ",
+              x.dtype());
+}
+
+}  // namespace
+
+Tensor bitwise(Bitwise op, const Tensor& a, const Tensor& b) {
+  check_dtype(name_of(op), a);
+  check_dtype(name_of(op), b);
+  const Shape shape = broadcast_or_fail(name_of(op), a.shape(), b.shape());
+  if (a.dtype() == DType::boolean && b.dtype() == DType::boolean) {
+    Array y(shape, DType::boolean);
+    for_each_run<bool, bool, bool>(y, a.data(), b.data(),
+                                   [op](bool* out, const bool* p, Index sp, const bool* q, Index sq, Index n) {
+                                     combine(op, out, p, sp, q, sq, n);
+                                   });
+    return Tensor(std::move(y));
+  }
+  using I = std::int64_t;
+  Array y(shape, DType::int64);
+  for_each_run<I, I, I>(y, a.data().cast(DType::int64), b.data().cast(DType::int64),
+                        [op](I* out, const I* p, Index sp, const I* q, Index sq, Index n) {
+                          for (Index i = 0; i < n; ++i) out[i] = combined(op, p[i * sp], q[i * sq]);
+                        });
+  return Tensor(std::move(y));
+}
+
+Tensor invert(const Tensor& x) {
+  check_dtype("invert", x);
+  const Array ones = x.dtype() == DType::boolean ? Array::full({}, DType::boolean, true)
+                                                 : Array::full({}, DType::int64, std::int64_t{-1});
+  return bitwise(Bitwise::exclusive, x, Tensor(ones));
+}
+
+namespace {
+
+Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& axes, bool keepdims, bool all) {
+  const ReducedAxes p = reduced_axes(operation, x.shape(), axes, keepdims);
+  const Bitwise op = all ? Bitwise::conjunction : Bitwise::disjunction;
+  Shape shape = x.shape();
+  Array from = x.data().cast(DType::boolean);
+  std::vector<bool> left(p.reduced);
+  for (Run run(shape, left); run.begin < run.end; run = Run(shape, left)) {
+    for (std::size_t axis = run.begin; axis < run.end; ++axis) {
+      shape[axis] = 1;
+      left[axis] = false;
+    }
+    const Array y = Array::full(shape, DType::boolean, all);
+    const Index n = run.n, inner = run.inner;
+    parallel_for(0, run.outer, grain_for(n * inner), [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) {
+        const bool* rows = from.data<bool>() + i * n * inner;
+        bool* to = y.data<bool>() + i * inner;
+        if (inner == 1) to[0] = (std::memchr(rows, all ? 0 : 1, static_cast<std::size_t>(n)) == nullptr) == all;
+        else
+          for (Index row = 0; row < n; ++row) combine(op, to, to, 1, rows + row * inner, 1, inner);
+      }
+    });
+    from = y;
+  }
+  return Tensor((from.buffer() == x.data().buffer() ? from.clone() : from).reshaped(p.result));
+}
+
+}  // namespace
+
+Tensor all(const Tensor& x, const std::optional<Axes>& axes, bool keepdims) {
+  return truth("all", x, axes, keepdims, true);
+}
+
+Tensor any(const Tensor& x, const std::optional<Axes>& axes, bool keepdims) {
+  return truth("any", x, axes, keepdims, false);
+}
+
+}  // namespace qkv::ops

@@ -1,0 +1,136 @@
+"""NumPy's sums, means and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from . import UnsupportedError
+from .products import tensor
+from .table import only as _only
+from .table import register as _register
+from .table import registered as _for
+
+
+def _kept(keepdims: Any) -> bool:
+    return keepdims is not np._NoValue and bool(keepdims)
+
+
+@_for("sum")
+def _sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    _only(out=out, initial=initial, where=where)
+    return (a if dtype is None else a.astype(dtype)).sum(axis, _kept(keepdims))
+
+
+@_for("mean")
+def _mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
+) -> Any:
+    _only(out=out, where=where)
+    return (a if dtype is None else a.astype(dtype)).mean(axis, _kept(keepdims))
+
+
+@_for("max", "amax")
+def _max(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Any:
+    _only(out=out, initial=initial, where=where)
+    return a.max(axis, _kept(keepdims))
+
+
+@_for("min", "amin")
+def _min(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Any:
+    _only(out=out, initial=initial, where=where)
+    return a.min(axis, _kept(keepdims))
+
+
+@_for("ptp")
+def _ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    _only(out=out)
+    return a.max(axis, _kept(keepdims)) - a.min(axis, _kept(keepdims))
+
+
+def _spread(name: str) -> Callable[..., Any]:
+    def implementation(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = False,
+        *,
+        where: Any = None,
+        mean: Any = None,
+        correction: Any = None,
+    ) -> Any:
+        _only(dtype=dtype, out=out, where=where, mean=mean)
+        if correction is not None and correction is not np._NoValue:
+            ddof = correction
+        return getattr(a, name)(axis, _kept(keepdims), ddof=ddof)
+
+    return implementation
+
+
+_register(_spread("var"), "var")
+_register(_spread("std"), "std")
+
+
+@_for("prod")
+def _prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    _only(out=out, initial=initial, where=where)
+    return (a if dtype is None else a.astype(dtype)).prod(axis, _kept(keepdims))
+
+
+@_for("cumsum")
+def _cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    _only(out=out)
+    return (a if dtype is None else a.astype(dtype)).cumsum(axis)
+
+
+@_for("average")
+def _average(
+    a: Any, axis: Any = None, weights: Any = None, returned: Any = False, *, keepdims: Any = False
+) -> Any:
+    if returned:
+        raise UnsupportedError("returned is not known here")
+    a = tensor(a)
+    if weights is None:
+        return a.mean(axis, _kept(keepdims))
+    weights = tensor(weights)
+    if weights.shape != a.shape:
+        if not isinstance(axis, int) or weights.ndim != 1:
+            raise UnsupportedError("weights of another shape are known for one axis only")
+        weights = weights.reshape([-1 if i == axis % a.ndim else 1 for i in range(a.ndim)])
+    total = (a * weights).sum(axis, _kept(keepdims))
+    return total / (weights + np.zeros(a.shape, np.float32)).sum(axis, _kept(keepdims))
+
+
+@_for("linalg.norm")
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
+    lone = axis if isinstance(axis, int) else 0 if axis is None and x.ndim == 1 else None
+    if ord is None or (ord == 2 and lone is not None):
+        return _core.sqrt((x * x).sum(axis, keepdims))
+    if lone is None or ord not in (1, np.inf):
+        raise UnsupportedError("ord is known for vectors as None, 1, 2 and inf only")
+    return abs(x).sum(lone, keepdims) if ord == 1 else abs(x).max(lone, keepdims)

@@ -1,0 +1,37 @@
+"""Which function of NumPy's is answered by what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import UnsupportedError
+
+TABLE: dict[Any, Callable[..., Any]] = {}
+
+
+def register(implementation: Callable[..., Any], *names: str) -> None:
+    """Answer the functions of these names; not every NumPy has every name."""
+    for name in names:
+        module, function = (np.linalg, name[len("linalg.") :]) if name.startswith("linalg.") else (np, name)
+        if hasattr(module, function):
+            TABLE[getattr(module, function)] = implementation
+
+
+def registered(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate what answers the functions of these names."""
+
+    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        register(implementation, *names)
+        return implementation
+
+    return decorate
+
+
+def only(**options: Any) -> None:
+    """Refuse options that are not known here and were given."""
+    given = [name for name, value in options.items() if value is not None and value is not np._NoValue]
+    if given:
+        raise UnsupportedError(f"{', '.join(given)} is not known here")

@@ -1,0 +1,163 @@
+"""Numbers in order, and where they stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._core import Tensor
+from ._errors import shown
+
+__all__ = ["argsort", "sort", "take_along_axis", "topk"]
+
+
+def argsort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
+    """Where the numbers of the sorted array stand; equal numbers keep their order.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape and dtype. NaN is larger than every number.
+    axis : int, optional
+        Along which axis; None flattens ``x``.
+    descending : bool
+        The largest first.
+
+    Returns
+    -------
+    ndarray or Tensor of int64
+        ``x[argsort(x)]`` is sorted for one axis; see :func:`take_along_axis` for more.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` has no such axis.
+
+    Examples
+    --------
+    >>> qkv.argsort([3.0, 1.0, 2.0])
+    array([1, 2, 0])
+    """
+    numbers = _core.as_numpy(x, "argsort", "x")
+    if axis is None:
+        numbers, axis = numbers.reshape(-1), -1
+    _check_axis("argsort", axis, numbers.ndim)
+    if descending:  # from the end, so that equal numbers keep their order
+        numbers = np.flip(numbers, axis)
+    places = np.argsort(numbers, axis=axis, kind="stable")
+    if descending:
+        places = np.flip(numbers.shape[axis] - 1 - places, axis)
+    return _core.tensor(places) if isinstance(x, Tensor) else places
+
+
+def _check_axis(operation: str, axis: Any, rank: int) -> None:
+    if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
+        raise TypeError(f"{operation}: axis must be one number or None; got {shown(axis)}")
+    if not -rank <= axis < rank:
+        raise ValueError(
+            f"{operation}: axis must be from {-rank} to {rank - 1} because the array has {rank} axes; got {axis}"
+        )
+
+
+def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
+    """The numbers in order; PyTorch gives their places as well, which :func:`argsort` does here.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape and dtype. NaN is larger than every number.
+    axis : int, optional
+        Along which axis; None flattens ``x``.
+    descending : bool
+        The largest first.
+
+    Returns
+    -------
+    ndarray or Tensor
+        In the shape of ``x``; differentiable: the gradient goes to where the numbers came from.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` has no such axis.
+
+    Examples
+    --------
+    >>> qkv.sort([3.0, 1.0, 2.0], descending=True)
+    array([3., 2., 1.], dtype=float32)
+    """
+    y = x if isinstance(x, Tensor) else _core.as_numpy(x, "sort", "x")
+    if axis is None:
+        y, axis = y.reshape(-1), -1
+    _check_axis("sort", axis, y.ndim)
+    return _core.take_along_axis(
+        y if hasattr(x, "dtype") else y.tolist(), argsort(y, axis, descending=descending), axis
+    )
+
+
+def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, Any]:
+    """The ``k`` largest numbers along an axis, the largest first, and where they stand.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape and dtype. NaN is larger than every number.
+    k : int
+        How many.
+    axis : int
+        Along which axis.
+    largest : bool
+        False gives the smallest, the smallest first.
+
+    Returns
+    -------
+    values : ndarray or Tensor
+        ``k`` numbers along the axis; differentiable.
+    indices : ndarray or Tensor of int64
+        Their places. Of equal numbers the first ones are taken.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than ``k`` numbers, or ``x`` has no such axis.
+
+    Examples
+    --------
+    >>> values, indices = qkv.topk([1.0, 4.0, 2.0, 3.0], 2)
+    >>> values, indices
+    (array([4., 3.], dtype=float32), array([1, 3]))
+    """
+    return _core.topk(x, k, axis, largest)
+
+
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
+    """The numbers at these places of an axis, for each place of the other axes (PyTorch's ``gather``).
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape and dtype.
+    indices : array_like of int
+        In the shape of ``x`` but for the axis; negative ones count from the end.
+    axis : int
+        Which axis they count along.
+
+    Returns
+    -------
+    ndarray or Tensor
+        In the shape of ``indices``; differentiable.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ on another axis, or an index is out of range.
+
+    Examples
+    --------
+    >>> qkv.take_along_axis([[1, 2], [3, 4]], [[1], [0]])
+    array([[2],
+           [3]])
+    """
+    return _core.take_along_axis(x, indices, axis)
