@@ -91,6 +91,7 @@ def arguments(function: ast.FunctionDef) -> list[tuple[str, str]]:
     elif a.kwonlyargs:
         listed.append(("*", ""))
     listed += [(n.arg, ast.unparse(d) if d else "") for n, d in zip(a.kwonlyargs, a.kw_defaults, strict=True)]
+    listed = [("return_weights", "False") if x[0] == "return_weights" else x for x in listed]  # overloads
     if a.kwarg:
         listed.append(("**kwargs", ""))
     return [x for x in listed if x[0] != "self"]
@@ -198,6 +199,9 @@ assert_type(2 * x, qkv.Tensor)
 assert_type(x.shape, tuple[int, ...])
 layer = qkv.nn.MultiHeadAttention(4, 2, is_causal="lower_right")
 assert_type(layer(x, valid_lens=[3, 1]), qkv.Tensor)
+assert_type(layer(x, return_weights=True), tuple[qkv.Tensor, qkv.Tensor])
+assert_type(x % 2, qkv.Tensor)
+assert_type(~(x > 0) & (x < 1), qkv.Tensor)
 assert_type(layer.q_proj.weight, qkv.nn.Parameter)
 assert_type(layer.eval(), qkv.nn.MultiHeadAttention)
 qkv.optim.Adam(layer.parameters(), lr=0.1).step()

@@ -23,4 +23,10 @@ template <class Class> void def_attention_weights(Class& layer) {
       "Weights of the last call, before dropout; None before the first.");
 }
 
+// What a call gives: the output, or with it the weights that were asked for.
+inline py::object with_weights(const Tensor& output, const Tensor& weights) {
+  if (!weights.defined()) return py::cast(output);
+  return py::make_tuple(output, weights);
+}
+
 }  // namespace qkv::bindings

@@ -24,16 +24,18 @@ template <class Base> class OverridableAttention : public Overridable<Base> {
     }
     return Base::score(queries, keys);
   }
+
+ protected:
   // A score of the subclass's own goes the general way.
-  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                const Restriction& restriction) override {
+  ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                               const ops::AttentionOptions& options, AttentionRecord::Axes axes) override {
     bool own_score;
     {
       const InPython python;
       own_score = static_cast<bool>(py::get_override(static_cast<const Base*>(this), "score"));
     }
-    return own_score ? Attention::attend(queries, keys, values, restriction)
-                     : Base::attend(queries, keys, values, restriction);
+    return own_score ? Attention::attend(queries, keys, values, options, axes)
+                     : Base::attend(queries, keys, values, options, axes);
   }
 };
 
@@ -46,16 +48,22 @@ template <class Class> void def_attention_call(Class& layer) {
       .def(
           "forward",
           [](Layer& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens,
-             py::handle attn_mask, py::handle dropout_keep) {
+             py::handle attn_mask, py::handle is_causal, py::handle dropout_keep, bool return_weights) -> py::object {
             Call call("Attention");
             const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"),
                          v = call.floating(values, "values");
-            const Restriction restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep, count_of(k));
+            Attention::Call options;
+            options.restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep, count_of(k));
+            if (!is_causal.is_none()) options.causal = causal_from(is_causal, "Attention");
+            Tensor weights;
+            if (return_weights) options.weights = &weights;
             self.prepare(q, k, v);
-            return without_gil([&] { return self.attend(q, k, v, restriction); });
+            const Tensor y = without_gil([&] { return self.Attention::forward(q, k, v, options); });
+            return with_weights(y, weights);
           },
           py::arg("queries"), py::arg("keys"), py::arg("values"), py::arg("valid_lens") = py::none(),
-          py::arg("attn_mask") = py::none(), py::kw_only(), py::arg("dropout_keep") = py::none())
+          py::arg("attn_mask") = py::none(), py::kw_only(), py::arg("is_causal") = py::none(),
+          py::arg("dropout_keep") = py::none(), py::arg("return_weights") = false)
       .def(
           "score",
           [](Layer& self, const Tensor& queries, const Tensor& keys) {
@@ -63,8 +71,45 @@ template <class Class> void def_attention_call(Class& layer) {
             return without_gil([&] { return self.Layer::score(queries, keys); });
           },
           py::arg("queries"), py::arg("keys"), "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).")
-      .def_readonly("dropout", &Layer::dropout);
+      .def_property_readonly("dropout", [](const Layer& self) { return self.arguments.dropout; })
+      .def_property_readonly("num_heads", [](const Layer& self) { return self.arguments.num_heads; });
 }
+
+AttentionArguments arguments_from(const char* layer, double dropout, std::optional<Index> num_heads,
+                                  py::handle is_causal, py::handle window, std::optional<double> masked_value) {
+  return {dropout, masked_value, num_heads, causal_from(is_causal, layer), window_from(window, layer)};
+}
+
+template <class Class> void def_attention_init(Class& layer, const char* name) {
+  using Layer = typename Class::type;
+  layer.def(py::init(
+                [name](double p, std::optional<Index> heads, py::handle causal, py::handle window,
+                       std::optional<double> masked) {
+                  return std::make_unique<Layer>(arguments_from(name, p, heads, causal, window, masked));
+                },
+                [name](double p, std::optional<Index> heads, py::handle causal, py::handle window,
+                       std::optional<double> masked) {
+                  return std::make_unique<OverridableAttention<Layer>>(
+                      arguments_from(name, p, heads, causal, window, masked));
+                }),
+            py::arg("dropout") = 0.0, py::kw_only(), py::arg("num_heads") = py::none(), py::arg("is_causal") = false,
+            py::arg("window") = py::none(), py::arg("masked_value") = py::none());
+}
+
+// What every class takes behind its own parameters.
+constexpr const char* kParameters = R"doc(dropout : float
+    Of the weights, in training only.
+num_heads : int, optional
+    ``H``: queries, keys and values are split into so many parts ``(B, H, L, M / H)``, whose results stand side by side
+    again in ``(B, Lq, Mv)``. The weights are ``(B, H, Lq, Lk)``. Without it there is one head and no axis for it.
+is_causal : bool or {"upper_left", "lower_right"}
+    A query sees the key at its own position and those before it; a call may say otherwise.
+window : (int, int), optional
+    A query sees so many keys before and behind its position; -1 is unlimited.
+masked_value : float, optional
+    Excluded scores become this number instead of being skipped, so a query without any allowed key attends everywhere
+    evenly. The documents use -1e6, -1e9 and -1e10.
+)doc";
 
 }  // namespace
 
@@ -73,31 +118,24 @@ static void bind_attention_base(py::module_& m) {
                                               (std::string(R"doc(
 ``softmax(score(queries, keys)) @ values``: base of the attention layers, and of your own.
 
-A subclass defines ``score(self, queries, keys)``, which gives ``(B, Lq, Lk)``; this class masks, normalises, drops,
-pools and keeps the weights.
+A subclass defines ``score(self, queries, keys)``, which gives ``(B, Lq, Lk)``, with ``num_heads`` ``(B, H, Lq, Lk)`` of
+queries ``(B, H, Lq, M / H)`` and keys ``(B, H, Lk, M / H)``; this class masks, normalises, drops, pools and keeps the weights.
 
 Parameters
 ----------
-dropout : float
-    Of the weights, in training only.
-masked_value : float, optional
-    Excluded scores become this number instead of being skipped, so a query without any allowed key attends everywhere
-    evenly. The documents use -1e6, -1e9 and -1e10.
-
+)doc") + kParameters + R"doc(
 Examples
 --------
 >>> class Distance(qkv.nn.Attention):
 ...     def score(self, queries, keys):
-...         return -((queries[:, :, None] - keys[:, None]) ** 2).sum(axis=-1)
+...         return -((queries[..., :, None, :] - keys[..., None, :, :]) ** 2).sum(axis=-1)
 >>> Distance()(np.ones((1, 2, 3)), np.ones((1, 5, 3)), np.ones((1, 5, 4))).shape
 (1, 2, 4)
-)doc") + kMaskNote)
+>>> Distance(num_heads=2)(np.ones((1, 2, 6)), np.ones((1, 5, 6)), np.ones((1, 5, 4)), is_causal=True).shape
+(1, 2, 4)
+)doc" + kMaskNote)
                                                   .c_str());
-  attention.def(py::init([](double p, std::optional<double> masked) { return std::make_unique<Attention>(p, masked); },
-                         [](double p, std::optional<double> masked) {
-                           return std::make_unique<OverridableAttention<Attention>>(p, masked);
-                         }),
-                py::arg("dropout") = 0.0, py::kw_only(), py::arg("masked_value") = py::none());
+  def_attention_init(attention, "Attention");
   def_attention_call(attention);
   def_attention_weights(attention);
 
@@ -107,10 +145,8 @@ Examples
 
 Parameters
 ----------
-dropout : float
-    Of the weights, in training only.
-masked_value : float, optional
-    See :class:`Attention`.
+dropout, num_heads, is_causal, window, masked_value
+    As in :class:`Attention`.
 
 References
 ----------
@@ -125,12 +161,7 @@ Examples
 (2, 1, 10)
 )doc") + kMaskNote)
                                                          .c_str());
-  dot.def(
-      py::init([](double p, std::optional<double> masked) { return std::make_unique<DotProductAttention>(p, masked); },
-               [](double p, std::optional<double> masked) {
-                 return std::make_unique<OverridableAttention<DotProductAttention>>(p, masked);
-               }),
-      py::arg("dropout") = 0.0, py::kw_only(), py::arg("masked_value") = py::none());
+  def_attention_init(dot, "DotProductAttention");
   def_attention_call(dot);
 
   AttentionClass<AdditiveAttention, Attention> additive(m, "AdditiveAttention",
@@ -146,8 +177,8 @@ dropout : float
 query_size, key_size : int, optional
     Widths of queries and keys. Where they are not given, the parameters appear at the first call or when a state dict
     is loaded; until then ``parameters()`` and its relatives raise a RuntimeError.
-masked_value : float, optional
-    See :class:`Attention`.
+num_heads, is_causal, window, masked_value
+    As in :class:`Attention`; each head has a part of the hidden layer.
 
 Attributes
 ----------
@@ -166,14 +197,20 @@ Examples
 )doc") + kMaskNote)
                                                             .c_str());
   additive
-      .def(
-          py::init([](Index n, double p, std::optional<Index> q, std::optional<Index> k,
-                      std::optional<double> masked) { return std::make_unique<AdditiveAttention>(n, p, q, k, masked); },
-                   [](Index n, double p, std::optional<Index> q, std::optional<Index> k, std::optional<double> masked) {
-                     return std::make_unique<OverridableAttention<AdditiveAttention>>(n, p, q, k, masked);
-                   }),
-          py::arg("num_hiddens"), py::arg("dropout") = 0.0, py::kw_only(), py::arg("query_size") = py::none(),
-          py::arg("key_size") = py::none(), py::arg("masked_value") = py::none())
+      .def(py::init(
+               [](Index n, double p, std::optional<Index> q, std::optional<Index> k, std::optional<Index> heads,
+                  py::handle causal, py::handle window, std::optional<double> masked) {
+                 return std::make_unique<AdditiveAttention>(
+                     n, arguments_from("AdditiveAttention", p, heads, causal, window, masked), q, k);
+               },
+               [](Index n, double p, std::optional<Index> q, std::optional<Index> k, std::optional<Index> heads,
+                  py::handle causal, py::handle window, std::optional<double> masked) {
+                 return std::make_unique<OverridableAttention<AdditiveAttention>>(
+                     n, arguments_from("AdditiveAttention", p, heads, causal, window, masked), q, k);
+               }),
+           py::arg("num_hiddens"), py::arg("dropout") = 0.0, py::kw_only(), py::arg("query_size") = py::none(),
+           py::arg("key_size") = py::none(), py::arg("num_heads") = py::none(), py::arg("is_causal") = false,
+           py::arg("window") = py::none(), py::arg("masked_value") = py::none())
       .def_readonly("num_hiddens", &AdditiveAttention::num_hiddens);
   def_attention_call(additive);
 }

@@ -39,12 +39,12 @@ bias_ih_l0, bias_hh_l0 : Parameter
 Raises
 ------
 ValueError
-    If ``x`` is not ``(B, T, input_size)``, ``state`` not ``(num_layers, B, hidden_size)``, or ``valid_lens`` not ``(B,)``
+    If ``x`` is not ``(B, T, input_size)`` or ``(T, input_size)``, ``state`` not ``(num_layers, B, hidden_size)``, or ``valid_lens`` not ``(B,)``
     from 0 to ``T``.
 
 Notes
 -----
-Called ``(x, state=None, *, valid_lens=None)`` with ``x`` ``(B, T, M)``; ``state`` ``(num_layers, B, H)`` is zeros if not given.
+Called ``(x, state=None, *, valid_lens=None)`` with ``x`` ``(B, T, M)``, or all of it without ``B``; ``state`` ``(num_layers, B, H)`` is zeros if not given.
 Returns ``(outputs, state)``: the last layer's ``(B, T, H)``, and the state of each layer after the last step
 ``(num_layers, B, H)``. With ``valid_lens`` it is the state after the last valid step, outputs behind that are zeros, and
 what ``x`` holds there is never read; a length of 0 leaves the state as it was. PyTorch's layer has the time first unless

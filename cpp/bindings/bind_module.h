@@ -61,6 +61,10 @@ means "may attend" and floating numbers are added to the scores; any axis may be
 ``(B, Lq, Lk)``         each item, all its heads, whatever their number
 ``(B, H, Lq, Lk)``      each item and head
 ======================  ================================================
+
+Inputs without a batch, ``(L, M)``, give outputs without one; ``valid_lens`` is then one number or ``(Lq,)``, ``attn_mask``
+``(Lq, Lk)`` or ``(H, Lq, Lk)``. A call with ``return_weights=True`` gives ``(output, weights)``, and gradients flow through
+the weights, too.
 )doc";
 
 }  // namespace qkv::bindings

@@ -59,15 +59,18 @@ Examples
       .def(
           "forward",
           [](SelfAttention& self, py::handle x, py::handle context, py::handle valid_lens, py::handle attn_mask,
-             py::handle dropout_keep) {
+             py::handle dropout_keep, bool return_weights) {
             Call call("SelfAttention");
             const Tensor input = call.floating(x, "x"), other = call.optional(context, "context");
             const Restriction restriction =
                 restriction_from(call, valid_lens, attn_mask, dropout_keep, count_of(other.defined() ? other : input));
-            return without_gil([&] { return self.forward(input, other, restriction); });
+            Tensor weights;
+            const Tensor y = without_gil(
+                [&] { return self.forward(input, other, restriction, return_weights ? &weights : nullptr); });
+            return with_weights(y, weights);
           },
           py::arg("x"), py::arg("context") = py::none(), py::arg("valid_lens") = py::none(), py::kw_only(),
-          py::arg("attn_mask") = py::none(), py::arg("dropout_keep") = py::none());
+          py::arg("attn_mask") = py::none(), py::arg("dropout_keep") = py::none(), py::arg("return_weights") = false);
   def_attention_weights(self_attention);
 
   py::class_<KVCache, std::shared_ptr<KVCache>>(m, "KVCache", R"doc(
@@ -232,7 +235,8 @@ Examples
       .def(
           "forward",
           [](MultiHeadAttention& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens,
-             py::handle attn_mask, py::handle is_causal, py::handle cache, py::handle dropout_keep) {
+             py::handle attn_mask, py::handle is_causal, py::handle cache, py::handle dropout_keep,
+             bool return_weights) {
             Call call("MultiHeadAttention");
             const Tensor q = call.floating(queries, "queries"), k = call.optional(keys, "keys"),
                          v = call.optional(values, "values");
@@ -247,11 +251,15 @@ Examples
             const Index before = options.cache == nullptr ? 0 : options.cache->length();
             options.restriction =
                 restriction_from(call, valid_lens, attn_mask, dropout_keep, before + count_of(k.defined() ? k : q));
-            return without_gil([&] { return self.forward(q, k, v, options); });
+            Tensor weights;
+            if (return_weights) options.weights = &weights;
+            const Tensor y = without_gil([&] { return self.forward(q, k, v, options); });
+            return with_weights(y, weights);
           },
           py::arg("queries"), py::arg("keys") = py::none(), py::arg("values") = py::none(),
           py::arg("valid_lens") = py::none(), py::kw_only(), py::arg("attn_mask") = py::none(),
-          py::arg("is_causal") = py::none(), py::arg("cache") = py::none(), py::arg("dropout_keep") = py::none());
+          py::arg("is_causal") = py::none(), py::arg("cache") = py::none(), py::arg("dropout_keep") = py::none(),
+          py::arg("return_weights") = false);
   def_attention_weights(multi_head);
 }
 

@@ -38,6 +38,12 @@ template <class Class> void def_transformer_init(Class& layer) {
             py::arg("bias") = true);
 }
 
+// The weights that a call may be asked for: those of a layer, or of each layer of a stack.
+template <class Self>
+using Asked = std::conditional_t<std::is_base_of_v<TransformerEncoder, std::decay_t<Self>> ||
+                                     std::is_base_of_v<TransformerDecoder, std::decay_t<Self>>,
+                                 Tensors, Tensor>;
+
 // num_layers copies of a layer, made as Python makes deep copies.
 template <class Layer>
 std::vector<std::shared_ptr<Layer>> copies(const py::object& layer, Index count, const char* name) {
@@ -104,21 +110,24 @@ Examples
                                                         .c_str());
   def_transformer_init(encoder_layer);
   const auto encode = [](auto& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
-                         const char* name) {
+                         bool return_weights, const char* name) {
     Call call(name);
     const Tensor x = call.floating(src, "src");
     const Restriction restriction = restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x));
     const ops::Causal causal = causal_from(is_causal, name);
-    return without_gil([&] { return self.forward(x, restriction, causal); });
+    Asked<decltype(self)> weights;
+    const Tensor y =
+        without_gil([&] { return self.forward(x, restriction, causal, return_weights ? &weights : nullptr); });
+    return return_weights ? py::object(py::make_tuple(y, weights)) : py::cast(y);
   };
   encoder_layer.def(
       "forward",
       [encode](TransformerEncoderLayer& self, py::handle src, py::handle valid_lens, py::handle attn_mask,
-               py::handle is_causal) {
-        return encode(self, src, valid_lens, attn_mask, is_causal, "TransformerEncoderLayer");
+               py::handle is_causal, bool return_weights) {
+        return encode(self, src, valid_lens, attn_mask, is_causal, return_weights, "TransformerEncoderLayer");
       },
       py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
-      py::arg("is_causal") = false);
+      py::arg("is_causal") = false, py::arg("return_weights") = false);
 
   LayerClass<TransformerDecoderLayer> decoder_layer(m, "TransformerDecoderLayer",
                                                     (std::string(R"doc(
@@ -143,26 +152,37 @@ Examples
   def_transformer_init(decoder_layer);
   const auto decode = [](auto& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
                          py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask,
-                         const char* name) {
+                         bool return_weights, const char* name) {
     Call call(name);
     const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
     TransformerDecoderLayer::Call options;
     options.self = restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x));
     options.memory = restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source));
     options.causal = causal_from(is_causal, name);
-    return without_gil([&] { return self.forward(x, source, options); });
+    Asked<decltype(self)> weights;
+    const Tensor y = without_gil([&] {
+      if constexpr (std::is_same_v<decltype(weights), Tensors>) {
+        return self.forward(x, source, options, return_weights ? &weights : nullptr);
+      } else {
+        if (return_weights) options.weights = &weights;
+        return self.forward(x, source, options);
+      }
+    });
+    return return_weights ? py::object(py::make_tuple(y, weights)) : py::cast(y);
   };
   const auto def_decode = [&](auto& cls, const char* name) {
     using Layer = typename std::decay_t<decltype(cls)>::type;
     cls.def(
         "forward",
         [decode, name](Layer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
-                       py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask) {
-          return decode(self, tgt, memory, valid_lens, attn_mask, is_causal, memory_valid_lens, memory_attn_mask, name);
+                       py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask,
+                       bool return_weights) {
+          return decode(self, tgt, memory, valid_lens, attn_mask, is_causal, memory_valid_lens, memory_attn_mask,
+                        return_weights, name);
         },
         py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("valid_lens") = py::none(),
         py::arg("attn_mask") = py::none(), py::arg("is_causal") = false, py::arg("memory_valid_lens") = py::none(),
-        py::arg("memory_attn_mask") = py::none());
+        py::arg("memory_attn_mask") = py::none(), py::arg("return_weights") = false);
   };
   def_decode(decoder_layer, "TransformerDecoderLayer");
 
@@ -193,11 +213,11 @@ Examples
       .def(
           "forward",
           [encode](TransformerEncoder& self, py::handle src, py::handle valid_lens, py::handle attn_mask,
-                   py::handle is_causal) {
-            return encode(self, src, valid_lens, attn_mask, is_causal, "TransformerEncoder");
+                   py::handle is_causal, bool return_weights) {
+            return encode(self, src, valid_lens, attn_mask, is_causal, return_weights, "TransformerEncoder");
           },
           py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
-          py::arg("is_causal") = false)
+          py::arg("is_causal") = false, py::arg("return_weights") = false)
       .def_property_readonly("attention_weights", [](TransformerEncoder& self) {
         return weights_of(self, [](TransformerEncoderLayer& layer) { return layer.self_attn; });
       });

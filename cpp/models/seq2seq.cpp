@@ -106,7 +106,8 @@ Seq2SeqAttentionDecoder::Seq2SeqAttentionDecoder(const Seq2SeqArguments& a)
   const Index H = a.num_hiddens;
   own_module("embedding", embedding, std::make_shared<nn::Embedding>(a.vocab_size, a.embed_size));
   own_module("rnn", rnn, xavier_gru(H + a.embed_size, a));
-  own_module("attention", attention, std::make_shared<nn::AdditiveAttention>(H, a.dropout, H, H));
+  own_module("attention", attention,
+             std::make_shared<nn::AdditiveAttention>(H, nn::AttentionArguments{.dropout = a.dropout}, H, H));
   own_module("dense", dense, std::make_shared<nn::Linear>(H, a.vocab_size));
 }
 

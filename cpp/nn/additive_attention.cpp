@@ -7,13 +7,16 @@
 
 namespace qkv::nn {
 
-AdditiveAttention::AdditiveAttention(Index hiddens, double p, std::optional<Index> query_size,
-                                     std::optional<Index> key_size, std::optional<double> masked)
-    : Attention(p, masked), num_hiddens(hiddens), query_size_(query_size), key_size_(key_size) {
+AdditiveAttention::AdditiveAttention(Index hiddens, AttentionArguments a, std::optional<Index> query_size,
+                                     std::optional<Index> key_size)
+    : Attention(std::move(a)), num_hiddens(hiddens), query_size_(query_size), key_size_(key_size) {
   const auto check = [](const char* name, Index size) {
     if (size < 1) fail_value("AdditiveAttention: ", name, " must be at least 1; got ", size);
   };
   check("num_hiddens", hiddens);
+  if (hiddens % heads() != 0)
+    fail_value("AdditiveAttention: num_hiddens must be divisible by num_heads; got num_hiddens = ", hiddens,
+               ", num_heads = ", heads());
   if (query_size) check("query_size", *query_size);
   if (key_size) check("key_size", *key_size);
   own_module("W_q", W_q, std::shared_ptr<Linear>());
@@ -38,11 +41,11 @@ Config AdditiveAttention::config() const {
   const auto size = [](const std::shared_ptr<Linear>& linear, std::optional<Index> given) {
     return linear ? Value(linear->in_features) : given ? Value(*given) : Value();
   };
-  return {{"num_hiddens", num_hiddens},
-          {"dropout", dropout},
-          {"query_size", size(W_q, query_size_)},
-          {"key_size", size(W_k, key_size_)},
-          {"masked_value", masked_value ? Value(*masked_value) : Value()}};
+  Config all = Attention::config();
+  all.insert(all.begin(), {"num_hiddens", num_hiddens});
+  all.push_back({"query_size", size(W_q, query_size_)});
+  all.push_back({"key_size", size(W_k, key_size_)});
+  return all;
 }
 
 void AdditiveAttention::require_parameters() const {
@@ -73,10 +76,10 @@ void AdditiveAttention::check_sizes(const Tensor& queries, const Tensor& keys) c
 
 void AdditiveAttention::prepare(const Tensor& queries, const Tensor& keys, const Tensor& values) {
   if (W_q) return;
-  check_inputs(queries, keys, values);
+  checked_inputs(queries, keys, values);
   check_sizes(queries, keys);
   const Uninterrupted whole;  // a handler of signals would let another thread in
-  make_parameters(queries.dim(2), keys.dim(2));
+  make_parameters(queries.dim(-1), keys.dim(-1));
 }
 
 Tensor AdditiveAttention::score(const Tensor& queries, const Tensor& keys) {
@@ -85,24 +88,42 @@ Tensor AdditiveAttention::score(const Tensor& queries, const Tensor& keys) {
   return ops::additive_scores(W_q->forward(queries), W_k->forward(keys), ops::reshape(w_v->weight, {num_hiddens}));
 }
 
-Tensor AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                                 const Restriction& restriction) {
-  check_inputs(queries, keys, values);
+ops::AttentionOutputs AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                                                const ops::AttentionOptions& options, AttentionRecord::Axes axes) {
   check_sizes(queries, keys);
   if (!complete()) make_parameters(queries.dim(2), keys.dim(2));
-  return attend_projected(queries, W_k->forward(keys), values, restriction);
+  return pooled(W_q->forward(queries), W_k->forward(keys), values, options, axes);
 }
 
 Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                            const Restriction& restriction, Array* weights) {
-  const Tensor q = W_q->forward(queries);  // (B, Lq, M)
-  ops::AttentionOptions o = options(restriction);
-  o.operation = "AdditiveAttention";
-  const auto result =
-      ops::additive_attention(q, keys, ops::reshape(w_v->weight, {num_hiddens}), as_dtype_of(values, w_v->weight), o);
-  record.keep(AttentionRecord::of(result.weights.data(), {true, false}));
-  if (weights != nullptr) *weights = result.weights.data();
+  Call call;
+  call.restriction = restriction;
+  const auto result = pooled(W_q->forward(queries), keys, values, options(call), {true, false});
+  *weights = result.weights.data();
   return result.output;
+}
+
+ops::AttentionOutputs AdditiveAttention::pooled(const Tensor& q, const Tensor& k, const Tensor& given_values,
+                                                const ops::AttentionOptions& given, AttentionRecord::Axes axes) {
+  ops::AttentionOptions o = given;
+  o.operation = "AdditiveAttention";
+  const Tensor weight = ops::reshape(w_v->weight, {num_hiddens}), values = as_dtype_of(given_values, w_v->weight);
+  ops::AttentionOutputs outputs;
+  if (!arguments.num_heads) {
+    outputs = ops::additive_attention(q, k, weight, values, o);
+  } else {  // each head has its part of the hidden layer
+    const Index size = num_hiddens / heads();
+    Tensors scores;
+    for (Index h = 0; h < heads(); ++h) {
+      const auto part = [&](const Tensor& x) { return ops::slice(x, -1, h * size, (h + 1) * size); };
+      scores.push_back(ops::additive_scores(part(q), part(k), part(weight)));
+    }
+    outputs = ops::attention_of_scores(ops::stack(scores, 1), split("values", values), o);
+    outputs.output = joined(outputs.output);
+  }
+  record.keep(AttentionRecord::of(outputs.weights.data(), {axes.batch, true}));
+  return outputs;
 }
 
 }  // namespace qkv::nn

@@ -8,23 +8,23 @@ namespace qkv::nn {
 class AdditiveAttention : public Attention {
  public:
   // Where sizes are not given, parameters appear at the first call or when a state dict is loaded.
-  AdditiveAttention(Index num_hiddens, double dropout = 0, std::optional<Index> query_size = {},
-                    std::optional<Index> key_size = {}, std::optional<double> masked_value = {});
+  explicit AdditiveAttention(Index num_hiddens, AttentionArguments arguments = {}, std::optional<Index> query_size = {},
+                             std::optional<Index> key_size = {});
   std::string class_name() const override { return "AdditiveAttention"; }
   Config config() const override;
   Tensor score(const Tensor& queries, const Tensor& keys) override;
   void prepare(const Tensor& queries, const Tensor& keys, const Tensor& values) override;
-  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                const Restriction& restriction) override;
   // The same for keys (B, Lk, num_hiddens) that W_k has been applied to: whoever asks the same keys often projects them
   // once. `weights` gets those of the call.
   Tensor attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                          const Restriction& restriction, Array* weights = nullptr);
+                          const Restriction& restriction, Array* weights);
 
   const Index num_hiddens;
   std::shared_ptr<Linear> W_q, W_k, w_v;
 
  protected:
+  ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                               const ops::AttentionOptions& options, AttentionRecord::Axes axes) override;
   void adapt_state(StateDict& state, const std::string& prefix) override;
   void require_parameters() const override;
 
@@ -32,6 +32,9 @@ class AdditiveAttention : public Attention {
   bool complete() const { return W_q && W_k && w_v; }
   void make_parameters(Index query_size, Index key_size);
   void check_sizes(const Tensor& queries, const Tensor& keys) const;
+  // Of projected queries and keys (B, L, num_hiddens).
+  ops::AttentionOutputs pooled(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                               const ops::AttentionOptions& options, AttentionRecord::Axes axes);
 
   std::optional<Index> query_size_, key_size_;
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "nn/self_attention.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -54,6 +55,7 @@ std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array&
   if (const Tensor& mask = options.attn_mask; mask.defined())
     options.attn_mask = Tensor(mask.requires_grad() && mask.is_leaf() ? mask.data().clone() : own(mask.data()));
   options.dropout = 0;  // shown before dropout
+  options.return_weights = false;
   options.dropout_keep = {};
   options.generator = nullptr;
   return std::make_shared<const KeptProjections>(query, key, heads, std::move(options), axes);
@@ -74,39 +76,76 @@ Array AttentionRecord::weights() const {
   return weights;
 }
 
-Attention::Attention(double p, std::optional<double> masked) : dropout(p), masked_value(masked) {
+Attention::Attention(AttentionArguments a) : arguments(std::move(a)) {
+  const double p = arguments.dropout;
   if (!(p >= 0 && p <= 1)) fail_value("Attention: dropout must be from 0 to 1; got ", p);
-  if (masked && std::isnan(*masked)) fail_value("Attention: masked_value must be a number; got nan");
+  if (arguments.masked_value && std::isnan(*arguments.masked_value))
+    fail_value("Attention: masked_value must be a number; got nan");
+  if (arguments.num_heads && *arguments.num_heads < 1)
+    fail_value("Attention: num_heads must be at least 1; got ", *arguments.num_heads);
 }
 
 Config Attention::config() const {
-  return {{"dropout", dropout}, {"masked_value", masked_value ? Value(*masked_value) : Value()}};
+  const AttentionArguments& a = arguments;
+  Value window;
+  if (a.window) window = std::vector<Index>{a.window->first, a.window->second};
+  return {{"dropout", a.dropout},
+          {"masked_value", a.masked_value ? Value(*a.masked_value) : Value()},
+          {"num_heads", a.num_heads ? Value(*a.num_heads) : Value()},
+          {"is_causal", causal_value(a.causal)},
+          {"window", window}};
 }
 
-ops::AttentionOptions Attention::options(const Restriction& restriction) const {
+ops::AttentionOptions Attention::options(const Call& call) const {
+  const Restriction& restriction = call.restriction;
   ops::AttentionOptions o;
   o.operation = "Attention";
-  o.attn_mask = without_heads(restriction.attn_mask);
+  o.attn_mask = arguments.num_heads ? with_heads(restriction.attn_mask) : without_heads(restriction.attn_mask);
   o.valid_lens = restriction.valid_lens;
-  o.masked_value = masked_value;
-  o.dropout = training() || restriction.dropout_keep.defined() ? dropout : 0;
+  o.causal = call.causal.value_or(arguments.causal);
+  if (arguments.window) {
+    o.left = arguments.window->first;
+    o.right = arguments.window->second;
+  }
+  o.masked_value = arguments.masked_value;
+  o.dropout = training() || restriction.dropout_keep.defined() ? arguments.dropout : 0;
   if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
+  if (arguments.num_heads && o.dropout_keep.defined() && o.dropout_keep.rank() == 3)
+    o.dropout_keep = with_heads(Tensor(o.dropout_keep)).data();
+  o.return_weights = call.weights != nullptr;
   return o;
 }
 
-void Attention::check_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values) const {
+Attention::Inputs Attention::checked_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values) const {
+  const bool alone = queries.rank() == 2 && keys.rank() == 2 && values.rank() == 2;
+  const auto lifted = [alone](const Tensor& x) { return alone ? ops::reshape(x, {1, x.dim(0), x.dim(1)}) : x; };
   const auto check = [&](const char* name, const Tensor& x) {
-    if (x.rank() != 3) fail_value(class_name(), ": ", name, " must be (B, L, M); got ", name, " ", x.shape());
-    if (x.dim(0) != queries.dim(0))
+    if (!alone && x.rank() != 3)
+      fail_value(class_name(), ": ", name, " must be (B, L, M), or all three (L, M); got ", name, " ", x.shape());
+    if (!alone && x.dim(0) != queries.dim(0))
       fail_value(class_name(), ": ", name, " must have the batch size of queries ", queries.shape(), "; got ", name,
                  " ", x.shape());
   };
   check("queries", queries);
   check("keys", keys);
   check("values", values);
-  if (keys.dim(1) != values.dim(1))
-    fail_value(class_name(), ": values must be (B, Lk, Dv) with Lk = ", keys.dim(1), " to match keys ", keys.shape(),
+  if (keys.dim(-2) != values.dim(-2))
+    fail_value(class_name(), ": values must be (B, Lk, Dv) with Lk = ", keys.dim(-2), " to match keys ", keys.shape(),
                "; got values ", values.shape());
+  return {lifted(queries), lifted(keys), lifted(values), alone};
+}
+
+Tensor Attention::split(const char* name, const Tensor& x) const {
+  if (!arguments.num_heads) return x;
+  if (x.dim(2) % heads() != 0)
+    fail_value(class_name(), ": ", name, " must be (B, L, M) with M divisible by num_heads = ", heads(), "; got ", name,
+               " ", x.shape());
+  return ops::swapaxes(ops::reshape(x, {x.dim(0), x.dim(1), heads(), x.dim(2) / heads()}), 1, 2);
+}
+
+Tensor Attention::joined(const Tensor& x) const {
+  if (!arguments.num_heads) return x;
+  return ops::reshape(ops::swapaxes(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
 }
 
 void Attention::prepare(const Tensor&, const Tensor&, const Tensor&) {}
@@ -115,17 +154,35 @@ Tensor Attention::score(const Tensor&, const Tensor&) {
   throw std::runtime_error("Attention: score(queries, keys) must be defined by a subclass; it gives (B, Lq, Lk)");
 }
 
-Tensor Attention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                         const Restriction& restriction) {
-  check_inputs(queries, keys, values);
-  const Tensor scores = score(queries, keys);
-  const Shape expected{queries.dim(0), queries.dim(1), keys.dim(1)};
+Tensor Attention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
+  const auto [q, k, v, alone] = checked_inputs(queries, keys, values);
+  Call given = call;
+  if (alone)
+    given.restriction =
+        with_batch(class_name().c_str(), call.restriction, queries.dim(0), arguments.num_heads.has_value());
+  const AttentionRecord::Axes axes{!alone, arguments.num_heads.has_value()};
+  const ops::AttentionOutputs outputs = attend(q, k, v, options(given), axes);
+  if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
+  return unbatched(outputs.output, alone);
+}
+
+ops::AttentionOutputs Attention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                                        const ops::AttentionOptions& options, AttentionRecord::Axes axes) {
+  const Tensor q = split("queries", queries), k = split("keys", keys), v = split("values", values);
+  const Tensor scores = score(q, k);
+  Shape expected{queries.dim(0), queries.dim(1), keys.dim(1)};
+  if (arguments.num_heads) expected.insert(expected.begin() + 1, heads());
   if (!scores.defined() || scores.shape() != expected)
-    fail_value(class_name(), ": score(queries, keys) must give (B, Lq, Lk) = ", expected, "; got ",
-               scores.defined() ? scores.shape().str() : "None");
-  const ops::AttentionOutputs outputs = ops::attention_of_scores(scores, values, options(restriction));
-  record.keep(AttentionRecord::of(outputs.weights.data(), {true, false}));
-  return outputs.output;
+    fail_value(class_name(), ": score(queries, keys) must give ",
+               arguments.num_heads ? "(B, H, Lq, Lk) = " : "(B, Lq, Lk) = ", expected, "; got ",
+               scores.defined() ? scores.shape().str() : "None",
+               !arguments.num_heads && scores.defined() && scores.rank() == 4
+                   ? "; the constructor's num_heads gives queries, keys and scores an axis of heads"
+                   : "");
+  ops::AttentionOutputs outputs = ops::attention_of_scores(scores, v, options);
+  record.keep(AttentionRecord::of(outputs.weights.data(), {axes.batch, true}));
+  outputs.output = joined(outputs.output);
+  return outputs;
 }
 
 Tensor DotProductAttention::score(const Tensor& queries, const Tensor& keys) {
@@ -133,30 +190,38 @@ Tensor DotProductAttention::score(const Tensor& queries, const Tensor& keys) {
   return ops::multiply(ops::matmul(queries, ops::swapaxes(keys, -1, -2)), ops::scalar_like(queries, scale));
 }
 
-Tensor DotProductAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                                   const Restriction& restriction) {
-  check_inputs(queries, keys, values);
+ops::AttentionOutputs DotProductAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                                                  const ops::AttentionOptions& options, AttentionRecord::Axes axes) {
+  ops::AttentionOptions given = options;
+  given.operation = "DotProductAttention";
   if (queries.dim(2) != keys.dim(2))
     fail_value("DotProductAttention: keys must be (B, Lk, D) with D = ", queries.dim(2), " to match queries ",
                queries.shape(), "; got keys ", keys.shape());
+  if (arguments.num_heads && (queries.dim(2) % heads() != 0 || values.dim(2) % heads() != 0))
+    fail_value("DotProductAttention: queries, keys and values must be (B, L, M) with M divisible by num_heads = ",
+               heads(), "; got queries ", queries.shape(), ", values ", values.shape());
   const DType dtype = ops::promoted({queries, keys, values});
   const Tensor q = ops::cast(queries, dtype), k = ops::cast(keys, dtype), v = ops::cast(values, dtype);
-  ops::AttentionOptions o = options(restriction);
-  o.operation = "DotProductAttention";
-  const Tensor output = ops::packed_attention(q, k, v, {}, o).output;
+  const ops::Heads side_by_side{heads(), heads(), -1};
+  const ops::AttentionOutputs outputs = ops::packed_attention(q, k, v, side_by_side, given);
   if (NoAttentionRecord::active()) {
     record.clear();
   } else {  // queries and keys are the caller's
     const Array kept_q = q.data().clone();
     const bool same = k.data().raw() == q.data().raw() && k.shape() == q.shape();
-    record.keep(AttentionRecord::of(kept_q, same ? kept_q : k.data().clone(), {}, o, {true, false}));
+    record.keep(AttentionRecord::of(kept_q, same ? kept_q : k.data().clone(), side_by_side, given, axes));
   }
-  return output;
+  return outputs;
 }
 
 Tensor without_heads(const Tensor& mask) {
   if (!mask.defined() || mask.rank() != 4 || mask.dim(1) != 1) return mask;
   return ops::reshape(mask, {mask.dim(0), mask.dim(2), mask.dim(3)});
+}
+
+Tensor with_heads(const Tensor& mask) {
+  if (!mask.defined() || mask.rank() != 3) return mask;
+  return ops::reshape(mask, {mask.dim(0), 1, mask.dim(1), mask.dim(2)});
 }
 
 Batched batched(const char* layer, const char* name, const Tensor& x) {
@@ -165,6 +230,45 @@ Batched batched(const char* layer, const char* name, const Tensor& x) {
   return {ops::reshape(x, {1, x.dim(0), x.dim(1)}), true};
 }
 
-Tensor unbatched(const Tensor& y, bool added) { return added ? ops::reshape(y, {y.dim(1), y.dim(2)}) : y; }
+Tensor unbatched(const Tensor& y, bool added) {
+  return added ? ops::reshape(y, Shape(y.shape().begin() + 1, y.shape().end())) : y;
+}
+
+namespace {
+
+// A mask (H, Lq, Lk) as (1, H, Lq, Lk); `name` is what a message calls it.
+Shape mask_with_batch(const char* layer, const char* name, const Shape& shape, bool heads) {
+  if (shape.rank() <= 2 || shape.front() == 1) return shape;
+  if (shape.rank() == 3 && heads) return {1, shape[0], shape[1], shape[2]};
+  fail_value(layer, ": ", name, " must be (Lq, Lk)", heads ? " or (H, Lq, Lk)" : "",
+             " because the input has no batch axis; got ", name, " ", shape);
+}
+
+}  // namespace
+
+Restriction with_batch(const char* layer, const Restriction& restriction, Index queries, bool heads) {
+  Restriction r = restriction;
+  if (const Array& lens = r.valid_lens;
+      lens.defined() && lens.shape() != Shape{1} && lens.shape() != Shape{1, queries}) {
+    if (lens.rank() > 0 && lens.shape() != Shape{queries})
+      fail_value(layer, ": valid_lens must be one number or (Lq,) = (", queries,
+                 ",) because the input has no batch axis; got valid_lens ", lens.shape());
+    r.valid_lens = lens.reshaped(lens.rank() == 0 ? Shape{1} : Shape{1, queries});
+  }
+  if (const Tensor& mask = r.attn_mask; mask.defined()) {
+    const Shape shape = mask_with_batch(layer, "attn_mask", mask.shape(), heads);
+    if (shape != mask.shape()) r.attn_mask = ops::reshape(mask, shape);
+  }
+  if (const Array& keep = r.dropout_keep; keep.defined())
+    r.dropout_keep = keep.reshaped(mask_with_batch(layer, "dropout_keep", keep.shape(), heads));
+  return r;
+}
+
+Tensor shown_weights(const Tensor& weights, AttentionRecord::Axes axes) {
+  Shape shape = weights.shape();
+  if (shape.rank() == 4 && !axes.heads) shape.erase(shape.begin() + 1);
+  if (!axes.batch) shape.erase(shape.begin());
+  return shape == weights.shape() ? weights : ops::reshape(weights, shape);
+}
 
 }  // namespace qkv::nn

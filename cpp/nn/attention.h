@@ -58,29 +58,55 @@ struct Restriction {
 // lives.
 Array snapshot(const Array& array);
 
+struct AttentionArguments {
+  double dropout = 0;
+  std::optional<double> masked_value = {};
+  std::optional<Index> num_heads = {};  // without: one, and no axis of heads
+  ops::Causal causal = ops::Causal::none;
+  std::optional<std::pair<Index, Index>> window = {};
+};
+
 // Softmax(score(queries, keys)) @ values. A subclass defines the score.
 class Attention : public Module {
  public:
-  explicit Attention(double dropout = 0, std::optional<double> masked_value = {});
+  struct Call {
+    Restriction restriction;
+    std::optional<ops::Causal> causal;  // the constructor's
+    Tensor* weights = nullptr;          // gets those of the call, with their history
+  };
+
+  explicit Attention(AttentionArguments arguments = {});
   std::string class_name() const override { return "Attention"; }
   Config config() const override;
 
-  // queries (B, Lq, Mq), keys (B, Lk, Mk) to (B, Lq, Lk).
+  // queries (B, Lq, Mq), keys (B, Lk, Mk), values (B, Lk, Dv) to (B, Lq, Dv); all three may lack B.
+  Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call);
+  using Module::forward;
+  // queries (B, Lq, Mq), keys (B, Lk, Mk) to (B, Lq, Lk); with heads (B, H, Lq, Mq / H), (B, H, Lk, Mk / H) to
+  // (B, H, Lq, Lk).
   virtual Tensor score(const Tensor& queries, const Tensor& keys);
   // Makes what a call with such inputs needs and the layer has not yet. Not by several threads at once: Python's lock
   // is held.
   virtual void prepare(const Tensor& queries, const Tensor& keys, const Tensor& values);
-  // values (B, Lk, Dv) to (B, Lq, Dv).
-  virtual Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                        const Restriction& restriction);
 
-  const double dropout;
-  const std::optional<double> masked_value;
+  const AttentionArguments arguments;
   AttentionRecord record;
 
  protected:
-  ops::AttentionOptions options(const Restriction& restriction) const;
-  void check_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values) const;
+  // Of inputs with a batch, checked. Keeps the record, whose axes are `axes`.
+  virtual ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                                       const ops::AttentionOptions& options, AttentionRecord::Axes axes);
+  ops::AttentionOptions options(const Call& call) const;
+  Index heads() const { return arguments.num_heads.value_or(1); }
+  // (B, L, H * D) as (B, H, L, D), and back, where there are heads.
+  Tensor split(const char* name, const Tensor& x) const;
+  Tensor joined(const Tensor& x) const;
+  // The inputs, checked, with a batch of one where all three have none (alone).
+  struct Inputs {
+    Tensor queries, keys, values;
+    bool alone;
+  };
+  Inputs checked_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values) const;
 };
 
 // score = q.k / sqrt(D), by the fused path.
@@ -89,19 +115,28 @@ class DotProductAttention : public Attention {
   using Attention::Attention;
   std::string class_name() const override { return "DotProductAttention"; }
   Tensor score(const Tensor& queries, const Tensor& keys) override;
-  Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                const Restriction& restriction) override;
+
+ protected:
+  ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                               const ops::AttentionOptions& options, AttentionRecord::Axes axes) override;
 };
 
 // A mask (B, 1, Lq, Lk) without the axis of heads, for layers that have none; others as they are.
 Tensor without_heads(const Tensor& mask);
+// A mask (B, Lq, Lk) as (B, 1, Lq, Lk), for layers that have heads; others as they are.
+Tensor with_heads(const Tensor& mask);
 
-// Adds the axes of a batch of one where a layer was given (L, M); take() removes them again.
+// Adds the axis of a batch of one where a layer was given (L, M); unbatched() removes it from (1, ...).
 struct Batched {
   Tensor tensor;
   bool added = false;
 };
 Batched batched(const char* layer, const char* name, const Tensor& x);
 Tensor unbatched(const Tensor& y, bool added);
+// What an input (Lq, M) says of its keys, for a batch of one: lengths () or (Lq,), and masks (Lq, Lk), or (H, Lq, Lk)
+// where there are heads. Whatever fits a batch of one stays as it is.
+Restriction with_batch(const char* layer, const Restriction& restriction, Index queries, bool heads);
+// Weights (B, H, Lq, Lk) with the axes that the caller knows of.
+Tensor shown_weights(const Tensor& weights, AttentionRecord::Axes axes);
 
 }  // namespace qkv::nn

@@ -79,9 +79,26 @@ void GRU::check_parameters() const {
   }
 }
 
+// A sequence without a batch axis, as a batch of one.
+GRU::Output GRU::alone(const Tensor& x, const Tensor& initial, const Array& valid_lens) {
+  const Shape expected{num_layers, hidden_size};
+  if (initial.defined() && initial.shape() != expected)
+    fail_value("GRU: state must be (num_layers, hidden_size) = ", expected, " because x ", x.shape(),
+               " has no batch axis; got state ", initial.shape());
+  if (valid_lens.defined() && valid_lens.numel() != 1)
+    fail_value("GRU: valid_lens must be one number because x ", x.shape(), " has no batch axis; got valid_lens ",
+               valid_lens.shape());
+  const Tensor start = initial.defined() ? ops::reshape(initial, {num_layers, 1, hidden_size}) : initial;
+  const Array lens = valid_lens.defined() ? valid_lens.reshaped({1}) : valid_lens;
+  const Output y = forward(ops::reshape(x, {1, x.dim(0), x.dim(1)}), start, lens);
+  return {ops::reshape(y.outputs, {x.dim(0), hidden_size}), ops::reshape(y.state, expected)};
+}
+
 GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& valid_lens) {
-  if (x.rank() != 3 || x.dim(2) != input_size)
-    fail_value("GRU: x must be (B, T, ", input_size, ") because input_size = ", input_size, "; got x ", x.shape());
+  if ((x.rank() != 3 && x.rank() != 2) || x.dim(-1) != input_size)
+    fail_value("GRU: x must be (B, T, ", input_size, ") or (T, ", input_size, ") because input_size = ", input_size,
+               "; got x ", x.shape());
+  if (x.rank() == 2) return alone(x, initial, valid_lens);
   const Index B = x.dim(0), T = x.dim(1);
   const Shape expected{num_layers, B, hidden_size};
   if (initial.defined() && initial.shape() != expected)

@@ -16,7 +16,7 @@ class GRU : public Module {
     Tensor outputs, state;  // (B, T, H), (layers, B, H)
   };
   using Module::forward;
-  // x (B, T, M); state (layers, B, H) or undefined for zeros; valid_lens int64 (B) or undefined.
+  // x (B, T, M); state (layers, B, H) or undefined for zeros; valid_lens int64 (B) or undefined. All may lack B.
   Output forward(const Tensor& x, const Tensor& state, const Array& valid_lens = {});
 
   const Index input_size, hidden_size, num_layers;
@@ -29,6 +29,7 @@ class GRU : public Module {
     std::shared_ptr<const ops::GruCaches> caches = std::make_shared<ops::GruCaches>();
   };
   void check_parameters() const;
+  Output alone(const Tensor& x, const Tensor& state, const Array& valid_lens);
 
   std::vector<Layer> layers_;
 };

@@ -156,6 +156,8 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", to.tensor.dim(1), " to match keys ", to.tensor.shape(),
                "; got values ", what.tensor.shape());
 
+  const Restriction restriction =
+      from.added ? with_batch(op, call.restriction, from.tensor.dim(1), true) : call.restriction;
   std::optional<KVCache::Use> one_thread;
   if (call.cache != nullptr) one_thread.emplace(*call.cache);
   const Index offset = call.cache != nullptr ? call.cache->length() : 0;
@@ -189,8 +191,8 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     heads.length = call.cache->length();
     o.q_offset = Array::full({}, DType::int64, offset);
   }
-  o.attn_mask = call.restriction.attn_mask;
-  o.valid_lens = call.restriction.valid_lens;
+  o.attn_mask = restriction.attn_mask;
+  o.valid_lens = restriction.valid_lens;
   o.causal = call.causal.value_or(a.causal);
   if (o.causal == ops::Causal::lower_right) o.q_offset = {};
   o.scale = a.scale;
@@ -199,19 +201,22 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     o.right = a.window->second;
   }
   o.masked_value = a.masked_value;
-  o.dropout = training() || call.restriction.dropout_keep.defined() ? a.dropout : 0;
-  if (o.dropout > 0) o.dropout_keep = call.restriction.dropout_keep;
-  Tensor context;  // (B, Lq, H * D)
+  o.dropout = training() || restriction.dropout_keep.defined() ? a.dropout : 0;
+  if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
+  o.return_weights = call.weights != nullptr;
+  ops::AttentionOutputs outputs;  // (B, Lq, H * D), (B, H, Lq, Lk)
   try {
-    context = ops::packed_attention(q, k, v, heads, o).output;
+    outputs = ops::packed_attention(q, k, v, heads, o);
   } catch (...) {  // a call that failed leaves the cache as it was
     if (call.cache != nullptr) call.cache->truncate(offset);
     throw;
   }
-  const auto kept = AttentionRecord::of(q.data(), k.data(), heads, o, {!from.added, true});
+  const AttentionRecord::Axes axes{!from.added, true};
+  if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
+  const auto kept = AttentionRecord::of(q.data(), k.data(), heads, o, axes);
   record.keep(kept);
   if (call.record != nullptr) call.record->keep(kept);
-  return unbatched(out_proj->forward(context), from.added);
+  return unbatched(out_proj->forward(outputs.output), from.added);
 }
 
 }  // namespace qkv::nn

@@ -32,6 +32,7 @@ class MultiHeadAttention : public Module {
     KVCache* cache = nullptr;
     ProjectedMemory* memory = nullptr;  // is used instead of keys and values once it is filled
     AttentionRecord* record = nullptr;  // of this call alone, while others may use the layer
+    Tensor* weights = nullptr;          // gets those of the call, with their history
   };
 
   explicit MultiHeadAttention(const Arguments& arguments);

@@ -12,7 +12,8 @@ class SelfAttention : public Module {
   std::string class_name() const override { return "SelfAttention"; }
   Config config() const override;
   Tensor forward(const Tensor& x) override { return forward(x, Tensor(), {}); }
-  Tensor forward(const Tensor& x, const Tensor& context, const Restriction& restriction);
+  // `weights` gets those of the call, with their history.
+  Tensor forward(const Tensor& x, const Tensor& context, const Restriction& restriction, Tensor* weights = nullptr);
 
   const Index in_features, out_features;
   std::shared_ptr<Linear> q_proj, k_proj, v_proj;

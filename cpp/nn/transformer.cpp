@@ -41,9 +41,9 @@ std::shared_ptr<LayerNorm> norm_of(const TransformerArguments& a) {
 }
 
 void check_sequence(const char* layer, const char* name, const Tensor& x, Index d_model) {
-  if (x.rank() != 3 || x.dim(2) != d_model)
-    fail_value(layer, ": ", name, " must be (B, L, ", d_model, ") because d_model = ", d_model, "; got ", name, " ",
-               x.shape());
+  if ((x.rank() != 3 && x.rank() != 2) || x.dim(-1) != d_model)
+    fail_value(layer, ": ", name, " must be (B, L, ", d_model, ") or (L, ", d_model, ") because d_model = ", d_model,
+               "; got ", name, " ", x.shape());
 }
 
 }  // namespace
@@ -101,10 +101,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerArguments& a)
 
 Config TransformerEncoderLayer::config() const { return config_of(arguments); }
 
-Tensor TransformerEncoderLayer::attention_block(const Tensor& x, const Restriction& restriction, ops::Causal causal) {
-  MultiHeadAttention::Call call;
-  call.restriction = restriction;
-  call.causal = causal;
+Tensor TransformerEncoderLayer::attention_block(const Tensor& x, const MultiHeadAttention::Call& call) {
   return dropout1->forward(self_attn->forward(x, Tensor(), Tensor(), call));
 }
 
@@ -112,14 +109,19 @@ Tensor TransformerEncoderLayer::feed_forward_block(const Tensor& x) {
   return dropout2->forward(linear2->forward(dropout->forward(linear1->forward(x, activation_))));
 }
 
-Tensor TransformerEncoderLayer::forward(const Tensor& src, const Restriction& restriction, ops::Causal causal) {
+Tensor TransformerEncoderLayer::forward(const Tensor& src, const Restriction& restriction, ops::Causal causal,
+                                        Tensor* weights) {
   check_sequence("TransformerEncoderLayer", "src", src, arguments.d_model);
+  MultiHeadAttention::Call call;
+  call.restriction = restriction;
+  call.causal = causal;
+  call.weights = weights;
   const Tensor x = as_dtype_of(src, linear1->weight);
   if (arguments.norm_first) {
-    const Tensor y = ops::add(x, attention_block(norm1->forward(x), restriction, causal));
+    const Tensor y = ops::add(x, attention_block(norm1->forward(x), call));
     return ops::add(y, feed_forward_block(norm2->forward(y)));
   }
-  const Tensor y = norm1->forward(x, attention_block(x, restriction, causal));
+  const Tensor y = norm1->forward(x, attention_block(x, call));
   return norm2->forward(y, feed_forward_block(y));
 }
 
@@ -144,6 +146,9 @@ Config TransformerDecoderLayer::config() const { return config_of(arguments); }
 Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory, const Call& call) {
   check_sequence("TransformerDecoderLayer", "tgt", tgt, arguments.d_model);
   check_sequence("TransformerDecoderLayer", "memory", memory, arguments.d_model);
+  if (memory.rank() != tgt.rank())
+    fail_value("TransformerDecoderLayer: memory must have as many axes as tgt ", tgt.shape(), "; got memory ",
+               memory.shape());
   const auto self_block = [&](const Tensor& x) {
     MultiHeadAttention::Call attention;
     attention.restriction = call.self;
@@ -156,6 +161,7 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
     attention.restriction = call.memory;
     attention.memory = call.projected;
     attention.record = call.cross;
+    attention.weights = call.weights;
     return dropout2->forward(multihead_attn->forward(x, memory, memory, attention));
   };
   const auto feed_forward = [&](const Tensor& x) {
@@ -195,18 +201,21 @@ template <class L> std::vector<std::shared_ptr<L>> TransformerStack<L>::parts() 
 template class TransformerStack<TransformerEncoderLayer>;
 template class TransformerStack<TransformerDecoderLayer>;
 
-Tensor TransformerEncoder::forward(const Tensor& src, const Restriction& restriction, ops::Causal causal) {
-  Tensor x = src;
+Tensor TransformerEncoder::forward(const Tensor& src, const Restriction& restriction, ops::Causal causal,
+                                   Tensors* weights) {
+  Tensor x = src, own;
   for (const auto& layer : parts()) {
     throw_if_interrupted();
-    x = layer->forward(x, restriction, causal);
+    x = layer->forward(x, restriction, causal, weights == nullptr ? nullptr : &own);
+    if (weights != nullptr) weights->push_back(own);
   }
   return finished(x);
 }
 
 Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, TransformerDecoderLayer::Call call,
-                                   std::span<LayerState> states) {
-  Tensor x = tgt;
+                                   std::span<LayerState> states, Tensors* weights) {
+  Tensor x = tgt, own;
+  if (weights != nullptr) call.weights = &own;
   std::size_t i = 0;
   for (const auto& layer : parts()) {
     throw_if_interrupted();
@@ -217,6 +226,7 @@ Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, Tran
       ++i;
     }
     x = layer->forward(x, memory, call);
+    if (weights != nullptr) weights->push_back(own);
   }
   return finished(x);
 }

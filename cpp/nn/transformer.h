@@ -55,7 +55,9 @@ class TransformerEncoderLayer : public Module {
   std::string class_name() const override { return "TransformerEncoderLayer"; }
   Config config() const override;
   Tensor forward(const Tensor& src) override { return forward(src, {}, ops::Causal::none); }
-  virtual Tensor forward(const Tensor& src, const Restriction& restriction, ops::Causal causal);
+  // src (B, L, M) or (L, M); `weights` gets those of the call, with their history.
+  virtual Tensor forward(const Tensor& src, const Restriction& restriction, ops::Causal causal,
+                         Tensor* weights = nullptr);
 
   const TransformerArguments arguments;
   std::shared_ptr<MultiHeadAttention> self_attn;
@@ -64,7 +66,7 @@ class TransformerEncoderLayer : public Module {
   std::shared_ptr<Dropout> dropout, dropout1, dropout2;
 
  private:
-  Tensor attention_block(const Tensor& x, const Restriction& restriction, ops::Causal causal);
+  Tensor attention_block(const Tensor& x, const MultiHeadAttention::Call& call);
   Tensor feed_forward_block(const Tensor& x);
   const Activation activation_;
 };
@@ -78,6 +80,7 @@ class TransformerDecoderLayer : public Module {
     KVCache* cache = nullptr;
     ProjectedMemory* projected = nullptr;
     AttentionRecord* cross = nullptr;
+    Tensor* weights = nullptr;  // gets those of the attention to the memory, with their history
   };
   explicit TransformerDecoderLayer(const TransformerArguments& arguments);
   std::string class_name() const override { return "TransformerDecoderLayer"; }
@@ -114,7 +117,8 @@ class TransformerEncoder : public TransformerStack<TransformerEncoderLayer> {
   using TransformerStack::TransformerStack;
   std::string class_name() const override { return "TransformerEncoder"; }
   Tensor forward(const Tensor& src) override { return forward(src, {}, ops::Causal::none); }
-  Tensor forward(const Tensor& src, const Restriction& restriction, ops::Causal causal);
+  // `weights` gets those of each layer.
+  Tensor forward(const Tensor& src, const Restriction& restriction, ops::Causal causal, Tensors* weights = nullptr);
 };
 
 class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
@@ -122,8 +126,10 @@ class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
   using TransformerStack::TransformerStack;
   std::string class_name() const override { return "TransformerDecoder"; }
   using Module::forward;
-  Tensor forward(const Tensor& tgt, const Tensor& memory, const TransformerDecoderLayer::Call& call) {
-    return forward(tgt, memory, call, {});
+  // `weights` gets those of each layer's attention to the memory.
+  Tensor forward(const Tensor& tgt, const Tensor& memory, const TransformerDecoderLayer::Call& call,
+                 Tensors* weights = nullptr) {
+    return forward(tgt, memory, call, {}, weights);
   }
   // What decoding token by token keeps, for each layer.
   struct LayerState {
@@ -133,7 +139,7 @@ class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
   };
   // `states` is empty, or has one for each layer; tgt then holds the tokens behind those that they have seen.
   Tensor forward(const Tensor& tgt, const Tensor& memory, TransformerDecoderLayer::Call call,
-                 std::span<LayerState> states);
+                 std::span<LayerState> states, Tensors* weights = nullptr);
 };
 
 }  // namespace qkv::nn

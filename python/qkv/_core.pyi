@@ -225,13 +225,22 @@ class AddNorm(Module):
     def __call__(self, x: Numbers, y: Numbers) -> Tensor: ...
 
 class Attention(Module):
-    def __init__(self, dropout: float = 0.0, *, masked_value: float | None = None) -> None: ...
+    def __init__(
+        self,
+        dropout: float = 0.0,
+        *,
+        num_heads: int | None = None,
+        is_causal: Causal = False,
+        window: tuple[int, int] | None = None,
+        masked_value: float | None = None,
+    ) -> None: ...
     @property
     def attention_weights(self) -> Tensor | None: ...
     @attention_weights.setter
     def attention_weights(self, value: None) -> None: ...
     @property
     def dropout(self) -> float: ...
+    @overload
     def forward(
         self,
         queries: Numbers,
@@ -240,8 +249,24 @@ class Attention(Module):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         *,
+        is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
     def __call__(
         self,
         queries: Numbers,
@@ -250,8 +275,25 @@ class Attention(Module):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         *,
+        is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @property
+    def num_heads(self) -> int | None: ...
     def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
 
 class BertAttention(Module):
@@ -655,6 +697,7 @@ class MultiHeadAttention(Module):
     def attention_weights(self, value: None) -> None: ...
     @property
     def embed_dim(self) -> int: ...
+    @overload
     def forward(
         self,
         queries: Numbers,
@@ -666,7 +709,23 @@ class MultiHeadAttention(Module):
         is_causal: Causal | None = None,
         cache: KVCache | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        queries: Numbers,
+        keys: Numbers | None = None,
+        values: Numbers | None = None,
+        valid_lens: Numbers | None = None,
+        *,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal | None = None,
+        cache: KVCache | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
     def __call__(
         self,
         queries: Numbers,
@@ -678,7 +737,22 @@ class MultiHeadAttention(Module):
         is_causal: Causal | None = None,
         cache: KVCache | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        queries: Numbers,
+        keys: Numbers | None = None,
+        values: Numbers | None = None,
+        valid_lens: Numbers | None = None,
+        *,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal | None = None,
+        cache: KVCache | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
     @property
     def head_dim(self) -> int: ...
     @property
@@ -754,6 +828,7 @@ class SelfAttention(Module):
     def attention_weights(self) -> Tensor | None: ...
     @attention_weights.setter
     def attention_weights(self, value: None) -> None: ...
+    @overload
     def forward(
         self,
         x: Numbers,
@@ -762,7 +837,20 @@ class SelfAttention(Module):
         *,
         attn_mask: Numbers | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        x: Numbers,
+        context: Numbers | None = None,
+        valid_lens: Numbers | None = None,
+        *,
+        attn_mask: Numbers | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
     def __call__(
         self,
         x: Numbers,
@@ -771,7 +859,19 @@ class SelfAttention(Module):
         *,
         attn_mask: Numbers | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        x: Numbers,
+        context: Numbers | None = None,
+        valid_lens: Numbers | None = None,
+        *,
+        attn_mask: Numbers | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
     @property
     def in_features(self) -> int: ...
     @property
@@ -840,6 +940,7 @@ class TransformerDecoder(Module):
     def __init__(self, layer: Module, num_layers: int, norm: Module | None = None) -> None: ...
     @property
     def attention_weights(self) -> list[Tensor | None]: ...
+    @overload
     def forward(
         self,
         tgt: Numbers,
@@ -850,7 +951,22 @@ class TransformerDecoder(Module):
         is_causal: Causal = False,
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        tgt: Numbers,
+        memory: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal = False,
+        memory_valid_lens: Numbers | None = None,
+        memory_attn_mask: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, list[Tensor]]: ...
+    @overload
     def __call__(
         self,
         tgt: Numbers,
@@ -861,7 +977,21 @@ class TransformerDecoder(Module):
         is_causal: Causal = False,
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        tgt: Numbers,
+        memory: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal = False,
+        memory_valid_lens: Numbers | None = None,
+        memory_attn_mask: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, list[Tensor]]: ...
 
 class TransformerDecoderLayer(Module):
     self_attn: MultiHeadAttention
@@ -882,6 +1012,7 @@ class TransformerDecoderLayer(Module):
         norm_first: bool = False,
         bias: bool = True,
     ) -> None: ...
+    @overload
     def forward(
         self,
         tgt: Numbers,
@@ -892,7 +1023,22 @@ class TransformerDecoderLayer(Module):
         is_causal: Causal = False,
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        tgt: Numbers,
+        memory: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal = False,
+        memory_valid_lens: Numbers | None = None,
+        memory_attn_mask: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
     def __call__(
         self,
         tgt: Numbers,
@@ -903,7 +1049,21 @@ class TransformerDecoderLayer(Module):
         is_causal: Causal = False,
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        tgt: Numbers,
+        memory: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal = False,
+        memory_valid_lens: Numbers | None = None,
+        memory_attn_mask: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
 
 class TransformerEncoder(Module):
     layers: ModuleList
@@ -913,6 +1073,7 @@ class TransformerEncoder(Module):
     def __init__(self, layer: Module, num_layers: int, norm: Module | None = None) -> None: ...
     @property
     def attention_weights(self) -> list[Tensor | None]: ...
+    @overload
     def forward(
         self,
         src: Numbers,
@@ -920,7 +1081,19 @@ class TransformerEncoder(Module):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        src: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal = False,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, list[Tensor]]: ...
+    @overload
     def __call__(
         self,
         src: Numbers,
@@ -928,7 +1101,18 @@ class TransformerEncoder(Module):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        src: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal = False,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, list[Tensor]]: ...
 
 class TransformerEncoderLayer(Module):
     self_attn: MultiHeadAttention
@@ -947,6 +1131,7 @@ class TransformerEncoderLayer(Module):
         norm_first: bool = False,
         bias: bool = True,
     ) -> None: ...
+    @overload
     def forward(
         self,
         src: Numbers,
@@ -954,7 +1139,19 @@ class TransformerEncoderLayer(Module):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        src: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal = False,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
     def __call__(
         self,
         src: Numbers,
@@ -962,7 +1159,18 @@ class TransformerEncoderLayer(Module):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        src: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal = False,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
 
 class AdamW(Adam):
     def __init__(
@@ -985,10 +1193,14 @@ class AdditiveAttention(Attention):
         *,
         query_size: int | None = None,
         key_size: int | None = None,
+        num_heads: int | None = None,
+        is_causal: Causal = False,
+        window: tuple[int, int] | None = None,
         masked_value: float | None = None,
     ) -> None: ...
     @property
     def dropout(self) -> float: ...
+    @overload
     def forward(
         self,
         queries: Numbers,
@@ -997,8 +1209,24 @@ class AdditiveAttention(Attention):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         *,
+        is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
     def __call__(
         self,
         queries: Numbers,
@@ -1007,8 +1235,25 @@ class AdditiveAttention(Attention):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         *,
+        is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @property
+    def num_heads(self) -> int | None: ...
     @property
     def num_hiddens(self) -> int: ...
     def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
@@ -1019,9 +1264,18 @@ class AttentionDecoder(Decoder):
     def attention_weights(self) -> Any: ...
 
 class DotProductAttention(Attention):
-    def __init__(self, dropout: float = 0.0, *, masked_value: float | None = None) -> None: ...
+    def __init__(
+        self,
+        dropout: float = 0.0,
+        *,
+        num_heads: int | None = None,
+        is_causal: Causal = False,
+        window: tuple[int, int] | None = None,
+        masked_value: float | None = None,
+    ) -> None: ...
     @property
     def dropout(self) -> float: ...
+    @overload
     def forward(
         self,
         queries: Numbers,
@@ -1030,8 +1284,24 @@ class DotProductAttention(Attention):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         *,
+        is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
     def __call__(
         self,
         queries: Numbers,
@@ -1040,8 +1310,25 @@ class DotProductAttention(Attention):
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         *,
+        is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
     ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @property
+    def num_heads(self) -> int | None: ...
     def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
 
 class Seq2SeqDecoder(Decoder):

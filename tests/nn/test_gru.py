@@ -345,8 +345,8 @@ def test_rejected_arguments(arguments, text):
 @pytest.mark.parametrize(
     ("x", "options", "text"),
     [
-        ((3, 7, 4), {}, r"GRU: x must be \(B, T, 5\) because input_size = 5; got x \(3, 7, 4\)"),
-        ((7, 5), {}, r"GRU: x must be \(B, T, 5\) because input_size = 5; got x \(7, 5\)"),
+        ((3, 7, 4), {}, r"GRU: x must be \(B, T, 5\) or \(T, 5\) because input_size = 5; got x \(3, 7, 4\)"),
+        ((5,), {}, r"GRU: x must be \(B, T, 5\) or \(T, 5\) because input_size = 5; got x \(5,\)"),
         (
             (3, 7, 5),
             {"state": np.zeros((3, 2, 11))},

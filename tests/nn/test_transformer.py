@@ -295,9 +295,10 @@ REJECTIONS = [
      r"\"relu\" or \"gelu\"; got \"tanh\""),
     (lambda: nn.TransformerEncoderLayer(6, 2, dropout=2.0), r"dropout must be from 0 "
      r"to 1|p must be from 0 to 1"),
-    (lambda: encoder_layer()(X[..., :3]), r"TransformerEncoderLayer: src must be \(B, L, 6\) "
+    (lambda: encoder_layer()(X[..., :3]), r"TransformerEncoderLayer: src must be \(B, L, 6\) or \(L, 6\) "
      r"because d_model = 6; got src \(2, 5, 3\)"),
-    (lambda: encoder_layer()(X[0]), r"src must be \(B, L, 6\)"),
+    (lambda: encoder_layer()(X[0, 0]), r"src must be \(B, L, 6\) or \(L, 6\)"),
+    (lambda: decoder_layer()(X, MEMORY[0]), r"memory must have as many axes as tgt \(2, 5, 6\); got memory"),
     (lambda: decoder_layer()(X[..., :3], MEMORY), r"TransformerDecoderLayer: tgt must be \(B, L, 6\)"),
     (lambda: decoder_layer()(X, MEMORY[..., :3]), r"memory must be \(B, L, 6\)"),
     (lambda: decoder_layer()(X, MEMORY[:1]), r"batch size"),

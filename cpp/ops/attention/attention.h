@@ -38,9 +38,9 @@ struct AttentionOutputs {
 AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value,
                            const AttentionOptions& options);
 
-// softmax(scores) @ values, for variants with scores of their own: scores (B, Lq, Lk) and values (B, Lk, Dv), or both
-// without B. Of the options it takes attn_mask, valid_lens, masked_value and dropout, and it always returns the
-// weights.
+// softmax(scores) @ values, for variants with scores of their own: scores (B, Lq, Lk) and values (B, Lk, Dv), both with
+// H behind B or without B. Of the options it takes attn_mask, which broadcasts to the scores, valid_lens, causal, left,
+// right, masked_value and dropout, and it always returns the weights.
 AttentionOutputs attention_of_scores(const Tensor& scores, const Tensor& values, const AttentionOptions& options);
 
 // Heads side by side, as projections give them: query (B, Lq, H * D), key (B, rows, Hkv * D), value (B, rows, Hkv * Dv)

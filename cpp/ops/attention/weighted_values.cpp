@@ -201,11 +201,34 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
       [drawn](const Tensor& dy, TensorGradients& dx) { derive_weighted(drawn.get(), dy, dx); });
 }
 
+namespace {
+
+// The mask with what is_causal and window exclude, (Lq, Lk) or as wide as it was.
+Tensor mask_with_positions(const AttentionOptions& o, Index queries, Index keys) {
+  if (o.causal == Causal::none && o.left < 0 && o.right < 0) return o.attn_mask;
+  const Index first = o.causal == Causal::lower_right ? keys - queries : 0;
+  Array allowed({queries, keys}, DType::boolean);
+  for (Index i = 0; i < queries; ++i)
+    for (Index j = 0; j < keys; ++j) {
+      const Index at = first + i;
+      allowed.data<bool>()[i * keys + j] = (o.causal == Causal::none || j <= at) && (o.left < 0 || j >= at - o.left) &&
+                                           (o.right < 0 || j <= at + o.right);
+    }
+  const Tensor& mask = o.attn_mask;
+  if (!mask.defined()) return Tensor(std::move(allowed));
+  check_mask_dtype(o.operation, "attn_mask", mask.dtype());
+  if (mask.dtype() == DType::boolean) return bitwise(Bitwise::conjunction, Tensor(allowed), mask);
+  return where(Tensor(allowed), mask, scalar_like(mask, -std::numeric_limits<double>::infinity()));
+}
+
+}  // namespace
+
 AttentionOutputs attention_of_scores(const Tensor& scores, const Tensor& values, const AttentionOptions& options) {
   const WeightDropout dropout =
       weight_dropout(options.operation, options.dropout, options.dropout_keep, scores.shape());
   const DType dtype = promoted({scores, values});
-  const Tensor weights = masked_softmax(cast(scores, dtype), options.valid_lens, options.attn_mask,
+  const Tensor weights = masked_softmax(cast(scores, dtype), options.valid_lens,
+                                        mask_with_positions(options, scores.dim(-2), scores.dim(-1)),
                                         options.masked_value, {options.operation, "attn_mask"});
   return {weighted_values(weights, cast(values, dtype), dropout), weights};
 }
