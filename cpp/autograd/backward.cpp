@@ -143,6 +143,11 @@ struct OfTensors {
   static void go(const Step& step, const std::vector<Tensor>& dys, Results& dx) { step.derive(dys, dx); }
 };
 
+void give(const Tensor& leaf, Array sum) {
+  sum.make_unique();
+  leaf.impl()->grad.add(std::move(sum));
+}
+
 // One run through the graph, from the newest operation to the oldest.
 template <class Mode> class Backward {
  public:
@@ -160,11 +165,14 @@ template <class Mode> class Backward {
 
   // Gradients that arrive at this Tensor are kept for the caller.
   void watch(const Tensor& tensor) { watched_.emplace(key(tensor), Value()); }
+  // Each leaf gets its gradient, and is passed on, when the last operation that it took part in was differentiated.
+  void call_when_finished(const std::function<void(const Tensor& leaf)>& finished) { finished_ = &finished; }
   // Nothing flows on behind this Tensor.
   void stop_at(const Tensor& tensor) { stops_.insert(key(tensor)); }
 
   void run() {
     if constexpr (std::is_same_v<Mode, OfTensors>) find_needed();
+    if (finished_ != nullptr) count_uses();
     for (unsigned count = 1; !waiting_.empty(); ++count) {
       if (count % kBetweenChecks == 0) throw_if_interrupted();
       const std::shared_ptr<Node> node = waiting_.top();
@@ -183,6 +191,7 @@ template <class Mode> class Backward {
         if (dx.results()[i].defined() && dx.wants(static_cast<Index>(i)))
           send(node->inputs[i], std::move(dx.results()[i]));
       visit.succeeded();
+      if (finished_ != nullptr) finish_leaves_of(*node);
     }
   }
 
@@ -237,6 +246,37 @@ template <class Mode> class Backward {
         needed_.insert(entry.first);
   }
 
+  // How many inputs of operations each leaf is.
+  void count_uses() {
+    std::unordered_set<const Node*> seen;
+    std::vector<const Node*> ahead;
+    for (const auto& [node, dys] : arriving_) ahead.push_back(node);
+    while (!ahead.empty()) {
+      const Node& node = *ahead.back();
+      ahead.pop_back();
+      if (!seen.insert(&node).second) continue;
+      const Lock lock(mutex_of(&node));  // another pass may be about to free it
+      for (const Tensor& input : node.inputs) {
+        if (!input.defined() || !input.requires_grad()) continue;
+        if (input.is_leaf()) ++uses_[input.impl().get()];
+        else ahead.push_back(input.impl()->node.get());
+      }
+    }
+  }
+
+  void finish_leaves_of(const Node& node) {
+    for (const Tensor& input : node.inputs) {
+      if (!input.defined() || !input.is_leaf() || !input.requires_grad()) continue;
+      if (--uses_[input.impl().get()] > 0) continue;
+      if constexpr (std::is_same_v<Mode, OfArrays>) {
+        auto done = leaves_.extract(input.impl().get());
+        if (done.empty()) continue;
+        give(input, std::move(done.mapped().second));
+        (*finished_)(input);
+      }
+    }
+  }
+
   void send(const Tensor& to, Value gradient) {
     const auto& node = to.impl()->node;
     const bool stops = !stops_.empty() && stops_.contains(key(to));
@@ -269,6 +309,8 @@ template <class Mode> class Backward {
   std::map<Key, Value> watched_;
   std::set<Key> stops_;
   std::unordered_set<const Node*> needed_;
+  const std::function<void(const Tensor& leaf)>* finished_ = nullptr;
+  std::unordered_map<const TensorImpl*, Index> uses_;
 };
 
 // What flows into the output: `gradient`, or 1 for one number.
@@ -289,16 +331,18 @@ Array seed(const Tensor& output, const Array& gradient) {
 
 }  // namespace
 
-void Tensor::backward(const Array& gradient, bool retain_graph) const {
+void Tensor::backward(const Array& gradient, bool retain_graph,
+                      const std::function<void(const Tensor& leaf)>& finished) const {
   Backward<OfArrays> pass(retain_graph);
+  if (finished) pass.call_when_finished(finished);
   pass.start(*this, seed(*this, gradient));
   pass.run();
-  const Uninterrupted whole;  // all leaves or none
-  for (auto& [impl, entry] : pass.leaves()) {
-    auto& [leaf, sum] = entry;
-    sum.make_unique();
-    leaf.impl()->grad.add(std::move(sum));
+  {
+    const Uninterrupted whole;  // all leaves or none
+    for (auto& [impl, entry] : pass.leaves()) give(entry.first, std::move(entry.second));
   }
+  if (finished)
+    for (const auto& [impl, entry] : pass.leaves()) finished(entry.first);  // where a use was never come to
 }
 
 std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, const Array& gradient, bool retain_graph) {

@@ -1,5 +1,6 @@
 // Attention layers with projections, and their cache.
 #include "bindings/attention_weights.h"
+#include "bindings/split_sequence.h"
 #include "nn/multi_head_attention.h"
 #include "nn/self_attention.h"
 
@@ -163,9 +164,13 @@ window : (int, int), optional
     A query sees so many keys before and behind itself; -1 is unlimited.
 rotary_base : float, optional
     Turn queries and keys by their positions (rotary embedding) with this base, such as 10000.
+comm : MPI communicator, optional
+    Inputs hold the parts of sequences that :func:`qkv.distributed.positions` gives this rank, and queries attend to the
+    keys of all ranks; ``valid_lens``, window and masks count whole positions. ``attention_weights`` stays None.
 
 Attributes
 ----------
+comm : MPI communicator or None
 q_proj, k_proj, v_proj, out_proj : Linear
     ``(H D, embed_dim)``, ``(Hkv D, kdim)``, ``(Hkv D, vdim)``, ``(out_dim, H D)``, drawn in this order. State dicts with
     PyTorch's ``in_proj_weight`` and ``in_proj_bias`` load too.
@@ -212,22 +217,45 @@ Examples
                [=](Index e, Index h, double p, bool b, std::optional<bool> ob, std::optional<Index> kd,
                    std::optional<Index> vd, std::optional<Index> kv, std::optional<Index> hd, std::optional<Index> od,
                    py::handle c, std::optional<double> s, std::optional<double> mv, py::handle w,
-                   std::optional<double> r) {
-                 return std::make_unique<MultiHeadAttention>(
+                   std::optional<double> r, py::handle comm) {
+                 auto self = std::make_unique<MultiHeadAttention>(
                      arguments(e, h, p, b, ob, kd, vd, kv, hd, od, c, s, mv, w, r));
+                 self->split.set(split_sequence_from(comm, "MultiHeadAttention"));
+                 return self;
                },
                [=](Index e, Index h, double p, bool b, std::optional<bool> ob, std::optional<Index> kd,
                    std::optional<Index> vd, std::optional<Index> kv, std::optional<Index> hd, std::optional<Index> od,
                    py::handle c, std::optional<double> s, std::optional<double> mv, py::handle w,
-                   std::optional<double> r) {
-                 return std::make_unique<Overridable<MultiHeadAttention>>(
+                   std::optional<double> r, py::handle comm) {
+                 auto self = std::make_unique<Overridable<MultiHeadAttention>>(
                      arguments(e, h, p, b, ob, kd, vd, kv, hd, od, c, s, mv, w, r));
+                 self->split.set(split_sequence_from(comm, "MultiHeadAttention"));
+                 return self;
                }),
            py::arg("embed_dim"), py::arg("num_heads"), py::kw_only(), py::arg("dropout") = 0.0, py::arg("bias") = true,
            py::arg("out_bias") = py::none(), py::arg("kdim") = py::none(), py::arg("vdim") = py::none(),
            py::arg("num_kv_heads") = py::none(), py::arg("head_dim") = py::none(), py::arg("out_dim") = py::none(),
            py::arg("is_causal") = false, py::arg("scale") = py::none(), py::arg("masked_value") = py::none(),
-           py::arg("window") = py::none(), py::arg("rotary_base") = py::none())
+           py::arg("window") = py::none(), py::arg("rotary_base") = py::none(), py::arg("comm") = py::none())
+      .def_property(
+          "comm", [](const MultiHeadAttention& self) { return communicator_of(self.split.get()); },
+          [](MultiHeadAttention& self, py::handle comm) {
+            self.split.set(split_sequence_from(comm, "MultiHeadAttention"));
+          },
+          "Whose ranks hold the parts of the sequences; None: the inputs are whole.")
+      .def("__getstate__",
+           [](const py::object& self) {
+             const py::dict state = py::type::of<Module>().attr("__getstate__")(self);
+             const py::object comm = self.attr("comm");
+             if (!comm.is_none()) state["attributes"]["comm"] = shared_communicator(comm);
+             return state;
+           })
+      .def("_set_state",
+           [](const py::object& self, const py::dict& state) {
+             const py::object comm = state["attributes"].attr("pop")("comm", py::none());
+             py::type::of<Module>().attr("_set_state")(self, state);
+             self.attr("comm") = comm.is_none() ? comm : comm.attr("comm");
+           })
       .def_property_readonly("embed_dim", [](const MultiHeadAttention& self) { return self.arguments.embed_dim; })
       .def_property_readonly("num_heads", [](const MultiHeadAttention& self) { return self.arguments.num_heads; })
       .def_readonly("num_kv_heads", &MultiHeadAttention::kv_heads)
@@ -260,6 +288,7 @@ Examples
           py::arg("valid_lens") = py::none(), py::kw_only(), py::arg("attn_mask") = py::none(),
           py::arg("is_causal") = py::none(), py::arg("cache") = py::none(), py::arg("dropout_keep") = py::none(),
           py::arg("return_weights") = false);
+  multi_head.attr("__setstate__") = multi_head.attr("_set_state");
   def_attention_weights(multi_head);
 }
 

@@ -2,6 +2,7 @@
 #include "bindings/bind_decoding.h"
 #include "bindings/bind_module.h"
 #include "bindings/bindings.h"
+#include "bindings/split_sequence.h"
 #include "core/error.h"
 #include "models/causal_lm.h"
 #include "models/transformer.h"
@@ -227,6 +228,8 @@ dropout : float
     In training only.
 rotary_base : float
 norm_eps : float
+comm : MPI communicator, optional
+    Of :class:`qkv.nn.MultiHeadAttention` in all layers: ids hold this rank's parts of sequences.
 
 Attributes
 ----------
@@ -265,17 +268,26 @@ Examples
     return CausalLMSizes{vocab_size,      d_model, nhead,       num_layers, num_kv_heads,
                          dim_feedforward, dropout, rotary_base, norm_eps};
   };
+  const auto split_by = [](auto model, py::handle comm) {
+    const auto sequence = split_sequence_from(comm, "CausalLM");
+    if (sequence)
+      for (const auto& layer : model->parts()) layer->self_attn->split.set(sequence);
+    return model;
+  };
   causal
-      .def(py::init([=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
-                        double b,
-                        double e) { return std::make_unique<CausalLM>(causal_sizes(v, m_, h, n, kv, f, p, b, e)); },
-                    [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
-                        double b, double e) {
-                      return std::make_unique<Overridable<CausalLM>>(causal_sizes(v, m_, h, n, kv, f, p, b, e));
-                    }),
+      .def(py::init(
+               [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
+                   double b, double e, py::handle comm) {
+                 return split_by(std::make_unique<CausalLM>(causal_sizes(v, m_, h, n, kv, f, p, b, e)), comm);
+               },
+               [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
+                   double b, double e, py::handle comm) {
+                 return split_by(std::make_unique<Overridable<CausalLM>>(causal_sizes(v, m_, h, n, kv, f, p, b, e)),
+                                 comm);
+               }),
            py::arg("vocab_size"), py::arg("d_model"), py::arg("nhead"), py::arg("num_layers"), py::kw_only(),
            py::arg("num_kv_heads") = py::none(), py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0,
-           py::arg("rotary_base") = 10000.0, py::arg("norm_eps") = 1e-6)
+           py::arg("rotary_base") = 10000.0, py::arg("norm_eps") = 1e-6, py::arg("comm") = py::none())
       .def(
           "forward",
           [](CausalLM& self, py::handle ids, py::handle valid_lens, const py::object& cache) {

@@ -33,6 +33,7 @@ void bind_norm(pybind11::module_& m);
 void bind_embedding(pybind11::module_& m);
 void bind_loss(pybind11::module_& m);
 void bind_optim(pybind11::module_& m);
+void bind_processes(pybind11::module_& m);
 
 // When everything is bound: docstrings begin with signatures that Python reads.
 void show_signatures(pybind11::module_& m);

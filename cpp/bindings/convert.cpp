@@ -49,16 +49,6 @@ std::string type_name(py::handle value) { return py::str(py::type::handle_of(val
 
 constexpr int kContiguous = 0x1, kAligned = 0x100;
 
-// Keeps a Python object alive from C++, where the GIL may not be held when it is let go.
-std::shared_ptr<void> keep_alive(py::handle object) {
-  object.inc_ref();
-  return {object.ptr(), [](void* p) {
-            if (!Py_IsInitialized()) return;
-            const GilHeld held;
-            py::handle(static_cast<PyObject*>(p)).dec_ref();
-          }};
-}
-
 std::optional<DType> direct_dtype(const py::dtype& dtype) {
   const char order = dtype.byteorder();
   if (order == '>' || order == '!') return {};

@@ -8,6 +8,7 @@
 #include <pybind11/pybind11.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -133,6 +134,16 @@ class InPython {
   const GilHeld held_;
   const bool paused_;
 };
+
+// Keeps a Python object alive from C++, where the lock may not be held when it is let go.
+inline std::shared_ptr<void> keep_alive(pybind11::handle object) {
+  object.inc_ref();
+  return {object.ptr(), [](void* p) {
+            if (!Py_IsInitialized()) return;
+            const GilHeld held;
+            pybind11::handle(static_cast<PyObject*>(p)).dec_ref();
+          }};
+}
 
 template <class F> decltype(auto) without_gil(F&& f) {
   const GilReleased released;

@@ -30,6 +30,7 @@ PYBIND11_MODULE(_core, m) {
   bind_embedding(m);
   bind_loss(m);
   bind_optim(m);
+  bind_processes(m);
   show_signatures(m);
   keep_classes(m);
   show_parts_to_collector(m);

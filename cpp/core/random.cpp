@@ -84,6 +84,16 @@ void Generator::fill_words(std::uint32_t* out, Index n) {
   }
 }
 
+void Generator::skip_words(Index n) {
+  while (n > kWords - position_) {
+    n -= kWords - position_;
+    random_transform::twist(state_);
+    position_ = 0;
+    if (n <= kWords) random_transform::temper(shown_, state_);
+  }
+  position_ += n;
+}
+
 template <class T, class Transform>
 void Generator::fill_from_words(T* out, Index n, Index words_each, Transform transform) {
   constexpr Index kChunk = 512;
@@ -171,13 +181,18 @@ void Generator::randperm(std::int64_t* out, Index n) {
   }
 }
 
-template <class T> void Generator::bernoulli(T* out, Index n, double p) {
+template <class T> void Generator::bernoulli(T* out, Index n, double p) { bernoulli_piece(out, n, p, 0, 0); }
+
+template <class T> void Generator::bernoulli_piece(T* out, Index n, double p, Index before, Index behind) {
   check_count("bernoulli", n);
   if (!(p >= 0.0 && p <= 1.0)) fail_value("bernoulli: p must be in [0, 1] because it is a probability; got p = ", p);
+  constexpr Index kWordsEach = 2;
   const Lock lock(mutex_);
-  fill_from_words(out, n, 2, [=](T* chunk, const std::uint32_t* words, Index count) {
+  skip_words(before * kWordsEach);
+  fill_from_words(out, n, kWordsEach, [=](T* chunk, const std::uint32_t* words, Index count) {
     random_transform::bernoulli(chunk, words, count, p);
   });
+  skip_words(behind * kWordsEach);
 }
 
 template <class T> void Generator::bernoulli(T* out, const T* p, Index n) {
@@ -311,6 +326,7 @@ template void Generator::normal<double>(double*, Index, double, double);
 template void Generator::bernoulli<float>(float*, Index, double);
 template void Generator::bernoulli<double>(double*, Index, double);
 template void Generator::bernoulli<bool>(bool*, Index, double);
+template void Generator::bernoulli_piece<bool>(bool*, Index, double, Index, Index);
 template void Generator::bernoulli<float>(float*, const float*, Index);
 template void Generator::bernoulli<double>(double*, const double*, Index);
 template void Generator::exponential<float>(float*, Index, double);

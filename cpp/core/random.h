@@ -43,6 +43,8 @@ class Generator {
 
   // 1 with probability p, else 0; two words each, whatever T (float, double or bool) is.
   template <class T> void bernoulli(T* out, Index n, double p);
+  // The same for a piece of a longer array, whose elements before and behind it are passed over.
+  template <class T> void bernoulli_piece(T* out, Index n, double p, Index before, Index behind);
 
   // 1 with probability p[i]; the uniforms have the width of T.
   template <class T> void bernoulli(T* out, const T* p, Index n);
@@ -67,6 +69,7 @@ class Generator {
   std::uint32_t next();
   std::uint64_t next64();
   void fill_words(std::uint32_t* out, Index n);
+  void skip_words(Index n);
   template <class T, class Transform> void fill_from_words(T* out, Index n, Index words_each, Transform transform);
   template <class T> void fill_uniform(T* out, Index n, T low, T high);
   template <class T> void fill_exponential(T* out, Index n, double rate);

@@ -57,7 +57,7 @@ std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array&
   options.dropout = 0;  // shown before dropout
   options.return_weights = false;
   options.dropout_keep = {};
-  options.generator = nullptr;
+  options.dropout_key = {};
   return std::make_shared<const KeptProjections>(query, key, heads, std::move(options), axes);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/batch_part.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/random.h"
@@ -19,7 +20,10 @@ Tensor dropped(const Tensor& x, double p) {
   Array keep(x.shape(), DType::boolean);
   if (p < 1) {
     Array drawn({T, B, H}, DType::boolean);
-    default_generator().bernoulli(drawn.data<bool>(), drawn.numel(), 1.0 - p);
+    const Outside outside = outside_of_part(B * H);
+    for (Index t = 0; t < T; ++t)
+      default_generator().bernoulli_piece(drawn.data<bool>() + t * B * H, B * H, 1.0 - p, outside.before,
+                                          outside.behind);
     for (Index b = 0; b < B; ++b)
       for (Index t = 0; t < T; ++t)
         std::copy_n(drawn.data<bool>() + (t * B + b) * H, H, keep.data<bool>() + (b * T + t) * H);

@@ -42,6 +42,12 @@ const Arguments& checked(const Arguments& a) {
   return a;
 }
 
+Array consecutive(Index first, Index count) {
+  Array positions(Shape{count}, DType::float64);
+  for (Index i = 0; i < count; ++i) positions.data<double>()[i] = static_cast<double>(first + i);
+  return positions;
+}
+
 }  // namespace
 
 void ProjectedMemory::reorder(const Array& indices) {
@@ -120,16 +126,24 @@ void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix
   }
 }
 
-Tensor MultiHeadAttention::rotated(const Tensor& x, Index heads, Index offset) const {
+Tensor MultiHeadAttention::rotated(const Tensor& x, Index heads, const Array& positions) const {
   const Index length = x.dim(1);
-  Array positions(Shape{length}, DType::float64);
-  for (Index i = 0; i < length; ++i) positions.data<double>()[i] = static_cast<double>(offset + i);
   const auto [cos, sin] = ops::rotary_tables(positions, head_dim, *arguments.rotary_base);  // (L, D / 2), float64
   const Shape table{length, 1, head_dim / 2};
   const Tensor split = ops::reshape(x, {x.dim(0), length, heads, head_dim});
   const Tensor turned =
       ops::apply_rotary(split, cos.reshaped(table).cast(x.dtype()), sin.reshaped(table).cast(x.dtype()), false);
   return ops::reshape(turned, x.shape());
+}
+
+Tensor MultiHeadAttention::across(const SplitSequence& sequence, const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const ops::AttentionOptions& options) const {
+  const auto by_heads = [&](const Tensor& x, Index heads) {
+    return ops::swapaxes(ops::reshape(x, {x.dim(0), x.dim(1), heads, head_dim}), 1, 2);
+  };
+  const Tensor y =
+      sequence.attention(by_heads(q, arguments.num_heads), by_heads(k, kv_heads), by_heads(v, kv_heads), options);
+  return ops::reshape(ops::swapaxes(y, 1, 2), {q.dim(0), q.dim(1), arguments.num_heads * head_dim});
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
@@ -177,9 +191,16 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     v = v_proj->forward(what.tensor);
   }
   if (!known && call.memory != nullptr) *call.memory = {k, v};
+  const std::shared_ptr<const SplitSequence> sequence = split.get();
+  const ops::Causal causal = call.causal.value_or(a.causal);
+  if (sequence && call.cache != nullptr)
+    fail_value(op, ": cache must not be given because comm splits the sequence; got both");
   if (a.rotary_base) {
-    q = rotated(q, a.num_heads, offset);
-    k = rotated(k, kv_heads, offset);
+    const auto positions = [&](Index rows) {
+      return sequence ? sequence->positions(rows, causal) : consecutive(offset, rows);
+    };
+    q = rotated(q, a.num_heads, positions(q.dim(1)));
+    k = rotated(k, kv_heads, positions(k.dim(1)));
   }
   ops::Heads heads{a.num_heads, kv_heads, -1};
   ops::AttentionOptions o;
@@ -193,7 +214,7 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   }
   o.attn_mask = restriction.attn_mask;
   o.valid_lens = restriction.valid_lens;
-  o.causal = call.causal.value_or(a.causal);
+  o.causal = causal;
   if (o.causal == ops::Causal::lower_right) o.q_offset = {};
   o.scale = a.scale;
   if (a.window) {
@@ -203,6 +224,13 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   o.masked_value = a.masked_value;
   o.dropout = training() || restriction.dropout_keep.defined() ? a.dropout : 0;
   if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
+  if (sequence) {
+    if (call.weights != nullptr)
+      fail_value(
+          op, ": return_weights must be False because comm splits the sequence, and no rank has whole rows of weights");
+    record.clear();
+    return unbatched(out_proj->forward(across(*sequence, q, k, v, o)), from.added);
+  }
   o.return_weights = call.weights != nullptr;
   ops::AttentionOutputs outputs;  // (B, Lq, H * D), (B, H, Lq, Lk)
   try {

@@ -3,6 +3,7 @@
 
 #include "nn/attention.h"
 #include "nn/kv_cache.h"
+#include "nn/split_sequence.h"
 
 namespace qkv::nn {
 
@@ -46,12 +47,16 @@ class MultiHeadAttention : public Module {
   const Index kv_heads, head_dim;
   std::shared_ptr<Linear> q_proj, k_proj, v_proj, out_proj;
   AttentionRecord record;
+  Published<SplitSequence> split;  // the inputs are parts of sequences; nothing if they are whole
 
  protected:
   void adapt_state(StateDict& state, const std::string& prefix) override;
 
  private:
-  Tensor rotated(const Tensor& x, Index heads, Index offset) const;
+  Tensor rotated(const Tensor& x, Index heads, const Array& positions) const;
+  // Attention to the keys of all processes, (B, Lq, H * D).
+  Tensor across(const SplitSequence& sequence, const Tensor& q, const Tensor& k, const Tensor& v,
+                const ops::AttentionOptions& options) const;
 };
 
 }  // namespace qkv::nn

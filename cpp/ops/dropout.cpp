@@ -1,4 +1,5 @@
 // Dropout.
+#include "core/batch_part.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -49,7 +50,8 @@ Tensor dropout(const Tensor& input, double p, Generator& generator) {
   if (p == 0) return x;
   if (p == 1) return multiply(x, scalar_like(x, 0));  // PyTorch draws nothing here either
   Array keep(x.shape(), DType::boolean);
-  generator.bernoulli(keep.data<bool>(), keep.numel(), 1.0 - p);
+  const Outside outside = outside_of_part(keep.numel());
+  generator.bernoulli_piece(keep.data<bool>(), keep.numel(), 1.0 - p, outside.before, outside.behind);
   return dropped(x, keep, p);
 }
 

@@ -185,8 +185,9 @@ Tensor kl_divergence(const Tensor& log_probs, const Tensor& targets, bool log_ta
 // --- attention/weighted_values.cpp: dropout of attention weights and their product with the values
 struct WeightDropout {
   double p = 0;
-  std::uint64_t key = 0;  // of the counter-based stream
-  Array keep;             // boolean, broadcasts to the weights; replaces the stream
+  std::uint64_t key = 0;   // of the counter-based stream
+  Index first_matrix = 0;  // where this process's matrices begin among those that the stream is for
+  Array keep;              // boolean, broadcasts to the weights; replaces the stream
 };
 // Checks and, where a stream is needed, draws its key.
 WeightDropout weight_dropout(const char* operation, double p, const Array& keep, const Shape& weights);

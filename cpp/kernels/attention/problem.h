@@ -29,6 +29,11 @@ template <class T> struct AttentionNumbers {
   double dropout = 0;           // probability of dropping a weight; with dropout_keep only the factor 1 / (1 - p)
 };
 
+// The place of the first weight of a problem that is a part of a larger one.
+struct DropoutOrigin {
+  Index batch = 0, query = 0, key = 0;
+};
+
 // What to compute. Query i of batch b stands at position p = q_offset[b] + i; query head h reads key/value head
 // h / (heads / kv_heads). The score of a query and a key j is
 //     softcap * tanh(scale * q.k / softcap) - slope * |p - j| + bias,
@@ -53,6 +58,7 @@ template <class T> struct AttentionProblem : AttentionNumbers<T> {
   bool fill = false;                       // give excluded pairs the score masked_value instead of skipping them
   T masked_value = 0;
   uint64_t dropout_key = 0;              // of the counter-based stream (core/counter_random.h)
+  DropoutOrigin dropout_origin;          // where this problem's weights lie in the matrices that the stream is for
   WeightsView<const bool> dropout_keep;  // replaces the stream if given
   // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
   bool uniform = false;

@@ -182,18 +182,20 @@ void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& b
       store(to + i, select_by(bytes + i, load(weights + i) * kept, Vec<T>{}));
     return;
   }
+  const DropoutOrigin origin = p.dropout_origin;
   const uint32_t threshold = counter_threshold(p.dropout);
   uint32_t first[kPanelWidth<T>], second[kPanelWidth<T>];
   for (Index lane = 0; lane < width; ++lane) {
-    const CounterRow row = counter_row(p.dropout_key, static_cast<uint64_t>(block.batch * p.heads + block.head[lane]),
-                                       static_cast<uint64_t>(block.query[lane]));
+    const Index matrix = (block.batch + origin.batch) * p.heads + block.head[lane];
+    const CounterRow row = counter_row(p.dropout_key, static_cast<uint64_t>(matrix),
+                                       static_cast<uint64_t>(block.query[lane] + origin.query));
     first[lane] = row.first;
     second[lane] = row.second;
   }
   for (Index j = 0; j < n; ++j) {
     const T* from = weights + j * width;
     T* line = to + j * width;
-    const uint32_t column = static_cast<uint32_t>(key + j);
+    const uint32_t column = static_cast<uint32_t>(origin.key + key + j);
     for (Index lane = 0; lane < width; ++lane) {
       const bool keep = counter_keep({first[lane], second[lane]}, column, threshold);
       line[lane] = keep ? from[lane] * factor : T(0);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/batch_invariance.h"
+#include "core/batch_part.h"
 #include "core/in_range.h"
 #include "ops/ops.h"
 
@@ -123,8 +124,12 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
     const Shape shape = with_heads(o.dropout_keep.shape(), g);
     check_broadcasts(op, "dropout_keep", shape, g.weights_shape());
     if (o.dropout > 0) dropout_keep_ = o.dropout_keep.reshaped(shape);  // else nothing is dropped
+  } else if (o.dropout_key) {
+    p.dropout_key = *o.dropout_key;
+    p.dropout_origin = o.dropout_origin;
   } else if (o.dropout > 0) {
-    p.dropout_key = (o.generator != nullptr ? *o.generator : default_generator()).random64();
+    p.dropout_key = default_generator().random64();
+    p.dropout_origin.batch = outside_of_part(g.batches).before;
   }
 
   records = wants_gradient({query, key, value, bias, sinks});

@@ -24,8 +24,9 @@ struct AttentionOptions : kernels::AttentionNumbers<double> {
   Array q_offset;               // int64 () or (B,)
   Tensor sinks;                 // (H,)
   std::optional<double> masked_value;
-  Array dropout_keep;              // boolean, the weights' shape; replaces the draw
-  Generator* generator = nullptr;  // where the draw comes from; the default generator if null
+  Array dropout_keep;                        // boolean, the weights' shape; replaces the draw
+  std::optional<std::uint64_t> dropout_key;  // of the stream; one 64-bit draw of the default generator if not given
+  kernels::DropoutOrigin dropout_origin;     // used with that key
   bool return_weights = false;
   bool return_lse = false;
 };

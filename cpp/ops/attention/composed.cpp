@@ -55,6 +55,7 @@ template <class T> Array dropout_factors(const AttentionProblem<T>& p) {
   WeightDropout dropout;
   dropout.p = p.dropout;
   dropout.key = p.dropout_key;
+  dropout.first_matrix = p.dropout_origin.batch * p.heads;
   if (p.dropout_keep.data != nullptr) {
     dropout.keep = Array(shape, DType::boolean);
     each_pair(p, [&](Index b, Index h, Index i, Index j, Index at) {

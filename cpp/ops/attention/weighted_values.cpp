@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/batch_part.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/attention/attention.h"
@@ -96,7 +97,7 @@ Array dropped(const Array& weights, const WeightDropout& dropout) {
         T* out = y.data<T>() + row * keys;
         const T* x = weights.data<T>() + row * keys;
         if (!dropout.keep.defined()) {
-          kernel.drop(out, x, dropout.key, static_cast<std::uint64_t>(row / queries),
+          kernel.drop(out, x, dropout.key, static_cast<std::uint64_t>(dropout.first_matrix + row / queries),
                       static_cast<std::uint64_t>(row % queries), dropout.p, keys);
           continue;
         }
@@ -124,6 +125,7 @@ WeightDropout weight_dropout(const char* operation, double p, const Array& keep,
     result.keep = keep;
   } else if (p > 0) {
     result.key = default_generator().random64();
+    result.first_matrix = outside_of_part(weights.product(0, weights.rank() - 2)).before;
   }
   return result;
 }

@@ -90,9 +90,19 @@ def mask_tokens(
             )
         free &= ~excluded.astype(bool)
     shape = words.shape
-    chosen = (np.asarray(rand(*shape, rng=rng)) < probability) & free
-    fate = np.asarray(rand(*shape, rng=rng))
-    others = np.asarray(randint(0, vocab_size, shape, rng=rng))
+    whole, mine = _batch_of(shape) if rng is None else (shape, slice(None))
+    chosen = (np.asarray(rand(*whole, rng=rng))[mine] < probability) & free
+    fate = np.asarray(rand(*whole, rng=rng))[mine]
+    others = np.asarray(randint(0, vocab_size, whole, rng=rng))[mine]
     inputs = np.where(chosen & (fate < 0.8), mask_id, words)
     inputs = np.where(chosen & (fate >= 0.8) & (fate < 0.9), others, inputs)
     return inputs, np.where(chosen, words, IGNORED)
+
+
+def _batch_of(shape: tuple[int, ...]) -> tuple[tuple[int, ...], slice]:
+    """Give the shape of the batch that rows are a part of, and which: several processes draw what one would."""
+    first, count, total = _core.batch_part()
+    if not count or not shape or shape[0] % count:
+        return shape, slice(None)
+    each = shape[0] // count
+    return (total * each, *shape[1:]), slice(first * each, (first + count) * each)

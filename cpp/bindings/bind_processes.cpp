@@ -1,0 +1,152 @@
+// What processes that share a computation need of the core; how they talk to each other is Python's (qkv.distributed).
+#include "bindings/bindings.h"
+#include "bindings/call_python.h"
+#include "bindings/options.h"
+#include "core/batch_part.h"
+#include "ops/attention/block.h"
+
+namespace qkv::bindings {
+namespace {
+
+// The options of scaled_dot_product_attention that hold for a block, by the names of its arguments.
+ops::AttentionOptions block_options(Call& call, const py::dict& given) {
+  const char* name = call.operation();
+  const auto option = [&](const char* key) -> py::object {
+    return given.contains(key) ? py::object(given[key]) : py::none();
+  };
+  const auto number = [&](const char* key) { return number_from(option(key), name, key).value_or(0); };
+  ops::AttentionOptions o;
+  o.operation = name;
+  if (const py::object mask = option("attn_mask"); !mask.is_none()) o.attn_mask = call.any(mask, "attn_mask", false);
+  o.valid_lens = call.integers(option("valid_lens"), "valid_lens");
+  if (const py::object causal = option("is_causal"); !causal.is_none()) o.causal = causal_from(causal, name);
+  o.scale = number_from(option("scale"), name, "scale");
+  o.enable_gqa = true;
+  if (const auto sides = window_from(option("window"), name)) std::tie(o.left, o.right) = *sides;
+  o.softcap = number("softcap");
+  if (const py::object slopes = option("alibi_slopes"); !slopes.is_none())
+    o.alibi_slopes = call.floating(slopes, "alibi_slopes", false).data();
+  o.q_offset = call.integers(option("q_offset"), "q_offset");
+  o.masked_value = number_from(option("masked_value"), name, "masked_value");
+  o.dropout = number("dropout_p");
+  o.dropout_keep = call.booleans(option("dropout_keep"), "dropout_keep");
+  if (const py::object key = option("dropout_key"); !key.is_none()) o.dropout_key = key.cast<std::uint64_t>();
+  if (const py::object origin = option("dropout_origin"); !origin.is_none())
+    std::tie(o.dropout_origin.query, o.dropout_origin.key) = origin.cast<std::pair<Index, Index>>();
+  return o;
+}
+
+Array array_from(Call& call, py::handle value, const char* name) { return call.floating(value, name).data(); }
+
+py::object shown(const Array& array) { return array.defined() ? py::object(to_numpy(array, true, false)) : py::none(); }
+
+// An operation that Python computes: pull_back(dys) gives the gradients of the inputs, or None for those without.
+class StepInPython final : public Step {
+ public:
+  StepInPython(std::string operation, py::handle pull_back, const Tensors& inputs)
+      : operation_(std::move(operation)), pull_back_(keep_alive(pull_back)), inputs_(inputs.begin(), inputs.end()) {}
+
+  void pull_back(std::span<const Array> dys, Gradients& dx) const override {
+    for (const Saved& input : inputs_) input.get();  // an error if it was changed
+    std::vector<Array> found(inputs_.size());
+    {
+      const InPython python;
+      py::list arriving;
+      for (const Array& dy : dys) arriving.append(dy.defined() ? py::object(to_numpy(dy, false)) : py::none());
+      const py::object results = call_python(static_cast<PyObject*>(pull_back_.get()), py::make_tuple(arriving));
+      Call call(operation_.c_str());
+      std::size_t i = 0;
+      for (const py::handle result : results) {
+        if (i < found.size() && !result.is_none()) found[i] = call.any(result, "gradient").data().clone();
+        ++i;
+      }
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (!found[i].defined() || !dx.wants(static_cast<Index>(i))) continue;
+      const Array& input = inputs_[i].get();
+      if (found[i].shape() != input.shape())
+        fail_value(operation_, ": gradient must be ", input.shape(), "; got gradient ", found[i].shape());
+      dx.add(static_cast<Index>(i), found[i].cast(input.dtype()));
+    }
+  }
+
+  void derive(std::span<const Tensor>, TensorGradients&) const override {
+    throw std::runtime_error(operation_ + ": has no second derivative; leave out create_graph=True");
+  }
+
+ private:
+  const std::string operation_;
+  const std::shared_ptr<void> pull_back_;
+  const std::vector<Saved> inputs_;
+};
+
+}  // namespace
+
+void bind_processes(py::module_& m) {
+  m.def(
+      "set_batch_part", [](Index first, Index count, Index total) { set_batch_part({first, count, total}); },
+      py::arg("first"), py::arg("count"), py::arg("total"));
+  m.def("batch_part", [] {
+    const BatchPart part = batch_part();
+    return py::make_tuple(part.first, part.count, part.total);
+  });
+
+  m.def(
+      "backward_by_leaves",
+      [](const Tensor& output, const py::function& finished) {
+        without_gil([&] {
+          output.backward({}, false, [&](const Tensor& leaf) {
+            const InPython python;
+            call_python(finished, py::make_tuple(leaf));
+          });
+        });
+      },
+      py::arg("output"), py::arg("finished"));
+
+  m.def(
+      "record_in_python",
+      [](const std::string& operation, const std::vector<py::object>& outputs, const Tensors& inputs,
+         const py::function& pull_back) {
+        Call call(operation.c_str());
+        std::vector<Array> arrays;
+        for (const py::object& output : outputs) arrays.push_back(call.floating(output, "output").data().clone());
+        if (!wants_gradient(inputs)) {
+          Tensors results;
+          for (Array& array : arrays) results.emplace_back(std::move(array));
+          return results;
+        }
+        auto step = std::make_unique<StepInPython>(operation, pull_back, inputs);
+        return record_step(std::move(arrays), inputs, std::move(step));
+      },
+      py::arg("operation"), py::arg("outputs"), py::arg("inputs"), py::arg("pull_back"));
+
+  m.def(
+      "attention_block",
+      [](py::handle query, py::handle key, py::handle value, const py::dict& options) {
+        Call call("attention");
+        const Array q = array_from(call, query, "query"), k = array_from(call, key, "key"),
+                    v = array_from(call, value, "value");
+        const ops::AttentionOptions o = block_options(call, options);
+        const ops::AttentionBlock block = without_gil([&] { return ops::attention_block(q, k, v, o); });
+        return py::make_tuple(shown(block.out), shown(block.statistics));
+      },
+      py::arg("query"), py::arg("key"), py::arg("value"), py::arg("options"));
+  m.def(
+      "attention_block_backward",
+      [](py::handle dout, py::handle dlse, py::handle out, py::handle statistics, py::handle query, py::handle key,
+         py::handle value, const py::dict& options) {
+        Call call("attention");
+        const Array q = array_from(call, query, "query"), k = array_from(call, key, "key"),
+                    v = array_from(call, value, "value"), slope = array_from(call, dout, "dout");
+        const Array of_lse = dlse.is_none() ? Array() : array_from(call, dlse, "dlse");
+        const ops::AttentionBlock whole{array_from(call, out, "out"), array_from(call, statistics, "statistics")};
+        const ops::AttentionOptions o = block_options(call, options);
+        const ops::AttentionBlockGradients d =
+            without_gil([&] { return ops::attention_block_backward(slope, of_lse, whole, q, k, v, o); });
+        return py::make_tuple(shown(d.query), shown(d.key), shown(d.value), shown(d.bias));
+      },
+      py::arg("dout"), py::arg("dlse"), py::arg("out"), py::arg("statistics"), py::arg("query"), py::arg("key"),
+      py::arg("value"), py::arg("options"));
+}
+
+}  // namespace qkv::bindings

@@ -1,0 +1,69 @@
+#include "bindings/split_sequence.h"
+
+#include "bindings/call_python.h"
+
+namespace qkv::bindings {
+namespace {
+
+py::object causal_object(ops::Causal causal) {
+  if (causal == ops::Causal::lower_right) return py::str("lower_right");
+  return py::bool_(causal != ops::Causal::none);
+}
+
+py::object function(const char* name) { return py::module_::import("qkv.distributed.layer").attr(name); }
+
+class Communicator final : public nn::SplitSequence {
+ public:
+  explicit Communicator(py::handle comm) : comm_(keep_alive(comm)) {}
+
+  Array positions(Index rows, ops::Causal causal) const override {
+    const InPython python;
+    const py::object found = call_python(function("positions"), py::make_tuple(comm(), rows, causal_object(causal)));
+    return copy_of(found, py::none(), "positions").cast(DType::float64);
+  }
+
+  Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                   const ops::AttentionOptions& o) const override {
+    const InPython python;
+    const auto array = [](const Array& x) { return x.defined() ? py::cast(Tensor(x)) : py::none(); };
+    py::dict options;
+    options["attn_mask"] = o.attn_mask.defined() ? by_heads(o.attn_mask) : py::none();
+    options["valid_lens"] = array(o.valid_lens);
+    options["is_causal"] = causal_object(o.causal);
+    options["scale"] = py::cast(o.scale);
+    options["window"] = py::make_tuple(o.left, o.right);
+    options["masked_value"] = py::cast(o.masked_value);
+    options["dropout_p"] = o.dropout;
+    options["dropout_keep"] = o.dropout_keep.defined() ? by_heads(Tensor(o.dropout_keep)) : py::none();
+    return call_python(function("attend"), py::make_tuple(comm(), query, key, value, options)).cast<Tensor>();
+  }
+
+  py::handle comm() const { return static_cast<PyObject*>(comm_.get()); }
+
+ private:
+  // A mask of three axes is that of a batch in layers.
+  static py::object by_heads(const Tensor& mask) {
+    const py::object given = py::cast(mask);
+    if (mask.rank() != 3) return given;
+    return given.attr("reshape")(mask.dim(0), 1, mask.dim(1), mask.dim(2));
+  }
+
+  const std::shared_ptr<void> comm_;
+};
+
+}  // namespace
+
+std::shared_ptr<const nn::SplitSequence> split_sequence_from(py::handle comm, const char* layer) {
+  if (comm.is_none()) return nullptr;
+  function("check")(comm, layer);
+  return std::make_shared<const Communicator>(comm);
+}
+
+py::object shared_communicator(const py::object& comm) { return function("Shared")(comm); }
+
+py::object communicator_of(const std::shared_ptr<const nn::SplitSequence>& split) {
+  const auto* known = dynamic_cast<const Communicator*>(split.get());
+  return known == nullptr ? py::none() : py::reinterpret_borrow<py::object>(known->comm());
+}
+
+}  // namespace qkv::bindings
