@@ -30,6 +30,7 @@ HEAVY = {
     "tqdm",
     "sklearn",
     "hypothesis",
+    "mpi4py",
 }
 
 SOURCES = sorted([*CPP.rglob("*.cpp"), *CPP.rglob("*.h")])

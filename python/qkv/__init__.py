@@ -12,7 +12,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import data, losses, masks, models, optim, plot, reference, reproduce, testing, training
+    from . import (
+        data,
+        distributed,
+        losses,
+        masks,
+        models,
+        optim,
+        plot,
+        reference,
+        reproduce,
+        testing,
+        training,
+    )
 
 try:
     from . import _core
@@ -54,6 +66,7 @@ __all__ = [
     "cached_bytes",
     "config",
     "data",
+    "distributed",
     "elu",
     "empty_cache",
     "gelu",
@@ -106,6 +119,7 @@ __all__ += arrays.__all__ + creation.__all__ + functions.__all__ + ordering.__al
 # Imported when they are asked for, so that `import qkv` stays quick.
 _SUBMODULES = (
     "data",
+    "distributed",
     "losses",
     "masks",
     "models",

@@ -14,6 +14,7 @@ import numpy as np
 from ..optim import clip_grad_norm
 from ..tensors import no_grad
 from . import state
+from .alone import Alone
 from .checkpoint import CheckpointError, load_arrays, save_arrays
 from .history import History
 from .interrupt import InterruptAfterUpdate
@@ -49,6 +50,15 @@ class Trainer:
         place in the data, the history. It is written every ``checkpoint_every`` updates, or at the end of each epoch,
         and when the training ends or is interrupted.
     checkpoint_every : int, optional
+    comm : MPI communicator, optional
+        Train on all its ranks, which ``mpiexec -n N`` starts with the same program: each takes its part of the items of
+        every batch; losses, counts and gradients are summed over the ranks, so that the run is that of one process up
+        to rounding, dropout included. All ranks evaluate; rank 0 shows progress and reads and writes the checkpoint,
+        which goes on on any number of ranks. A rank that fails ends the job. All begin with the parameters of rank 0.
+    split : callable, optional
+        ``split(batch, rank, size)`` gives a rank's part of a batch, for batches that are not made of arrays with the
+        items on their first axis, or for parts of sequences (:func:`qkv.distributed.positions`). The loss should then
+        give ``(total, count)``; the mean of the ranks is taken of single numbers.
 
     Attributes
     ----------
@@ -61,7 +71,9 @@ class Trainer:
     Raises
     ------
     ValueError
-        If a number is out of its range, or the schedule is of another optimizer.
+        If a number is out of its range, the schedule is of another optimizer, or ``split`` is given without ``comm``.
+    TypeError
+        If ``comm`` is no communicator.
 
     Notes
     -----
@@ -101,6 +113,8 @@ class Trainer:
         stop_when: Callable[[dict[str, Any]], bool] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int | None = None,
+        comm: Any = None,
+        split: Callable[[Any, int, int], Any] | None = None,
     ) -> None:
         _check_count("accumulate", accumulate)
         _check_count("evaluate_every", evaluate_every)
@@ -120,6 +134,8 @@ class Trainer:
         self.evaluate, self.evaluate_every, self.stop_when = evaluate, evaluate_every, stop_when
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
+        self.comm = comm
+        self._team = _team(comm, split)
         self._restart()
 
     def fit(
@@ -159,6 +175,8 @@ class Trainer:
             If the checkpoint is damaged or belongs to another run.
         FloatingPointError
             If a loss is infinite or NaN; the checkpoint keeps its last state.
+        RuntimeError
+            If the ranks' parameters are not equal any more; it names the rank.
         """
         _check_count("epochs", epochs)
         _check_count("steps", steps)
@@ -168,7 +186,19 @@ class Trainer:
             )
         given: Callable[[int], Sequence[Any]] = batches if callable(batches) else lambda epoch: batches
         self._restart()
-        if resume and self.checkpoint is not None and self.checkpoint.exists():
+        team = self._team
+        with team.working(self, {"epochs": epochs, "steps": steps, "resume": resume}):
+            return self._train(given, epochs, steps, resume, progress if team.is_main else False)
+
+    def _train(
+        self,
+        given: Callable[[int], Sequence[Any]],
+        epochs: int | None,
+        steps: int | None,
+        resume: bool,
+        progress: bool | None,
+    ) -> History:
+        if resume and self.checkpoint is not None:
             self._resume()
         start = time.perf_counter() - self.history.seconds
         self.model.train()
@@ -184,13 +214,15 @@ class Trainer:
                         "Trainer.fit: batches must have at least one batch in each epoch; got none"
                     )
                 last = min(self.position + self.accumulate, len(order))
+                self._team.before_update(self)
                 self._update([order[i] for i in range(self.position, last)])
                 self.position = last
                 if last == len(order):
                     self.epoch, self.position = self.epoch + 1, 0
                     self.history.epoch_ends.append(len(self.history))
                 bar.update(self.history.loss[-1])
-                self.interrupted = interrupt.asked
+                self._team.after_update(self)
+                self.interrupted = self._team.interrupted(interrupt.asked)
                 self.history.seconds = time.perf_counter() - start
                 if self.evaluate is not None and self._is_due(self.evaluate_every):
                     self._evaluate(self.evaluate)
@@ -203,7 +235,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write the checkpoint now, if there is a path for one."""
-        if self.checkpoint is None:
+        if self.checkpoint is None or not self._team.is_main:
             return
         arrays, facts = state.collect(self.model, self.optimizer, self.schedule)
         arrays.update({f"history.{name}": table for name, table in self.history.arrays().items()})
@@ -220,7 +252,13 @@ class Trainer:
         self.interrupted, self._stopped = False, False
 
     def _resume(self) -> None:
-        arrays, facts = load_arrays(str(self.checkpoint))
+        path = self.checkpoint
+        found = self._team.from_main(
+            lambda: load_arrays(path) if path is not None and path.exists() else None
+        )
+        if found is None:
+            return
+        arrays, facts = found
         if facts.get("run") != self._run():
             raise CheckpointError(
                 f"Trainer.fit: the checkpoint {self.checkpoint} must come from the same kind of run, {self._run()}; "
@@ -250,24 +288,7 @@ class Trainer:
 
     def _update(self, batches: Sequence[Any]) -> None:
         self.optimizer.zero_grad()
-        total = count = 0.0
-        for batch in batches:
-            value = self.loss(self.model, batch)
-            value, size = value if isinstance(value, tuple) else (value, 1)
-            total, count = total + float(value), count + float(size)
-            if not math.isfinite(total):
-                raise FloatingPointError(
-                    f"Trainer.fit: the loss must be finite because no step can be made from it; "
-                    f"got {float(value)} in update {len(self.history) + 1}"
-                )
-            if len(batches) == 1:
-                value = value / max(count, 1.0)
-            value.backward()
-        if len(batches) > 1:
-            for parameter in self.optimizer.params:
-                if parameter.grad is not None:
-                    gradient = np.asarray(parameter.grad)
-                    np.divide(gradient, gradient.dtype.type(max(count, 1.0)), out=gradient)
+        total, count = self._team.gradients(self, batches)
         norm = math.nan
         if self.max_grad_norm is not None:
             norm = clip_grad_norm(self.optimizer.params, self.max_grad_norm)
@@ -280,12 +301,25 @@ class Trainer:
         self.model.eval()
         try:
             with no_grad():
-                metrics = {name: _plain(value) for name, value in evaluate(self.model).items()}
+                found = {name: _plain(value) for name, value in evaluate(self.model).items()}
         finally:
             self.model.train()
+        metrics = self._team.from_main(lambda: found)
         entry = {"step": len(self.history), "epoch": self.epoch, **metrics}
         self.history.evaluations.append(entry)
         self._stopped = self.stop_when is not None and bool(self.stop_when(entry))
+
+
+def _team(comm: Any, split: Callable[[Any, int, int], Any] | None) -> Alone:
+    if comm is None:
+        if split is not None:
+            raise ValueError(
+                "Trainer: split must not be given without comm because there is nothing to share; got it"
+            )
+        return Alone()
+    from ..distributed.data_parallel import DataParallel
+
+    return DataParallel(comm, split)
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,141 @@
+"""Attention to a sequence of which each rank holds a part."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from .. import _core
+from .._errors import shown
+from ..attention import scaled_dot_product_attention
+from .arguments import Arguments
+from .communicator import check, own
+from .partial import backward, forward
+
+
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    comm: Any,
+    *,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool | Literal["upper_left", "lower_right"] = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    valid_lens: Any = None,
+    window: tuple[int, int] | None = None,
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    q_offset: Any = None,
+    sinks: Any = None,
+    masked_value: float | None = None,
+    dropout_keep: Any = None,
+    return_weights: bool = False,
+    return_lse: bool = False,
+) -> Any:
+    r"""``softmax(scale * query key^T + mask) @ value``, where each rank holds a part of queries, keys and values.
+
+    The blocks of keys and values travel from rank to rank; each rank attends to the block that it has while the next
+    one arrives, and merges the results by their sums of exponentials. No rank ever holds more than its own part and
+    two blocks: ``O(L / N)`` memory for N ranks. The result and all gradients are those of
+    :func:`qkv.scaled_dot_product_attention` on the whole sequence, to rounding.
+
+    Parameters
+    ----------
+    query : array_like or Tensor
+        ``(B, H, Lq, D)``, ``(B, Lq, D)`` or ``(Lq, D)``: this rank's queries, at the positions
+        :func:`positions(Lq_whole, comm, is_causal) <positions>`, in that order.
+    key, value : array_like or Tensor
+        ``(B, H, Lk, D)`` and ``(B, H, Lk, Dv)``: this rank's keys and values, likewise.
+    comm : MPI communicator or None
+        Of the ranks that share the sequence; all of them call together. None is one rank.
+    attn_mask : array_like or Tensor, optional
+        Of this rank's queries and all keys of the whole sequence, in their order: broadcasts to
+        ``(B, H, Lq, Lk_whole)``. The gradient of a floating one is what this rank's queries contribute.
+    is_causal : bool or {"upper_left", "lower_right"}
+        Also says how the sequence is laid out: see :func:`positions`.
+    valid_lens : array_like of int, optional
+        Numbers of keys of the whole sequence that count: ``(B,)``, or ``(B, Lq)`` for this rank's queries.
+    window, q_offset
+        In positions of the whole sequence. Blocks that no window reaches are not sent.
+    sinks : array_like or Tensor, optional
+        ``(H,)``, equal on all ranks; the gradient is what this rank's queries contribute.
+    dropout_keep : array_like of bool, optional
+        Broadcasts to ``(B, H, Lq, Lk_whole)``.
+    dropout_p, scale, enable_gqa, softcap, alibi_slopes, masked_value
+        As in :func:`qkv.scaled_dot_product_attention`; equal on all ranks. Dropout draws the mask that one process
+        draws.
+    return_weights : bool
+        Not with several ranks: no rank has whole rows.
+    return_lse : bool
+        Also return the logarithm of the sum of ``exp(s)`` of this rank's queries.
+
+    Returns
+    -------
+    output : ndarray or Tensor
+        ``(B, H, Lq, Dv)`` of this rank's queries.
+    lse : ndarray or Tensor
+        ``(B, H, Lq)``, if asked for.
+
+    Raises
+    ------
+    ValueError
+        On all ranks: if shapes do not fit on one of them, a part is not that of :func:`positions`, options differ
+        between ranks, the sequence is shorter than the number of ranks, or weights are asked for.
+    TypeError
+        If ``comm`` is no communicator, or a mask or lengths have the wrong dtype.
+
+    References
+    ----------
+    Liu, Zaharia, Abbeel, Ring Attention with Blockwise Transformers for Near-Infinite Context, 2023. Brandon et al.,
+    Striped Attention, 2023, on the balance of causal work.
+
+    Examples
+    --------
+    >>> q = k = v = qkv.randn(2, 5, 4)
+    >>> qkv.distributed.attention(q, k, v, comm=None, is_causal=True).shape
+    (2, 5, 4)
+    """
+    options = {
+        "attn_mask": attn_mask,
+        "dropout_p": dropout_p,
+        "is_causal": is_causal,
+        "scale": scale,
+        "enable_gqa": enable_gqa,
+        "valid_lens": valid_lens,
+        "window": window,
+        "softcap": softcap,
+        "alibi_slopes": alibi_slopes,
+        "q_offset": q_offset,
+        "sinks": sinks,
+        "masked_value": masked_value,
+        "dropout_keep": dropout_keep,
+    }
+    if comm is not None:
+        check(comm, "attention")
+    if comm is None or comm.Get_size() == 1:
+        return scaled_dot_product_attention(
+            query, key, value, return_weights=return_weights, return_lse=return_lse, **options
+        )
+    if return_weights:
+        raise ValueError(
+            "attention: return_weights must be False because no rank has whole rows of weights; got "
+            f"{shown(return_weights)}"
+        )
+    call = Arguments(query, key, value, own(comm, "attention"), options)
+    saved = forward(call)
+    output, lse = call.shaped(saved.out), call.shaped(saved.lse)
+    results: list[Any] = [output, lse] if return_lse else [output]
+    if call.records:
+        results = _core.record_in_python(
+            "attention",
+            results,
+            call.inputs,
+            lambda dys: call.gradients(*backward(call, saved, *call.lifted_slopes(dys))),
+        )
+    elif call.any_tensor:
+        results = [_core.tensor(x) for x in results]
+    else:
+        results[0] = call.result(results[0])
+    return tuple(results) if return_lse else results[0]

@@ -1,0 +1,94 @@
+"""A rank's part of a batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from .._errors import shown
+
+
+def share(items: int, rank: int, ranks: int) -> tuple[int, int]:
+    """Give the first item of a rank's part and the one behind its last; parts differ by one item at most.
+
+    With fewer items than ranks, ranks without one get the last item, which is then to count for nothing.
+    """
+    each, more = divmod(items, ranks)
+    begin = rank * each + min(rank, more)
+    end = begin + each + (rank < more)
+    return (begin, end) if begin < end else (items - 1, items)
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "__getitem__")
+
+
+def _is_row_list(value: Any) -> bool:
+    """Say whether a list holds one entry for each item, such as texts or numbers, and not arrays."""
+    return isinstance(value, list) and not any(_is_array(part) or isinstance(part, tuple) for part in value)
+
+
+def count_items(batch: Any) -> int | None:
+    """Give the length of the first axis of the first array, or of the first list of entries, in a batch."""
+    if _is_array(batch):
+        return int(batch.shape[0]) if len(batch.shape) else None
+    if _is_row_list(batch):
+        return len(batch)
+    for part in _parts(batch):
+        found = count_items(part)
+        if found is not None:
+            return found
+    return None
+
+
+def _parts(batch: Any) -> list[Any]:
+    if isinstance(batch, dict):
+        return list(batch.values())
+    if isinstance(batch, (tuple, list)):
+        return list(batch)
+    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+        return [getattr(batch, field.name) for field in dataclasses.fields(batch)]
+    return []
+
+
+def items_of(batch: Any) -> int:
+    """Give the number of items of a batch.
+
+    Raises
+    ------
+    TypeError
+        If there is nothing in it that has items.
+    """
+    found = count_items(batch)
+    if not found:
+        raise TypeError(
+            "Trainer.fit: a batch must be an array, or a tuple, list, dict or dataclass of arrays, with at least one "
+            f"item on their first axis, because each rank takes its part of the items; got {shown(batch)} "
+            "(split= says how to share others)"
+        )
+    return found
+
+
+def take(batch: Any, begin: int, end: int, items: int) -> Any:
+    """Give the items ``begin .. end - 1`` of a batch in its own form; what has no item per row stays whole."""
+    if _is_array(batch):
+        return batch[begin:end] if len(batch.shape) and batch.shape[0] == items else batch
+    if _is_row_list(batch):
+        return batch[begin:end] if len(batch) == items else batch
+    if isinstance(batch, dict):
+        return type(batch)({name: take(part, begin, end, items) for name, part in batch.items()})
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(take(part, begin, end, items) for part in batch))
+    if isinstance(batch, (tuple, list)):
+        return type(batch)(take(part, begin, end, items) for part in batch)
+    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+        parts = {f.name: take(getattr(batch, f.name), begin, end, items) for f in dataclasses.fields(batch)}
+        return dataclasses.replace(batch, **parts)
+    if isinstance(batch, (str, bytes, int, float, np.generic)) or batch is None:
+        return batch
+    raise TypeError(
+        f"Trainer.fit: a batch must hold arrays, lists and numbers because each rank takes its part of the items; got "
+        f"{shown(batch)} in it (split= says how to share others)"
+    )

@@ -1,0 +1,123 @@
+"""Gradients summed over all ranks, some megabytes at a time, while the backward pass computes the others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .trace import span
+
+SIZE = 4 << 20  # bytes; a sum of so many takes long enough to hide what starting it costs
+
+
+class Bucket:
+    """Gradients of some parameters side by side, and behind them, for each parameter, how many ranks have one."""
+
+    def __init__(self, parameters: Sequence[Any], places: Sequence[int]) -> None:
+        self.places = list(places)
+        self.parameters = [parameters[place] for place in self.places]
+        ends = np.cumsum([0, *(parameter.size for parameter in self.parameters)])
+        self.spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        self.numbers: NDArray[Any] = np.zeros(int(ends[-1]) + len(self.places), self.parameters[0].dtype)
+        self.flags = self.numbers[int(ends[-1]) :]
+        self.request: Any = None
+        self.missing: set[int] = set()
+
+    def clear(self) -> None:
+        self.missing = set(range(len(self.places)))
+        self.request = None
+
+    def put(self, i: int) -> None:
+        """Take the gradient of parameter number i of this bucket, which is finished, or zeros."""
+        gradient = self.parameters[i].grad
+        self.numbers[self.spans[i]] = 0 if gradient is None else np.asarray(gradient).reshape(-1)
+        self.flags[i] = gradient is not None
+        self.missing.discard(i)
+
+    def start(self, comm: Any) -> None:
+        from mpi4py import MPI
+
+        for i in sorted(self.missing):
+            self.put(i)
+        self.request = comm.Iallreduce(MPI.IN_PLACE, self.numbers, MPI.SUM)
+
+    def finish(self, divisor: float) -> None:
+        """Wait for the sums and write them, divided, where the gradients were."""
+        self.request.Wait()
+        for i, parameter in enumerate(self.parameters):
+            if not self.flags[i]:
+                continue  # no rank has one
+            numbers = self.numbers[self.spans[i]].reshape(parameter.shape)
+            if parameter.grad is None:
+                parameter.grad = np.zeros(parameter.shape, self.numbers.dtype)
+            np.divide(numbers, self.numbers.dtype.type(divisor), out=np.asarray(parameter.grad))
+
+
+class Buckets:
+    """All gradients of a training. Every rank starts the same sums in the same order, whatever order it computes in."""
+
+    def __init__(self, comm: Any, parameters: Sequence[Any], size: int = SIZE) -> None:
+        self.comm, self.parameters, self.size = comm, list(parameters), size
+        self._numbers = {id(parameter): i for i, parameter in enumerate(self.parameters)}
+        self._order: list[int] | None = []  # in which the first pass finishes them; None once it is used
+        self._fill(range(len(self.parameters) - 1, -1, -1))
+
+    def _fill(self, order: Sequence[int]) -> None:
+        """Put the parameters into buckets, in the order in which their gradients are finished."""
+        self._buckets: list[Bucket] = []
+        self._of: dict[int, tuple[int, int]] = {}
+        kinds: dict[Any, list[list[int]]] = {}
+        groups: list[list[int]] = []
+        for number in order:
+            parameter = self.parameters[number]
+            open_groups = kinds.setdefault(parameter.dtype, [])
+            bytes_each = parameter.dtype.itemsize
+            if (
+                not open_groups
+                or sum(self.parameters[i].size for i in open_groups[-1]) * bytes_each >= self.size
+            ):
+                open_groups.append([])
+                groups.append(open_groups[-1])
+            open_groups[-1].append(number)
+        for group in groups:
+            for i, number in enumerate(group):
+                self._of[number] = (len(self._buckets), i)
+            self._buckets.append(Bucket(self.parameters, group))
+
+    def begin(self) -> None:
+        """Prepare for a backward pass."""
+        self._next = 0
+        for bucket in self._buckets:
+            bucket.clear()
+
+    def finished(self, leaf: Any) -> None:
+        """Take a gradient that is finished, and start the sums of the buckets that are full."""
+        number = self._numbers.get(id(leaf))
+        if number is None:
+            return
+        if self._order is not None:
+            self._order.append(number)
+        where, i = self._of[number]
+        self._buckets[where].put(i)
+        with span("reduce"):
+            while self._next < len(self._buckets) and not self._buckets[self._next].missing:
+                self._buckets[self._next].start(self.comm)
+                self._next += 1
+            for bucket in self._buckets[: self._next]:
+                bucket.request.Test()  # most libraries go on with a sum only when they are called
+
+    def end(self, divisor: float) -> None:
+        """Wait until every parameter has the sum over all ranks, divided."""
+        with span("wait"):
+            for bucket in self._buckets[self._next :]:
+                bucket.start(self.comm)
+            for bucket in self._buckets:
+                bucket.finish(divisor)
+        if self._order is not None:
+            order = list(dict.fromkeys([*self.comm.bcast(self._order), *range(len(self.parameters))]))
+            self._order = None
+            self._fill(order)

@@ -1,0 +1,186 @@
+"""A training that several ranks do together: each computes the gradients of its part of every batch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .. import _core
+from ..random import get_rng_state, set_rng_state
+from ..training.alone import Alone, check_finite
+from . import failure
+from .batch import items_of, share, take
+from .buckets import Buckets
+from .communicator import AgreedError, agree, check, from_main, own
+from .trace import span
+
+T = TypeVar("T")
+Split = Callable[[Any, int, int], Any]
+CHECK_EVERY = 100  # updates between two comparisons of the parameters of all ranks
+
+
+@contextmanager
+def batch_part(first: int, count: int, total: int) -> Iterator[None]:
+    """While this block runs, random masks are those that the whole batch of `total` items would get."""
+    _core.set_batch_part(first, count, total)
+    try:
+        yield
+    finally:
+        _core.set_batch_part(0, 0, 0)
+
+
+class DataParallel(Alone):
+    """The ranks of a communicator, with equal parameters."""
+
+    def __init__(self, comm: Any, split: Split | None = None) -> None:
+        check(comm, "Trainer")
+        self.given, self.comm = comm, comm
+        self.rank, self.ranks = comm.Get_rank(), comm.Get_size()
+        self.is_main = self.rank == 0
+        self.split = split
+        self._asked = False
+        self._buckets: Buckets | None = None
+
+    @contextmanager
+    def working(self, trainer: Any, facts: dict[str, Any]) -> Iterator[None]:
+        self.comm = own(self.given, "Trainer.fit")
+        with failure.together(self.comm):
+            self._agree(trainer, facts)
+            self._equal_start(trainer)
+            self._buckets = Buckets(self.comm, trainer.optimizer.params)
+            yield
+            self._check(trainer)
+
+    def from_main(self, compute: Callable[[], T]) -> T:
+        found: T = from_main(self.comm, compute)
+        return found
+
+    def before_update(self, trainer: Any) -> None:
+        # The draws of an update are those of one process whatever a rank drew for itself, such as in an evaluation.
+        state = get_rng_state()
+        self.comm.Bcast(state, root=0)
+        set_rng_state(state)
+
+    def after_update(self, trainer: Any) -> None:
+        if len(trainer.history) % CHECK_EVERY == 0:
+            self._check(trainer)
+
+    def gradients(self, trainer: Any, batches: Sequence[Any]) -> tuple[float, float]:
+        assert self._buckets is not None
+        sums = np.zeros(3)  # of the losses, of what they are divided by, of the wishes to end
+        sums[2] = self._asked
+        for i, batch in enumerate(batches):
+            with span("compute"):
+                part, (first, count, total), weight = self._part_of(batch)
+                with batch_part(first, count, total):
+                    value = trainer.loss(trainer.model, part)
+            if isinstance(value, tuple):
+                value, size = value
+                factor = float(weight > 0)
+                sums[1] += float(size) * factor
+            else:  # the mean of the items
+                factor = weight
+                sums[1] += self.is_main
+            sums[0] += float(value) * factor
+            check_finite(trainer, float(value), value)
+            if factor != 1.0:
+                value = value * factor
+            if i + 1 < len(batches):
+                value.backward()
+                continue
+            request = self._start_sums(sums)
+            self._buckets.begin()
+            with span("compute"):
+                _core.backward_by_leaves(value, self._buckets.finished)
+            with span("wait"):
+                request.Wait()
+            self._buckets.end(max(float(sums[1]), 1.0))
+        self._asked = bool(sums[2])
+        return float(sums[0]), float(sums[1])
+
+    def interrupted(self, asked: bool) -> bool:
+        # What one rank knows now, all know after the next update.
+        agreed, self._asked = self._asked, asked
+        return agreed
+
+    def _start_sums(self, sums: Any) -> Any:
+        from mpi4py import MPI
+
+        return self.comm.Iallreduce(MPI.IN_PLACE, sums, MPI.SUM)
+
+    def _part_of(self, batch: Any) -> tuple[Any, tuple[int, int, int], float]:
+        """Give this rank's part, where it lies in the batch, and its share of the items."""
+        if self.split is not None:
+            return self.split(batch, self.rank, self.ranks), (self.rank, 1, self.ranks), 1 / self.ranks
+        items = items_of(batch)
+        begin, end = share(items, self.rank, self.ranks)
+        surplus = (
+            self.rank >= items
+        )  # the last item once more, so that this rank draws and sends what the others do
+        weight = 0.0 if surplus else (end - begin) / items
+        return take(batch, begin, end, items), (begin, end - begin, items), weight
+
+    def _agree(self, trainer: Any, facts: dict[str, Any]) -> None:
+        model, optimizer, schedule = trainer.model, trainer.optimizer, trainer.schedule
+        state = [f"{name} {value.shape} {value.dtype}" for name, value in model.state_dict().items()]
+        groups = [
+            {k: v for k, v in group.items() if k != "params"}
+            for group in optimizer.state_dict()["param_groups"]
+        ]
+        agree(
+            self.comm,
+            "Trainer.fit",
+            {
+                "the model": f"{type(model).__name__} with {model.num_parameters()} parameters",
+                "the model's state": _difference_shown(state),
+                "the optimizer": f"{type(optimizer).__name__} {groups}",
+                "the schedule": None
+                if schedule is None
+                else f"{type(schedule).__name__} {schedule.state_dict()}",
+                "max_grad_norm": trainer.max_grad_norm,
+                "accumulate": trainer.accumulate,
+                "evaluate": trainer.evaluate is not None,
+                "evaluate_every": trainer.evaluate_every,
+                "stop_when": trainer.stop_when is not None,
+                "checkpoint": trainer.checkpoint is not None,
+                "checkpoint_every": trainer.checkpoint_every,
+                "split": self.split is not None,
+                "the version of qkv": _core.config()["version"],
+                **facts,
+            },
+        )
+
+    def _equal_start(self, trainer: Any) -> None:
+        """Give all ranks the parameters of rank 0, which may have drawn others."""
+        state = {name: np.array(value) for name, value in trainer.model.state_dict().items()}
+        for value in state.values():
+            self.comm.Bcast(value, root=0)
+        trainer.model.load_state_dict(state)
+
+    def _check(self, trainer: Any) -> None:
+        digest = hashlib.blake2b(digest_size=8)
+        for parameter in trainer.optimizer.params:
+            digest.update(np.ascontiguousarray(np.asarray(parameter.detach())).data)
+        digests = self.comm.allgather(digest.hexdigest())
+        usual = max(sorted(set(digests)), key=digests.count)
+        others = [rank for rank, found in enumerate(digests) if found != usual]
+        if others:
+            raise AgreedError.mark(
+                RuntimeError(
+                    f"Trainer.fit: the parameters must be equal to the bit on all ranks; after update "
+                    f"{len(trainer.history)} those of rank {', '.join(map(str, others))} differ (they were changed "
+                    "outside of the optimizer, or the machines compute with different instruction sets: set QKV_ISA)"
+                )
+            )
+
+
+def _difference_shown(state: list[str]) -> str:
+    """Give a text of bounded length in which different states differ."""
+    text = ", ".join(state)
+    if len(text) <= 300:
+        return text
+    return f"{text[:200]}... ({hashlib.blake2b(text.encode(), digest_size=4).hexdigest()})"

@@ -1,0 +1,131 @@
+"""Who started this process: `mpiexec`, or nobody; told by the environment, so that one process needs no MPI."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+# What the launchers of MPICH, Intel MPI and Microsoft MPI, Open MPI, MVAPICH, Cray and PMIx tell each process.
+RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "PMIX_RANK")
+SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+INSTALL = 'pip install "qkv[distributed]" mpich'
+
+
+def launched() -> bool:
+    """Say whether a launcher of MPI started this process."""
+    return any(name in os.environ for name in RANKS)
+
+
+def told_rank() -> int:
+    """Give the rank that the launcher told this process, without MPI; 0 without a launcher."""
+    return next((int(os.environ[name]) for name in RANKS if name in os.environ), 0)
+
+
+def world() -> Any:
+    """Give the communicator of all processes of the job, or None if there is only this one.
+
+    Raises
+    ------
+    ImportError
+        If `mpiexec` started this process and `mpi4py` or its MPI library is missing.
+    RuntimeError
+        If `mpiexec` belongs to another MPI than the library: each process would be alone.
+    """
+    mpi: Any = sys.modules.get("mpi4py.MPI")
+    if mpi is None and not launched():
+        return None
+    from . import failure
+
+    if mpi is None:
+        failure.tell_once()
+        try:
+            mpi = importlib.import_module("mpi4py.MPI")
+        except (ImportError, RuntimeError) as error:  # mpi4py without a library of MPI raises RuntimeError
+            raise ImportError(
+                "distributed: mpi4py and a library of MPI must be installed because mpiexec started this process; "
+                f"{INSTALL} ({' '.join(str(error).split())})"
+            ) from error
+    check_launcher(mpi)
+    failure.watch(mpi.COMM_WORLD)
+    return mpi.COMM_WORLD
+
+
+def check_launcher(mpi: Any) -> None:
+    """Raise a RuntimeError if the launcher started several processes and the library sees one."""
+    told = next((int(os.environ[name]) for name in SIZES if name in os.environ), 1)
+    if told > 1 and mpi.COMM_WORLD.Get_size() == 1:
+        library = mpi.Get_library_version().split(",")[0].splitlines()[0].strip()
+        raise RuntimeError(
+            f"distributed: mpiexec must belong to the MPI library that mpi4py loads, {library}, because each process "
+            f"would be alone otherwise; got the mpiexec of another one, which started {told} processes"
+        )
+
+
+def rank() -> int:
+    """Give the number of this process among those of the job, from 0.
+
+    Returns
+    -------
+    int
+        0 without ``mpiexec``.
+
+    Raises
+    ------
+    ImportError
+        If ``mpiexec`` started this process and `mpi4py` is missing.
+    RuntimeError
+        If ``mpiexec`` belongs to another MPI than the one that `mpi4py` loads.
+
+    Examples
+    --------
+    >>> qkv.distributed.rank(), qkv.distributed.size(), qkv.distributed.is_main()
+    (0, 1, True)
+    """
+    comm = world()
+    return 0 if comm is None else int(comm.Get_rank())
+
+
+def size() -> int:
+    """Give the number of processes of the job.
+
+    Returns
+    -------
+    int
+        1 without ``mpiexec``.
+
+    Raises
+    ------
+    ImportError, RuntimeError
+        As :func:`rank`.
+
+    Examples
+    --------
+    >>> qkv.distributed.size()
+    1
+    """
+    comm = world()
+    return 1 if comm is None else int(comm.Get_size())
+
+
+def is_main() -> bool:
+    """Say whether this is rank 0, which prints and writes files.
+
+    Returns
+    -------
+    bool
+        True without ``mpiexec``.
+
+    Raises
+    ------
+    ImportError, RuntimeError
+        As :func:`rank`.
+
+    Examples
+    --------
+    >>> if qkv.distributed.is_main():
+    ...     print("printed once")
+    printed once
+    """
+    return rank() == 0
