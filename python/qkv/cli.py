@@ -17,7 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except KeyboardInterrupt as stop:
         ended = type(stop).__name__ == "Terminated"
-        print(f"qkv: {'terminated' if ended else 'interrupted'}; nothing was written", file=sys.stderr)
+        kept = "--resume goes on from here" if getattr(options, "resume", False) else "nothing was written"
+        print(f"qkv: {'terminated' if ended else 'interrupted'}; {kept}", file=sys.stderr)
         return 143 if ended else 130
     except BrokenPipeError:
         # The reader has left. Python flushes once more when it ends: what is buffered goes nowhere then.
@@ -68,7 +69,8 @@ def _parser() -> argparse.ArgumentParser:
         "embed",
         help="write the embeddings of lines of text",
         description="Embeds the lines of a file, of any size, with a sentence-transformers folder of BERT's family.",
-        epilog="exit status: 0 written, 2 nothing was written; a file is never half-written",
+        epilog="Under mpiexec -n N the ranks share the lines. Exit status: 0 written, 2 nothing was written; a file is "
+        "never half-written.",
     )
     embed.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="text, one per line (default: stdin)"
@@ -86,6 +88,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     embed.add_argument(
         "--batch-size", type=int, default=32, metavar="N", help="texts computed together (default: 32)"
+    )
+    embed.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep what is done, and go on where a job that was ended stopped",
     )
     embed.set_defaults(run=_embed)
 
@@ -112,16 +119,23 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _embed(options: argparse.Namespace) -> int:
+    from .distributed.launch import told_rank
     from .models.embed import embed_lines
 
     try:
         embed_lines(
-            options.model, options.file, options.output, format=options.format, batch_size=options.batch_size
+            options.model,
+            options.file,
+            options.output,
+            format=options.format,
+            batch_size=options.batch_size,
+            resume=options.resume,
         )
     except BrokenPipeError:
         raise
-    except (OSError, ValueError, ImportError) as error:
-        print(f"qkv: {error}", file=sys.stderr)
+    except (OSError, ValueError, RuntimeError, ImportError) as error:
+        if told_rank() == 0:  # all ranks have the same to say
+            print(f"qkv: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -9,15 +10,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from .._atomic import write_file
+from ..distributed.launch import world
+from .embed_parts import Ends, OneRank, Parts, Reports, fingerprint
 from .files import checked_folder
-from .sentence_encoder import CHUNK, SentenceEncoder, progress_bar
+from .sentence_encoder import SentenceEncoder, progress_bar
 
 FORMATS = ("npy", "jsonl")
+CHUNK = 256  # lines that are computed together, the longest first
 STANDARD = "-"  # input or output is the standard one
 
 
@@ -29,6 +33,7 @@ def embed_lines(
     format: str | None = None,
     batch_size: int = 32,
     show_progress: bool | None = None,
+    resume: bool = False,
 ) -> int:
     """Write the embeddings of the lines of a file, which may be larger than the memory.
 
@@ -46,6 +51,9 @@ def embed_lines(
         Texts computed together.
     show_progress : bool, optional
         Show a bar (needs tqdm); None: on a terminal, if tqdm is there.
+    resume : bool
+        Keep what is done in a folder ``.NAME.embed`` beside the output, and go on with what stands there from a job
+        that was ended.
 
     Returns
     -------
@@ -57,7 +65,12 @@ def embed_lines(
     OSError
         If the folder or a file cannot be read or written.
     ValueError
-        If the model or an option does not fit, or a line is not UTF-8.
+        If the model or an option does not fit, a line is not UTF-8, or a job that is to go on was another one.
+
+    Notes
+    -----
+    Under ``mpiexec -n N`` each rank computes a part of the lines; `source` and `output` must then be files that all
+    ranks see. The file is the same to the bit for any number of ranks, whether or not the job was ended and resumed.
 
     Examples
     --------
@@ -67,6 +80,19 @@ def embed_lines(
     kind = _format(output, format)
     if batch_size < 1:
         raise ValueError(f"embed: batch_size must be at least 1; got {batch_size}")
+    comm = world()
+    several = comm is not None and comm.Get_size() > 1
+    if several or resume:
+        _check_files(source, output)
+        checked_folder("embed", model)
+        options = (kind, batch_size, show_progress, resume)
+        if not several:
+            return _embed_parts(OneRank(), model, Path(source), Path(output), *options)
+        from ..distributed import communicator, failure
+
+        ranks = communicator.own(comm, "embed")
+        with failure.together(ranks, trace=False):
+            return _embed_parts(ranks, model, Path(source), Path(output), *options)
     with ExitStack() as stack:
         lines = sys.stdin.buffer if str(source) == STANDARD else stack.enter_context(open(source, "rb"))
         checked_folder("embed", model)
@@ -98,6 +124,72 @@ def embed_lines(
         return counted[0]
 
 
+def _check_files(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
+    for name, path in (("source", source), ("output", output)):
+        if str(path) == STANDARD or (Path(path).exists() and not Path(path).is_file()):
+            raise ValueError(
+                f"embed: {name} must be a file because ranks share it and jobs that go on read it again; got {path}"
+            )
+    if not Path(source).exists():
+        raise FileNotFoundError(f"embed: source must exist; got {source}")
+    if not Path(output).absolute().parent.is_dir():
+        raise FileNotFoundError(f"embed: the folder of output must exist; got {Path(output).parent}")
+
+
+def _embed_parts(
+    comm: Any,
+    model: str | os.PathLike[str],
+    source: Path,
+    output: Path,
+    kind: str,
+    batch_size: int,
+    show_progress: bool | None,
+    resume: bool,
+) -> int:
+    """Let each rank embed its share of the parts that are not done yet."""
+    encoder = SentenceEncoder.from_pretrained(model)
+    state, lines = source.stat(), max(CHUNK, batch_size)
+    facts = {
+        "input": f"{source.name} of {state.st_size} bytes, changed at {state.st_mtime_ns}",
+        "model": fingerprint(model),
+        "batch_size": batch_size,
+        "format": kind,
+    }
+    ends = Ends(comm, source, lines)
+    with Parts(comm, output, facts, resume).opened() as parts:
+        header = io.BytesIO()
+        _write_header(header, ends.rows, encoder.dimension)
+        row_bytes = 4 * encoder.dimension
+        if kind == "npy":
+            parts.allocate(header.getvalue(), len(header.getvalue()) + ends.rows * row_bytes)
+        done = comm.bcast(parts.done() if comm.rank == 0 else None)
+        left = [number for number in range(len(ends.starts)) if number not in done]
+        begin, end = (len(left) * rank // comm.size for rank in (comm.rank, comm.rank + 1))
+        tick, close = progress_bar(state.st_size, "B", show_progress if comm.rank == 0 else False)
+        reports = Reports(comm, tick)
+        tick(sum(ends.bytes_of(number) for number in done))
+        with source.open("rb") as file:
+            for number in left[begin:end]:
+                file.seek(int(ends.starts[number]))
+                data = io.BytesIO(file.read(ends.bytes_of(number)))
+                texts = [
+                    text for some, _ in _chunks(data, str(source), lines, number * lines) for text in some
+                ]
+                rows = np.ascontiguousarray(encoder.encode(texts, batch_size), "<f4")
+                if kind == "npy":
+                    place = len(header.getvalue()) + number * lines * row_bytes
+                    parts.keep(number, rows.data.cast("B"), place)
+                else:
+                    written = io.BytesIO()
+                    _write_lines(written, iter([(texts, rows)]))
+                    parts.keep(number, written.getbuffer(), None)
+                reports.done(ends.bytes_of(number))
+        reports.wait(len(left) - (end - begin))
+        close()
+        parts.finish(kind == "jsonl")
+    return int(ends.rows)
+
+
 def _format(output: str | os.PathLike[str], format: str | None) -> str:
     if format is not None and format not in FORMATS:
         raise ValueError(f"embed: format must be npy or jsonl; got {format}")
@@ -115,9 +207,9 @@ def _format(output: str | os.PathLike[str], format: str | None) -> str:
     return format or ending
 
 
-def _chunks(lines: BinaryIO, name: str, size: int) -> Iterator[tuple[list[str], int]]:
-    """Give some lines at a time, and how many bytes they have in the file."""
-    number, following = 0, iter(lines)
+def _chunks(lines: BinaryIO, name: str, size: int, number: int = 0) -> Iterator[tuple[list[str], int]]:
+    """Give some lines at a time, and how many bytes they have in the file; `number` lines stand before them."""
+    following = iter(lines)
     while block := list(itertools.islice(following, size)):
         texts = []
         for line in block:
