@@ -119,7 +119,7 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _embed(options: argparse.Namespace) -> int:
-    from .distributed.launch import told_rank
+    from .distributed.environment import told_rank
     from .models.embed import embed_lines
 
     try:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..tensors import no_grad
-from .communicator import AgreedError, agree
+from .agreed import agreed
+from .communicator import agree
 from .positions import Stretch
 from .ring import Reach, layout_of, whole_length
 
@@ -58,8 +59,8 @@ class Arguments:
             if other is not None:
                 kind = type(other) if isinstance(other, (ValueError, TypeError)) else RuntimeError
                 if rank == self.rank:
-                    raise AgreedError.mark(other)
-                raise AgreedError.mark(kind(f"{other} (on rank {rank})"))
+                    raise agreed(other)
+                raise agreed(kind(f"{other} (on rank {rank})"))
         everywhere = agree(comm, OPERATION, facts)
         self._lay_out(everywhere)
 
@@ -164,7 +165,7 @@ class Arguments:
         for rank, facts in enumerate(everywhere):
             for name, keys in zip(("attn_mask", "dropout_keep"), facts["_keys of masks"], strict=True):
                 if keys not in (None, 1, self.key_length):
-                    raise AgreedError.mark(
+                    raise agreed(
                         ValueError(
                             f"{OPERATION}: {name} must be (..., Lq, Lk) with the Lk = {self.key_length} keys of all "
                             f"ranks; got {keys} keys on rank {rank}"
@@ -174,7 +175,7 @@ class Arguments:
             (facts["_longest"] for facts in everywhere if facts["_longest"] is not None), default=None
         )
         if longest is not None and longest > self.key_length:
-            raise AgreedError.mark(
+            raise agreed(
                 ValueError(
                     f"{OPERATION}: valid_lens must be from 0 to Lk = {self.key_length}, the keys of all ranks; got "
                     f"{longest}"

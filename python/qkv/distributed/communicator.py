@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._errors import shown
-from . import failure, launch
+from . import failure
+from .agreed import agreed
+from .environment import launched
+from .launch import check_launcher
 
 _private: dict[str, int] = {}  # the key under which a communicator keeps ours
 
@@ -19,7 +22,7 @@ def check(comm: Any, operation: str) -> None:
     """
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is None or not isinstance(comm, mpi.Comm):
-        if launch.launched():
+        if launched():
             failure.tell_once()
         raise TypeError(
             f"{operation}: comm must be an MPI communicator, such as mpi4py.MPI.COMM_WORLD, or None; got {shown(comm)}"
@@ -29,7 +32,7 @@ def check(comm: Any, operation: str) -> None:
         raise ValueError(
             f"{operation}: comm must be a communicator within one group that this rank belongs to; got {kind}"
         )
-    launch.check_launcher(mpi)
+    check_launcher(mpi)
     failure.watch(mpi.COMM_WORLD)
 
 
@@ -47,19 +50,6 @@ def own(comm: Any, operation: str) -> Any:
     return ours
 
 
-class AgreedError:
-    """Marks errors that every rank raises, so that none of them waits for another."""
-
-    @staticmethod
-    def mark(error: BaseException) -> BaseException:
-        error._qkv_on_all_ranks = True  # type: ignore[attr-defined]
-        return error
-
-    @staticmethod
-    def is_marked(error: BaseException) -> bool:
-        return bool(getattr(error, "_qkv_on_all_ranks", False))
-
-
 def agree(comm: Any, operation: str, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Raise a ValueError on all ranks unless `facts` are equal on all of them; it names the first that differs.
 
@@ -71,7 +61,7 @@ def agree(comm: Any, operation: str, facts: Mapping[str, Any]) -> list[dict[str,
         for name in {**first, **other}:
             if name.startswith("_") or first.get(name) == other.get(name):
                 continue
-            raise AgreedError.mark(
+            raise agreed(
                 ValueError(
                     f"{operation}: {name} must be equal on all ranks because they work on one job; got "
                     f"{first.get(name)} on rank 0 and {other.get(name)} on rank {rank}"
@@ -90,5 +80,5 @@ def from_main(comm: Any, compute: Callable[[], Any]) -> Any:
             result = (None, error)
     value, failed = comm.bcast(result, root=0)
     if failed is not None:
-        raise AgreedError.mark(failed)
+        raise agreed(failed)
     return value

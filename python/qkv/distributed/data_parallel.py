@@ -13,9 +13,10 @@ from .. import _core
 from ..random import get_rng_state, set_rng_state
 from ..training.alone import Alone, check_finite
 from . import failure
+from .agreed import agreed
 from .batch import items_of, share, take
 from .buckets import Buckets
-from .communicator import AgreedError, agree, check, from_main, own
+from .communicator import agree, check, from_main, own
 from .trace import span
 
 T = TypeVar("T")
@@ -169,7 +170,7 @@ class DataParallel(Alone):
         usual = max(sorted(set(digests)), key=digests.count)
         others = [rank for rank, found in enumerate(digests) if found != usual]
         if others:
-            raise AgreedError.mark(
+            raise agreed(
                 RuntimeError(
                     f"Trainer.fit: the parameters must be equal to the bit on all ranks; after update "
                     f"{len(trainer.history)} those of rank {', '.join(map(str, others))} differ (they were changed "

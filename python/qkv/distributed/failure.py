@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from . import sentinel
-from .launch import RANKS, SIZES, told_rank
+from .agreed import is_agreed
+from .environment import RANKS, SIZES, told_rank, told_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,18 +83,18 @@ def place() -> tuple[int, int]:
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
         return int(mpi.COMM_WORLD.Get_rank()), int(mpi.COMM_WORLD.Get_size())
-    return told_rank(), next((int(os.environ[name]) for name in SIZES if name in os.environ), 0)
+    return told_rank(), told_size()
 
 
 def message(error: BaseException) -> str:
     """Give the line that names the rank and the reason."""
     rank, count = place()
-    where = f"rank {rank} of {count}" if count else f"rank {rank}"
     text = " ".join(str(error).split())
     text = text if len(text) <= LONGEST else text[:LONGEST] + "..."
     kind = "MemoryError (out of memory)" if isinstance(error, MemoryError) else type(error).__name__
     host = os.uname().nodename if hasattr(os, "uname") else "this machine"
-    return f"qkv: {where} (process {os.getpid()} on {host}) raised {kind}{': ' if text else ''}{text}; the job ends"
+    reason = f"{kind}: {text}" if text else kind
+    return f"qkv: rank {rank} of {count} (process {os.getpid()} on {host}) raised {reason}; the job ends"
 
 
 def end_job(error: BaseException, show: Any) -> None:
@@ -120,12 +121,10 @@ def together(comm: Any, *, trace: bool = True) -> Iterator[None]:
 
     One that all ranks raise leaves it as usual. `trace`: show where it was raised, too.
     """
-    from .communicator import AgreedError
-
     try:
         yield
     except BaseException as error:
-        if comm.Get_size() > 1 and not AgreedError.is_marked(error):
+        if comm.Get_size() > 1 and not is_agreed(error):
             caught = error
 
             def show() -> None:

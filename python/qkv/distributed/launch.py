@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from typing import Any
 
-# What the launchers of MPICH, Intel MPI and Microsoft MPI, Open MPI, MVAPICH, Cray and PMIx tell each process.
-RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "PMIX_RANK")
-SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+from . import failure
+from .environment import launched, told_size
+
 INSTALL = 'pip install "qkv[distributed]" mpich'
-
-
-def launched() -> bool:
-    """Say whether a launcher of MPI started this process."""
-    return any(name in os.environ for name in RANKS)
-
-
-def told_rank() -> int:
-    """Give the rank that the launcher told this process, without MPI; 0 without a launcher."""
-    return next((int(os.environ[name]) for name in RANKS if name in os.environ), 0)
 
 
 def world() -> Any:
@@ -36,8 +25,6 @@ def world() -> Any:
     mpi: Any = sys.modules.get("mpi4py.MPI")
     if mpi is None and not launched():
         return None
-    from . import failure
-
     if mpi is None:
         failure.tell_once()
         try:
@@ -54,7 +41,7 @@ def world() -> Any:
 
 def check_launcher(mpi: Any) -> None:
     """Raise a RuntimeError if the launcher started several processes and the library sees one."""
-    told = next((int(os.environ[name]) for name in SIZES if name in os.environ), 1)
+    told = told_size()
     if told > 1 and mpi.COMM_WORLD.Get_size() == 1:
         library = mpi.Get_library_version().split(",")[0].splitlines()[0].strip()
         raise RuntimeError(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .communicator import AgreedError
+from .agreed import agreed
 from .positions import count, stretches
 from .trace import span
 
@@ -25,7 +25,7 @@ def whole_length(operation: str, name: str, lengths: Sequence[int], causal: bool
     """Give the length of a sequence whose ranks hold so many positions; an error, on all ranks, if they do not fit."""
     length, ranks = sum(lengths), len(lengths)
     if length < ranks:
-        raise AgreedError.mark(
+        raise agreed(
             ValueError(
                 f"{operation}: {name} must hold at least one position on each rank; got {length} positions on "
                 f"{ranks} ranks"
@@ -34,7 +34,7 @@ def whole_length(operation: str, name: str, lengths: Sequence[int], causal: bool
     for rank, given in enumerate(lengths):
         wanted = count(length, ranks, rank, causal)
         if given != wanted:
-            raise AgreedError.mark(
+            raise agreed(
                 ValueError(
                     f"{operation}: {name} of rank {rank} must hold {wanted} positions, which is its part of {length} "
                     f"by qkv.distributed.positions({length}, comm, is_causal={causal}); got {given}"

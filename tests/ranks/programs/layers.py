@@ -16,7 +16,7 @@ L, VOCABULARY = 29, 11
 
 
 def communicator():
-    if not distributed.launch.launched():
+    if not distributed.environment.launched():
         return None
     from mpi4py import MPI
 

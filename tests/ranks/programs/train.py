@@ -14,7 +14,7 @@ START, END = 2, 3
 
 
 def communicator():
-    if not distributed.launch.launched():
+    if not distributed.environment.launched():
         return None
     from mpi4py import MPI
 
