@@ -220,7 +220,7 @@ Examples
                    std::optional<double> r, py::handle comm) {
                  auto self = std::make_unique<MultiHeadAttention>(
                      arguments(e, h, p, b, ob, kd, vd, kv, hd, od, c, s, mv, w, r));
-                 self->split.set(split_sequence_from(comm, "MultiHeadAttention"));
+                 self->split_sequence.set(split_sequence_from(comm, "MultiHeadAttention"));
                  return self;
                },
                [=](Index e, Index h, double p, bool b, std::optional<bool> ob, std::optional<Index> kd,
@@ -229,7 +229,7 @@ Examples
                    std::optional<double> r, py::handle comm) {
                  auto self = std::make_unique<Overridable<MultiHeadAttention>>(
                      arguments(e, h, p, b, ob, kd, vd, kv, hd, od, c, s, mv, w, r));
-                 self->split.set(split_sequence_from(comm, "MultiHeadAttention"));
+                 self->split_sequence.set(split_sequence_from(comm, "MultiHeadAttention"));
                  return self;
                }),
            py::arg("embed_dim"), py::arg("num_heads"), py::kw_only(), py::arg("dropout") = 0.0, py::arg("bias") = true,
@@ -238,9 +238,9 @@ Examples
            py::arg("is_causal") = false, py::arg("scale") = py::none(), py::arg("masked_value") = py::none(),
            py::arg("window") = py::none(), py::arg("rotary_base") = py::none(), py::arg("comm") = py::none())
       .def_property(
-          "comm", [](const MultiHeadAttention& self) { return communicator_of(self.split.get()); },
+          "comm", [](const MultiHeadAttention& self) { return communicator_of(self.split_sequence.get()); },
           [](MultiHeadAttention& self, py::handle comm) {
-            self.split.set(split_sequence_from(comm, "MultiHeadAttention"));
+            self.split_sequence.set(split_sequence_from(comm, "MultiHeadAttention"));
           },
           "Whose ranks hold the parts of the sequences; None: the inputs are whole.")
       .def("__getstate__",

@@ -271,7 +271,7 @@ Examples
   const auto split_by = [](auto model, py::handle comm) {
     const auto sequence = split_sequence_from(comm, "CausalLM");
     if (sequence)
-      for (const auto& layer : model->parts()) layer->self_attn->split.set(sequence);
+      for (const auto& layer : model->parts()) layer->self_attn->split_sequence.set(sequence);
     return model;
   };
   causal

@@ -191,7 +191,7 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     v = v_proj->forward(what.tensor);
   }
   if (!known && call.memory != nullptr) *call.memory = {k, v};
-  const std::shared_ptr<const SplitSequence> sequence = split.get();
+  const std::shared_ptr<const SplitSequence> sequence = split_sequence.get();
   const ops::Causal causal = call.causal.value_or(a.causal);
   if (sequence && call.cache != nullptr)
     fail_value(op, ": cache must not be given because comm splits the sequence; got both");

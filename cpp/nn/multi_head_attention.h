@@ -47,7 +47,7 @@ class MultiHeadAttention : public Module {
   const Index kv_heads, head_dim;
   std::shared_ptr<Linear> q_proj, k_proj, v_proj, out_proj;
   AttentionRecord record;
-  Published<SplitSequence> split;  // the inputs are parts of sequences; nothing if they are whole
+  Published<SplitSequence> split_sequence;  // the inputs are parts of sequences; nothing if they are whole
 
  protected:
   void adapt_state(StateDict& state, const std::string& prefix) override;

@@ -17,6 +17,7 @@ SOURCE = re.findall(r'^Source = "(.*)"$', (ROOT / "pyproject.toml").read_text(en
 # Pages of the project by their places in the site.
 PLACES = {
     "docs/coming_from.md": "coming_from.md",
+    "docs/distributed.md": "distributed.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "README.md": "getting_started.md",
@@ -183,7 +184,7 @@ def gather(folder: Path) -> None:
     (folder / "static" / "math.css").write_text(site.font_style(), encoding="utf8")
     for name in ("index.md", "getting_started.md", "design.md"):
         write_page((HERE / name).read_text(encoding="utf8"), name, folder)
-    for place in ("docs/coming_from.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+    for place in ("docs/coming_from.md", "docs/distributed.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         write_page((ROOT / place).read_text(encoding="utf8"), PLACES[place], folder, place)
     write_performance(folder)
     write_notebooks(folder)

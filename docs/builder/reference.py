@@ -20,6 +20,7 @@ MODULES = {
     "qkv.plot": "Pictures",
     "qkv.data": "Data",
     "qkv.training": "Training",
+    "qkv.distributed": "Several processes",
     "qkv.testing": "Testing",
     "qkv.reference": "The same in plain NumPy",
 }
@@ -33,6 +34,7 @@ ELSEWHERE = {
     "plot",
     "data",
     "training",
+    "distributed",
     "testing",
     "reference",
     "reproduce",
