@@ -18,7 +18,9 @@ TESTS = PROGRAMS.parents[1]
 SECONDS = 300  # of a program of seconds, on a machine that is busy with others
 
 BESIDE_PYTHON = os.path.dirname(sys.executable)
-MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([BESIDE_PYTHON, os.environ.get("PATH", "")]))
+MPIEXEC = os.environ.get("MPIEXEC") or shutil.which(
+    "mpiexec", path=os.pathsep.join([BESIDE_PYTHON, os.environ.get("PATH", "")])
+)
 MISSING = (
     "mpi4py is not installed"
     if importlib.util.find_spec("mpi4py") is None

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from models.folders import TEXTS, make_folder
 
 import qkv
-from models.folders import TEXTS, make_folder
 from qkv import models, nn
 from ranks.mpi import environment
 
@@ -68,6 +68,8 @@ def test_dask_sends_layers_and_encoders(tmp_path):
     variables = environment()
     del variables["QKV_NUM_THREADS"]
     command = [sys.executable, str(program), str(folder)]
-    found = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, cwd=Path(tmp_path))
+    found = subprocess.run(
+        command, env=variables, capture_output=True, text=True, timeout=300, cwd=Path(tmp_path)
+    )
     assert found.returncode == 0, found.stderr
     assert found.stdout == "[1, 1]\ndone\n"
