@@ -100,17 +100,23 @@ template <Extreme e, class T> void extremes_of_rows(T* y, const T* x, Index rows
 
 // By blocks that stay in the cache, of which the one that holds the extreme is looked through again.
 template <Extreme e, class T> Index place_of_extreme(const T* x, Index n) {
-  constexpr Index kBlock = 2048;
+  constexpr Index kBlock = 1024, L = kLanes<T>;
   T best = x[0];
-  Index begin = 0;
+  Index at = 0;
   for (Index i = 0; i < n && best == best; i += kBlock) {
     const T here = extreme_of_row<e>(x + i, n - i < kBlock ? n - i : kBlock);
     if (here == here && !(e == Extreme::most ? here > best : here < best)) continue;
     best = here;
-    begin = i;
+    at = i;
   }
-  while (best == best ? x[begin] != best : x[begin] == x[begin]) ++begin;
-  return begin;
+  if (best == best) {
+    const Vec<T> wanted = splat<T>(best);
+    while (at + L <= n && !any(load(x + at) == wanted)) at += L;
+    while (x[at] != best) ++at;
+  } else {
+    while (x[at] == x[at]) ++at;
+  }
+  return at;
 }
 
 template <Extreme e, class T> void places_of_extremes(Index* at, const T* x, Index rows, Index n) {

@@ -154,7 +154,8 @@ Array one_hot(const Array& ids, std::optional<Index> classes) {
   const std::int64_t* from = ids.data<std::int64_t>();
   if (!classes && ids.numel() == 0)
     fail_value("one_hot: num_classes must be given because there is no id to count from; got ids ", ids.shape());
-  const Index count = classes.value_or(ids.numel() == 0 ? 0 : 1 + *std::max_element(from, from + ids.numel()));
+  const Index largest = ids.numel() == 0 ? -1 : *std::max_element(from, from + ids.numel());
+  const Index count = classes.value_or(std::min<Index>(largest, (Index{1} << 62) - 1) + 1);
   Shape shape = ids.shape();
   for (Index i = 0; i < ids.numel(); ++i)
     if (from[i] < 0 || from[i] >= count)

@@ -1,5 +1,6 @@
 // Where numbers stand: reshape, transpose, slices, gathering, joining.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <type_traits>
@@ -261,15 +262,33 @@ Tensor copy(const Tensor& x) {
 
 Tensor repeat(const Tensor& x, Index times, Index axis) {
   axis = checked_axis("repeat", axis, x.rank());
-  if (times < 0) fail_value("repeat: repeats must be at least 0; got ", times);
+  if (times < 0 || times > std::numeric_limits<Index>::max() / std::max<Index>(1, x.dim(axis)))
+    fail_value("repeat: repeats must be at least 0 and leave sizes below 2^63; got ", times);
   if (times == 1) return copy(x);
-  Shape split = x.shape();
-  split.insert(split.begin() + axis + 1, 1);
-  const Tensor single = reshape(x, split);
-  split[static_cast<std::size_t>(axis) + 1] = times;
-  Shape joined = x.shape();
+  Shape joined = x.shape(), split = x.shape();
   joined[static_cast<std::size_t>(axis)] *= times;
-  return reshape(broadcast_to(single, split), joined);
+  split.insert(split.begin() + axis + 1, times);
+  Array y(joined, x.dtype());
+  const Index inner = x.shape().product(axis + 1, x.rank());
+  visit_any(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    parallel_for(0, x.shape().product(0, axis + 1), grain_for(times * inner), [&](Index begin, Index end) {
+      const T* from = x.ptr<T>() + begin * inner;
+      T* to = y.data<T>() + begin * times * inner;
+      for (Index i = begin; i < end; ++i, from += inner)
+        if (inner == 1) to = std::fill_n(to, times, *from);
+        else
+          for (Index k = 0; k < times; ++k) to = std::copy_n(from, inner, to);
+    });
+  });
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(
+      std::move(y), {x},
+      [split, axis](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;
+        dx.add(0, sum(Tensor(dy.reshaped(split)), Axes{axis + 1}).data());
+      },
+      [split, axis](const Tensor& dy, TensorGradients& dx) { dx.add(0, sum(reshape(dy, split), Axes{axis + 1})); });
 }
 
 Tensor concatenate(const Tensors& parts, Index axis) {

@@ -90,11 +90,21 @@ Tensor invert(const Tensor& x) {
 
 namespace {
 
+// Whether all, or any, of n numbers are not 0; ends at the first that decides.
+template <class T> bool truth_of_row(const T* x, Index n, bool all) {
+  Index i = 0;
+  while (i < n && (x[i] != T{}) == all) ++i;
+  return (i == n) == all;
+}
+bool truth_of_row(const bool* x, Index n, bool all) {
+  return (std::memchr(x, all ? 0 : 1, static_cast<std::size_t>(n)) == nullptr) == all;
+}
+
 Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& axes, bool keepdims, bool all) {
   const ReducedAxes p = reduced_axes(operation, x.shape(), axes, keepdims);
   const Bitwise op = all ? Bitwise::conjunction : Bitwise::disjunction;
   Shape shape = x.shape();
-  Array from = x.data().cast(DType::boolean);
+  Array from = x.data();
   std::vector<bool> left(p.reduced);
   for (Run run(shape, left); run.begin < run.end; run = Run(shape, left)) {
     for (std::size_t axis = run.begin; axis < run.end; ++axis) {
@@ -103,17 +113,22 @@ Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& 
     }
     const Array y = Array::full(shape, DType::boolean, all);
     const Index n = run.n, inner = run.inner;
-    parallel_for(0, run.outer, grain_for(n * inner), [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) {
-        const bool* rows = from.data<bool>() + i * n * inner;
-        bool* to = y.data<bool>() + i * inner;
-        if (inner == 1) to[0] = (std::memchr(rows, all ? 0 : 1, static_cast<std::size_t>(n)) == nullptr) == all;
-        else
-          for (Index row = 0; row < n; ++row) combine(op, to, to, 1, rows + row * inner, 1, inner);
-      }
+    if (inner > 1) from = from.cast(DType::boolean);
+    visit_any(from.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      parallel_for(0, run.outer, grain_for(n * inner), [&](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) {
+          const T* rows = from.data<T>() + i * n * inner;
+          bool* to = y.data<bool>() + i * inner;
+          if (inner == 1) to[0] = truth_of_row(rows, n, all);
+          if constexpr (std::is_same_v<T, bool>)
+            for (Index row = 0; inner > 1 && row < n; ++row) combine(op, to, to, 1, rows + row * inner, 1, inner);
+        }
+      });
     });
     from = y;
   }
+  if (from.dtype() != DType::boolean) from = from.cast(DType::boolean);
   return Tensor((from.buffer() == x.data().buffer() ? from.clone() : from).reshaped(p.result));
 }
 

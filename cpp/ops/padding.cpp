@@ -1,4 +1,6 @@
 // Numbers around an array, and zeros in a triangle of it.
+#include <algorithm>
+
 #include "core/parallel.h"
 #include "ops/ops.h"
 #include "ops/strides.h"
@@ -10,8 +12,10 @@ Tensor pad(const Tensor& x, const IndexList& before, const IndexList& behind, co
   Index offset = 0;
   for (Index axis = 0; axis < x.rank(); ++axis) {
     const auto at = static_cast<std::size_t>(axis);
-    if (before[at] < 0 || behind[at] < 0)
-      fail_value("pad: pad_width must hold numbers from 0; got (", before[at], ", ", behind[at], ") for axis ", axis);
+    constexpr Index kMost = Index{1} << 60;  // so that sums of three do not overflow
+    if (before[at] < 0 || behind[at] < 0 || before[at] > kMost || behind[at] > kMost)
+      fail_value("pad: pad_width must hold numbers from 0 to 2^60; got (", before[at], ", ", behind[at], ") for axis ",
+                 axis);
     shape.push_back(before[at] + x.dim(axis) + behind[at]);
   }
   const Strides strides = row_major(shape);
@@ -48,18 +52,45 @@ Tensor pad(const Tensor& x, const IndexList& before, const IndexList& behind, co
 
 namespace {
 
-Tensor triangle(const char* operation, const Tensor& x, Index k, bool lower) {
-  if (x.rank() < 2) fail_value(operation, ": x must be (..., rows, columns); got x ", x.shape());
+// Which triangle, and how far it reaches.
+struct Triangle {
+  const char* operation;
+  bool lower;
+  Index k;
+};
+
+Tensor triangle(const Tensor& x, Triangle t) {
+  if (x.rank() < 2) fail_value(t.operation, ": x must be (..., rows, columns); got x ", x.shape());
   const Index rows = x.dim(-2), columns = x.dim(-1);
-  Array kept({rows, columns}, DType::boolean);
-  for (Index i = 0; i < rows; ++i)
-    for (Index j = 0; j < columns; ++j) kept.data<bool>()[i * columns + j] = lower ? j - i <= k : j - i >= k;
-  return where(Tensor(kept), x, Tensor(Array::zeros({}, x.dtype())));
+  t.k = std::clamp<Index>(t.k, -rows - 1, columns);
+  Array y(x.shape(), x.dtype());
+  if (x.numel() > 0)
+    visit_any(x.dtype(), [&](auto tag) {
+      using T = decltype(tag);
+      parallel_for(0, x.numel() / columns, grain_for(columns), [&](Index begin, Index end) {
+        for (Index row = begin; row < end; ++row) {
+          const T* from = x.ptr<T>() + row * columns;
+          T* to = y.data<T>() + row * columns;
+          const Index i = row % rows, edge = t.lower ? i + t.k + 1 : i + t.k;
+          const Index left = std::clamp<Index>(edge, 0, columns);  // the columns before it, which are kept or not
+          if (t.lower) std::fill(std::copy_n(from, left, to), to + columns, T{});
+          else std::copy(from + left, from + columns, std::fill_n(to, left, T{}));
+        }
+      });
+    });
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(
+      std::move(y), {x},
+      [t](const Array& dy, Gradients& dx) {
+        const NoGrad quiet;
+        dx.add(0, triangle(Tensor(dy), t).data());
+      },
+      [t](const Tensor& dy, TensorGradients& dx) { dx.add(0, triangle(dy, t)); });
 }
 
 }  // namespace
 
-Tensor lower_triangle(const Tensor& x, Index k) { return triangle("tril", x, k, true); }
-Tensor upper_triangle(const Tensor& x, Index k) { return triangle("triu", x, k, false); }
+Tensor lower_triangle(const Tensor& x, Index k) { return triangle(x, {"tril", true, k}); }
+Tensor upper_triangle(const Tensor& x, Index k) { return triangle(x, {"triu", false, k}); }
 
 }  // namespace qkv::ops

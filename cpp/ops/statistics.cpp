@@ -10,11 +10,28 @@ Tensor root(const Tensor& square) {
   return where(none, zero, unary(Unary::square_root, where(none, scalar_like(square, 1), square)));
 }
 
+namespace {
+
+// x squared where it stands: nobody else holds it.
+Tensor squared(const Tensor& x) {
+  visit_floating(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    T* numbers = x.ptr<T>();
+    parallel_for(0, x.numel(), grain_for(1), [=](Index begin, Index end) {
+      kernels::kernels<T>().elementwise.binary(Binary::multiply, numbers + begin, numbers + begin, 1, numbers + begin,
+                                               1, end - begin);
+    });
+  });
+  return x;
+}
+
+}  // namespace
+
 Tensor variance(const Tensor& input, const std::optional<Axes>& axes, bool keepdims, double ddof) {
   const Tensor x = floating(input);
   const ReducedAxes p = reduced_axes("var", x.shape(), axes, keepdims);
   const Tensor distance = subtract(x, mean(x, axes, true));
-  const Tensor squares = sum(multiply(distance, distance), axes, keepdims);
+  const Tensor squares = sum(wants_gradient({x}) ? multiply(distance, distance) : squared(distance), axes, keepdims);
   return divide(squares, scalar_like(squares, std::max(0.0, static_cast<double>(p.length) - ddof)));
 }
 
@@ -81,23 +98,26 @@ namespace {
 // y (outer, n, inner): running sums of x along n. U is T, or unsigned where sums of integers wrap.
 template <class T, class U> void running_sums(T* y, const T* x, Index outer, Index n, Index inner, bool backwards) {
   const Index step = backwards ? -inner : inner;
-  parallel_for(0, outer, grain_for(n * inner), [=](Index begin, Index end) {
+  parallel_for(0, n == 0 ? 0 : outer, grain_for(n * inner), [=](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       const Index first = (i * n + (backwards ? n - 1 : 0)) * inner;
       const T* from = x + first;
       T* to = y + first;
-      std::copy_n(from, n == 0 ? 0 : inner, to);
+      if (inner == 1) {  // the sum stays in a register
+        U total = static_cast<U>(from[0]);
+        to[0] = from[0];
+        for (Index k = 1; k < n; ++k) to[k * step] = static_cast<T>(total += static_cast<U>(from[k * step]));
+        continue;
+      }
+      std::copy_n(from, inner, to);
       for (Index k = 1; k < n; ++k) {
         from += step;
         to += step;
-        if constexpr (std::is_same_v<T, U>) {
-          if (inner > 1) {
-            kernels::kernels<T>().elementwise.binary(Binary::add, to, to - step, 1, from, 1, inner);
-            continue;
-          }
-        }
-        for (Index j = 0; j < inner; ++j)
-          to[j] = static_cast<T>(static_cast<U>(to[j - step]) + static_cast<U>(from[j]));
+        if constexpr (std::is_same_v<T, U>)
+          kernels::kernels<T>().elementwise.binary(Binary::add, to, to - step, 1, from, 1, inner);
+        else
+          for (Index j = 0; j < inner; ++j)
+            to[j] = static_cast<T>(static_cast<U>(to[j - step]) + static_cast<U>(from[j]));
       }
     }
   });

@@ -88,13 +88,18 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
     >>> qkv.sort([3.0, 1.0, 2.0], descending=True)
     array([3., 2., 1.], dtype=float32)
     """
-    y = x if isinstance(x, Tensor) else _core.as_numpy(x, "sort", "x")
-    if axis is None:
-        y, axis = y.reshape(-1), -1
-    _check_axis("sort", axis, y.ndim)
-    return _core.take_along_axis(
-        y if hasattr(x, "dtype") else y.tolist(), argsort(y, axis, descending=descending), axis
-    )
+    numbers = _core.as_numpy(x, "sort", "x")
+    _check_axis("sort", -1 if axis is None else axis, 1 if axis is None else numbers.ndim)
+    if isinstance(x, Tensor) and x.requires_grad and _core.grad_enabled():
+        y = x.reshape(-1) if axis is None else x
+        along = -1 if axis is None else axis
+        return _core.take_along_axis(y, argsort(y, along, descending=descending), along)
+    result = np.sort(numbers, axis)
+    if descending:
+        result = np.ascontiguousarray(np.flip(result, -1 if axis is None else axis))
+    if isinstance(x, Tensor):
+        return _core.tensor(result)
+    return result if hasattr(x, "dtype") or result.dtype.kind != "f" else result.astype(np.float32)
 
 
 def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, Any]:

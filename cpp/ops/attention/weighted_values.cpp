@@ -213,8 +213,8 @@ Tensor mask_with_positions(const AttentionOptions& o, Index queries, Index keys)
   for (Index i = 0; i < queries; ++i)
     for (Index j = 0; j < keys; ++j) {
       const Index at = first + i;
-      allowed.data<bool>()[i * keys + j] = (o.causal == Causal::none || j <= at) && (o.left < 0 || j >= at - o.left) &&
-                                           (o.right < 0 || j <= at + o.right);
+      allowed.data<bool>()[i * keys + j] = (o.causal == Causal::none || j <= at) && (o.left < 0 || at - j <= o.left) &&
+                                           (o.right < 0 || j - at <= o.right);
     }
   const Tensor& mask = o.attn_mask;
   if (!mask.defined()) return Tensor(std::move(allowed));
