@@ -18,7 +18,7 @@ EVIL = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "a
 class Reader(html.parser.HTMLParser):
     """Collects elements, and refuses pages whose elements are not closed in order."""
 
-    VOID = ("meta", "line", "img")
+    VOID = ("meta", "line", "img", "input")
 
     def __init__(self, page):
         super().__init__()

@@ -76,6 +76,37 @@ class TestShowHeatmaps:
         assert axes[0, 0].get_images()[0].get_clim() == (-1, 2)
         fig.canvas.draw()
 
+    def test_tick_labels_on_a_grid(self):
+        fig, axes = plot.show_heatmaps(
+            np.random.default_rng(0).random((2, 4, 2, 3)), xticks=WORDS, yticks="ab"
+        )
+        fig.canvas.draw()
+        assert tick_labels(axes[1, 2].xaxis) == WORDS
+        assert tick_labels(axes[1, 0].yaxis) == ["a", "b"]
+        assert axes[0, 0].get_xticks().tolist() == [0, 1, 2]
+
+    def test_panels_of_a_grid_can_be_read(self):
+        fig, axes = plot.show_heatmaps(
+            np.ones((2, 4, 10, 10)), "Keys", "Queries", titles=[f"head {h}" for h in range(4)]
+        )
+        fig.canvas.draw()
+        for ax in axes.ravel():
+            box = ax.get_window_extent()
+            assert min(box.width, box.height) > 1.2 * fig.dpi
+            assert ax.title.get_window_extent().width < box.width
+        least = plot.show_heatmaps(np.ones((1, 1, 10, 10)))[0].get_size_inches()
+        assert tuple(least) == (2.5, 2.5)
+
+    def test_into_given_axes(self):
+        fig, axes = plt.subplots(2, 3)
+        assert plot.show_heatmaps(np.ones((2, 3, 5, 7)), titles=list("abc"), ax=axes)[0] is fig
+        assert axes[1, 2].get_title() == "c"
+        assert axes[1, 2].get_images()[0].get_array().shape == (5, 7)
+        with pytest.raises(
+            ValueError, match="show_heatmaps: ax must have 6 entries, one for each panel or line; got 3"
+        ):
+            plot.show_heatmaps(np.ones((2, 3, 5, 7)), ax=axes[0])
+
     def test_ticks_are_whole_numbers(self):
         fig, axes = plot.show_heatmaps(np.ones((1, 3, 5, 7)), figsize=(9, 2.6))
         fig.canvas.draw()
@@ -115,7 +146,9 @@ class TestHeatmap:
     def test_into_given_axes(self):
         _, (left, right) = plt.subplots(1, 2)
         x = np.arange(6.0).reshape(2, 3)
-        ax = plot.heatmap(x, "input", "output", "J", ax=right, cmap="coolwarm", vmin=0, vmax=9, aspect="auto")
+        _, ax = plot.heatmap(
+            x, "input", "output", "J", ax=right, cmap="coolwarm", vmin=0, vmax=9, aspect="auto"
+        )
         assert ax is right
         assert not left.get_images()
         assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("input", "output", "J")
@@ -127,7 +160,7 @@ class TestHeatmap:
         assert not bars(ax.figure)
 
     def test_in_a_new_figure_with_a_bar(self):
-        ax = plot.heatmap(np.eye(3), figsize=(3, 2), colorbar=0.8)
+        _, ax = plot.heatmap(np.eye(3), figsize=(3, 2), colorbar=0.8)
         assert tuple(ax.figure.get_size_inches()) == (3, 2)
         assert [bar._colorbar_info["shrink"] for bar in bars(ax.figure)] == [0.8]
 
@@ -138,7 +171,7 @@ class TestHeatmap:
 
 def test_alignment(golden):
     g = golden("D1-01")
-    ax = plot.alignment(
+    _, ax = plot.alignment(
         g["alignment"], g.facts["source"], g.facts["target"], "Source (German)", "Target (English)"
     )
     assert tick_labels(ax.xaxis) == g.facts["source"]
@@ -206,7 +239,7 @@ class TestHeatmapRow:
 class TestPlotLines:
     def test_columns_of_the_position_table(self, golden):
         columns = golden("D0-28")["columns_6_9"]
-        ax = plot.plot_lines(
+        _, ax = plot.plot_lines(
             np.arange(60),
             columns,
             xlabel="Row (position)",
@@ -230,15 +263,15 @@ class TestPlotLines:
         assert all(line.get_visible() for line in ax.get_xgridlines())
 
     def test_lines_alone_stand_over_their_index(self):
-        ax = plot.plot_lines([[3.0, 4.0], [5.0, 6.0, 7.0]])
+        _, ax = plot.plot_lines([[3.0, 4.0], [5.0, 6.0, 7.0]])
         assert [line.get_xdata().tolist() for line in ax.get_lines()] == [[0, 1], [0, 1, 2]]
         assert ax.get_legend() is None
-        (line,) = plot.plot_lines([3.0, 4.0, 9.0]).get_lines()
+        (line,) = plot.plot_lines([3.0, 4.0, 9.0])[1].get_lines()
         assert line.get_ydata().tolist() == [3, 4, 9]
 
     def test_scales_limits_formats_and_given_axes(self):
         given = plt.subplots()[1]
-        ax = plot.plot_lines(
+        _, ax = plot.plot_lines(
             [[1, 2], [1, 2, 4]], [[1, 3], [2, 3, 4]], ylabel="|J|", title="t", fmts=["o-"],
             xlim=(1, 9), ylim=(2, 5), xscale="log", yscale="log", grid=False, ax=given,
         )  # fmt: skip
@@ -291,3 +324,41 @@ def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
         ImportError, match=r'plot: matplotlib must be installed .*; pip install "qkv\[notebooks\]"'
     ):
         plot.show_heatmaps(np.zeros((1, 1, 2, 2)))
+
+
+X, Y = np.arange(5.0), np.arange(5.0) ** 2
+EVERY = {
+    "show_heatmaps": ((np.ones((1, 2, 3, 3)),), (1, 2)),
+    "heatmap": ((np.eye(3),), ()),
+    "alignment": ((np.eye(3), WORDS, WORDS), ()),
+    "heatmap_row": (([np.eye(3), np.eye(2)], ["a", "b"]), (2,)),
+    "head_view": ((np.ones((2, 3, 3)) / 3, WORDS), (2,)),
+    "layer_view": ((np.ones((3, 2, 3, 3)) / 3,), (3, 2)),
+    "plot_lines": ((X, Y), ()),
+    "kernel_regression": ((X, {"a": Y, "b": Y}, Y, X, Y), (2,)),
+    "training_curve": ((Y + 1,), ()),
+    "schematic": (("attention",), ()),
+}
+
+
+class TestEveryPlot:
+    def test_all_are_here(self):
+        assert set(EVERY) == {name for name in plot.__all__ if name[0].islower()} - {"head_view_html"}
+
+    @pytest.mark.parametrize("name", EVERY)
+    def test_gives_the_figure_and_its_axes(self, name):
+        arguments, shape = EVERY[name]
+        fig, axes = getattr(plot, name)(*arguments)
+        assert isinstance(fig, plt.Figure)
+        assert np.shape(axes) == shape
+        assert all(ax.figure is fig for ax in np.ravel(np.asarray(axes, dtype=object)))
+
+    @pytest.mark.parametrize("name", EVERY)
+    def test_draws_into_given_axes(self, name):
+        arguments, shape = EVERY[name]
+        fig, axes = plt.subplots(*(shape if len(shape) == 2 else (1, *shape)))
+        before = plt.get_fignums()
+        drawn, its = getattr(plot, name)(*arguments, ax=axes)
+        assert drawn is fig
+        assert list(np.ravel(np.asarray(its, dtype=object))) == list(np.ravel(np.asarray(axes, dtype=object)))
+        assert plt.get_fignums() == before

@@ -56,18 +56,18 @@ def kernel_curves():
 
 def position_columns():
     columns, legend = golden("D0-28")["columns_6_9"], [f"Col {c}" for c in range(6, 10)]
-    return plot.plot_lines(np.arange(60), columns, "Row (position)", legend=legend, figsize=(6, 2.5)).figure
+    return plot.plot_lines(np.arange(60), columns, "Row (position)", legend=legend, figsize=(6, 2.5))[0]
 
 
 def position_table():
     names = "Column (encoding dimension)", "Row (position)"
-    return plot.heatmap(golden("D0-28")["P"], *names, figsize=(3.5, 4), aspect="auto", colorbar=0.6).figure
+    return plot.heatmap(golden("D0-28")["P"], *names, figsize=(3.5, 4), aspect="auto", colorbar=0.6)[0]
 
 
 def translation():
     g = golden("D1-01")
     names = g.facts["source"], g.facts["target"], "Source (German)", "Target (English)"
-    return plot.alignment(g["alignment"], *names).figure
+    return plot.alignment(g["alignment"], *names)[0]
 
 
 def masked_probabilities():
@@ -95,7 +95,7 @@ def training_curves():
     return plot.plot_lines(
         losses, None, "Adam step", "loss", ["teacher forced", "free running", "with attention"], (4.5, 3),
         fmts=["-", "--", ":"],
-    ).figure  # fmt: skip
+    )[0]  # fmt: skip
 
 
 HEADS = [f"cross attention, head {h}" for h in range(4)]

@@ -66,7 +66,9 @@ class TestHeadView:
     @pytest.mark.parametrize(
         ("shape", "options", "words"),
         [
-            ((2, 3, 5, 5), {}, r"weights must be \(Lq, Lk\).*got \(2, 3, 5, 5\)"),
+            ((2, 2, 3, 5, 5), {}, r"weights must be \(Lq, Lk\).*got \(2, 2, 3, 5, 5\)"),
+            ((2, 3, 5, 5), {"item": 2}, r"item must be from 0 to 1 because weights hold 2 sentences; got 2"),
+            ((3, 5, 5), {"item": -1}, r"item must be from 0 to 0 because weights hold 1 sentence; got -1"),
             ((5,), {}, r"got \(5,\)"),
             ((0, 5, 5), {}, r"got \(0, 5, 5\)"),
             ((4, 5), {}, "tokens must have 4 entries, one for each query; got 5"),
@@ -78,8 +80,48 @@ class TestHeadView:
         with pytest.raises(ValueError, match=words):
             plot.head_view(np.zeros(shape), TOKENS, **options)
 
+    def test_a_sentence_of_a_batch(self):
+        table = weights(3, 2, 5, 5)
+        fig, axes = plot.head_view(table, TOKENS, item=2)
+        alone = plot.head_view(table[2], TOKENS)[1]
+        for a, b in zip(axes, alone, strict=True):
+            np.testing.assert_array_equal(a.collections[0].get_colors(), b.collections[0].get_colors())
+        assert fig.get_suptitle() == "item 2 of 3"
+        assert alone[0].figure.get_suptitle() == ""
+
+    def test_padding_behind_the_tokens_of_a_sentence_is_not_drawn(self):
+        table = weights(2, 2, 5, 5)
+        _, axes = plot.head_view(table, [TOKENS, ["just", "two"]], item=1)
+        assert texts(axes[0]) == ["just", "two"] * 2
+        ends = np.array(axes[0].collections[0].get_segments())[:, :, 1]
+        assert ends.max() == 1.0
+        with pytest.raises(ValueError, match="tokens must have 5 entries, one for each query; got 6"):
+            plot.head_view(table, [TOKENS, ["a"] * 6], item=1)
+
 
 class TestLayerView:
+    def test_a_sentence_of_a_batch(self):
+        stack = qkv.nn.TransformerEncoder(qkv.nn.TransformerEncoderLayer(8, 2, 16), 3).eval()
+        stack(np.random.default_rng(0).normal(size=(4, 5, 8)).astype("float32"))
+        fig, axes = plot.layer_view(stack.attention_weights, item=3)
+        assert fig.get_suptitle() == "item 3 of 4"
+        expected = stack.attention_weights[2].numpy()[3, 1]
+        np.testing.assert_array_equal(axes[2, 1].images[0].get_array(), expected)
+        five = np.stack([w.numpy() for w in stack.attention_weights])
+        _, again = plot.layer_view(five, item=3)
+        np.testing.assert_array_equal(again[2, 1].images[0].get_array(), expected)
+        with pytest.raises(
+            ValueError, match="layer_view: item must be from 0 to 3 because weights hold 4 sen"
+        ):
+            plot.layer_view(stack.attention_weights, item=4)
+
+    def test_into_given_axes(self):
+        fig, axes = plt.subplots(2, 3)
+        assert plot.layer_view(weights(2, 3, 5, 5), ax=axes)[0] is fig
+        assert axes[1, 2].images
+        with pytest.raises(ValueError, match="layer_view: ax must have 6 entries"):
+            plot.layer_view(weights(2, 3, 5, 5), ax=axes[0])
+
     def test_one_scale_for_all(self):
         table = weights(2, 3, 5, 7)
         fig, axes = plot.layer_view(table)
@@ -113,7 +155,7 @@ class TestTrainingCurve:
         return history
 
     def test_losses_mean_and_metrics(self, history):
-        ax = plot.training_curve(history, smooth=4, reference={"entropy": 30.0})
+        _, ax = plot.training_curve(history, smooth=4, reference={"entropy": 30.0})
         loss, mean, entropy = ax.get_lines()
         np.testing.assert_array_equal(loss.get_ydata(), history.loss)
         np.testing.assert_array_equal(loss.get_xdata(), np.arange(1, 101))
@@ -129,16 +171,16 @@ class TestTrainingCurve:
     def test_losses_share_an_axis(self, history):
         for i, evaluation in enumerate(history.evaluations):
             evaluation["held-out loss"] = 10.0 + i
-        ax = plot.training_curve(history, ["held-out loss"], smooth=1)
+        _, ax = plot.training_curve(history, ["held-out loss"], smooth=1)
         assert ax.figure.axes == [ax]
         assert ax.get_lines()[1].get_ydata().tolist() == [10.0, 11.0]
-        both = plot.training_curve(history, smooth=1)
+        _, both = plot.training_curve(history, smooth=1)
         assert [line.get_label() for line in both.get_lines()] == ["loss", "held-out loss"]
         assert [line.get_label() for line in both.figure.axes[-1].get_lines()] == ["exact"]
 
     def test_choices(self, history):
         _, given = plt.subplots()
-        ax = plot.training_curve(history, [], smooth=1, title="t", yscale="log", ax=given)
+        _, ax = plot.training_curve(history, [], smooth=1, title="t", yscale="log", ax=given)
         assert ax is given
         assert (ax.get_title(), ax.get_yscale(), len(ax.get_lines())) == ("t", "log", 1)
         assert len(ax.figure.axes) == 1
@@ -161,7 +203,7 @@ class TestSchematics:
         ],
     )
     def test_nothing_is_cut_off_or_written_over(self, name, words):
-        ax = plot.schematic(name)
+        _, ax = plot.schematic(name)
         ax.figure.canvas.draw()
         assert set(words) <= set(texts(ax))
         boxes = [t.get_window_extent() for t in ax.texts if t.get_text()]
@@ -173,7 +215,7 @@ class TestSchematics:
 
     def test_into_given_axes(self):
         _, ax = plt.subplots()
-        assert plot.schematic("attention", ax=ax) is ax
+        assert plot.schematic("attention", ax=ax) == (ax.figure, ax)
 
     def test_unknown_name(self):
         with pytest.raises(ValueError, match="one of attention, seq2seq, bahdanau, transformer; got 'rnn'"):

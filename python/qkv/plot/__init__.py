@@ -3,6 +3,8 @@
 matplotlib is imported at the first picture, so that ``import qkv`` does not need it; the HTML pages need nothing.
 """
 
+from .attention_sliders import AttentionSliders
+from .bandwidth_slider import BandwidthSlider
 from .curves import training_curve
 from .heads import head_view, layer_view
 from .heatmaps import alignment, heatmap, heatmap_row, show_heatmaps
@@ -11,7 +13,9 @@ from .pages import AttentionView, head_view_html
 from .schematics import schematic
 
 __all__ = [
+    "AttentionSliders",
     "AttentionView",
+    "BandwidthSlider",
     "alignment",
     "head_view",
     "head_view_html",

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .drawing import numbers, pyplot
+from .drawing import numbers, one_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def training_curve(
@@ -24,7 +25,7 @@ def training_curve(
     yscale: str = "linear",
     figsize: tuple[float, float] = (5.0, 3.0),
     ax: Axes | None = None,
-) -> Axes:
+) -> tuple[Figure, Axes]:
     """Draw the loss of each update, its running mean, and the metrics of the evaluations, on an axis of their own.
 
     Parameters
@@ -46,8 +47,9 @@ def training_curve(
 
     Returns
     -------
-    matplotlib.axes.Axes
-        Of the loss; that of the other metrics is its twin, ``ax.figure.axes[-1]``.
+    fig : matplotlib.figure.Figure
+    ax : matplotlib.axes.Axes
+        Of the loss; that of the other metrics is its twin, ``fig.axes[-1]``.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def training_curve(
 
     Examples
     --------
-    >>> ax = training_curve([4.0, 2.0, 1.0, 0.5], reference={"entropy": 1.5})
+    >>> fig, ax = training_curve([4.0, 2.0, 1.0, 0.5], reference={"entropy": 1.5})
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['loss', 'entropy']
     """
@@ -73,7 +75,7 @@ def training_curve(
         raise ValueError(
             f"training_curve: metrics must be out of those of the history, {known}; got {list(chosen)}"
         )
-    ax = pyplot().subplots(figsize=figsize)[1] if ax is None else ax
+    fig, ax = one_axes(figsize, ax)
     width = max(loss.size // 50, 1) if smooth is None else smooth
     updates = np.arange(1, loss.size + 1)
     drawn = [*ax.plot(updates, loss, color="C0", alpha=0.3 if width > 1 else 1.0, label="loss")]
@@ -95,7 +97,7 @@ def training_curve(
         beside.legend(handles=drawn, fontsize="small", loc="center right")  # above the lines of both axes
     else:
         ax.legend(handles=drawn, fontsize="small")
-    return ax
+    return fig, ax
 
 
 def running_mean(values: NDArray[Any], width: int) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,27 @@ def lines_of(x: Any) -> list[NDArray[np.floating]]:
         return [numbers(line) for line in x]
     table = numbers(x)
     return [table] if table.ndim == 1 else list(table)
+
+
+def one_axes(figsize: tuple[float, float], ax: Axes | None) -> tuple[Figure, Axes]:
+    """Make axes in a new figure, or take the given ones."""
+    if ax is None:
+        fig, ax = pyplot().subplots(figsize=figsize)
+        return fig, ax
+    return figure_of(ax), ax
+
+
+def figure_of(ax: Axes) -> Figure:
+    """Give the figure that the axes stand in, also where it is a part of another one."""
+    figure: Any = ax.figure
+    return figure  # type: ignore[no-any-return]
+
+
+def given_axes(operation: str, ax: Any, shape: tuple[int, ...]) -> tuple[Figure, NDArray[Any]]:
+    """Take axes (one, a sequence or an array of them) in `shape`, in their order."""
+    given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    check_number(operation, "ax", list(given), math.prod(shape))
+    return figure_of(given[0]), given.reshape(shape)
 
 
 def check_number(operation: str, name: str, given: Sequence[Any] | None, wanted: int) -> None:
@@ -114,9 +136,7 @@ def row_of_axes(
     if ax is None:
         fig, axes = pyplot().subplots(1, count, figsize=figsize, sharey=True, squeeze=False)
         return fig, axes[0]
-    given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-    check_number(operation, "ax", list(given), count)
-    return given[0].figure, given
+    return given_axes(operation, ax, (count,))
 
 
 def draw_matrix(
@@ -130,10 +150,14 @@ def draw_matrix(
     aspect: Any = "equal",
 ) -> AxesImage:
     """Draw (Lq, Lk) with the first query on top, and labels beside rows and columns where given."""
+    from matplotlib.ticker import AutoLocator
+
     image = ax.imshow(table, cmap=cmap, vmin=vmin, vmax=vmax, aspect=aspect)
-    for axis in (ax.xaxis, ax.yaxis):
-        locator: Any = axis.get_major_locator()
-        locator.set_params(integer=True)  # there is no key 2.5
+    for axis, ticks in ((ax.xaxis, xticks), (ax.yaxis, yticks)):
+        if ticks is None:
+            locator = AutoLocator()
+            locator.set_params(integer=True)  # there is no key 2.5
+            axis.set_major_locator(locator)
     if xticks is not None:
         labels = [str(t) for t in xticks]
         slanted: dict[str, Any] = {"rotation": 60, "ha": "right"} if max(map(len, labels)) > 2 else {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .drawing import check_number, draw_matrix, numbers, pyplot
+from .drawing import check_number, draw_matrix, given_axes, numbers, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 def head_view(
     weights: Any,
-    tokens: Sequence[str],
-    key_tokens: Sequence[str] | None = None,
+    tokens: Sequence[Any],
+    key_tokens: Sequence[Any] | None = None,
     *,
+    item: int = 0,
     titles: Sequence[str] | None = None,
     columns: int = 4,
     color: str = "C0",
@@ -31,12 +32,14 @@ def head_view(
 
     Parameters
     ----------
-    weights : array or Tensor, (Lq, Lk), (H, Lq, Lk) or (1, H, Lq, Lk)
+    weights : array or Tensor, (Lq, Lk), (H, Lq, Lk) or (B, H, Lq, Lk)
         One panel for each head.
     tokens : sequence of Lq str
-        The queries' tokens.
-    key_tokens : sequence of Lk str, optional
+        The queries' tokens; or B such sequences, where what lies behind the last token of a sentence is not drawn.
+    key_tokens : sequence of Lk str, or B of them, optional
         The keys' tokens; the queries' unless given.
+    item : int
+        Which sentence of a batch is drawn; the figure's title says so.
     titles : sequence of str, optional
         One for each head; "head 0" and so on unless given.
     columns : int
@@ -55,7 +58,7 @@ def head_view(
     Raises
     ------
     ValueError
-        If `weights` have another rank, or tokens, titles or axes do not fit them in number.
+        If `weights` have another rank, there is no such item, or tokens, titles or axes do not fit them in number.
     ImportError
         If matplotlib is missing.
 
@@ -65,47 +68,54 @@ def head_view(
     >>> [ax.get_title() for ax in axes]
     ['head 0', 'head 1', 'head 2']
     """
-    table = heads_of("head_view", weights)
+    table, batch = heads_of("head_view", weights, item)
+    (table,), queries, keys = sentence_of("head_view", [table], tokens, key_tokens, item)
     H, Lq, Lk = table.shape
-    queries, keys = tokens_of("head_view", tokens, key_tokens, Lq, Lk)
     names = [f"head {h}" for h in range(H)] if titles is None else titles
     check_number("head_view", "titles", names, H)
     if ax is None:
         cols = min(columns, H)
         rows = math.ceil(H / cols)
         size = figsize or (2.6 * cols, (0.24 * max(Lq, Lk) + 0.5) * rows)
-        fig, grid = pyplot().subplots(rows, cols, figsize=size, squeeze=False)
+        layout = "constrained" if batch > 1 else None  # room for the title
+        fig, grid = pyplot().subplots(rows, cols, figsize=size, squeeze=False, layout=layout)
         panels = grid.ravel()
         for unused in panels[H:]:
             unused.set_axis_off()
     else:
-        panels = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        check_number("head_view", "ax", list(panels), H)
-        fig = panels[0].figure
+        fig, panels = given_axes("head_view", ax, (H,))
     for panel, matrix, name in zip(panels, table, names, strict=False):
         _draw_head(panel, matrix, queries, keys, color)
         panel.set_title(name, fontsize="small")
+    if batch > 1 and ax is None:
+        fig.suptitle(f"item {item} of {batch}", fontsize="medium")
     return fig, panels[:H]
 
 
 def layer_view(
     weights: Any,
     *,
+    item: int = 0,
     cmap: str = "Reds",
     vmax: float | None = None,
     figsize: tuple[float, float] | None = None,
+    ax: Any = None,
 ) -> tuple[Figure, NDArray[Any]]:
     """Draw all heads of all layers at a glance: one row per layer, one column per head, one colour scale.
 
     Parameters
     ----------
-    weights : array or Tensor (layers, H, Lq, Lk), or a list of (H, Lq, Lk) or (1, H, Lq, Lk), one for each layer
-        Such as ``model.attention_weights`` after a call with one sentence.
+    weights : array or Tensor (layers, H, Lq, Lk), or a list of (H, Lq, Lk) or (B, H, Lq, Lk), one for each layer
+        Such as ``model.attention_weights`` after a call. An array of five axes is (layers, B, H, Lq, Lk).
+    item : int
+        Which sentence of a batch is drawn; the figure's title says so.
     cmap : str
     vmax : float, optional
         The weight that gets the darkest colour; the greatest unless given. The lightest stands for 0.
     figsize : (width, height), optional
         Of the whole figure, in inches.
+    ax : array or sequence of matplotlib.axes.Axes, optional
+        One for each head, layer by layer.
 
     Returns
     -------
@@ -115,7 +125,7 @@ def layer_view(
     Raises
     ------
     ValueError
-        If the layers have different shapes, or there are none.
+        If the layers have different shapes, or there are none, or there is no such item.
     ImportError
         If matplotlib is missing.
 
@@ -125,7 +135,7 @@ def layer_view(
     >>> axes.shape, axes[1, 0].get_ylabel(), axes[0, 2].get_title()
     ((2, 3), 'layer 1', 'head 2')
     """
-    layers = layers_of("layer_view", weights)
+    layers, batch = layers_of("layer_view", weights, item)
     if len({layer.shape for layer in layers}) != 1:
         raise ValueError(
             "layer_view: weights must have one shape (H, Lq, Lk) in all layers because they become one grid; "
@@ -135,7 +145,10 @@ def layer_view(
     rows, cols, Lq, Lk = table.shape
     panel = 1.1
     size = figsize or (panel * cols + 1.1, panel * max(0.5, min(Lq / Lk, 2.0)) * rows + 0.5)
-    fig, axes = pyplot().subplots(rows, cols, figsize=size, squeeze=False, layout="constrained")
+    if ax is None:
+        fig, axes = pyplot().subplots(rows, cols, figsize=size, squeeze=False, layout="constrained")
+    else:
+        fig, axes = given_axes("layer_view", ax, (rows, cols))
     top = float(np.nanmax(table)) if vmax is None else vmax
     for i, j in np.ndindex(rows, cols):
         image = draw_matrix(axes[i, j], table[i, j], cmap, 0.0, top or 1.0, aspect="auto")
@@ -144,48 +157,64 @@ def layer_view(
             axes[i, j].set_title(f"head {j}", fontsize="small")
         if j == 0:
             axes[i, j].set_ylabel(f"layer {i}", fontsize="small")
-    fig.colorbar(image, ax=axes, shrink=0.7, label="weight")
+    fig.colorbar(image, ax=list(axes.ravel()), shrink=0.7, label="weight")
+    if batch > 1 and ax is None:
+        fig.suptitle(f"item {item} of {batch}", fontsize="medium")
     return fig, axes
 
 
-def heads_of(operation: str, weights: Any) -> NDArray[np.floating]:
-    """Give the weights of one sentence as (H, Lq, Lk)."""
+def heads_of(operation: str, weights: Any, item: int = 0) -> tuple[NDArray[np.floating], int]:
+    """Give the weights of one sentence as (H, Lq, Lk), and the number of sentences."""
     table = numbers(weights)
-    if table.ndim == 4 and table.shape[0] == 1:
-        table = table[0]
     if table.ndim == 2:
         table = table[None]
-    if table.ndim != 3 or 0 in table.shape:
+    if table.ndim == 3:
+        table = table[None]
+    if table.ndim != 4 or 0 in table.shape:
         raise ValueError(
-            f"{operation}: weights must be (Lq, Lk), (H, Lq, Lk) or (1, H, Lq, Lk), none of them 0, because one "
-            f"sentence is drawn; got {table.shape}"
+            f"{operation}: weights must be (Lq, Lk), (H, Lq, Lk) or (B, H, Lq, Lk), none of them 0, because the "
+            f"heads of one sentence are drawn; got {numbers(weights).shape}"
         )
-    return table
+    if not 0 <= item < len(table):
+        raise ValueError(
+            f"{operation}: item must be from 0 to {len(table) - 1} because weights hold {len(table)} sentence"
+            f"{'s' * (len(table) != 1)}; got {item}"
+        )
+    return table[item], len(table)
 
 
-def layers_of(operation: str, weights: Any) -> list[NDArray[np.floating]]:
-    """Give the weights of one sentence as a list over layers of (H, Lq, Lk)."""
+def layers_of(operation: str, weights: Any, item: int = 0) -> tuple[list[NDArray[np.floating]], int]:
+    """Give the weights of one sentence as a list over layers of (H, Lq, Lk), and the number of sentences."""
     if isinstance(weights, (list, tuple)) and weights and all(np.ndim(layer) >= 3 for layer in weights):
-        return [heads_of(operation, layer) for layer in weights]
-    table = numbers(weights)
-    if table.ndim == 4 and 0 not in table.shape:
-        return list(table)
-    return [heads_of(operation, weights)]
+        found = [heads_of(operation, layer, item) for layer in weights]
+    else:
+        table = numbers(weights)
+        many = table.ndim in (4, 5) and 0 not in table.shape
+        found = [heads_of(operation, layer, item) for layer in (table if many else [table])]
+    return [layer for layer, _ in found], found[0][1]
 
 
-def tokens_of(
-    operation: str, tokens: Sequence[str], key_tokens: Sequence[str] | None, Lq: int, Lk: int
-) -> tuple[list[str], list[str]]:
-    """Give the tokens of queries and keys, or refuse them."""
-    queries = [str(token) for token in tokens]
-    keys = queries if key_tokens is None else [str(token) for token in key_tokens]
-    for name, given, wanted in (("tokens", queries, Lq), ("key_tokens", keys, Lk)):
-        if len(given) != wanted:
-            side = "query" if name == "tokens" else "key"
-            raise ValueError(
-                f"{operation}: {name} must have {wanted} entries, one for each {side}; got {len(given)}"
-            )
-    return queries, keys
+def tokens_of(operation: str, name: str, tokens: Any, item: int, wanted: int) -> list[str]:
+    """Give the tokens of one sentence, out of one list or a list for each sentence, which may be shorter."""
+    given = list(tokens)
+    ragged = bool(given) and not isinstance(given[0], str) and np.ndim(given[0]) > 0
+    chosen = [str(token) for token in (given[item] if ragged and item < len(given) else given)]
+    if len(chosen) != wanted and not (ragged and 0 < len(chosen) < wanted):
+        side = "query" if name == "tokens" else "key"
+        raise ValueError(
+            f"{operation}: {name} must have {wanted} entries, one for each {side}; got {len(chosen)}"
+        )
+    return chosen
+
+
+def sentence_of(
+    operation: str, layers: list[NDArray[np.floating]], tokens: Any, key_tokens: Any, item: int
+) -> tuple[list[NDArray[np.floating]], list[str], list[str]]:
+    """Give the weights between the tokens of one sentence, without its padding, and the tokens."""
+    _, Lq, Lk = layers[0].shape
+    queries = tokens_of(operation, "tokens", tokens, item, Lq)
+    keys = tokens_of(operation, "key_tokens", tokens if key_tokens is None else key_tokens, item, Lk)
+    return [layer[:, : len(queries), : len(keys)] for layer in layers], queries, keys
 
 
 def _draw_head(

@@ -12,8 +12,10 @@ from .drawing import (
     check_number,
     check_ticks,
     draw_matrix,
+    given_axes,
     matrix_of,
     numbers,
+    one_axes,
     one_of,
     pyplot,
     row_of_axes,
@@ -31,7 +33,7 @@ def show_heatmaps(
     xlabel: str | None = None,
     ylabel: str | None = None,
     titles: Sequence[Any] | None = None,
-    figsize: tuple[float, float] = (2.5, 2.5),
+    figsize: tuple[float, float] | None = None,
     cmap: str = "Reds",
     *,
     xticks: Sequence[Any] | None = None,
@@ -40,6 +42,7 @@ def show_heatmaps(
     vmax: float | None = None,
     x_label: str | None = None,
     y_label: str | None = None,
+    ax: Any = None,
 ) -> tuple[Figure, NDArray[Any]]:
     """Draw one heatmap per matrix in a grid, with one colour bar.
 
@@ -53,13 +56,15 @@ def show_heatmaps(
         Written below the bottom row and beside the left column. `x_label` and `y_label` are accepted too.
     titles : sequence of str, optional
         One for each column, or one such sequence for each row.
-    figsize : (width, height)
-        Of the whole figure, in inches.
+    figsize : (width, height), optional
+        Of the whole figure, in inches; (2.5, 2.5) for one panel and more for a grid unless given.
     cmap : str
     xticks, yticks : sequence, optional
         Labels of the Lk keys and the Lq queries, such as words.
     vmin, vmax : float, optional
         Ends of the colour scale; the least and the greatest entry unless given.
+    ax : array or sequence of matplotlib.axes.Axes, optional
+        One for each matrix, row by row.
 
     Returns
     -------
@@ -92,7 +97,14 @@ def show_heatmaps(
     check_ticks(name, "xticks", xticks, Lk)
     check_ticks(name, "yticks", yticks, Lq)
     vmin, vmax = scale([table], vmin, vmax)
-    fig, axes = pyplot().subplots(rows, cols, figsize=figsize, sharex=True, sharey=True, squeeze=False)
+    if ax is None:
+        layout = None if figsize else "constrained"
+        size = figsize or grid_size(table.shape, xticks, yticks)
+        fig, axes = pyplot().subplots(
+            rows, cols, figsize=size, sharex=True, sharey=True, squeeze=False, layout=layout
+        )
+    else:
+        fig, axes = given_axes(name, ax, (rows, cols))
     for i, j in np.ndindex(rows, cols):
         image = draw_matrix(axes[i, j], table[i, j], cmap, vmin, vmax, xticks, yticks)
         axes[i, j].set(
@@ -100,8 +112,23 @@ def show_heatmaps(
             ylabel=ylabel if ylabel and j == 0 else "",
             title=per_row[i][j],
         )
-    fig.colorbar(image, ax=axes, shrink=0.6)
+    fig.colorbar(image, ax=list(axes.ravel()), shrink=0.6)
     return fig, axes
+
+
+def grid_size(
+    shape: tuple[int, ...], xticks: Sequence[Any] | None, yticks: Sequence[Any] | None
+) -> tuple[float, float]:
+    """Give the size in inches at which a grid (rows, cols, Lq, Lk) of heatmaps can be read."""
+    rows, cols, Lq, Lk = shape
+    if rows == cols == 1 and xticks is None and yticks is None:
+        return 2.5, 2.5
+    cell = 0.2 if xticks is None and yticks is None else 0.26
+    high, wide = max(1.5, cell * Lq), max(1.5, cell * Lk)
+    beside, below = (
+        0.09 * max(map(len, map(str, ticks)), default=0) if ticks else 0.3 for ticks in (yticks, xticks)
+    )
+    return min(1.0 + beside + cols * wide, 24.0), min(0.6 + below + rows * (high + 0.25), 24.0)
 
 
 def heatmap(
@@ -119,7 +146,7 @@ def heatmap(
     xticks: Sequence[Any] | None = None,
     yticks: Sequence[Any] | None = None,
     colorbar: float | None = None,
-) -> Axes:
+) -> tuple[Figure, Axes]:
     """Draw one matrix, into `ax` or a new figure.
 
     Parameters
@@ -140,7 +167,8 @@ def heatmap(
 
     Returns
     -------
-    matplotlib.axes.Axes
+    fig : matplotlib.figure.Figure
+    ax : matplotlib.axes.Axes
 
     Raises
     ------
@@ -151,18 +179,19 @@ def heatmap(
 
     Examples
     --------
-    >>> heatmap(np.eye(3), "Keys", title="identity").get_title()
+    >>> fig, ax = heatmap(np.eye(3), "Keys", title="identity")
+    >>> ax.get_title()
     'identity'
     """
     table = matrix_of("heatmap", matrix)
     check_ticks("heatmap", "xticks", xticks, table.shape[1])
     check_ticks("heatmap", "yticks", yticks, table.shape[0])
-    ax = pyplot().subplots(figsize=figsize)[1] if ax is None else ax
+    fig, ax = one_axes(figsize, ax)
     image = draw_matrix(ax, table, cmap, vmin, vmax, xticks, yticks, aspect)
     ax.set(xlabel=xlabel or "", ylabel=ylabel or "", title=title or "")
     if colorbar is not None:
-        ax.figure.colorbar(image, ax=ax, shrink=colorbar)
-    return ax
+        fig.colorbar(image, ax=ax, shrink=colorbar)
+    return fig, ax
 
 
 def alignment(
@@ -176,7 +205,7 @@ def alignment(
     figsize: tuple[float, float] = (4.5, 4.0),
     cmap: str = "Reds",
     colorbar: float | None = 0.6,
-) -> Axes:
+) -> tuple[Figure, Axes]:
     """Draw which source token each target token attends to.
 
     Parameters
@@ -193,7 +222,8 @@ def alignment(
 
     Returns
     -------
-    matplotlib.axes.Axes
+    fig : matplotlib.figure.Figure
+    ax : matplotlib.axes.Axes
 
     Raises
     ------
@@ -204,7 +234,7 @@ def alignment(
 
     Examples
     --------
-    >>> ax = alignment([[0.9, 0.1], [0.2, 0.8]], ["Guten", "Morgen"], ["good", "morning"])
+    >>> fig, ax = alignment([[0.9, 0.1], [0.2, 0.8]], ["Guten", "Morgen"], ["good", "morning"])
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['good', 'morning']
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .drawing import check_number, lines_of, numbers, pyplot, row_of_axes
+from .drawing import check_number, lines_of, numbers, one_axes, row_of_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def plot_lines(
     yscale: str = "linear",
     grid: bool = True,
     ax: Axes | None = None,
-) -> Axes:
+) -> tuple[Figure, Axes]:
     """Draw lines in the formats solid, magenta dashed, green dash-dotted and red dotted, in turn.
 
     Parameters
@@ -57,7 +57,8 @@ def plot_lines(
 
     Returns
     -------
-    matplotlib.axes.Axes
+    fig : matplotlib.figure.Figure
+    ax : matplotlib.axes.Axes
 
     Raises
     ------
@@ -68,7 +69,7 @@ def plot_lines(
 
     Examples
     --------
-    >>> ax = plot_lines(np.arange(5), [np.arange(5), np.arange(5) ** 2], "x", legend=["x", "x squared"])
+    >>> fig, ax = plot_lines(np.arange(5), [np.arange(5), np.arange(5) ** 2], "x", legend=["x", "x squared"])
     >>> [line.get_linestyle() for line in ax.get_lines()]
     ['-', '--']
     """
@@ -80,7 +81,7 @@ def plot_lines(
         xs = xs * len(ys) if len(xs) == 1 else xs
     check_number("plot_lines", "X", xs, len(ys))
     check_number("plot_lines", "legend", legend, len(ys))
-    ax = pyplot().subplots(figsize=figsize)[1] if ax is None else ax
+    fig, ax = one_axes(figsize, ax)
     for x, y, fmt in zip(xs, ys, itertools.cycle(fmts), strict=False):
         ax.plot(x, y, fmt)
     ax.set(xlabel=xlabel or "", ylabel=ylabel or "", title=title or "", xscale=xscale, yscale=yscale)
@@ -89,7 +90,7 @@ def plot_lines(
         ax.legend(list(legend))
     if grid:
         ax.grid(True)
-    return ax
+    return fig, ax
 
 
 def kernel_regression(

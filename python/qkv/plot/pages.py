@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .heads import layers_of, tokens_of
+from .._atomic import write_file
+from .heads import layers_of, sentence_of
 
 LINE, LEFT, RIGHT, MARGIN = 22, 150, 350, 12  # pixels: height of a token, ends of the lines, space on top
 LEAST = 0.005  # weights below are not drawn
@@ -30,12 +31,15 @@ class AttentionView:
     Parameters
     ----------
     weights : array or Tensor (Lq, Lk), (H, Lq, Lk) or (layers, H, Lq, Lk), or a list of layers
-        Each layer (H, Lq, Lk) or (1, H, Lq, Lk).
+        Each layer (H, Lq, Lk) or (B, H, Lq, Lk).
     tokens : sequence of Lq str
-        The queries' tokens.
-    key_tokens : sequence of Lk str, optional
+        The queries' tokens; or B such sequences, where what lies behind the last token of a sentence is not shown.
+    key_tokens : sequence of Lk str, or B of them, optional
         The keys' tokens; the queries' unless given.
     title : str, optional
+        Unless given it says which item of a batch is shown.
+    item : int
+        Which sentence of a batch is shown.
 
     Attributes
     ----------
@@ -57,36 +61,29 @@ class AttentionView:
     def __init__(
         self,
         weights: Any,
-        tokens: Sequence[str],
-        key_tokens: Sequence[str] | None = None,
+        tokens: Sequence[Any],
+        key_tokens: Sequence[Any] | None = None,
         title: str | None = None,
+        *,
+        item: int = 0,
     ) -> None:
-        self.weights = layers_of("head_view_html", weights)
-        sizes = {layer.shape[1:] for layer in self.weights}
+        layers, batch = layers_of("head_view_html", weights, item)
+        sizes = {layer.shape[1:] for layer in layers}
         if len(sizes) != 1:
             raise ValueError(
                 "head_view_html: weights must have one size (Lq, Lk) in all layers because they are over the "
                 f"same tokens; got {sorted(sizes)}"
             )
-        ((Lq, Lk),) = sizes
-        self.tokens, self.key_tokens = tokens_of("head_view_html", tokens, key_tokens, Lq, Lk)
-        self.title = title
+        self.weights, self.tokens, self.key_tokens = sentence_of(
+            "head_view_html", layers, tokens, key_tokens, item
+        )
+        self.title = f"item {item} of {batch}" if batch > 1 and title is None else title
 
     def _repr_html_(self) -> str:
         """Give the part of a page that shows it, with style and script."""
         thousandths = [np.rint(1000 * np.nan_to_num(layer)).astype(int).tolist() for layer in self.weights]
         data = {"weights": thousandths, "queries": self.tokens, "keys": self.key_tokens}
-        text = json.dumps(data, separators=(",", ":"))
-        name = "qkv-" + hashlib.sha256((text + str(self.title)).encode()).hexdigest()[:12]
-        style = (_FOLDER / "head_view.css").read_text(encoding="utf-8").replace("#ID", f"#{name}")
-        script = (_FOLDER / "head_view.js").read_text(encoding="utf-8")
-        heading = "" if self.title is None else f"<h3>{html.escape(self.title)}</h3>"
-        return (
-            f'<div id="{name}" class="qkv-heads"><style>{style}</style>{heading}<div class="controls"></div>'
-            f"{self._drawing(self.weights[0][0])}"
-            f'<script type="application/json">{_for_script(text)}</script>'
-            f"<script>(function(root){{{script}}})(document.getElementById({json.dumps(name)}));</script></div>"
-        )
+        return embedded("head_view", data, self.title, self._drawing(self.weights[0][0]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a whole page that needs nothing else and asks no network.
@@ -100,15 +97,7 @@ class AttentionView:
         OSError
             If the file cannot be written.
         """
-        title = html.escape(self.title or "attention")
-        policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-        page = (
-            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-            '<meta name="viewport" content="width=device-width"></head>\n'
-            f"<body>{self._repr_html_()}</body></html>\n"
-        )
-        Path(path).write_text(page, encoding="utf-8")
+        save_page(path, self.title or "attention", self._repr_html_())
 
     def __repr__(self) -> str:
         layers, heads = len(self.weights), self.weights[0].shape[0]
@@ -141,19 +130,27 @@ class AttentionView:
 
 
 def head_view_html(
-    weights: Any, tokens: Sequence[str], key_tokens: Sequence[str] | None = None, *, title: str | None = None
+    weights: Any,
+    tokens: Sequence[Any],
+    key_tokens: Sequence[Any] | None = None,
+    *,
+    title: str | None = None,
+    item: int = 0,
 ) -> AttentionView:
     """Show the heads of all layers over a sentence, to choose and to point at.
 
     Parameters
     ----------
     weights : array or Tensor (Lq, Lk), (H, Lq, Lk) or (layers, H, Lq, Lk), or a list of layers
-        Such as ``model.attention_weights`` after a call with one sentence.
+        Such as ``model.attention_weights`` after a call; each layer (H, Lq, Lk) or (B, H, Lq, Lk).
     tokens : sequence of Lq str
-        The queries' tokens.
-    key_tokens : sequence of Lk str, optional
+        The queries' tokens; or B such sequences, where what lies behind the last token of a sentence is not shown.
+    key_tokens : sequence of Lk str, or B of them, optional
         The keys' tokens; the queries' unless given.
     title : str, optional
+        Unless given it says which item of a batch is shown.
+    item : int
+        Which sentence of a batch is shown.
 
     Returns
     -------
@@ -170,7 +167,33 @@ def head_view_html(
     >>> qkv.plot.head_view_html(np.full((2, 4, 3, 3), 1 / 3), ["it", "is", "raining"])
     AttentionView(2 layers of 4 heads, 3 queries, 3 keys)
     """
-    return AttentionView(weights, tokens, key_tokens, title)
+    return AttentionView(weights, tokens, key_tokens, title, item=item)
+
+
+def embedded(script: str, data: dict[str, Any], title: str | None, drawing: str) -> str:
+    """Give the part of a page with a drawing and the script that changes it, `data` for the script, and their style."""
+    text = json.dumps(data, separators=(",", ":"))
+    name = "qkv-" + hashlib.sha256((text + str(title)).encode()).hexdigest()[:12]
+    style = (_FOLDER / "view.css").read_text(encoding="utf-8").replace("#ID", f"#{name}")
+    code = (_FOLDER / f"{script}.js").read_text(encoding="utf-8")
+    heading = "" if title is None else f"<h3>{html.escape(title)}</h3>"
+    return (
+        f'<div id="{name}" class="qkv-heads"><style>{style}</style>{heading}<div class="controls"></div>{drawing}'
+        f'<script type="application/json">{_for_script(text)}</script>'
+        f"<script>(function(root){{{code}}})(document.getElementById({json.dumps(name)}));</script></div>"
+    )
+
+
+def save_page(path: str | os.PathLike[str], title: str, body: str) -> None:
+    """Write a whole page that needs nothing else and asks no network."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    page = (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width"></head>\n'
+        f"<body>{body}</body></html>\n"
+    )
+    write_file(path, lambda file: file.write(page.encode("utf-8")))
 
 
 def _height(place: int) -> int:

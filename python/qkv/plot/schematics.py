@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .drawing import pyplot
+from .drawing import figure_of, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLORS = {
     "data": "#f2f2f2",
@@ -186,7 +187,9 @@ DRAWINGS = {
 }
 
 
-def schematic(name: str, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Axes:
+def schematic(
+    name: str, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None
+) -> tuple[Figure, Axes]:
     """Draw an architecture: attention, an encoder-decoder, the same with Bahdanau's attention, or the Transformer.
 
     Parameters
@@ -198,7 +201,8 @@ def schematic(name: str, *, ax: Axes | None = None, figsize: tuple[float, float]
 
     Returns
     -------
-    matplotlib.axes.Axes
+    fig : matplotlib.figure.Figure
+    ax : matplotlib.axes.Axes
 
     Raises
     ------
@@ -215,7 +219,7 @@ def schematic(name: str, *, ax: Axes | None = None, figsize: tuple[float, float]
 
     Examples
     --------
-    >>> ax = schematic("attention")
+    >>> fig, ax = schematic("attention")
     >>> len(ax.texts) > 10
     True
     """
@@ -223,7 +227,6 @@ def schematic(name: str, *, ax: Axes | None = None, figsize: tuple[float, float]
         raise ValueError(f"schematic: name must be one of {', '.join(DRAWINGS)}; got {name!r}")
     draw, size = DRAWINGS[name]
     if ax is None:
-        fig = pyplot().figure(figsize=figsize or size)
-        ax = fig.add_axes((0.01, 0.01, 0.98, 0.98))
+        ax = pyplot().figure(figsize=figsize or size).add_axes((0.01, 0.01, 0.98, 0.98))
     draw(ax)
-    return ax
+    return figure_of(ax), ax

@@ -1,0 +1,100 @@
+"""Sliders beside a picture: on a page whose script computes it, and as live widgets for which qkv does."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .pages import embedded, save_page
+
+INK, RED, MAGENTA, BLUE = "#222", "#cb181d", "#c2185b", "#1f6fb4"
+
+
+class Control(NamedTuple):
+    """A slider on a linear or logarithmic scale, or a box to tick."""
+
+    name: str
+    label: str
+    kind: str  # "log", "int" or "bool"
+    value: float
+    low: float = 0.0
+    high: float = 1.0
+
+    def widget(self, library: Any) -> Any:
+        """Make the widget of a notebook."""
+        if self.kind == "bool":
+            return library.Checkbox(value=bool(self.value), description=self.label)
+        if self.kind == "int":
+            return library.IntSlider(
+                value=int(self.value), min=int(self.low), max=int(self.high), description=self.label
+            )
+        ends = {"min": math.log10(self.low), "max": math.log10(self.high), "step": 0.01}
+        return library.FloatLogSlider(value=self.value, description=self.label, readout_format=".3g", **ends)
+
+
+class SliderView:
+    """A picture that follows its controls; subclasses say how it is computed, and drawn."""
+
+    model = ""
+
+    def __init__(self, controls: Sequence[Control], title: str | None) -> None:
+        self.controls, self.title = list(controls), title
+
+    def _numbers(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _picture(self, **values: Any) -> str:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """Give the part of a page that shows it, with style and script."""
+        data = {"model": self.model, "controls": [c._asdict() for c in self.controls], **self._numbers()}
+        drawn = self._picture(**{c.name: c.value for c in self.controls})
+        return embedded("sliders", data, self.title, drawn)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a whole page, sliders included, that needs neither Python nor a network.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        save_page(path, self.title or type(self).__name__, self._repr_html_())
+
+    def widget(self) -> Any:
+        """Give the same sliders as widgets of Jupyter, with the picture computed by qkv at each move.
+
+        Returns
+        -------
+        ipywidgets.VBox
+            The sliders, each named by its ``description``, and below them the picture, an ``ipywidgets.HTML``.
+
+        Raises
+        ------
+        ImportError
+            If ipywidgets is missing.
+        """
+        try:
+            import ipywidgets  # type: ignore[import-untyped,unused-ignore]
+        except ImportError as error:
+            raise ImportError(
+                f"{type(self).__name__}: ipywidgets must be installed because the live sliders are its widgets; "
+                'pip install "qkv[notebooks]", or show the view itself, whose sliders need nothing'
+            ) from error
+        sliders = {control.name: control.widget(ipywidgets) for control in self.controls}
+        picture = ipywidgets.HTML()
+
+        def draw(_: Any = None) -> None:
+            picture.value = self._picture(**{name: slider.value for name, slider in sliders.items()})
+
+        for slider in sliders.values():
+            slider.observe(draw, "value")
+        draw()
+        return ipywidgets.VBox([*sliders.values(), picture])
