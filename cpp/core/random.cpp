@@ -3,10 +3,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <numeric>
-#include <random>
 #include <utility>
+
+#if defined(_WIN32)
+#include <random>
+#else
+#include <sys/random.h>
+#include <unistd.h>
+#endif
 
 #include "core/error.h"
 #include "core/random_transform.h"
@@ -23,8 +30,15 @@ void check_count(const char* operation, Index n) {
 }
 
 std::uint64_t entropy() {
+#if defined(_WIN32)
   std::random_device device;
   return (static_cast<std::uint64_t>(device()) << 32) | device();
+#else
+  // Not std::random_device: linked into the extension it asks for a function of glibc 2.36.
+  std::uint64_t seed = 0;
+  if (getentropy(&seed, sizeof seed) == 0) return seed;
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());  // an old kernel
+#endif
 }
 
 }  // namespace
