@@ -206,7 +206,7 @@ assert_type(layer.q_proj.weight, qkv.nn.Parameter)
 assert_type(layer.eval(), qkv.nn.MultiHeadAttention)
 qkv.optim.Adam(layer.parameters(), lr=0.1).step()
 assert_type(qkv.grad(x.sum(), x), qkv.Tensor | list[qkv.Tensor])
-layer(x, valid_length=3)  # type: ignore[call-arg]
+layer(x, valid_length=3)  # type: ignore[call-overload]
 qkv.nn.Linear(2)  # type: ignore[call-arg]
 """
 
