@@ -94,13 +94,18 @@ Tensor repeated(const Impl& self, py::handle repeats, const py::args& more, py::
   const std::optional<Index> given = one_axis_from(axis, "repeat");
   const Tensor t = given ? Tensor(self) : ops::reshape(Tensor(self), {-1});
   const Index along = ops::checked_axis("repeat", given.value_or(0), t.rank());
+  const auto alike = [&](Index count) {
+    const Index work = count > 4096 ? count : t.numel() * std::max<Index>(count, 1);
+    return without_gil(work, [&] { return ops::repeat(t, count, along); });
+  };
+  int overflow = 0;
+  if (PyLong_CheckExact(repeats.ptr()) != 0)  // no array is made of it
+    if (const long long count = PyLong_AsLongLongAndOverflow(repeats.ptr(), &overflow); overflow == 0)
+      return alike(static_cast<Index>(count));
   Call call("repeat");
   const Array times = call.integers(repeats, "repeats", false);
   const Index n = t.dim(along);
-  if (times.numel() == 1) {
-    const Index count = *times.data<std::int64_t>();
-    return without_gil(t.numel() * std::max<Index>(count, 1), [&] { return ops::repeat(t, count, along); });
-  }
+  if (times.numel() == 1) return alike(*times.data<std::int64_t>());
   if (times.shape() != Shape{n})
     fail_value("repeat: repeats must be one number, or ", n, " because axis ", along,
                " has so many places; got repeats ", times.shape());
