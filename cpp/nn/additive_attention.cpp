@@ -83,6 +83,9 @@ void AdditiveAttention::prepare(const Tensor& queries, const Tensor& keys, const
 }
 
 Tensor AdditiveAttention::score(const Tensor& queries, const Tensor& keys) {
+  if (queries.rank() != 3 || keys.rank() != 3 || keys.dim(0) != queries.dim(0))
+    fail_value("AdditiveAttention: score takes queries (B, Lq, M) and keys (B, Lk, M); got queries ", queries.shape(),
+               ", keys ", keys.shape());
   check_sizes(queries, keys);
   if (!complete()) make_parameters(queries.dim(-1), keys.dim(-1));
   return ops::additive_scores(W_q->forward(queries), W_k->forward(keys), ops::reshape(w_v->weight, {num_hiddens}));

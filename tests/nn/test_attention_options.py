@@ -195,3 +195,12 @@ def test_options_travel_and_are_checked():
         ValueError, match=r"score\(queries, keys\) must give \(B, Lq, Lk\) .*constructor's num_heads"
     ):
         Heads()(Q, K, V)
+
+
+@pytest.mark.parametrize("shapes", [((5, 6), (7, 6)), ((2, 5, 6), (3, 7, 6)), ((2, 3, 5, 6), (2, 3, 7, 6))])
+def test_additive_scores_check_what_they_read(shapes):
+    q, k = (qkv.tensor(np.ones(shape)) for shape in shapes)
+    with pytest.raises(
+        ValueError, match=r"^AdditiveAttention: score takes queries \(B, Lq, M\) and keys \(B, Lk, M\); got"
+    ):
+        additive().score(q, k)
