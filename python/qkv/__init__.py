@@ -8,8 +8,7 @@ small data sets in :mod:`qkv.data`, the same mathematics in plain NumPy in :mod:
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import (
@@ -37,6 +36,7 @@ except ImportError as error:
 from . import _habits as _habits  # what PyTorch and NumPy call the Tensor's methods
 from . import arrays, creation, functions, nn, ordering
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
+from ._public import publish
 from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
 from .additive import additive_attention
 from .arrays import *  # noqa: F403
@@ -131,12 +131,4 @@ _SUBMODULES = (
     "training",
 )
 
-
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES})
+publish(__name__, _SUBMODULES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from . import _core
+from ._public import publish
 
 __all__ = [
     "binary_cross_entropy_with_logits",
@@ -282,3 +283,6 @@ def kl_div(
     Kullback, Leibler, "On information and sufficiency", 1951.
     """
     return _core.kl_div(log_probs, targets, log_targets, reduction)
+
+
+publish(__name__)

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from ._errors import shown
+from ._public import publish
 
 __all__ = ["attention", "causal", "lengths", "padding", "window"]
 
@@ -300,3 +301,6 @@ def _positions(
     if offset.ndim > 1:
         raise ValueError(f"{operation}: q_offset must be an int or (B,); got q_offset {offset.shape}")
     return (np.clip(offset, -_FAR, _FAR)[..., None] + np.arange(queries))[..., None], np.arange(keys)
+
+
+publish(__name__)

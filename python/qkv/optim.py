@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _core
 from ._core import SGD, Adam, AdamW, Optimizer
+from ._public import publish
 
 __all__ = [
     "SGD",
@@ -277,3 +278,6 @@ class CosineSchedule(_Decay):
     def shape(self, share: float) -> float:
         """Fall from 1 at ``share = 0`` to 0 at ``share = 1``."""
         return 0.5 * (1.0 + math.cos(math.pi * share))
+
+
+publish(__name__)

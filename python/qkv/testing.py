@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ._public import publish
+
 __all__ = ["assert_close", "assert_shape", "check_gradient"]
 
 T = TypeVar("T")
@@ -216,3 +218,6 @@ def _name_of(f: Callable[..., Any], i: int) -> str:
     except (TypeError, ValueError):
         names = []
     return f"input {i} ({names[i]})" if i < len(names) else f"input {i}"
+
+
+publish(__name__)

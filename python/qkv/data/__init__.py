@@ -4,6 +4,7 @@ Everything is made on the spot, the same for the same seed: numbers to copy, dat
 of Python's own manual, and sentences out of templates.
 """
 
+from .._public import publish
 from .batches import Batches, Padded, pad
 from .copying import copy_pairs
 from .dates import FORMATS, LANGUAGES, DatePair, date_pairs
@@ -29,3 +30,5 @@ __all__ = [
     "windows",
     "words",
 ]
+
+publish(__name__)

@@ -7,8 +7,11 @@ a part; ``qkv embed`` shares a file among them. A rank that fails ends the job w
 there is one rank, and nothing here imports `mpi4py`.
 """
 
+from .._public import publish
 from .attention import attention
 from .launch import is_main, rank, size
 from .positions import positions
 
 __all__ = ["attention", "is_main", "positions", "rank", "size"]
+
+publish(__name__)

@@ -12,6 +12,7 @@ from .._core import (
     Seq2SeqEncoder,
     Transformer,
 )
+from .._public import publish
 from .bert import (
     BertForMaskedLM,
     BertForPreTraining,
@@ -52,3 +53,5 @@ __all__ = [
     "generate",
     "mask_tokens",
 ]
+
+publish(__name__)

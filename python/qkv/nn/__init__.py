@@ -32,6 +32,7 @@ from .._core import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from .._public import publish
 from . import call_signature as call_signature  # gives Module its __signature__
 from . import init
 from .record import no_attention_record
@@ -66,3 +67,5 @@ __all__ = [
     "init",
     "no_attention_record",
 ]
+
+publish(__name__)

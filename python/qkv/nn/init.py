@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Generator, Tensor
+from .._public import publish
 
 
 def _draw(tensor: Tensor, kind: str, a: float, b: float, rng: Generator | None) -> Tensor:
@@ -159,3 +160,5 @@ def kaiming_uniform(tensor: Tensor, a: float = math.sqrt(5), *, rng: Generator |
 
 
 __all__: list[Any] = ["kaiming_uniform", "normal", "uniform", "xavier_normal", "xavier_uniform"]
+
+publish(__name__)

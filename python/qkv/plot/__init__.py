@@ -3,6 +3,7 @@
 matplotlib is imported at the first picture, so that ``import qkv`` does not need it; the HTML pages need nothing.
 """
 
+from .._public import publish
 from .attention_sliders import AttentionSliders
 from .bandwidth_slider import BandwidthSlider
 from .curves import training_curve
@@ -28,3 +29,5 @@ __all__ = [
     "show_heatmaps",
     "training_curve",
 ]
+
+publish(__name__)

@@ -10,6 +10,8 @@ from qkv.random.continuous import exponential, normal, rand, randn, uniform
 from qkv.random.discrete import bernoulli, multinomial, randint, randperm
 from qkv.random.stream import get_rng_state, manual_seed, set_rng_state
 
+from .._public import publish
+
 __all__ = [
     "Generator",
     "bernoulli",
@@ -25,3 +27,5 @@ __all__ = [
     "set_rng_state",
     "uniform",
 ]
+
+publish(__name__)

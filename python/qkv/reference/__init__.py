@@ -5,6 +5,7 @@ them and no thought of speed. The tests compare the C++ core with these function
 state dict.
 """
 
+from .._public import publish
 from . import masks
 from .activation import gelu, relu, sigmoid, tanh
 from .additive import additive_attention
@@ -63,3 +64,5 @@ __all__ = [
     "transformer_decoder_layer",
     "transformer_encoder_layer",
 ]
+
+publish(__name__)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import publish
+
+__all__ = ["attention", "causal", "lengths", "padding", "positions", "window"]
+
 Mask = NDArray[np.bool_]
 
 
@@ -191,3 +195,6 @@ def attention(
     if causal:
         mask &= np.tri(Lq, Lk, dtype=bool)
     return mask[:, None] if heads_axis else mask
+
+
+publish(__name__)

@@ -12,8 +12,11 @@ check that fails is shown and recorded, it never raises: ``qkv reproduce`` colle
 results of a training of minutes, `kept_tokens` the vocabulary of its model.
 """
 
+from .._public import publish
 from .arrays import Golden, golden
 from .checks import Check, check
 from .trainings import kept_tokens, trained
 
 __all__ = ["Check", "Golden", "check", "golden", "kept_tokens", "trained"]
+
+publish(__name__)

@@ -4,9 +4,12 @@ Nothing here is needed to train: the README's four lines (loss, ``backward``, ``
 package adds what a run of minutes or hours needs, and no more; schedules are in :mod:`qkv.optim`.
 """
 
+from .._public import publish
 from .checkpoint import CheckpointError, load_arrays, save_arrays
 from .history import History
 from .loss import token_loss
 from .trainer import Trainer
 
 __all__ = ["CheckpointError", "History", "Trainer", "load_arrays", "save_arrays", "token_loss"]
+
+publish(__name__)
