@@ -36,6 +36,8 @@ def environment(**more):
     return {
         **os.environ,
         "QKV_NUM_THREADS": "1",
+        "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",  # MPICH: who waits leaves the core to others
+        "OMPI_MCA_mpi_yield_when_idle": "1",
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
