@@ -91,6 +91,15 @@ void bind_functions(py::module_& m) {
   };
   of_two("maximum", ops::Binary::maximum);
   of_two("minimum", ops::Binary::minimum);
+  // y = x @ weight^T + bias
+  m.def(
+      "linear",
+      [](const Tensor& x, const Tensor& weight, py::handle bias) {
+        Call call("linear");
+        const Tensor b = call.optional(bias, "bias");
+        return without_gil([&] { return ops::linear(x, weight, b); });
+      },
+      py::arg("x"), py::arg("weight"), py::arg("bias") = py::none());
   m.def("matmul", [](py::handle a, py::handle b) {
     Call call("matmul");
     const Tensor p = call.floating(a, "a"), q = call.floating(b, "b");

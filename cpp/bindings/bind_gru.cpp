@@ -78,6 +78,20 @@ Examples
             return py::make_tuple(result.outputs, result.state);
           },
           py::arg("x"), py::arg("state") = py::none(), py::kw_only(), py::arg("valid_lens") = py::none());
+
+  // One layer with the weights given, as a function: x (B, T, M), state (B, H).
+  m.def(
+      "gru_layer",
+      [](const Tensor& x, const Tensor& state, const Tensor& weight_ih, const Tensor& weight_hh, py::handle bias_ih,
+         py::handle bias_hh) {
+        Call call("gru_layer");
+        const ops::GruParameters parameters{weight_ih, weight_hh, call.optional(bias_ih, "bias_ih"),
+                                            call.optional(bias_hh, "bias_hh")};
+        const ops::GruOutput result = without_gil([&] { return ops::gru_layer(x, state, parameters); });
+        return py::make_tuple(result.outputs, result.state);
+      },
+      py::arg("x"), py::arg("state"), py::arg("weight_ih"), py::arg("weight_hh"), py::arg("bias_ih") = py::none(),
+      py::arg("bias_hh") = py::none());
 }
 
 }  // namespace qkv::bindings

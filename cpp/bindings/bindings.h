@@ -9,6 +9,7 @@ namespace qkv::bindings {
 
 void bind_config(pybind11::module_& m);
 void bind_tensor(pybind11::module_& m);
+void bind_subclass(pybind11::module_& m);
 void bind_functions(pybind11::module_& m);
 void bind_arrays(pybind11::module_& m);
 void bind_random(pybind11::module_& m);

@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The C++ core of qkv; use the package qkv.";
   bind_config(m);
   bind_tensor(m);
+  bind_subclass(m);
   bind_functions(m);
   bind_arrays(m);
   bind_random(m);

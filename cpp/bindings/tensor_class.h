@@ -37,5 +37,10 @@ inline Tensor excerpt(Tensor copy) {
   copy.impl()->excerpt = true;
   return copy;
 }
+// What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
+// get no gradient.
+Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);
+// The Python object stands for another Tensor from now on; whoever holds the old one in C++ keeps it.
+void rebind(const py::object& self, const std::shared_ptr<TensorImpl>& impl);
 
 }  // namespace qkv::bindings

@@ -8,10 +8,38 @@
 #include "ops/ops.h"
 
 namespace qkv::bindings {
-namespace {
 
 using ops::Binary;
 using Impl = std::shared_ptr<TensorImpl>;
+
+void rebind(const py::object& self, const Impl& impl) {
+  auto* instance = reinterpret_cast<py::detail::instance*>(self.ptr());
+  const py::detail::type_info* type = py::detail::get_type_info(typeid(TensorImpl));
+  py::detail::value_and_holder held = instance->get_value_and_holder(type);
+  py::detail::deregister_instance(instance, held.value_ptr(), type);
+  held.holder<Impl>() = impl;
+  held.value_ptr() = impl.get();
+  py::detail::register_instance(instance, held.value_ptr(), type);
+}
+
+Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
+  const py::module_ numpy = py::module_::import("numpy");
+  const py::object places = numpy.attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[items];
+  const Shape shape = Call("Tensor").any(places, "index").shape();
+  Shape least = value.shape();  // leading axes of size 1 may be too many, as in NumPy
+  while (least.rank() > shape.rank() && least.front() == 1) least.erase(least.begin());
+  const Tensor values = ops::broadcast_to(ops::reshape(value, least), shape);
+  py::object source = numpy.attr("full")(t.numel(), -1);  // which of the values stands at each place
+  source[numpy.attr("ravel")(places)] = numpy.attr("arange")(values.numel());
+  Call call("Tensor");
+  const Tensor from = call.any(source.attr("reshape")(shape_tuple(t.shape())), "index");
+  const Tensor zero(Array::full({}, DType::int64, 0));
+  if (values.numel() == 0) return ops::reshape(t, t.shape());
+  const Tensor chosen = ops::take_flat(values, ops::binary(Binary::maximum, from, zero).data(), t.shape());
+  return ops::where(ops::compare(ops::Compare::less, from, zero), t, chosen);
+}
+
+namespace {
 
 bool records(const Tensor& t) { return grad_enabled() && t.requires_grad(); }
 
@@ -63,17 +91,6 @@ py::object change(const char* operation, const py::object& self, const std::opti
   return self;
 }
 
-// The Python object stands for another Tensor from now on; whoever holds the old one in C++ keeps it.
-void rebind(const py::object& self, const Impl& impl) {
-  auto* instance = reinterpret_cast<py::detail::instance*>(self.ptr());
-  const py::detail::type_info* type = py::detail::get_type_info(typeid(TensorImpl));
-  py::detail::value_and_holder held = instance->get_value_and_holder(type);
-  py::detail::deregister_instance(instance, held.value_ptr(), type);
-  held.holder<Impl>() = impl;
-  held.value_ptr() = impl.get();
-  py::detail::register_instance(instance, held.value_ptr(), type);
-}
-
 // value in the Tensor's dtype, with its history.
 Tensor value_for(const Tensor& t, py::handle value) {
   const auto given = operand("Tensor", t, value);
@@ -84,25 +101,6 @@ Tensor value_for(const Tensor& t, py::handle value) {
   if (kind(given->dtype()) > std::max(kind(t.dtype()), 1))
     fail_type("Tensor: value must hold ", t.dtype(), " because the Tensor is changed in place; got ", given->dtype());
   return ops::cast(*given, t.dtype());
-}
-
-// What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
-// get no gradient.
-Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
-  const py::module_ numpy = py::module_::import("numpy");
-  const py::object places = numpy.attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[items];
-  const Shape shape = Call("Tensor").any(places, "index").shape();
-  Shape least = value.shape();  // leading axes of size 1 may be too many, as in NumPy
-  while (least.rank() > shape.rank() && least.front() == 1) least.erase(least.begin());
-  const Tensor values = ops::broadcast_to(ops::reshape(value, least), shape);
-  py::object source = numpy.attr("full")(t.numel(), -1);  // which of the values stands at each place
-  source[numpy.attr("ravel")(places)] = numpy.attr("arange")(values.numel());
-  Call call("Tensor");
-  const Tensor from = call.any(source.attr("reshape")(shape_tuple(t.shape())), "index");
-  const Tensor zero(Array::full({}, DType::int64, 0));
-  if (values.numel() == 0) return ops::reshape(t, t.shape());
-  const Tensor chosen = ops::take_flat(values, ops::binary(Binary::maximum, from, zero).data(), t.shape());
-  return ops::where(ops::compare(ops::Compare::less, from, zero), t, chosen);
 }
 
 void set_item(const py::object& self, const py::object& index, py::handle given) {

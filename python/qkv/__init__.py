@@ -3,7 +3,8 @@
 Functions take NumPy arrays and give NumPy arrays; if any argument is a :class:`Tensor`, they give Tensors, through
 which gradients flow. Layers are in :mod:`qkv.nn`, models in :mod:`qkv.models`, losses in :mod:`qkv.losses`, optimizers
 in :mod:`qkv.optim`, masks in :mod:`qkv.masks`, pictures in :mod:`qkv.plot`, a training loop in :mod:`qkv.training`,
-small data sets in :mod:`qkv.data`, the same mathematics in plain NumPy in :mod:`qkv.reference`.
+small data sets in :mod:`qkv.data`, the same mathematics in plain NumPy in :mod:`qkv.reference`, PyTorch's names for
+code from textbooks in :mod:`qkv.torch`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         reference,
         reproduce,
         testing,
+        torch,
         training,
     )
 
@@ -111,6 +113,7 @@ __all__ = [
     "tanh",
     "tensor",
     "testing",
+    "torch",
     "training",
     "uniform",
 ]
@@ -128,6 +131,7 @@ _SUBMODULES = (
     "reference",
     "reproduce",
     "testing",
+    "torch",
     "training",
 )
 

@@ -1,0 +1,100 @@
+"""PyTorch's names for code from textbooks: ``import qkv.torch as torch``.
+
+Tensors, modules, losses, optimizers and data loaders have PyTorch's names, arguments, digits and printed text, as
+far as chapters on attention and what their readers type next need them. What is missing is an AttributeError that
+says so.
+
+Its Tensors are Tensors of qkv: every function and layer of qkv takes them and gives Tensors of its own, which
+:func:`as_tensor` brings back with their gradient.
+
+Examples
+--------
+>>> import qkv.torch as torch
+>>> from qkv.torch import nn
+>>> _ = torch.manual_seed(0)
+>>> nn.Linear(2, 1)(torch.ones(3, 2))
+tensor([[-0.0978],
+        [-0.0978],
+        [-0.0978]], grad_fn=<AddmmBackward0>)
+"""
+
+from __future__ import annotations
+
+import math as _math
+from types import SimpleNamespace as _Namespace
+from typing import Any
+
+from . import (  # noqa: F401  # each defines functions of this module
+    _conversion,
+    _creation,
+    _dtypes,
+    _elementwise,
+    _extremes,
+    _functions,
+    _grad_mode,
+    _in_place,
+    _indexing,
+    _matrices,
+    _products,
+    _random,
+    _reductions,
+    _serialization,
+    _shaping,
+    autograd,
+    nn,
+    optim,
+    utils,
+)
+from ._dtypes import Size, device, dtype, finfo, get_default_dtype, iinfo, set_default_dtype
+from ._printing import set_printoptions
+from ._products import linalg
+from ._random import Generator, default_generator
+from ._tensor import FUNCTIONS, Tensor, refuse_attribute
+
+inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
+newaxis = None
+globals().update(FUNCTIONS)
+globals().update({kind.name: kind for kind in _dtypes.ALL.values()})
+globals().update(_dtypes.ALIASES)
+
+cuda = _Namespace(
+    is_available=lambda: False,
+    device_count=lambda: 0,
+    empty_cache=lambda: None,
+    manual_seed=lambda seed: None,
+    manual_seed_all=lambda seed: None,
+)
+backends = _Namespace(
+    mps=_Namespace(is_available=lambda: False), cudnn=_Namespace(deterministic=False, benchmark=False)
+)
+
+__all__ = [
+    "Generator",
+    "Size",
+    "Tensor",
+    "autograd",
+    "cuda",
+    "default_generator",
+    "device",
+    "dtype",
+    "finfo",
+    "get_default_dtype",
+    "iinfo",
+    "linalg",
+    "nn",
+    "optim",
+    "set_default_dtype",
+    "set_printoptions",
+    "utils",
+    *FUNCTIONS,
+    *_dtypes.ALL,
+    *_dtypes.ALIASES,
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "d2l":
+        import importlib
+
+        return importlib.import_module("qkv.torch.d2l")
+    refuse_attribute("torch", name)

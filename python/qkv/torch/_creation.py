@@ -1,0 +1,301 @@
+"""Making Tensors: of numbers, filled, counted; and what turns one into another dtype, device or copy."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._errors import shown
+from . import _dtypes
+from ._dtypes import check_device, computed, dtype, int64, of_numpy
+from ._elementwise import as_tensor as _as_tensor
+from ._elementwise import cast, common_dtype, number_dtype
+from ._shaping import sizes
+from ._tensor import (
+    Core,
+    Tensor,
+    _core_shape,
+    _core_size,
+    function,
+    method,
+    wrap_array,
+)
+
+
+def kind_of(data: Any) -> dtype:
+    """The dtype that `torch.tensor` gives to data."""
+    if isinstance(data, Tensor):
+        return data.dtype  # type: ignore[no-any-return]
+    if isinstance(data, Core):
+        return _dtypes.OF_CORE[data.dtype]
+    if isinstance(data, (np.ndarray, np.generic)):
+        return of_numpy(data.dtype)
+    if isinstance(data, (list, tuple)):
+        kinds = [kind_of(item) for item in data]
+        result = kinds[0] if kinds else _dtypes.get_default_dtype()
+        for kind in kinds[1:]:
+            result = common_dtype(result, kind)
+        return result
+    if isinstance(data, (builtins.bool, builtins.int, builtins.float)):
+        return number_dtype(data)
+    if hasattr(data, "__array__"):
+        return of_numpy(np.asarray(data).dtype)
+    raise TypeError(f"tensor: data must be numbers, lists of them or arrays; got {shown(data)}")
+
+
+def numbers_of(data: Any) -> Any:
+    """Data as an array, with Tensors in lists taken apart."""
+    if isinstance(data, (list, tuple)):
+        return np.asarray([numbers_of(item) for item in data])
+    return data.detach().numpy() if isinstance(data, Core) else np.asarray(data)
+
+
+def finished(t: Tensor, requires_grad: builtins.bool, where: Any, operation: str) -> Tensor:
+    """Set what the factories' common arguments ask for."""
+    check_device(where, operation)
+    if requires_grad:
+        t.requires_grad = True
+    return t
+
+
+@function("tensor")
+def tensor(
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: builtins.bool = False,
+    pin_memory: builtins.bool = False,
+) -> Tensor:
+    """Copy numbers into a Tensor.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    kind = kind_of(data) if dtype is None else computed(dtype, "tensor")
+    numbers = numbers_of(data)
+    if numbers.dtype == object:
+        raise ValueError("tensor: data must be lists of equal lengths; got lists of different ones")
+    with np.errstate(invalid="ignore"):
+        return finished(
+            wrap_array(numbers.astype(kind.core, copy=False), kind), requires_grad, device, "tensor"
+        )
+
+
+@function("as_tensor")
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """A Tensor as it is, anything else as `tensor` copies it. A Tensor of qkv keeps its history."""
+    check_device(device, "as_tensor")
+    t = _as_tensor(data) if isinstance(data, Core) else tensor(data)
+    return t if dtype is None else cast(t, computed(dtype, "as_tensor"))
+
+
+function("asarray")(lambda obj, *, dtype=None, device=None: as_tensor(obj, dtype, device))
+
+
+@function("from_numpy")
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A Tensor of an array's numbers, which are copied: PyTorch's shares the array's memory."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy: expected an np.ndarray; got {shown(array)}")
+    return tensor(array)
+
+
+def from_legacy(cls: type[Tensor], data: tuple[Any, ...], where: Any) -> Any:
+    """``torch.Tensor([1, 2])`` as float32, ``torch.Tensor(2, 3)`` of that shape."""
+    check_device(where, cls.__name__)
+    if len(data) == 1 and isinstance(data[0], Core):
+        result: Any = data[0].detach()
+    elif len(data) == 1 and not isinstance(data[0], builtins.int) and not isinstance(data[0], _dtypes.Size):
+        result = tensor(data[0], dtype=_dtypes.get_default_dtype())
+    else:
+        result = zeros(*data) if data else zeros(0)
+    return _core.instance_of(cls, result)
+
+
+def _legacy(name: str, kind: dtype) -> None:
+    def make(*data: Any) -> Tensor:
+        if len(data) == 1 and not isinstance(data[0], builtins.int):
+            return tensor(data[0], dtype=kind)
+        return zeros(*data, dtype=kind)
+
+    make.__doc__ = f"As `tensor` with ``dtype=torch.{kind.name}``; of numbers a shape."
+    function(name)(make)
+
+
+for _name, _kind in _dtypes.TYPE_NAMES.items():
+    _legacy(_name, _kind)
+
+
+def _full(
+    shape: tuple[int, ...], value: Any, dtype: Any, device: Any, requires_grad: builtins.bool, operation: str
+) -> Tensor:
+    kind = computed(dtype, operation)
+    if any(size < 0 for size in shape):
+        raise RuntimeError(f"{operation}: sizes must be at least 0; got {shape}")
+    return finished(wrap_array(np.full(shape, value, kind.core), kind), requires_grad, device, operation)
+
+
+def _filled(name: str, value: Any) -> Any:
+    def make(
+        *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False, **layout: Any
+    ) -> Tensor:
+        shape = sizes(size or (layout.pop("size"),) if "size" in layout else size)
+        return _full(shape, value, dtype or _dtypes.get_default_dtype(), device, requires_grad, name)
+
+    def like(
+        input: Tensor,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: builtins.bool = False,
+        **layout: Any,
+    ) -> Tensor:
+        return _full(_core_shape(input), value, dtype or _as_tensor(input).dtype, device, requires_grad, name)
+
+    def new(
+        t: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
+        return _full(sizes(size), value, dtype or t.dtype, device, requires_grad, f"new_{name}")
+
+    make.__doc__ = f"A Tensor of that shape{'' if name == 'empty' else ' of ' + name}."
+    like.__doc__ = f"`{name}` in the shape and dtype of another."
+    new.__doc__ = f"`{name}` in the dtype of this one."
+    function(f"{name}_like")(like)
+    method(f"new_{name}")(new)
+    return function(name)(make)
+
+
+zeros = _filled("zeros", 0)
+ones = _filled("ones", 1)
+empty = _filled("empty", 0)
+
+
+@function("full")
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+) -> Tensor:
+    """One number everywhere."""
+    number = fill_value.item() if isinstance(fill_value, Core) else fill_value
+    return _full(sizes((size,)), number, dtype or number_dtype(number), device, requires_grad, "full")
+
+
+@function("full_like")
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """One number everywhere, in the shape and dtype of another."""
+    return full(
+        tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad
+    )
+
+
+@method("new_full")
+def new_full(t: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """`full` in the dtype of this one."""
+    return full(size, fill_value, dtype=dtype or t.dtype, device=device)
+
+
+@method("new_tensor")
+def new_tensor(t: Tensor, data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """`tensor` in the dtype of this one."""
+    return tensor(data, dtype=dtype or t.dtype, device=device)
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, Core) else value
+
+
+@function("arange")
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Numbers from ``start`` (0) up to ``end``, without it, in steps."""
+    first, last, by = (0, _number(start), _number(step)) if end is None else map(_number, (start, end, step))
+    if by == 0 or (last - first) / by < 0:
+        raise RuntimeError(f"arange: step must lead from start to end; got {first}, {last}, step {by}")
+    whole = all(isinstance(value, (builtins.int, np.integer)) for value in (first, last, by))
+    kind = computed(dtype, "arange") if dtype is not None else int64 if whole else _dtypes.get_default_dtype()
+    count = int(np.ceil((last - first) / by))
+    numbers = first + np.arange(count, dtype=np.int64 if whole else np.float64) * by
+    return finished(wrap_array(numbers.astype(kind.core), kind), requires_grad, device, "arange")
+
+
+@function("linspace")
+def linspace(
+    start: Any,
+    end: Any,
+    steps: builtins.int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """``steps`` numbers from ``start`` to ``end``, both included, computed from either end as PyTorch does."""
+    kind = computed(dtype or _dtypes.get_default_dtype(), "linspace")
+    one = np.dtype(kind.core).type
+    first, last, count = one(_number(start)), one(_number(end)), int(steps)
+    by = (last - first) / one(max(count - 1, 1))
+    places = np.arange(count)
+    numbers = np.where(
+        places < count // 2,
+        first + by * places.astype(kind.core),
+        last - by * (count - 1 - places).astype(kind.core),
+    )
+    if count == 1:
+        numbers = np.array([first])
+    return finished(wrap_array(numbers.astype(kind.core), kind), requires_grad, device, "linspace")
+
+
+@function("logspace")
+def logspace(start: Any, end: Any, steps: builtins.int, base: Any = 10.0, *, dtype: Any = None) -> Tensor:
+    """Powers of ``base`` from ``start`` to ``end``."""
+    kind = computed(dtype or _dtypes.get_default_dtype(), "logspace")
+    return wrap_array(
+        np.logspace(_number(start), _number(end), int(steps), base=base).astype(kind.core), kind
+    )
+
+
+@function("eye")
+def eye(
+    n: builtins.int,
+    m: builtins.int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """1 on the diagonal, 0 elsewhere."""
+    kind = computed(dtype or _dtypes.get_default_dtype(), "eye")
+    return finished(wrap_array(np.eye(n, m, dtype=kind.core), kind), requires_grad, device, "eye")
+
+
+@function("meshgrid")
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinates of all points of a grid."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    shape = tuple(_core_size(t) for t in tensors)
+    grids = []
+    for i, t in enumerate(tensors):
+        along = t.reshape((1,) * i + (-1,) + (1,) * (len(shape) - i - 1)).expand(shape)
+        grids.append(along.transpose(0, 1) if indexing == "xy" and len(shape) > 1 else along)
+    return tuple(grids)

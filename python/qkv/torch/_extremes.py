@@ -1,0 +1,194 @@
+"""The largest and smallest numbers, and orders: max, sort, topk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._elementwise import as_numbers
+from ._indexing import gather
+from ._reductions import axes_of
+from ._shaping import axis_of
+from ._tensor import Core, Tensor, _core_shape, both, function, wrap, wrap_array
+
+
+def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
+    """A named tuple that prints as ``torch.return_types.max`` does."""
+
+    def text(self: Any) -> str:
+        lines = ",\n".join(f"{field}={value}" for field, value in zip(fields, self, strict=True))
+        return f"torch.return_types.{name}(\n{lines})"
+
+    members: dict[str, Any] = {"__slots__": (), "__repr__": text, "__module__": "qkv.torch"}
+    members |= {field: property(lambda self, _i=i: self[_i]) for i, field in enumerate(fields)}
+    return type(name, (tuple,), members)
+
+
+_TYPES = {
+    name: _result_type(name, "values", "indices")
+    for name in ("max", "min", "sort", "topk", "median", "mode", "cummax", "cummin", "kthvalue")
+}
+
+
+def _index_of(numbers: np.ndarray, dim: Any, keepdim: bool, largest: bool) -> np.ndarray:
+    pick = np.argmax if largest else np.argmin
+    return np.asarray(
+        pick(numbers.reshape(-1) if dim is None else numbers, axis=dim, keepdims=keepdim and dim is not None)
+    )
+
+
+def _argument(name: str, largest: bool) -> None:
+    def argument(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Tensor:
+        dim = dim if axis is None else axis
+        dim = None if dim is None else axis_of(dim, len(_core_shape(input)), name)
+        if dim == 0 and not _core_shape(input):
+            dim = None
+        return wrap_array(_index_of(as_numbers(input), dim, keepdim, largest))
+
+    argument.__doc__ = f"Number of the {'largest' if largest else 'smallest'} entry; the first of equal ones."
+    both(name)(argument)
+
+
+_argument("argmax", True)
+_argument("argmin", False)
+
+
+def _extreme(name: str, largest: bool) -> None:
+    title = name.capitalize()
+
+    def all_of(t: Tensor) -> Tensor:
+        if t.dtype.kind < 2 or not t.requires_grad:
+            return wrap_array((np.max if largest else np.min)(as_numbers(t)), t.dtype)
+        found = Core.max(t) if largest else Core.__neg__(Core.max(Core.__neg__(t)))
+        return wrap(found, f"{title}Backward1")
+
+    def extreme(
+        input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, other: Any = None
+    ) -> Any:
+        dim = dim if axis is None else axis
+        if isinstance(dim, Core) or other is not None:
+            return getattr(Tensor, f"{name}imum")(input, other if other is not None else dim)
+        if dim is None:
+            return all_of(input)
+        which = axis_of(dim, len(input.shape), name)
+        if not input.shape:
+            return _TYPES[name]((input, wrap_array(np.int64(0))))
+        places = wrap_array(_index_of(as_numbers(input), which, True, largest))
+        values = gather(input, which, places)
+        values._op = f"{title}Backward0" if values._op else ""
+        if not keepdim:
+            op, values, places = (
+                values._op,
+                wrap(Core.reshape(values, _without(values, which))),
+                places.squeeze(which),
+            )
+            values._op, values._kind = op, input._kind
+        return _TYPES[name]((values, places))
+
+    extreme.__doc__ = (
+        f"The {'largest' if largest else 'smallest'} number of all; with ``dim`` values and their numbers."
+    )
+    both(name)(extreme)
+
+    def alone(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+        axes = axes_of(dim, len(input.shape), f"a{name}")
+        found = (
+            Core.max(input, axes, keepdim)
+            if largest
+            else Core.__neg__(Core.max(Core.__neg__(input), axes, keepdim))
+        )
+        return wrap(found, f"A{name}Backward0", input._kind)
+
+    alone.__doc__ = f"The {'largest' if largest else 'smallest'} numbers; equal ones share the gradient."
+    both(f"a{name}")(alone)
+
+
+def _without(t: Tensor, axis: int) -> tuple[int, ...]:
+    return tuple(size for i, size in enumerate(_core_shape(t)) if i != axis)
+
+
+_extreme("max", True)
+_extreme("min", False)
+
+
+# Orders.
+
+
+def _order(t: Tensor, axis: int, descending: bool) -> np.ndarray:
+    numbers = as_numbers(t)
+    if not descending:
+        return np.argsort(numbers, axis=axis, kind="stable")
+    backwards = np.argsort(np.flip(numbers, axis), axis=axis, kind="stable")
+    return np.flip(numbers.shape[axis] - 1 - backwards, axis)
+
+
+def _picked(t: Tensor, axis: int, places: np.ndarray, op: str, kind: str) -> Any:
+    indices = wrap_array(places)
+    values = gather(t, axis, indices)
+    values._op = op if values._op else ""
+    return _TYPES[kind]((values, indices))
+
+
+@both("sort")
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Values in order along an axis, and the places they come from."""
+    if not input.shape:
+        return _TYPES["sort"]((input, wrap_array(np.int64(0))))
+    axis = axis_of(dim, len(input.shape), "sort")
+    return _picked(input, axis, _order(input, axis, descending), "SortBackward0", "sort")
+
+
+@both("argsort")
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """The places from which the values in order come."""
+    return wrap_array(_order(input, axis_of(dim, len(input.shape), "argsort"), descending))
+
+
+@both("topk")
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The k largest values along an axis, and their places."""
+    axis = axis_of(dim, len(input.shape), "topk")
+    if k > input.shape[axis]:
+        raise RuntimeError(f"topk: k must be at most {input.shape[axis]}, the size of the axis; got {k}")
+    places = np.take(_order(input, axis, largest), np.arange(k), axis=axis)
+    return _picked(input, axis, places, "TopkBackward0", "topk")
+
+
+@both("median")
+def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The middle value, the lower one of two; with ``dim`` also its place."""
+    if dim is None:
+        flat = input.reshape(-1)
+        return flat[int(_order(flat, 0, False)[(flat.numel() - 1) // 2])]
+    axis = axis_of(dim, len(input.shape), "median")
+    places = np.take(_order(input, axis, False), [(input.shape[axis] - 1) // 2], axis=axis)
+    values, indices = _picked(input, axis, places, "MedianBackward1", "median")
+    if not keepdim:
+        op, values, indices = values._op, values.squeeze(axis), indices.squeeze(axis)
+        values._op = op
+    return _TYPES["median"]((values, indices))
+
+
+@function("unique")
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Any:
+    """The values that occur, in order."""
+    found = np.unique(as_numbers(input), return_inverse=True, return_counts=True)
+    values = wrap_array(found[0], input.dtype)
+    rest = [wrap_array(found[1].reshape(input.shape))] * return_inverse + [
+        wrap_array(found[2])
+    ] * return_counts
+    return (values, *rest) if rest else values
+
+
+Tensor.unique = unique  # type: ignore[attr-defined]
+
+
+@both("bincount")
+def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
+    """How often each whole number occurs."""
+    return wrap_array(
+        np.bincount(as_numbers(input), None if weights is None else as_numbers(weights), minlength)
+    )

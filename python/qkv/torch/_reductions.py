@@ -1,0 +1,244 @@
+"""Sums, means, extremes, orders: what makes fewer numbers of many, or sorts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ._dtypes import computed, int64
+from ._elementwise import as_numbers, as_tensor, cast
+from ._functions import floats
+from ._shaping import axis_of
+from ._tensor import Core, Tensor, _core_shape, both, function, wrap, wrap_array
+
+
+def axes_of(dim: Any, rank: int, operation: str) -> tuple[int, ...] | None:
+    """Axes counted from the front; None for all of them."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return None
+    return tuple(axis_of(one, rank, operation) for one in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+
+
+def _named(dim: Any, axis: Any, keepdim: bool, keepdims: Any) -> tuple[Any, bool]:
+    return (dim if axis is None else axis), (keepdim if keepdims is None else bool(keepdims))
+
+
+def reduced(
+    core: Any, t: Tensor, axes: tuple[int, ...] | None, keepdim: bool, op: str, kind: Any = None
+) -> Tensor:
+    """Reduce over axes; a 0-d Tensor has none."""
+    if not _core_shape(t):
+        axes = None
+    return wrap(core(t, axes, keepdim), op + ("0" if axes is None and not keepdim else "1"), kind)
+
+
+@both("sum")
+def sum(
+    input: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
+) -> Tensor:
+    """Sum over axes, or of everything."""
+    dim, keepdim = _named(dim, axis, keepdim, keepdims)
+    t = as_tensor(input)
+    t = cast(t, computed(dtype, "sum")) if dtype is not None else cast(t, int64) if t.dtype.kind < 2 else t
+    return reduced(Core.sum, t, axes_of(dim, len(t.shape), "sum"), keepdim, "SumBackward")
+
+
+@both("mean")
+def mean(
+    input: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
+) -> Tensor:
+    """Mean over axes, or of everything."""
+    dim, keepdim = _named(dim, axis, keepdim, keepdims)
+    t = as_tensor(input) if dtype is None else cast(input, computed(dtype, "mean"))
+    if t.dtype.kind < 2:
+        raise RuntimeError(f"mean: input must hold floating numbers; got {t.dtype}. Use .float().mean()")
+    return reduced(Core.mean, t, axes_of(dim, len(t.shape), "mean"), keepdim, "MeanBackward")
+
+
+@both("nansum")
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Sum of what is not NaN."""
+    return sum(wrap(_core.where(~np.isnan(as_numbers(input)), input, 0.0)), dim, keepdim)
+
+
+@both("nanmean")
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Mean of what is not NaN."""
+    return nansum(input, dim, keepdim) / sum(wrap_array(~np.isnan(as_numbers(input))), dim, keepdim)
+
+
+def _by_numpy(name: str, f: Callable[..., Any]) -> Callable[..., Tensor]:
+    def reduce(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Tensor:
+        dim = dim if axis is None else axis
+        axes = axes_of(dim, len(_core_shape(input)), name)
+        return wrap_array(f(as_numbers(input), axis=axes, keepdims=keepdim))
+
+    reduce.__doc__ = f"`{name}` over axes, or of everything; without a gradient."
+    return both(name)(reduce)
+
+
+any = _by_numpy("any", np.any)
+all = _by_numpy("all", np.all)
+
+
+@both("count_nonzero")
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    """How many numbers are not 0."""
+    return sum(wrap_array(as_numbers(input) != 0), dim)
+
+
+@both("prod")
+def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Product along an axis, or of everything."""
+    t = cast(input, computed(dtype, "prod")) if dtype is not None else input
+    if not t.requires_grad:
+        t = cast(t, int64) if t.dtype.kind < 2 else t
+        return wrap_array(np.prod(as_numbers(t), axis=dim, keepdims=keepdim))
+    axis = None if dim is None else axis_of(dim, len(t.shape), "prod")
+    whole = t.reshape(-1) if axis is None else t.movedim(axis, 0)
+    result = whole[0]
+    for i in range(1, len(whole)):
+        result = wrap(Core.__mul__(result, whole[i]), f"ProdBackward{int(axis is not None)}")
+    return result.unsqueeze(axis) if keepdim and axis is not None else result
+
+
+def _variance(t: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool, op: str) -> Tensor:
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    ddof = correction if correction is not None else 1 if unbiased in (None, True) else 0
+    axes = axes_of(dim, len(t.shape), "var")
+    kept = tuple(range(len(t.shape))) if axes is None else axes
+    count = int(np.prod([t.shape[axis] for axis in kept]))
+    if not kept:
+        return wrap(Core.__mul__(t, float("nan")), op)
+    centred = Core.__sub__(t, Core.mean(t, kept, True))
+    total = Core.sum(Core.__mul__(centred, centred), kept, keepdim)
+    with np.errstate(all="ignore"):
+        return wrap(Core.__mul__(total, float(np.float64(1) / max(count - ddof, 0))), op)
+
+
+@both("var")
+def var(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Tensor:
+    """Mean squared distance from the mean, over ``n - correction`` (1)."""
+    return _variance(input, dim, unbiased, correction, keepdim, "VarBackward0")
+
+
+@both("std")
+def std(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Tensor:
+    """Root of `var`."""
+    return wrap(_core.sqrt(_variance(input, dim, unbiased, correction, keepdim, "")), "StdBackward0")
+
+
+@function("var_mean")
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """`var` and `mean`."""
+    return var(input, dim, unbiased, keepdim, correction=correction), mean(input, dim, keepdim)
+
+
+@both("logsumexp")
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """``log(sum(exp(x)))``, safe for numbers of any size."""
+    axes = axes_of(dim, len(input.shape), "logsumexp")
+    return wrap(_core.logsumexp(floats(input), axes, keepdim), "LogsumexpBackward0")
+
+
+@both("norm")
+def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Root of the sum of squares; p = 1 sums sizes, p = inf takes the largest."""
+    p = 2 if p in (None, "fro") else p
+    axes = axes_of(dim, len(input.shape), "norm")
+    size, op = Core.__abs__(input), "LinalgVectorNormBackward0"
+    if p == float("inf"):
+        return wrap(Core.max(size, axes, keepdim), op)
+    if p == 2:
+        return wrap(_core.sqrt(Core.sum(Core.__mul__(input, input), axes, keepdim)), op)
+    if p == 1:
+        return wrap(Core.sum(size, axes, keepdim), op)
+    return wrap(Core.__pow__(Core.sum(Core.__pow__(size, float(p)), axes, keepdim), 1.0 / p), op)
+
+
+# Running.
+
+
+@both("cumsum")
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Sums of all entries up to each."""
+    t = cast(input, computed(dtype, "cumsum")) if dtype is not None else input
+    t = cast(t, int64) if t.dtype.kind < 2 else t
+    if not t.requires_grad:
+        return wrap_array(np.cumsum(as_numbers(t), axis=dim), t.dtype)
+    axis, n = axis_of(dim, len(t.shape), "cumsum"), t.shape[dim]
+    before = np.tril(np.ones((n, n), t.dtype.core))  # row i adds the entries 0 ... i
+    moved = t.movedim(axis, -1)
+    sums = wrap(_core.matmul(moved, np.ascontiguousarray(before.T)))
+    result = sums.movedim(-1, axis).contiguous()
+    result._op = "CumsumBackward0"
+    return result
+
+
+@both("cumprod")
+def cumprod(input: Tensor, dim: int) -> Tensor:
+    """Products of all entries up to each."""
+    if not input.requires_grad:
+        return wrap_array(np.cumprod(as_numbers(input), axis=dim), input.dtype)
+    axis = axis_of(dim, len(input.shape), "cumprod")
+    parts = list(input.unbind(axis))
+    for i in range(1, len(parts)):
+        parts[i] = parts[i - 1] * parts[i]
+    return wrap(_core.stack(parts, axis), "CumprodBackward0")
+
+
+@both("diff")
+def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
+    """Differences of neighbours."""
+    axis = axis_of(dim, len(input.shape), "diff")
+    for _ in range(n):
+        size = input.shape[axis]
+        input = input.narrow(axis, 1, size - 1) - input.narrow(axis, 0, size - 1)
+    return input
+
+
+# Comparing whole Tensors.
+
+
+@both("equal")
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape and numbers."""
+    return bool(np.array_equal(as_numbers(input), as_numbers(other)))
+
+
+@both("allclose")
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether all numbers agree to ``atol + rtol |other|``."""
+    return bool(np.allclose(as_numbers(input), as_numbers(other), rtol, atol, equal_nan))
+
+
+@both("isclose")
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Whether numbers agree to ``atol + rtol |other|``, one by one."""
+    return wrap_array(np.isclose(as_numbers(input), as_numbers(other), rtol, atol, equal_nan))

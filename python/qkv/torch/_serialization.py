@@ -1,0 +1,75 @@
+"""``torch.save`` and ``torch.load``: Tensors and what holds them, in a file that is written whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+from .. import _atomic
+from ._tensor import FUNCTIONS
+
+# What a file may hold without `weights_only=False`: data, no code of anybody.
+_LEGAL = {
+    ("collections", "OrderedDict"),
+    ("collections", "defaultdict"),
+    ("builtins", "set"),
+    ("builtins", "dict"),
+    ("qkv.torch", "Tensor"),
+    ("qkv.torch._tensor", "restored"),
+    ("qkv.torch.nn.parameter", "Parameter"),
+    ("qkv.torch.nn.parameter", "Buffer"),
+    ("qkv.torch._dtypes", "Size"),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy.core.numeric", "_frombuffer"),
+    ("numpy._core.numeric", "_frombuffer"),
+}
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _LEGAL or (module == "qkv.torch._dtypes" and not name.startswith("_")):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(
+            f"load: the file must hold Tensors, numbers, strings and lists or dicts of them; got {module}.{name}. "
+            "weights_only=False runs the code of whoever wrote the file"
+        )
+
+
+def save(obj: Any, f: Any, pickle_protocol: int = 4, **options: Any) -> None:
+    """Store Tensors, state dicts or modules in a file.
+
+    Examples
+    --------
+    >>> import io
+    >>> import qkv.torch as torch
+    >>> file = io.BytesIO()
+    >>> torch.save({"w": torch.ones(2)}, file)
+    >>> _ = file.seek(0)
+    >>> torch.load(file)
+    {'w': tensor([1., 1.])}
+    """
+    content = pickle.dumps(obj, pickle_protocol)
+    if not isinstance(f, (str, os.PathLike)):
+        f.write(content)
+        return
+    _atomic.write_file(f, lambda file: file.write(content))
+
+
+def load(f: Any, map_location: Any = None, *, weights_only: bool = True, **options: Any) -> Any:
+    """Read what `save` stored; files of PyTorch's own are not read: store their Tensors by safetensors or NumPy."""
+    content = Path(f).read_bytes() if isinstance(f, (str, os.PathLike)) else f.read()
+    if content[:2] == b"PK":
+        raise ValueError(
+            "load: f must be a file that qkv.torch.save wrote; got one of PyTorch's, which safetensors or "
+            "numpy.savez can hand over"
+        )
+    return _Reader(io.BytesIO(content)).load() if weights_only else pickle.loads(content)
+
+
+FUNCTIONS.update(save=save, load=load)

@@ -1,0 +1,397 @@
+"""Where numbers stand: views of every kind, joining, repeating."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._errors import shown
+from ._dtypes import dtype
+from ._elementwise import cast, common_dtype
+from ._tensor import Core, Tensor, _core_shape, _core_size, both, function, method, wrap
+from ._views import view_of
+
+
+def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes from ``f(2, 3)``, ``f((2, 3))`` or ``f(torch.Size([2, 3]))``; 0-d Tensors count as numbers."""
+    if len(given) == 1 and isinstance(given[0], (tuple, list)):
+        given = tuple(given[0])
+    elif len(given) == 1 and isinstance(given[0], Tensor) and _core_shape(given[0]):
+        given = tuple(given[0].tolist())
+    return tuple(one.__index__() for one in given)
+
+
+def axis_of(dim: Any, rank: int, operation: str) -> int:
+    """Count an axis from the front."""
+    axis: int = dim.__index__()
+    if not -max(rank, 1) <= axis < max(rank, 1):
+        raise IndexError(
+            f"{operation}: dim must be from {-max(rank, 1)} to {max(rank, 1) - 1} because the Tensor has {rank} axes; "
+            f"got dim = {axis}"
+        )
+    return axis + rank if axis < 0 else axis
+
+
+# Strides: of views only, as fresh arrays are contiguous.
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a row-major array."""
+    result, step = [], 1
+    for size in reversed(shape):
+        result.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(result))
+
+
+def strides_of(t: Tensor) -> tuple[int, ...]:
+    """PyTorch's strides."""
+    return t._strides if t._strides is not None else contiguous_strides(_core_shape(t))
+
+
+def with_strides(t: Tensor, strides: Sequence[int]) -> Tensor:
+    """Note PyTorch's strides where they are not those of a fresh array."""
+    own = contiguous_strides(_core_shape(t))
+    if any(a != b and size != 1 for a, b, size in zip(strides, own, _core_shape(t), strict=True)):
+        t._strides = tuple(strides)
+    return t
+
+
+@method("stride")
+def stride(t: Tensor, dim: int | None = None) -> Any:
+    """Steps in memory from one number to the next along each axis."""
+    return strides_of(t) if dim is None else strides_of(t)[dim]
+
+
+@method("is_contiguous")
+def is_contiguous(t: Tensor, memory_format: Any = None) -> bool:
+    """Whether the numbers stand one after the other in memory."""
+    return t._strides is None
+
+
+@method("contiguous")
+def contiguous(t: Tensor, memory_format: Any = None) -> Tensor:
+    """Itself, or a copy in memory of its own."""
+    return t if t._strides is None else wrap(Core.reshape(t, _core_shape(t)), "CloneBackward0", t._kind)
+
+
+# Views.
+
+
+def _viewed(t: Tensor, shape: tuple[int, ...], op: str = "ViewBackward0") -> Tensor:
+    return view_of(t, "reshape", shape, op)
+
+
+def _full_shape(t: Tensor, shape: tuple[int, ...], operation: str) -> tuple[int, ...]:
+    known = 1
+    for size in shape:
+        known *= size if size != -1 else 1
+    total = _core_size(t)
+    if shape.count(-1) == 1 and known > 0 and total % known == 0:
+        return tuple(total // known if size == -1 else size for size in shape)
+    if -1 in shape or known != total:
+        raise RuntimeError(
+            f"{operation}: shape must hold the {total} numbers of a Tensor of shape {tuple(t.shape)}; got {shape}"
+        )
+    return shape
+
+
+def _fits_strides(t: Tensor, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides of a view under another shape, None where PyTorch has to copy."""
+    view = np.lib.stride_tricks.as_strided(
+        np.empty(0, np.int8), tuple(_core_shape(t)), strides_of(t), writeable=False
+    )
+    if view.size == 0:
+        return contiguous_strides(shape)
+    try:
+        view.shape = shape
+    except AttributeError:
+        return None
+    return view.strides
+
+
+@method("view")
+def view(t: Tensor, *shape: Any) -> Tensor:
+    """The same memory under another shape; a dtype is refused, as the core has no views of bytes."""
+    if len(shape) == 1 and isinstance(shape[0], dtype):
+        raise TypeError("view: shape must be sizes because qkv has no views of bytes; use to(dtype)")
+    wanted = _full_shape(t, sizes(shape), "view")
+    if t._strides is None:
+        return _viewed(t, wanted)
+    strides = _fits_strides(t, wanted)
+    if strides is None:
+        raise RuntimeError(
+            f"view: shape must keep axes that do not follow each other in memory apart; got {tuple(t.shape)} with "
+            f"strides {t._strides} to {wanted}. Use .reshape(...) instead"
+        )
+    return with_strides(_viewed(t, wanted), strides)
+
+
+@both("reshape")
+def reshape(t: Tensor, *shape: Any) -> Tensor:
+    """The same numbers under another shape; a view where strides allow it, else a copy."""
+    wanted = _full_shape(t, sizes(shape), "reshape")
+    if t._strides is None:
+        return _viewed(t, wanted)
+    strides = _fits_strides(t, wanted)
+    if strides is None:
+        return wrap(Core.reshape(t, wanted), "UnsafeViewBackward0", t._kind)
+    return with_strides(_viewed(t, wanted), strides)
+
+
+@method("view_as", "reshape_as")
+def view_as(t: Tensor, other: Tensor) -> Tensor:
+    """The same numbers in the shape of another."""
+    return reshape(t, other.shape)
+
+
+@both("flatten")
+def flatten(t: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Axes ``start_dim`` to ``end_dim`` as one."""
+    shape = tuple(_core_shape(t))
+    if not shape:
+        return reshape(t, (1,))
+    first, last = (
+        axis_of(start_dim, len(shape), "flatten"),
+        axis_of(end_dim, len(shape), "flatten"),
+    )
+    if first == last:
+        return t
+    return reshape(t, (*shape[:first], int(np.prod(shape[first : last + 1])), *shape[last + 1 :]))
+
+
+@both("ravel")
+def ravel(t: Tensor) -> Tensor:
+    """All numbers on one axis."""
+    return reshape(t, (-1,))
+
+
+@both("unflatten")
+def unflatten(t: Tensor, dim: int, sizes: Any) -> Tensor:
+    """One axis as several."""
+    shape = tuple(_core_shape(t))
+    axis = axis_of(dim, len(shape), "unflatten")
+    known = int(np.prod([size for size in sizes if size != -1]))
+    parts = tuple(shape[axis] // known if size == -1 else size for size in sizes)
+    return view(t, shape[:axis] + parts + shape[axis + 1 :])
+
+
+def _permuted(t: Tensor, axes: Sequence[int], op: str) -> Tensor:
+    strides = strides_of(t)
+    return with_strides(view_of(t, "permute", tuple(axes), op), [strides[axis] for axis in axes])
+
+
+@both("permute")
+def permute(t: Tensor, *dims: Any) -> Tensor:
+    """Axes in another order."""
+    rank = len(_core_shape(t))
+    axes = [axis_of(dim, rank, "permute") for dim in sizes(dims)]
+    if sorted(axes) != list(range(rank)):
+        raise RuntimeError(f"permute: dims must name each of the {rank} axes once; got {shown(dims)}")
+    return _permuted(t, axes, "PermuteBackward0")
+
+
+@both("transpose")
+def transpose(t: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two axes exchanged."""
+    return _swapped(t, dim0, dim1, "TransposeBackward0")
+
+
+def _swapped(t: Tensor, dim0: int, dim1: int, op: str) -> Tensor:
+    axes = list(range(len(_core_shape(t))))
+    if not axes:
+        return t
+    a, b = axis_of(dim0, len(axes), "transpose"), axis_of(dim1, len(axes), "transpose")
+    axes[a], axes[b] = axes[b], axes[a]
+    return _permuted(t, axes, op)
+
+
+for _alias in ("swapaxes", "swapdims"):
+    both(_alias)(lambda t, axis0, axis1: _swapped(t, axis0, axis1, "TransposeBackward0"))
+
+
+@both("t")
+def t_(t: Tensor) -> Tensor:
+    """A matrix transposed; Tensors with fewer axes as they are."""
+    if len(_core_shape(t)) > 2:
+        raise RuntimeError(f"t: the Tensor must have at most 2 axes; got shape {tuple(t.shape)}")
+    return _swapped(t, 0, -1, "TBackward0") if len(_core_shape(t)) == 2 else t
+
+
+def _reversed(t: Tensor) -> Tensor:
+    return _permuted(t, tuple(reversed(range(len(_core_shape(t))))), "PermuteBackward0")
+
+
+def _matrix_transposed(t: Tensor) -> Tensor:
+    if len(_core_shape(t)) < 2:
+        raise RuntimeError(f"mT: the Tensor must have at least 2 axes; got shape {tuple(t.shape)}")
+    return _swapped(t, -2, -1, "TransposeBackward0")
+
+
+Tensor.T = property(_reversed)  # type: ignore[assignment, method-assign]
+Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
+
+
+@both("movedim")
+def movedim(t: Tensor, source: Any, destination: Any) -> Tensor:
+    """Axes moved to other places, the others keep their order."""
+    rank = len(_core_shape(t))
+    as_list = lambda dims: [dims] if isinstance(dims, int) else list(dims)  # noqa: E731
+    moved = [axis_of(dim, rank, "movedim") for dim in as_list(source)]
+    places = [axis_of(dim, rank, "movedim") for dim in as_list(destination)]
+    axes = [axis for axis in range(rank) if axis not in moved]
+    for place, axis in sorted(zip(places, moved, strict=True)):
+        axes.insert(place, axis)
+    return _permuted(t, axes, "PermuteBackward0")
+
+
+@both("unsqueeze")
+def unsqueeze(t: Tensor, dim: int) -> Tensor:
+    """A new axis of size 1."""
+    shape, strides = tuple(_core_shape(t)), strides_of(t)
+    axis = axis_of(dim, len(shape) + 1, "unsqueeze")
+    step = shape[axis] * strides[axis] if axis < len(shape) else 1
+    result = _viewed(t, (*shape[:axis], 1, *shape[axis:]), "UnsqueezeBackward0")
+    return with_strides(result, (*strides[:axis], step, *strides[axis:]))
+
+
+@both("squeeze")
+def squeeze(t: Tensor, dim: Any = None) -> Tensor:
+    """Without the axes of size 1, or without one if its size is 1."""
+    shape, strides = tuple(_core_shape(t)), strides_of(t)
+    if dim is None:
+        gone, op = {axis for axis, size in enumerate(shape) if size == 1}, "SqueezeBackward0"
+    else:
+        named = [dim] if not isinstance(dim, (tuple, list)) else dim
+        axes = {axis_of(one, len(shape), "squeeze") for one in named}
+        gone = {axis for axis in axes if shape and shape[axis] == 1}
+        op = "SqueezeBackward1" if not isinstance(dim, (tuple, list)) else "SqueezeBackward2"
+    kept = [axis for axis in range(len(shape)) if axis not in gone]
+    return with_strides(_viewed(t, tuple(shape[axis] for axis in kept), op), [strides[axis] for axis in kept])
+
+
+@method("expand")
+def expand(t: Tensor, *shape: Any) -> Tensor:
+    """Axes of size 1 repeated without memory; -1 keeps a size."""
+    wanted, own, strides = list(sizes(shape)), tuple(_core_shape(t)), strides_of(t)
+    new = len(wanted) - len(own)
+    if new < 0:
+        raise RuntimeError(
+            f"expand: shape must have at least the {len(own)} axes of the Tensor; got {tuple(wanted)}"
+        )
+    for axis, size in enumerate(own, new):
+        if wanted[axis] == -1:
+            wanted[axis] = size
+        elif size not in (1, wanted[axis]):
+            raise RuntimeError(
+                f"expand: shape must keep the axes that are larger than 1; got shape {tuple(wanted)} for a Tensor {own}"
+            )
+    result = view_of(t, "expand", tuple(wanted), "ExpandBackward0")
+    steps = [
+        step if size == wanted[axis] else 0
+        for axis, (size, step) in enumerate(zip(own, strides, strict=True), new)
+    ]
+    return with_strides(result, [0] * new + steps)
+
+
+@method("expand_as")
+def expand_as(t: Tensor, other: Tensor) -> Tensor:
+    """Expanded to the shape of another."""
+    return expand(t, other.shape)
+
+
+@both("broadcast_to")
+def broadcast_to(t: Tensor, shape: Any) -> Tensor:
+    """Expanded to a shape."""
+    return expand(t, shape)
+
+
+@function("broadcast_tensors")
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All expanded to the shape that they have together."""
+    shape = np.broadcast_shapes(*(tuple(_core_shape(t)) for t in tensors))
+    return tuple(expand(t, shape) for t in tensors)
+
+
+# Joining and repeating.
+
+
+def joined(core: Any, tensors: Any, dim: int, op: str) -> Tensor:
+    """Join along an axis, in the dtype that all fit."""
+    parts = list(tensors)
+    if not all(isinstance(part, Core) for part in parts):
+        raise TypeError(
+            f"{op.removesuffix('Backward0').lower()}: tensors must be Tensors; got {shown(parts)}"
+        )
+    kind = parts[0].dtype if parts else None
+    for part in parts[1:]:
+        kind = common_dtype(kind, part.dtype)
+    if kind is not None:
+        parts = [cast(part, kind) for part in parts]
+    return wrap(core(parts, dim), op, kind)
+
+
+@function("cat")
+def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
+    """Join Tensors along an axis that they have."""
+    parts = [t for t in tensors if tuple(_core_shape(t)) != (0,)] or list(tensors)
+    return joined(_core.concatenate, parts, dim if axis is None else axis, "CatBackward0")
+
+
+for _alias in ("concat", "concatenate"):
+    function(_alias)(lambda tensors, dim=0, *, axis=None: cat(tensors, dim, axis=axis))
+
+
+@function("stack")
+def stack(tensors: Any, dim: int = 0) -> Tensor:
+    """Join Tensors of equal shape along a new axis."""
+    return joined(_core.stack, tensors, dim, "StackBackward0")
+
+
+@function("vstack")
+def vstack(tensors: Any) -> Tensor:
+    """Join along the first axis; rows count as matrices with one."""
+    return cat([t if len(t.shape) > 1 else reshape(t, (1, -1)) for t in tensors], 0)
+
+
+@function("hstack")
+def hstack(tensors: Any) -> Tensor:
+    """Join along the second axis, rows along their only one."""
+    parts = list(tensors)
+    return cat(parts, 0 if len(parts[0].shape) < 2 else 1)
+
+
+@both("repeat_interleave")
+def repeat_interleave(t: Tensor, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Tensor:
+    """Each entry of an axis several times, next to each other."""
+    if dim is None:
+        t, dim = reshape(t, (-1,)), 0
+    axis = axis_of(dim, len(_core_shape(t)), "repeat_interleave")
+    places = np.repeat(np.arange(_core_shape(t)[axis]), np.asarray(repeats))
+    op = "ViewBackward0" if isinstance(repeats, int) else "IndexSelectBackward0"
+    return wrap(Core.__getitem__(t, (slice(None),) * axis + (places,)), op, t._kind)
+
+
+@method("repeat")
+def repeat(t: Tensor, *repeats: Any) -> Tensor:
+    """The whole Tensor several times along each axis."""
+    counts = sizes(repeats)
+    shape = (1,) * (len(counts) - len(_core_shape(t))) + tuple(_core_shape(t))
+    if len(counts) < len(shape):
+        raise RuntimeError(f"repeat: repeats must have at least {len(shape)} numbers; got {counts}")
+    result = Core.reshape(t, shape)
+    between = tuple(part for pair in zip(counts, shape, strict=True) for part in (1, pair[1]))
+    wide = tuple(part for pair in zip(counts, shape, strict=True) for part in pair)
+    whole = tuple(count * size for count, size in zip(counts, shape, strict=True))
+    result = Core.reshape(_core.expanded(Core.reshape(result, between), wide), whole)
+    return wrap(result, "RepeatBackward0", t._kind)
+
+
+@both("tile")
+def tile(t: Tensor, *dims: Any) -> Tensor:
+    """As ``repeat``, with leading ones where numbers are missing."""
+    counts = sizes(dims)
+    return repeat(t, (1,) * (len(_core_shape(t)) - len(counts)) + counts)

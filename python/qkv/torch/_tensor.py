@@ -1,0 +1,378 @@
+"""The Tensor of `qkv.torch`: the core's, with PyTorch's attributes and text.
+
+An object of this class stands for a Tensor of the core (``_core.instance_of``), so every function of qkv takes it. The
+methods that compute are defined beside the functions of the same name, in the modules around this one, and attached by
+`method`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import numpy as np
+
+from .. import _core
+from .._errors import shown
+from . import _dtypes
+from ._dtypes import Size, dtype
+from ._printing import tensor_text
+
+Core = _core.Tensor
+F = TypeVar("F", bound=Callable[..., Any])
+
+_core_dtype: Any = Core.dtype.fget  # type: ignore[attr-defined]
+_core_shape: Any = Core.shape.fget  # type: ignore[attr-defined]
+_core_size: Any = Core.size.fget  # type: ignore[attr-defined]
+_core_leaf: Any = Core.is_leaf.fget  # type: ignore[attr-defined]
+_core_grad: Any = Core.grad
+_core_requires: Any = Core.requires_grad
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # torch.<name>
+
+
+def function(name: str) -> Callable[[F], F]:
+    """Decorate what is ``torch.<name>``."""
+
+    def register(f: F) -> F:
+        f.__name__ = f.__qualname__ = name
+        FUNCTIONS[name] = f
+        return f
+
+    return register
+
+
+def method(*names: str) -> Callable[[F], F]:
+    """Decorate what is ``tensor.<name>``."""
+
+    def register(f: F) -> F:
+        for name in names:
+            setattr(Tensor, name, f)
+        return f
+
+    return register
+
+
+def both(name: str) -> Callable[[F], F]:
+    """Decorate what is ``torch.<name>`` and ``tensor.<name>``."""
+    return lambda f: method(name)(function(name)(f))
+
+
+class Node:
+    """The operation that made a Tensor, by PyTorch's name: ``tensor.grad_fn``."""
+
+    _kinds: dict[str, type[Node]] = {}  # noqa: RUF012
+
+    @staticmethod
+    def named(name: str) -> Node:
+        """Give a node whose class has that name."""
+        kind = Node._kinds.get(name)
+        if kind is None:
+            kind = Node._kinds[name] = type(name, (Node,), {"__module__": __name__})
+        return kind()
+
+    def name(self) -> str:
+        """PyTorch's name of the operation."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class Tensor(Core):
+    """An array of numbers with PyTorch's methods; see :func:`qkv.torch.tensor`.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * 2).sum()
+    tensor(6., grad_fn=<SumBackward0>)
+    """
+
+    _op = ""  # PyTorch's name of what made it
+    _kind: dtype | None = None  # of narrow integers, which the core does not have
+    _view: Any = None  # the Tensor that it shows a part of, and how (_views.py)
+    _children: Any = None  # those that show a part of it
+    _strides: tuple[int, ...] | None = None  # PyTorch's, where they are not those of a fresh array
+    _last_grad: Any = None  # what .grad gave last
+
+    if TYPE_CHECKING:  # attached by `method` and by loops
+        __add__: Any
+        __sub__: Any
+        __mul__: Any
+        __truediv__: Any
+        __pow__: Any
+        __matmul__: Any
+        __neg__: Any
+        __invert__: Any
+        __getitem__: Any
+        __lt__: Any
+        __gt__: Any
+        __ge__: Any
+        T: Any
+        reshape: Any
+        transpose: Any
+        swapaxes: Any
+        sum: Any
+        mean: Any
+        max: Any
+        detach: Any
+        backward: Any
+        copy_: Any
+        size: Any
+
+    def __new__(cls, *data: Any, device: Any = None) -> Any:
+        from ._creation import from_legacy
+
+        return from_legacy(cls, data, device)
+
+    def __init__(self, *data: Any, **options: Any) -> None:
+        pass  # __new__ has made it
+
+    def __getattr__(self, name: str) -> Any:
+        return refuse_attribute(type(self).__name__, name)
+
+    # What it is.
+
+    @property
+    def dtype(self) -> Any:
+        """``torch.float32`` and its like."""
+        return self._kind or _dtypes.OF_CORE[_core_dtype(self)]
+
+    @property
+    def shape(self) -> Size:
+        """Sizes of the axes."""
+        return Size(_core_shape(self))
+
+    @property
+    def device(self) -> Any:
+        """Always ``torch.device("cpu")``."""
+        return _dtypes.CPU
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one number."""
+        return int(self.dtype.itemsize)
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """What made it, None for leaves."""
+        return None if _core_leaf(self) else Node.named(self._op or "QkvBackward0")
+
+    @property
+    def requires_grad(self) -> Any:
+        """True if gradients flow to or through it."""
+        return _core_requires.fget(self)
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if wanted and not self.dtype.is_floating_point:
+            raise RuntimeError(f"requires_grad: only floating Tensors have gradients; got dtype {self.dtype}")
+        if not wanted and not _core_leaf(self):
+            raise RuntimeError(
+                "requires_grad: must stay True because the Tensor is computed; detach() gives one without"
+            )
+        if _core_leaf(self):
+            _core_requires.fset(self, wanted)
+
+    @property
+    def grad(self) -> Any:
+        """Sum of the gradients of all backward passes so far, or None."""
+        found = _core_grad.fget(self)
+        if found is None:
+            self._last_grad = None
+            return None
+        last = self._last_grad
+        if last is None or _core.address(last) != _core.address(found):
+            last = self._last_grad = _core.instance_of(Tensor, found)
+        return last
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        _core_grad.fset(self, value)
+
+    @property
+    def data(self) -> Any:
+        """The same memory without a history: what is written there, the Tensor shows."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        if not isinstance(value, Core):
+            raise TypeError(f"data: must be a Tensor; got {shown(value)}")
+        if not _core_leaf(self):
+            return _core.rebind(self, value.detach())
+        _core.set_data(self, value)
+        self._kind = getattr(value, "_kind", None)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Always False."""
+        return False
+
+    @property
+    def _version(self) -> int:
+        return self.version
+
+    # To Python and NumPy.
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:  # type: ignore[override]
+        """The numbers as a NumPy array that shares the memory, narrow integers as a copy."""
+        array = Core.numpy(self)
+        return array if self._kind is None else array.astype(self._kind.dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self._kind is not None and dtype is None:
+            return self.numpy()
+        return Core.__array__(self, dtype, copy)
+
+    def __array_function__(self, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        given = [t for t in _tensors_in([args, kwargs]) if t.requires_grad]
+        if given and _core.grad_enabled():
+            return wrapped(called(*plain(args), **plain(kwargs)))
+        return called(*as_arrays(args), **as_arrays(kwargs))
+
+    def __array_ufunc__(self, ufunc: Any, how: str, *inputs: Any, **options: Any) -> Any:
+        return wrapped(getattr(ufunc, how)(*plain(inputs), **plain(options)))
+
+    def __len__(self) -> int:
+        if not _core_shape(self):
+            raise TypeError("len() of a 0-d tensor")
+        return int(_core_shape(self)[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        if not _core_shape(self):
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(len(self)))
+
+    def __index__(self) -> int:
+        if _core_size(self) != 1 or self.dtype.is_floating_point:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).numpy().any())
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return tensor_text(self)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __format__(self, spec: str) -> str:
+        if not _core_shape(self):
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    # Copies.
+
+    def __copy__(self) -> Any:
+        return copied(self, _core.instance_of(type(self), self.detach()))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if not _core_leaf(self):
+            raise RuntimeError(
+                "deepcopy: only leaves can be copied with their gradient; detach() the computed Tensor first"
+            )
+        result = copied(self, _core.instance_of(type(self), _core.tensor(self)))
+        memo[id(self)] = result
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not _core_leaf(self):
+            raise RuntimeError("pickle: only leaves can be stored; detach() the computed Tensor first")
+        state = (type(self), Core.numpy(self).copy(), self.dtype, self.requires_grad)
+        return restored, state
+
+
+Tensor.__module__ = "qkv.torch"
+
+
+def refuse_attribute(where: str, name: str) -> NoReturn:
+    """Say that qkv.torch lacks a name."""
+    raise AttributeError(
+        f"{where}: qkv.torch has no {name!r}; it holds what attention needs of PyTorch (docs/torch.md)"
+    )
+
+
+def copied(source: Tensor, result: Any) -> Any:
+    """Give a new leaf what it shares with the one that it was copied from."""
+    result._kind = source._kind
+    _core_requires.fset(result, source.requires_grad)
+    for name, value in source.__dict__.items():
+        if not name.startswith("_"):
+            setattr(result, name, value)
+    return result
+
+
+def restored(cls: type[Tensor], numbers: np.ndarray, kind: dtype, requires_grad: bool) -> Any:
+    """Make a Tensor of what `pickle` stored."""
+    result = _core.instance_of(cls, _core.tensor(numbers, kind.core))
+    if kind.kind == 1 and kind is not _dtypes.int64:
+        result._kind = kind
+    if requires_grad:
+        _core_requires.fset(result, True)
+    return result
+
+
+def narrowed(result: Any, kind: dtype) -> Any:
+    """Cut whole numbers to the width of their dtype, as its arithmetic does."""
+    numbers = result.numpy()
+    cut = numbers.astype(kind.dtype).astype(np.int64)
+    return result if np.array_equal(cut, numbers) else _core.tensor(cut)
+
+
+def wrap(result: Any, op: str = "", kind: dtype | None = None) -> Tensor:
+    """Make a Tensor of this class of what the core computed; `op` is PyTorch's name for it."""
+    if kind is not None and kind.kind == 1 and kind is not _dtypes.int64:
+        t: Tensor = _core.instance_of(Tensor, narrowed(result, kind))
+        t._kind = kind
+        return t
+    t = _core.instance_of(Tensor, result)
+    if op and not _core_leaf(t):
+        t._op = op
+    return t
+
+
+def wrap_array(array: Any, kind: dtype | None = None) -> Tensor:
+    """Make a leaf of NumPy's numbers, which are copied."""
+    return wrap(_core.tensor(np.asarray(array), None if kind is None else kind.core), "", kind)
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors_in(item)
+    elif isinstance(value, dict):
+        yield from _tensors_in(list(value.values()))
+
+
+def _mapped(value: Any, change: Callable[[Any], Any], kind: type) -> Any:
+    if isinstance(value, kind):
+        return change(value)
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(item, change, kind) for item in value)
+    if type(value) is dict:
+        return {key: _mapped(item, change, kind) for key, item in value.items()}
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Replace Tensors of this class by the core's, which have NumPy's methods."""
+    return _mapped(value, lambda t: _core.instance_of(Core, t), Tensor)
+
+
+def as_arrays(value: Any) -> Any:
+    """Replace Tensors by arrays."""
+    return _mapped(value, lambda t: t.numpy(), Core)
+
+
+def wrapped(value: Any) -> Any:
+    """Replace the core's Tensors by those of this class."""
+    return _mapped(value, lambda t: t if isinstance(t, Tensor) else wrap(t), Core)

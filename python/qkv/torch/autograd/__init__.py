@@ -1,0 +1,81 @@
+"""Gradients: ``torch.autograd.grad``, ``torch.autograd.functional``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import _core
+from .._tensor import Core, Tensor, _core_leaf, method, wrap
+from . import functional
+
+
+@method("backward")
+def _backward(
+    t: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of this Tensor to the leaves that it was computed from."""
+    if create_graph or inputs is not None:
+        raise TypeError(
+            "backward: create_graph and inputs are not known to qkv.torch; torch.autograd.grad(..., create_graph=True) "
+            "gives gradients that can be differentiated again"
+        )
+    if not t.requires_grad:
+        raise RuntimeError("backward: the Tensor must require a gradient or be computed from one that does")
+    Core.backward(t, gradient, bool(retain_graph))
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None) -> None:
+    """Call ``backward`` on several Tensors; what they share is kept for the next."""
+    given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    gradients = [None] * len(given) if grad_tensors is None else list(grad_tensors)
+    for i, (t, gradient) in enumerate(zip(given, gradients, strict=True)):
+        _backward(t, gradient, retain_graph or i + 1 < len(given))
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Gradients of outputs with respect to inputs; nobody's ``.grad`` changes.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> (slope,) = torch.autograd.grad(x**2, x, create_graph=True)
+    >>> torch.autograd.grad(slope, x)
+    (tensor(2.),)
+    """
+    ys: Sequence[Any] = [outputs] if isinstance(outputs, Core) else list(outputs)
+    xs: Sequence[Any] = [inputs] if isinstance(inputs, Core) else list(inputs)
+    given = [grad_outputs] if grad_outputs is None or isinstance(grad_outputs, Core) else list(grad_outputs)
+    given = given * len(ys) if len(given) < len(ys) else given
+    totals: list[Any] = [None] * len(xs)
+    for i, (y, dy) in enumerate(zip(ys, given, strict=True)):
+        keep = bool(retain_graph) or i + 1 < len(ys)
+        parts = _core.grad(y, list(xs), dy, keep, create_graph)
+        totals = [
+            part if total is None else Core.__add__(total, part)
+            for total, part in zip(totals, parts, strict=True)
+        ]
+    return tuple(_finished(total) for total in totals)
+
+
+def _finished(gradient: Any) -> Tensor:
+    t = wrap(gradient)
+    if not _core_leaf(t):
+        t._op = "MulBackward0"
+    return t
+
+
+__all__ = ["backward", "functional", "grad"]

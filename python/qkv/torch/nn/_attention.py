@@ -1,0 +1,181 @@
+"""Multi-head attention with PyTorch's arguments: True in a boolean mask means left out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import _dtypes
+from .._creation import empty, zeros
+from .._elementwise import cast
+from .._functions import where
+from .._products import product
+from .._reductions import mean
+from .._tensor import Tensor
+from . import functional as F
+from . import init
+from ._layers import NonDynamicallyQuantizableLinear
+from ._module import Module
+from .parameter import Parameter
+
+
+def additive(mask: Tensor | None, name: str, kind: Any) -> Tensor | None:
+    """A mask as numbers that are added to the scores: -inf where a boolean one is True."""
+    if mask is None:
+        return None
+    if mask.dtype is _dtypes.bool_:
+        return where(mask, -math.inf, zeros(*mask.shape, dtype=kind))  # type: ignore[no-any-return]
+    if mask.dtype.kind != 2:
+        raise RuntimeError(
+            f"MultiheadAttention: {name} must hold booleans (True = left out) or floating numbers; got {mask.dtype}"
+        )
+    return cast(mask, kind)
+
+
+class MultiheadAttention(Module):
+    """Attention with several heads, time first unless ``batch_first``.
+
+    Called ``(query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True,
+    is_causal=False)``; returns the output and the weights, averaged over the heads. In boolean masks True means left
+    out, the opposite of `qkv`'s own functions.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> x = torch.ones(2, 3, 4)  # (B, L, E)
+    >>> out, weights = torch.nn.MultiheadAttention(4, 2, batch_first=True)(x, x, x)
+    >>> out.shape, weights.shape
+    (torch.Size([2, 3, 4]), torch.Size([2, 3, 3]))
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if add_bias_kv or add_zero_attn:
+            raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are not known to qkv.torch")
+        if num_heads <= 0 or embed_dim <= 0 or embed_dim % num_heads:
+            raise AssertionError(
+                f"embed_dim must be divisible by num_heads; got embed_dim = {embed_dim}, num_heads = {num_heads}"
+            )
+        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
+        self.dropout, self.batch_first = dropout, batch_first
+        self._qkv_same_embed_dim = self.kdim == embed_dim == self.vdim
+        if self._qkv_same_embed_dim:
+            self.in_proj_weight = Parameter(empty(3 * embed_dim, embed_dim, dtype=dtype))
+            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+                self.register_parameter(name, None)
+        else:
+            self.q_proj_weight = Parameter(empty(embed_dim, embed_dim, dtype=dtype))
+            self.k_proj_weight = Parameter(empty(embed_dim, self.kdim, dtype=dtype))
+            self.v_proj_weight = Parameter(empty(embed_dim, self.vdim, dtype=dtype))
+            self.register_parameter("in_proj_weight", None)
+        if bias:
+            self.in_proj_bias = Parameter(empty(3 * embed_dim, dtype=dtype))
+        else:
+            self.register_parameter("in_proj_bias", None)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, dtype=dtype)
+        self.bias_k = self.bias_v = None
+        self.add_zero_attn = False
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        if self._qkv_same_embed_dim:
+            init.xavier_uniform_(self.in_proj_weight)
+        else:
+            for weight in (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.constant_(self.in_proj_bias, 0.0)
+            init.constant_(self.out_proj.bias, 0.0)
+
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+        n = self.embed_dim
+        biases = [None] * 3 if self.in_proj_bias is None else list(self.in_proj_bias.split(n))
+        if self._qkv_same_embed_dim:
+            weights = list(self.in_proj_weight.split(n))
+        else:
+            weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        return [F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)]
+
+    def _split(self, x: Tensor, length: int, batch: int) -> Any:
+        """``(L, B, E)`` to ``(B, H, L, D)``."""
+        return x.reshape(length, batch, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """``(Lq, B, E)`` to ``((Lq, B, E), (B, Lq, Lk))``; ``(B, Lq, E)`` with ``batch_first``; or no batch."""
+        batched = len(query.shape) == 3
+        given = [query, key, value]
+        if not batched:
+            given = [x.unsqueeze(1) for x in given]
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        elif self.batch_first:
+            given = [x.transpose(0, 1) for x in given]
+        if is_causal and attn_mask is None:
+            raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        length, batch, _ = given[0].shape
+        keys = given[1].shape[0]
+        mask = self._mask(attn_mask, key_padding_mask, batch, length, keys, query.dtype)
+        q, k, v = self._projected(*given)
+        q, k, v = self._split(q, length, batch), self._split(k, keys, batch), self._split(v, keys, batch)
+        weights = None
+        if need_weights:
+            scores = product(q * math.sqrt(1.0 / self.head_dim), k.transpose(-2, -1))
+            weights = F.softmax(scores if mask is None else scores + mask, -1)
+            weights = F.dropout(weights, self.dropout, self.training)
+            context = product(weights, v)
+            weights = mean(weights, 1) if average_attn_weights else weights
+        else:
+            drop = self.dropout if self.training else 0.0
+            context = F.scaled_dot_product_attention(q, k, v, mask, drop)
+        rows = context.permute(2, 0, 1, 3).reshape(length * batch, self.embed_dim)
+        out = self.out_proj(rows).reshape(length, batch, self.embed_dim)
+        if not batched:
+            return out.squeeze(1), None if weights is None else weights.squeeze(0)
+        return (out.transpose(0, 1) if self.batch_first else out), weights
+
+    def _mask(
+        self, attn_mask: Tensor | None, padding: Tensor | None, batch: int, length: int, keys: int, kind: Any
+    ) -> Tensor | None:
+        """Both masks as one that is added to scores ``(B, H, Lq, Lk)``."""
+        mask = additive(attn_mask, "attn_mask", kind)
+        if mask is not None:
+            shape = (length, keys) if len(mask.shape) == 2 else (batch * self.num_heads, length, keys)
+            if tuple(mask.shape) != shape:
+                raise RuntimeError(
+                    f"MultiheadAttention: attn_mask must be {shape}, (Lq, Lk) or (B * num_heads, Lq, Lk); got "
+                    f"{tuple(mask.shape)}"
+                )
+            if len(mask.shape) == 3:
+                mask = mask.reshape(batch, self.num_heads, length, keys)
+        padded = additive(padding, "key_padding_mask", kind)
+        if padded is None:
+            return mask
+        if tuple(padded.shape) != (batch, keys):
+            raise RuntimeError(
+                f"MultiheadAttention: key_padding_mask must be (B, Lk) = {(batch, keys)}; got {tuple(padded.shape)}"
+            )
+        padded = padded.reshape(batch, 1, 1, keys)
+        return padded if mask is None else mask + padded

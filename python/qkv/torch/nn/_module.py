@@ -1,0 +1,389 @@
+"""The base class of layers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+from ... import _core
+from .. import _dtypes
+from .._elementwise import cast
+from .._tensor import Tensor
+from .parameter import Buffer, Parameter, UninitializedParameter
+
+T = TypeVar("T", bound="Module")
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict` found missing and what it did not expect."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
+class Handle:
+    """Takes a hook away again."""
+
+    def __init__(self, hooks: dict[int, Any], key: int) -> None:
+        self._hooks, self._key = hooks, key
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        self._hooks.pop(self._key, None)
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+class Module:
+    """What has parameters, buffers and parts, and is called.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> class Scale(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.weight = torch.nn.Parameter(torch.ones(3))
+    ...
+    ...     def forward(self, x):
+    ...         return x * self.weight
+    >>> Scale()(torch.arange(3.0))
+    tensor([0., 1., 2.], grad_fn=<MulBackward0>)
+    """
+
+    training: bool
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _modules: dict[str, Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        own = self.__dict__
+        own["training"] = True
+        own["_parameters"], own["_buffers"], own["_modules"] = {}, {}, {}
+        own["_non_persistent"], own["_hooks"], own["_pre_hooks"] = set(), OrderedDict(), OrderedDict()
+
+    # Parts.
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        tables: list[Any] = [own.get(table) for table in ("_parameters", "_buffers", "_modules")]
+        if tables[0] is None:
+            if isinstance(value, (Parameter, Module)):
+                raise AttributeError("cannot assign parameters or modules before Module.__init__() call")
+            object.__setattr__(self, name, value)
+            return
+        parameters, buffers, modules = tables
+        if isinstance(value, Parameter):
+            self._forget(name)
+            parameters[name] = value
+        elif isinstance(value, Module):
+            self._forget(name)
+            modules[name] = value
+        elif isinstance(value, Buffer):
+            self._forget(name)
+            self.register_buffer(name, value, value.persistent)
+        elif name in parameters:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign {type(value).__name__!r} as parameter {name!r} "
+                    "(torch.nn.Parameter or None expected)"
+                )
+            parameters[name] = None
+        elif name in buffers and (value is None or isinstance(value, Tensor)):
+            buffers[name] = value
+        elif name in modules and value is None:
+            modules[name] = None
+        else:
+            object.__setattr__(self, name, value)
+
+    def _forget(self, name: str) -> None:
+        own = self.__dict__
+        own.pop(name, None)
+        for table in ("_parameters", "_buffers", "_modules"):
+            own[table].pop(name, None)
+        own["_non_persistent"].discard(name)
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        for table in ("_parameters", "_buffers", "_modules"):
+            if name in own.get(table, ()):
+                return own[table][name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        if any(name in self.__dict__[table] for table in ("_parameters", "_buffers", "_modules")):
+            self._forget(name)
+        else:
+            object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self._parameters, *self._buffers, *self._modules})
+
+    def register_parameter(self, name: str, param: Any) -> None:
+        """Add a parameter, or None in its place."""
+        self._forget(name)
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Add a Tensor that is kept but not learned."""
+        self._forget(name)
+        self._buffers[name] = tensor
+        if not persistent:
+            self.__dict__["_non_persistent"].add(name)
+
+    def register_module(self, name: str, module: Any) -> None:
+        """Add a part."""
+        self._forget(name)
+        self._modules[name] = module
+
+    add_module = register_module
+
+    # Calls.
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """To be defined by the subclass: what a call computes."""
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        own = self.__dict__
+        for hook in list(own["_pre_hooks"].values()):
+            changed = hook(self, args)
+            if changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
+        result = self.forward(*args, **kwargs)
+        for hook in list(own["_hooks"].values()):
+            changed = hook(self, args, result)
+            result = result if changed is None else changed
+        return result
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call ``hook(module, args, output)`` after each call; what it returns replaces the output."""
+        hooks = self.__dict__["_hooks"]
+        hooks[id(hook)] = hook
+        return Handle(hooks, id(hook))
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call ``hook(module, args)`` before each call; what it returns replaces the arguments."""
+        hooks = self.__dict__["_pre_hooks"]
+        hooks[id(hook)] = hook
+        return Handle(hooks, id(hook))
+
+    # Walking.
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The parts and their names."""
+        seen = set()
+        for name, part in self._modules.items():
+            if part is not None and id(part) not in seen:
+                seen.add(id(part))
+                yield name, part
+
+    def children(self) -> Iterator[Module]:
+        """The parts."""
+        return (part for _, part in self.named_children())
+
+    def named_modules(
+        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all parts of parts, with their names."""
+        memo = set() if memo is None else memo
+        if remove_duplicate and id(self) in memo:
+            return
+        memo.add(id(self))
+        yield prefix, self
+        for name, part in self._modules.items():
+            if part is not None:
+                yield from part.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all parts of parts."""
+        return (part for _, part in self.named_modules())
+
+    def _members(self, table: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        for path, part in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+            for name, value in getattr(part, table).items():
+                if value is not None and id(value) not in seen:
+                    seen.add(id(value))
+                    yield f"{path}.{name}" if path else name, value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """All parameters and their names."""
+        return self._members("_parameters", prefix, recurse)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+        """All parameters."""
+        return (value for _, value in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """All buffers and their names."""
+        return self._members("_buffers", prefix, recurse)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+        """All buffers."""
+        return (value for _, value in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> Any:
+        """The part at the end of a path such as ``"encoder.layers.0"``."""
+        part: Any = self
+        for name in target.split(".") if target else []:
+            part = getattr(part, name)
+        return part
+
+    def get_parameter(self, target: str) -> Any:
+        """The parameter at the end of a path."""
+        path, _, name = target.rpartition(".")
+        return getattr(self.get_submodule(path), name)
+
+    # All of it.
+
+    def apply(self: T, fn: Callable[[Module], Any]) -> T:
+        """Call a function with each part of parts, then with this module."""
+        for part in self.children():
+            part.apply(fn)
+        fn(self)
+        return self
+
+    def train(self: T, mode: bool = True) -> T:
+        """Switch to training, in which dropout is on."""
+        self.training = mode
+        for part in self.children():
+            part.train(mode)
+        return self
+
+    def eval(self: T) -> T:
+        """Switch to evaluation."""
+        return self.train(False)
+
+    def requires_grad_(self: T, requires_grad: bool = True) -> T:
+        """Set ``requires_grad`` of all parameters."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients."""
+        for parameter in self.parameters():
+            if set_to_none or parameter.grad is None:
+                parameter.grad = None
+            else:
+                parameter.grad.zero_()
+
+    def to(self: T, *args: Any, **kwargs: Any) -> T:
+        """Convert the floating parameters and buffers to a dtype; the only device is the CPU."""
+        kwargs.pop("non_blocking", None)
+        for wanted in (*args, *kwargs.values()):
+            if isinstance(wanted, (_dtypes.dtype, type)):
+                self._convert(_dtypes.computed(wanted, "to"))
+            elif wanted is not None and not isinstance(wanted, bool):
+                _dtypes.check_device(wanted, "to")
+        return self
+
+    def _convert(self, kind: _dtypes.dtype) -> None:
+        if kind.kind != 2:
+            raise TypeError(f"to: dtype must be a floating one because parameters have gradients; got {kind}")
+        for part in self.modules():
+            for parameter in part._parameters.values():
+                if parameter is not None and parameter.dtype.kind == 2:
+                    _core.set_data(parameter, cast(parameter.detach(), kind))
+            for name, buffer in part._buffers.items():
+                if buffer is not None and buffer.dtype.kind == 2:
+                    part._buffers[name] = cast(buffer, kind)
+
+    def float(self: T) -> T:
+        """Convert to float32."""
+        return self.to(_dtypes.float32)
+
+    def double(self: T) -> T:
+        """Convert to float64."""
+        return self.to(_dtypes.float64)
+
+    def cpu(self: T) -> T:
+        """Itself."""
+        return self
+
+    def cuda(self, device: Any = None) -> Any:
+        """Refused: qkv computes on the CPU."""
+        _dtypes.refuse_device("cuda", "cuda")
+
+    # Storing.
+
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+        """Names and numbers of all parameters and buffers, sharing their memory."""
+        result: dict[str, Any] = OrderedDict()
+        for path, part in self.named_modules(remove_duplicate=False):
+            start = prefix + (f"{path}." if path else "")
+            kept = {k: v for k, v in part._buffers.items() if k not in part.__dict__["_non_persistent"]}
+            for name, value in {**part._parameters, **kept}.items():
+                if value is not None:
+                    result[start + name] = value if keep_vars else value.detach()
+        return result
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> IncompatibleKeys:
+        """Copy numbers in by name."""
+        own = self.state_dict(keep_vars=True)
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        problems = []
+        if strict and unexpected:
+            problems.append(
+                "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ". "
+            )
+        if strict and missing:
+            problems.append("Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ". ")
+        for name, target in own.items():
+            if name not in state_dict:
+                continue
+            source = state_dict[name] if isinstance(state_dict[name], Tensor) else Tensor(state_dict[name])
+            if isinstance(target, UninitializedParameter):
+                target.materialize(tuple(source.shape))
+            if tuple(source.shape) != tuple(target.shape):
+                problems.append(
+                    f"size mismatch for {name}: copying a param with shape {source.shape} from checkpoint, the shape "
+                    f"in current model is {target.shape}."
+                )
+        if problems:
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems)
+            )
+        with_gradients = _core.grad_enabled()
+        _core.set_grad_enabled(False)
+        try:
+            for name, target in own.items():
+                if name in state_dict:
+                    target.copy_(state_dict[name])
+        finally:
+            _core.set_grad_enabled(with_gradients)
+        return IncompatibleKeys(missing, unexpected)
+
+    # Text.
+
+    def extra_repr(self) -> str:
+        """What stands between the parentheses of the text; to be defined by the subclass."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        head = extra.split("\n") if extra else []
+        lines = [f"({name}): {_indented(repr(part))}" for name, part in self._modules.items()]
+        if len(head) == 1 and not lines:
+            return f"{self._get_name()}({extra})"
+        inner = "\n  ".join([*head, *lines])
+        return f"{self._get_name()}(\n  {inner}\n)" if inner else f"{self._get_name()}()"

@@ -1,0 +1,397 @@
+"""``torch.nn.functional``: layers as functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import _core
+from ...attention import scaled_dot_product_attention as attend
+from .. import _dtypes
+from .._elementwise import as_numbers, cast
+from .._functions import floats, where
+from .._products import product
+from .._random import default_generator
+from .._reductions import mean, norm
+from .._shaping import axis_of, strides_of
+from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, function, refuse_attribute, wrap, wrap_array
+from .._views import assign
+from ._losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_similarity,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+    softplus_of,
+)
+
+tanh = FUNCTIONS["tanh"]
+sigmoid = FUNCTIONS["sigmoid"]
+logsumexp = FUNCTIONS["logsumexp"]
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``exp(x)`` divided by its sum along an axis.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> torch.nn.functional.softmax(torch.zeros(2), dim=-1)
+    tensor([0.5000, 0.5000])
+    """
+    return wrap(_core.softmax(_floating(input, dtype), _dim(input, dim, "softmax"), 1.0), "SoftmaxBackward0")
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """Logarithm of `softmax`."""
+    return wrap(
+        _core.log_softmax(_floating(input, dtype), _dim(input, dim, "log_softmax"), 1.0),
+        "LogSoftmaxBackward0",
+    )
+
+
+def softmin(input: Tensor, dim: int | None = None) -> Tensor:
+    """`softmax` of ``-x``."""
+    return softmax(-input, dim)
+
+
+def _floating(t: Tensor, kind: Any) -> Tensor:
+    if kind is not None:
+        return cast(t, _dtypes.computed(kind, "softmax"))
+    if t.dtype.kind < 2:
+        raise RuntimeError(f"softmax: input must hold floating numbers; got {t.dtype}. Use .float()")
+    return t
+
+
+def _dim(t: Tensor, dim: int | None, operation: str) -> int:
+    rank = len(_core_shape(t))
+    if dim is None:
+        return 0 if rank in (0, 1, 3) else 1  # PyTorch's old rule, which it warns of
+    return axis_of(dim, rank, operation)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(x, 0)``."""
+    return FUNCTIONS["relu"](input) if not inplace else input.relu_()  # type: ignore[no-any-return]
+
+
+def _activation(core: Callable[[Any], Any], op: str) -> Callable[[Tensor, bool], Tensor]:
+    def f(input: Tensor, inplace: bool = False) -> Tensor:
+        result = wrap(core(floats(input)), op)
+        return assign(input, result, op, op) if inplace else result
+
+    return f
+
+
+def _positive_and_negative(x: Any, negative: Any) -> Any:
+    """``x`` above 0, elsewhere ``negative(min(x, 0))``, whose gradient above 0 is 0 and not NaN."""
+    below = Core.__sub__(x, _core.relu(x))
+    return _core.where(Core.__gt__(x, 0.0), x, negative(below))
+
+
+def _exp_minus_one(x: Any) -> Any:
+    return np.expm1(_core.instance_of(Core, x))
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """``x`` times the normal distribution's probability below it."""
+    return wrap(_core.gelu(input, approximate), "GeluBackward0")
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x sigmoid(x)``."""
+    return _activation(lambda x: Core.__mul__(x, _core.sigmoid(x)), "SiluBackward0")(input, inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``x`` above 0, ``negative_slope x`` below."""
+    f = _activation(
+        lambda x: _positive_and_negative(x, lambda b: Core.__mul__(b, negative_slope)), "LeakyReluBackward0"
+    )
+    return f(input, inplace)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` above 0, ``alpha (e^x - 1)`` below."""
+    f = _activation(
+        lambda x: _positive_and_negative(x, lambda b: Core.__mul__(_exp_minus_one(b), alpha)), "EluBackward0"
+    )
+    return f(input, inplace)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`elu`, scaled so that mean 0 and variance 1 stay."""
+    scale = 1.0507009873554804934193349852946
+    f = _activation(
+        lambda x: Core.__mul__(
+            _positive_and_negative(
+                x, lambda b: Core.__mul__(_exp_minus_one(b), 1.6732632423543772848170429916717)
+            ),
+            scale,
+        ),
+        "EluBackward0",
+    )
+    return f(input, inplace)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """``log(1 + e^(beta x)) / beta``."""
+    scaled = Core.__mul__(input, beta) if beta != 1 else input
+    smooth = softplus_of(scaled) if beta == 1 else Core.__truediv__(softplus_of(scaled), beta)
+    return wrap(_core.where(Core.__gt__(scaled, threshold), input, smooth), "SoftplusBackward0")
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """Logarithm of the sigmoid."""
+    return wrap(Core.__neg__(softplus(-input, threshold=math.inf)), "LogSigmoidBackward0")
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x tanh(softplus(x))``."""
+    return _activation(lambda x: Core.__mul__(x, _core.tanh(softplus(x))), "MishBackward0")(input, inplace)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` within bounds."""
+
+    def within(x: Any) -> Any:  # the slope at the bounds is 0
+        inside = Core.numpy(x)
+        inside = (inside > min_val) & (inside < max_val)
+        return _core.where(inside, x, _core.clip(Core.detach(x), min_val, max_val))
+
+    return _activation(within, "HardtanhBackward0")(input, inplace)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x`` from 0 to 6."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """One half times the sigmoid of the other."""
+    a, b = input.chunk(2, dim)
+    return wrap(Core.__mul__(a, _core.sigmoid(b)), "GluBackward0")
+
+
+# Layers.
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x @ weight.T + bias``."""
+    rank = len(_core_shape(input))
+    if input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            f"linear: input must be (..., {weight.shape[-1]}) because the weight is {tuple(weight.shape)}; got input "
+            f"{tuple(input.shape)}"
+        )
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(f"linear: input must be {weight.dtype} because the weight is; got {input.dtype}")
+    turned = Core.transpose(weight) if len(_core_shape(weight)) == 2 else weight
+    if rank == 1 or bias is None:
+        y = wrap(_core.matmul(input, turned))
+        y = y if bias is None else wrap(Core.__add__(y, bias))
+    else:
+        y = wrap(_core.linear(input, weight, bias))
+    names = {1: "SqueezeBackward4", 2: "MmBackward0"} if bias is None else {2: "AddmmBackward0"}
+    y._op = names.get(rank, "UnsafeViewBackward0" if bias is None else "ViewBackward0")
+    return y
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x1 weight[k] x2 + bias`` for each k."""
+    y = FUNCTIONS["einsum"]("...i,kij,...j->...k", input1, weight, input2)
+    return y if bias is None else y + bias
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of a table by number."""
+    if max_norm is not None:
+        raise ValueError("embedding: max_norm must be None because qkv does not change the table on reading")
+    ids = as_numbers(input)
+    if ids.size and not (ids.min() >= 0 and ids.max() < weight.shape[0]):
+        raise IndexError(
+            f"embedding: input must be from 0 to {weight.shape[0] - 1}; got numbers from {ids.min()} to {ids.max()}"
+        )
+    row = None if padding_idx is None else padding_idx % weight.shape[0]
+    return wrap(_core.embedding(weight, ids, row), "EmbeddingBackward0")
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at the number given, 0 elsewhere."""
+    ids = as_numbers(tensor)
+    count = int(ids.max()) + 1 if num_classes == -1 else num_classes
+    if ids.size and not (ids.min() >= 0 and ids.max() < count):
+        raise RuntimeError(
+            f"one_hot: tensor must be from 0 to {count - 1}; got numbers from {ids.min()} to {ids.max()}"
+        )
+    return wrap_array((ids[..., None] == np.arange(count)).astype(np.int64))
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Shifted and scaled to mean 0 and variance 1 over the last axes."""
+    return wrap(
+        _core.layer_norm(input, weight, bias, tuple(normalized_shape), eps), "NativeLayerNormBackward0"
+    )
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Divided by the root of the mean square over the last axes."""
+    least = _dtypes.finfo(input.dtype).eps if eps is None else eps
+    return wrap(_core.rms_norm(input, weight, tuple(normalized_shape), least), "MulBackward0")
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeros with probability p, the rest divided by ``1 - p``: PyTorch's mask, in the order of memory."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    strides = strides_of(input)
+    order = sorted(range(len(strides)), key=lambda axis: -strides[axis])
+    if order != list(range(len(strides))) and 0 not in strides:
+        in_memory = wrap(Core.transpose(input, order))
+        dropped = _core.dropout(in_memory, p, default_generator._stream)
+        result = wrap(Core.transpose(dropped, tuple(int(i) for i in np.argsort(order))), "MulBackward0")
+        result._strides = input._strides
+    else:
+        result = wrap(_core.dropout(input, p, default_generator._stream), "MulBackward0")
+    return assign(input, result, "MulBackward0", "dropout") if inplace else result
+
+
+function("dropout")(lambda input, p=0.5, train=True: dropout(input, p, train))
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
+    """Divided by the norm along an axis."""
+    return input / norm(input, p, dim, True).clamp_min(eps).expand_as(input)
+
+
+def pad(input: Tensor, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Numbers before and after the last axes: pairs from the last axis backwards; negative ones cut off."""
+    if mode != "constant":
+        raise NotImplementedError(f"pad: mode must be 'constant'; got {mode!r}")
+    widths = [one.__index__() for one in pad]
+    if len(widths) % 2 or len(widths) // 2 > len(input.shape):
+        raise RuntimeError(f"pad: pad must hold a pair for each of the last axes; got {len(widths)} numbers")
+    shape, cut, placed = list(input.shape), [slice(None)] * len(input.shape), [slice(None)] * len(input.shape)
+    for i in range(0, len(widths), 2):
+        axis, (before, after) = len(shape) - 1 - i // 2, widths[i : i + 2]
+        cut[axis] = slice(max(-before, 0), shape[axis] - max(-after, 0))
+        shape[axis] += before + after
+        placed[axis] = slice(max(before, 0), shape[axis] - max(after, 0))
+    frame = wrap_array(np.full(shape, value or 0, input.dtype.core), input.dtype)
+    inner = Core.__getitem__(input, tuple(cut)) if len(cut) else input
+    return wrap(_core.replaced(frame, tuple(placed), inner), "ConstantPadNdBackward0", input._kind)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``softmax(scale q k^T + mask) v``; a boolean mask is True where a query may attend.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> q = torch.ones(1, 2, 3, 4)
+    >>> torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+    torch.Size([1, 2, 3, 4])
+    """
+    if dropout_p > 0:
+        return _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    y = attend(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa)
+    return wrap(y, "ScaledDotProductFlashAttentionForCpuBackward0")
+
+
+def _composed_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Tensor:
+    """With the dropout mask that PyTorch draws over whole weights."""
+    if enable_gqa:
+        shared = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
+    root = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    scores = product(query * root, (key * root).transpose(-2, -1))
+    if is_causal:
+        attn_mask = wrap_array(np.tri(query.shape[-2], key.shape[-2], dtype=bool))
+    if attn_mask is not None:
+        allowed = attn_mask.dtype is _dtypes.bool_
+        scores = where(attn_mask, scores, -math.inf) if allowed else scores + attn_mask
+    return product(dropout(softmax(scores, -1), dropout_p), value)
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Refused: its noise is not drawn here."""
+    return refuse_attribute("torch.nn.functional", "gumbel_softmax")
+
+
+for _name in ("softmax", "log_softmax", "selu", "pairwise_distance"):
+    if _name in globals():
+        setattr(Tensor, _name, globals()[_name])
+Tensor.softmax = lambda t, dim, dtype=None: softmax(t, dim, dtype=dtype)
+Tensor.log_softmax = lambda t, dim, dtype=None: log_softmax(t, dim, dtype=dtype)
+function("softmax")(lambda input, dim, *, dtype=None: softmax(input, dim, dtype=dtype))
+function("log_softmax")(lambda input, dim, *, dtype=None: log_softmax(input, dim, dtype=dtype))
+function("layer_norm")(
+    lambda input, normalized_shape, weight=None, bias=None, eps=1e-5: layer_norm(
+        input, normalized_shape, weight, bias, eps
+    )
+)
+
+
+def __getattr__(name: str) -> Any:
+    refuse_attribute("torch.nn.functional", name)
+
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_similarity",
+    "cross_entropy",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mean",
+    "mse_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+]

@@ -1,0 +1,68 @@
+"""Parameters: Tensors that a module learns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _core
+from .._creation import empty
+from .._tensor import Core, Tensor
+
+
+class Parameter(Tensor):
+    """A leaf that requires a gradient and is found by ``module.parameters()``. It shares the memory of `data`.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> torch.nn.Parameter(torch.ones(2))
+    Parameter containing:
+    tensor([1., 1.], requires_grad=True)
+    """
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        t = empty(0) if data is None else data
+        if not isinstance(t, Core):
+            raise TypeError(f"Parameter: data must be a Tensor; got {type(t).__name__}")
+        result = _core.instance_of(cls, t.detach())
+        result._kind = getattr(t, "_kind", None)
+        if requires_grad:
+            result.requires_grad = True
+        return result
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(Tensor.clone(self.detach()), self.requires_grad)
+        return memo[id(self)]
+
+
+class UninitializedParameter(Parameter):
+    """A parameter whose shape is known when the first input comes."""
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        return super().__new__(cls, empty(0), requires_grad)
+
+    def materialize(self, shape: tuple[int, ...], dtype: Any = None) -> None:
+        """Become a Parameter of that shape."""
+        _core.set_data(self, empty(*shape, dtype=dtype or self.dtype))
+        self.__class__ = Parameter  # type: ignore[assignment]
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return "<UninitializedParameter>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        memo[id(self)] = type(self)(self.requires_grad)
+        return memo[id(self)]
+
+
+class Buffer(Tensor):
+    """A Tensor that a module keeps but does not learn."""
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        result = _core.instance_of(cls, (empty(0) if data is None else data).detach())
+        result._kind = getattr(data, "_kind", None)
+        result.persistent = persistent
+        return result

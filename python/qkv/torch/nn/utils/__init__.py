@@ -1,0 +1,60 @@
+"""``torch.nn.utils``: clipping of gradients, parameters as one vector, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .... import _core
+from ..._shaping import cat
+from ..._tensor import Tensor, wrap, wrap_array
+from . import rnn
+
+
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: Any = None,
+) -> Tensor:
+    """Multiply all gradients by ``max_norm / (norm + 1e-6)`` if that is below 1; returns the norm before.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> w = torch.tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> torch.nn.utils.clip_grad_norm_([w], 1.0), w.grad
+    (tensor(10.), tensor([0.6000, 0.8000]))
+    """
+    if norm_type != 2:
+        raise ValueError(f"clip_grad_norm_: norm_type must be 2; got {norm_type}")
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    learned = [p for p in given if p.grad is not None]
+    total = float(_core.clip_grad_norm(learned, max_norm)) if learned else 0.0
+    return wrap_array(total, None if not learned else learned[0].dtype)
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) -> None:
+    """Keep each number of each gradient from ``-clip_value`` to ``clip_value``."""
+    for p in [parameters] if isinstance(parameters, Tensor) else parameters:
+        if p.grad is not None:
+            p.grad.clamp_(-clip_value, clip_value)
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
+    """All numbers of all parameters on one axis."""
+    return cat([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
+    """Write the numbers of a vector into parameters, one after the other."""
+    at = 0
+    for p in parameters:
+        count = p.numel()
+        _core.write(p, ..., wrap(vec.detach())[at : at + count].reshape(p.shape))
+        at += count
+
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "rnn", "vector_to_parameters"]

@@ -1,0 +1,419 @@
+"""Optimizers: the core's, one for each group of parameters, with PyTorch's groups, states and text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import _core
+from ..._errors import shown
+from .._grad_mode import enable_grad, no_grad
+from .._tensor import Core, Tensor, wrap, wrap_array
+
+
+class Optimizer:
+    """Base of the optimizers; a subclass defines ``step`` with ``self.param_groups`` and ``self.state``.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> class Plain(torch.optim.Optimizer):
+    ...     def step(self):
+    ...         with torch.no_grad():
+    ...             for group in self.param_groups:
+    ...                 for p in group["params"]:
+    ...                     p -= group["lr"] * p.grad
+    >>> w = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = Plain([w], {"lr": 0.5})
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0., 0.], requires_grad=True)
+    """
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        if isinstance(params, Core):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts; got a Tensor"
+            )
+        self.defaults = defaults
+        self.state: Any = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(dict(group))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with settings of their own."""
+        given = param_group["params"]
+        members = [given] if isinstance(given, Core) else list(given)
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        for p in members:
+            if not isinstance(p, Core):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {shown(p)}")
+            if not p.is_leaf:
+                raise ValueError("can't optimize a non-leaf Tensor")
+            if id(p) in known:
+                raise ValueError("some parameters appear in more than one parameter group")
+        param_group["params"] = members
+        for name, default in self.defaults.items():
+            param_group.setdefault(name, default)
+        self.param_groups.append(param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none or p.grad is None:
+                    p.grad = None
+                else:
+                    p.grad.zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters; to be defined by the subclass."""
+        raise NotImplementedError
+
+    def _loss(self, closure: Callable[[], Any] | None) -> Any:
+        if closure is None:
+            return None
+        with enable_grad():
+            return closure()
+
+    def _numbered(self) -> dict[int, Any]:
+        return dict(enumerate(p for group in self.param_groups for p in group["params"]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What decides the next steps, in PyTorch's layout: parameters are named by numbers."""
+        numbers = {id(p): i for i, p in self._numbered().items()}
+        groups = [
+            {
+                **{k: v for k, v in group.items() if k != "params"},
+                "params": [numbers[id(p)] for p in group["params"]],
+            }
+            for group in self.param_groups
+        ]
+        state = {i: dict(self.state[p]) for i, p in self._numbered().items() if self.state.get(p)}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue where the optimizer stood that gave `state_dict`."""
+        saved = state_dict["param_groups"]
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        for group, entry in zip(self.param_groups, saved, strict=True):
+            if len(group["params"]) != len(entry["params"]):
+                raise ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+                )
+            group.update({k: v for k, v in entry.items() if k != "params"})
+        self.state.clear()
+        for i, p in self._numbered().items():
+            if i in state_dict["state"]:
+                self.state[p] = {k: _own(v) for k, v in state_dict["state"][i].items()}
+
+    def __repr__(self) -> str:
+        text = f"{type(self).__name__} ("
+        for i, group in enumerate(self.param_groups):
+            text += f"\nParameter Group {i}\n"
+            text += "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
+        return text + ")"
+
+
+def _own(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+_COMMON = {"foreach": None, "maximize": False, "capturable": False, "differentiable": False, "fused": None}
+
+
+class _OfCore(Optimizer):
+    """Steps of the core's optimizers, one per group, which are made anew when settings or parameters change."""
+
+    _names: tuple[str, ...] = ()  # of the arrays that it remembers for each parameter
+    _not_known: dict[str, Any] = {}  # noqa: RUF012  # settings that must keep these values
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        self._engines: dict[int, tuple[Any, Any]] = {}
+        for name, value in self._not_known.items():
+            if name in defaults and defaults[name] != value:
+                raise ValueError(f"{type(self).__name__}: {name} must be {value}; qkv.torch knows no other")
+        if defaults["lr"] < 0:
+            raise ValueError(f"Invalid learning rate: {defaults['lr']}")
+        super().__init__(params, defaults)
+
+    def _make(self, members: list[Any], group: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def _settings(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(
+            value for key, value in sorted(group.items()) if key not in ("params", "lr", "initial_lr")
+        )
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient, in place."""
+        loss = self._loss(closure)
+        for i, group in enumerate(self.param_groups):
+            members = [p for p in group["params"] if p.requires_grad]
+            if not members:
+                continue
+            key = (*map(id, members), self._settings(group))
+            known = self._engines.get(i)
+            if known is None or known[0] != key:
+                self._remember()
+                known = self._engines[i] = (key, self._restored(members, group))
+            lr = group["lr"]
+            known[1].lr = float(lr.item() if isinstance(lr, Core) else lr)
+            known[1].step()
+        return loss
+
+    def _restored(self, members: list[Any], group: dict[str, Any]) -> Any:
+        engine = self._make(members, {**group, "lr": float(group["lr"])})
+        entries = {}
+        for i, p in enumerate(members):
+            entry = self.state.get(p)
+            if entry:
+                entries[i] = {k: float(v) if k == "step" else v for k, v in entry.items() if v is not None}
+        if entries:
+            whole = engine.state_dict()
+            engine.load_state_dict({"state": entries, "param_groups": whole["param_groups"]})
+        return engine
+
+    def _remember(self) -> None:
+        """Bring what the core's optimizers know into `state`."""
+        for i, (_, engine) in self._engines.items():
+            members = [p for p in self.param_groups[i]["params"] if p.requires_grad]
+            for j, entry in engine.state_dict()["state"].items():
+                self.state[members[j]] = self._entry(entry)
+        self._engines.clear()
+
+    def _entry(self, entry: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = {"step": wrap_array(np.float32(entry["step"]))}
+        return result | {name: wrap(_core.tensor(entry[name])) for name in self._names if name in entry}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What decides the next steps, in PyTorch's layout: parameters are named by numbers."""
+        self._remember()
+        return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue where the optimizer stood that gave `state_dict`."""
+        self._engines.clear()
+        super().load_state_dict(state_dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._remember()
+        return dict(self.__dict__)
+
+
+class SGD(_OfCore):
+    """Gradient descent, with momentum.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> w = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.SGD([w], lr=0.5)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0., 0.], requires_grad=True)
+    """
+
+    _names = ("momentum_buffer",)
+    _not_known = {"dampening": 0, "maximize": False, "differentiable": False}  # noqa: RUF012
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: Any = None,
+        differentiable: bool = False,
+        fused: Any = None,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+                "maximize": maximize,
+                "foreach": foreach,
+                "differentiable": differentiable,
+                "fused": fused,
+            },
+        )
+
+    def _make(self, members: list[Any], group: dict[str, Any]) -> Any:
+        return _core.SGD(members, group["lr"], group["momentum"], group["weight_decay"], group["nesterov"])
+
+    def _entry(self, entry: dict[str, Any]) -> dict[str, Any]:
+        found = entry.get("momentum_buffer")
+        return {"momentum_buffer": None if found is None else wrap(_core.tensor(found))}
+
+
+class Adam(_OfCore):
+    """Adam: steps by running averages of the gradient and of its square."""
+
+    _names = ("exp_avg", "exp_avg_sq")
+    _not_known = {"amsgrad": False, "maximize": False, "differentiable": False}  # noqa: RUF012
+    _decoupled = False
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: Any = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: Any = None,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+                "fused": fused,
+                "decoupled_weight_decay": self._decoupled,
+            },
+        )
+
+    def _make(self, members: list[Any], group: dict[str, Any]) -> Any:
+        kind = _core.AdamW if self._decoupled else _core.Adam
+        return kind(members, group["lr"], tuple(group["betas"]), group["eps"], group["weight_decay"])
+
+
+class AdamW(Adam):
+    """Adam with weight decay that does not pass through the averages."""
+
+    _decoupled = True
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **options)
+
+
+class RMSprop(Optimizer):
+    """Steps by the gradient over the root of the running average of its square."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+    ) -> None:
+        if centered:
+            raise ValueError("RMSprop: centered must be False; qkv.torch knows no other")
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+        }
+        super().__init__(params, {**defaults, **_COMMON})
+
+    @no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient, in place."""
+        loss = self._loss(closure)
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                g = p.grad + group["weight_decay"] * p if group["weight_decay"] else p.grad
+                state = self.state[p]
+                if not state:
+                    state["step"], state["square_avg"] = wrap_array(np.float32(0)), p.detach() * 0
+                state["step"] += 1
+                square = state["square_avg"].mul_(group["alpha"]).addcmul_(g, g, value=1 - group["alpha"])
+                step = g / square.sqrt().add_(group["eps"])
+                if group["momentum"]:
+                    last = state.get("momentum_buffer")
+                    step = state["momentum_buffer"] = (
+                        step if last is None else last.mul_(group["momentum"]).add_(step)
+                    )
+                p.add_(step, alpha=-group["lr"])
+        return loss
+
+
+class Adagrad(Optimizer):
+    """Steps by the gradient over the root of the sum of its squares."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "lr_decay": lr_decay,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value,
+                **_COMMON,
+            },
+        )
+
+    @no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient, in place."""
+        loss = self._loss(closure)
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["step"] = wrap_array(np.float32(0))
+                    state["sum"] = p.detach() * 0 + group["initial_accumulator_value"]
+                state["step"] += 1
+                g = p.grad + group["weight_decay"] * p if group["weight_decay"] else p.grad
+                lr = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
+                state["sum"].addcmul_(g, g, value=1)
+                p.addcdiv_(g, state["sum"].sqrt().add_(group["eps"]), value=-lr)
+        return loss

@@ -1,0 +1,309 @@
+"""``torch.utils.data``: data sets, samplers, and a loader that draws the batches that PyTorch draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from ..._creation import tensor
+from ..._random import Generator, default_generator, random_number, randperm
+from ..._shaping import stack
+from ..._tensor import Core, Tensor, refuse_attribute
+
+
+class Dataset:
+    """Base of data sets: a subclass defines ``__getitem__`` and ``__len__``.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> class Squares(torch.utils.data.Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...
+    ...     def __getitem__(self, i):
+    ...         return torch.tensor(i), torch.tensor(i**2)
+    >>> next(iter(torch.utils.data.DataLoader(Squares(), batch_size=3)))
+    [tensor([0, 1, 2]), tensor([0, 1, 4])]
+    """
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
+
+    def __add__(self, other: Any) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """Base of data sets that are only gone through: a subclass defines ``__iter__``."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+
+
+class TensorDataset(Dataset):
+    """Rows of Tensors of equal length."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if any(len(t) != len(tensors[0]) for t in tensors):
+            raise AssertionError("Size mismatch between tensors")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+        return tuple(t[index] for t in self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+
+class Subset(Dataset):
+    """Some entries of a data set."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset):
+    """Data sets one after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        at = index + len(self) if index < 0 else index
+        which = int(np.searchsorted(self.cumulative_sizes, at, side="right"))
+        return self.datasets[which][at - ([0, *self.cumulative_sizes][which])]
+
+
+def random_split(dataset: Any, lengths: Sequence[Any], generator: Generator | None = None) -> list[Subset]:
+    """Parts of a data set of these sizes, or shares of 1, chosen at random."""
+    sizes = [int(n) for n in lengths]
+    if all(isinstance(n, float) for n in lengths) and abs(sum(lengths) - 1) < 1e-6:
+        sizes = [int(len(dataset) * n) for n in lengths]
+        for i in range(len(dataset) - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+    if sum(sizes) != len(dataset):
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    order = randperm(len(dataset), generator=generator or default_generator).tolist()
+    ends = list(accumulate(sizes))
+    return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, sizes, strict=True)]
+
+
+class Sampler:
+    """Base of what says in which order entries are taken."""
+
+    def __init__(self, data_source: Any = None) -> None:
+        self.data_source = data_source
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class SequentialSampler(Sampler):
+    """In order."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+
+class RandomSampler(Sampler):
+    """In random order; a stream of its own is seeded by a number of the common one."""
+
+    def __init__(
+        self,
+        data_source: Any,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(data_source)
+        self.replacement, self.generator = replacement, generator
+        self.num_samples = len(data_source) if num_samples is None else num_samples
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        n = len(self.data_source)
+        rng = self.generator or Generator().manual_seed(random_number())
+        if self.replacement:
+            from ..._random import randint
+
+            for begin in range(0, self.num_samples, 32):
+                yield from randint(n, size=(min(32, self.num_samples - begin),), generator=rng).tolist()
+            return
+        for begin in range(0, self.num_samples, n):
+            yield from randperm(n, generator=rng).tolist()[: self.num_samples - begin]
+
+
+class SubsetRandomSampler(Sampler):
+    """Some entries in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        super().__init__(indices)
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self) -> Iterator[int]:
+        return (self.indices[i] for i in randperm(len(self.indices), generator=self.generator).tolist())
+
+
+class BatchSampler(Sampler):
+    """Lists of ``batch_size`` entries."""
+
+    def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
+        super().__init__(sampler)
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batch = []
+        for i in self.sampler:
+            batch.append(i)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.sampler), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Entries as one: Tensors and numbers are stacked, tuples and dicts part by part."""
+    first = batch[0]
+    if isinstance(first, Core):
+        return stack(batch)
+    if isinstance(first, np.ndarray):
+        return stack([tensor(entry) for entry in batch])
+    if isinstance(first, float):
+        return tensor(list(batch), dtype="DoubleTensor")
+    if isinstance(first, (int, np.generic)):
+        return tensor(np.asarray(batch))
+    if isinstance(first, (str, bytes)):
+        return list(batch)
+    if isinstance(first, Mapping):
+        return {key: default_collate([entry[key] for entry in batch]) for key in first}
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*(default_collate(part) for part in zip(*batch, strict=True)))
+    if isinstance(first, Sequence):
+        return [default_collate(part) for part in zip(*batch, strict=True)]
+    raise TypeError(
+        "default_collate: batch must contain Tensors, numpy arrays, numbers, dicts or lists; got "
+        f"{type(first).__name__}"
+    )
+
+
+class DataLoader:
+    """Batches of a data set; with ``shuffle`` in the order that PyTorch draws. It reads in this process.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> data = torch.utils.data.TensorDataset(torch.arange(4.0), torch.arange(4))
+    >>> for x, y in torch.utils.data.DataLoader(data, batch_size=3):
+    ...     print(x, y)
+    tensor([0., 1., 2.]) tensor([0, 1, 2])
+    tensor([3.]) tensor([3])
+    """
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Any = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        **options: Any,
+    ) -> None:
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        self.dataset, self.num_workers, self.drop_last, self.generator = (
+            dataset,
+            num_workers,
+            drop_last,
+            generator,
+        )
+        self._iterable = isinstance(dataset, IterableDataset)
+        if sampler is None and not self._iterable:
+            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        self.sampler = sampler
+        if batch_sampler is None and batch_size is not None and not self._iterable:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        elif batch_sampler is not None:
+            batch_size = None
+        self.batch_sampler, self.batch_size = batch_sampler, batch_size
+        self.collate_fn = collate_fn or (
+            default_collate if batch_size or batch_sampler else lambda entry: entry
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        random_number(self.generator)  # PyTorch draws a seed for its workers here, whether it has any or not
+        return self._batches()
+
+    def _batches(self) -> Iterator[Any]:
+        if self._iterable:
+            yield from self._of_iterable()
+        elif self.batch_sampler is None:
+            for i in self.sampler:
+                yield self.collate_fn(self.dataset[i])
+        else:
+            for indices in self.batch_sampler:
+                yield self.collate_fn([self.dataset[i] for i in indices])
+
+    def _of_iterable(self) -> Iterator[Any]:
+        if self.batch_size is None:
+            yield from map(self.collate_fn, self.dataset)
+            return
+        batch = []
+        for entry in self.dataset:
+            batch.append(entry)
+            if len(batch) == self.batch_size:
+                yield self.collate_fn(batch)
+                batch = []
+        if batch and not self.drop_last:
+            yield self.collate_fn(batch)
+
+    def __len__(self) -> int:
+        if self._iterable:
+            raise TypeError("an IterableDataset has no length")
+        return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+
+
+def __getattr__(name: str) -> Any:
+    refuse_attribute("torch.utils.data", name)
