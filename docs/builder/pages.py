@@ -18,6 +18,7 @@ SOURCE = re.findall(r'^Source = "(.*)"$', (ROOT / "pyproject.toml").read_text(en
 PLACES = {
     "docs/coming_from.md": "coming_from.md",
     "docs/distributed.md": "distributed.md",
+    "docs/torch.md": "torch.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "README.md": "getting_started.md",

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "testing",
     "reference",
     "reproduce",
+    "torch",
 }
 # The page of `qkv` by the modules that define its names; what is defined elsewhere stands under "Functions".
 SECTIONS = {

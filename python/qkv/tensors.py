@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
@@ -132,11 +133,12 @@ def jacobian(f: Callable[[Tensor], Tensor], x: Any) -> np.ndarray:
 
 def _jacobian_at(f: Callable[[Tensor], Tensor], point: Tensor) -> np.ndarray:
     y = f(point)
-    rows = np.zeros((y.size, *point.shape), dtype=point.dtype)
+    count = math.prod(y.shape)
+    rows = np.zeros((count, *point.shape), dtype=point.dtype)
     if _core.is_differentiable(y):
         flat = y.reshape(-1)
-        unit = np.zeros(y.size, dtype=y.dtype)
-        for i in range(y.size):
+        unit = np.zeros(count, dtype=y.dtype)
+        for i in range(count):
             unit[i] = 1
             rows[i] = _core.grad(flat, [point], unit, True)[0].numpy()
             unit[i] = 0
