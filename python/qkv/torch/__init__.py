@@ -13,9 +13,9 @@ Examples
 >>> from qkv.torch import nn
 >>> _ = torch.manual_seed(0)
 >>> nn.Linear(2, 1)(torch.ones(3, 2))
-tensor([[-0.0978],
-        [-0.0978],
-        [-0.0978]], grad_fn=<AddmmBackward0>)
+tensor([[-0.2080],
+        [-0.2080],
+        [-0.2080]], grad_fn=<AddmmBackward0>)
 """
 
 from __future__ import annotations

@@ -108,9 +108,9 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return tensor(array)
 
 
-def from_legacy(cls: type[Tensor], data: tuple[Any, ...], where: Any) -> Any:
+def _new(cls: type[Tensor], *data: Any, device: Any = None) -> Any:
     """``torch.Tensor([1, 2])`` as float32, ``torch.Tensor(2, 3)`` of that shape."""
-    check_device(where, cls.__name__)
+    check_device(device, cls.__name__)
     if len(data) == 1 and isinstance(data[0], Core):
         result: Any = data[0].detach()
     elif len(data) == 1 and not isinstance(data[0], builtins.int) and not isinstance(data[0], _dtypes.Size):
@@ -118,6 +118,9 @@ def from_legacy(cls: type[Tensor], data: tuple[Any, ...], where: Any) -> Any:
     else:
         result = zeros(*data) if data else zeros(0)
     return _core.instance_of(cls, result)
+
+
+Tensor.__new__ = _new
 
 
 def _legacy(name: str, kind: dtype) -> None:

@@ -12,7 +12,7 @@ from .. import _core
 from .._errors import shown
 from . import _dtypes
 from ._dtypes import bool_, dtype, int64, uint8
-from ._tensor import Core, Tensor, _core_shape, both, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_dtype, _core_shape, both, wrap, wrap_array
 
 Number = (builtins.int, builtins.float, np.number, np.bool_)
 
@@ -60,9 +60,7 @@ def as_tensor(value: Any) -> Tensor:
         return value
     if isinstance(value, Core):
         return wrap(value)
-    from ._creation import tensor
-
-    return tensor(value)
+    return FUNCTIONS["tensor"](value)
 
 
 def cast(t: Any, kind: dtype) -> Tensor:
@@ -101,21 +99,37 @@ def pair(a: Any, b: Any, kind: dtype) -> tuple[Any, Any]:
 
 
 def arithmetic(
-    core: Callable[[Any, Any], Any], a: Any, b: Any, op: str, divides: builtins.bool = False
+    core: Callable[[Any, Any], Any],
+    a: Any,
+    b: Any,
+    op: str,
+    divides: builtins.bool = False,
+    booleans: Any = None,
 ) -> Tensor:
-    """Compute in the dtype that both have together."""
-    if isinstance(a, np.ndarray):
-        a = wrap_array(a)
-    if isinstance(b, np.ndarray):
-        b = wrap_array(b)
-    kind = result_dtype(a, b)
-    if divides and kind.kind < 2:
-        kind = _dtypes.get_default_dtype()
-    x, y = pair(a, b, kind)
+    """Compute in the dtype that both have together; `booleans` is NumPy's function for two of those."""
     try:
+        if isinstance(a, Tensor) and a._kind is None:
+            own = _core_dtype(a)
+            other = own if type(b) in (builtins.float, builtins.int) else _of(b)
+            if own.kind == "f" and own == other:  # most of what is computed, in a few microseconds
+                return wrap(core(a, b), op)
+        if isinstance(a, np.ndarray):
+            a = wrap_array(a)
+        if isinstance(b, np.ndarray):
+            b = wrap_array(b)
+        kind = result_dtype(a, b)
+        if kind is bool_ and booleans is not None:
+            return wrap_array(booleans(as_numbers(a), as_numbers(b)))
+        if divides and kind.kind < 2:
+            kind = _dtypes.get_default_dtype()
+        x, y = pair(a, b, kind)
         return wrap(core(x, y), op, kind)
     except ValueError as error:
         raise RuntimeError(str(error)) from None  # shapes that do not fit
+
+
+def _of(value: Any) -> Any:
+    return _core_dtype(value) if isinstance(value, Tensor) and value._kind is None else None
 
 
 def _scaled(other: Any, alpha: Any) -> Any:
@@ -125,9 +139,7 @@ def _scaled(other: Any, alpha: Any) -> Any:
 @both("add")
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``input + alpha other``."""
-    both_bool = result_dtype(input, other) is bool_
-    core = Core.__add__ if not both_bool else lambda x, y: _core.tensor(x.numpy() | y.numpy())
-    return arithmetic(core, input, _scaled(other, alpha), "AddBackward0")
+    return arithmetic(Core.__add__, input, _scaled(other, alpha), "AddBackward0", booleans=np.logical_or)
 
 
 @both("sub")
@@ -139,9 +151,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 @both("mul")
 def mul(input: Any, other: Any) -> Tensor:
     """``input * other``."""
-    both_bool = result_dtype(input, other) is bool_
-    core = Core.__mul__ if not both_bool else lambda x, y: _core.tensor(x.numpy() & y.numpy())
-    return arithmetic(core, input, other, "MulBackward0")
+    return arithmetic(Core.__mul__, input, other, "MulBackward0", booleans=np.logical_and)
 
 
 @both("div")

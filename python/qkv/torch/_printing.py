@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from . import _dtypes
-
-if TYPE_CHECKING:
-    from ._tensor import Tensor
 
 _OPTIONS: dict[str, Any] = {
     "precision": 4,
@@ -104,7 +101,7 @@ def _edges(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def tensor_text(t: Tensor) -> str:
+def tensor_text(t: Any) -> str:
     """``tensor([[0.1000, 0.2000]], grad_fn=<AddBackward0>)``."""
     prefix = "tensor("
     values = t.detach().numpy()

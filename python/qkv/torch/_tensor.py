@@ -122,13 +122,8 @@ class Tensor(Core):
         copy_: Any
         size: Any
 
-    def __new__(cls, *data: Any, device: Any = None) -> Any:
-        from ._creation import from_legacy
-
-        return from_legacy(cls, data, device)
-
     def __init__(self, *data: Any, **options: Any) -> None:
-        pass  # __new__ has made it
+        pass  # __new__ (_creation.py) has made it
 
     def __getattr__(self, name: str) -> Any:
         return refuse_attribute(type(self).__name__, name)
