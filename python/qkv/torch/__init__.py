@@ -24,6 +24,7 @@ import math as _math
 from types import SimpleNamespace as _Namespace
 from typing import Any
 
+from .._core import get_num_threads, set_num_threads
 from . import (  # noqa: F401  # each defines functions of this module
     _conversion,
     _creation,
@@ -51,6 +52,7 @@ from ._products import linalg
 from ._random import Generator, default_generator
 from ._tensor import FUNCTIONS, Tensor, refuse_attribute
 
+__version__ = "2.13.0+qkv"  # whose names, digits and text these are
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 newaxis = None
 globals().update(FUNCTIONS)
@@ -79,11 +81,13 @@ __all__ = [
     "dtype",
     "finfo",
     "get_default_dtype",
+    "get_num_threads",
     "iinfo",
     "linalg",
     "nn",
     "optim",
     "set_default_dtype",
+    "set_num_threads",
     "set_printoptions",
     "utils",
     *FUNCTIONS,
