@@ -121,6 +121,22 @@ class Tensor(Core):
         backward: Any
         copy_: Any
         size: Any
+        squeeze: Any
+        unsqueeze: Any
+        flatten: Any
+        repeat: Any
+        min: Any
+        var: Any
+        std: Any
+        prod: Any
+        any: Any
+        all: Any
+        argmax: Any
+        argmin: Any
+        __mod__: Any
+        __floordiv__: Any
+        __and__: Any
+        __or__: Any
 
     def __init__(self, *data: Any, **options: Any) -> None:
         pass  # __new__ (_creation.py) has made it
