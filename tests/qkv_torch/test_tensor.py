@@ -336,3 +336,10 @@ def test_d2l_helpers():
     axes = d2l.plot(torch.arange(4), torch.ones(2, 4), xlabel="x", legend=["a", "b"], figsize=(3, 2))
     assert len(axes.lines) == 2
     pyplot.close("all")
+
+
+def test_the_tab_list_has_public_names_alone():
+    names = dir(torch)
+    assert {"tensor", "float32", "nn", "d2l", "einsum"} <= set(names)
+    assert not {"Any", "annotations"} & set(names)
+    assert all(getattr(torch, name, None) is not None or name == "newaxis" for name in names)

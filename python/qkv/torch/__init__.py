@@ -96,6 +96,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*__all__, "d2l", "e", "inf", "nan", "newaxis", "pi"})
+
+
 def __getattr__(name: str) -> Any:
     if name == "d2l":
         import importlib
