@@ -14,13 +14,16 @@ HERE = Path(__file__).resolve().parents[1]
 ROOT = HERE.parent
 SOURCE = re.findall(r'^Source = "(.*)"$', (ROOT / "pyproject.toml").read_text(encoding="utf8"), re.M)[0]
 
-# Pages of the project by their places in the site.
-PLACES = {
+# Pages of the project by their places in the site: those that are copied as they are, and all.
+COPIED = {
     "docs/coming_from.md": "coming_from.md",
     "docs/distributed.md": "distributed.md",
     "docs/torch.md": "torch.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+}
+PLACES = {
+    **COPIED,
     "README.md": "getting_started.md",
     "benchmarks/results/README.md": "performance/index.md",
     "benchmarks/explanations.md": "performance/explanations.md",
@@ -185,8 +188,8 @@ def gather(folder: Path) -> None:
     (folder / "static" / "math.css").write_text(site.font_style(), encoding="utf8")
     for name in ("index.md", "getting_started.md", "design.md"):
         write_page((HERE / name).read_text(encoding="utf8"), name, folder)
-    for place in ("docs/coming_from.md", "docs/distributed.md", "CONTRIBUTING.md", "CHANGELOG.md"):
-        write_page((ROOT / place).read_text(encoding="utf8"), PLACES[place], folder, place)
+    for place, home in COPIED.items():
+        write_page((ROOT / place).read_text(encoding="utf8"), home, folder, place)
     write_performance(folder)
     write_notebooks(folder)
     write_page(gallery.page(folder), "gallery.md", folder)
