@@ -77,7 +77,11 @@ def draw(found):
         if ranks > 1:
             difference.semilogy(np.abs(np.array(result["loss"]) - alone) + 1e-9, label=f"{ranks} ranks")
     curves.set(xlabel="update", ylabel="loss", title="dates, dropout 0.1, float32")
-    difference.set(xlabel="update", ylabel="difference of the loss", title="to one rank: rounding")
+    difference.set(
+        xlabel="update",
+        ylabel="difference of the loss",
+        title="to one rank: rounding, amplified",
+    )
     events = found[RANKS]["events"]
     first = min(begin for rank in events for _, begin, _ in rank)
     colours = {"compute": "tab:blue", "wait": "tab:orange"}

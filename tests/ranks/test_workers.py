@@ -21,6 +21,8 @@ def test_joblib_sends_layers_and_encoders(tmp_path):
     pytest.importorskip("tokenizers")
     encoder = models.SentenceEncoder.from_pretrained(make_folder(tmp_path))
     layer, x = nn.MultiHeadAttention(6, 2), qkv.randn(4, 3, 6)
+    for parameter in layer.parameters():
+        parameter.requires_grad = False  # results that record cannot be sent back
     with joblib.Parallel(n_jobs=2) as workers:
         rows = workers(joblib.delayed(encoder.encode)(TEXTS[i : i + 2]) for i in range(0, len(TEXTS), 2))
         outputs = workers(joblib.delayed(layer)(x[i : i + 1]) for i in range(4))
@@ -35,17 +37,15 @@ import numpy as np
 import qkv
 from models.folders import TEXTS, make_folder
 
-def bound():
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before qkv is imported, as a launcher does
-    import qkv
-    return qkv.get_num_threads()
-
 def main(folder):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # which workers take over
     encoder = qkv.models.SentenceEncoder.from_pretrained(make_folder(folder))
     layer = qkv.nn.TransformerEncoderLayer(6, 2, 8).eval()
+    for parameter in layer.parameters():
+        parameter.requires_grad = False
     x = qkv.randn(5, 3, 6)
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
-        print(sorted(client.run(bound).values()))
+        print(sorted(client.run(lambda: __import__("qkv").get_num_threads()).values()))
         parts = client.gather(client.map(encoder.encode, [TEXTS[:3], TEXTS[3:]]))
         np.testing.assert_allclose(np.concatenate(parts), encoder.encode(TEXTS), rtol=1e-5, atol=1e-6)
         outputs = client.gather(client.map(layer, [x[:2], x[2:]]))
