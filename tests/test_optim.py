@@ -211,6 +211,11 @@ def test_loading_rejections():
             TypeError,
             r"^Adam: params must be Tensors; got params\[1\] of type str$",
         ),
+        (
+            lambda p: optim.Adam([{"params": [p], "lr": 0.1}]),
+            TypeError,
+            r"^Adam: .* of type dict; a group with settings of its own is an optimizer of its own here$",
+        ),
         (lambda p: optim.Adam([p, p]), ValueError, r"distinct .* got params\[0\] again as params\[1\]$"),
         (
             lambda p: optim.Adam([p * 2]),

@@ -26,8 +26,10 @@ Tensors parameters_from(py::handle params, const char* operation) {
   Tensors tensors;
   for (const py::handle p : py::reinterpret_borrow<py::iterable>(params)) {
     if (!is_tensor(p))
-      fail_type(operation, ": params must be Tensors; got params[", tensors.size(), "] of type ",
-                std::string(py::str(py::type::handle_of(p).attr("__name__"))));
+      fail_type(
+          operation, ": params must be Tensors; got params[", tensors.size(), "] of type ",
+          std::string(py::str(py::type::handle_of(p).attr("__name__"))),
+          py::isinstance<py::dict>(p) ? "; a group with settings of its own is an optimizer of its own here" : "");
     tensors.push_back(p.cast<Tensor>());
   }
   return tensors;

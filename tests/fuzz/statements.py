@@ -22,6 +22,8 @@ LEFT_OUT = {
     "qkv.reproduce": "runs notebooks",
     "qkv.reference": "plain NumPy, with NumPy's errors",
     "qkv.training": "writes files",
+    "qkv.torch": "PyTorch's names, with PyTorch's errors",
+    "qkv.distributed": "needs ranks",
     "qkv.testing": "calls what it is given, many times",
     "qkv.show_config": "prints",
     "qkv.models.SentenceEncoder": "reads folders of weights",

@@ -25,6 +25,15 @@ def rows_of(folder, text, length=11):
     return models.BertModel.from_pretrained(folder)([ids]).last_hidden_state.numpy()[0].astype("float64")
 
 
+def test_a_tokenizer_takes_one_text_or_several(tmp_path):
+    tokenizer = Tokenizer.from_pretrained(make_folder(tmp_path))
+    several = tokenizer.encode(["a dog", "the cat"])
+    assert tokenizer.encode("a dog") == several[0]
+    assert tokenizer.encode("a dog", max_length=3) == tokenizer.encode(["a dog"], max_length=3)[0]
+    assert repr(tokenizer).startswith("Tokenizer(")
+    assert "max_length=" in repr(tokenizer)
+
+
 FORMULAS = {
     "cls": lambda x: x[0],
     "max": lambda x: x.max(0),

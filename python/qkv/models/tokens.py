@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from .files import LARGEST_JSON, checked_folder, read_json
 
@@ -72,18 +72,25 @@ class Tokenizer:
         made = _from_json(whole) if whole.is_file() else _from_words(words, settings)
         return cls(made, limit if good else None)
 
-    def encode(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
+    @overload
+    def encode(self, texts: str, max_length: int | None = None) -> list[int]: ...
+    @overload
+    def encode(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]: ...
+    def encode(
+        self, texts: str | Sequence[str], max_length: int | None = None
+    ) -> list[int] | list[list[int]]:
         """Give the numbers of each text, with those that the model wants around it.
 
         Parameters
         ----------
-        texts : sequence of str
+        texts : sequence of str, or one str
         max_length : int, optional
             Longer texts are cut at their end; what stands around them stays.
 
         Returns
         -------
         list of list of int
+            The numbers themselves for one text.
 
         Raises
         ------
@@ -98,6 +105,8 @@ class Tokenizer:
         >>> tokenizer.encode(["a dog"], max_length=3)  # doctest: +SKIP
         [[101, 1037, 102]]
         """
+        if isinstance(texts, str):
+            return self.encode([texts], max_length)[0]
         if max_length is None:
             self.tokenizer.no_truncation()
         else:
@@ -115,6 +124,9 @@ class Tokenizer:
             Exception
         ) as error:  # bare ones of the library, for a vocabulary without the word for unknown ones, say
             raise ValueError(f"encode: the tokenizer must have a number for every text; {error}") from None
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.tokenizer.get_vocab_size()} words, max_length={self.max_length})"
 
     def decode(self, ids: Sequence[int]) -> str:
         """Give the text of numbers, without those around it.
