@@ -39,7 +39,7 @@ PLACES = {
 }
 SECTIONS_ELSEWHERE = {"README.md#map-of-the-house": "design.md#the-folders"}
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
-NAME = re.compile(r"(?<!`)`qkv\.((?!reproduce\b)[A-Za-z_][\w.]*\w)`(?!`)")
+NAME = re.compile(r"(?<!`)`qkv\.((?!reproduce\b|torch\b)[A-Za-z_][\w.]*\w)`(?!`)")
 
 
 def relocated(text: str, place: str, home: str) -> str:
