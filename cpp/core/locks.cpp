@@ -5,10 +5,19 @@
 #endif
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 namespace qkv {
+namespace {
+
+// How many NoForks there are, and whether a fork lets no other begin.
+std::atomic<int> no_forks{0};
+std::atomic<bool> forking{false};
+
+}  // namespace
 
 // All there are. Never destroyed: other static objects have locks, too.
 struct Registry {
@@ -47,12 +56,16 @@ struct Registry {
     if (removed.behind_ != nullptr) removed.behind_->before_ = removed.before_;
   }
 
+  // The Mutexes first: who holds one may be waiting for a NoFork.
   void take_all() {
     mutex.lock();
     for (Mutex* m = first; m != nullptr; m = m->behind_) m->lock();
+    forking = true;
+    while (no_forks != 0) std::this_thread::yield();
   }
 
   void give_back_all() {
+    forking = false;
     for (Mutex* m = first; m != nullptr; m = m->behind_) m->unlock();
     mutex.unlock();
   }
@@ -60,6 +73,17 @@ struct Registry {
 
 Mutex::Mutex(Rank rank) : rank_(rank) { Registry::get().add(*this); }
 Mutex::~Mutex() { Registry::get().remove(*this); }
+
+NoFork::NoFork() {
+  while (true) {
+    ++no_forks;
+    if (!forking) return;
+    --no_forks;
+    while (forking) std::this_thread::yield();
+  }
+}
+
+NoFork::~NoFork() { --no_forks; }
 
 Mutex& mutex_of(const void* object) {
   constexpr std::size_t kCount = 64;

@@ -33,6 +33,16 @@ class Mutex {
 
 using Lock = std::lock_guard<Mutex>;
 
+// While one lives, a fork waits: for calls of a library that has locks of its own, which the child would find locked.
+// Many threads may have one at once. Whoever has one neither forks nor waits for a Mutex or for Python's lock.
+class NoFork {
+ public:
+  NoFork();
+  ~NoFork();
+  NoFork(const NoFork&) = delete;
+  NoFork& operator=(const NoFork&) = delete;
+};
+
 // For a few instructions on an object at this address. Several objects may share one.
 Mutex& mutex_of(const void* object);
 

@@ -15,7 +15,7 @@ import warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 busy_code, use_code, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 rng, layer, x = qkv.Generator(7), qkv.nn.MultiHeadAttention(8, 2), np.ones((1, 3, 8), "float32")
-w = qkv.tensor(np.ones(1009), requires_grad=True)
+w, linear = qkv.tensor(np.ones(1009), requires_grad=True), qkv.nn.Linear(8, 8)
 cycle = [2, 1]
 def turn():
     cycle.reverse()
@@ -70,6 +70,7 @@ CASES = {
         "(qkv.empty_cache(), qkv.relu(np.ones(100003)))",
         "(qkv.relu(np.ones(100003)), qkv.empty_cache())",
     ),
+    "small products": ("linear(x)", "(linear(x), linear(x).sum().backward())"),
     "products": (
         "np.ones((300, 300)) @ qkv.tensor(np.ones((300, 300)))",
         "qkv.tensor(np.ones((300, 300))) @ np.ones((300, 300))",

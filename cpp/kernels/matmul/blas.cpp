@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "core/locks.h"
+
 #ifdef QKV_BLAS_PREFIX
 #define QKV_BLAS(name) scipy_##name
 #else
@@ -53,6 +55,7 @@ void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, 
   }
   if (std::max({m, n, k, lda, ldb, ldc}) > std::numeric_limits<int>::max()) [[unlikely]]
     return plain(c, ldc, a, lda, transpose_a, b, ldb, transpose_b, adds, m, n, k);
+  const NoFork whole;  // OpenBLAS locks its buffers
   const auto leading = [](Index stride) { return static_cast<int>(std::max<Index>(stride, 1)); };
   call(c, leading(ldc), a, leading(lda), transpose_a ? CblasTrans : CblasNoTrans, b, leading(ldb),
        transpose_b ? CblasTrans : CblasNoTrans, adds, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k));
