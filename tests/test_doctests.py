@@ -53,7 +53,9 @@ def module_tests(module: object) -> list[doctest.DocTest]:
         tests += examples(thing, f"{module.__name__}.{name}", scope)
         if inspect.isclass(thing):
             for method, value in vars(thing).items():
-                if inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod)):
+                if inspect.isfunction(inspect.unwrap(value)) or isinstance(
+                    value, (property, classmethod, staticmethod)
+                ):
                     tests += examples(value, f"{module.__name__}.{name}.{method}", scope)
     return tests
 
@@ -81,7 +83,9 @@ def test_every_public_function_has_an_example():
     without = []
     for name in qkv.__all__:
         thing = getattr(qkv, name)
-        if (inspect.isfunction(thing) or inspect.isclass(thing)) and ">>>" not in (thing.__doc__ or ""):
+        if (inspect.isfunction(inspect.unwrap(thing)) or inspect.isclass(thing)) and ">>>" not in (
+            thing.__doc__ or ""
+        ):
             without.append(name)
     assert without == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -186,6 +187,52 @@ def test_scikit_learn_s_own_checks(kind, kernel):
     expected = ["check_fit1d"] if kind is Strict else []
     assert [r["check_name"] for r in found if r["status"] == "xfail"] == expected
     assert len(found) > 45
+
+
+def test_no_check_is_skipped_and_one_alone_is_expected_to_fail():
+    """The one: scalars (L,) are legal points here, where scikit-learn asks that they be refused."""
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = checks.check_estimator(
+            Strict(), on_fail=None, on_skip=None, expected_failed_checks={"check_fit1d": "scalars are legal"}
+        )
+        usual = checks.check_estimator(NadarayaWatson(), on_skip=None)  # raises where one fails
+    status = {r["check_name"]: r["status"] for r in whole}
+    assert {name for name, s in status.items() if s != "passed"} <= {"check_fit1d", "check_array_api_input"}  # SciPy off
+    assert status["check_fit1d"] == "xfail"
+    assert {r["check_name"] for r in usual if r["status"] != "passed"} <= {"check_array_api_input"}
+    assert {r["check_name"] for r in usual} <= set(status)
+
+
+def test_a_pipeline_searched_over_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    model_selection = pytest.importorskip("sklearn.model_selection")
+    from sklearn.base import clone
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = sample(60)
+    frame, target = pandas.DataFrame(X * [1, 100], columns=["a", "b"]), pandas.Series(y, name="y")
+    scaler = StandardScaler().set_output(transform="pandas")
+    pipeline = make_pipeline(scaler, NadarayaWatson())
+    search = model_selection.GridSearchCV(
+        pipeline, {"nadarayawatson__bandwidth": [0.05, 0.3, 5.0, "loo"]}, cv=3, n_jobs=1
+    ).fit(frame, target)
+    assert search.best_score_ > 0.5
+    best = search.best_estimator_
+    assert best[-1].feature_names_in_.tolist() == ["a", "b"]
+    assert best.predict(frame).shape == (60,)
+    assert best.score(frame, target) > search.best_score_ - 0.2
+    scores = model_selection.cross_val_score(clone(best), frame, target, cv=3)
+    assert scores.mean() == pytest.approx(search.best_score_)
+    assert "NadarayaWatson" in repr(pipeline)
+    assert "NadarayaWatson" in pipeline._repr_html_()
+    twin = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(twin.predict(frame), search.predict(frame))
+    logs = TransformedTargetRegressor(NadarayaWatson(), func=np.exp, inverse_func=np.log).fit(X, y)
+    assert logs.predict(X).shape == (60,)
 
 
 def test_its_error_is_scikit_learn_s():

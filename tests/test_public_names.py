@@ -2,17 +2,76 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
+import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import qkv
-from qkv import _names, masks, models, nn, optim
+from qkv import _habits, losses, masks, models, nn, optim
 from qkv._public import public_modules
 
 T = qkv.tensor(np.ones((2, 3, 4), "float32"))
+
+
+def test_functions_stay_what_they_were():
+    assert qkv.softmax.__name__ == "softmax"
+    assert qkv.softmax.__module__ == "qkv.softmax"
+    assert (
+        qkv.softmax.__doc__.startswith("``e^(x_i / temperature)") or "softmax" in qkv.softmax.__doc__.lower()
+    )
+    assert pickle.loads(pickle.dumps(qkv.softmax)) is qkv.softmax
+    assert pickle.loads(pickle.dumps(losses.mse)) is losses.mse
+    assert list(inspect.signature(qkv.softmax).parameters) == ["x", "axis", "temperature"]
+    assert inspect.getsource(qkv.softmax).startswith("@documents(_core.softmax)\ndef softmax(")
+    assert repr(qkv.softmax).startswith("<function softmax at ")
+    assert inspect.isroutine(qkv.softmax)
+
+
+def test_a_function_that_only_documents_passes_its_arguments_on():
+    """Its calls go straight to the compiled function, so its body has to be that call, and no other may be."""
+    found = 0
+    for path in sorted(Path(qkv.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            marks = [ast.unparse(d) for d in node.decorator_list if "documents(" in ast.unparse(d)]
+            if marks:
+                a, found = node.args, found + 1
+                assert (a.vararg, a.kwarg, a.posonlyargs) == (None, None, [])
+                names = ", ".join(x.arg for x in [*a.args, *a.kwonlyargs])
+                compiled = marks[0].removeprefix("documents(").removesuffix(")")
+                assert ast.unparse(node.body[-1]) == f"return {compiled}({names})", node.name
+                assert len(node.body) == 2, node.name
+    assert found > 20
+
+
+def test_arguments_of_a_function_that_only_documents():
+    x = np.arange(6.0).reshape(2, 3)
+    expected = qkv.softmax(x, 0, 2.0)
+    for call in (
+        lambda: qkv.softmax(x=x, axis=0, temperature=2.0),
+        lambda: qkv.softmax(x, temperature=2.0, axis=0),
+        lambda: qkv.softmax(*[x, 0], **{"temp" + "erature": 2.0}),
+        lambda: functools.partial(qkv.softmax, axis=0)(x, temperature=2.0),
+    ):
+        np.testing.assert_array_equal(call(), expected)
+    assert qkv.softmax(x)[1].sum() == pytest.approx(1.0)
+    assert losses.mse([1.0, 2.0], [1.0, 4.0], reduction="sum").item() == 4.0
+    with pytest.raises(TypeError, match=r"^mse: takes at most 2 arguments by position; got 3; it takes"):
+        losses.mse([1.0], [1.0], "sum")
+    with pytest.raises(TypeError, match=r"^softmax: got the argument axis twice, by position and by name$"):
+        qkv.softmax(x, 0, axis=0)
+    with pytest.raises(
+        TypeError, match=r"^mse: targets must be given; it takes predictions, targets, reduction$"
+    ):
+        losses.mse([1.0], reduction="sum")
 
 
 NAMES = [
@@ -63,7 +122,7 @@ def test_what_is_not_there_is_not_there():
 
 def test_every_habit_leads_to_names_that_exist():
     public = {name for path in public_modules() for name in sys.modules[path].__all__}
-    for name, habits in _names.NAMES.items():
+    for name, habits in _habits.NAMES.items():
         assert all(needed <= public for needed, _ in habits), name
 
 

@@ -34,7 +34,7 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: nn.MultiHeadAttention(4, 2)(np.ones((1, 2, 4)), key_padding_mask=1),
-        "MultiHeadAttention: got an unexpected argument key_padding_mask; it takes queries, keys, values",
+        "MultiHeadAttention: got an unexpected argument key_padding_mask; give valid_lens",
     ),
     (lambda: nn.MultiHeadAttention(4, 2)(), "MultiHeadAttention: queries must be given"),
     (lambda: nn.GELU(3), "GELU: approximate must be a string; got int"),

@@ -147,7 +147,7 @@ HABITS = {
 def test_other_names_say_which_is_ours(name):
     t = qkv.tensor(X)
     with pytest.raises(
-        AttributeError, match=rf"^Tensor\.{name}: qkv has another name for this; write {HABITS[name]}$"
+        AttributeError, match=rf"^'Tensor' object has no attribute '{name}'; write {HABITS[name]}$"
     ):
         getattr(t, name)
     assert not hasattr(t, name)

@@ -13,7 +13,6 @@ import pytest
 
 import qkv
 from qkv import _core, models
-from qkv._habits import Elsewhere
 
 PACKAGE = Path(qkv.__file__).parent
 STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf8"))
@@ -109,7 +108,7 @@ def signature(lines: list[str]) -> list[list[tuple[str, str]]]:
 def members(kind: type) -> set[str]:
     ignored = PICKLING | PYTHON_S_OWN
     names = {n for n in vars(kind) if n not in ignored and not n.startswith("_pybind11")}
-    added = (type(object.__init__), type(members), Elsewhere)  # by Python: operators, functions, other names
+    added = (type(object.__init__), type(members))  # by Python: operators, functions
     return {n for n in names if not isinstance(vars(kind)[n], added)}
 
 

@@ -249,7 +249,7 @@ def plain(kind: str) -> str:
         kind = kind.replace(long, short)
     bare = {"dict": "dict[str, Any]", "tuple": "tuple[Any, ...]", "list": "list[Any]", "object": "Any"}
     bare |= {"Sequence": "Sequence[Any]", "Iterator": "Iterator[Any]", "Callable": "Callable[..., Any]"}
-    return bare.get(kind, kind)
+    return " | ".join(bare.get(part, part) for part in kind.split(" | "))
 
 
 def argument(text: str) -> str:

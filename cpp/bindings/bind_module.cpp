@@ -2,6 +2,7 @@
 #include "bindings/bind_module.h"
 
 #include "bindings/bindings.h"
+#include "bindings/explained.h"
 #include "nn/init.h"
 
 namespace qkv::bindings {
@@ -54,9 +55,7 @@ std::vector<py::object> modules(const py::object& self) {
 
 py::object get_attribute(const py::object& self, const std::string& name) {
   const Module::Entry* entry = initialised(self, name).find(name);
-  if (entry == nullptr)
-    throw py::attribute_error(
-        text("'", std::string(py::str(py::type::of(self).attr("__name__"))), "' object has no attribute '", name, "'"));
+  if (entry == nullptr) fail_attribute(self, py::str(name));
   py::object object = entry_object(*entry);
   // Kept so that the same object comes back as long as the module lives, with whatever was set on it.
   if (!object.is_none()) instance_dict(self)[name.c_str()] = object;

@@ -139,6 +139,13 @@ void bind_random(py::module_& m) {
            "Everything that decides the future of the stream, a uint32 array of shape (628,).")
       .def("set_state", &set_state_array, py::arg("state"),
            "Continue where the generator stood whose ``get_state()`` returned ``state``.")
+      .def("__repr__",
+           [](const Generator& self) {
+             std::uint32_t mixed = 2166136261;  // two generators that stand alike show alike
+             for (const std::uint32_t word : without_gil([&] { return self.state(); }))
+               mixed = (mixed ^ word) * 16777619;
+             return py::str("Generator(state {:08x})").format(mixed);
+           })
       .def(py::pickle([](const Generator& self) { return state_array(self); },
                       [](const py::array& state) {
                         auto generator = std::make_unique<Generator>(0);

@@ -115,6 +115,16 @@ tensor([2., 4., 6.])
       .def("numpy", numpy_view,
            "The numbers as a NumPy array that shares the memory; read-only unless this is a leaf without gradient.")
       .def("__array__", array_protocol, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
+      .def_property_readonly(
+          "itemsize", [](const TensorImpl& t) { return item_size(t.data.dtype()); }, "Bytes of one number.")
+      .def_property_readonly(
+          "nbytes", [](const TensorImpl& t) { return t.data.bytes(); }, "Bytes of all numbers.")
+      .def_property_readonly(
+          "ctypes", [](const TensorImpl& t) -> py::object { return numpy_view(t).attr("ctypes"); },
+          "Where the numbers are, as NumPy's attribute of that name: libraries that save arrays ask for it.")
+      .def(
+          "tobytes", [](const TensorImpl& t) { return numpy_view(t).attr("tobytes")(); },
+          "A copy of the numbers, row by row.")
       .def("__dlpack__", dlpack)
       .def("__dlpack_device__", [](const TensorImpl&) { return py::make_tuple(1, 0); })
       .def(

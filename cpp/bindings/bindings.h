@@ -35,9 +35,12 @@ void bind_embedding(pybind11::module_& m);
 void bind_loss(pybind11::module_& m);
 void bind_optim(pybind11::module_& m);
 void bind_processes(pybind11::module_& m);
+void bind_explained(pybind11::module_& m);
 
 // When everything is bound: docstrings begin with signatures that Python reads.
 void show_signatures(pybind11::module_& m);
+// When everything is bound: an attribute that an object has not is answered with what was meant.
+void suggest_attributes(const pybind11::module_& m);
 // When everything is bound: `__class__` stays within one class of the core, cycles of modules can be collected, and
 // arguments that fit no signature are answered in our words.
 void keep_classes(const pybind11::module_& m);

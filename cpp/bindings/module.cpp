@@ -32,7 +32,9 @@ PYBIND11_MODULE(_core, m) {
   bind_loss(m);
   bind_optim(m);
   bind_processes(m);
+  bind_explained(m);
   show_signatures(m);
+  suggest_attributes(m);
   keep_classes(m);
   show_parts_to_collector(m);
   reword_rejections(m);

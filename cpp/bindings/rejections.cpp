@@ -3,6 +3,7 @@
 // came.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -123,40 +124,32 @@ std::string shown(PyObject* value, const Kind& kind) {
   return short_class_of(value);
 }
 
-std::string accepted(const function_record& function) {
-  std::string names;
+// Why the number or the names of the arguments do not fit, in Python's words (qkv._errors.misfit), or nothing.
+std::optional<std::string> misfit(const function_record& function, const Given& given, const std::string& operation) {
+  const std::size_t own = function.is_method ? 1 : 0;
+  py::list parameters;
   for (const argument_record& a : function.args)
-    if (a.name != nullptr && std::strcmp(a.name, "self") != 0)
-      names += (names.empty() ? "" : ", ") + std::string(a.name);
-  return names;
+    if (a.name != nullptr && std::strcmp(a.name, "self") != 0) parameters.append(py::make_tuple(a.name, !a.value));
+  const py::object most = function.has_args ? py::object(py::none()) : py::int_(function.nargs_pos - own);
+  py::tuple names(given.named.size());
+  for (std::size_t i = 0; i < given.named.size(); ++i) names[i] = given.name(i);
+  const py::object text = py::module_::import("qkv._errors")
+                              .attr("misfit")(operation, parameters, most, function.has_kwargs,
+                                              std::max(given.positional.size(), own) - own, names);
+  if (text.is_none()) return {};
+  return text.cast<std::string>();
 }
 
 std::string explain(const function_record& function, const Given& given) {
   const std::string operation = called(function, given);
   const std::size_t own = function.is_method ? 1 : 0;
-  const std::string names = accepted(function);
-  const std::string takes = names.empty() ? "it takes no arguments by name" : "it takes " + names;
-  const auto position_of = [&](std::string_view name) {
-    for (std::size_t i = 0; i < function.args.size(); ++i)
-      if (function.args[i].name != nullptr && function.args[i].name == name) return i;
-    return function.args.size();
-  };
-  for (std::size_t i = 0; i < given.named.size() && !function.has_kwargs; ++i) {
-    const std::string name = given.name(i);
-    const std::size_t at = position_of(name);
-    if (at == function.args.size()) return text(operation, ": got an unexpected argument ", name, "; ", takes);
-    if (at < given.positional.size())
-      return text(operation, ": got the argument ", name, " twice, by position and by name");
-  }
-  if (!function.has_args && given.positional.size() > function.nargs_pos)
-    return text(operation, ": takes at most ", function.nargs_pos - own, " arguments by position; got ",
-                given.positional.size() - own, names.empty() ? "" : "; ", names.empty() ? "" : takes);
-
   if (own == 1 && given.positional.empty()) return text(operation, ": must be called on an object; got no arguments");
   if (own == 1 && function.scope && PyType_Check(function.scope.ptr()) &&
       !PyObject_TypeCheck(given.positional[0], reinterpret_cast<PyTypeObject*>(function.scope.ptr())))
     return text(function.name, ": must be called on a ", std::string(py::str(function.scope.attr("__name__"))),
                 "; got ", short_class_of(given.positional[0]));
+
+  if (const auto problem = misfit(function, given, operation)) return *problem;
 
   const std::vector<std::string> types = annotations(function.signature);
   std::string first_suspect;
@@ -167,8 +160,7 @@ std::string explain(const function_record& function, const Given& given) {
         record != nullptr && record->name != nullptr ? record->name : text("argument ", i + 1 - own);
     PyObject* value = i < given.positional.size() ? given.positional[i] : given.find(name);
     if (value == nullptr && record != nullptr && record->value) continue;
-    if (value == nullptr)
-      return text(operation, ": ", name, " must be given", names.empty() ? "" : "; ", names.empty() ? "" : takes);
+    if (value == nullptr) return text(operation, ": ", name, " must be given");
     const std::string annotation = i < types.size() ? types[i] : "object";
     const Kind kind = kind_of(annotation);
     const int level = suspicion(annotation, kind, value);
@@ -246,14 +238,24 @@ void redirect(py::handle callable) {
   definition->ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(enter));
 }
 
+// For classes that are not made by calling them.
+int refuse_construction(PyObject* self, PyObject*, PyObject*) {
+  const std::string name = short_class_of(self);
+  const char* how = name == "Tensor" ? "by qkv.tensor(data)" : "by calling a class derived from it";
+  PyErr_SetString(PyExc_TypeError, text(name, ": must be made ", how, "; got a call of the class").c_str());
+  return -1;
+}
+
 }  // namespace
 
 void reword_rejections(const py::module_& m) {
+  const auto* root = reinterpret_cast<PyTypeObject*>(py::detail::get_internals().instance_base);
   for (const auto& [name, value] : m.attr("__dict__").cast<py::dict>()) {
     redirect(value);
     if (!PyType_Check(value.ptr())) continue;
-    for (const auto& [own, member] :
-         py::reinterpret_borrow<py::dict>(reinterpret_cast<PyTypeObject*>(value.ptr())->tp_dict)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
+    if (type->tp_init == root->tp_init) type->tp_init = refuse_construction;
+    for (const auto& [own, member] : py::reinterpret_borrow<py::dict>(type->tp_dict)) {
       redirect(member);
       if (!PyObject_TypeCheck(member.ptr(), &PyProperty_Type)) continue;
       redirect(member.attr("fget"));

@@ -29,6 +29,7 @@ const CausalLMSizes& checked(const char* model, const CausalLMSizes& s) {
   if (s.nhead % s.num_kv_heads.value_or(s.nhead) != 0)
     fail_value(model, ": nhead must be divisible by num_kv_heads; got nhead = ", s.nhead,
                ", num_kv_heads = ", *s.num_kv_heads);
+  nn::checked_probability(model, "dropout", s.dropout);
   return s;
 }
 

@@ -26,7 +26,7 @@ const Seq2SeqArguments& checked(const char* name, const Seq2SeqArguments& a) {
   check("embed_size", a.embed_size);
   check("num_hiddens", a.num_hiddens);
   check("num_layers", a.num_layers);
-  if (!(a.dropout >= 0 && a.dropout <= 1)) fail_value(name, ": dropout must be from 0 to 1; got ", a.dropout);
+  nn::checked_probability(name, "dropout", a.dropout);
   return a;
 }
 

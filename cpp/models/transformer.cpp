@@ -25,6 +25,7 @@ const TransformerSizes& checked(const TransformerSizes& s) {
   if (s.layer.d_model < 1 || s.layer.nhead < 1 || s.layer.d_model % s.layer.nhead != 0)
     fail_value("Transformer: d_model must be divisible by nhead; got d_model = ", s.layer.d_model,
                ", nhead = ", s.layer.nhead);
+  nn::checked_probability("Transformer", "dropout", s.layer.dropout);
   return s;
 }
 

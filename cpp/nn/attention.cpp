@@ -77,8 +77,7 @@ Array AttentionRecord::weights() const {
 }
 
 Attention::Attention(AttentionArguments a) : arguments(std::move(a)) {
-  const double p = arguments.dropout;
-  if (!(p >= 0 && p <= 1)) fail_value("Attention: dropout must be from 0 to 1; got ", p);
+  checked_probability("Attention", "dropout", arguments.dropout);
   if (arguments.masked_value && std::isnan(*arguments.masked_value))
     fail_value("Attention: masked_value must be a number; got nan");
   if (arguments.num_heads && *arguments.num_heads < 1)

@@ -27,6 +27,11 @@ Value optional_index(std::optional<Index> index) { return index ? Value(*index) 
 
 Tensor as_dtype_of(const Tensor& x, const Tensor& parameter) { return ops::cast(x, parameter.dtype()); }
 
+double checked_probability(const char* layer, const char* name, double p) {
+  if (!(p >= 0 && p <= 1)) fail_value(layer, ": ", name, " must be from 0 to 1; got ", p);
+  return p;
+}
+
 Linear::Linear(Index in, Index out, bool with_bias) : in_features(in), out_features(out) {
   check_size("Linear", "in_features", in);
   check_size("Linear", "out_features", out);
@@ -130,9 +135,7 @@ Tensor RMSNorm::forward(const Tensor& x) {
   return ops::rms_norm(as_dtype_of(x, weight), weight, normalized_shape, eps);
 }
 
-Dropout::Dropout(double probability) : p(probability) {
-  if (!(p >= 0 && p <= 1)) fail_value("Dropout: p must be from 0 to 1; got ", p);
-}
+Dropout::Dropout(double probability) : p(checked_probability("Dropout", "p", probability)) {}
 
 Config Dropout::config() const { return {{"p", p}}; }
 

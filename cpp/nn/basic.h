@@ -8,6 +8,9 @@
 
 namespace qkv::nn {
 
+// p; a ValueError that names the layer's own argument if it is no probability.
+double checked_probability(const char* layer, const char* name, double p);
+
 class Linear : public Module {
  public:
   Linear(Index in_features, Index out_features, bool bias = true);

@@ -41,7 +41,7 @@ GRU::GRU(Index input, Index hidden, Index count, bool with_bias, double p)
   check("input_size", input);
   check("hidden_size", hidden);
   check("num_layers", count);
-  if (!(p >= 0 && p <= 1)) fail_value("GRU: dropout must be from 0 to 1; got ", p);
+  checked_probability("GRU", "dropout", p);
   layers_ = std::vector<Layer>(static_cast<std::size_t>(count));
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
   const Index gates = Shape{3, hidden}.numel();

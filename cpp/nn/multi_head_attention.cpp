@@ -31,7 +31,7 @@ const Arguments& checked(const Arguments& a) {
   if (a.num_kv_heads && a.num_heads % *a.num_kv_heads != 0)
     fail_value(op, ": num_heads must be divisible by num_kv_heads; got num_heads = ", a.num_heads,
                ", num_kv_heads = ", *a.num_kv_heads);
-  if (!(a.dropout >= 0 && a.dropout <= 1)) fail_value(op, ": dropout must be from 0 to 1; got ", a.dropout);
+  checked_probability(op, "dropout", a.dropout);
   if (a.scale && !std::isfinite(*a.scale)) fail_value(op, ": scale must be a finite number; got ", *a.scale);
   if (a.rotary_base && !(*a.rotary_base > 0))
     fail_value(op, ": rotary_base must be a positive number; got ", *a.rotary_base);

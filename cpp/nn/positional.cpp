@@ -18,7 +18,7 @@ Array checked_table(Index num_hiddens, Index max_len) {
 
 PositionalEncoding::PositionalEncoding(Index hiddens, double p, Index length)
     : num_hiddens(hiddens), max_len(length), table(checked_table(hiddens, length)) {
-  own_module("dropout", dropout, std::make_shared<Dropout>(p));
+  own_module("dropout", dropout, std::make_shared<Dropout>(checked_probability("PositionalEncoding", "dropout", p)));
 }
 
 Config PositionalEncoding::config() const {

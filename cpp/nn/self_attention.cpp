@@ -24,7 +24,7 @@ SelfAttention::SelfAttention(Index in, Index out, bool bias, std::optional<doubl
     fail_value("SelfAttention: in_features and out_features must be at least 1; got in_features = ", in,
                ", out_features = ", out);
   if (scale && !std::isfinite(*scale)) fail_value("SelfAttention: scale must be a finite number; got ", *scale);
-  if (!(dropout >= 0 && dropout <= 1)) fail_value("SelfAttention: dropout must be from 0 to 1; got ", dropout);
+  checked_probability("SelfAttention", "dropout", dropout);
   own_module("q_proj", q_proj, std::make_shared<Linear>(in, out, bias));
   own_module("k_proj", k_proj, std::make_shared<Linear>(in, out, bias));
   own_module("v_proj", v_proj, std::make_shared<Linear>(in, out, bias));

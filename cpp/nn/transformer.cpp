@@ -24,6 +24,7 @@ const TransformerArguments& checked(const char* layer, const TransformerArgument
                ", nhead = ", a.nhead, ", dim_feedforward = ", a.dim_feedforward);
   if (a.d_model % a.nhead != 0)
     fail_value(layer, ": d_model must be divisible by nhead; got d_model = ", a.d_model, ", nhead = ", a.nhead);
+  checked_probability(layer, "dropout", a.dropout);
   return a;
 }
 
@@ -56,8 +57,11 @@ Activation activation_named(const char* layer, const std::string& name) {
 
 PositionWiseFFN::PositionWiseFFN(Index d_model, Index dim_feedforward, double p, std::string activation)
     : name_(std::move(activation)), activation_(activation_named("PositionWiseFFN", name_)) {
+  if (p > 1)  // in some textbooks the third argument is the size of the output
+    fail_value("PositionWiseFFN: dropout, the third argument, must be from 0 to 1 because the output has d_model = ",
+               d_model, " features without being told; got ", p);
   own_module("linear1", linear1, std::make_shared<Linear>(d_model, dim_feedforward));
-  own_module("dropout", dropout, std::make_shared<Dropout>(p));
+  own_module("dropout", dropout, std::make_shared<Dropout>(checked_probability("PositionWiseFFN", "dropout", p)));
   own_module("linear2", linear2, std::make_shared<Linear>(dim_feedforward, d_model));
 }
 
@@ -73,7 +77,7 @@ Tensor PositionWiseFFN::forward(const Tensor& x) {
 }
 
 AddNorm::AddNorm(Shape normalized_shape, double p, double eps) {
-  own_module("dropout", dropout, std::make_shared<Dropout>(p));
+  own_module("dropout", dropout, std::make_shared<Dropout>(checked_probability("AddNorm", "dropout", p)));
   own_module("norm", norm, std::make_shared<LayerNorm>(std::move(normalized_shape), eps));
 }
 

@@ -35,7 +35,6 @@ except ImportError as error:
     preload(error)
     from . import _core
 
-from . import _habits as _habits  # what PyTorch and NumPy call the Tensor's methods
 from . import arrays, creation, functions, nn, ordering
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
 from ._public import publish

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 _LONGEST = 80
@@ -63,11 +65,92 @@ def _hint(
     return None if meant is None else f"did you mean {meant}?"
 
 
+def misfit(
+    operation: str,
+    parameters: Sequence[tuple[str, bool]],
+    most: int | None,
+    any_keyword: bool,
+    given: int,
+    names: Sequence[str],
+) -> str | None:
+    """Say why arguments do not fit a signature, or None if their number and names do.
+
+    `parameters` are names, in order, and whether each must be given; the first `most` of them (None: any number) may
+    be given by position, and `given` were; `names` are the keywords.
+    """
+    from ._habits import KEYWORDS  # only errors need the tables
+
+    known = [name for name, _ in parameters]
+    takes = f"it takes {', '.join(known)}" if known else "it takes no arguments by name"
+    for name in names:
+        if name not in known and not any_keyword:
+            hint = _hint(name, known, KEYWORDS.get(name, ()))
+            rest = f"; {takes}" if hint is None else f"; {hint}; {takes}".replace("?; it", "? It")
+            return f"{operation}: got an unexpected argument {name}{rest}"
+        if name in known[: min(given, len(known) if most is None else most)]:
+            return f"{operation}: got the argument {name} twice, by position and by name"
+    if most is not None and given > most:
+        end = f"; {takes}" if known else ""
+        return f"{operation}: takes at most {most} arguments by position; got {given}{end}"
+    by_position = set(known[: given if most is None else min(given, most)])
+    for name, required in parameters:
+        if required and name not in by_position and name not in names:
+            return f"{operation}: {name} must be given; {takes}"
+    return None
+
+
+def refusal(function: Any, positional: tuple[Any, ...], names: tuple[str, ...]) -> str | None:
+    """Say why a function written in Python does not take these arguments."""
+    import inspect
+
+    found = list(inspect.signature(function).parameters.values())
+    owner, dot, name = function.__qualname__.rpartition(".")
+    operation, given = function.__name__, len(positional)
+    if dot and not owner.endswith("<locals>") and found and found[0].name in ("self", "cls"):
+        if positional:
+            cls = positional[0] if isinstance(positional[0], type) else type(positional[0])
+            owner = cls.__name__
+        operation = owner if name in ("__init__", "__call__", "forward") else f"{owner}.{name}"
+        found, given = found[1:], max(given - 1, 0)
+    kinds = inspect.Parameter
+    by_position = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    variable = [p.kind for p in found]
+    named = [p for p in found if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+    return misfit(
+        operation,
+        [(p.name, p.default is kinds.empty) for p in named],
+        None if kinds.VAR_POSITIONAL in variable else sum(p.kind in by_position for p in named),
+        kinds.VAR_KEYWORD in variable,
+        given,
+        names,
+    )
+
+
+@functools.lru_cache(maxsize=256)  # libraries ask objects again and again for what they may have
+def _attribute_hint(cls: type, parts: frozenset[str], name: str) -> str | None:
+    from ._habits import ATTRIBUTES
+
+    functions = sys.modules[__package__].__all__
+    kinds = [kind.__name__ for kind in cls.__mro__]
+    habits = [habit for kind in kinds for habit in ATTRIBUTES.get(kind, {}).get(name, ())]
+    names = {known for known in dir(cls) if not known.startswith("_")} | parts
+    is_function = "Tensor" in kinds and name in functions
+    return _hint(name, names, habits, lambda: f"the function qkv.{name}(t)" if is_function else None)
+
+
+def unknown_attribute(value: Any, name: str) -> str:
+    """Say that an object of qkv has no such attribute."""
+    cls = type(value)
+    parts = frozenset(dir(value)) if hasattr(cls, "_children") else frozenset()  # a module's own names
+    hint = _attribute_hint(cls, parts, name)  # type: ignore[arg-type]  # mypy takes no class for hashable
+    return f"{cls.__name__!r} object has no attribute {name!r}" + ("" if hint is None else f"; {hint}")
+
+
 def unknown_name(
     module: str, name: str, public: Iterable[str], elsewhere: Callable[[str], str | None]
 ) -> str:
     """Say that a module of qkv has no such name."""
-    from ._names import NAMES
+    from ._habits import NAMES
 
     hint = _hint(name, public, NAMES.get(name, ()), lambda: elsewhere(name))
     return f"module {module!r} has no attribute {name!r}" + ("" if hint is None else f"; {hint}")

@@ -1,16 +1,193 @@
-"""Methods of PyTorch's and NumPy's arrays that a Tensor has under another name: one line that says which.
+"""What people type who come from elsewhere, and what it is called here; ``_errors`` shows it.
 
-Each is a descriptor of the class, so that looking up the methods that exist takes no longer.
+A table gives for each foreign name pairs of what must exist (in the signature that was called, or on the object) and
+what to say; the first pair whose names all exist is used. A name that qkv has itself needs no line.
 """
 
 from __future__ import annotations
 
-from typing import Any
+Habits = dict[str, list[tuple[frozenset[str], str]]]
 
-from ._core import Tensor
+
+def _renamed(origin: str, lines: str) -> Habits:
+    """Read lines of ``theirs: ours``, several of each; which of ours is meant depends on what was called."""
+    table: Habits = {}
+    for line in lines.strip().splitlines():
+        theirs, ours = line.split(":")
+        for name in theirs.split():
+            table[name] = [
+                (frozenset([own]), f"did you mean {own} (called {name} in {origin})?") for own in ours.split()
+            ]
+    return table
+
+
+def _said(*lines: tuple[str, str, str]) -> Habits:
+    """Read (foreign names, names that must exist, what to say)."""
+    table: Habits = {}
+    for theirs, needed, text in lines:
+        for name in theirs.split():
+            table.setdefault(name, []).append((frozenset(needed.split()), text.replace("NAME", name)))
+    return table
+
+
+def _joined(*tables: Habits) -> Habits:
+    joined: Habits = {}
+    for table in tables:
+        for name, habits in table.items():
+            joined[name] = joined.get(name, []) + habits
+    return joined
+
+
+_LENGTHS = "valid_lens (how many keys of each item are real)"
+_ALLOWED = "attn_mask (boolean, True = may attend: the opposite of PyTorch's layers)"
+_CPU = "everything is computed on the CPU, leave it out"
+_READ_WEIGHTS = "the layer keeps them: read layer.attention_weights after the call"
+_LAYER_DTYPE = 'layers are made in float32, then write layer.to("float64") or layer.to("bfloat16")'
+
+# Keyword arguments.
+KEYWORDS = _joined(
+    _said(
+        ("key_padding_mask", "valid_lens attn_mask", f"give {_LENGTHS}, or {_ALLOWED}"),
+        ("key_padding_mask", "valid_lens", f"give {_LENGTHS}"),
+        ("src_key_padding_mask", "src_valid_lens", f"give src_{_LENGTHS}"),
+        ("tgt_key_padding_mask", "tgt_valid_lens", f"give tgt_{_LENGTHS}"),
+        ("memory_key_padding_mask", "memory_valid_lens", f"give memory_{_LENGTHS}"),
+        ("src_key_padding_mask tgt_key_padding_mask", "valid_lens", f"give {_LENGTHS}"),
+        ("memory_mask", "memory_attn_mask", f"give memory_{_ALLOWED}"),
+        ("attention_mask", "valid_lens attn_mask", f"give {_LENGTHS}, or {_ALLOWED}"),
+        ("src_mask tgt_mask mask", "attn_mask is_causal", f"give {_ALLOWED}, or is_causal=True"),
+        ("src_mask tgt_mask mask attention_mask", "attn_mask", f"give {_ALLOWED}"),
+        ("batch_first", "", "the batch always comes first, leave it out"),
+        ("need_weights", "", _READ_WEIGHTS),
+        ("average_attn_weights", "", "write layer.attention_weights.mean(1)"),
+        ("return_attention_scores output_attentions", "return_weights", "did you mean return_weights?"),
+        ("return_attention_scores output_attentions", "", _READ_WEIGHTS),
+        ("return_dict", "", "results are named tuples, leave it out"),
+        ("use_cache", "cache", "give cache=qkv.nn.KVCache()"),
+        (
+            "add_bias_kv add_zero_attn",
+            "",
+            "there is no such row; sinks of scaled_dot_product_attention are one",
+        ),
+        ("bidirectional", "", "a GRU reads in one direction; run another one over the reversed steps"),
+        ("device non_blocking", "", _CPU),
+        ("dtype", "bias", _LAYER_DTYPE),
+        ("dtype", "dropout", _LAYER_DTYPE),
+        ("inplace", "", "arguments are never changed, leave it out"),
+        ("out", "", "results are new arrays, leave it out"),
+        ("training", "dropout_p", "dropout_p acts whenever it is above 0, leave it out"),
+        ("training", "", "write layer.train() or layer.eval() before the call"),
+        ("do_sample", "method", 'give method="sample"'),
+        ("early_stopping", "beam_size", "the search ends when all beams have ended, leave it out"),
+        ("beta1 beta2 beta_1 beta_2 momentum", "betas", "give both rates as betas=(0.9, 0.999)"),
+        (
+            "amsgrad maximize foreach fused capturable",
+            "lr",
+            "there is one form of each optimizer, leave it out",
+        ),
+        ("set_to_none", "", "gradients are always set to None, leave it out"),
+        ("allow_unused", "inputs", "inputs that do not take part get zeros, leave it out"),
+        ("norm_type", "max_norm", "the norm is the Euclidean one, leave it out"),
+        ("size_average reduce", "reduction", 'give reduction="mean", "sum" or "none"'),
+        ("num_layers", "num_encoder_layers", "give num_encoder_layers and num_decoder_layers"),
+    ),
+    _renamed(
+        "PyTorch",
+        """
+        dim: axis
+        dim0: a
+        dim1: b
+        keepdim: keepdims
+        dropout_p: dropout
+        p: dropout
+        dropout: dropout_p p
+        input: x queries query ids logits predictions log_probs
+        target: targets y
+        other: b
+        tensor tensors: arrays x
+        generator: rng
+        query: queries
+        key: keys
+        value: values
+        embed_dim: d_model num_hiddens in_features embed_size
+        num_heads: nhead
+        nhead: num_heads
+        d_model: embed_dim num_hiddens
+        hidden_size: num_hiddens embed_dim d_model out_features
+        min: low
+        max: high
+        grad_outputs grad_output: gradient
+        outputs: output
+        T_max: total_steps
+        """,
+    ),
+    _renamed("NumPy", "a: x\na_min: low\na_max: high\nshape: size\nseed: rng"),
+    _renamed("scikit-learn", "random_state: rng\ngamma sigma length_scale: bandwidth"),
+    _renamed(
+        "Hugging Face",
+        """
+        num_attention_heads n_heads n_head: num_heads nhead
+        num_hidden_layers n_layers n_layer: num_layers
+        intermediate_size: dim_feedforward
+        num_key_value_heads: num_kv_heads
+        hidden_act: activation
+        layer_norm_epsilon layer_norm_eps rms_norm_eps: eps
+        attention_dropout attention_probs_dropout_prob hidden_dropout_prob: dropout
+        past_key_values past_key_value layer_past: cache
+        max_length max_new_tokens max_position_embeddings: max_len
+        num_beams: beam_size
+        eos_token_id: end_id end
+        bos_token_id decoder_start_token_id: start_id start
+        pad_token_id: pad_id
+        labels: targets
+        sliding_window: window
+        num_training_steps: total_steps
+        num_warmup_steps: warmup_steps
+        """,
+    ),
+    _renamed(
+        "Keras",
+        """
+        units: out_features hidden_size num_hiddens
+        use_bias: bias
+        rate: p dropout
+        epsilon: eps
+        learning_rate: lr
+        input_dim: num_embeddings in_features
+        output_dim: embedding_dim out_features
+        key_dim: head_dim
+        use_causal_mask: is_causal
+        """,
+    ),
+    _renamed(
+        "FlashAttention",
+        """
+        softmax_scale sm_scale: scale
+        causal: is_causal
+        window_size: window
+        q: query queries
+        k: key keys
+        v: value values
+        """,
+    ),
+    _renamed(
+        "d2l",
+        """
+        valid_len enc_valid_lens: valid_lens
+        num_hiddens: embed_dim d_model hidden_size
+        ffn_num_hiddens: dim_feedforward
+        ffn_num_input: d_model
+        num_blks: num_layers
+        norm_shape: normalized_shape
+        query_size: embed_dim
+        key_size: kdim
+        value_size: vdim
+        """,
+    ),
+)
 
 # What to write in place of t.NAME, for methods of t.
-METHODS = {
+METHODS: dict[str, str] = {
     "add": "t + u",
     "add_": "t += u",
     "amax": "t.max(axis)",
@@ -117,24 +294,88 @@ METHODS = {
     "zero_": "t[...] = 0",
 }
 
+# Attributes of objects, by a class of theirs.
+ATTRIBUTES = {
+    "Tensor": _joined(
+        _said(*((name, "", f"write {instead}") for name, instead in METHODS.items())),
+        _said(
+            ("device is_cuda pin_memory", "", _CPU),
+            ("is_contiguous", "", "its numbers always lie in order, leave it out"),
+            ("mT", "", "write t.swapaxes(-1, -2)"),
+        ),
+        _renamed("PyTorch", "ndimension: ndim"),
+    ),
+    "Module": _joined(
+        _said(
+            ("cuda cpu device", "", _CPU),
+            ("float", "", 'write layer.to("float32")'),
+            ("double", "", 'write layer.to("float64")'),
+            ("half bfloat16", "", 'write layer.to("bfloat16")'),
+            ("requires_grad_", "", "set requires_grad of each of layer.parameters()"),
+            ("in_proj_weight", "q_proj", "the three are q_proj.weight, k_proj.weight and v_proj.weight"),
+            ("in_proj_bias", "q_proj", "the three are q_proj.bias, k_proj.bias and v_proj.bias"),
+            ("summary", "", "print(layer) shows its parts, layer.num_parameters() counts"),
+        ),
+        _renamed("PyTorch", "add_module: register_module"),
+        _renamed(
+            "Keras",
+            """
+            get_weights: state_dict
+            set_weights: load_state_dict
+            trainable_variables: parameters
+            count_params: num_parameters
+            """,
+        ),
+    ),
+    "Optimizer": _joined(
+        _said(
+            (
+                "param_groups",
+                "",
+                "there is one group: optimizer.lr is its rate, optimizer.params its parameters",
+            ),
+            ("minimize", "", "write loss.backward(), then optimizer.step()"),
+        ),
+        _renamed("Keras", "learning_rate: lr"),
+    ),
+}
 
-class Elsewhere:
-    """An attribute that raises an AttributeError which says what to write."""
-
-    def __init__(self, name: str, instead: str) -> None:
-        self.name, self.instead = name, instead
-
-    def __get__(self, tensor: Any, kind: type) -> Any:
-        if tensor is None:
-            return self
-        raise AttributeError(f"Tensor.{self.name}: qkv has another name for this; write {self.instead}")
-
-
-def _names(tensor: Tensor) -> list[str]:
-    kind = type(tensor)
-    return [name for name in object.__dir__(tensor) if not isinstance(getattr(kind, name, None), Elsewhere)]
-
-
-for _name, _instead in METHODS.items():
-    setattr(Tensor, _name, Elsewhere(_name, _instead))
-Tensor.__dir__ = _names  # type: ignore[method-assign, assignment]
+# Names of modules; one that exists elsewhere in qkv is found without a line.
+NAMES = _joined(
+    _renamed(
+        "PyTorch",
+        """
+        cat concat: concatenate
+        from_numpy as_tensor FloatTensor LongTensor: tensor
+        mm bmm: matmul
+        lr_scheduler StepLR LambdaLR: Schedule
+        CosineAnnealingLR: CosineSchedule
+        LinearLR: LinearSchedule
+        ConstantLR: ConstantSchedule
+        clip_grad_norm_: clip_grad_norm
+        xavier_uniform_: xavier_uniform
+        xavier_normal_: xavier_normal
+        kaiming_uniform_: kaiming_uniform
+        normal_: normal
+        uniform_: uniform
+        mse_loss: mse
+        """,
+    ),
+    _renamed("NumPy", "array asarray: tensor"),
+    _renamed("Keras", "Dense: Linear\nLayerNormalization: LayerNorm"),
+    _said(
+        ("CrossEntropyLoss", "", "it is a function: qkv.losses.cross_entropy(logits, targets)"),
+        ("NLLLoss", "", "it is a function: qkv.losses.nll_loss(log_probs, targets)"),
+        ("MSELoss mse_loss", "", "it is a function: qkv.losses.mse(predictions, targets)"),
+        ("DataLoader", "", "batches are made by qkv.data.Batches"),
+        ("functional", "", "functions stand in qkv and in qkv.losses"),
+        ("Softmax", "", "it is a function: qkv.softmax(x)"),
+        ("Sigmoid", "", "it is a function: qkv.sigmoid(x)"),
+        ("LSTM RNN", "", "the recurrent layer is qkv.nn.GRU"),
+        ("save", "", "write safetensors.numpy.save_file(layer.state_dict(), path), or pickle the layer"),
+        ("load", "", "write layer.load_state_dict(safetensors.numpy.load_file(path)), or unpickle it"),
+        ("device cuda", "", "everything is computed on the CPU"),
+        ("sequence_mask", "", "it is qkv.masks.lengths(valid_lens, max_len)"),
+        ("sum mean max min reshape transpose", "", "it is a method: t.NAME(...); np.NAME(t, ...) works, too"),
+    ),
+)

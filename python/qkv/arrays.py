@@ -9,10 +9,12 @@ import numpy as np
 from . import _core
 from ._core import Tensor
 from ._errors import shown
+from ._public import documents
 
 __all__ = ["cumsum", "einsum", "normalize", "one_hot", "pad", "tril", "triu"]
 
 
+@documents(_core.tril)
 def tril(x: Any, k: int = 0) -> Any:
     """The numbers on and below a diagonal of the last two axes; zeros above it.
 
@@ -42,6 +44,7 @@ def tril(x: Any, k: int = 0) -> Any:
     return _core.tril(x, k)
 
 
+@documents(_core.triu)
 def triu(x: Any, k: int = 0) -> Any:
     """The numbers on and above a diagonal of the last two axes; zeros below it.
 
@@ -71,6 +74,7 @@ def triu(x: Any, k: int = 0) -> Any:
     return _core.triu(x, k)
 
 
+@documents(_core.cumsum)
 def cumsum(x: Any, axis: int | None = None) -> Any:
     """Sums of the numbers up to each place.
 
@@ -207,6 +211,7 @@ def one_hot(ids: Any, num_classes: int | None = None) -> Any:
     return _core.one_hot(ids, None if num_classes == -1 else num_classes)
 
 
+@documents(_core.normalize)
 def normalize(x: Any, p: float = 2.0, axis: int | tuple[int, ...] | None = -1, eps: float = 1e-12) -> Any:
     """``x / max(|x|_p, eps)``: vectors of length 1 along an axis.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _core
+from ._public import documents
 
 __all__ = [
     "abs",
@@ -48,7 +49,7 @@ def _unary(name: str, formula: str, example: str) -> Any:
     --------
     {example}
     """
-    return function
+    return documents(compiled)(function)
 
 
 exp = _unary("exp", "Exponential ``e^x``", ">>> float(qkv.exp(0.0))\n    1.0")
@@ -59,6 +60,7 @@ cos = _unary("cos", "Cosine of an angle in radians", ">>> float(qkv.cos(0.0))\n 
 abs = _unary("abs", "Absolute value; its gradient at 0 is 0", ">>> float(qkv.abs(-2.0))\n    2.0")
 
 
+@documents(_core.clip)
 def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     """Numbers below ``low`` become ``low``, numbers above ``high`` become ``high``; these get no gradient.
 
@@ -87,6 +89,7 @@ def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     return _core.clip(x, low, high)
 
 
+@documents(_core.logsumexp)
 def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over an axis, safe for numbers of any size; its gradient is the softmax.
 
@@ -111,6 +114,7 @@ def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool 
     return _core.logsumexp(x, axis, keepdims)
 
 
+@documents(_core.where)
 def where(condition: Any, a: Any, b: Any) -> Any:
     """``a`` where the condition holds, ``b`` elsewhere; all three broadcast.
 
@@ -132,6 +136,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     return _core.where(condition, a, b)
 
 
+@documents(_core.maximum)
 def maximum(a: Any, b: Any) -> Any:
     """The larger of two numbers, element by element; both broadcast.
 
@@ -153,6 +158,7 @@ def maximum(a: Any, b: Any) -> Any:
     return _core.maximum(a, b)
 
 
+@documents(_core.minimum)
 def minimum(a: Any, b: Any) -> Any:
     """The smaller of two numbers, element by element; both broadcast.
 
@@ -174,6 +180,7 @@ def minimum(a: Any, b: Any) -> Any:
     return _core.minimum(a, b)
 
 
+@documents(_core.concatenate)
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
     """Join arrays along an axis that they have.
 
@@ -201,6 +208,7 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
     return _core.concatenate(tensors, axis)
 
 
+@documents(_core.stack)
 def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
     """Join arrays of equal shape along a new axis.
 
@@ -227,6 +235,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
     return _core.stack(tensors, axis)
 
 
+@documents(_core.matmul)
 def matmul(a: Any, b: Any) -> Any:
     """Matrix product ``a @ b`` by NumPy's rules: the last two axes multiply, the others broadcast.
 

@@ -142,7 +142,7 @@ def _methods(cls: type) -> dict[str, tuple[Parameter, ...]]:
     return {
         name: tuple(p for p in _parameters(member))
         for name, member in vars(cls).items()
-        if inspect.isfunction(member)
+        if inspect.isfunction(inspect.unwrap(member))
     }
 
 

@@ -296,6 +296,9 @@ REJECTIONS = [
      r"positive number; got -1"),
     (lambda: nn.MultiHeadAttention(12, 3, window=(1,)), r"window must be \(left, right\)"),
     (lambda: nn.MultiHeadAttention(12, 3, is_causal="up"), r"is_causal must be False, True"),
+    (lambda: nn.MultiHeadAttention(12, 3)(X, attn_mask=np.ones((2, 7, 5), bool)), r"^MultiHeadAttention: "
+     r"attn_mask must broadcast to the weights' shape \(2, 3, 5, 5\) by NumPy's rules; a mask of three axes is "
+     r"\(B, Lq, Lk\); got attn_mask \(2, 7, 5\)$"),
     (lambda: nn.MultiHeadAttention(12, 3)(X[..., :5]), r"queries must be \(B, L, 12\) because "
      r"embed_dim = 12; got queries \(2, 5, 5\)"),
     (lambda: nn.MultiHeadAttention(12, 3)(X, Y[..., :5]), r"keys must be \(B, L, 12\) because "

@@ -293,8 +293,14 @@ REJECTIONS = [
     (lambda: nn.TransformerEncoderLayer(0, 1), r"d_model, nhead and dim_feedforward must be at least 1"),
     (lambda: nn.TransformerEncoderLayer(6, 2, activation="tanh"), r"activation must be "
      r"\"relu\" or \"gelu\"; got \"tanh\""),
-    (lambda: nn.TransformerEncoderLayer(6, 2, dropout=2.0), r"dropout must be from 0 "
-     r"to 1|p must be from 0 to 1"),
+    (lambda: nn.TransformerEncoderLayer(6, 2, dropout=2.0), r"^TransformerEncoderLayer: dropout must be "
+     r"from 0 to 1; got 2$"),
+    (lambda: nn.TransformerDecoderLayer(6, 2, 4, 7), r"^TransformerDecoderLayer: dropout must be from 0 to 1; got 7$"),
+    (lambda: nn.PositionWiseFFN(5, 10, 5), r"^PositionWiseFFN: dropout, the third argument, must be from 0 to 1 "
+     r"because the output has d_model = 5 features without being told; got 5$"),
+    (lambda: nn.PositionWiseFFN(5, 10, -1), r"^PositionWiseFFN: dropout must be from 0 to 1; got -1$"),
+    (lambda: nn.AddNorm(3, 2), r"^AddNorm: dropout must be from 0 to 1; got 2$"),
+    (lambda: nn.PositionalEncoding(4, 3), r"^PositionalEncoding: dropout must be from 0 to 1; got 3$"),
     (lambda: encoder_layer()(X[..., :3]), r"TransformerEncoderLayer: src must be \(B, L, 6\) or \(L, 6\) "
      r"because d_model = 6; got src \(2, 5, 3\)"),
     (lambda: encoder_layer()(X[0, 0]), r"src must be \(B, L, 6\) or \(L, 6\)"),

@@ -95,7 +95,7 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
   if (o.attn_mask.defined()) {
     check_mask_dtype(op, "attn_mask", o.attn_mask.dtype());
     const Shape shape = with_heads(o.attn_mask.shape(), g);
-    check_broadcasts(op, "attn_mask", shape, g.weights_shape());
+    check_broadcasts(op, "attn_mask", shape, g.weights_shape(), o.attn_mask.shape());
     if (o.attn_mask.dtype() == DType::boolean) {
       mask_ = o.attn_mask.data().reshaped(shape);
     } else {
@@ -122,7 +122,7 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
   }
   if (o.dropout_keep.defined()) {
     const Shape shape = with_heads(o.dropout_keep.shape(), g);
-    check_broadcasts(op, "dropout_keep", shape, g.weights_shape());
+    check_broadcasts(op, "dropout_keep", shape, g.weights_shape(), o.dropout_keep.shape());
     if (o.dropout > 0) dropout_keep_ = o.dropout_keep.reshaped(shape);  // else nothing is dropped
   } else if (o.dropout_key) {
     p.dropout_key = *o.dropout_key;

@@ -60,12 +60,14 @@ Shape lifted(Shape shape, const Geometry& g) {
   return shape;
 }
 
-void check_broadcasts(const char* op, const char* name, const Shape& shape, const Shape& weights) {
+void check_broadcasts(const char* op, const char* name, const Shape& shape, const Shape& weights, const Shape& given) {
   Shape combined;
   if (broadcast(shape, weights, combined) && combined == weights) return;
-  const char* hint = weights.rank() == 4 && shape.rank() == 3 ? "; a mask per batch entry is (B, 1, Lq, Lk)" : "";
+  const char* hint = given != shape                             ? "; a mask of three axes is (B, Lq, Lk)"
+                     : weights.rank() == 4 && shape.rank() == 3 ? "; a mask per batch entry is (B, 1, Lq, Lk)"
+                                                                : "";
   fail_value(op, ": ", name, " must broadcast to the weights' shape ", weights, " by NumPy's rules", hint, "; got ",
-             name, " ", shape);
+             name, " ", given);
 }
 
 void check_lengths(const char* op, const Array& lens, const Geometry& g) {

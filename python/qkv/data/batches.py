@@ -127,6 +127,10 @@ class Batches:
         n = len(self.columns[0])
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
+    def __repr__(self) -> str:
+        rows = len(self.columns[0])
+        return f"Batches({rows} rows of {len(self.columns)} columns, batch_size={self.batch_size}, seed={self.seed})"
+
     def __call__(self, epoch: int) -> Epoch:
         """Give the batches of one epoch; each is made when it is asked for."""
         epoch = operator.index(epoch)

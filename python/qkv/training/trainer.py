@@ -138,6 +138,11 @@ class Trainer:
         self._team = _team(comm, split)
         self._restart()
 
+    def __repr__(self) -> str:
+        parts = [self.model, self.optimizer, *([] if self.schedule is None else [self.schedule])]
+        names = ", ".join(type(part).__name__ for part in parts)
+        return f"Trainer({names}, epoch {self.epoch}, {len(self.history)} updates)"
+
     def fit(
         self,
         batches: Sequence[Any] | Callable[[int], Sequence[Any]],
