@@ -37,7 +37,7 @@ except ImportError as error:
 
 from . import arrays, creation, functions, nn, ordering
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
-from ._public import publish
+from ._public import publish as _publish
 from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
 from .additive import additive_attention
 from .arrays import *  # noqa: F403
@@ -134,4 +134,4 @@ _SUBMODULES = (
     "training",
 )
 
-publish(__name__, _SUBMODULES)
+_publish(__name__, _SUBMODULES)

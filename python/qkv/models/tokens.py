@@ -73,7 +73,9 @@ class Tokenizer:
         return cls(made, limit if good else None)
 
     @overload
-    def encode(self, texts: str, max_length: int | None = None) -> list[int]: ...
+    def encode(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
+        self, texts: str, max_length: int | None = None
+    ) -> list[int]: ...
     @overload
     def encode(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]: ...
     def encode(
