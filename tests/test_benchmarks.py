@@ -148,7 +148,7 @@ def test_the_head_tells_machine_settings_and_who_is_missing(tiny):
         assert (name in printed) == (name in head["settings"])
 
 
-@pytest.mark.parametrize("level", ["", "baseline", "avx2"])
+@pytest.mark.parametrize("level", ["", "baseline", "avx2"], ids=["any", "lowest", "same"])
 def test_peers_are_held_to_avx2_where_qkv_is(level):
     names = ["ATEN_CPU_CAPABILITY", "CT2_FORCE_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE"]
     others = {name: value for name, value in os.environ.items() if name not in names}

@@ -87,3 +87,10 @@ def test_likes():
         assert not made.requires_grad
     same(qkv.ones_like([1.0, 2.0]), np.ones(2, "float32"))
     same(qkv.ones_like(X, dtype="int64"), np.ones(X.shape, int))
+
+
+def test_numbers_beyond_the_end_of_a_dtype_are_infinite_without_a_warning():
+    assert np.isinf(qkv.linspace(10**40, np.ones(3), 2, endpoint=False)[0]).all()
+    assert np.isinf(qkv.full((2, 3), 1e39)).all()
+    assert np.isinf(qkv.full_like(np.ones(3, "float32"), 1e39)).all()
+    assert np.isinf(qkv.arange(1e39, 2e39, 1e39)).all()

@@ -25,6 +25,11 @@ __all__ = [
 ]
 
 
+def _quiet() -> np.errstate:
+    """Let numbers beyond the end of a dtype become infinite without NumPy's warning."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def _made(numbers: npt.NDArray[Any], requires_grad: bool) -> Any:
     return _core.tensor(numbers, None, True) if requires_grad else numbers
 
@@ -165,7 +170,8 @@ def full(
     value = _core.as_numpy(fill_value, "full", "fill_value")
     kept = "float32" if value.dtype.kind == "f" and not hasattr(fill_value, "dtype") else value.dtype
     wanted = kept if dtype is None else _dtype("full", dtype)
-    return _made(np.full(_shape("full", (size,)), value, wanted), requires_grad)
+    with _quiet():
+        return _made(np.full(_shape("full", (size,)), value, wanted), requires_grad)
 
 
 def eye(n: int, m: int | None = None, k: int = 0, *, dtype: npt.DTypeLike = "float32") -> npt.NDArray[Any]:
@@ -240,7 +246,8 @@ def arange(
         raise ValueError("arange: step must not be 0 because the stop would never be reached; got 0")
     first, last = (0, start) if stop is None else (start, stop)
     kind = _default_dtype(*numbers.values()) if dtype is None else _dtype("arange", dtype)
-    return np.arange(first, last, step).astype(kind, copy=False)
+    with _quiet():
+        return np.arange(first, last, step).astype(kind, copy=False)
 
 
 def linspace(
@@ -276,13 +283,15 @@ def linspace(
     array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
     (count,) = _shape("linspace", (num,))
-    return np.linspace(start, stop, count, endpoint=endpoint).astype(_dtype("linspace", dtype))
+    with _quiet():
+        return np.linspace(start, stop, count, endpoint=endpoint).astype(_dtype("linspace", dtype))
 
 
 def _like(operation: str, x: Any, value: Any, dtype: npt.DTypeLike | None) -> Any:
     numbers = _core.as_numpy(x, operation, "x")
     kept = numbers.dtype if hasattr(x, "dtype") or numbers.dtype.kind != "f" else "float32"
-    made = np.full(numbers.shape, value, kept if dtype is None else _dtype(operation, dtype))
+    with _quiet():
+        made = np.full(numbers.shape, value, kept if dtype is None else _dtype(operation, dtype))
     return _core.tensor(made) if isinstance(x, Tensor) else made
 
 

@@ -50,4 +50,8 @@ class Progress:
 
 
 def _is_watched() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    if sys.stderr.isatty():
+        return True
+    ipython = sys.modules.get("IPython")  # which many libraries import outside of notebooks, too
+    shell = ipython.get_ipython() if ipython is not None else None
+    return hasattr(shell, "kernel")
