@@ -55,13 +55,12 @@ _argument("argmin", False)
 
 
 def _extreme(name: str, largest: bool) -> None:
-    title = name.capitalize()
+    title, reduce = name.capitalize(), Core.max if largest else Core.min
 
     def all_of(t: Tensor) -> Tensor:
         if t.dtype.kind < 2 or not t.requires_grad:
             return wrap_array((np.max if largest else np.min)(as_numbers(t)), t.dtype)
-        found = Core.max(t) if largest else Core.__neg__(Core.max(Core.__neg__(t)))
-        return wrap(found, f"{title}Backward1")
+        return wrap(reduce(t), f"{title}Backward1")
 
     def extreme(
         input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, other: Any = None
@@ -93,12 +92,7 @@ def _extreme(name: str, largest: bool) -> None:
 
     def alone(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
         axes = axes_of(dim, len(input.shape), f"a{name}")
-        found = (
-            Core.max(input, axes, keepdim)
-            if largest
-            else Core.__neg__(Core.max(Core.__neg__(input), axes, keepdim))
-        )
-        return wrap(found, f"A{name}Backward0", input._kind)
+        return wrap(reduce(input, axes, keepdim), f"A{name}Backward0", input._kind)
 
     alone.__doc__ = f"The {'largest' if largest else 'smallest'} numbers; equal ones share the gradient."
     both(f"a{name}")(alone)

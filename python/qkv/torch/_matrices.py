@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ._elementwise import as_numbers
 from ._indexing import in_place_of, renamed, set_item
 from ._shaping import axis_of
 from ._tensor import Tensor, both, function, method, wrap, wrap_array
@@ -51,12 +50,9 @@ def trace(t: Tensor) -> Tensor:
     return renamed(diagonal(t).sum(), "TraceBackward0")
 
 
-def _triangle(name: str, keep: Any) -> None:
+def _triangle(name: str, core: Any, keep: Any) -> None:
     def triangle(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
-        kept = keep(np.ones(input.shape[-2:], bool), diagonal)
-        if input.dtype.kind < 2:
-            return wrap_array(np.where(kept, as_numbers(input), 0).astype(input.dtype.core), input.dtype)
-        return wrap(_core.where(kept, input, 0.0), f"{name.capitalize()}Backward0")
+        return wrap(core(input, diagonal), f"{name.capitalize()}Backward0", input._kind)
 
     triangle.__doc__ = f"The {'upper' if name == 'triu' else 'lower'} triangle of matrices, 0 elsewhere."
     both(name)(triangle)
@@ -68,8 +64,8 @@ def _triangle(name: str, keep: Any) -> None:
     function(f"{name}_indices")(indices)
 
 
-_triangle("triu", np.triu)
-_triangle("tril", np.tril)
+_triangle("triu", _core.triu, np.triu)
+_triangle("tril", _core.tril, np.tril)
 
 
 _diagonal = diagonal

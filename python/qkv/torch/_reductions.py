@@ -110,11 +110,7 @@ def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
         t = cast(t, int64) if t.dtype.kind < 2 else t
         return wrap_array(np.prod(as_numbers(t), axis=dim, keepdims=keepdim))
     axis = None if dim is None else axis_of(dim, len(t.shape), "prod")
-    whole = t.reshape(-1) if axis is None else t.movedim(axis, 0)
-    result = whole[0]
-    for i in range(1, len(whole)):
-        result = wrap(Core.__mul__(result, whole[i]), f"ProdBackward{int(axis is not None)}")
-    return result.unsqueeze(axis) if keepdim and axis is not None else result
+    return wrap(Core.prod(t, axis, keepdim and axis is not None), f"ProdBackward{int(axis is not None)}")
 
 
 def _variance(t: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool, op: str) -> Tensor:
@@ -188,13 +184,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     t = cast(t, int64) if t.dtype.kind < 2 else t
     if not t.requires_grad:
         return wrap_array(np.cumsum(as_numbers(t), axis=dim), t.dtype)
-    axis, n = axis_of(dim, len(t.shape), "cumsum"), t.shape[dim]
-    before = np.tril(np.ones((n, n), t.dtype.core))  # row i adds the entries 0 ... i
-    moved = t.movedim(axis, -1)
-    sums = wrap(_core.matmul(moved, np.ascontiguousarray(before.T)))
-    result = sums.movedim(-1, axis).contiguous()
-    result._op = "CumsumBackward0"
-    return result
+    return wrap(_core.cumsum(t, axis_of(dim, len(t.shape), "cumsum")), "CumsumBackward0")
 
 
 @both("cumprod")

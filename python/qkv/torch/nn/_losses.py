@@ -31,11 +31,6 @@ def reduced(loss: Any, reduction: str, operation: str, op: str = "") -> Tensor:
     return t
 
 
-def softplus_of(x: Any) -> Any:
-    """``log(1 + e^x)`` of the core's Tensors, with the slope ``sigmoid(x)`` everywhere."""
-    return _core.logsumexp(_core.stack([x, Core.__mul__(x, 0.0)], 0), 0, False)
-
-
 def _classes_last(t: Tensor) -> Any:
     """``(N, C, d1, ...)`` as ``(N, d1, ..., C)``."""
     rank = len(_core_shape(t))
@@ -208,7 +203,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """`binary_cross_entropy` of the sigmoid, safe for numbers of any size."""
-    negative_log = softplus_of(Core.__neg__(input))  # of the sigmoid
+    negative_log = _core.softplus(Core.__neg__(input), 1.0)  # of the sigmoid
     factor: Any = 1.0
     if pos_weight is not None:
         factor = Core.__add__(Core.__mul__(Core.__sub__(pos_weight, 1.0), target), 1.0)

@@ -30,7 +30,6 @@ from ._losses import (
     mse_loss,
     nll_loss,
     smooth_l1_loss,
-    softplus_of,
 )
 
 tanh = FUNCTIONS["tanh"]
@@ -108,23 +107,18 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x sigmoid(x)``."""
-    return _activation(lambda x: Core.__mul__(x, _core.sigmoid(x)), "SiluBackward0")(input, inplace)
+    return _activation(_core.silu, "SiluBackward0")(input, inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``negative_slope x`` below."""
-    f = _activation(
-        lambda x: _positive_and_negative(x, lambda b: Core.__mul__(b, negative_slope)), "LeakyReluBackward0"
-    )
+    f = _activation(lambda x: _core.leaky_relu(x, negative_slope), "LeakyReluBackward0")
     return f(input, inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``alpha (e^x - 1)`` below."""
-    f = _activation(
-        lambda x: _positive_and_negative(x, lambda b: Core.__mul__(_exp_minus_one(b), alpha)), "EluBackward0"
-    )
-    return f(input, inplace)
+    return _activation(lambda x: _core.elu(x, alpha), "EluBackward0")(input, inplace)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -145,7 +139,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + e^(beta x)) / beta``."""
     scaled = Core.__mul__(input, beta) if beta != 1 else input
-    smooth = softplus_of(scaled) if beta == 1 else Core.__truediv__(softplus_of(scaled), beta)
+    smooth = _core.softplus(input, beta)
     return wrap(_core.where(Core.__gt__(scaled, threshold), input, smooth), "SoftplusBackward0")
 
 
