@@ -29,7 +29,8 @@ def test_one_process_is_rank_0_and_needs_no_mpi():
 
 @needs_mpi
 def test_ranks_know_their_numbers():
-    program = "import qkv; d = qkv.distributed; print(d.rank(), d.size(), d.is_main())"
+    line = "f'{d.rank()} {d.size()} {d.is_main()}\\n'"  # in one piece, which no other rank's can part
+    program = f"import sys, qkv; d = qkv.distributed; sys.stdout.write({line})"
     status, output, errors = Job(3, "-c", program).wait()
     assert (status, sorted(output.split("\n"))) == (0, ["", "0 3 True", "1 3 False", "2 3 False"]), errors
 

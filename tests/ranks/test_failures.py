@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import threading
 import time
 
 import pytest
 
+from qkv.distributed import failure
 from ranks.mpi import Job, needs_mpi
 
 REASONS = {
@@ -42,3 +48,55 @@ def test_a_stopped_job_leaves_nothing_behind():
     job.process.terminate()
     status, _, _ = job.wait(30)
     assert status != 0
+
+
+RANK = """
+import os, sys, time
+from qkv.distributed import failure
+os.environ["PMI_RANK"], os.environ["PMI_SIZE"] = sys.argv[1], "2"
+failure.connect()
+print(failure._process.pid if failure._process else 0, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems need not tell events in their order")
+def test_the_first_to_end_is_told_however_late_the_news():
+    ranks, started = [], []
+    try:
+        for number in range(2):
+            command = [sys.executable, "-c", RANK, str(number)]
+            ranks.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            started.append(int(ranks[-1].stdout.readline()))
+        sentinel = started[0]
+        assert sentinel != 0
+        assert started[1] == 0
+        os.kill(sentinel, signal.SIGSTOP)
+        for rank in reversed(ranks):
+            rank.kill()
+            rank.wait()
+        os.kill(sentinel, signal.SIGCONT)
+        errors = ranks[0].stderr.read()
+    finally:
+        for rank in ranks:
+            rank.kill()
+            with rank:
+                pass
+    assert errors.startswith("qkv: rank 1 of 2 "), errors
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes are read otherwise")
+def test_who_ends_the_job_waits_until_its_message_was_read():
+    reader, writer = os.pipe()
+    os.write(writer, b"message")
+    read = []
+    thread = threading.Timer(0.3, lambda: read.append(os.read(reader, 64)))
+    thread.start()
+    try:
+        failure.await_reader(writer)
+        assert read == [b"message"]
+    finally:
+        thread.join()
+        os.close(reader)
+        os.close(writer)

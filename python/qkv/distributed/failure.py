@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
+import stat
 import subprocess
 import sys
 import time
@@ -11,11 +13,17 @@ import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from . import sentinel
 from .agreed import is_agreed
 from .environment import RANKS, SIZES, told_rank, told_size
+
+try:
+    import fcntl
+    import termios
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +31,13 @@ if TYPE_CHECKING:
 # What names the job on a machine, if the launcher says it; otherwise the process that started all ranks here.
 JOBS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_STEP_ID")
 LONGEST = 400  # letters of an error's text in the message
+HIGH = 200  # a file's number, above those that MPI opens
+READ = 2.0  # seconds in which the launcher reads what a rank has written
 WAIT = 10.0  # seconds in which the launcher ends the other ranks
 
 _hooked = False
-_sentinel: subprocess.Popen[bytes] | None = None
+_sentinel: socket.socket | None = None
+_process: subprocess.Popen[bytes] | None = None  # that this rank has started for it
 
 
 def job_key() -> str:
@@ -51,31 +62,84 @@ def tell_once() -> None:
 
 
 def watch(world: Any) -> None:
-    """Do that, and start the process that tells of this rank if it is killed. Of one rank there is nothing to tell."""
+    """Do that, and let the sentinel of this machine tell of this rank if it is killed."""
+    if world.Get_size() > 1:  # of one rank there is nothing to tell
+        tell_once()
+        connect()
+
+
+def connect() -> socket.socket | None:
+    """Give the connection of this rank to the sentinel of its machine, which is started if there is none."""
     global _sentinel
-    if world.Get_size() == 1 or _sentinel is not None:
-        return
-    tell_once()
-    if sys.platform == "win32":
-        return
-    arguments = [str(os.getpid()), str(world.Get_rank()), str(world.Get_size()), job_key()]
-    with suppress(OSError):  # without it the launcher's own message is left
-        _sentinel = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(sentinel.__file__)), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,  # lives on when the launcher ends the rank
-            env={name: value for name, value in os.environ.items() if name not in (*RANKS, *SIZES)},
-        )
-        atexit.register(_orderly)
+    if _sentinel is None and hasattr(socket, "AF_UNIX"):
+        with suppress(OSError):  # without it the launcher's own message is left
+            _sentinel = introduced()
+            atexit.register(_orderly)
+            os.register_at_fork(after_in_child=_leave)
+    return _sentinel
+
+
+def introduced() -> socket.socket:
+    """Connect to the sentinel, and wait until it watches this rank."""
+    global _process
+    key = job_key()
+    connection = ending_first(socket.socket(socket.AF_UNIX))
+    end = time.monotonic() + sentinel.START
+    while connection.connect_ex(sentinel.address(key)):
+        if _process is None:
+            _process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(Path(sentinel.__file__)), key],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # lives on when the launcher ends the rank
+                env={name: value for name, value in os.environ.items() if name not in (*RANKS, *SIZES)},
+            )
+        if time.monotonic() > end:
+            connection.close()
+            raise TimeoutError("the sentinel does not answer")
+        time.sleep(0.002)
+    rank, count = place()
+    connection.settimeout(sentinel.START)
+    connection.sendall(f"{os.getpid()} {rank} {count}".encode())
+    connection.recv(1)
+    return connection
+
+
+def ending_first(connection: socket.socket) -> socket.socket:
+    """Give the connection a high number: Linux closes the files of a process that ends from the highest down.
+
+    Thus the sentinel hears of this rank before the launcher and the other ranks can hear and end themselves.
+    """
+    if fcntl is not None and connection.fileno() < HIGH:
+        with suppress(OSError), connection:
+            return socket.socket(fileno=fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, HIGH))
+    return connection
+
+
+def claim() -> bool:
+    """Say whether this rank is the first of its machine to tell of a failure of this job."""
+    connection = connect()
+    try:
+        if connection is not None:
+            connection.sendall(sentinel.CLAIM)
+            return connection.recv(1) != sentinel.NO
+    except OSError:
+        pass
+    return True  # better told twice than not at all
+
+
+def _leave() -> None:
+    """Take a forked process, which is no rank, out of all this."""
+    global _sentinel, _process
+    if _sentinel is not None:
+        _sentinel.close()
+    _sentinel = _process = None
 
 
 def _orderly() -> None:
-    pipe: IO[bytes] | None = None if _sentinel is None else _sentinel.stdin
-    if pipe is not None and not pipe.closed:
+    if _sentinel is not None:
         with suppress(OSError):
-            pipe.write(sentinel.ORDERLY)
-            pipe.flush()
+            _sentinel.sendall(sentinel.ORDERLY)
 
 
 def place() -> tuple[int, int]:
@@ -97,9 +161,19 @@ def message(error: BaseException) -> str:
     return f"qkv: rank {rank} of {count} (process {os.getpid()} on {host}) raised {reason}; the job ends"
 
 
+def await_reader(descriptor: int) -> None:
+    """Wait until the launcher has read what stands in this pipe: MPICH's drops the rest when a rank aborts."""
+    if fcntl is None or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return
+    end = time.monotonic() + READ
+    while time.monotonic() < end and any(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))):
+        time.sleep(0.005)
+    time.sleep(0.05)  # and has passed it on
+
+
 def end_job(error: BaseException, show: Any) -> None:
     """Tell the error, unless another rank of this machine has told one, and end all ranks."""
-    first = sentinel.claim(job_key())
+    first = claim()
     _orderly()  # what is to be told is told here
     if first:
         show()
@@ -107,6 +181,7 @@ def end_job(error: BaseException, show: Any) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
+            await_reader(stream.fileno())
     if not first:
         time.sleep(WAIT)  # the launcher ends this rank; its status is the other's
     mpi = sys.modules.get("mpi4py.MPI")

@@ -1,49 +1,37 @@
-"""A small process beside each rank that says so when the rank is killed: nobody else is left to name it.
+"""A small process beside the ranks of a machine that names the rank which fails: a killed one cannot do so itself.
 
 Run as a program, by path, so that it imports nothing but a part of the standard library:
 
-    python -I -S sentinel.py PID RANK SIZE KEY
+    python -I -S sentinel.py KEY
 
-Its standard input comes from the rank, which writes a line before it ends in an orderly way. The first who claims a
-failure of the job on a machine tells it; the ranks that the launcher ends after that are not told.
+Each rank connects to it and introduces itself: its process, its number, the number of ranks. From then on a letter is a
+message, CLAIM or ORDERLY. A connection that ends without the latter is a rank that was killed. The first failure is
+told; those of the ranks that the launcher ends after it are not.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
+import selectors
 import signal
+import socket
 import sys
 import tempfile
 import time
 
-VALID = 20.0  # seconds; a claim that is older belongs to an earlier job with the same key
+LINGER = 10.0  # seconds after a failure in which ranks that were late do not tell another one
+START = 10.0  # seconds in which the first rank connects
 ORDERLY = b"o"  # the rank ends by itself, or has told why
+CLAIM = b"c"  # the rank has failed; may it tell? The answer is YES or NO
+YES, NO = b"1", b"0"
 
 
-def claim_path(key: str) -> str:
+def address(key: str) -> str:
+    """Give the name of the socket of this job on this machine. Linux has names beside the file system."""
     user = os.getuid() if hasattr(os, "getuid") else 0
-    return os.path.join(tempfile.gettempdir(), f"qkv-failure-{user}-{key}")
-
-
-def claim(key: str) -> bool:
-    """Say whether this process is the first to tell of a failure of this job on this machine."""
-    path = claim_path(key)
-    for _ in range(3):
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            return True
-        except FileExistsError:
-            try:
-                if time.time() - os.stat(path).st_mtime < VALID:
-                    return False
-                os.unlink(path)
-            except FileNotFoundError:
-                pass
-        except OSError:  # no folder to write to: better told twice than not at all
-            return True
-    return False
+    name = f"qkv-{user}-{key}"
+    return f"\0{name}" if sys.platform == "linux" else os.path.join(tempfile.gettempdir(), name)
 
 
 def kills_for_memory() -> int | None:
@@ -78,61 +66,126 @@ def reason(status: int, for_memory: bool) -> str:
     return f"ended with status {status >> 8} without a word"
 
 
-def wait_for(pid: int) -> tuple[int, bool]:
-    """Wait until the process ends; give its wait status, or 0 if it cannot be had, and whether it was orderly.
+class Rank:
+    """A rank as its connection tells of it."""
 
-    A process that ends closes its pipe before the launcher hears of it and removes what is known of it.
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.pid, self.rank, self.size = map(int, connection.recv(64).split())
+        self.orderly = False
+        self.process = -1
+        with contextlib.suppress(AttributeError, OSError):
+            self.process = os.pidfd_open(self.pid)  # children of the rank may hold the connection open
+
+    def close(self) -> None:
+        self.connection.close()
+        if self.process >= 0:
+            os.close(self.process)
+
+
+class Sentinel:
+    """Watches the ranks of one job on one machine.
+
+    The launcher ends the other ranks within a millisecond of the first, and this process may be woken later than that:
+    one selector for all connections tells their ends in the order in which they happened (epoll does).
     """
-    poll = select.poll()
-    poll.register(0, select.POLLIN | select.POLLHUP)
-    handle = None
-    try:
-        handle = os.pidfd_open(pid)  # children of the rank may hold the pipe open
-        poll.register(handle, select.POLLIN)
-    except (AttributeError, OSError):
-        pass
-    said, status = b"", 0
-    while True:
-        ready = [number for number, _ in poll.poll()]
-        if 0 in ready:
-            part = os.read(0, 64)
-            said += part
-            if not part:
-                status = status_of(pid)
-                poll.unregister(0)
-                if handle is None:
-                    break
-        if handle in ready:
-            break
-    status = status or status_of(pid)
-    while 0 in [number for number, _ in poll.poll(0)] and (part := os.read(0, 64)):
-        said += part
-    return status, ORDERLY in said
 
+    def __init__(self, listener: socket.socket) -> None:
+        self.events = selectors.DefaultSelector()
+        self.events.register(listener, selectors.EVENT_READ)
+        self.listener = listener
+        self.ranks: list[Rank] = []
+        self.told = False
+        self.killed_before = kills_for_memory()
 
-def main(pid: int, rank: int, size: int, key: str) -> None:
-    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop, signal.SIG_IGN)
-    before = kills_for_memory()
-    status, orderly = wait_for(pid)
-    if not orderly:
+    def run(self) -> None:
+        deadline = time.monotonic() + START
+        while self.ranks or time.monotonic() < deadline:
+            left = None if self.ranks else max(0.0, deadline - time.monotonic())
+            for key, _ in self.events.select(left):
+                if key.data is None:
+                    self.welcome()
+                elif key.data in self.ranks:
+                    self.hear(key.data, ended=isinstance(key.fileobj, int))
+                else:
+                    continue
+                if self.ranks:
+                    continue
+                if not self.told:
+                    return  # the job has ended well
+                deadline = time.monotonic() + LINGER
+                release_streams()
+
+    def welcome(self) -> None:
+        connection, _ = self.listener.accept()
+        try:
+            rank = Rank(connection)
+        except (OSError, ValueError):  # it ended in the meantime, or is none of ours
+            connection.close()
+            return
+        self.ranks.append(rank)
+        self.events.register(connection, selectors.EVENT_READ, rank)
+        if rank.process >= 0:
+            self.events.register(rank.process, selectors.EVENT_READ, rank)
+        with contextlib.suppress(OSError):
+            connection.sendall(YES)  # not before: the rank may end right after it
+
+    def hear(self, rank: Rank, ended: bool) -> None:
+        """Take what a rank says, or its end."""
+        try:
+            said = rank.connection.recv(64, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            said = b""
+        except OSError:
+            said, ended = b"", True
+        else:
+            ended = ended or not said
+        rank.orderly = rank.orderly or ORDERLY in said
+        if CLAIM in said:
+            with contextlib.suppress(OSError):
+                rank.connection.sendall(NO if self.told else YES)
+            self.told = True
+        if ended:
+            self.forget(rank)
+
+    def forget(self, rank: Rank) -> None:
+        status = status_of(rank.pid)  # first of all: the launcher removes what is known of the process
+        self.events.unregister(rank.connection)
+        if rank.process >= 0:
+            self.events.unregister(rank.process)
+        rank.close()
+        self.ranks.remove(rank)
+        if rank.orderly or self.told:
+            return
+        self.told = True
         after = kills_for_memory()
-        for_memory = before is not None and after is not None and after > before
-        if claim(key):
-            host = os.uname().nodename
-            text = f"qkv: rank {rank} of {size} (process {pid} on {host}) {reason(status, for_memory)}; the job ends\n"
-            os.write(2, text.encode())
-            orderly = True
-    if not orderly or not os.path.exists(claim_path(key)):
-        return
-    # Nobody is to wait for the end of this process while it waits to remove the claim.
+        for_memory = self.killed_before is not None and after is not None and after > self.killed_before
+        who = f"rank {rank.rank} of {rank.size} (process {rank.pid} on {os.uname().nodename})"
+        with contextlib.suppress(OSError):
+            os.write(2, f"qkv: {who} {reason(status, for_memory)}; the job ends\n".encode())
+
+
+def release_streams() -> None:
+    """Let nobody wait for the end of this process, who reads what it may say."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
-    time.sleep(VALID / 2)
-    with contextlib.suppress(OSError):
-        os.unlink(claim_path(key))
+
+
+def main(key: str) -> None:
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        try:
+            listener.bind(address(key))
+        except OSError:  # another rank has started one
+            return
+        listener.listen(1024)
+        listener.settimeout(10)
+        Sentinel(listener).run()
+        if sys.platform != "linux":
+            os.unlink(address(key))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1])
