@@ -60,30 +60,48 @@ time.sleep(60)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems need not tell events in their order")
-def test_the_first_to_end_is_told_however_late_the_news():
+@pytest.fixture
+def watched(request):
+    """Give two processes that are watched like ranks, without a launcher, and the process that watches them."""
     ranks, started = [], []
+    environment = {**os.environ, "SLURM_JOB_ID": f"{os.getpid()}-{request.node.name}"}
     try:
         for number in range(2):
             command = [sys.executable, "-c", RANK, str(number)]
-            ranks.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            ranks.append(
+                subprocess.Popen(
+                    command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+            )
             started.append(int(ranks[-1].stdout.readline()))
-        sentinel = started[0]
-        assert sentinel != 0
+        assert started[0] != 0
         assert started[1] == 0
-        os.kill(sentinel, signal.SIGSTOP)
-        for rank in reversed(ranks):
-            rank.kill()
-            rank.wait()
-        os.kill(sentinel, signal.SIGCONT)
-        errors = ranks[0].stderr.read()
+        yield ranks, started[0]
     finally:
         for rank in ranks:
             rank.kill()
             with rank:
                 pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems need not tell events in their order")
+def test_the_first_to_end_is_told_however_late_the_news(watched):
+    ranks, sentinel = watched
+    os.kill(sentinel, signal.SIGSTOP)
+    for rank in reversed(ranks):
+        rank.kill()
+        rank.wait()
+    os.kill(sentinel, signal.SIGCONT)
+    errors = ranks[0].stderr.read()
     assert errors.startswith("qkv: rank 1 of 2 "), errors
     assert errors.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the status of a process that is no child")
+def test_ranks_that_the_launcher_leaves_are_ended(watched):
+    ranks, _ = watched
+    ranks[1].kill()
+    assert ranks[0].wait(30) == -signal.SIGKILL
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes are read otherwise")

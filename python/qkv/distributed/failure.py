@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # What names the job on a machine, if the launcher says it; otherwise the process that started all ranks here.
 JOBS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_STEP_ID")
+LONGEST_KEY = 80  # letters; the name of a socket has room for about 100
 LONGEST = 400  # letters of an error's text in the message
 HIGH = 200  # a file's number, above those that MPI opens
 READ = 2.0  # seconds in which the launcher reads what a rank has written
@@ -44,7 +45,7 @@ def job_key() -> str:
     """Give what the ranks of this job on this machine have in common."""
     told = [os.environ[name] for name in JOBS if os.environ.get(name)] or [str(os.getppid())]
     text = "-".join([os.environ.get("SLURM_JOB_ID", "0"), *told])
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)[-LONGEST_KEY:]
 
 
 def tell_once() -> None:

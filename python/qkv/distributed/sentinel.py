@@ -6,7 +6,7 @@ Run as a program, by path, so that it imports nothing but a part of the standard
 
 Each rank connects to it and introduces itself: its process, its number, the number of ranks. From then on a letter is a
 message, CLAIM or ORDERLY. A connection that ends without the latter is a rank that was killed. The first failure is
-told; those of the ranks that the launcher ends after it are not.
+told; those of the ranks that the launcher ends after it are not, and those that it leaves are ended here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 
+END = 5.0  # seconds after a failure in which the launcher ends the other ranks
 LINGER = 10.0  # seconds after a failure in which ranks that were late do not tell another one
 START = 10.0  # seconds in which the first rank connects
 ORDERLY = b"o"  # the rank ends by itself, or has told why
@@ -77,6 +78,13 @@ class Rank:
         with contextlib.suppress(AttributeError, OSError):
             self.process = os.pidfd_open(self.pid)  # children of the rank may hold the connection open
 
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            if self.process >= 0:
+                signal.pidfd_send_signal(self.process, signal.SIGKILL)
+            else:
+                os.kill(self.pid, signal.SIGKILL)
+
     def close(self) -> None:
         self.connection.close()
         if self.process >= 0:
@@ -96,25 +104,23 @@ class Sentinel:
         self.listener = listener
         self.ranks: list[Rank] = []
         self.told = False
+        self.fatal = False  # what was told ends the job, whatever the launcher does
+        self.until: float | None = time.monotonic() + START
         self.killed_before = kills_for_memory()
 
     def run(self) -> None:
-        deadline = time.monotonic() + START
-        while self.ranks or time.monotonic() < deadline:
-            left = None if self.ranks else max(0.0, deadline - time.monotonic())
+        while self.until is None or time.monotonic() < self.until or self.end_ranks():
+            left = None if self.until is None else max(0.0, self.until - time.monotonic())
             for key, _ in self.events.select(left):
                 if key.data is None:
                     self.welcome()
                 elif key.data in self.ranks:
                     self.hear(key.data, ended=isinstance(key.fileobj, int))
-                else:
-                    continue
-                if self.ranks:
-                    continue
-                if not self.told:
-                    return  # the job has ended well
-                deadline = time.monotonic() + LINGER
-                release_streams()
+                    if not self.ranks:
+                        if not self.told:
+                            return  # the job has ended well
+                        self.until = time.monotonic() + LINGER
+                        release_streams()
 
     def welcome(self) -> None:
         connection, _ = self.listener.accept()
@@ -124,6 +130,8 @@ class Sentinel:
             connection.close()
             return
         self.ranks.append(rank)
+        if not self.told:
+            self.until = None
         self.events.register(connection, selectors.EVENT_READ, rank)
         if rank.process >= 0:
             self.events.register(rank.process, selectors.EVENT_READ, rank)
@@ -144,9 +152,22 @@ class Sentinel:
         if CLAIM in said:
             with contextlib.suppress(OSError):
                 rank.connection.sendall(NO if self.told else YES)
-            self.told = True
+            self.fail(fatal=True)
         if ended:
             self.forget(rank)
+
+    def fail(self, fatal: bool) -> None:
+        if not self.told:
+            self.told, self.fatal, self.until = True, fatal, time.monotonic() + END
+
+    def end_ranks(self) -> bool:
+        """Kill the ranks that wait for a failed one, if there are any: not every launcher does so."""
+        if not self.fatal or not self.ranks:
+            return False
+        for rank in self.ranks:
+            rank.kill()
+        self.fatal, self.until = False, time.monotonic() + LINGER
+        return True
 
     def forget(self, rank: Rank) -> None:
         status = status_of(rank.pid)  # first of all: the launcher removes what is known of the process
@@ -157,7 +178,7 @@ class Sentinel:
         self.ranks.remove(rank)
         if rank.orderly or self.told:
             return
-        self.told = True
+        self.fail(fatal=status != 0)
         after = kills_for_memory()
         for_memory = self.killed_before is not None and after is not None and after > self.killed_before
         who = f"rank {rank.rank} of {rank.size} (process {rank.pid} on {os.uname().nodename})"
