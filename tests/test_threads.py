@@ -235,12 +235,12 @@ WORK = [
 
 @pytest.mark.parametrize("work", WORK)
 def test_ctrl_c_during_attention(work):
-    """One core answers within 0.1 s; the limit leaves room for a machine that is busy otherwise."""
+    """One core answers within 0.1 s; the limit leaves room for a machine that is busy otherwise, or for a sanitizer."""
     done = run(INTERRUPTED, work)
     assert done.returncode == 0, done.stderr
     word, state, waited = done.stdout.split()
     assert (word, state) == ("interrupted", "usable")
-    assert float(waited) < 5
+    assert float(waited) < (60 if "QKV_SANITIZER" in os.environ else 5)
 
 
 def test_nested_use_from_a_score_and_from_many_layers():

@@ -1,6 +1,8 @@
 // Arithmetic and functions of one or two numbers.
 #pragma once
 
+#include <stdint.h>
+
 #include "core/index.h"
 
 namespace qkv::kernels {
@@ -38,6 +40,8 @@ template <class T> struct Elementwise {
   // y (rows, n): row i is the sum of the rows of x that stand in order[starts[i]] to order[starts[i + 1] - 1], added in
   // this order; zeros where there are none. Rows of x and of y lie `step` apart.
   void (*sum_rows)(T* y, const T* x, Index step, const Index* starts, const Index* order, Index rows, Index n);
+  // y (rows, n): row i is the row of x, of n numbers, that has the number order[i].
+  void (*pick_rows)(T* y, const T* x, const int64_t* order, Index rows, Index n, bool past_caches);
   // y[i] = choose[i * step] ? a[i * step_a] : b[i * step_b]; steps are 0 or 1.
   void (*select)(T* y, const bool* choose, Index step, const T* a, Index step_a, const T* b, Index step_b, Index n);
   // y[i] = low where x[i] < low, high where x[i] > high, else x[i].

@@ -1,6 +1,5 @@
 // Rows of a table by number.
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "core/parallel.h"
@@ -82,6 +81,9 @@ Array summed_rows(const Array& dy, const Array& ids, Index V, Index skipped) {
   return dw;
 }
 
+// From so many bytes on, a result is written past the caches, which nobody finds in them anyway.
+constexpr Index kLarge = Index{32} << 20;
+
 Tensor picked_rows(const Tensor& weight, const Array& ids, Index skipped);
 
 // The same as an operation, whose own gradient is an embedding without what is skipped.
@@ -114,11 +116,12 @@ Tensor picked_rows(const Tensor& weight, const Array& ids, Index skipped) {
   Shape shape = ids.shape();
   shape.push_back(M);
   Array y(shape, weight.dtype());
+  const bool past_caches = y.bytes() >= kLarge;
   visit_floating(weight.dtype(), [&](auto tag) {
     using T = decltype(tag);
     parallel_for(0, count, grain_for(M), [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i)
-        std::memcpy(y.data<T>() + i * M, weight.ptr<T>() + id[i] * M, static_cast<std::size_t>(M) * sizeof(T));
+      kernels::kernels<T>().elementwise.pick_rows(y.data<T>() + begin * M, weight.ptr<T>(), id + begin, end - begin, M,
+                                                  past_caches);
     });
   });
   if (!wants_gradient({weight})) return Tensor(std::move(y));

@@ -24,6 +24,15 @@ def test_rows(ids):
     check_gradient(lambda w: embedding(w, ids), weight)
 
 
+@pytest.mark.parametrize(("width", "dtype"), [(509, "float32"), (512, "float32"), (251, "float64")])
+def test_rows_of_a_result_larger_than_the_caches(width, dtype):
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((7919, width)).astype(dtype)
+    ids = rng.integers(0, len(table), 17387)
+    assert ids.size * width * table.itemsize >= 32 << 20
+    assert np.array_equal(embedding(table, ids), table[ids])
+
+
 def test_equal_ids_add_up_and_padding_gets_nothing():
     weight = qkv.tensor(np.ones((5, 3)), requires_grad=True)
     dy = np.arange(12.0).reshape(4, 3)
