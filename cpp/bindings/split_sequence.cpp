@@ -27,27 +27,20 @@ class Communicator final : public nn::SplitSequence {
     const InPython python;
     const auto array = [](const Array& x) { return x.defined() ? py::cast(Tensor(x)) : py::none(); };
     py::dict options;
-    options["attn_mask"] = o.attn_mask.defined() ? by_heads(o.attn_mask) : py::none();
+    options["attn_mask"] = o.attn_mask.defined() ? py::cast(o.attn_mask) : py::none();
     options["valid_lens"] = array(o.valid_lens);
     options["is_causal"] = causal_object(o.causal);
     options["scale"] = py::cast(o.scale);
     options["window"] = py::make_tuple(o.left, o.right);
     options["masked_value"] = py::cast(o.masked_value);
     options["dropout_p"] = o.dropout;
-    options["dropout_keep"] = o.dropout_keep.defined() ? by_heads(Tensor(o.dropout_keep)) : py::none();
+    options["dropout_keep"] = array(o.dropout_keep);
     return call_python(function("attend"), py::make_tuple(comm(), query, key, value, options)).cast<Tensor>();
   }
 
   py::handle comm() const { return static_cast<PyObject*>(comm_.get()); }
 
  private:
-  // A mask of three axes is that of a batch in layers.
-  static py::object by_heads(const Tensor& mask) {
-    const py::object given = py::cast(mask);
-    if (mask.rank() != 3) return given;
-    return given.attr("reshape")(mask.dim(0), 1, mask.dim(1), mask.dim(2));
-  }
-
   const std::shared_ptr<void> comm_;
 };
 

@@ -99,7 +99,7 @@ ops::AttentionOptions Attention::options(const Call& call) const {
   const Restriction& restriction = call.restriction;
   ops::AttentionOptions o;
   o.operation = "Attention";
-  o.attn_mask = arguments.num_heads ? with_heads(restriction.attn_mask) : without_heads(restriction.attn_mask);
+  o.attn_mask = restriction.attn_mask;
   o.valid_lens = restriction.valid_lens;
   o.causal = call.causal.value_or(arguments.causal);
   if (arguments.window) {
@@ -109,8 +109,6 @@ ops::AttentionOptions Attention::options(const Call& call) const {
   o.masked_value = arguments.masked_value;
   o.dropout = training() || restriction.dropout_keep.defined() ? arguments.dropout : 0;
   if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
-  if (arguments.num_heads && o.dropout_keep.defined() && o.dropout_keep.rank() == 3)
-    o.dropout_keep = with_heads(Tensor(o.dropout_keep)).data();
   o.return_weights = call.weights != nullptr;
   return o;
 }
@@ -155,11 +153,11 @@ Tensor Attention::score(const Tensor&, const Tensor&) {
 
 Tensor Attention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
   const auto [q, k, v, alone] = checked_inputs(queries, keys, values);
-  Call given = call;
-  if (alone)
-    given.restriction =
-        with_batch(class_name().c_str(), call.restriction, queries.dim(0), arguments.num_heads.has_value());
   const AttentionRecord::Axes axes{!alone, arguments.num_heads.has_value()};
+  Shape weights{q.dim(0), q.dim(1), k.dim(1)};
+  if (axes.heads) weights.insert(weights.begin() + 1, heads());
+  Call given = call;
+  given.restriction = aligned(class_name().c_str(), call.restriction, weights, axes);
   const ops::AttentionOutputs outputs = attend(q, k, v, options(given), axes);
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
   return unbatched(outputs.output, alone);
@@ -213,16 +211,6 @@ ops::AttentionOutputs DotProductAttention::attend(const Tensor& queries, const T
   return outputs;
 }
 
-Tensor without_heads(const Tensor& mask) {
-  if (!mask.defined() || mask.rank() != 4 || mask.dim(1) != 1) return mask;
-  return ops::reshape(mask, {mask.dim(0), mask.dim(2), mask.dim(3)});
-}
-
-Tensor with_heads(const Tensor& mask) {
-  if (!mask.defined() || mask.rank() != 3) return mask;
-  return ops::reshape(mask, {mask.dim(0), 1, mask.dim(1), mask.dim(2)});
-}
-
 Batched batched(const char* layer, const char* name, const Tensor& x) {
   if (x.rank() == 3) return {x, false};
   if (x.rank() != 2) fail_value(layer, ": ", name, " must be (B, L, M) or (L, M); got ", name, " ", x.shape());
@@ -235,31 +223,45 @@ Tensor unbatched(const Tensor& y, bool added) {
 
 namespace {
 
-// A mask (H, Lq, Lk) as (1, H, Lq, Lk); `name` is what a message calls it.
-Shape mask_with_batch(const char* layer, const char* name, const Shape& shape, bool heads) {
-  if (shape.rank() <= 2 || shape.front() == 1) return shape;
-  if (shape.rank() == 3 && heads) return {1, shape[0], shape[1], shape[2]};
-  fail_value(layer, ": ", name, " must be (Lq, Lk)", heads ? " or (H, Lq, Lk)" : "",
-             " because the input has no batch axis; got ", name, " ", shape);
+// The shape of a mask with the axes of the weights; `name` is what a message calls it.
+Shape aligned_mask(const char* layer, const char* name, const Shape& given, const Shape& weights,
+                   AttentionRecord::Axes axes) {
+  Shape shape = given;
+  if (axes.heads && shape.rank() == 3) shape.insert(shape.begin() + (axes.batch ? 1 : 0), 1);
+  if (!axes.heads && shape.rank() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
+  Shape common;
+  if (weights.back() < 0 || (broadcast(shape, weights, common) && common == weights)) return shape;
+  if (axes.batch)
+    fail_value(layer, ": ", name, " must broadcast to the weights' shape ", weights, " by NumPy's rules",
+               axes.heads && given.rank() == 3 ? "; a mask of three axes is (B, Lq, Lk)" : "", "; got ", name, " ",
+               given);
+  const Index queries = weights.dim(-2), keys = weights.dim(-1);
+  fail_value(layer, ": ", name, " must be (Lq, Lk) = ", Shape{queries, keys},
+             axes.heads ? text(" or (H, Lq, Lk) = ", Shape{weights.dim(1), queries, keys}) : "",
+             " because the input has no batch axis; got ", name, " ", given);
 }
 
 }  // namespace
 
-Restriction with_batch(const char* layer, const Restriction& restriction, Index queries, bool heads) {
+Restriction aligned(const char* layer, const Restriction& restriction, const Shape& weights,
+                    AttentionRecord::Axes axes) {
   Restriction r = restriction;
+  const Index queries = weights.dim(-2);
   if (const Array& lens = r.valid_lens;
-      lens.defined() && lens.shape() != Shape{1} && lens.shape() != Shape{1, queries}) {
+      !axes.batch && lens.defined() && lens.shape() != Shape{1} && lens.shape() != Shape{1, queries}) {
     if (lens.rank() > 0 && lens.shape() != Shape{queries})
       fail_value(layer, ": valid_lens must be one number or (Lq,) = (", queries,
                  ",) because the input has no batch axis; got valid_lens ", lens.shape());
     r.valid_lens = lens.reshaped(lens.rank() == 0 ? Shape{1} : Shape{1, queries});
   }
   if (const Tensor& mask = r.attn_mask; mask.defined()) {
-    const Shape shape = mask_with_batch(layer, "attn_mask", mask.shape(), heads);
-    if (shape != mask.shape()) r.attn_mask = ops::reshape(mask, shape);
+    const Shape shape = aligned_mask(layer, "attn_mask", mask.shape(), weights, axes);
+    // The record keeps masks; a reshaped one shares the numbers of a leaf, which may change after the call.
+    const bool changes = mask.requires_grad() && mask.is_leaf() && !NoAttentionRecord::active();
+    if (shape != mask.shape()) r.attn_mask = ops::reshape(changes ? ops::copy(mask) : mask, shape);
   }
   if (const Array& keep = r.dropout_keep; keep.defined())
-    r.dropout_keep = keep.reshaped(mask_with_batch(layer, "dropout_keep", keep.shape(), heads));
+    r.dropout_keep = keep.reshaped(aligned_mask(layer, "dropout_keep", keep.shape(), weights, axes));
   return r;
 }
 

@@ -121,11 +121,6 @@ class DotProductAttention : public Attention {
                                const ops::AttentionOptions& options, AttentionRecord::Axes axes) override;
 };
 
-// A mask (B, 1, Lq, Lk) without the axis of heads, for layers that have none; others as they are.
-Tensor without_heads(const Tensor& mask);
-// A mask (B, Lq, Lk) as (B, 1, Lq, Lk), for layers that have heads; others as they are.
-Tensor with_heads(const Tensor& mask);
-
 // Adds the axis of a batch of one where a layer was given (L, M); unbatched() removes it from (1, ...).
 struct Batched {
   Tensor tensor;
@@ -133,9 +128,12 @@ struct Batched {
 };
 Batched batched(const char* layer, const char* name, const Tensor& x);
 Tensor unbatched(const Tensor& y, bool added);
-// What an input (Lq, M) says of its keys, for a batch of one: lengths () or (Lq,), and masks (Lq, Lk), or (H, Lq, Lk)
-// where there are heads. Whatever fits a batch of one stays as it is.
-Restriction with_batch(const char* layer, const Restriction& restriction, Index queries, bool heads);
+// What a call says of its keys, with the axes of weights (B, H, Lq, Lk), or (B, Lq, Lk) in a layer without heads, and
+// refused in the shape that the caller gave. `axes` are those of the caller's weights. Masks: (Lq, Lk), (B, Lq, Lk) for
+// all heads or (B, H, Lq, Lk), and without a batch (Lq, Lk) or (H, Lq, Lk), whose lengths are () or (Lq,). Masks are
+// not checked if Lk is -1, which stands for a number that is not known here.
+Restriction aligned(const char* layer, const Restriction& restriction, const Shape& weights,
+                    AttentionRecord::Axes axes);
 // Weights (B, H, Lq, Lk) with the axes that the caller knows of.
 Tensor shown_weights(const Tensor& weights, AttentionRecord::Axes axes);
 

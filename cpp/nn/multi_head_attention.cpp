@@ -170,11 +170,14 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", to.tensor.dim(1), " to match keys ", to.tensor.shape(),
                "; got values ", what.tensor.shape());
 
-  const Restriction restriction =
-      from.added ? with_batch(op, call.restriction, from.tensor.dim(1), true) : call.restriction;
   std::optional<KVCache::Use> one_thread;
   if (call.cache != nullptr) one_thread.emplace(*call.cache);
   const Index offset = call.cache != nullptr ? call.cache->length() : 0;
+  const std::shared_ptr<const SplitSequence> sequence = split_sequence.get();
+  const Index all_keys = sequence ? -1 : offset + (known ? call.memory->keys : to.tensor).dim(1);
+  const AttentionRecord::Axes axes{!from.added, true};
+  const Restriction restriction =
+      aligned(op, call.restriction, {from.tensor.dim(0), a.num_heads, from.tensor.dim(1), all_keys}, axes);
   Tensor q, k, v;  // (B, Lq, H * D), (B, Lk, Hkv * D) twice
   if (known) {
     q = q_proj->forward(from.tensor);
@@ -191,7 +194,6 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     v = v_proj->forward(what.tensor);
   }
   if (!known && call.memory != nullptr) *call.memory = {k, v};
-  const std::shared_ptr<const SplitSequence> sequence = split_sequence.get();
   const ops::Causal causal = call.causal.value_or(a.causal);
   if (sequence && call.cache != nullptr)
     fail_value(op, ": cache must not be given because comm splits the sequence; got both");
@@ -239,7 +241,6 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     if (call.cache != nullptr) call.cache->truncate(offset);
     throw;
   }
-  const AttentionRecord::Axes axes{!from.added, true};
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
   const auto kept = AttentionRecord::of(q.data(), k.data(), heads, o, axes);
   record.keep(kept);

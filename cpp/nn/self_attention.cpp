@@ -46,7 +46,9 @@ Tensor SelfAttention::forward(const Tensor& x, const Tensor& context, const Rest
   const Batched to = context.defined() ? batched("SelfAttention", "context", context) : from;
   if (to.tensor.dim(0) != from.tensor.dim(0))
     fail_value("SelfAttention: context must have the batch size of x ", x.shape(), "; got context ", context.shape());
-  const Restriction restriction = from.added ? with_batch("SelfAttention", given, from.tensor.dim(1), false) : given;
+  const AttentionRecord::Axes axes{!from.added, false};
+  const Restriction restriction =
+      aligned("SelfAttention", given, {from.tensor.dim(0), from.tensor.dim(1), to.tensor.dim(1)}, axes);
   const Tensor q = q_proj->forward(from.tensor);  // (B, Lq, D)
   const Tensor k = k_proj->forward(to.tensor);    // (B, Lk, D)
   const Tensor v = v_proj->forward(to.tensor);    // (B, Lk, D)
@@ -60,7 +62,6 @@ Tensor SelfAttention::forward(const Tensor& x, const Tensor& context, const Rest
   o.dropout = training() || restriction.dropout_keep.defined() ? dropout_ : 0;
   if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
   o.return_weights = weights != nullptr;
-  const AttentionRecord::Axes axes{!from.added, false};
   const ops::AttentionOutputs outputs = ops::packed_attention(q, k, v, {}, o);
   if (weights != nullptr) *weights = shown_weights(outputs.weights, axes);
   record.keep(AttentionRecord::of(q.data(), k.data(), {}, o, axes));

@@ -40,6 +40,19 @@ def test_a_mask_that_changes_after_the_call(kind, shape):
     close(layer.attention_weights, expected)
 
 
+def test_a_mask_of_a_call_without_a_batch_that_changes_after_it():
+    layer = qkv.nn.MultiHeadAttention(8, 2)
+    mask = qkv.nn.Parameter(RNG.standard_normal((2, 7, 7)).astype("float32"))
+    out = layer(X[0], attn_mask=mask)
+    layer(X[0], attn_mask=mask.numpy().copy())
+    expected = layer.attention_weights.numpy().copy()
+    layer(X[0], attn_mask=mask)
+    mask.copy_(np.zeros((2, 7, 7)))
+    close(layer.attention_weights, expected)
+    out.sum().backward()
+    assert np.abs(mask.grad.numpy()).max() > 0
+
+
 @pytest.mark.parametrize("kind", [as_array, qkv.tensor])
 def test_lengths_that_change_after_the_call(kind):
     stack = qkv.nn.TransformerEncoder(qkv.nn.TransformerEncoderLayer(8, 2, 11), 2).eval()

@@ -130,14 +130,13 @@ class MultiheadAttention(Module):
         given = [query, key, value]
         if not batched:
             given = [x.unsqueeze(1) for x in given]
-            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         elif self.batch_first:
             given = [x.transpose(0, 1) for x in given]
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         length, batch, _ = given[0].shape
         keys = given[1].shape[0]
-        mask = self._mask(attn_mask, key_padding_mask, batch, length, keys, query.dtype)
+        mask = self._mask(attn_mask, key_padding_mask, batch if batched else None, length, keys, query.dtype)
         q, k, v = self._projected(*given)
         q, k, v = self._split(q, length, batch), self._split(k, keys, batch), self._split(v, keys, batch)
         weights = None
@@ -157,25 +156,34 @@ class MultiheadAttention(Module):
         return (out.transpose(0, 1) if self.batch_first else out), weights
 
     def _mask(
-        self, attn_mask: Tensor | None, padding: Tensor | None, batch: int, length: int, keys: int, kind: Any
+        self,
+        attn_mask: Tensor | None,
+        padding: Tensor | None,
+        batch: int | None,
+        length: int,
+        keys: int,
+        kind: Any,
     ) -> Tensor | None:
-        """Both masks as one that is added to scores ``(B, H, Lq, Lk)``."""
+        """Both masks as one that is added to scores ``(B, H, Lq, Lk)``; no `batch` stands for inputs without one."""
+        items = 1 if batch is None else batch
         mask = additive(attn_mask, "attn_mask", kind)
         if mask is not None:
-            shape = (length, keys) if len(mask.shape) == 2 else (batch * self.num_heads, length, keys)
+            shape = (length, keys) if len(mask.shape) == 2 else (items * self.num_heads, length, keys)
             if tuple(mask.shape) != shape:
                 raise RuntimeError(
                     f"MultiheadAttention: attn_mask must be {shape}, (Lq, Lk) or (B * num_heads, Lq, Lk); got "
                     f"{tuple(mask.shape)}"
                 )
             if len(mask.shape) == 3:
-                mask = mask.reshape(batch, self.num_heads, length, keys)
+                mask = mask.reshape(items, self.num_heads, length, keys)
         padded = additive(padding, "key_padding_mask", kind)
         if padded is None:
             return mask
-        if tuple(padded.shape) != (batch, keys):
+        shape = (keys,) if batch is None else (batch, keys)
+        if tuple(padded.shape) != shape:
+            axes = "(Lk,)" if batch is None else "(B, Lk)"
             raise RuntimeError(
-                f"MultiheadAttention: key_padding_mask must be (B, Lk) = {(batch, keys)}; got {tuple(padded.shape)}"
+                f"MultiheadAttention: key_padding_mask must be {axes} = {shape}; got {tuple(padded.shape)}"
             )
-        padded = padded.reshape(batch, 1, 1, keys)
+        padded = padded.reshape(items, 1, 1, keys)
         return padded if mask is None else mask + padded
