@@ -28,6 +28,7 @@ ELEMENTWISE = {
     "sqrt": (lambda a: qkv.sqrt(a), POSITIVE),
     "sin": (lambda a: qkv.sin(a), A),
     "cos": (lambda a: qkv.cos(a), A),
+    "erf": (lambda a: qkv.erf(a), A),
     "tanh": (lambda a: qkv.tanh(a), A),
     "sigmoid": (lambda a: qkv.sigmoid(a), A),
     "relu": (lambda a: qkv.relu(a) * a, A),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -156,6 +157,7 @@ ELEMENTWISE = {
     "sqrt": (np.sqrt, POSITIVE),
     "sin": (np.sin, X),
     "cos": (np.cos, X),
+    "erf": (np.vectorize(math.erf), X),
     "abs": (np.abs, X),
     "tanh": (np.tanh, X),
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), X),

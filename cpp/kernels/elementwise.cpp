@@ -13,7 +13,8 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-constexpr Index kRowsAhead = 8;  // fetched while others are summed
+constexpr Index kRowsAhead = 8;                    // fetched while others are summed
+constexpr double kErfSlope = 1.12837916709551257;  // of the error function at 0: 2 / sqrt(pi)
 
 template <class T, class F> void each_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
   if (step_a == 1 && step_b == 1) {
@@ -110,6 +111,8 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
       return map_vectors(y, x, n, [](Vec<T> v) { return sin_of<T>(v); });
     case Unary::cosine:
       return map_vectors(y, x, n, [](Vec<T> v) { return cos_of<T>(v); });
+    case Unary::error_function:
+      return map_vectors(y, x, n, [](Vec<T> v) { return erf_of<T>(v); });
   }
 }
 
@@ -140,6 +143,11 @@ template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y,
     case Unary::cosine:
       return each_vector<T>(
           n, [=](Index i, auto at) { at.put(dx + i, gradient_times<T>(at(dy + i), -sin_of<T>(at(x + i)))); });
+    case Unary::error_function:
+      return each_vector<T>(n, [=](Index i, auto at) {
+        const Vec<T> v = at(x + i);
+        at.put(dx + i, gradient_times<T>(at(dy + i), splat<T>(static_cast<T>(kErfSlope)) * exp_of<T>(-v * v)));
+      });
   }
 }
 

@@ -22,7 +22,7 @@ enum class Binary {
   gradient_times,
   gradient_over
 };
-enum class Unary { negate, absolute, exponential, logarithm, square_root, sine, cosine };
+enum class Unary { negate, absolute, exponential, logarithm, square_root, sine, cosine, error_function };
 enum class Compare { equal, not_equal, less, less_equal, greater, greater_equal };
 
 template <class T> struct Elementwise {

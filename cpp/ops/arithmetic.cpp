@@ -1,5 +1,6 @@
 // Numbers with broadcasting: + - * / ** // %, comparisons, functions of one number.
 #include <cmath>
+#include <numbers>
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
@@ -149,6 +150,8 @@ void derive_unary(Unary op, const Tensor& dy, TensorGradients& dx) {
         return unary(Unary::cosine, x);
       case Unary::cosine:
         return unary(Unary::negate, unary(Unary::sine, x));
+      case Unary::error_function:
+        return scaled(unary(Unary::exponential, unary(Unary::negate, multiply(x, x))), 2 * std::numbers::inv_sqrtpi);
     }
     return {};
   };
@@ -158,11 +161,9 @@ void derive_unary(Unary op, const Tensor& dy, TensorGradients& dx) {
 }  // namespace
 
 std::span<const UnaryFunction> unary_functions() {
-  static constexpr UnaryFunction all[] = {{"exp", Unary::exponential},
-                                          {"log", Unary::logarithm},
-                                          {"sqrt", Unary::square_root},
-                                          {"sin", Unary::sine},
-                                          {"cos", Unary::cosine}};
+  static constexpr UnaryFunction all[] = {{"exp", Unary::exponential},  {"log", Unary::logarithm},
+                                          {"sqrt", Unary::square_root}, {"sin", Unary::sine},
+                                          {"cos", Unary::cosine},       {"erf", Unary::error_function}};
   return all;
 }
 

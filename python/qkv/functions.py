@@ -13,6 +13,7 @@ __all__ = [
     "clip",
     "concatenate",
     "cos",
+    "erf",
     "exp",
     "log",
     "logsumexp",
@@ -57,6 +58,9 @@ log = _unary("log", "Natural logarithm; -inf at 0, NaN below", ">>> float(qkv.lo
 sqrt = _unary("sqrt", "Square root; NaN below 0", ">>> float(qkv.sqrt(4.0))\n    2.0")
 sin = _unary("sin", "Sine of an angle in radians", ">>> float(qkv.sin(0.0))\n    0.0")
 cos = _unary("cos", "Cosine of an angle in radians", ">>> float(qkv.cos(0.0))\n    1.0")
+erf = _unary(
+    "erf", "``2 / sqrt(pi)`` times the integral of ``e^(-t^2)`` from 0", ">>> float(qkv.erf(0.0))\n    0.0"
+)
 abs = _unary("abs", "Absolute value; its gradient at 0 is 0", ">>> float(qkv.abs(-2.0))\n    2.0")
 
 

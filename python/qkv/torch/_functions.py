@@ -59,14 +59,6 @@ def _by_numpy(ufunc: Any) -> Callable[[Any], Any]:
     return lambda x: ufunc(_core.instance_of(Core, x))
 
 
-def _erf(x: Any) -> Any:
-    # gelu(y) = y (1 + erf(y / sqrt(2))) / 2, and erf is odd
-    y = Core.__mul__(x, math.sqrt(2.0))
-    safe = _core.where(Core.__eq__(y, 0.0), 1.0, y)
-    whole = Core.__sub__(Core.__truediv__(Core.__mul__(_core.gelu(safe, "none"), 2.0), safe), 1.0)
-    return _core.where(Core.__eq__(y, 0.0), Core.__mul__(x, 2.0 / math.sqrt(math.pi)), whole)
-
-
 # Name: what computes it (of floating Tensors), PyTorch's name of its node.
 _UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
     "exp": (_core.exp, "ExpBackward0"),
@@ -86,7 +78,7 @@ _UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
     "cosh": (_by_numpy(np.cosh), "CoshBackward0"),
     "tanh": (_core.tanh, "TanhBackward0"),
     "sigmoid": (_core.sigmoid, "SigmoidBackward0"),
-    "erf": (_erf, "ErfBackward0"),
+    "erf": (_core.erf, "ErfBackward0"),
 }
 _KEEPING: dict[str, tuple[Callable[[Any], Any], str]] = {  # whole numbers stay whole
     "neg": (Core.__neg__, "NegBackward0"),

@@ -136,3 +136,4 @@ print(
     z.fill_(3),
     z.requires_grad,
 )
+print(torch.erf(torch.tensor([1e-30, -3e-7, 2e-4, 0.03, 1.0, 7.0])) * 1e4)
