@@ -34,17 +34,15 @@ def run(path: Path) -> dict[str, Any]:
     import matplotlib.pyplot as plt
 
     from qkv.reproduce.checks import check
-    from qkv.reproduce.registry import heading_ids
+    from qkv.reproduce.registry import cells_with_ids
 
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    ids: list[str] = []
     raised: dict[str, str] = {}
     start = len(check.records)
-    for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "markdown":
-            ids = [ids, *heading_ids(source)][-1]
-        elif cell["cell_type"] == "code":
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    for number, (cell, ids) in enumerate(cells_with_ids(cells)):
+        if cell["cell_type"] == "code":
+            source = "".join(cell["source"])
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     exec(compile(source, f"{path.stem}[{number}]", "exec"), namespace)

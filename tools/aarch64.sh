@@ -60,12 +60,7 @@ if [[ ! -f $build/build.ninja ]]; then
 fi
 cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
 
-# The package as it is installed, with this extension.
-rm -rf "$build/site"
-mkdir -p "$build/site"
-cp -r python/qkv "$build/site/qkv"
-rm -f "$build"/site/qkv/_core*.so
-cp "$build"/_core*.so "$build/site/qkv/"
+tools/lay_out.sh "$build"
 
 tests=("$@")
 if [[ ${#tests[@]} -eq 0 ]]; then tests=(tests/ops tests/nn/test_gru.py tests/test_optim.py); fi

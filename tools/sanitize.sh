@@ -36,12 +36,7 @@ if [[ ! -f $build/build.ninja ]]; then
 fi
 cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
 
-# The package as it is installed, with this extension in place of the usual one.
-rm -rf "$build/site"
-mkdir -p "$build/site"
-cp -r python/qkv "$build/site/qkv"
-rm -f "$build"/site/qkv/_core*.so
-cp "$build"/_core*.so "$build/site/qkv/"
+tools/lay_out.sh "$build"
 
 # Python was not linked with the sanitizer, so it is loaded first; with it the C++ library, whose throw it replaces.
 preload=

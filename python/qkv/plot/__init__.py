@@ -7,10 +7,10 @@ from .._public import publish
 from .attention_sliders import AttentionSliders
 from .bandwidth_slider import BandwidthSlider
 from .curves import training_curve
+from .head_view import AttentionView, head_view_html
 from .heads import head_view, layer_view
 from .heatmaps import alignment, heatmap, heatmap_row, show_heatmaps
 from .lines import kernel_regression, plot_lines
-from .pages import AttentionView, head_view_html
 from .schematics import schematic
 
 __all__ = [

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .pages import embedded, save_page
+from .views import View
 
 INK, RED, MAGENTA, BLUE = "#222", "#cb181d", "#c2185b", "#1f6fb4"
 
@@ -34,9 +33,10 @@ class Control(NamedTuple):
         return library.FloatLogSlider(value=self.value, description=self.label, readout_format=".3g", **ends)
 
 
-class SliderView:
+class SliderView(View):
     """A picture that follows its controls; subclasses say how it is computed, and drawn."""
 
+    script = "sliders"
     model = ""
 
     def __init__(self, controls: Sequence[Control], title: str | None) -> None:
@@ -48,25 +48,11 @@ class SliderView:
     def _picture(self, **values: Any) -> str:
         raise NotImplementedError
 
-    def _repr_html_(self) -> str:
-        """Give the part of a page that shows it, with style and script."""
-        data = {"model": self.model, "controls": [c._asdict() for c in self.controls], **self._numbers()}
-        drawn = self._picture(**{c.name: c.value for c in self.controls})
-        return embedded("sliders", data, self.title, drawn)
+    def _data(self) -> dict[str, Any]:
+        return {"model": self.model, "controls": [c._asdict() for c in self.controls], **self._numbers()}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a whole page, sliders included, that needs neither Python nor a network.
-
-        Parameters
-        ----------
-        path : path
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        save_page(path, self.title or type(self).__name__, self._repr_html_())
+    def _drawing(self) -> str:
+        return self._picture(**{c.name: c.value for c in self.controls})
 
     def widget(self) -> Any:
         """Give the same sliders as widgets of Jupyter, with the picture computed by qkv at each move.

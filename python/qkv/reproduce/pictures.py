@@ -7,7 +7,7 @@ import numpy as np
 
 from . import arrays
 from .compare import Comparison, compare_close
-from .rendering import compare_rendered, expected_image
+from .redrawing import compare_rendered, expected_image
 
 
 def compare_figure(figure: Any, spec: dict[str, Any], *, nan_as: float | None = None) -> Comparison:

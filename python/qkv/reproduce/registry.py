@@ -92,6 +92,16 @@ def heading_ids(markdown: str) -> Iterator[list[str]]:
                 yield ids
 
 
+def cells_with_ids(cells: Iterable[Any]) -> Iterator[tuple[Any, list[str]]]:
+    """Give each cell with the ids of the last heading that has some, up to and with the cell itself."""
+    ids: list[str] = []
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            for found in heading_ids("".join(cell["source"])):
+                ids = found
+        yield cell, ids
+
+
 def ids_of(notebook: Path) -> list[str]:
     """Give the ids that a notebook treats: those in its headings and those that its checks name."""
     ids: dict[str, None] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import figures
 from .display import FIGURE_KEY, MIME
-from .registry import heading_ids
+from .registry import cells_with_ids
 
 NAME = "results.json"
 FORMAT = 1
@@ -48,10 +48,7 @@ class Result:
 
 def outputs(notebook: Any) -> Iterator[tuple[Any, Any, list[str]]]:
     """Give each output with its cell and the experiments of the heading above it."""
-    ids: list[str] = []
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            ids = [ids, *heading_ids(cell.source)][-1]
+    for cell, ids in cells_with_ids(notebook.cells):
         for output in cell.get("outputs", ()):
             yield cell, output, ids
 

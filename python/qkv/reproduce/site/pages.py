@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..display import MIME
-from ..registry import heading_ids
+from ..registry import cells_with_ids
 from ..report import Entry, ids_of, worst
 from ..results import Picture, Result
 from .prose import Headings, reader, with_formulas
@@ -25,10 +25,8 @@ def contents(result: Result, entries: Mapping[str, Entry]) -> dict[str, Any]:
     pictures, numbers = iter(result.pictures), iter(range(10**6))
     blocks: list[dict[str, Any]] = []
     failures = []
-    named: list[str] = []  # by the heading above
-    for cell in result.notebook.cells:
+    for cell, named in cells_with_ids(result.notebook.cells):
         if cell.cell_type == "markdown":
-            named = [named, *heading_ids(cell.source)][-1]
             blocks.append({"kind": "prose", "html": to_html(cell.source)})
         elif cell.cell_type == "code":
             outputs = _outputs(cell, pictures, numbers, entries)

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
-import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._atomic import write_file
 from .heads import layers_of, sentence_of
+from .views import View
 
 LINE, LEFT, RIGHT, MARGIN = 22, 150, 350, 12  # pixels: height of a token, ends of the lines, space on top
 LEAST = 0.005  # weights below are not drawn
 
-_FOLDER = Path(__file__).parent
 
-
-class AttentionView:
+class AttentionView(View):
     """All heads of all layers over one sentence, shown by a notebook and saved as a page.
 
     Choose layer and head above; point at a token to see its lines alone and its weights as numbers. Where scripts
@@ -58,6 +51,8 @@ class AttentionView:
     AttentionView(1 layer of 1 head, 2 queries, 2 keys)
     """
 
+    script = "head_view"
+
     def __init__(
         self,
         weights: Any,
@@ -79,25 +74,9 @@ class AttentionView:
         )
         self.title = f"item {item} of {batch}" if batch > 1 and title is None else title
 
-    def _repr_html_(self) -> str:
-        """Give the part of a page that shows it, with style and script."""
+    def _data(self) -> dict[str, Any]:
         thousandths = [np.rint(1000 * np.nan_to_num(layer)).astype(int).tolist() for layer in self.weights]
-        data = {"weights": thousandths, "queries": self.tokens, "keys": self.key_tokens}
-        return embedded("head_view", data, self.title, self._drawing(self.weights[0][0]))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a whole page that needs nothing else and asks no network.
-
-        Parameters
-        ----------
-        path : path
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        save_page(path, self.title or "attention", self._repr_html_())
+        return {"weights": thousandths, "queries": self.tokens, "keys": self.key_tokens}
 
     def __repr__(self) -> str:
         layers, heads = len(self.weights), self.weights[0].shape[0]
@@ -106,7 +85,8 @@ class AttentionView:
             f"{len(self.tokens)} queries, {len(self.key_tokens)} keys)"
         )
 
-    def _drawing(self, matrix: NDArray[np.floating]) -> str:
+    def _drawing(self) -> str:
+        matrix = self.weights[0][0]
         rows = max(len(self.tokens), len(self.key_tokens))
         lines = "".join(
             f'<line x1="{LEFT}" y1="{_height(q)}" x2="{RIGHT}" y2="{_height(k)}" '
@@ -170,36 +150,5 @@ def head_view_html(
     return AttentionView(weights, tokens, key_tokens, title, item=item)
 
 
-def embedded(script: str, data: dict[str, Any], title: str | None, drawing: str) -> str:
-    """Give the part of a page with a drawing and the script that changes it, `data` for the script, and their style."""
-    text = json.dumps(data, separators=(",", ":"))
-    name = "qkv-" + hashlib.sha256((text + str(title)).encode()).hexdigest()[:12]
-    style = (_FOLDER / "view.css").read_text(encoding="utf-8").replace("#ID", f"#{name}")
-    code = (_FOLDER / f"{script}.js").read_text(encoding="utf-8")
-    heading = "" if title is None else f"<h3>{html.escape(title)}</h3>"
-    return (
-        f'<div id="{name}" class="qkv-heads"><style>{style}</style>{heading}<div class="controls"></div>{drawing}'
-        f'<script type="application/json">{_for_script(text)}</script>'
-        f"<script>(function(root){{{code}}})(document.getElementById({json.dumps(name)}));</script></div>"
-    )
-
-
-def save_page(path: str | os.PathLike[str], title: str, body: str) -> None:
-    """Write a whole page that needs nothing else and asks no network."""
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-    page = (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width"></head>\n'
-        f"<body>{body}</body></html>\n"
-    )
-    write_file(path, lambda file: file.write(page.encode("utf-8")))
-
-
 def _height(place: int) -> int:
     return MARGIN + place * LINE + LINE // 2
-
-
-def _for_script(text: str) -> str:
-    """Keep JSON from ending the element that it stands in."""
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
