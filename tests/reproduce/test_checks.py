@@ -132,6 +132,25 @@ def test_printed_in_other_notations(check):
     )
 
 
+def test_printed_but_for_last_digits(check):
+    text = "tensor([[ 2.5000e+00, -7.6677e-04],\n        [ 3.7557e-02,  1.7761e-06]])"
+    for pattern, number, accepted in (
+        ("3.7557e-02", "3.7558e-02", True),
+        ("3.7557e-02", "3.7560e-02", False),
+        ("1.7761e-06", "1.7512e-06", True),  # 2.5e-8, the rounding of numbers near 2.5
+        ("1.7761e-06", "2.7761e-06", False),
+        ("2.5000e+00", "2.5002e+00", False),
+        ("3.7557e-02", "3.756e-02", False),
+        ("3.7557e-02", "nan", False),
+    ):
+        other = text.replace(pattern, number)
+        assert check.printed("D0-18", "digits", other, text, last=True) is accepted, number
+        assert not check.printed("D0-18", "digits", other, text)
+    assert check.printed("D0-18", "the same", text, text, last=True)
+    assert not check.printed("D0-18", "shorter", text.replace("2.5000e+00, ", ""), text, last=True)
+    assert not check.printed("D0-18", "nothing", "", "", last=True)
+
+
 def test_shape_that_and_raises(check):
     assert check.shape("D0-18", "output", np.zeros((2, 1, 4)), (2, 1, 4))
     assert check.shape("D0-18", "output", [2, 1, 4], (2, 1, 4))

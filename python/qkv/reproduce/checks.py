@@ -56,14 +56,16 @@ class Check:
         result = compare_equal(got, expected, equal_nan=key is not None)
         return self._add(id, what, "exact", result, **values.sides(got, expected))
 
-    def printed(self, id: str, what: str, got: Any, expected: str, *, cut: bool = False) -> bool:
+    def printed(
+        self, id: str, what: str, got: Any, expected: str, *, cut: bool = False, last: bool = False
+    ) -> bool:
         """Check printed digits against the text that the document shows.
 
         `got` is text, or numbers to print as `expected` prints them. `cut` allows that the document's text
-        stops before the end.
+        stops before the end, `last` that a number differs by one in its last digit, or by what float32 rounds.
         """
         got = _computed("printed", got)
-        result = compare_printed(got, expected, cut=cut)
+        result = compare_printed(got, expected, cut=cut, last=last)
         return self._add(id, what, "printed", result, **values.sides(as_text(got, expected), expected))
 
     def shape(self, id: str, what: str, got: Any, expected: tuple[int, ...]) -> bool:

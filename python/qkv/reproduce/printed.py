@@ -49,10 +49,11 @@ def as_text(got: object, expected: str) -> str:
     return like(np.asarray(got), pattern)
 
 
-def compare_printed(got: object, expected: str, *, cut: bool = False) -> Comparison:
+def compare_printed(got: object, expected: str, *, cut: bool = False, last: bool = False) -> Comparison:
     """Compare printed digits with `expected`; `got` is text, or an array which is printed in the same manner.
 
-    `cut` says that the document's text stops early, so that only its own length is compared.
+    `cut` says that the document's text stops early, so that only its own length is compared. `last` allows a number
+    to differ by one unit of its last digit, or by what float32 rounds off the largest number of the text.
     """
     wanted = tokens(expected)
     text = as_text(got, expected)
@@ -64,12 +65,29 @@ def compare_printed(got: object, expected: str, *, cut: bool = False) -> Compari
         return Comparison(
             True, _short(expected), f"the same {count} printed values" if count > 1 else _short(text)
         )
+    if last and len(found) == len(wanted) > 0:
+        largest = max((abs(float(token)) for token in wanted if _NUMBER.fullmatch(token)), default=0.0)
+        pairs = [(a, b) for a, b in zip(found, wanted, strict=True) if a != b]
+        if all(_near(a, b, largest) for a, b in pairs):
+            return Comparison(
+                True, _short(expected), f"the same {count} printed values but {len(pairs)} last digits"
+            )
     place = next(
         (i for i, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b),
         min(len(found), len(wanted)),
     )
     here = [" ".join(side[place : place + 4]) or "(end)" for side in (wanted, found)]
     return Comparison(False, f"{_short(expected)}; '{here[0]}' at item {place}", f"'{here[1]}' there")
+
+
+def _near(got: str, expected: str, largest: float) -> bool:
+    """Whether two printed numbers, in one notation, differ by no more than rounding."""
+    if not (_NUMBER.fullmatch(got) and _NUMBER.fullmatch(expected)):
+        return False
+    digits, _, exponent = expected.partition("e")
+    unit = 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
+    same_notation = len(got.partition("e")[0].partition(".")[2]) == len(digits.partition(".")[2])
+    return same_notation and abs(float(got) - float(expected)) <= max(1.5 * unit, 2.0**-23 * largest)
 
 
 def _short(text: str) -> str:
