@@ -136,3 +136,7 @@ try:
     nn.Module()(1)
 except NotImplementedError:
     print("NotImplementedError")
+for bounds in ((0.0, 1.0, -2.0, 2.0), (1.0, 1.0, -0.5, 0.5), (0.0, 1.0, 2.0, 2.5)):
+    torch.manual_seed(3)
+    print(nn.init.trunc_normal_(torch.zeros(3, 5), *bounds), torch.rand(1))
+print(nn.utils.clip_grad_norm_(nn.Linear(1, 2).parameters(), 1.0))

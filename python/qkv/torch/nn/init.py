@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import _core
+from .._functions import where
 from .._random import Generator, default_generator
 from .._tensor import Tensor, refuse_attribute
 
@@ -70,15 +71,37 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal numbers within bounds, by the inverse of the distribution function."""
+    """Normal numbers within bounds: those outside are drawn anew, the whole shape at a time, as PyTorch 2.13 does.
+
+    Where the bounds hold less than 0.3 of the distribution, uniform numbers are drawn in place of normal ones, and kept
+    with the probability of their density.
+    """
     from statistics import NormalDist
 
+    def fresh(fill: str, *bounds: float) -> Any:
+        return getattr(tensor.clone(), fill)(*bounds, generator=generator)
+
+    def dense_enough(x: Any) -> Any:
+        uniform = fresh("uniform_")
+        return uniform.log() <= ((x - mean) / std).pow(2) * -0.5 - peak
+
+    def draw() -> Tensor:
+        result = (
+            tensor.normal_(mean, std, generator=generator)
+            if normal
+            else tensor.uniform_(a, b, generator=generator)
+        )
+        wrong = (result < a) | (result > b) if normal else ~dense_enough(result)
+        while wrong.any():
+            again = fresh("normal_", mean, std) if normal else fresh("uniform_", a, b)
+            result = where(wrong, again, result)
+            wrong = (result < a) | (result > b) if normal else wrong & ~dense_enough(again)
+        return tensor.copy_(result)  # type: ignore[no-any-return]
+
     unit = NormalDist()
-    low, high = unit.cdf((a - mean) / std), unit.cdf((b - mean) / std)
-    _quietly(lambda: tensor.uniform_(low, high, generator=generator))
-    drawn = np.array([unit.inv_cdf(min(max(p, 1e-12), 1 - 1e-12)) for p in tensor.detach().numpy().ravel()])
-    values = np.clip(drawn * std + mean, a, b).reshape(tensor.shape)
-    return _quietly(lambda: tensor.copy_(Tensor(values)))  # type: ignore[no-any-return]
+    normal = unit.cdf((b - mean) / std) - unit.cdf((a - mean) / std) > 0.3
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    return _quietly(draw)  # type: ignore[no-any-return]
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .... import _core
+from ... import _dtypes
 from ..._shaping import cat
 from ..._tensor import Tensor, wrap, wrap_array
 from . import rnn
@@ -33,7 +34,7 @@ def clip_grad_norm_(
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     learned = [p for p in given if p.grad is not None]
     total = float(_core.clip_grad_norm(learned, max_norm)) if learned else 0.0
-    return wrap_array(total, None if not learned else learned[0].dtype)
+    return wrap_array(total, learned[0].dtype if learned else _dtypes.get_default_dtype())
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) -> None:
