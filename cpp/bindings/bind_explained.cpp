@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <stdexcept>
 
@@ -149,7 +150,7 @@ PyTypeObject* Explained::make_type() {
       {Py_tp_methods, methods.data()},
       {0, nullptr},
   }};
-  static PyType_Spec spec{"qkv._core.explained", sizeof(Explained), 0,
+  static PyType_Spec spec{"qkv._core.function", sizeof(Explained), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                               Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                           slots.data()};
@@ -180,6 +181,12 @@ void Explained::send_to(const py::function& compiled) {
   }
   target = compiled.inc_ref().ptr();
   entry = call_target;
+  // Where the binding names no arguments, errors find the names here.
+  const py::handle inner = py::detail::get_function(compiled);
+  auto* record = py::detail::function_record_ptr_from_PyObject(PyCFunction_GET_SELF(inner.ptr()));
+  if (record == nullptr || !record->args.empty() || record->nargs != static_cast<std::size_t>(count)) return;
+  for (Py_ssize_t i = 0; i < count; ++i)
+    record->args.emplace_back(strdup(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i))), nullptr, py::handle(), true, true);
 }
 
 py::object explained(const py::function& function, const std::optional<py::function>& compiled) {

@@ -18,14 +18,26 @@ std::vector<ModulePtr> modules_from(py::handle modules, const char* name) {
   for (const py::handle module : modules) {
     if (!py::isinstance<Module>(module))
       fail_type(name, ": modules must be Modules; got ",
-                std::string(py::str(py::type::handle_of(module).attr("__name__"))));
+                std::string(py::str(py::type::handle_of(module).attr("__name__"))),
+                PySequence_Check(module.ptr()) != 0 ? "; write *modules for those in it" : "");
     found.push_back(module.cast<ModulePtr>());
   }
   return found;
 }
 
-template <class List> py::object item(const List& self, py::handle index) {
-  if (PyIndex_Check(index.ptr()) == 0) fail_type(self.class_name(), ": index must be a number; got ", described(index));
+// A part, or those of a slice as another container of the kind.
+py::object item(const ModuleList& self, py::handle index) {
+  if (PySlice_Check(index.ptr()) != 0) {
+    Py_ssize_t start = 0, stop = 0, step = 0;
+    if (PySlice_Unpack(index.ptr(), &start, &stop, &step) != 0) throw py::error_already_set();
+    const Py_ssize_t count = PySlice_AdjustIndices(self.length(), &start, &stop, step);
+    std::vector<ModulePtr> parts;
+    for (Py_ssize_t i = 0; i < count; ++i) parts.push_back(self.at(start + i * step));
+    if (dynamic_cast<const Sequential*>(&self) == nullptr) return py::cast(std::make_shared<ModuleList>(parts));
+    return py::cast(std::make_shared<Sequential>(parts));
+  }
+  if (PyIndex_Check(index.ptr()) == 0)
+    fail_type(self.class_name(), ": index must be a number or a slice; got ", described(index));
   const Py_ssize_t at = PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError);
   if (at == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
   return py::cast(self.at(at));

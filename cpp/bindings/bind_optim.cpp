@@ -22,7 +22,8 @@ Tensors parameters_from(py::handle params, const char* operation) {
   if (is_tensor(params)) fail_type(operation, ": params must be an iterable of Tensors; got a Tensor");
   if (!py::hasattr(params, "__iter__") || py::isinstance<py::dict>(params) || py::isinstance<py::str>(params))
     fail_type(operation, ": params must be an iterable of Tensors; got ",
-              std::string(py::str(py::type::handle_of(params).attr("__name__"))));
+              std::string(py::str(py::type::handle_of(params).attr("__name__"))),
+              py::isinstance<nn::Module>(params) ? "; write layer.parameters()" : "");
   Tensors tensors;
   for (const py::handle p : py::reinterpret_borrow<py::iterable>(params)) {
     if (!is_tensor(p))

@@ -161,7 +161,19 @@ tensor([2., 4., 6.])
 
   tensor.def("__float__", [](const Impl& t) { return py::float_(item_of(Tensor(t))); })
       .def("__int__", [](const Impl& t) { return py::int_(item_of(Tensor(t))); })
-      .def("__bool__", [](const Impl& t) { return item_of(Tensor(t)).attr("__bool__")(); })
+      .def("__bool__",
+           [](const Impl& t) {
+             if (t->data.numel() != 1)
+               fail_value("bool: the Tensor must hold one number; got a Tensor ", t->data.shape(),
+                          "; write t.any() or t.all(), and & | ~ in place of and, or, not");
+             return item_of(Tensor(t)).attr("__bool__")();
+           })
+      .def("__delitem__",
+           [](const Impl&, py::handle) {
+             fail_type(
+                 "Tensor: items cannot be deleted because a shape does not change; np.delete(t, index, axis) "
+                 "gives a new array");
+           })
       .def("__repr__", [](const py::object& t) { return py::module_::import("qkv._format").attr("tensor_repr")(t); })
       .def("__format__",
            [](const Impl& t, const py::str& spec) -> py::object {

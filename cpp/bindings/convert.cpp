@@ -192,7 +192,7 @@ DType dtype_from(py::handle value, const char* operation) {
   try {
     wanted = numpy().attr("dtype")(value);
   } catch (py::error_already_set&) {
-    fail_type(operation, ": dtype must be a NumPy dtype or its name; got ", described(value));
+    throw TypeError(py::module_::import("qkv._errors").attr("no_dtype")(operation, value).cast<std::string>());
   }
   const auto dtype = direct_dtype(wanted.cast<py::dtype>());
   if (!dtype)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 _LONGEST = 80
 _MOST = 6
@@ -31,6 +34,17 @@ def shown(value: Any) -> str:
         return type(value).__name__
     text = repr(value)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+
+
+def no_dtype(operation: str, value: Any) -> str:
+    """Say that a value names no dtype, and what was meant by a device or by one of PyTorch's dtypes."""
+    name = value if isinstance(value, str) else str(value) if type(value).__module__ == "torch" else ""
+    hint = ""
+    if name.partition(":")[0] in ("cpu", "cuda", "mps", "xpu"):
+        hint = ", a device; everything is computed on the CPU, leave it out"
+    elif name.startswith("torch."):
+        hint = f'; write "{name[6:]}"'
+    return f"{operation}: dtype must be a NumPy dtype or its name; got {shown(name or value)}{hint}"
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
@@ -153,4 +167,6 @@ def unknown_name(
     from ._habits import NAMES
 
     hint = _hint(name, public, NAMES.get(name, ()), lambda: elsewhere(name))
+    if hint is None and module == "qkv" and not isinstance(getattr(np, name, np), ModuleType):
+        hint = f"NumPy has it, and takes Tensors: np.{name}"
     return f"module {module!r} has no attribute {name!r}" + ("" if hint is None else f"; {hint}")

@@ -6,6 +6,8 @@ what to say; the first pair whose names all exist is used. A name that qkv has i
 
 from __future__ import annotations
 
+from ._method_habits import METHODS
+
 Habits = dict[str, list[tuple[frozenset[str], str]]]
 
 
@@ -85,6 +87,11 @@ KEYWORDS = _joined(
             "lr",
             "there is one form of each optimizer, leave it out",
         ),
+        ("create_graph", "gradient retain_graph", "write qkv.grad(output, inputs, create_graph=True)"),
+        ("requires_grad", "dtype rng", "write qkv.tensor(numbers, requires_grad=True)"),
+        ("size shape", "dtype rng", "sizes are given one by one, as in randn(2, 3)"),
+        ("unbiased correction", "ddof", "give ddof=1, or 0 for the mean of the squares"),
+        ("return_attention return_attn", "return_weights", "did you mean return_weights?"),
         ("set_to_none", "", "gradients are always set to None, leave it out"),
         ("allow_unused", "inputs", "inputs that do not take part get zeros, leave it out"),
         ("norm_type", "max_norm", "the norm is the Euclidean one, leave it out"),
@@ -135,6 +142,7 @@ KEYWORDS = _joined(
         attention_dropout attention_probs_dropout_prob hidden_dropout_prob: dropout
         past_key_values past_key_value layer_past: cache
         max_length max_new_tokens max_position_embeddings: max_len
+        max_len max_length max_seq_len max_cache_len: capacity
         num_beams: beam_size
         eos_token_id: end_id end
         bos_token_id decoder_start_token_id: start_id start
@@ -186,120 +194,13 @@ KEYWORDS = _joined(
     ),
 )
 
-# What to write in place of t.NAME, for methods of t.
-METHODS: dict[str, str] = {
-    "add": "t + u",
-    "add_": "t += u",
-    "amax": "t.max(axis)",
-    "amin": "t.min(axis)",
-    "argsort": "qkv.argsort(t)",
-    "bmm": "t @ u",
-    "bool": 't.astype("bool")',
-    "byte": 't.astype("int64")',
-    "chunk": "np.split(t, n)",
-    "clamp": "qkv.clip(t, low, high)",
-    "clamp_": "t[...] = qkv.clip(t, low, high)",
-    "clip": "qkv.clip(t, low, high)",
-    "clone": "t.copy()",
-    "contiguous": "t itself, whose numbers always lie side by side",
-    "cos": "qkv.cos(t)",
-    "cpu": "t itself, which lives on the CPU",
-    "cuda": "t itself, as qkv computes on the CPU",
-    "data": "t.detach()",
-    "detach_": "t = t.detach()",
-    "dim": "t.ndim",
-    "div": "t / u",
-    "div_": "t /= u",
-    "dot": "t @ u",
-    "double": 't.astype("float64")',
-    "element_size": "t.dtype.itemsize",
-    "eq": "t == u",
-    "exp": "qkv.exp(t)",
-    "expand": "t.broadcast_to(shape)",
-    "expand_as": "t.broadcast_to(u.shape)",
-    "fill_": "t[...] = value",
-    "flip": "t[::-1], or np.flip(t, axis)",
-    "float": 't.astype("float32")',
-    "gather": "qkv.take_along_axis(t, indices, axis)",
-    "ge": "t >= u",
-    "grad_fn": "t.is_leaf",
-    "gt": "t > u",
-    "half": "np.asarray(t, np.float16)",
-    "index_select": "t[indices], or t[:, indices]",
-    "int": 't.astype("int64")',
-    "le": "t <= u",
-    "log": "qkv.log(t)",
-    "log_softmax": "qkv.log_softmax(t, axis)",
-    "logical_and": "t & u",
-    "logical_not": "~t",
-    "logical_or": "t | u",
-    "logsumexp": "qkv.logsumexp(t, axis)",
-    "long": 't.astype("int64")',
-    "lt": "t < u",
-    "masked_fill": "qkv.where(mask, value, t)",
-    "masked_fill_": "t[mask] = value",
-    "masked_select": "t[mask]",
-    "matmul": "t @ u",
-    "mm": "t @ u",
-    "moveaxis": "np.moveaxis(t, source, destination)",
-    "movedim": "np.moveaxis(t, source, destination)",
-    "mul": "t * u",
-    "mul_": "t *= u",
-    "mv": "t @ u",
-    "narrow": "t[start:stop]",
-    "ne": "t != u",
-    "neg": "-t",
-    "nelement": "t.size",
-    "new_ones": "qkv.ones(size)",
-    "new_tensor": "qkv.tensor(data)",
-    "new_zeros": "qkv.zeros(size)",
-    "nonzero": "np.nonzero(t)",
-    "norm": "np.linalg.norm(t)",
-    "numel": "t.size",
-    "permute": "t.transpose(axes)",
-    "pow": "t ** u",
-    "relu": "qkv.relu(t)",
-    "relu_": "t[...] = qkv.relu(t)",
-    "repeat_interleave": "t.repeat(times, axis=axis)",
-    "requires_grad_": "t.requires_grad = True",
-    "reshape_as": "t.reshape(u.shape)",
-    "retain_grad": "qkv.grad(output, t)",
-    "roll": "np.roll(t, shift, axis)",
-    "round": "np.round(t.numpy())",
-    "select": "t[index]",
-    "sigmoid": "qkv.sigmoid(t)",
-    "sin": "qkv.sin(t)",
-    "softmax": "qkv.softmax(t, axis)",
-    "sort": "qkv.sort(t, axis)",
-    "split": "np.split(t, places)",
-    "sqrt": "qkv.sqrt(t)",
-    "square": "t ** 2",
-    "sub": "t - u",
-    "sub_": "t -= u",
-    "t": "t.T",
-    "take": "t.reshape(-1)[indices]",
-    "tanh": "qkv.tanh(t)",
-    "tile": "np.tile(t, times)",
-    "to": "t.astype(dtype)",
-    "topk": "qkv.topk(t, k)",
-    "tril": "qkv.tril(t)",
-    "triu": "qkv.triu(t)",
-    "type": "t.dtype, or t.astype(dtype)",
-    "type_as": "t.astype(u.dtype)",
-    "unbind": "list(t)",
-    "unsqueeze_": "t = t.unsqueeze(axis)",
-    "view": "t.reshape(shape)",
-    "view_as": "t.reshape(u.shape)",
-    "where": "qkv.where(condition, t, u)",
-    "zero_": "t[...] = 0",
-}
-
 # Attributes of objects, by a class of theirs.
 ATTRIBUTES = {
     "Tensor": _joined(
         _said(*((name, "", f"write {instead}") for name, instead in METHODS.items())),
         _said(
             ("device is_cuda pin_memory", "", _CPU),
+            ("scatter scatter_ index_add_", "", "write t[indices] = values, or t[indices] += values"),
             ("is_contiguous", "", "its numbers always lie in order, leave it out"),
             ("mT", "", "write t.swapaxes(-1, -2)"),
         ),
@@ -314,6 +215,18 @@ ATTRIBUTES = {
             ("requires_grad_", "", "set requires_grad of each of layer.parameters()"),
             ("in_proj_weight", "q_proj", "the three are q_proj.weight, k_proj.weight and v_proj.weight"),
             ("in_proj_bias", "q_proj", "the three are q_proj.bias, k_proj.bias and v_proj.bias"),
+            (
+                "weights attn attention attention_scores",
+                "attention_weights",
+                "did you mean attention_weights?",
+            ),
+            ("forward", "", "define forward(self, ...) in your class"),
+            (
+                "register_forward_hook register_forward_pre_hook register_full_backward_hook",
+                "",
+                "there are no hooks; override forward in a subclass and call super().forward(...)",
+            ),
+            ("compile", "", "nothing is compiled, leave it out"),
             ("summary", "", "print(layer) shows its parts, layer.num_parameters() counts"),
         ),
         _renamed("PyTorch", "add_module: register_module"),
@@ -359,9 +272,11 @@ NAMES = _joined(
         normal_: normal
         uniform_: uniform
         mse_loss: mse
+        sdpa: scaled_dot_product_attention
+        generate_square_subsequent_mask subsequent_mask: causal
         """,
     ),
-    _renamed("NumPy", "array asarray: tensor"),
+    _renamed("NumPy", "array asarray: tensor\nseed: manual_seed\nvstack hstack: concatenate"),
     _renamed("Keras", "Dense: Linear\nLayerNormalization: LayerNorm"),
     _said(
         ("CrossEntropyLoss", "", "it is a function: qkv.losses.cross_entropy(logits, targets)"),
@@ -375,6 +290,20 @@ NAMES = _joined(
         ("save", "", "write safetensors.numpy.save_file(layer.state_dict(), path), or pickle the layer"),
         ("load", "", "write layer.load_state_dict(safetensors.numpy.load_file(path)), or unpickle it"),
         ("device cuda", "", "everything is computed on the CPU"),
+        ("autograd", "", "gradients are t.backward(), qkv.grad and qkv.jacobian"),
+        ("enable_grad inference_mode set_grad_enabled", "no_grad", "write with qkv.no_grad():"),
+        ("compile jit", "", "nothing is compiled, leave it out"),
+        ("vmap", "", "functions and layers take the axis of a batch"),
+        ("utils", "", "gradients are clipped by qkv.optim.clip_grad_norm, batches made by qkv.data.Batches"),
+        ("F", "", "functions stand in qkv and in qkv.losses"),
+        ("RMSprop Adagrad Adadelta Adamax NAdam RAdam LBFGS", "", "the optimizers are SGD, Adam and AdamW"),
+        (
+            "zeros_ ones_ constant_ trunc_normal_ orthogonal_ eye_",
+            "",
+            "write t.copy_(numbers) under qkv.no_grad()",
+        ),
+        ("is_tensor", "", "write isinstance(x, qkv.Tensor)"),
+        ("float16 bfloat16 float32 float64 int64 int32", "", 'dtypes are NumPy\'s, or names: "NAME"'),
         ("sequence_mask", "", "it is qkv.masks.lengths(valid_lens, max_len)"),
         ("sum mean max min reshape transpose", "", "it is a method: t.NAME(...); np.NAME(t, ...) works, too"),
     ),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._core import Tensor
-from ._errors import shown
+from ._errors import no_dtype, shown
 
 __all__ = [
     "arange",
@@ -52,7 +52,7 @@ def _dtype(operation: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
         return np.dtype(dtype)
     except TypeError:
-        raise TypeError(f"{operation}: dtype must be a NumPy dtype or its name; got {shown(dtype)}") from None
+        raise TypeError(no_dtype(operation, dtype)) from None
 
 
 def _default_dtype(*numbers: Any) -> str | np.dtype[Any]:
