@@ -168,12 +168,12 @@ def write_performance(folder: Path) -> None:
     for path in results.glob("*.png"):
         shutil.copy(path, folder / "performance")
     text = (HERE / "performance.md").read_text(encoding="utf8")
-    titles = re.findall(r"\[([^\]]+)\]\(([\w-]+)\.md\)", (results / "README.md").read_text(encoding="utf8"))
-    names = "\n".join(f"{title} <{name}>" for title, name in titles)
-    names += (
-        "".join(f"\n{path.stem}" for path in pages if path.stem not in dict(titles).values())
-        + "\nexplanations"
+    listed = re.findall(
+        r"\[([^\]]+)\]\(([\w-]+)\.md\) \| (\w+)", (results / "README.md").read_text(encoding="utf8")
     )
+    entries = [f"{title}, {kernels} <{name}>" for title, name, kernels in listed]
+    entries += [path.stem for path in pages if path.stem not in {name for _, name, _ in listed}]
+    names = "\n".join([*entries, "explanations"])
     write_page(text.replace("PAGES", names), "performance/index.md", folder)
 
 
