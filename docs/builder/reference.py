@@ -21,6 +21,7 @@ MODULES = {
     "qkv.data": "Data",
     "qkv.training": "Training",
     "qkv.distributed": "Several processes",
+    "qkv.distributed.plan": "Predictions for many processes",
     "qkv.testing": "Testing",
     "qkv.reference": "The same in plain NumPy",
 }
@@ -35,6 +36,7 @@ ELSEWHERE = {
     "data",
     "training",
     "distributed",
+    "plan",
     "testing",
     "reference",
     "reproduce",

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from . import __version__
 
@@ -96,9 +97,123 @@ def _parser() -> argparse.ArgumentParser:
     )
     embed.set_defaults(run=_embed)
 
+    _add_plan(commands)
+
     info = commands.add_parser("info", help="show instruction set, BLAS, threads and versions")
     info.set_defaults(run=_info)
     return parser
+
+
+# The options of the jobs that `qkv plan` predicts, by the names of their fields.
+PLANNED = {
+    "train": ("width", "heads", "layers", "vocabulary", "batch", "length"),
+    "attention": ("length", "heads", "features", "batch"),
+    "embed": ("lines", "length", "width", "heads", "layers", "inner", "vocabulary", "batch"),
+}
+
+
+def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    plan = commands.add_parser(
+        "plan",
+        help="predict time and memory of a job on many ranks",
+        description="Predicts what a job takes on any number of ranks, from rates that were measured on one machine, "
+        "and says where it stops scaling and why.",
+    )
+    kinds = plan.add_subparsers(title="jobs", metavar="JOB", required=True)
+    measure = kinds.add_parser("measure", help="measure the rates of this machine, in about a minute")
+    measure.add_argument("output", metavar="FILE", help="JSON file to write")
+    measure.add_argument(
+        "--at-once",
+        type=_numbers,
+        metavar="N,...",
+        help="processes that work at once (default: one, one per core, twice as many)",
+    )
+    measure.add_argument("--threads", type=int, default=1, metavar="N", help="of each process (default: 1)")
+    measure.add_argument("--quick", action="store_true", help="take a tenth of the time, with more noise")
+    measure.set_defaults(run=_measure)
+    helps = {
+        "train": "training a causal language model, Trainer(comm=)",
+        "attention": "attention to a split sequence, distributed.attention",
+        "embed": "embedding a corpus, qkv embed",
+    }
+    for name, fields in PLANNED.items():
+        job = kinds.add_parser(name, help=helps[name], description=f"Predicts {helps[name]}.")
+        for field in fields:
+            job.add_argument(f"--{field}", type=int, metavar="N")
+        if name == "attention":
+            job.add_argument("--bidirectional", action="store_true", help="no causal mask")
+        job.add_argument(
+            "--ranks",
+            type=_numbers,
+            default=[2**i for i in range(11)],
+            metavar="N,...",
+            help="default: 1,2,4, ... 1024",
+        )
+        job.add_argument(
+            "--network",
+            action="append",
+            metavar="NET",
+            help="here (one machine), ethernet-1, ethernet-10, ethernet-25, infiniband-hdr, or '25 Gbit/s, 10 us'; "
+            "may be given several times (default: ethernet-25)",
+        )
+        job.add_argument(
+            "--per-machine", type=int, metavar="N", help="ranks of a machine (default: one per core)"
+        )
+        job.add_argument(
+            "--rates", metavar="FILE", help="of `qkv plan measure` (default: those in the documentation)"
+        )
+        job.add_argument("--plot", metavar="FILE", help="draw the curves, as .png, .svg or .pdf")
+        job.set_defaults(run=_plan, job=name)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be whole numbers with commas between; got {text!r}") from None
+
+
+def _measure(options: argparse.Namespace) -> int:
+    from .distributed import plan
+
+    effort: dict[str, Any] = {"seconds": 0.005, "repeats": 2} if options.quick else {}
+    try:
+        rates = plan.measure(options.at_once, threads=options.threads, **effort)
+        rates.save(options.output)
+    except (OSError, ValueError, RuntimeError, ImportError) as error:
+        print(f"qkv: {error}", file=sys.stderr)
+        return 2
+    print(f"{options.output}: {rates.machine['cpu']}, {', '.join(map(str, rates.pieces))} processes at once")
+    return 0
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from .distributed import plan
+    from .distributed.plan import report
+
+    given = {name: value for name in PLANNED[options.job] if (value := getattr(options, name)) is not None}
+    if getattr(options, "bidirectional", False):
+        given["causal"] = False
+    try:
+        job = {"train": plan.Train, "attention": plan.Attention, "embed": plan.Embed}[options.job](**given)
+        rates = plan.load_rates(options.rates)
+        networks, each = options.network or ["ethernet-25"], options.per_machine
+        curves = {}
+        for name in networks:
+            one = job.step(1, rates, name, each)
+            curves[name] = job.curve(options.ranks, rates, name, each)
+            if len(curves) > 1:
+                print()
+            print(report.heading(job, rates, name, each), report.table(curves[name], one), sep="\n")
+            print(report.verdict(job, rates, name, each))
+        if options.plot:
+            report.draw(options.plot, f"{job.name}: {job.step_is}", curves)
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        print(f"qkv: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def _reproduce(options: argparse.Namespace) -> int:

@@ -63,7 +63,8 @@ class DataParallel(Alone):
     def before_update(self, trainer: Any) -> None:
         # The draws of an update are those of one process whatever a rank drew for itself, such as in an evaluation.
         state = get_rng_state()
-        self.comm.Bcast(state, root=0)
+        with span("wait"):
+            self.comm.Bcast(state, root=0)
         set_rng_state(state)
 
     def after_update(self, trainer: Any) -> None:

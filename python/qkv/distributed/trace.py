@@ -21,7 +21,7 @@ _events: list[Event] | None = None
 
 @contextmanager
 def recording() -> Iterator[list[Event]]:
-    """Keep what happens inside in the list that is given: ``compute``, ``wait``, ``reduce`` and ``update``.
+    """Keep what happens inside in the list that is given: ``compute``, ``reduce`` (starting sums) and ``wait``.
 
     Examples
     --------

@@ -1,0 +1,134 @@
+"""Measures the rates of this machine: one process, as many as it has cores, and more than that."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ... import _core
+from ..._errors import shown
+from ..starting import environment, find_mpiexec
+from .rates import Rates
+
+SECONDS, REPEATS = 0.05, 3  # of each figure
+
+
+def measure(
+    at_once: Sequence[int] | None = None,
+    *,
+    threads: int = 1,
+    seconds: float = SECONDS,
+    repeats: int = REPEATS,
+) -> Rates:
+    """Measure how long pieces of work and messages take on this machine, which should have nothing else to do.
+
+    Parameters
+    ----------
+    at_once : sequence of int, optional
+        How many processes work at the same time; by default one, one per core, and twice as many. Each number takes
+        some 20 seconds, and those above one need ``mpiexec``.
+    threads : int
+        Of each process.
+    seconds : float
+        In which a figure's calls are repeated.
+    repeats : int
+        Of each figure; the least counts.
+
+    Returns
+    -------
+    Rates
+
+    Raises
+    ------
+    ImportError
+        If several processes are asked for, and `mpi4py` or ``mpiexec`` is missing.
+    ValueError
+        If a number is not positive.
+    RuntimeError
+        If a process fails; its words are in the message.
+
+    Examples
+    --------
+    >>> rates = qkv.distributed.plan.measure([1], seconds=0.0001, repeats=1)
+    >>> rates.seconds("linear", 64, 64) > 0
+    True
+    """
+    cores = _cores()
+    ranks = max(1, cores // threads) if threads > 0 else 1
+    counts = sorted(set(at_once if at_once is not None else (1, ranks, 2 * ranks)))
+    for name, value in (("at_once", min(counts, default=0)), ("threads", threads), ("repeats", repeats)):
+        if value < 1:
+            raise ValueError(f"plan.measure: {name} must be at least 1; got {shown(value)}")
+    if not seconds > 0:
+        raise ValueError(f"plan.measure: seconds must be above 0; got {shown(seconds)}")
+    launcher = find_mpiexec("plan.measure") if counts[-1] > 1 else None
+    pieces, messages = {}, {}
+    for count in counts:
+        found = _probe(launcher if count > 1 else None, count, threads, seconds, repeats)
+        turns = max(1.0, count / cores) if threads == 1 else 1.0  # processes that share a core
+        pieces[count] = {
+            name: [(tuple(sizes), turns * each) for sizes, each in points]
+            for name, points in found["pieces"].items()
+        }
+        if found["messages"] is not None:
+            messages[count] = found["messages"]
+    machine = {
+        "cpu": _cpu(),
+        "cores": cores,
+        "threads": threads,
+        "qkv": _core.config()["version"],
+        "date": datetime.date.today().isoformat(),
+    }
+    return Rates(machine, pieces, messages, _start_time(launcher, threads))
+
+
+def _run(command: Sequence[str], threads: int) -> None:
+    found = subprocess.run(command, env=environment(threads), capture_output=True, text=True)
+    if found.returncode:
+        said = (found.stderr or found.stdout).strip().splitlines()
+        raise RuntimeError(
+            f"plan.measure: a process failed with status {found.returncode}: {said[-1] if said else 'it said nothing'}"
+        )
+
+
+def _command(launcher: str | None, count: int) -> list[str]:
+    return [launcher, "-n", str(count), sys.executable] if launcher else [sys.executable]
+
+
+def _probe(launcher: str | None, count: int, threads: int, seconds: float, repeats: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "found.json"
+        program = ["-m", "qkv.distributed.plan.probe", str(path), str(seconds), str(repeats)]
+        _run([*_command(launcher, count), *program], threads)
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
+    return found
+
+
+def _start_time(launcher: str | None, threads: int) -> float:
+    """Give the time until a process has imported qkv, and MPI where there is a launcher."""
+    begin = time.perf_counter()
+    _run([*_command(launcher, 1), "-c", "import qkv; qkv.models, qkv.distributed.rank()"], threads)
+    return time.perf_counter() - begin
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

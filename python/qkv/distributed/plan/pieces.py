@@ -1,0 +1,181 @@
+"""The pieces of work whose times make up a job's, each a call or two of qkv at some sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import qkv
+
+Call = Callable[[], object]
+HEADS = 4  # of a piece of attention; its time is that of one head
+FEATURES = 256  # per row of elementwise pieces
+CLASSES = 1024
+BLOCK = {
+    "scale": None,
+    "window": None,
+    "softcap": 0.0,
+    "alibi_slopes": None,
+    "masked_value": None,
+    "dropout_p": 0.0,
+    "is_causal": False,
+    "q_offset": 0,
+    "attn_mask": None,
+    "dropout_keep": None,
+}
+
+
+class Piece(NamedTuple):
+    """What is timed: `make(*sizes)` gives the call; beyond the largest sizes its time grows with these powers."""
+
+    make: Callable[..., Call]
+    sizes: Sequence[Sequence[int]]
+    growth: Sequence[float]
+    share: int = 1  # the call does the piece so many times
+
+
+def _recorded(*shape: int) -> Any:
+    return qkv.tensor(qkv.randn(*shape), requires_grad=True)
+
+
+def _both(function: Callable[..., Any], *leaves: Any) -> Call:
+    """Give a call of a function and of its gradients."""
+    slope = qkv.randn(*function(*leaves).shape)
+
+    def call() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        function(*leaves).backward(slope)
+
+    return call
+
+
+def _linear(rows: int, width: int) -> Call:
+    layer, x = qkv.nn.Linear(width, width, bias=False), _recorded(rows, width)
+    return lambda: layer(x)
+
+
+def _linear_both(rows: int, width: int) -> Call:
+    layer, x = qkv.nn.Linear(width, width, bias=False), _recorded(rows, width)
+    both = _both(layer, x)
+
+    def call() -> None:
+        layer.weight.grad = None
+        both()
+
+    return call
+
+
+def _linear_alone(rows: int, width: int) -> Call:
+    layer, x = qkv.nn.Linear(width, width).eval(), qkv.randn(rows, width)
+
+    def call() -> None:
+        with qkv.no_grad():
+            layer(x)
+
+    return call
+
+
+def _block(length: int, width: int) -> Call:
+    x = qkv.randn(1, HEADS, length, width)
+    return lambda: qkv._core.attention_block(x, x, x, BLOCK)
+
+
+def _block_backward(length: int, width: int) -> Call:
+    x = qkv.randn(1, HEADS, length, width)
+    out, statistics = qkv._core.attention_block(x, x, x, BLOCK)
+    return lambda: qkv._core.attention_block_backward(x, None, out, statistics, x, x, x, BLOCK)
+
+
+def _causal(length: int, width: int) -> Call:
+    q, k, v = (_recorded(1, HEADS, length, width) for _ in range(3))
+    return lambda: qkv.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def _causal_both(length: int, width: int) -> Call:
+    leaves = [_recorded(1, HEADS, length, width) for _ in range(3)]
+    return _both(lambda q, k, v: qkv.scaled_dot_product_attention(q, k, v, is_causal=True), *leaves)
+
+
+def _norm(numbers: int) -> Call:
+    layer, x = qkv.nn.RMSNorm(FEATURES), _recorded(numbers // FEATURES, FEATURES)
+    return _both(layer, x)
+
+
+def _norm_alone(numbers: int) -> Call:
+    layer, x = qkv.nn.LayerNorm(FEATURES).eval(), qkv.randn(numbers // FEATURES, FEATURES)
+
+    def call() -> None:
+        with qkv.no_grad():
+            layer(x)
+
+    return call
+
+
+def _gelu(numbers: int) -> Call:
+    return _both(qkv.gelu, _recorded(numbers))
+
+
+def _gelu_alone(numbers: int) -> Call:
+    x = qkv.randn(numbers)
+    return lambda: qkv.gelu(x)
+
+
+def _add(numbers: int) -> Call:
+    return _both(lambda a, b: a + b, _recorded(numbers), _recorded(numbers))
+
+
+def _rotary(numbers: int) -> Call:
+    length, width = max(1, numbers // 64), 64
+    cos, sin = qkv.rotary_tables(np.arange(length), width)
+    return _both(lambda x: qkv.apply_rotary(x, cos, sin), _recorded(1, length, width))
+
+
+def _loss(numbers: int) -> Call:
+    rows = max(1, numbers // CLASSES)
+    logits, targets = _recorded(rows, CLASSES), np.arange(rows) % CLASSES
+
+    def call() -> None:
+        logits.grad = None
+        qkv.losses.cross_entropy(logits, targets, reduction="sum").backward()
+
+    return call
+
+
+def _adam(numbers: int) -> Call:
+    parameter = qkv.nn.Parameter(qkv.randn(numbers))
+    optimizer = qkv.optim.AdamW([parameter])
+    parameter.grad = qkv.randn(numbers)
+    return lambda: optimizer.step()
+
+
+def _copy(size: int) -> Call:
+    source = np.ones(max(1, size // 4), "float32")
+    target = np.empty_like(source)
+    return lambda: np.copyto(target, source)
+
+
+ROWS, WIDTHS = (16, 128, 1024), (64, 256, 1024)
+LENGTHS, HEAD_WIDTHS = (32, 128, 512, 2048), (32, 64)
+NUMBERS = (1 << 13, 1 << 17, 1 << 21)
+
+PIECES: dict[str, Piece] = {
+    "linear": Piece(_linear, (ROWS, WIDTHS), (1, 2)),  # rows, width: forward, recorded
+    "linear_both": Piece(_linear_both, (ROWS, WIDTHS), (1, 2)),  # and backward
+    "linear_alone": Piece(_linear_alone, (ROWS, WIDTHS), (1, 2)),  # without gradients, the weight packed once
+    "block": Piece(_block, (LENGTHS, HEAD_WIDTHS), (2, 1), HEADS),  # queries = keys, features: all scores
+    "block_backward": Piece(_block_backward, (LENGTHS, HEAD_WIDTHS), (2, 1), HEADS),
+    "causal": Piece(_causal, (LENGTHS, HEAD_WIDTHS), (2, 1), HEADS),
+    "causal_both": Piece(_causal_both, (LENGTHS, HEAD_WIDTHS), (2, 1), HEADS),
+    "norm_both": Piece(_norm, (NUMBERS,), (1,)),  # of so many numbers
+    "norm_alone": Piece(_norm_alone, (NUMBERS,), (1,)),
+    "gelu_both": Piece(_gelu, (NUMBERS,), (1,)),
+    "gelu_alone": Piece(_gelu_alone, (NUMBERS,), (1,)),
+    "add_both": Piece(_add, (NUMBERS,), (1,)),
+    "rotary_both": Piece(_rotary, (NUMBERS,), (1,)),
+    "loss_both": Piece(_loss, (NUMBERS,), (1,)),
+    "adam": Piece(_adam, (NUMBERS,), (1,)),
+    "copy": Piece(_copy, ((1 << 14, 1 << 18, 1 << 22, 1 << 25),), (1,)),  # bytes
+}

@@ -1,0 +1,186 @@
+"""Times pieces of work and messages while all ranks of a job do the same; rank 0 writes what it found as JSON.
+
+mpiexec -n N python -m qkv.distributed.plan.probe FILE SECONDS REPEATS
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import qkv
+
+from ..ring import progress
+from .pieces import PIECES
+
+MESSAGES = (8, 1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
+MOST = 20  # exchanges that are timed, for each repetition
+UNDER_WAY = 1 << 22  # bytes of the message that is to be hidden: a bucket of gradients
+Call = Callable[[], object]
+
+
+class Alone:
+    """The ranks of a process without MPI."""
+
+    rank, size = 0, 1
+
+    def barrier(self) -> None:
+        """Wait for nobody."""
+
+    def allgather(self, value: Any) -> list[Any]:
+        return [value]
+
+
+def timed(call: Call, seconds: float, repeats: int, clock: Callable[[], float]) -> float:
+    """Give the time of a call that is repeated for some seconds; the least of some means."""
+    call()
+    begin = clock()
+    call()
+    count = max(1, min(int(seconds / max(clock() - begin, 1e-7)), 10_000))
+    found = []
+    for _ in range(repeats):
+        begin = clock()
+        for _ in range(count):
+            call()
+        found.append((clock() - begin) / count)
+    return float(min(found))
+
+
+def delivered(comm: Any, call: Call, seconds: float, repeats: int) -> float:
+    """Give the time of an exchange between all ranks, the least of many: other programs only add to it."""
+    begin = time.perf_counter()
+    call()
+    call()
+    once = max(comm.allgather((time.perf_counter() - begin) / 2))
+    count = repeats * max(4, min(int(seconds / once), MOST))
+    found = np.zeros(count)
+    for i in range(count):
+        begin = time.perf_counter()
+        call()
+        found[i] = time.perf_counter() - begin
+    return float(np.min(np.max(comm.allgather(found), axis=0)))
+
+
+def pieces(comm: Any, seconds: float, repeats: int) -> dict[str, list[Any]]:
+    """Give the time of each piece, with a core for each rank.
+
+    With one thread it is the processor's time, to which neither other programs add nor a rank that has the core for a
+    while; more threads wait for each other, and only the clock sees it.
+    """
+    clock = time.process_time if qkv.get_num_threads() == 1 else time.perf_counter
+    comm.barrier()
+    wanted = [(name, sizes) for name, piece in PIECES.items() for sizes in itertools.product(*piece.sizes)]
+    times = [timed(PIECES[name].make(*sizes), seconds, repeats, clock) for name, sizes in wanted]
+    found: dict[str, list[Any]] = {}
+    for (name, sizes), each in zip(wanted, np.max(comm.allgather(times), axis=0), strict=True):
+        found.setdefault(name, []).append([sizes, float(each) / PIECES[name].share])
+    return found
+
+
+def shift(comm: Any, size: int) -> tuple[Call, Call]:
+    """Give what starts and what ends a message from each rank to the next."""
+    sent, received = np.ones(size, "uint8"), np.empty(size, "uint8")
+    requests: list[Any] = []
+
+    def start() -> None:
+        requests[:] = [
+            comm.Irecv(received, (comm.rank - 1) % comm.size, 1),
+            comm.Isend(sent, (comm.rank + 1) % comm.size, 1),
+        ]
+
+    def end() -> None:
+        for request in requests:
+            request.Wait()
+
+    start.requests = requests  # type: ignore[attr-defined]
+    return start, end
+
+
+def total(comm: Any, size: int) -> tuple[Call, Call]:
+    """Give what starts and what ends a sum over all ranks."""
+    from mpi4py import MPI
+
+    numbers = np.zeros(max(1, size // 4), "float32")
+    requests: list[Any] = []
+
+    def start() -> None:
+        requests[:] = [comm.Iallreduce(MPI.IN_PLACE, numbers, MPI.SUM)]
+
+    def end() -> None:
+        requests[0].Wait()
+
+    start.requests = requests  # type: ignore[attr-defined]
+    return start, end
+
+
+def hidden(comm: Any, kind: str, make: Callable[..., tuple[Call, Call]], repeats: int) -> float:
+    """Give which part of a message's time is hidden behind work that takes about twice as long."""
+    start, end = make(comm, UNDER_WAY)
+    requests: list[Any] = start.requests  # type: ignore[attr-defined]
+    work = PIECES["linear_both" if kind == "sum" else "block"].make(
+        *((256, 256) if kind == "sum" else (512, 64))
+    )
+
+    def message() -> None:
+        start()
+        end()
+
+    of_message = delivered(comm, message, 0.1, repeats)
+    of_work = delivered(comm, work, 0.1, repeats)
+    count = max(1, round(2 * of_message / of_work))
+
+    def alone() -> None:
+        for _ in range(count):
+            work()
+
+    def both() -> None:
+        start()
+        if kind == "sum":
+            for _ in range(count):
+                work()
+                requests[0].Test()
+        else:
+            with progress(requests, UNDER_WAY):
+                alone()
+        end()
+
+    of_work = delivered(comm, alone, 0.1, repeats)
+    of_both = delivered(comm, both, 0.1, repeats)
+    return float(np.clip((of_work + of_message - of_both) / min(of_work, of_message), 0, 1))
+
+
+def messages(comm: Any, seconds: float, repeats: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind, make in (("shift", shift), ("sum", total)):
+        points = found[kind] = []
+        for size in MESSAGES:
+            start, end = make(comm, size)
+
+            def both(start: Call = start, end: Call = end) -> None:
+                start()
+                end()
+
+            points.append([size, delivered(comm, both, seconds, repeats)])
+        found[f"{kind}_hidden"] = hidden(comm, kind, make, repeats)
+    return found
+
+
+def main(path: str, seconds: float, repeats: int) -> None:
+    comm = qkv.distributed.launch.world() or Alone()
+    result = {
+        "pieces": pieces(comm, seconds, repeats),
+        "messages": messages(comm, seconds, repeats) if comm.size > 1 else None,
+    }
+    if comm.rank == 0:
+        Path(path).write_text(json.dumps(result), encoding="utf8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]))
