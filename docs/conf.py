@@ -63,6 +63,8 @@ html_theme_options = {
     "pygments_light_style": "default",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {"index": [], "getting_started": [], "gallery": [], "design": [], "changelog": []}
+# Pages without pages below them.
+ALONE = ("index", "getting_started", "gallery", "coming_from", "distributed", "torch", "design", "changelog")
+html_sidebars: dict[str, list[str]] = {page: [] for page in ALONE}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

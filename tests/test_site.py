@@ -175,6 +175,8 @@ class TestBrowser:
         opened.resize(390, 844)
         opened.open(f"{address}/{page}")
         assert opened.run("document.documentElement.scrollWidth") <= 390
+        cut = "[...document.querySelectorAll('h1')].filter(h => h.scrollWidth > h.clientWidth).length"
+        assert opened.run(cut) == 0
         assert opened.complaints == []
 
     def test_the_gallery_shows_the_pictures_of_its_theme(self, tab):
