@@ -87,9 +87,13 @@ def main(file, **options):
     trainer, batches = build(comm=comm, **options)
     history = trainer.fit(batches, steps=steps, resume=resume, progress=False)
     if distributed.is_main():
-        state = {name: np.asarray(value) for name, value in trainer.model.state_dict().items()}
-        state["random"] = qkv.random.get_rng_state()
-        np.savez(file, **state, **history.arrays())
+        save(file, trainer, history)
+
+
+def save(file, trainer, history):
+    state = {name: np.asarray(value) for name, value in trainer.model.state_dict().items()}
+    state["random"] = qkv.random.get_rng_state()
+    np.savez(file, **state, **history.arrays())
 
 
 if __name__ == "__main__":
