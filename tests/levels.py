@@ -41,6 +41,6 @@ def run_at(level: str | None, program: str, **variables: str) -> subprocess.Comp
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800 if "QKV_SANITIZER" in os.environ else 300,
         check=False,
     )
