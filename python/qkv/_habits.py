@@ -201,7 +201,11 @@ ATTRIBUTES = {
         _said(
             ("device is_cuda pin_memory", "", _CPU),
             ("scatter scatter_", "", "write t[indices] = values"),
-            ("index_add index_add_ scatter_add scatter_add_", "", "write t + qkv.one_hot(indices, n).T @ values"),
+            (
+                "index_add index_add_ scatter_add scatter_add_",
+                "",
+                "write t + qkv.one_hot(indices, n).T @ values",
+            ),
             ("is_contiguous", "", "its numbers always lie in order, leave it out"),
             ("mT", "", "write t.swapaxes(-1, -2)"),
         ),
