@@ -26,7 +26,7 @@ from typing import Any
 from perturbations import PERTURBATIONS
 
 TRAININGS_FIRST = ("results", "shuffled", "steps")  # what long notebooks are tried with before all else
-LONG = ("causal_lm", "bert_in_practice", "train_a_small_bert", "date_translation")
+LONG = ("causal_lm", "bert_in_practice", "several_processes", "train_a_small_bert", "date_translation")
 
 
 def run(path: Path) -> dict[str, Any]:

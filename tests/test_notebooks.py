@@ -117,7 +117,7 @@ class TestFiles:
     def test_it_keeps_to_the_public_interface(self, path):
         source = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "code")
         imported = set(re.findall(r"^\s*(?:import|from) (\w+)", source, re.MULTILINE))
-        assert imported <= {"qkv", "numpy", "matplotlib", *sys.stdlib_module_names}
+        assert imported <= {"qkv", "numpy", "matplotlib", "mpi4py", *sys.stdlib_module_names}
         assert not re.search(r"qkv[\w.]*\._|import _|_core\b", source)
         assert not re.search(r"[\"'](?:/|\.\.)[\w/.]*[\"']", source)
 

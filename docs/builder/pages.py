@@ -181,7 +181,7 @@ def gather(folder: Path) -> None:
     """Fill an empty folder with the pages that Sphinx reads."""
     from qkv.reproduce import site
 
-    for name in ("conf.py", "attention.png", "distributed.png"):
+    for name in ("conf.py", "attention.png", "distributed.png", "plan.png"):
         shutil.copy(HERE / name, folder)
     for name in ("static", "templates"):
         shutil.copytree(HERE / name, folder / name)

@@ -115,9 +115,10 @@ def picture(jobs: Mapping[str, Mapping[str, Sequence[Step]]]) -> tuple[Any, Any]
         first = next(iter(curves.values()))
         ideal = [first[0].seconds * first[0].ranks / step.ranks for step in first]
         time.loglog([step.ranks for step in first], ideal, color="grey", linewidth=0.8, label="ideal")
-        time.set(xlabel="ranks", ylabel="seconds", title=title)
-        lost.set(xlabel="ranks", ylabel="% of the time", title="where it goes", ylim=(-3, 103))
-        efficiency.set(xlabel="ranks", ylabel="efficiency, %", title="efficiency", ylim=(0, 108))
+        time.set(xlabel="ranks", ylabel="seconds")
+        time.set_title(title, loc="left")
+        lost.set(xlabel="ranks", ylabel="% of the time", ylim=(-3, 103))
+        efficiency.set(xlabel="ranks", ylabel="efficiency, %", ylim=(0, 108))
         efficiency.axhline(50, color="grey", linewidth=0.8)
         for one_axes in (time, lost, efficiency):
             one_axes.set_xscale("log", base=2)
