@@ -186,9 +186,11 @@ def test_item_float_int_bool():
     assert type(qkv.tensor(3).item()) is int
     assert type(qkv.tensor(True).item()) is bool
     assert f"{qkv.tensor(1.5):.3f}" == "1.500"
-    for f in (lambda t: t.item(), float, int, bool):
+    for f in (lambda t: t.item(), float, int):
         with pytest.raises(ValueError, match=r"^item: the Tensor must hold one number; got a Tensor \(3,\)$"):
             f(qkv.tensor([1.0, 2.0, 3.0]))
+    with pytest.raises(ValueError, match=r"^bool: .* got a Tensor \(3,\); write t.any\(\) or t.all\(\), and & \| ~"):
+        bool(qkv.tensor([1.0, 2.0, 3.0]))
 
 
 INDICES = {
