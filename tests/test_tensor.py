@@ -189,7 +189,9 @@ def test_item_float_int_bool():
     for f in (lambda t: t.item(), float, int):
         with pytest.raises(ValueError, match=r"^item: the Tensor must hold one number; got a Tensor \(3,\)$"):
             f(qkv.tensor([1.0, 2.0, 3.0]))
-    with pytest.raises(ValueError, match=r"^bool: .* got a Tensor \(3,\); write t.any\(\) or t.all\(\), and & \| ~"):
+    with pytest.raises(
+        ValueError, match=r"^bool: .* got a Tensor \(3,\); write t.any\(\) or t.all\(\), and & \| ~"
+    ):
         bool(qkv.tensor([1.0, 2.0, 3.0]))
 
 
