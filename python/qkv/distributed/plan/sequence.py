@@ -116,7 +116,7 @@ class Attention(Job):
             return 8 * one + FLOAT * 2 * rows
         # In the backward pass: queries, keys, values, result, its copy for that pass, its gradient (6), those three cut
         # into stretches (3), the gradient of the queries (1), the own block (2), the sums of gradients here, before and
-        # after (6), a stretch's results (1.5); one or two blocks on their way; and what qkv keeps of the freed memory of
-        # the step before, as `qkv.cached_bytes` tells (6).
+        # after (6), a stretch's results (1.5); one or two blocks on their way; and the freed memory of the step before
+        # that qkv keeps, as `qkv.cached_bytes` tells (6).
         blocks = 2 * min(2, ranks - 1)
         return (19.5 + blocks + 6) * one + 8 * 4 * rows
