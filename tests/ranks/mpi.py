@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,35 +11,25 @@ from pathlib import Path
 
 import pytest
 
+from qkv.distributed import starting
+
 PROGRAMS = Path(__file__).parent / "programs"
 TESTS = PROGRAMS.parents[1]
 SECONDS = 300  # of a program of seconds, on a machine that is busy with others
 
-BESIDE_PYTHON = os.path.dirname(sys.executable)
-MPIEXEC = os.environ.get("MPIEXEC") or shutil.which(
-    "mpiexec", path=os.pathsep.join([BESIDE_PYTHON, os.environ.get("PATH", "")])
-)
-MISSING = (
-    "mpi4py is not installed"
-    if importlib.util.find_spec("mpi4py") is None
-    else "there is no mpiexec"
-    if MPIEXEC is None
-    else None
-)
-needs_mpi = pytest.mark.skipif(MISSING is not None, reason=f'{MISSING}; pip install "qkv[distributed]" mpich')
+try:
+    MPIEXEC, MISSING = starting.find_mpiexec("tests"), ""
+except ImportError as error:
+    MPIEXEC, MISSING = "", str(error)
+needs_mpi = pytest.mark.skipif(not MPIEXEC, reason=MISSING)
 
 
 def environment(**more):
-    """More ranks than cores, one thread each; and Open MPI wants to be told that this is meant, and that root may."""
+    """More ranks than cores, one thread each; Open MPI wants to be told, too, that root may."""
     return {
-        **os.environ,
-        "QKV_NUM_THREADS": "1",
-        "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",  # MPICH: who waits leaves the core to others
-        "OMPI_MCA_mpi_yield_when_idle": "1",
+        **starting.environment(1),
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH", "")])),
         **more,
     }
@@ -54,7 +42,7 @@ class Job:
         path = PROGRAMS / program
         command = [sys.executable, str(path) if path.exists() else program, *map(str, arguments)]
         if ranks:
-            command = [str(MPIEXEC), "-n", str(ranks), *command]
+            command = [MPIEXEC, "-n", str(ranks), *command]
         self.begin = time.monotonic()
         self.process = subprocess.Popen(
             command,
