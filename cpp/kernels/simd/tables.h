@@ -1,14 +1,17 @@
-// tanh and erf of 16 floats by table: with 32 polynomials in registers an index and a few fused multiply-adds replace
-// the exponential and the division. Measured on Cascade Lake, 1 MB in cache: tanh 0.145 ms instead of 0.286.
+// tanh and erf of a vector of floats by table: a permutation by an index takes a polynomial's coefficients for each
+// lane out of one or two registers, and a few fused multiply-adds replace the exponential and the division. With
+// AVX-512 32 polynomials, measured on Cascade Lake, 1 MB in cache: tanh 0.145 ms instead of 0.286. With AVX2 8
+// polynomials, which is enough for erf; gelu takes 0.50 ns a number on Zen 4 instead of 0.68.
 #pragma once
 
 #include "kernels/simd/simd.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 namespace qkv::kernels::QKV_ISA::table {
 
 // Polynomials by least squares on Chebyshev's points, the first odd, with the constant term rounded before the rest is
 // fitted.
+#if defined(__AVX512F__)
 // tanh(c + d) in d, c = k * 75 / 256
 alignas(64) inline constexpr float kTanhTable[7][32] = {
     {0.0f,         0.284864962f, 0.526967525f, 0.705870986f, 0.824872315f, 0.898589253f, 0.942258179f, 0.967445076f,
@@ -246,30 +249,61 @@ alignas(64) inline constexpr float kErfTable[6][32] = {
      1.84803739e-05f, 8.26142877e-06f},
 };
 
+#else
+// erf(c + d) in d, c = k * 269 / 512: of the multiples of 1/512 around 0.53 the one whose erf(c) are nearest to floats.
+alignas(32) inline constexpr float kErfTable[8][8] = {
+    {0, 0.542527139, 0.862728596, 0.974188983, 0.997041881, 0.999796867, 0.999991715, 0.999999821},
+    {1.12837923, 0.856198609, 0.374052554, 0.0940869823, 0.0136259031, 0.0011361608, 5.45447401e-05, 1.51321501e-06},
+    {0, -0.449839443, -0.393050164, -0.148295552, -0.0286341161, -0.00298610143, -0.000170139203, -7.83007999e-06},
+    {-0.376132846, -0.127852097, 0.150652766, 0.124466099, 0.0355777517, 0.00484826788, 0.00034317316, 1.22679621e-05},
+    {0, 0.183517858, 0.0519627891, -0.0487022512, -0.0278898627, -0.00533105107, -0.000535506872, 4.54874389e-05},
+    {0.113006279, 0.000138864561, -0.0669664219, -0.00668038521, 0.0127317943, 0.00419274159, 0.000506604323,
+     5.80966444e-05},
+    {0, -0.0479748622, 0.00833713356, 0.0167376585, -0.000947424036, -0.00258344691, 1.71055053e-05, -0.000603658031},
+    {-0.027800113, 0.00438745134, 0.0127240308, -0.0055544856, -0.00217844197, 0.000658414152, 0.000246845186,
+     -0.000264813367},
+};
+#endif
+
+// table[.][k] for the low bits of k.
+#if defined(__AVX512F__)
+constexpr int kEntries = 32;
+inline Vec<float> entries(const float* table, Mask<float> k) {
+  return (Vec<float>)_mm512_permutex2var_ps((__m512)load(table), (__m512i)k, (__m512)load(table + 16));
+}
+#else
+constexpr int kEntries = 8;
+inline Vec<float> entries(const float* table, Mask<float> k) {
+  return (Vec<float>)_mm256_permutevar8x32_ps((__m256)load(table), (__m256i)k);
+}
+#endif
+
 // table[0][k] + d table[1][k] + d^2 table[2][k] + ... with k = round(size / spacing), d = size - k * spacing. size is
-// at most 31.5 * spacing; k * spacing must be exact. NaN stays.
-template <int N> inline Vec<float> evaluate(Vec<float> size, const float (&table)[N][32], float spacing) {
+// at most kEntries - 0.5 times spacing; k * spacing must be exact. NaN stays.
+template <int N> inline Vec<float> evaluate(Vec<float> size, const float (&table)[N][kEntries], float spacing) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: the sum's low bits are the rounded integer
   const Vec<float> shifted = size * splat<float>(1 / spacing) + splat<float>(kRound);
   const Vec<float> d = size - (shifted - splat<float>(kRound)) * splat<float>(spacing);
-  const __m512i k = (__m512i)bits(shifted);
-  const auto coefficients = [&](int n) {
-    return (Vec<float>)_mm512_permutex2var_ps((__m512)load(table[n]), k, (__m512)load(table[n] + 16));
-  };
-  Vec<float> sum = coefficients(N - 1);
+  const Mask<float> k = bits(shifted);
+  Vec<float> sum = entries(table[N - 1], k);
 #pragma GCC unroll 8
-  for (int n = N - 2; n >= 0; --n) sum = sum * d + coefficients(n);
+  for (int n = N - 2; n >= 0; --n) sum = sum * d + entries(table[n], k);
   return sum;
 }
 
+#if defined(__AVX512F__)
 inline Vec<float> tanh_of(Vec<float> x) {
   constexpr float spacing = 75.0f / 256;
   return copy_sign(evaluate(minimum(splat<float>(31 * spacing), absolute(x)), kTanhTable, spacing), x);
 }
+constexpr float kErfSpacing = 1.0f / 8;
+#else
+constexpr float kErfSpacing = 269.0f / 512;
+#endif
 
 inline Vec<float> erf_of(Vec<float> x) {
-  constexpr float spacing = 1.0f / 8;
-  return copy_sign(evaluate(minimum(splat<float>(31.49f * spacing), absolute(x)), kErfTable, spacing), x);
+  constexpr float most = (kEntries - 0.51f) * kErfSpacing;
+  return copy_sign(evaluate(minimum(splat<float>(most), absolute(x)), kErfTable, kErfSpacing), x);
 }
 
 }  // namespace qkv::kernels::QKV_ISA::table
