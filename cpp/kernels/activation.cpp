@@ -4,6 +4,7 @@
 
 #include "kernels/simd/math.h"
 #include "kernels/simd/sums.h"
+#include "kernels/simd/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -78,7 +79,7 @@ template <class T> void backward(Activation f, T* dx, const T* dy, const T* save
       });
     case Activation::gelu:  // Phi(x) + x phi(x)
       return put_slopes(dx, dy, saved, n, [](Vec<T> x) {
-        return normal_cdf<T>(x) + x * (all<T>(kNormal) * exp_of_negative<T>(all<T>(-0.5) * x * x));
+        return normal_cdf<T>(x) + x * (all<T>(kNormal) * weight_of<T>(all<T>(-0.5) * x * x));
       });
     case Activation::gelu_tanh:
       return put_slopes(dx, dy, saved, n, [](Vec<T> x) {
