@@ -99,18 +99,33 @@ def _full_shape(t: Tensor, shape: tuple[int, ...], operation: str) -> tuple[int,
     return shape
 
 
-def _fits_strides(t: Tensor, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides of a view under another shape, None where PyTorch has to copy."""
-    view = np.lib.stride_tricks.as_strided(
-        np.empty(0, np.int8), tuple(_core_shape(t)), strides_of(t), writeable=False
-    )
-    if view.size == 0:
-        return contiguous_strides(shape)
-    try:
-        view.shape = shape
-    except AttributeError:
-        return None
-    return view.strides
+def _strides_under(
+    shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Strides of the same memory under another shape of as many numbers, None where PyTorch has to copy.
+
+    From the last axis to the first: neighbouring axes that one stride runs through make a run, and each run must be
+    cut by whole axes of the new shape.
+    """
+    if 0 in shape or not shape:
+        return contiguous_strides(wanted)
+    found = [0] * len(wanted)
+    axis = len(wanted) - 1
+    run, step = 1, strides[-1]  # numbers of the run so far and the stride of its last axis
+    for i in range(len(shape) - 1, -1, -1):
+        run *= shape[i]
+        if i > 0 and (shape[i - 1] == 1 or strides[i - 1] == run * step):
+            continue
+        covered = 1
+        while axis >= 0 and (covered < run or wanted[axis] == 1):
+            found[axis] = covered * step
+            covered *= wanted[axis]
+            axis -= 1
+        if covered != run:
+            return None
+        if i > 0:
+            run, step = 1, strides[i - 1]
+    return tuple(found)
 
 
 @method("view")
@@ -121,7 +136,7 @@ def view(t: Tensor, *shape: Any) -> Tensor:
     wanted = _full_shape(t, sizes(shape), "view")
     if t._strides is None:
         return _viewed(t, wanted)
-    strides = _fits_strides(t, wanted)
+    strides = _strides_under(tuple(_core_shape(t)), strides_of(t), wanted)
     if strides is None:
         raise RuntimeError(
             f"view: shape must keep axes that do not follow each other in memory apart; got {tuple(t.shape)} with "
@@ -136,7 +151,7 @@ def reshape(t: Tensor, *shape: Any) -> Tensor:
     wanted = _full_shape(t, sizes(shape), "reshape")
     if t._strides is None:
         return _viewed(t, wanted)
-    strides = _fits_strides(t, wanted)
+    strides = _strides_under(tuple(_core_shape(t)), strides_of(t), wanted)
     if strides is None:
         return wrap(Core.reshape(t, wanted), "UnsafeViewBackward0", t._kind)
     return with_strides(_viewed(t, wanted), strides)
