@@ -21,6 +21,11 @@ try:
     MPIEXEC, MISSING = starting.find_mpiexec("tests"), ""
 except ImportError as error:
     MPIEXEC, MISSING = "", str(error)
+if os.environ.get("QKV_SANITIZER") == "thread":
+    MPIEXEC, MISSING = (
+        "",
+        "MPICH's library ends with a segmentation fault under ThreadSanitizer, without qkv, too",
+    )
 needs_mpi = pytest.mark.skipif(not MPIEXEC, reason=MISSING)
 
 
