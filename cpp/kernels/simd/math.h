@@ -108,40 +108,41 @@ template <> struct Constants<double> {
   static constexpr double kErfSmall = 1.0, kErfOne = 6.0, kTanhOne = 20.0;
 };
 
-// x * 2^n for integers n (as floating numbers) for which 2^(n/2) is a normal number; rounds once into the denormals.
+// x * 2^n for integers n (as floating numbers) from kExpMin / ln 2 to kExpMax / ln 2; rounds once into the denormals.
+// A sign that is known (0 has both) saves instructions.
+enum class Sign { any, negative, positive };
 #if defined(__AVX512F__)
-inline Vec<float> scale_by_power(Vec<float> x, Vec<float> n) {
+template <class T, Sign sign> inline Vec<float> scale_by_power(Vec<float> x, Vec<float> n) {
   return (Vec<float>)_mm512_maskz_scalef_ps(0xffff, (__m512)x, (__m512)n);
 }
-inline Vec<double> scale_by_power(Vec<double> x, Vec<double> n) {
+template <class T, Sign sign> inline Vec<double> scale_by_power(Vec<double> x, Vec<double> n) {
   return (Vec<double>)_mm512_maskz_scalef_pd(0xff, (__m512d)x, (__m512d)n);
 }
 #else
-template <class T> inline Vec<T> scale_in_halves(Vec<T> x, Vec<T> n) {
+// As x * 2^(n + lift) * 2^-lift, with a lift for which both powers are normal numbers.
+template <class T, Sign sign> inline Vec<T> scale_by_power(Vec<T> x, Vec<T> n) {
   using C = Constants<T>;
-  const Mask<T> whole = bits(n + splat<T>(C::kRound)) - bits(splat<T>(C::kRound));
-  const Mask<T> half = ((whole + C::kBias * 2) >> 1) - C::kBias;
-  return x * from_bits((half + C::kBias) << C::kMantissaBits) *
-         from_bits((whole - half + C::kBias) << C::kMantissaBits);
+  const auto by_sign = [=](Vec<T> negative, Vec<T> positive) {
+    if constexpr (sign == Sign::any) return select(n < Vec<T>{}, negative, positive);
+    return sign == Sign::negative ? negative : positive;
+  };
+  constexpr T bias = C::kRound + C::kBias;
+  const Vec<T> shifted = n + by_sign(splat<T>(bias + C::kLiftExponent), splat<T>(bias - 1));
+  const Vec<T> rest = by_sign(splat<T>(1 / C::kLift), splat<T>(2));
+  return x * from_bits(bits(shifted) << C::kMantissaBits) * rest;  // what is left of kRound is shifted out
 }
-inline Vec<float> scale_by_power(Vec<float> x, Vec<float> n) { return scale_in_halves<float>(x, n); }
-inline Vec<double> scale_by_power(Vec<double> x, Vec<double> n) { return scale_in_halves<double>(x, n); }
 #endif
 
-}  // namespace math
-
-namespace math {
-
-// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| < ln 2 / 2, for x from kExpMin to kExpMax. Three operations more
-// (sharp) make the largest error 0.8 instead of 1 ULP, which what is built on it may need.
-template <class T, bool sharp = false> inline Vec<T> exp_inside(Vec<T> x) {
+// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| < ln 2 / 2, for x of that sign, from kExpMin to kExpMax. Three
+// operations more (sharp) make the largest error 0.8 instead of 1 ULP, which what is built on it may need.
+template <class T, Sign sign = Sign::any, bool sharp = false> inline Vec<T> exp_inside(Vec<T> x) {
   using C = Constants<T>;
   const Vec<T> n = (x * splat<T>(C::kLog2e) + splat<T>(C::kRound)) - splat<T>(C::kRound);
   const Vec<T> r = (x - n * splat<T>(C::kLn2High)) - n * splat<T>(C::kLn2Low);
   const Vec<T> one = splat<T>(1), rest = r * r * polynomial<T>(r, C::kExp);
-  if constexpr (!sharp) return scale_by_power(one + (r + rest), n);
+  if constexpr (!sharp) return scale_by_power<T, sign>(one + (r + rest), n);
   const Vec<T> high = one + r, low = (one - high) + r;  // high + low = 1 + r exactly
-  return scale_by_power(high + (rest + low), n);
+  return scale_by_power<T, sign>(high + (rest + low), n);
 }
 
 }  // namespace math
@@ -153,7 +154,7 @@ template <class T> inline Vec<T> exp_of(Vec<T> x) {
 
 // exp(x) for x that are at most 0, or NaN.
 template <class T> inline Vec<T> exp_of_negative(Vec<T> x) {
-  return math::exp_inside<T>(maximum(splat<T>(math::Constants<T>::kExpMin), x));
+  return math::exp_inside<T, math::Sign::negative>(maximum(splat<T>(math::Constants<T>::kExpMin), x));
 }
 
 // log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)), by the series of log((1 + s) / (1 - s)), s = (m - 1) / (m + 1).
@@ -207,14 +208,16 @@ template <class T> inline Vec<T> tanh_of(Vec<T> x) {
   const Vec<T> size = absolute(x), z = x * x;
   const Vec<T> small = x + x * z * math::polynomial<T>(z, C::kTanh);
   const Vec<T> capped = minimum(splat<T>(C::kTanhOne), size);
-  const Vec<T> large = splat<T>(1) - splat<T>(2) / (math::exp_inside<T>(capped + capped) + splat<T>(1));
+  const Vec<T> large =
+      splat<T>(1) - splat<T>(2) / (math::exp_inside<T, math::Sign::positive>(capped + capped) + splat<T>(1));
   return select(size < splat<T>(static_cast<T>(0.625)), small, copy_sign(large, x));
 }
 
 // 1 / (1 + exp(-x)), from e = exp(-|x|), so that the tail keeps its digits; there e / (1 + e) is e - e * (e / (1 + e)),
 // which rounds once less.
 template <class T> inline Vec<T> sigmoid_of(Vec<T> x) {
-  const Vec<T> e = math::exp_inside<T, true>(maximum(splat<T>(math::Constants<T>::kExpMin), -absolute(x)));
+  const Vec<T> e =
+      math::exp_inside<T, math::Sign::negative, true>(maximum(splat<T>(math::Constants<T>::kExpMin), -absolute(x)));
   const Vec<T> ratio = select(x < Vec<T>{}, e, splat<T>(1)) / (splat<T>(1) + e);
   return select(x < splat<T>(static_cast<T>(-1.4)), e - e * ratio, ratio);
 }
@@ -232,7 +235,7 @@ template <class T> inline Vec<T> erf_of(Vec<T> x) {
     rest = math::split_polynomial<T>(capped * splat<T>(C::kErfcScale) + splat<T>(C::kErfcShift), C::kErfc);
   } else {
     const Vec<T> t = splat<T>(2) / (splat<T>(2) + capped);
-    rest = math::exp_inside<T>(-capped * capped) * math::polynomial<T>(t, C::kErfc);
+    rest = math::exp_inside<T, math::Sign::negative>(-capped * capped) * math::polynomial<T>(t, C::kErfc);
   }
   return select(size < splat<T>(C::kErfSmall), small, copy_sign(splat<T>(1) - rest, x));
 }

@@ -114,7 +114,7 @@ inline Wide exp_of_pair(Pair x) {
   const Wide r = a - b, r_low = (a - r) - b, one = splat(1.0);
   const Wide rest = r * r * math::polynomial<double>(r, C::kExp) + r_low;
   const Wide high = one + r, low = (one - high) + r;
-  return math::scale_by_power(high + (low + rest), n);
+  return math::scale_by_power<double, math::Sign::any>(high + (low + rest), n);
 }
 
 }  // namespace power
