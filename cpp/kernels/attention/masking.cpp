@@ -172,7 +172,7 @@ template <class T>
 void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const RowBlock<T>& block, const StepPart& part,
                      Index key) {
   uint8_t copies[kPanelWidth<T>][kBlockKeys];
-  const uint8_t* lines[kPanelWidth<T>];
+  const uint8_t* lines[kPanelWidth<T> < 16 ? 16 : kPanelWidth<T>];  // taken 16 at a time, as the compiler sees it
   const Index lanes = part.vectors * kLanes<T>, lane = part.vector * kLanes<T>;
   for (Index i = 0; i < lanes; ++i) lines[i] = line_of(rows, block, lane + i, key, part.from, part.to, copies[i]);
   transpose_bytes(to + lane, block.width, lines, lanes, part.from, part.to);
