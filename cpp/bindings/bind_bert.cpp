@@ -1,10 +1,10 @@
 // BERT: the core of the classes in python/qkv/models/bert.py, which give the results names.
+#include "bindings/bind_bert.h"
+
 #include "bindings/attention_weights.h"
-#include "bindings/bind_module.h"
 #include "bindings/bindings.h"
 #include "core/error.h"
 #include "models/bert_heads.h"
-#include "nn/init.h"
 
 namespace qkv::bindings {
 namespace {
@@ -15,64 +15,6 @@ std::optional<Index> optional_index(const py::handle& value) {
   return value.is_none() ? std::optional<Index>() : value.cast<Index>();
 }
 
-// Takes the arguments of the configuration out of keywords; those that are left belong to the class.
-BertArguments take_arguments(py::dict& given) {
-  BertArguments a;
-  const auto take = [&](const char* name, auto& member) {
-    if (!given.contains(name)) return;
-    const py::object value = given.attr("pop")(name);
-    try {
-      if constexpr (std::is_same_v<std::decay_t<decltype(member)>, std::optional<Index>>)
-        member = optional_index(value);
-      else member = value.cast<std::decay_t<decltype(member)>>();
-    } catch (const py::cast_error&) {
-      fail_type("BertConfig: ", name, " must be of the type of its default; got ", described(value));
-    }
-  };
-  take("vocab_size", a.vocab_size);
-  take("hidden_size", a.hidden_size);
-  take("num_hidden_layers", a.num_hidden_layers);
-  take("num_attention_heads", a.num_attention_heads);
-  take("intermediate_size", a.intermediate_size);
-  take("hidden_act", a.hidden_act);
-  take("hidden_dropout_prob", a.hidden_dropout_prob);
-  take("attention_probs_dropout_prob", a.attention_probs_dropout_prob);
-  take("max_position_embeddings", a.max_position_embeddings);
-  take("type_vocab_size", a.type_vocab_size);
-  take("initializer_range", a.initializer_range);
-  take("layer_norm_eps", a.layer_norm_eps);
-  take("pad_token_id", a.pad_token_id);
-  take("add_pooling_layer", a.add_pooling_layer);
-  return a;
-}
-
-template <class T> T take_own(py::dict& given, const char* name, T fallback) {
-  if (!given.contains(name)) return fallback;
-  const py::object value = given.attr("pop")(name);
-  return value.is_none() ? fallback : value.cast<T>();
-}
-
-void check_taken(const py::dict& given) {
-  if (!given.empty()) fail_type("BertConfig: unknown argument ", std::string(py::str(given.begin()->first)));
-}
-
-// A class that is made from the configuration's fields and `values=False`, which leaves its parameters undefined.
-template <class Part, class Class, class Make> void def_init(Class& part, Make make) {
-  const auto build = [make]<class Made>(std::in_place_type_t<Made> kind, const py::kwargs& kwargs) {
-    py::dict given = kwargs.attr("copy")();
-    const bool values = take_own(given, "values", true);
-    const BertArguments arguments = take_arguments(given);
-    std::optional<nn::SkipInit> skip;
-    if (!values) skip.emplace();
-    auto made = make(kind, arguments, given);
-    check_taken(given);
-    return made;
-  };
-  part.def(
-      py::init([build](const py::kwargs& kwargs) { return build(std::in_place_type<Part>, kwargs); },
-               [build](const py::kwargs& kwargs) { return build(std::in_place_type<Overridable<Part>>, kwargs); }));
-}
-
 template <class Part> LayerClass<Part> def_part(py::module_& m, const char* name, const char* doc) {
   LayerClass<Part> part(m, name, doc);
   def_init<Part>(part, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict&) {
@@ -80,49 +22,6 @@ template <class Part> LayerClass<Part> def_part(py::module_& m, const char* name
   });
   return part;
 }
-
-BertModel::Input input_from(Call& call, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
-                            py::handle token_type_ids, bool skip_padding) {
-  BertModel::Input input;
-  input.ids = call.integers(input_ids, "input_ids", false);
-  input.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-  if (!attention_mask.is_none())
-    input.attention_mask = nn::snapshot(call.any(attention_mask, "attention_mask", false).data());
-  input.segments = call.integers(token_type_ids, "token_type_ids");
-  input.skip_padding = skip_padding;
-  return input;
-}
-
-py::object or_none(const Tensor& x) { return x.defined() ? py::cast(x) : py::none(); }
-
-// forward(input_ids, *, ...) that gives `results(self, input)` as a tuple.
-template <class Class, class Results>
-void def_call(Class& model, const char* name, const char* method, Results results) {
-  using Model = typename Class::type;
-  model.def(
-      method,
-      [name, results](Model& self, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
-                      py::handle token_type_ids, bool skip_padding) {
-        Call call(name);
-        const BertModel::Input input =
-            input_from(call, input_ids, valid_lens, attention_mask, token_type_ids, skip_padding);
-        return results(self, input);
-      },
-      py::arg("input_ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attention_mask") = py::none(),
-      py::arg("token_type_ids") = py::none(), py::arg("skip_padding") = false);
-}
-
-py::list weights_of(BertModel& model) {
-  py::list all;
-  for (const auto& layer : model.encoder->parts()) {
-    const Array weights = without_gil([&] { return layer->attention->self->record.weights(); });
-    all.append(weights.defined() ? py::cast(Tensor(weights)) : py::none());
-  }
-  return all;
-}
-
-constexpr const char* kWeights =
-    "List of (B, H, L, L), one per layer: weights of the last call, before dropout; None before the first.";
 
 void bind_parts(py::module_& m) {
   def_part<BertEmbeddings>(m, "BertEmbeddings", "Sum of word, position and segment embeddings, normalised.");
@@ -162,51 +61,62 @@ void bind_parts(py::module_& m) {
                                  });
 }
 
-template <class Model, class Base, class Class = py::class_<Model, Base, Overridable<Model>, py::smart_holder>>
-Class def_head(py::module_& m, const char* name) {
-  Class model(m, name, (std::string("The core of qkv.models.") + name + ".").c_str());
-  model.def_property_readonly("attention_weights", [](Model& self) { return weights_of(*self.bert); }, kWeights);
-  return model;
-}
-
-template <class Model> void bind_pre_training(py::module_& m, const char* name) {
-  auto model = def_head<Model, nn::Module>(m, name);
-  model.def(
-      py::init([](std::shared_ptr<BertModel> bert) { return std::make_unique<Model>(std::move(bert)); },
-               [](std::shared_ptr<BertModel> bert) { return std::make_unique<Overridable<Model>>(std::move(bert)); }),
-      py::arg("bert"));
-  def_init<Model>(model, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict&) {
-    return std::make_unique<Made>(std::make_shared<BertModel>(a));
-  });
-  def_call(model, name, "forward", [](Model& self, const BertModel::Input& input) {
-    const auto y = without_gil([&] { return self.Model::forward(input); });
-    return py::make_tuple(y.words, or_none(y.next_sentence));
-  });
-}
-
-template <class Model> void bind_classifier(py::module_& m, const char* name) {
-  auto model = def_head<Model, nn::Module>(m, name);
-  model.def(py::init(
-                [](std::shared_ptr<BertModel> bert, Index num_labels, std::optional<double> dropout) {
-                  return std::make_unique<Model>(std::move(bert), num_labels, dropout);
-                },
-                [](std::shared_ptr<BertModel> bert, Index num_labels, std::optional<double> dropout) {
-                  return std::make_unique<Overridable<Model>>(std::move(bert), num_labels, dropout);
-                }),
-            py::arg("bert"), py::arg("num_labels"), py::arg("classifier_dropout") = py::none());
-  def_init<Model>(model, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
-    std::optional<double> dropout;
-    const py::object p = take_own<py::object>(given, "classifier_dropout", py::none());
-    if (!p.is_none()) dropout = p.cast<double>();
-    const Index labels = take_own<Index>(given, "num_labels", 2);
-    return std::make_unique<Made>(std::make_shared<BertModel>(a), labels, dropout);
-  });
-  def_call(model, name, "forward", [](Model& self, const BertModel::Input& input) {
-    return py::make_tuple(without_gil([&] { return self.Model::forward(input); }));
-  });
-}
-
 }  // namespace
+
+models::BertArguments take_arguments(py::dict& given) {
+  models::BertArguments a;
+  const auto take = [&](const char* name, auto& member) {
+    if (!given.contains(name)) return;
+    const py::object value = given.attr("pop")(name);
+    try {
+      if constexpr (std::is_same_v<std::decay_t<decltype(member)>, std::optional<Index>>)
+        member = optional_index(value);
+      else member = value.cast<std::decay_t<decltype(member)>>();
+    } catch (const py::cast_error&) {
+      fail_type("BertConfig: ", name, " must be of the type of its default; got ", described(value));
+    }
+  };
+  take("vocab_size", a.vocab_size);
+  take("hidden_size", a.hidden_size);
+  take("num_hidden_layers", a.num_hidden_layers);
+  take("num_attention_heads", a.num_attention_heads);
+  take("intermediate_size", a.intermediate_size);
+  take("hidden_act", a.hidden_act);
+  take("hidden_dropout_prob", a.hidden_dropout_prob);
+  take("attention_probs_dropout_prob", a.attention_probs_dropout_prob);
+  take("max_position_embeddings", a.max_position_embeddings);
+  take("type_vocab_size", a.type_vocab_size);
+  take("initializer_range", a.initializer_range);
+  take("layer_norm_eps", a.layer_norm_eps);
+  take("pad_token_id", a.pad_token_id);
+  take("add_pooling_layer", a.add_pooling_layer);
+  return a;
+}
+
+void check_taken(const py::dict& given) {
+  if (!given.empty()) fail_type("BertConfig: unknown argument ", std::string(py::str(given.begin()->first)));
+}
+
+models::BertModel::Input bert_input(Call& call, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
+                                    py::handle token_type_ids, bool skip_padding) {
+  models::BertModel::Input input;
+  input.ids = call.integers(input_ids, "input_ids", false);
+  input.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+  if (!attention_mask.is_none())
+    input.attention_mask = nn::snapshot(call.any(attention_mask, "attention_mask", false).data());
+  input.segments = call.integers(token_type_ids, "token_type_ids");
+  input.skip_padding = skip_padding;
+  return input;
+}
+
+py::list weights_of(models::BertModel& model) {
+  py::list all;
+  for (const auto& layer : model.encoder->parts()) {
+    const Array weights = without_gil([&] { return layer->attention->self->record.weights(); });
+    all.append(weights.defined() ? py::cast(Tensor(weights)) : py::none());
+  }
+  return all;
+}
 
 void bind_bert(py::module_& m) {
   m.def(
@@ -229,10 +139,7 @@ void bind_bert(py::module_& m) {
     return states;
   });
   model.def_property_readonly("attention_weights", &weights_of, kWeights);
-  bind_pre_training<BertForPreTraining>(m, "BertForPreTraining");
-  bind_pre_training<BertForMaskedLM>(m, "BertForMaskedLM");
-  bind_classifier<BertForSequenceClassification>(m, "BertForSequenceClassification");
-  bind_classifier<BertForTokenClassification>(m, "BertForTokenClassification");
+  bind_bert_heads(m);
 }
 
 }  // namespace qkv::bindings

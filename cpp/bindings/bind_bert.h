@@ -1,0 +1,67 @@
+// What BERT's classes share: all are made from the fields of a configuration, and the models take the same inputs.
+#pragma once
+
+#include "bindings/bind_module.h"
+#include "models/bert.h"
+#include "nn/init.h"
+
+namespace qkv::bindings {
+
+// Takes the arguments of the configuration out of keywords; those that are left belong to the class.
+models::BertArguments take_arguments(py::dict& given);
+
+template <class T> T take_own(py::dict& given, const char* name, T fallback) {
+  if (!given.contains(name)) return fallback;
+  const py::object value = given.attr("pop")(name);
+  return value.is_none() ? fallback : value.cast<T>();
+}
+
+void check_taken(const py::dict& given);
+
+// A class that is made from the configuration's fields and `values=False`, which leaves its parameters undefined.
+template <class Part, class Class, class Make> void def_init(Class& part, Make make) {
+  const auto build = [make]<class Made>(std::in_place_type_t<Made> kind, const py::kwargs& kwargs) {
+    py::dict given = kwargs.attr("copy")();
+    const bool values = take_own(given, "values", true);
+    const models::BertArguments arguments = take_arguments(given);
+    std::optional<nn::SkipInit> skip;
+    if (!values) skip.emplace();
+    auto made = make(kind, arguments, given);
+    check_taken(given);
+    return made;
+  };
+  part.def(
+      py::init([build](const py::kwargs& kwargs) { return build(std::in_place_type<Part>, kwargs); },
+               [build](const py::kwargs& kwargs) { return build(std::in_place_type<Overridable<Part>>, kwargs); }));
+}
+
+models::BertModel::Input bert_input(Call& call, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
+                                    py::handle token_type_ids, bool skip_padding);
+
+inline py::object or_none(const Tensor& x) { return x.defined() ? py::cast(x) : py::none(); }
+
+// forward(input_ids, *, ...) that gives `results(self, input)` as a tuple.
+template <class Class, class Results>
+void def_call(Class& model, const char* name, const char* method, Results results) {
+  using Model = typename Class::type;
+  model.def(
+      method,
+      [name, results](Model& self, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
+                      py::handle token_type_ids, bool skip_padding) {
+        Call call(name);
+        const models::BertModel::Input input =
+            bert_input(call, input_ids, valid_lens, attention_mask, token_type_ids, skip_padding);
+        return results(self, input);
+      },
+      py::arg("input_ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attention_mask") = py::none(),
+      py::arg("token_type_ids") = py::none(), py::arg("skip_padding") = false);
+}
+
+py::list weights_of(models::BertModel& model);
+
+inline constexpr const char* kWeights =
+    "List of (B, H, L, L), one per layer: weights of the last call, before dropout; None before the first.";
+
+void bind_bert_heads(py::module_& m);
+
+}  // namespace qkv::bindings

@@ -1,0 +1,63 @@
+// BERT with heads: for pre-training and for classes of texts and of words.
+#include "bindings/bind_bert.h"
+#include "models/bert_heads.h"
+
+namespace qkv::bindings {
+namespace {
+
+using namespace models;
+
+template <class Model, class Base, class Class = py::class_<Model, Base, Overridable<Model>, py::smart_holder>>
+Class def_head(py::module_& m, const char* name) {
+  Class model(m, name, (std::string("The core of qkv.models.") + name + ".").c_str());
+  model.def_property_readonly("attention_weights", [](Model& self) { return weights_of(*self.bert); }, kWeights);
+  return model;
+}
+
+template <class Model> void bind_pre_training(py::module_& m, const char* name) {
+  auto model = def_head<Model, nn::Module>(m, name);
+  model.def(
+      py::init([](std::shared_ptr<BertModel> bert) { return std::make_unique<Model>(std::move(bert)); },
+               [](std::shared_ptr<BertModel> bert) { return std::make_unique<Overridable<Model>>(std::move(bert)); }),
+      py::arg("bert"));
+  def_init<Model>(model, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict&) {
+    return std::make_unique<Made>(std::make_shared<BertModel>(a));
+  });
+  def_call(model, name, "forward", [](Model& self, const BertModel::Input& input) {
+    const auto y = without_gil([&] { return self.Model::forward(input); });
+    return py::make_tuple(y.words, or_none(y.next_sentence));
+  });
+}
+
+template <class Model> void bind_classifier(py::module_& m, const char* name) {
+  auto model = def_head<Model, nn::Module>(m, name);
+  model.def(py::init(
+                [](std::shared_ptr<BertModel> bert, Index num_labels, std::optional<double> dropout) {
+                  return std::make_unique<Model>(std::move(bert), num_labels, dropout);
+                },
+                [](std::shared_ptr<BertModel> bert, Index num_labels, std::optional<double> dropout) {
+                  return std::make_unique<Overridable<Model>>(std::move(bert), num_labels, dropout);
+                }),
+            py::arg("bert"), py::arg("num_labels"), py::arg("classifier_dropout") = py::none());
+  def_init<Model>(model, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
+    std::optional<double> dropout;
+    const py::object p = take_own<py::object>(given, "classifier_dropout", py::none());
+    if (!p.is_none()) dropout = p.cast<double>();
+    const Index labels = take_own<Index>(given, "num_labels", 2);
+    return std::make_unique<Made>(std::make_shared<BertModel>(a), labels, dropout);
+  });
+  def_call(model, name, "forward", [](Model& self, const BertModel::Input& input) {
+    return py::make_tuple(without_gil([&] { return self.Model::forward(input); }));
+  });
+}
+
+}  // namespace
+
+void bind_bert_heads(py::module_& m) {
+  bind_pre_training<BertForPreTraining>(m, "BertForPreTraining");
+  bind_pre_training<BertForMaskedLM>(m, "BertForMaskedLM");
+  bind_classifier<BertForSequenceClassification>(m, "BertForSequenceClassification");
+  bind_classifier<BertForTokenClassification>(m, "BertForTokenClassification");
+}
+
+}  // namespace qkv::bindings
