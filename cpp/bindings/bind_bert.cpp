@@ -139,7 +139,6 @@ void bind_bert(py::module_& m) {
     return states;
   });
   model.def_property_readonly("attention_weights", &weights_of, kWeights);
-  bind_bert_heads(m);
 }
 
 }  // namespace qkv::bindings

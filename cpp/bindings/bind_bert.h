@@ -62,6 +62,4 @@ py::list weights_of(models::BertModel& model);
 inline constexpr const char* kWeights =
     "List of (B, H, L, L), one per layer: weights of the last call, before dropout; None before the first.";
 
-void bind_bert_heads(py::module_& m);
-
 }  // namespace qkv::bindings

@@ -1,5 +1,6 @@
 // BERT with heads: for pre-training and for classes of texts and of words.
 #include "bindings/bind_bert.h"
+#include "bindings/bindings.h"
 #include "models/bert_heads.h"
 
 namespace qkv::bindings {

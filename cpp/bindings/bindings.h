@@ -25,6 +25,7 @@ void bind_multi_head_attention(pybind11::module_& m);
 void bind_gru(pybind11::module_& m);
 void bind_transformer(pybind11::module_& m);
 void bind_bert(pybind11::module_& m);
+void bind_bert_heads(pybind11::module_& m);
 void bind_decoding(pybind11::module_& m);
 void bind_transformer_model(pybind11::module_& m);
 void bind_seq2seq(pybind11::module_& m);

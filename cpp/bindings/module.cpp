@@ -22,6 +22,7 @@ PYBIND11_MODULE(_core, m) {
   bind_gru(m);
   bind_transformer(m);
   bind_bert(m);
+  bind_bert_heads(m);
   bind_decoding(m);
   bind_transformer_model(m);
   bind_seq2seq(m);

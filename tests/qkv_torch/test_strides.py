@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qkv import torch
-from qkv.torch._shaping import _strides_under
+from qkv.torch._strides import strides_under
 
 
 def factors(n):
@@ -36,7 +36,7 @@ def test_strides_are_those_of_a_view_in_memory():
         array = np.arange(24, dtype=np.int8).reshape(shape).transpose(axes)
         array = array.reshape(with_ones(array.shape, draw))  # ones never copy
         wanted = with_ones(wanted, draw)
-        found = _strides_under(array.shape, array.strides, wanted)
+        found = strides_under(array.shape, array.strides, wanted)
         expected = array.reshape(wanted)
         assert np.shares_memory(array, expected) is (found is not None)
         if found is None:
@@ -49,11 +49,11 @@ def test_strides_are_those_of_a_view_in_memory():
 
 
 def test_expanded_axes_and_empty_arrays():
-    assert _strides_under((3, 5), (0, 1), (3, 5, 1)) == (0, 1, 1)
-    assert _strides_under((3, 5), (0, 0), (15,)) == (0,)
-    assert _strides_under((3, 5), (0, 1), (15,)) is None
-    assert _strides_under((0, 5), (7, 1), (5, 0, 2)) == (2, 2, 1)
-    assert _strides_under((), (), (1, 1)) == (1, 1)
+    assert strides_under((3, 5), (0, 1), (3, 5, 1)) == (0, 1, 1)
+    assert strides_under((3, 5), (0, 0), (15,)) == (0,)
+    assert strides_under((3, 5), (0, 1), (15,)) is None
+    assert strides_under((0, 5), (7, 1), (5, 0, 2)) == (2, 2, 1)
+    assert strides_under((), (), (1, 1)) == (1, 1)
 
 
 def test_no_memory_is_read_to_find_them():

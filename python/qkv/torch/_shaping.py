@@ -11,6 +11,7 @@ from .. import _core
 from .._errors import shown
 from ._dtypes import dtype
 from ._elementwise import cast, common_dtype
+from ._strides import contiguous_strides, strides_under
 from ._tensor import Core, Tensor, _core_shape, _core_size, both, function, method, wrap
 from ._views import view_of
 
@@ -36,15 +37,6 @@ def axis_of(dim: Any, rank: int, operation: str) -> int:
 
 
 # Strides: of views only, as fresh arrays are contiguous.
-
-
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a row-major array."""
-    result, step = [], 1
-    for size in reversed(shape):
-        result.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(result))
 
 
 def strides_of(t: Tensor) -> tuple[int, ...]:
@@ -99,35 +91,6 @@ def _full_shape(t: Tensor, shape: tuple[int, ...], operation: str) -> tuple[int,
     return shape
 
 
-def _strides_under(
-    shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]
-) -> tuple[int, ...] | None:
-    """Strides of the same memory under another shape of as many numbers, None where PyTorch has to copy.
-
-    From the last axis to the first: neighbouring axes that one stride runs through make a run, and each run must be
-    cut by whole axes of the new shape.
-    """
-    if 0 in shape or not shape:
-        return contiguous_strides(wanted)
-    found = [0] * len(wanted)
-    axis = len(wanted) - 1
-    run, step = 1, strides[-1]  # numbers of the run so far and the stride of its last axis
-    for i in range(len(shape) - 1, -1, -1):
-        run *= shape[i]
-        if i > 0 and (shape[i - 1] == 1 or strides[i - 1] == run * step):
-            continue
-        covered = 1
-        while axis >= 0 and (covered < run or wanted[axis] == 1):
-            found[axis] = covered * step
-            covered *= wanted[axis]
-            axis -= 1
-        if covered != run:
-            return None
-        if i > 0:
-            run, step = 1, strides[i - 1]
-    return tuple(found)
-
-
 @method("view")
 def view(t: Tensor, *shape: Any) -> Tensor:
     """The same memory under another shape; a dtype is refused, as the core has no views of bytes."""
@@ -136,7 +99,7 @@ def view(t: Tensor, *shape: Any) -> Tensor:
     wanted = _full_shape(t, sizes(shape), "view")
     if t._strides is None:
         return _viewed(t, wanted)
-    strides = _strides_under(tuple(_core_shape(t)), strides_of(t), wanted)
+    strides = strides_under(tuple(_core_shape(t)), strides_of(t), wanted)
     if strides is None:
         raise RuntimeError(
             f"view: shape must keep axes that do not follow each other in memory apart; got {tuple(t.shape)} with "
@@ -151,7 +114,7 @@ def reshape(t: Tensor, *shape: Any) -> Tensor:
     wanted = _full_shape(t, sizes(shape), "reshape")
     if t._strides is None:
         return _viewed(t, wanted)
-    strides = _strides_under(tuple(_core_shape(t)), strides_of(t), wanted)
+    strides = strides_under(tuple(_core_shape(t)), strides_of(t), wanted)
     if strides is None:
         return wrap(Core.reshape(t, wanted), "UnsafeViewBackward0", t._kind)
     return with_strides(_viewed(t, wanted), strides)
