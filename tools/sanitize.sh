@@ -4,7 +4,7 @@
 #     tools/sanitize.sh address [pytest's arguments]   # AddressSanitizer and UndefinedBehaviorSanitizer
 #     tools/sanitize.sh thread [pytest's arguments]    # ThreadSanitizer
 #
-# Without arguments for pytest: the whole suite but the notebooks. PYTHON names an interpreter with `.[dev]`, pybind11,
+# Without arguments for pytest: the whole suite but what runs notebooks. PYTHON names an interpreter with `.[dev]`, pybind11,
 # scipy-openblas32, cmake and ninja; JOBS how many compilers run at once. Builds are kept in build/sanitize-*; with ccache
 # on the path a second one is quick. Reports go to build/sanitize-*/report.*, and one is enough to fail.
 set -euo pipefail
@@ -52,7 +52,7 @@ export TSAN_OPTIONS=suppressions=$PWD/tools/sanitize_thread.txt:die_after_fork=0
 export QKV_SANITIZER=$kind PYTHONPATH=$build/site PYTHONDONTWRITEBYTECODE=1
 
 tests=("$@")
-if [[ ${#tests[@]} -eq 0 ]]; then tests=(--ignore=tests/test_notebooks.py); fi
+if [[ ${#tests[@]} -eq 0 ]]; then tests=(--ignore=tests/test_notebooks.py --ignore=tests/reproduce); fi
 status=0
 # Reports of undefined behaviour go to standard error, whatever log_path says, and must not end in pytest's capture.
 LD_PRELOAD=${preload%:} "$python" -m pytest -q -p no:cacheprovider --capture=sys "${tests[@]}" || status=$?
