@@ -58,9 +58,12 @@ USES = {
         "made.zero_grad()",
         "made.lr",
         "made.params",
+        "made.param_groups",
+        "made.add_param_group({'params': [qkv.tensor([1.0])]})",
         "made.state_dict()",
         "made.load_state_dict({})",
     ],
+    "ParameterGroup": ["made['lr']", "made['lr'] = 1", "made.keys()", "repr(made)", "made.update(lr=1)"],
     "KVCache": ["len(made)", "made.reset()", "nn.MultiHeadAttention(4, 2)(np.ones((1, 2, 4)), cache=made)"],
 }
 CLASSES = {
@@ -76,6 +79,7 @@ CLASSES = {
     "Tensor": ["qkv.Tensor", "nn.Parameter"],
     "Generator": ["qkv.Generator"],
     "Optimizer": ["qkv.optim.SGD", "qkv.optim.AdamW"],
+    "ParameterGroup": ["qkv.optim.ParameterGroup"],
     "KVCache": ["nn.KVCache"],
 }
 CHILD = """

@@ -16,7 +16,7 @@ import qkv
 from qkv import data, losses, masks, models, nn, optim
 
 IDIOMS = (Path(__file__).parent / "idioms.txt").read_text(encoding="utf-8").splitlines()
-ERRORS = (ValueError, TypeError, IndexError, AttributeError, RuntimeError)
+ERRORS = (ValueError, TypeError, IndexError, KeyError, AttributeError, RuntimeError)
 FOREIGN = re.compile(r"pybind|Invoked with|incompatible|0x[0-9a-f]{6}|std::|\n")
 
 

@@ -169,9 +169,21 @@ ATTRIBUTES = [
     ),
     (lambda: nn.Sequential().foo, "'Sequential' object has no attribute 'foo'"),
     (
-        lambda: optim.Adam([nn.Parameter([1.0])]).param_groups,
-        "'Adam' object has no attribute 'param_groups'; there is one group: optimizer.lr is its rate, optimizer.params "
-        "its parameters",
+        lambda: optim.Adam([nn.Parameter([1.0])]).state,
+        "'Adam' object has no attribute 'state'; write optimizer.state_dict()[\"state\"]",
+    ),
+    (
+        lambda: optim.Adam([nn.Parameter([1.0])]).defaults,
+        "'Adam' object has no attribute 'defaults'; options stand in optimizer.param_groups",
+    ),
+    (
+        lambda: optim.Adam([nn.Parameter([1.0])]).param_groups[0].lr,
+        "'ParameterGroup' object has no attribute 'lr'; write group[\"lr\"]",
+    ),
+    (
+        lambda: optim.Adam([nn.Parameter([1.0])]).param_groups[0].setdefault,
+        "'ParameterGroup' object has no attribute 'setdefault'; a group has the options of its optimizer; assign "
+        'group["lr"] = ...',
     ),
     (lambda: nn.KVCache().capacty, "'KVCache' object has no attribute 'capacty'; did you mean capacity?"),
     (lambda: qkv.Generator(1).sed, "'Generator' object has no attribute 'sed'"),
@@ -252,7 +264,9 @@ def test_every_public_function_answers_in_our_words(name):
 
 @pytest.mark.parametrize("name", sorted(n for n, thing in PUBLIC.items() if inspect.isclass(thing)))
 def test_every_public_class_answers_in_our_words(name):
-    if name in ("qkv.Tensor", "qkv.optim.Optimizer") or issubclass(PUBLIC[name], tuple):
+    if name in ("qkv.Tensor", "qkv.optim.Optimizer", "qkv.optim.ParameterGroup") or issubclass(
+        PUBLIC[name], tuple
+    ):
         pytest.skip("is not made by its name")
     if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(PUBLIC[name]).parameters.values()):
         pytest.skip("takes any keyword")
@@ -292,7 +306,7 @@ def test_every_habit_leads_to_names_that_exist_and_its_own_does_not():
         ]
         assert unreached == [], name
     for kind, table in _habits.ATTRIBUTES.items():
-        cls = {"Tensor": qkv.Tensor, "Module": nn.Module, "Optimizer": optim.Optimizer}[kind]
+        cls = {"Tensor": qkv.Tensor, "Module": nn.Module}.get(kind) or getattr(optim, kind)
         for name, habits in table.items():
             assert not hasattr(cls, name), f"{kind}.{name} exists and needs no line"
             assert habits

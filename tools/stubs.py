@@ -67,7 +67,7 @@ ARGUMENTS = {
     "dec_X": "Any",
     "enc_valid_lens": "Any",
     "encoder_valid_lens": "Numbers | None",
-    "params": "Tensor | Iterable[Tensor]",
+    "params": "Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]",
     "window": "tuple[int, int]",
     "dtype": "DTypeLike",
     "axis": "int | tuple[int, ...] | None",
@@ -139,6 +139,10 @@ RETURNS = {
     **dict.fromkeys(
         ["Encoder.forward", "Decoder.forward", "Decoder.init_state", "Decoder.reorder_state"], "Any"
     ),
+    "Optimizer.param_groups": "tuple[ParameterGroup, ...]",
+    "ParameterGroup.__iter__": "Iterator[str]",
+    "ParameterGroup.keys": "list[str]",
+    "ParameterGroup.items": "list[tuple[str, Any]]",
     "attention_weights": "Tensor | None",
     "TransformerEncoder.attention_weights": "list[Tensor | None]",
     "TransformerDecoder.attention_weights": "list[Tensor | None]",
@@ -155,6 +159,7 @@ ARGUMENTS_OF = {
     **dict.fromkeys(["Tensor.argmax", "Tensor.argmin"], "axis: int | None = None, keepdims: bool = False"),
     "Tensor.cumsum": "axis: int | None = None",
     **dict.fromkeys(["Tensor.unsqueeze", "Tensor.expand_dims"], "axis: int | tuple[int, ...]"),
+    "ParameterGroup.__setitem__": "name: str, value: Any",
     "Sequential.__init__": "*modules: Module",
     "Module.__call__": "*args: Any, **kwargs: Any",
     "Tensor.__dlpack__": "**options: Any",

@@ -241,7 +241,9 @@ void redirect(py::handle callable) {
 // For classes that are not made by calling them.
 int refuse_construction(PyObject* self, PyObject*, PyObject*) {
   const std::string name = short_class_of(self);
-  const char* how = name == "Tensor" ? "by qkv.tensor(data)" : "by calling a class derived from it";
+  const char* how = name == "Tensor"           ? "by qkv.tensor(data)"
+                    : name == "ParameterGroup" ? "by optimizer.add_param_group({...})"
+                                               : "by calling a class derived from it";
   PyErr_SetString(PyExc_TypeError, text(name, ": must be made ", how, "; got a call of the class").c_str());
   return -1;
 }

@@ -9,67 +9,116 @@
 
 namespace qkv::nn {
 
-Optimizer::Optimizer(std::string name, Tensors parameters, double lr, double weight_decay)
-    : name_(std::move(name)), parameters_(std::move(parameters)), states_(parameters_.size()) {
-  if (parameters_.empty()) fail_value(name_, ": params must hold at least one Tensor; got none");
-  std::unordered_map<const TensorImpl*, std::size_t> seen;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& p = parameters_[i];
+ParameterGroup::ParameterGroup(const Optimizer& optimizer, Tensors parameters, const OptimizerSettings& settings)
+    : optimizer_(optimizer), parameters_(std::move(parameters)), states_(parameters_.size()) {
+  set_settings(settings);
+}
+
+void ParameterGroup::set_settings(const OptimizerSettings& settings) {
+  optimizer_.check(settings);
+  settings_.set(std::make_shared<const OptimizerSettings>(settings));
+}
+
+Optimizer::Optimizer(std::string name, const OptimizerSettings& defaults)
+    : name_(std::move(name)), defaults_(defaults) {}
+
+void Optimizer::add_group(Tensors parameters, const OptimizerSettings& settings) {
+  if (parameters.empty()) fail_value(name_, ": params must hold at least one Tensor; got none");
+  // Groups are counted where there are several.
+  const auto place = [&](std::size_t group, std::size_t i) {
+    return groups_.empty() ? text("params[", i, "]") : text("params[", i, "] of group ", group);
+  };
+  std::unordered_map<const TensorImpl*, std::pair<std::size_t, std::size_t>> seen;
+  for (std::size_t group = 0; group < groups_.size(); ++group)
+    for (std::size_t i = 0; i < groups_[group].parameters().size(); ++i)
+      seen.try_emplace(groups_[group].parameters()[i].impl().get(), group, i);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& p = parameters[i];
     if (!p.is_leaf())
-      fail_value(name_, ": params must be leaves because computed Tensors are not stored; got params[", i, "] ",
-                 p.shape());
+      fail_value(name_, ": params must be leaves because computed Tensors are not stored; got ",
+                 place(groups_.size(), i), " ", p.shape());
     if (!is_floating(p.dtype()))
-      fail_type(name_, ": params must be floating because they are moved along gradients; got params[", i, "] of ",
-                p.dtype());
-    const auto [before, fresh] = seen.try_emplace(p.impl().get(), i);
+      fail_type(name_, ": params must be floating because they are moved along gradients; got ",
+                place(groups_.size(), i), " of ", p.dtype());
+    const auto [before, fresh] = seen.try_emplace(p.impl().get(), groups_.size(), i);
     if (!fresh)
-      fail_value(name_, ": params must be distinct because a step updates each once; got params[", before->second,
-                 "] again as params[", i, "]");
+      fail_value(name_, ": params must be distinct because a step updates each once; got ",
+                 place(before->second.first, before->second.second), " again as ", place(groups_.size(), i));
   }
-  set_lr(lr);
-  set_weight_decay(weight_decay);
+  groups_.emplace_back(*this, std::move(parameters), settings);
 }
 
-void Optimizer::set_lr(double lr) {
-  if (!(lr >= 0)) fail_value(name_, ": lr must be at least 0 because it is the length of a step; got lr = ", lr);
-  lr_ = lr;
-}
-
-void Optimizer::set_weight_decay(double weight_decay) {
-  if (!(weight_decay >= 0))
+void Optimizer::check(const OptimizerSettings& settings) const {
+  if (!(settings.lr >= 0))
+    fail_value(name_, ": lr must be at least 0 because it is the length of a step; got lr = ", settings.lr);
+  if (!(settings.weight_decay >= 0))
     fail_value(name_, ": weight_decay must be at least 0 because it shrinks the parameters; got weight_decay = ",
-               weight_decay);
-  weight_decay_ = weight_decay;
+               settings.weight_decay);
 }
 
 void Optimizer::step() {
   const Uninterrupted whole;  // a parameter that is updated in part is of no use to anybody
   const Lock one_after_the_other(stepping_);
-  for (const Tensor& p : parameters_) check_numbers(p.dtype());  // before anything changes
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    TensorImpl& p = *parameters_[i].impl();
-    Array gradient = p.grad.get();
-    if (!gradient.defined()) continue;
-    // After module.to(dtype) what is remembered follows the parameter.
-    const DType dtype = p.data.dtype();
-    for (Array* array : {&gradient, &states_[i].first, &states_[i].second})
-      if (array->defined() && array->dtype() != dtype) *array = array->cast(dtype);
-    if (p.data.buffer()->borrowed()) p.data = p.data.clone();
-    ++states_[i].steps;
-    update(p.data, gradient, states_[i]);
-    p.data.buffer()->raise_version();
+  std::vector<OptimizerSettings> now;  // what is assigned meanwhile holds for the next step
+  for (const ParameterGroup& group : groups_) {
+    now.push_back(group.settings());
+    for (const Tensor& p : group.parameters()) check_numbers(now.back(), p.dtype());  // before anything changes
+  }
+  auto settings = now.cbegin();
+  for (ParameterGroup& group : groups_) {
+    for (std::size_t i = 0; i < group.parameters_.size(); ++i) {
+      TensorImpl& p = *group.parameters_[i].impl();
+      ParameterState& state = group.states_[i];
+      Array gradient = p.grad.get();
+      if (!gradient.defined()) continue;
+      // After module.to(dtype) what is remembered follows the parameter.
+      const DType dtype = p.data.dtype();
+      for (Array* array : {&gradient, &state.first, &state.second})
+        if (array->defined() && array->dtype() != dtype) *array = array->cast(dtype);
+      if (p.data.buffer()->borrowed()) p.data = p.data.clone();
+      ++state.steps;
+      update(*settings, p.data, gradient, state);
+      p.data.buffer()->raise_version();
+    }
+    ++settings;
   }
 }
 
-void Optimizer::check_numbers(DType dtype) const {
+void Optimizer::check_numbers(const OptimizerSettings& settings, DType dtype) const {
   if (dtype != DType::float32) return;
-  in_range<float>(name_, "lr", lr_);
-  in_range<float>(name_, "weight_decay", weight_decay_);
+  in_range<float>(name_, "lr", settings.lr);
+  in_range<float>(name_, "weight_decay", settings.weight_decay);
+}
+
+Tensors Optimizer::parameters() const {
+  Tensors all;
+  for (const ParameterGroup& group : groups_)
+    all.insert(all.end(), group.parameters().begin(), group.parameters().end());
+  return all;
+}
+
+double Optimizer::lr() const {
+  const double lr = groups_.front().settings().lr;
+  for (const ParameterGroup& group : groups_)
+    if (const double other = group.settings().lr; other != lr)
+      fail_value(name_, ".lr: groups must have one rate because this is the rate of all; got ", lr, " and ", other,
+                 "; read or assign group[\"lr\"] for group in optimizer.param_groups");
+  return lr;
+}
+
+void Optimizer::set_lr(double lr) {
+  static_cast<void>(this->lr());
+  for (ParameterGroup& group : groups_) {
+    OptimizerSettings settings = group.settings();
+    settings.lr = lr;
+    group.set_settings(settings);
+  }
 }
 
 std::vector<ParameterState> Optimizer::states() const {
   const Lock lock(stepping_);
-  std::vector<ParameterState> copies = states_;
+  std::vector<ParameterState> copies;
+  for (const ParameterGroup& group : groups_) copies.insert(copies.end(), group.states_.begin(), group.states_.end());
   for (ParameterState& state : copies)
     for (Array* array : {&state.first, &state.second})
       if (array->defined()) *array = array->clone();
@@ -78,84 +127,81 @@ std::vector<ParameterState> Optimizer::states() const {
 
 void Optimizer::set_states(std::vector<ParameterState> states) {
   const Lock lock(stepping_);
-  states_.swap(states);
+  auto next = states.begin();
+  for (ParameterGroup& group : groups_)
+    for (ParameterState& state : group.states_) std::swap(state, *next++);
 }
 
 void Optimizer::zero_grad() {
-  for (const Tensor& p : parameters_) p.impl()->grad.set({});
+  for (const ParameterGroup& group : groups_)
+    for (const Tensor& p : group.parameters()) p.impl()->grad.set({});
 }
 
-SGD::SGD(Tensors parameters, double lr, double momentum, double weight_decay, bool nesterov)
-    : Optimizer("SGD", std::move(parameters), lr, weight_decay) {
-  set_momentum(momentum, nesterov);
-}
-
-void SGD::set_momentum(double momentum, bool nesterov) {
-  if (!(momentum >= 0))
+void SGD::check(const OptimizerSettings& settings) const {
+  Optimizer::check(settings);
+  if (!(settings.momentum >= 0))
     fail_value(
         "SGD: momentum must be at least 0 because it is the share of the last step that is kept; got momentum = ",
-        momentum);
-  if (nesterov && momentum == 0)
+        settings.momentum);
+  if (settings.nesterov && settings.momentum == 0)
     fail_value("SGD: momentum must be above 0 because nesterov looks ahead along it; got momentum = 0");
-  momentum_ = momentum;
-  nesterov_ = nesterov;
 }
 
-void SGD::check_numbers(DType dtype) const {
-  Optimizer::check_numbers(dtype);
-  if (dtype == DType::float32) in_range<float>(name(), "momentum", momentum_);
+void SGD::check_numbers(const OptimizerSettings& settings, DType dtype) const {
+  Optimizer::check_numbers(settings, dtype);
+  if (dtype == DType::float32) in_range<float>(name(), "momentum", settings.momentum);
 }
 
-void SGD::update(const Array& parameter, const Array& gradient, ParameterState& state) {
+void SGD::update(const OptimizerSettings& settings, const Array& parameter, const Array& gradient,
+                 ParameterState& state) {
   const bool first = !state.first.defined();
-  if (momentum_ != 0 && first) state.first = Array::zeros(parameter.shape(), parameter.dtype());
+  if (settings.momentum != 0 && first) state.first = Array::zeros(parameter.shape(), parameter.dtype());
   visit_floating(parameter.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    T* velocity = momentum_ != 0 ? state.first.data<T>() : nullptr;
+    T* velocity = settings.momentum != 0 ? state.first.data<T>() : nullptr;
+    const T lr = static_cast<T>(settings.lr), momentum = static_cast<T>(settings.momentum),
+            decay = static_cast<T>(settings.weight_decay);
     parallel_for(0, parameter.numel(), grain_for(2), [&](Index begin, Index end) {
       kernels::kernels<T>().optimizer.sgd(parameter.data<T>() + begin, velocity ? velocity + begin : nullptr,
-                                          gradient.data<T>() + begin, static_cast<T>(lr()), static_cast<T>(momentum_),
-                                          static_cast<T>(weight_decay()), nesterov_, first, end - begin);
+                                          gradient.data<T>() + begin, lr, momentum, decay, settings.nesterov, first,
+                                          end - begin);
     });
   });
 }
 
-Adam::Adam(Tensors parameters, double lr, double beta1, double beta2, double eps, double weight_decay, bool decoupled)
-    : Optimizer(decoupled ? "AdamW" : "Adam", std::move(parameters), lr, weight_decay), decoupled_(decoupled) {
-  set_averages(beta1, beta2, eps);
-}
-
-void Adam::set_averages(double beta1, double beta2, double eps) {
+void Adam::check(const OptimizerSettings& settings) const {
+  Optimizer::check(settings);
+  const double beta1 = settings.beta1, beta2 = settings.beta2;
   if (!(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1))
     fail_value(name(), ": betas must be at least 0 and below 1 because they weigh averages; got betas = (", beta1, ", ",
                beta2, ")");
-  if (!(eps >= 0))
-    fail_value(name(), ": eps must be at least 0 because it keeps a divisor away from 0; got eps = ", eps);
-  beta1_ = beta1;
-  beta2_ = beta2;
-  eps_ = eps;
+  if (!(settings.eps >= 0))
+    fail_value(name(), ": eps must be at least 0 because it keeps a divisor away from 0; got eps = ", settings.eps);
 }
 
-void Adam::check_numbers(DType dtype) const {
-  Optimizer::check_numbers(dtype);
-  if (dtype == DType::float32) in_range_above_zero<float>(name(), "eps", eps_);
+void Adam::check_numbers(const OptimizerSettings& settings, DType dtype) const {
+  Optimizer::check_numbers(settings, dtype);
+  if (dtype == DType::float32) in_range_above_zero<float>(name(), "eps", settings.eps);
 }
 
-void Adam::update(const Array& parameter, const Array& gradient, ParameterState& state) {
+void Adam::update(const OptimizerSettings& settings, const Array& parameter, const Array& gradient,
+                  ParameterState& state) {
   if (!state.first.defined()) {
     state.first = Array::zeros(parameter.shape(), parameter.dtype());
     state.second = Array::zeros(parameter.shape(), parameter.dtype());
   }
   const double t = static_cast<double>(state.steps);
-  const double step = lr() / (1 - std::pow(beta1_, t)), root = 1 / std::sqrt(1 - std::pow(beta2_, t));
-  const double shrink = decoupled_ ? 1 - lr() * weight_decay() : 1, decay = decoupled_ ? 0 : weight_decay();
+  const double step = settings.lr / (1 - std::pow(settings.beta1, t));
+  const double root = 1 / std::sqrt(1 - std::pow(settings.beta2, t));
+  const double shrink = decoupled_ ? 1 - settings.lr * settings.weight_decay : 1;
+  const double decay = decoupled_ ? 0 : settings.weight_decay;
   visit_floating(parameter.dtype(), [&](auto tag) {
     using T = decltype(tag);
     parallel_for(0, parameter.numel(), grain_for(4), [&](Index begin, Index end) {
       kernels::kernels<T>().optimizer.adam(
           parameter.data<T>() + begin, state.first.data<T>() + begin, state.second.data<T>() + begin,
-          gradient.data<T>() + begin, static_cast<T>(step), static_cast<T>(root), beta1_, beta2_, static_cast<T>(eps_),
-          static_cast<T>(decay), static_cast<T>(shrink), end - begin);
+          gradient.data<T>() + begin, static_cast<T>(step), static_cast<T>(root), settings.beta1, settings.beta2,
+          static_cast<T>(settings.eps), static_cast<T>(decay), static_cast<T>(shrink), end - begin);
     });
   });
 }

@@ -1,6 +1,7 @@
 // Optimizers: they change parameters in place by the gradients that backward passes left there.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -15,74 +16,106 @@ struct ParameterState {
   Array first, second;  // momentum; or the averages of the gradient and of its square
 };
 
+// What decides the steps of a group of parameters; an optimizer reads those that its formula has.
+struct OptimizerSettings {
+  double lr = 0, weight_decay = 0;
+  double momentum = 0;  // SGD
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // Adam
+};
+
+class Optimizer;
+
+// Parameters that are stepped by the same settings.
+class ParameterGroup {
+ public:
+  ParameterGroup(const Optimizer& optimizer, Tensors parameters, const OptimizerSettings& settings);
+
+  const Optimizer& optimizer() const { return optimizer_; }
+  const Tensors& parameters() const { return parameters_; }
+  OptimizerSettings settings() const { return *settings_.get(); }
+  // For the next step; an error leaves them as they are.
+  void set_settings(const OptimizerSettings& settings);
+
+ private:
+  friend class Optimizer;
+  const Optimizer& optimizer_;
+  Tensors parameters_;
+  Published<OptimizerSettings> settings_;
+  std::vector<ParameterState> states_;
+};
+
 class Optimizer {
  public:
-  Optimizer(std::string name, Tensors parameters, double lr, double weight_decay);
+  Optimizer(std::string name, const OptimizerSettings& defaults);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
+  // While no other thread uses the optimizer.
+  void add_group(Tensors parameters, const OptimizerSettings& settings);
   // Updates every parameter that has a gradient. The memory of a parameter changes in place, so that whoever shares it
   // sees the change, unless it belongs to somebody else: then the parameter moves to memory of its own first.
   void step();
   void zero_grad();
 
   const std::string& name() const { return name_; }
-  const Tensors& parameters() const { return parameters_; }
-  double lr() const { return lr_; }
+  // Those of groups that say nothing else.
+  const OptimizerSettings& defaults() const { return defaults_; }
+  // They stay where they are when others are added.
+  std::deque<ParameterGroup>& groups() { return groups_; }
+  const std::deque<ParameterGroup>& groups() const { return groups_; }
+  Tensors parameters() const;  // of all groups, in order
+  // That of all groups; an error if they have several.
+  double lr() const;
   void set_lr(double lr);
-  double weight_decay() const { return weight_decay_; }
-  void set_weight_decay(double weight_decay);
-  // Copies, between two steps.
+  // Copies, of all groups' parameters in order, between two steps.
   std::vector<ParameterState> states() const;
   void set_states(std::vector<ParameterState> states);
 
+  // An error if one is out of its range.
+  virtual void check(const OptimizerSettings& settings) const;
+
  protected:
-  virtual void update(const Array& parameter, const Array& gradient, ParameterState& state) = 0;
-  // An error if a number of the optimizer's is infinite in the dtype of a parameter.
-  virtual void check_numbers(DType dtype) const;
+  virtual void update(const OptimizerSettings& settings, const Array& parameter, const Array& gradient,
+                      ParameterState& state) = 0;
+  // An error if a number is infinite in the dtype of a parameter.
+  virtual void check_numbers(const OptimizerSettings& settings, DType dtype) const;
 
  private:
-  std::string name_;
-  Tensors parameters_;
-  double lr_ = 0, weight_decay_ = 0;
+  const std::string name_;
+  const OptimizerSettings defaults_;
+  std::deque<ParameterGroup> groups_;
   // A step asks for no interrupt, so it may be held while the pool works.
-  mutable Mutex stepping_{Mutex::Rank::outer};
-  std::vector<ParameterState> states_;
+  mutable Mutex stepping_{Mutex::Rank::outer};  // guards the groups' states
 };
 
 class SGD : public Optimizer {
  public:
-  SGD(Tensors parameters, double lr, double momentum, double weight_decay, bool nesterov);
-  double momentum() const { return momentum_; }
-  bool nesterov() const { return nesterov_; }
-  void set_momentum(double momentum, bool nesterov);
+  explicit SGD(const OptimizerSettings& defaults) : Optimizer("SGD", defaults) {}
+  void check(const OptimizerSettings& settings) const override;
 
  protected:
-  void update(const Array& parameter, const Array& gradient, ParameterState& state) override;
-  void check_numbers(DType dtype) const override;
-
- private:
-  double momentum_ = 0;
-  bool nesterov_ = false;
+  void update(const OptimizerSettings& settings, const Array& parameter, const Array& gradient,
+              ParameterState& state) override;
+  void check_numbers(const OptimizerSettings& settings, DType dtype) const override;
 };
 
 // With decoupled weight decay this is AdamW.
 class Adam : public Optimizer {
  public:
-  Adam(Tensors parameters, double lr, double beta1, double beta2, double eps, double weight_decay, bool decoupled);
-  double beta1() const { return beta1_; }
-  double beta2() const { return beta2_; }
-  double eps() const { return eps_; }
-  void set_averages(double beta1, double beta2, double eps);
+  explicit Adam(const OptimizerSettings& defaults, bool decoupled = false)
+      : Optimizer(decoupled ? "AdamW" : "Adam", defaults), decoupled_(decoupled) {}
+  bool decoupled() const { return decoupled_; }
+  void check(const OptimizerSettings& settings) const override;
 
  protected:
-  void update(const Array& parameter, const Array& gradient, ParameterState& state) override;
-  void check_numbers(DType dtype) const override;
+  void update(const OptimizerSettings& settings, const Array& parameter, const Array& gradient,
+              ParameterState& state) override;
+  void check_numbers(const OptimizerSettings& settings, DType dtype) const override;
 
  private:
-  double beta1_ = 0, beta2_ = 0, eps_ = 0;
-  bool decoupled_;
+  const bool decoupled_;
 };
 
 // Multiplies all gradients by max_norm / (norm + 1e-6) if that is below 1; returns norm, that of all of them together.

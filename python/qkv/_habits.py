@@ -87,6 +87,8 @@ KEYWORDS = _joined(
             "lr",
             "there is one form of each optimizer, leave it out",
         ),
+        ("initial_lr", "lr params", "schedules keep it themselves, leave it out"),
+        ("name param_names", "lr params", "groups have no names, leave it out"),
         ("create_graph", "gradient retain_graph", "write qkv.grad(output, inputs, create_graph=True)"),
         ("requires_grad", "dtype rng", "write qkv.tensor(numbers, requires_grad=True)"),
         ("size shape", "dtype rng", "sizes are given one by one, as in randn(2, 3)"),
@@ -247,14 +249,19 @@ ATTRIBUTES = {
     ),
     "Optimizer": _joined(
         _said(
-            (
-                "param_groups",
-                "",
-                "there is one group: optimizer.lr is its rate, optimizer.params its parameters",
-            ),
+            ("state", "state_dict", 'write optimizer.state_dict()["state"]'),
+            ("defaults", "param_groups", "options stand in optimizer.param_groups"),
             ("minimize", "", "write loss.backward(), then optimizer.step()"),
         ),
         _renamed("Keras", "learning_rate: lr"),
+    ),
+    "ParameterGroup": _said(
+        (
+            "setdefault pop popitem clear",
+            "",
+            'a group has the options of its optimizer; assign group["lr"] = ...',
+        ),
+        ("lr weight_decay momentum nesterov betas eps params", "", 'write group["NAME"]'),
     ),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import _core
-from ._core import SGD, Adam, AdamW, Optimizer
+from ._core import SGD, Adam, AdamW, Optimizer, ParameterGroup
 from ._public import publish
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "LinearSchedule",
     "NoamSchedule",
     "Optimizer",
+    "ParameterGroup",
     "Schedule",
     "clip_grad_norm",
 ]
@@ -59,28 +60,41 @@ def clip_grad_norm(params: Iterable[Any] | Any, max_norm: float) -> float:
 
 
 class Schedule:
-    """Base of the schedules: sets ``optimizer.lr`` to ``lr_at(n)`` before update ``n = 1, 2, ...``.
+    """Base of the schedules: sets the learning rate to ``lr_at(n)`` before update ``n = 1, 2, ...``.
 
     A subclass defines ``lr_at``. Call ``step()`` after each ``optimizer.step()``; the learning rate of the
-    first update is set at construction.
+    first update is set at construction. Groups of parameters with different rates keep their proportions: ``lr_at`` is
+    the rate of the group that had the largest, ``base_lr``.
 
     Parameters
     ----------
     optimizer : SGD, Adam or AdamW
         Its ``lr`` at this moment is ``base_lr``.
 
+    Raises
+    ------
+    ValueError
+        By ``step``, if a group of parameters was added since.
+
     Examples
     --------
     >>> class Halving(qkv.optim.Schedule):
     ...     def lr_at(self, n):
     ...         return self.base_lr * 0.5 ** (n - 1)
+    >>> w, b = qkv.nn.Parameter([1.0]), qkv.nn.Parameter([2.0])
+    >>> optimizer = qkv.optim.SGD([{"params": [w]}, {"params": [b], "lr": 0.1}], lr=1.0)
+    >>> Halving(optimizer).step()
+    >>> [group["lr"] for group in optimizer.param_groups]
+    [0.5, 0.05]
     """
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
-        self.base_lr: float = optimizer.lr
+        rates = [group["lr"] for group in optimizer.param_groups]
+        self.base_lr: float = max(rates)
+        self.shares = [rate / self.base_lr if self.base_lr else 1.0 for rate in rates]
         self.count = 1
-        optimizer.lr = self.lr_at(1)
+        self._set_rates()
 
     def lr_at(self, n: int) -> float:
         """Learning rate of update ``n``, counted from 1."""
@@ -89,19 +103,31 @@ class Schedule:
     def step(self) -> None:
         """Move on to the next update."""
         self.count += 1
-        self.optimizer.lr = self.lr_at(self.count)
+        self._set_rates()
+
+    def _set_rates(self) -> None:
+        rate, groups = self.lr_at(self.count), self.optimizer.param_groups
+        if len(groups) != len(self.shares):
+            raise ValueError(
+                f"{type(self).__name__}: the optimizer must have the {len(self.shares)} groups with which the schedule "
+                f"was made; got {len(groups)}; add groups first, or make a new schedule"
+            )
+        for group, share in zip(groups, self.shares, strict=True):
+            group["lr"] = rate * share
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the schedule stands: ``count`` and ``base_lr``."""
-        return {"count": self.count, "base_lr": self.base_lr}
+        """Where the schedule stands: ``count``, ``base_lr`` and the groups' ``shares`` of it."""
+        return {"count": self.count, "base_lr": self.base_lr, "shares": list(self.shares)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue where the schedule stood that gave ``state_dict``."""
         self.count, self.base_lr = int(state_dict["count"]), float(state_dict["base_lr"])
-        self.optimizer.lr = self.lr_at(self.count)
+        self.shares = [float(share) for share in state_dict.get("shares", [1.0])]
+        self._set_rates()
 
     def __repr__(self) -> str:
-        given = {k: v for k, v in vars(self).items() if k not in ("optimizer", "count")}
+        hidden = ("optimizer", "count", "shares" if len(self.shares) == 1 else "")
+        given = {k: v for k, v in vars(self).items() if k not in hidden}
         shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}(update {self.count}, {shown})"
 

@@ -238,6 +238,7 @@ MADE = {
     "Generator": "qkv.Generator(1)",
     "Attention": "nn.DotProductAttention()",
     "Optimizer": "optim.SGD([qkv.tensor([1.0], requires_grad=True)], 0.1)",
+    "ParameterGroup": "optim.SGD([qkv.tensor([1.0], requires_grad=True)], 0.1).param_groups[0]",
 }
 
 

@@ -109,6 +109,30 @@ print(np.isfinite(layer.weight.numpy()).all())
     assert output(program) == "True"
 
 
+def test_groups_that_come_and_change_while_other_threads_step():
+    program = """
+rest = iter([qkv.tensor(np.zeros(13), requires_grad=True) for _ in range(300)])
+optimizer = qkv.optim.SGD([next(rest)], lr=1.0, momentum=0.5)
+def add():
+    p = next(rest, None)
+    if p is not None:
+        p.grad = np.ones(13)
+        optimizer.add_param_group({"params": p, "lr": 0.5})
+def assign():
+    for group in optimizer.param_groups:
+        group["lr"] = 0.25
+        group.update(momentum=0.5, nesterov=not group["nesterov"])
+def load():
+    try:
+        optimizer.load_state_dict(optimizer.state_dict())
+    except ValueError:  # a group came between the two
+        pass
+together(add, assign, load, optimizer.step, optimizer.step, lambda: repr(optimizer), optimizer.zero_grad)
+print(len(optimizer.param_groups) == len(optimizer.params) > 1)
+"""
+    assert output(program) == "True"
+
+
 def test_gradients_that_arrive_while_another_thread_clips_them():
     program = """
 w, large = (qkv.tensor(np.zeros(n), requires_grad=True) for n in (50021, 1))

@@ -129,10 +129,7 @@ class DataParallel(Alone):
     def _agree(self, trainer: Any, facts: dict[str, Any]) -> None:
         model, optimizer, schedule = trainer.model, trainer.optimizer, trainer.schedule
         state = [f"{name} {value.shape} {value.dtype}" for name, value in model.state_dict().items()]
-        groups = [
-            {k: v for k, v in group.items() if k != "params"}
-            for group in optimizer.state_dict()["param_groups"]
-        ]
+        groups = [{**group, "params": len(group["params"])} for group in optimizer.param_groups]
         agree(
             self.comm,
             "Trainer.fit",

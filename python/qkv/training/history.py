@@ -19,7 +19,7 @@ class History:
     loss : list of float
         Mean loss of each update, over all tokens of its batches.
     lr : list of float
-        Learning rate of each update.
+        Learning rate of each update; with several groups of parameters that of the first.
     grad_norm : list of float
         Norm of all gradients before clipping; NaN where it was not asked for.
     count : list of float

@@ -297,7 +297,9 @@ class Trainer:
         norm = math.nan
         if self.max_grad_norm is not None:
             norm = clip_grad_norm(self.optimizer.params, self.max_grad_norm)
-        self.history.add(loss=total / max(count, 1.0), lr=self.optimizer.lr, grad_norm=norm, count=count)
+        self.history.add(
+            loss=total / max(count, 1.0), lr=self.optimizer.param_groups[0]["lr"], grad_norm=norm, count=count
+        )
         self.optimizer.step()
         if self.schedule is not None:
             self.schedule.step()

@@ -62,6 +62,23 @@ for group in sgd.param_groups:
 (w**2).sum().backward()
 sgd.step()
 print(w, w.grad, sgd.zero_grad(), w.grad)
+first, second = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
+adam = optim.Adam([{"params": [first]}, {"params": []}, {"params": [second], "lr": 0.5}], lr=0.1)
+for _ in range(2):
+    adam.zero_grad()
+    (first.sum() + (second**2).sum()).backward()
+    adam.step()
+print(adam.state[first], len(adam.state))
+adam.state[second]["exp_avg"].zero_()
+adam.add_param_group({"params": w, "weight_decay": 0.5})
+w.grad = torch.ones(2)
+adam.step()
+print(first, second, w, [adam.state[p]["step"].item() for p in (first, second, w)])
+sgd = optim.SGD([first], lr=0.1, momentum=0.9, nesterov=True)
+sgd.step()
+sgd.param_groups[0].update(momentum=0, nesterov=False)
+sgd.step()
+print(first, sgd.state[first])
 
 
 def rates(make, steps=7, lr=1.0):

@@ -39,6 +39,11 @@ def main():
     refused(ValueError, name, lambda: fit(trainer(nn.Linear(3, 1, bias=not last))))
     refused(ValueError, name, lambda: fit(trainer(optimizer=optim.Adam if last else optim.SGD)))
     refused(ValueError, name, lambda: fit(trainer(lr=0.2 if last else 0.1)))
+
+    def grouped(params, lr):
+        return optim.SGD([{"params": params[:1]}, {"params": params[1:], "lr": 0.2 if last else 0.1}], lr=lr)
+
+    refused(ValueError, name, lambda: fit(trainer(optimizer=grouped)))
     refused(
         ValueError, "accumulate must be equal on all ranks", lambda: fit(trainer(accumulate=2 if last else 1))
     )

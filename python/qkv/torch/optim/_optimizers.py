@@ -1,4 +1,4 @@
-"""Optimizers: the core's, one for each group of parameters, with PyTorch's groups, states and text."""
+"""Optimizers: the core's, with PyTorch's groups, states and text."""
 
 from __future__ import annotations
 
@@ -129,13 +129,16 @@ def _own(value: Any) -> Any:
 
 
 class _OfCore(Optimizer):
-    """Steps of the core's optimizers, one per group, which are made anew when settings or parameters change."""
+    """Steps of an optimizer of the core, which is made anew when parameters come or go, or `state` was looked at."""
 
-    _names: tuple[str, ...] = ()  # of the arrays that it remembers for each parameter
+    _kind: Any  # the core's class
+    _options: tuple[str, ...]  # of a group, which the core's has too
+    _names: tuple[str, ...]  # of the arrays that it remembers for each parameter
     _not_known: dict[str, Any] = {}  # noqa: RUF012  # settings that must keep these values
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
-        self._engines: dict[int, tuple[Any, Any]] = {}
+        self._engine: Any = None
+        self._grouped: list[list[int]] = []  # by identity, as the engine has them
         for name, value in self._not_known.items():
             if name in defaults and defaults[name] != value:
                 raise ValueError(f"{type(self).__name__}: {name} must be {value}; qkv.torch knows no other")
@@ -143,68 +146,57 @@ class _OfCore(Optimizer):
             raise ValueError(f"Invalid learning rate: {defaults['lr']}")
         super().__init__(params, defaults)
 
-    def _make(self, members: list[Any], group: dict[str, Any]) -> Any:
-        raise NotImplementedError
+    @property
+    def state(self) -> Any:
+        """What is remembered of each parameter; what is changed in it holds for the next step."""
+        if self._engine is not None:
+            for p, entry in zip(self._engine.params, _entries(self._engine), strict=True):
+                if entry is not None:
+                    self._state[p] = self._entry(entry)
+            self._engine = None
+        return self._state
 
-    def _settings(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(
-            value for key, value in sorted(group.items()) if key not in ("params", "lr", "initial_lr")
-        )
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._engine, self._state = None, value
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, in place."""
         loss = self._loss(closure)
-        for i, group in enumerate(self.param_groups):
-            members = [p for p in group["params"] if p.requires_grad]
-            if not members:
-                continue
-            key = (*map(id, members), self._settings(group))
-            known = self._engines.get(i)
-            if known is None or known[0] != key:
-                self._remember()
-                known = self._engines[i] = (key, self._restored(members, group))
-            lr = group["lr"]
-            known[1].lr = float(lr.item() if isinstance(lr, Core) else lr)
-            known[1].step()
+        groups = [group for group in self.param_groups if group["params"]]
+        grouped = [[*map(id, group["params"])] for group in groups]
+        if self._engine is None or self._grouped != grouped:
+            self._engine, self._grouped = self._restored(groups), grouped
+        for group, own in zip(groups, self._engine.param_groups, strict=True):
+            values = {name: group[name] for name in self._options}
+            own.update({k: v.item() if isinstance(v, Core) else v for k, v in values.items()})
+        self._engine.step()
         return loss
 
-    def _restored(self, members: list[Any], group: dict[str, Any]) -> Any:
-        engine = self._make(members, {**group, "lr": float(group["lr"])})
+    def _restored(self, groups: list[dict[str, Any]]) -> Any:
+        state = self.state
+        engine = self._kind([{"params": group["params"]} for group in groups], lr=0.0)
         entries = {}
-        for i, p in enumerate(members):
-            entry = self.state.get(p)
+        for i, p in enumerate(engine.params):
+            entry = state.get(p)
             if entry:
                 entries[i] = {k: float(v) if k == "step" else v for k, v in entry.items() if v is not None}
         if entries:
-            whole = engine.state_dict()
-            engine.load_state_dict({"state": entries, "param_groups": whole["param_groups"]})
+            engine.load_state_dict({**engine.state_dict(), "state": entries})
         return engine
-
-    def _remember(self) -> None:
-        """Bring what the core's optimizers know into `state`."""
-        for i, (_, engine) in self._engines.items():
-            members = [p for p in self.param_groups[i]["params"] if p.requires_grad]
-            for j, entry in engine.state_dict()["state"].items():
-                self.state[members[j]] = self._entry(entry)
-        self._engines.clear()
 
     def _entry(self, entry: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = {"step": wrap_array(np.float32(entry["step"]))}
         return result | {name: wrap(_core.tensor(entry[name])) for name in self._names if name in entry}
 
-    def state_dict(self) -> dict[str, Any]:
-        """What decides the next steps, in PyTorch's layout: parameters are named by numbers."""
-        self._remember()
-        return super().state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where the optimizer stood that gave `state_dict`."""
-        self._engines.clear()
-        super().load_state_dict(state_dict)
-
     def __getstate__(self) -> dict[str, Any]:
-        self._remember()
+        assert self.state is not None  # brought up to date, without an engine
         return dict(self.__dict__)
+
+
+def _entries(engine: Any) -> list[dict[str, Any] | None]:
+    state = engine.state_dict()["state"]
+    return [state.get(i) for i in range(len(engine.params))]
 
 
 class SGD(_OfCore):
@@ -221,6 +213,8 @@ class SGD(_OfCore):
     tensor([0., 0.], requires_grad=True)
     """
 
+    _kind = _core.SGD
+    _options = ("lr", "momentum", "weight_decay", "nesterov")
     _names = ("momentum_buffer",)
     _not_known = {"dampening": 0, "maximize": False, "differentiable": False}  # noqa: RUF012
 
@@ -253,9 +247,6 @@ class SGD(_OfCore):
             },
         )
 
-    def _make(self, members: list[Any], group: dict[str, Any]) -> Any:
-        return _core.SGD(members, group["lr"], group["momentum"], group["weight_decay"], group["nesterov"])
-
     def _entry(self, entry: dict[str, Any]) -> dict[str, Any]:
         found = entry.get("momentum_buffer")
         return {"momentum_buffer": None if found is None else wrap(_core.tensor(found))}
@@ -264,6 +255,8 @@ class SGD(_OfCore):
 class Adam(_OfCore):
     """Adam: steps by running averages of the gradient and of its square."""
 
+    _kind = _core.Adam
+    _options = ("lr", "betas", "eps", "weight_decay")
     _names = ("exp_avg", "exp_avg_sq")
     _not_known = {"amsgrad": False, "maximize": False, "differentiable": False}  # noqa: RUF012
     _decoupled = False
@@ -300,14 +293,11 @@ class Adam(_OfCore):
             },
         )
 
-    def _make(self, members: list[Any], group: dict[str, Any]) -> Any:
-        kind = _core.AdamW if self._decoupled else _core.Adam
-        return kind(members, group["lr"], tuple(group["betas"]), group["eps"], group["weight_decay"])
-
 
 class AdamW(Adam):
     """Adam with weight decay that does not pass through the averages."""
 
+    _kind = _core.AdamW
     _decoupled = True
 
     def __init__(
