@@ -217,6 +217,10 @@ def test_copy_pairs():
     assert pairs != data.copy_pairs(500, symbols=3, min_len=2, max_len=5, first_id=7, seed=2)
     with pytest.raises(ValueError, match="got symbols = 3, min_len = 4, max_len = 2"):
         data.copy_pairs(1, symbols=3, min_len=4, max_len=2)
+    for name in ("count", "symbols", "min_len", "max_len", "first_id"):
+        text = f"copy_pairs: {name} must be an integer because it counts or bounds integers; got ndarray"
+        with pytest.raises(TypeError, match=text):
+            data.copy_pairs(**{"count": 3, name: np.ones(3, complex)})
 
 
 class TestDates:

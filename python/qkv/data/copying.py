@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..random.arguments import integer_of
+
 
 def copy_pairs(
     count: int, *, symbols: int = 10, min_len: int = 3, max_len: int = 10, first_id: int = 4, seed: int = 0
@@ -35,6 +37,16 @@ def copy_pairs(
     >>> qkv.data.copy_pairs(2, symbols=3, min_len=2, max_len=4, seed=1)
     [[6, 6, 4], [4, 6, 6]]
     """
+    count, symbols, min_len, max_len, first_id = (
+        integer_of("copy_pairs", name, value)
+        for name, value in (
+            ("count", count),
+            ("symbols", symbols),
+            ("min_len", min_len),
+            ("max_len", max_len),
+            ("first_id", first_id),
+        )
+    )
     if symbols < 1 or not 1 <= min_len <= max_len:
         raise ValueError(
             "copy_pairs: symbols must be at least 1 and lengths 1 <= min_len <= max_len; "
