@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -180,8 +181,9 @@ def in_browser(view, folder, moves: dict[str, float | bool]) -> str:
         "--disable-gpu",
         f"--user-data-dir={folder / 'profile'}",
     ]
+    own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # no sanitizer's
     result = subprocess.run(
-        [*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120
+        [*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120, env=own
     )
     assert "<title>moved</title>" in result.stdout, result.stderr[-2000:]
     return result.stdout

@@ -77,7 +77,7 @@ void bind_functions(py::module_& m) {
     const Tensor c = call.any(condition, "condition");
     const auto [p, q] = beside_each_other(call, "where", a, b);
     const Index work = std::max(work_of(p, q), c.numel());
-    return call.result(without_gil(work, [&] { return ops::where(c, p, q); }));
+    return call.result(without_gil(work, [&, &p = p, &q = q] { return ops::where(c, p, q); }));
   });
   const auto of_two = [&](const char* name, ops::Binary op) {
     m.def(
@@ -85,7 +85,7 @@ void bind_functions(py::module_& m) {
         [name, op](py::handle a, py::handle b) {
           Call call(name);
           const auto [p, q] = beside_each_other(call, name, a, b);
-          return call.result(without_gil(work_of(p, q), [&] { return ops::binary(op, p, q); }));
+          return call.result(without_gil(work_of(p, q), [&, &p = p, &q = q] { return ops::binary(op, p, q); }));
         },
         py::arg("a"), py::arg("b"));
   };

@@ -32,6 +32,8 @@ REASONS = {
     ("kind", "ranks", "rank"), [(kind, 2 + 2 * (i % 2), 1) for i, kind in enumerate(REASONS)]
 )
 def test_the_rank_and_the_reason_are_named_once(kind, ranks, rank):
+    if kind in ("crash", "memory") and "QKV_SANITIZER" in os.environ:
+        pytest.skip("a sanitizer answers a crash itself, and with limited memory it cannot start")
     job = Job(ranks, "failing.py", kind, rank)
     status, _, errors = job.wait(60)
     assert status != 0
