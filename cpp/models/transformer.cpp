@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "models/encoder_decoder.h"
+#include "nn/given_names.h"
 #include "nn/init.h"
 #include "ops/ops.h"
 
@@ -183,7 +184,8 @@ Restriction Transformer::keys_of(const char* name, const Array& ids, const Array
 
 Tensor Transformer::encode(const Array& src, const Array& src_valid_lens) {
   const Restriction restriction = keys_of("src", src, src_valid_lens);
-  return encoder->forward(embedded(*src_embedding, src, 0), restriction, ops::Causal::none);
+  return nn::named_with(
+      "src_", [&] { return encoder->forward(embedded(*src_embedding, src, 0), restriction, ops::Causal::none); });
 }
 
 Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restriction& tgt_restriction,
@@ -195,7 +197,8 @@ Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restric
   call.memory = memory_restriction;
   call.causal = ops::Causal::upper_left;
   const Index offset = states.empty() ? 0 : states[0].cache.length();
-  return output->forward(decoder->forward(embedded(*tgt_embedding, tgt, offset), memory, call, states));
+  return output->forward(nn::named_with(
+      "tgt_", [&] { return decoder->forward(embedded(*tgt_embedding, tgt, offset), memory, call, states); }));
 }
 
 Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src_valid_lens,

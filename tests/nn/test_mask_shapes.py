@@ -60,7 +60,7 @@ def calls(name, batch):
     else:
         rest, argument = (k,) if name == "self" else (k, k), "attn_mask"
         yield "dropout_keep", lambda mask: layer(q, *rest, dropout_keep=mask)
-    yield "attn_mask", lambda mask: layer(q, *rest, **{argument: mask})
+    yield argument, lambda mask: layer(q, *rest, **{argument: mask})
 
 
 @pytest.mark.parametrize("boolean", [True, False])
