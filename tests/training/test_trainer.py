@@ -290,6 +290,41 @@ def test_rejections(make, words):
         make()
 
 
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda: linear(lambda model, rows: None).fit(ROWS, steps=1),
+            "^Trainer.fit: loss must return a Tensor, or a Tensor and a count, .*; got None$",
+        ),
+        (
+            lambda: linear(lambda model, rows: losses.mse(model(X[rows]), Y[rows]).item()).fit(ROWS, steps=1),
+            "loss must return a Tensor, .*; got [0-9.]+$",
+        ),
+        (
+            lambda: linear().fit(iter(ROWS), steps=1),
+            r"^Trainer.fit: batches must be a sequence, or a function .*; got list_iterator; write list\(batches\)$",
+        ),
+        (
+            lambda: training.Trainer(linear().optimizer, linear().model, len),
+            "^Trainer: optimizer must be one of qkv.optim; got Linear$",
+        ),
+    ],
+)
+def test_rejections_of_types(make, words):
+    with pytest.raises(TypeError, match=words):
+        make()
+
+
+def test_a_schedule_and_a_checkpoint_of_another_kind_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"^Trainer: schedule must be of the given optimizer .*; got type$"):
+        linear(schedule=lambda optimizer: optim.ConstantSchedule)
+    with pytest.raises(
+        ValueError, match=r"^Trainer: checkpoint must be a file to be written; got the folder "
+    ):
+        linear(checkpoint=tmp_path)
+
+
 def test_a_loss_that_is_not_a_number_stops_before_the_step():
     def loss(model, rows):
         return losses.mse(model(X[rows]), Y[rows]) * (math.nan if len(trainer.history) == 2 else 1.0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _core
 from ..random import get_rng_state, set_rng_state
-from ..training.alone import Alone, check_finite
+from ..training.alone import Alone, check_finite, loss_of
 from . import failure
 from .agreed import agreed
 from .batch import items_of, share, take
@@ -79,11 +79,10 @@ class DataParallel(Alone):
             with span("compute"):
                 part, (first, count, total), weight = self._part_of(batch)
                 with batch_part(first, count, total):
-                    value = trainer.loss(trainer.model, part)
-            if isinstance(value, tuple):
-                value, size = value
+                    value, size = loss_of(trainer, part)
+            if size is not None:
                 factor = float(weight > 0)
-                sums[1] += float(size) * factor
+                sums[1] += size * factor
             else:  # the mean of the items
                 factor = weight
                 sums[1] += self.is_main

@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .._core import Tensor
+from .._errors import shown
+
 T = TypeVar("T")
 
 
@@ -36,9 +39,8 @@ class Alone:
         """Leave the gradients of the mean loss of some batches; give the loss's sum and what it is divided by."""
         total = count = 0.0
         for batch in batches:
-            value = trainer.loss(trainer.model, batch)
-            value, size = value if isinstance(value, tuple) else (value, 1)
-            total, count = total + float(value), count + float(size)
+            value, size = loss_of(trainer, batch)
+            total, count = total + float(value), count + (1.0 if size is None else size)
             check_finite(trainer, total, value)
             if len(batches) == 1:
                 value = value / max(count, 1.0)
@@ -53,6 +55,18 @@ class Alone:
     def interrupted(self, asked: bool) -> bool:
         """Say whether any process was asked to end after the last update."""
         return asked
+
+
+def loss_of(trainer: Any, batch: Any) -> tuple[Any, float | None]:
+    """Give the loss of a batch and what it is to be divided by; None if it is a mean already."""
+    value = trainer.loss(trainer.model, batch)
+    value, size = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            "Trainer.fit: loss must return a Tensor, or a Tensor and a count, because gradients come from it; "
+            f"got {shown(value)}"
+        )
+    return value, None if size is None else float(size)
 
 
 def check_finite(trainer: Any, total: float, value: Any) -> None:

@@ -26,7 +26,9 @@ class CheckpointError(ValueError):
     """A file that is damaged, is no checkpoint, or belongs to another run."""
 
 
-def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+def save_arrays(
+    path: str | os.PathLike[str], arrays: Mapping[str, Any], facts: Mapping[str, Any] | None = None
+) -> None:
     """Write arrays and JSON facts to one file, atomically.
 
     Everything goes to a temporary file in the same folder first, is forced to the disk, and then takes the name
@@ -38,7 +40,7 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], facts: 
     path : path
     arrays : mapping from str to array or Tensor
         Numbers and booleans; the name ``facts`` is taken.
-    facts : mapping
+    facts : mapping, optional
         Anything that JSON can hold.
 
     Raises
@@ -63,7 +65,7 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], facts: 
                 f"save_arrays: arrays must hold numbers or booleans under names other than {FACTS!r}; "
                 f"got {name!r} with dtype {table.dtype}"
             )
-    text = json.dumps(facts)
+    text = json.dumps({} if facts is None else facts)
     page = json.dumps({"format": FORMAT, "facts": text, "digest": _digest(tables, text)})
     entries: dict[str, Any] = {FACTS: np.frombuffer(page.encode(), np.uint8), **tables}
     write_file(path, lambda file: np.savez(file, **entries))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import shown
 from ..optim import clip_grad_norm
 from ..tensors import no_grad
 from . import state
@@ -124,18 +125,22 @@ class Trainer:
                 f"Trainer: max_grad_norm must be positive because gradients of norm 0 train nothing; "
                 f"got {max_grad_norm}"
             )
-        if schedule is not None and schedule.optimizer is not optimizer:
+        self._team = _team(comm, split)
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(f"Trainer: optimizer must be one of qkv.optim; got {shown(optimizer)}")
+        if schedule is not None and getattr(schedule, "optimizer", None) is not optimizer:
             raise ValueError(
                 "Trainer: schedule must be of the given optimizer because it sets its learning rate; "
-                f"got one of another {type(schedule.optimizer).__name__}"
+                f"got {shown(schedule)}"
             )
+        if checkpoint is not None and Path(checkpoint).is_dir():
+            raise ValueError(f"Trainer: checkpoint must be a file to be written; got the folder {checkpoint}")
         self.model, self.optimizer, self.loss, self.schedule = model, optimizer, loss, schedule
         self.max_grad_norm, self.accumulate = max_grad_norm, accumulate
         self.evaluate, self.evaluate_every, self.stop_when = evaluate, evaluate_every, stop_when
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
         self.comm = comm
-        self._team = _team(comm, split)
         self._restart()
 
     def __repr__(self) -> str:
@@ -176,6 +181,8 @@ class Trainer:
         ------
         ValueError
             If there is no end or no batch.
+        TypeError
+            If ``batches`` is no sequence, or ``loss`` returns no Tensor.
         CheckpointError
             If the checkpoint is damaged or belongs to another run.
         FloatingPointError
@@ -188,6 +195,11 @@ class Trainer:
         if epochs is None and steps is None:
             raise ValueError(
                 "Trainer.fit: epochs or steps must be given because the training needs an end; got neither"
+            )
+        if not callable(batches) and not hasattr(batches, "__len__"):
+            raise TypeError(
+                "Trainer.fit: batches must be a sequence, or a function of the epoch, because each epoch goes through "
+                f"it from the start; got {shown(batches)}; write list(batches)"
             )
         given: Callable[[int], Sequence[Any]] = batches if callable(batches) else lambda epoch: batches
         self._restart()
