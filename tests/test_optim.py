@@ -196,6 +196,44 @@ def test_loading_rejections():
 
 
 @pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"state": []}, "state must be a dict; got "),
+        ({"param_groups": 3}, "param_groups must be a list; got 3"),
+        ({"param_groups": [3]}, "a group must be a dict; got 3"),
+        (
+            {"param_groups": [{"lr": 1.0, "weight_decay": 0, "momentum": 0, "nesterov": False}]},
+            "params of a group",
+        ),
+        ({"state": {0: 3}}, r"state of params\[0\] must be a dict; got 3"),
+        ({"state": {0: {"step": -1}}}, r"step of params\[0\] must be a number of steps; got -1"),
+        ({"state": {0: {"step": "many"}}}, r"step of params\[0\] must be a number of steps; got 'many'"),
+        (
+            {"state": {"0": {}}},
+            "state must have the numbers .* got 0 of 1 keys that are such numbers",
+        ),  # of JSON
+    ],
+)
+def test_states_of_another_form_are_refused(change, text):
+    optimizer = optim.SGD([parameter()], lr=0.5)
+    with pytest.raises((TypeError, ValueError), match=f"^SGD.load_state_dict: {text}"):
+        optimizer.load_state_dict({**optimizer.state_dict(), **change})
+
+
+def test_a_rate_may_be_whatever_holds_one_number():
+    optimizer = optim.SGD([parameter()], lr=0.5)
+    for rate in (1, np.float32(2.0), np.array(3.0), qkv.tensor(4.0)):
+        optimizer.lr = rate
+        assert optimizer.lr == float(rate)
+        optimizer.param_groups[0]["lr"] = rate
+        assert optimizer.lr == float(rate)
+    with pytest.raises(TypeError, match=r"^SGD: lr must be a number; got '0.1'$"):
+        optimizer.lr = "0.1"
+    with pytest.raises(TypeError, match=r"^clip_grad_norm: max_norm must be a number; got None$"):
+        optim.clip_grad_norm(optimizer.params, None)
+
+
+@pytest.mark.parametrize(
     ("make", "error", "text"),
     [
         (lambda p: optim.SGD([], lr=1), ValueError, "^SGD: params must hold at least one Tensor; got none$"),
@@ -318,6 +356,17 @@ def test_schedule_rejections():
         optim.LinearSchedule(optimizer, 5, 5)
     with pytest.raises(ValueError, match="ConstantSchedule: warmup_steps must be at least 0"):
         optim.ConstantSchedule(optimizer, -1)
+    with pytest.raises(TypeError, match=r"^LinearSchedule: total_steps must be a number; got '10'$"):
+        optim.LinearSchedule(optimizer, "10")
+    with pytest.raises(
+        TypeError, match=r"^LinearSchedule: optimizer must be one of qkv.optim .*; got \[Tensor\]$"
+    ):
+        optim.LinearSchedule(optimizer.params, 10).step()
+    text = (
+        r"^LinearSchedule.load_state_dict: state_dict must hold 'count' and 'base_lr'; got keys \['state'\]$"
+    )
+    with pytest.raises(ValueError, match=text):
+        optim.LinearSchedule(optim.SGD([parameter()], lr=1.0), 10).load_state_dict({"state": 1})
     with pytest.raises(NotImplementedError, match="Schedule: lr_at must be defined by the subclass"):
         optim.Schedule(optimizer)
     assert optimizer.lr == 2.0

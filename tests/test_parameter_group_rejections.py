@@ -158,7 +158,10 @@ def test_loading_rejections():
         (lambda g: g.update(maximize=True), "maximize must be False because"),
         (lambda g: g.update(decoupled_weight_decay=False), "decoupled_weight_decay must be True because"),
         (lambda g: g.update(lr=-1), "lr must be at least 0"),
-        (lambda g: g.pop("params"), r"^AdamW.load_state_dict: a group must hold params; got keys \['lr', "),
+        (
+            lambda g: g.pop("params"),
+            r"^AdamW.load_state_dict: params of a group must be there; got keys \['lr', ",
+        ),
     ):
         saved = two.state_dict()
         saved["param_groups"][0]["lr"] = 123.0

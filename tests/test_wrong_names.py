@@ -177,6 +177,16 @@ ATTRIBUTES = [
         "'Adam' object has no attribute 'defaults'; options stand in optimizer.param_groups",
     ),
     (
+        lambda: optim.Adam([nn.Parameter([1.0])]).weight_decay,
+        "'Adam' object has no attribute 'weight_decay'; write group[\"weight_decay\"] for group in "
+        "optimizer.param_groups",
+    ),
+    (
+        lambda: optim.ConstantSchedule(optim.Adam([nn.Parameter([1.0])])).get_last_lr,
+        "'ConstantSchedule' object has no attribute 'get_last_lr'; read optimizer.lr, or group[\"lr\"] for group in "
+        "optimizer.param_groups",
+    ),
+    (
         lambda: optim.Adam([nn.Parameter([1.0])]).param_groups[0].lr,
         "'ParameterGroup' object has no attribute 'lr'; write group[\"lr\"]",
     ),

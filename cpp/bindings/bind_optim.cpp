@@ -77,16 +77,37 @@ Array array_entry(const Optimizer& optimizer, const py::dict& entry, const char*
 }
 
 ParameterState saved_state(const Optimizer& optimizer, const py::dict& entry, const Tensor& p, std::size_t i) {
+  const std::string operation = optimizer.name() + ".load_state_dict";
   ParameterState state;
   // PyTorch's SGD keeps no count and its Adam a Tensor.
-  state.steps = entry.contains("step") ? static_cast<Index>(py::float_(entry["step"]).cast<double>()) : 1;
+  state.steps = 1;
+  if (entry.contains("step")) {
+    const py::object step = entry["step"];
+    const double steps = PyNumber_Check(step.ptr()) != 0 ? py::float_(step).cast<double>() : -1;
+    if (!(steps >= 0 && steps < 0x1p62))
+      fail_value(operation, ": step of params[", i, "] must be a number of steps; got ", described(step));
+    state.steps = static_cast<Index>(steps);
+  }
   state.first = array_entry(optimizer, entry, first_name(optimizer), p, i);
   if (is_sgd(optimizer)) return state;
   state.second = array_entry(optimizer, entry, "exp_avg_sq", p, i);
   if (!state.first.defined() || !state.second.defined())
-    fail_value(optimizer.name(), ".load_state_dict: state of params[", i,
-               "] must hold 'exp_avg' and 'exp_avg_sq'; got keys ", std::string(py::str(py::list(entry))));
+    fail_value(operation, ": state of params[", i, "] must hold 'exp_avg' and 'exp_avg_sq'; got keys ",
+               std::string(py::str(py::list(entry))));
   return state;
+}
+
+// A part of a state_dict, which must be a dict or a list.
+template <class T>
+T saved_part(const Optimizer& optimizer, const py::dict& whole, const py::object& key, const std::string& what) {
+  const std::string operation = optimizer.name() + ".load_state_dict";
+  if (!whole.contains(key))
+    fail_value(operation, ": ", what, " must be there; got keys ", std::string(py::str(py::list(whole))));
+  const py::object part = whole[key];
+  if (!py::isinstance<T>(part))
+    fail_type(operation, ": ", what, " must be a ", std::is_same_v<T, py::dict> ? "dict" : "list", "; got ",
+              described(part));
+  return py::reinterpret_borrow<T>(part);
 }
 
 void load_optimizer_state(Optimizer& optimizer, const py::dict& saved) {
@@ -94,31 +115,40 @@ void load_optimizer_state(Optimizer& optimizer, const py::dict& saved) {
   if (!saved.contains("state") || !saved.contains("param_groups"))
     fail_value(operation, ": state_dict must hold 'state' and 'param_groups'; got keys ",
                std::string(py::str(py::list(saved))));
-  const auto entries = saved["state"].cast<py::dict>();
-  const auto groups = saved["param_groups"].cast<py::list>();
+  const auto entries = saved_part<py::dict>(optimizer, saved, py::str("state"), "state");
+  const auto groups = saved_part<py::list>(optimizer, saved, py::str("param_groups"), "param_groups");
   const std::size_t count = optimizer.groups().size();
   if (groups.size() != count)
     fail_value(operation, ": state_dict must be of ", count, " groups because the optimizer has as many; got ",
                groups.size());
   std::vector<OptimizerSettings> settings;
   std::vector<ParameterState> states;
+  std::size_t used = 0;
   for (std::size_t g = 0; g < count; ++g) {
-    const auto group = groups[g].cast<py::dict>();
+    const py::object given = groups[g];
+    if (!py::isinstance<py::dict>(given)) fail_type(operation, ": a group must be a dict; got ", described(given));
+    const auto group = py::reinterpret_borrow<py::dict>(given);
     settings.push_back(saved_settings(optimizer, group));
-    if (!group.contains("params"))
-      fail_value(operation, ": a group must hold params; got keys ", std::string(py::str(py::list(group))));
-    const auto numbers = group["params"].cast<py::list>();
+    const auto numbers = saved_part<py::list>(optimizer, group, py::str("params"), "params of a group");
     const Tensors& parameters = optimizer.groups()[g].parameters();
     if (numbers.size() != parameters.size())
       fail_value(operation, ": state_dict must be of ", parameters.size(), " parameters because ",
                  count == 1 ? std::string("the optimizer") : text("group ", g), " has as many; got ", numbers.size());
     for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const py::object number = numbers[i];
       const std::size_t place = states.size();
       states.emplace_back();
-      if (entries.contains(numbers[i]))
-        states.back() = saved_state(optimizer, entries[numbers[i]].cast<py::dict>(), parameters[i], place);
+      if (!entries.contains(number)) continue;
+      ++used;
+      const auto entry = saved_part<py::dict>(optimizer, entries, number, text("state of params[", place, "]"));
+      states.back() = saved_state(optimizer, entry, parameters[i], place);
     }
   }
+  if (used != entries.size())
+    fail_value(operation,
+               ": state must have the numbers in the groups' params as keys because each belongs to a "
+               "parameter; got ",
+               used, " of ", entries.size(), " keys that are such numbers");
   const Alone alone;  // a step on another thread reads what changes here
   if (optimizer.groups().size() != count) fail_value(operation, ": a group was added by another thread");
   for (std::size_t g = 0; g < count; ++g) optimizer.groups()[g].set_settings(settings[g]);
@@ -168,7 +198,7 @@ void bind_optim(py::module_& m) {
            "Update every parameter that has a gradient, in place; raises the parameters' versions.")
       .def("zero_grad", &Optimizer::zero_grad, "Forget the gradients: ``grad`` becomes None.")
       .def_property(
-          "lr", &Optimizer::lr, &Optimizer::set_lr,
+          "lr", &Optimizer::lr, &set_lr,
           "Learning rate of the next step; 0 is allowed. With several groups it is the rate of all of them, and "
           "a ValueError while they have different ones.")
       .def_property_readonly(
@@ -314,11 +344,14 @@ Loshchilov, Hutter, "Decoupled weight decay regularization", 2019.
            py::arg("betas") = std::make_pair(0.9, 0.999), py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.01)
       .def(pickled<AdamW>());
 
-  m.def("clip_grad_norm", [](py::handle params, double max_norm) {
-    const Tensors tensors =
-        is_tensor(params) ? Tensors{params.cast<Tensor>()} : parameters_from(params, "clip_grad_norm");
-    return without_gil([&] { return nn::clip_grad_norm(tensors, max_norm); });
-  });
+  m.def(
+      "clip_grad_norm",
+      [](py::handle params, double max_norm) {
+        const Tensors tensors =
+            is_tensor(params) ? Tensors{params.cast<Tensor>()} : parameters_from(params, "clip_grad_norm");
+        return without_gil([&] { return nn::clip_grad_norm(tensors, max_norm); });
+      },
+      py::arg("params"), py::arg("max_norm"));
 }
 
 }  // namespace qkv::bindings

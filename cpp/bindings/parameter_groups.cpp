@@ -20,10 +20,16 @@ struct Option {
   void (*set)(OptimizerSettings&, py::handle value, const char* operation, const char* name);
 };
 
+// A number, or a Tensor that holds one.
+double one_number(py::handle value, const char* operation, const char* name) {
+  return required_number_from(
+      is_tensor(value) ? py::object(value.attr("item")()) : py::reinterpret_borrow<py::object>(value), operation, name);
+}
+
 template <double OptimizerSettings::* kMember> Option number(const char* name) {
   return {name, [](const OptimizerSettings& settings) -> py::object { return py::float_(settings.*kMember); },
           [](OptimizerSettings& settings, py::handle value, const char* operation, const char* own) {
-            settings.*kMember = required_number_from(value, operation, own);
+            settings.*kMember = one_number(value, operation, own);
           }};
 }
 
@@ -38,8 +44,8 @@ void set_betas(OptimizerSettings& settings, py::handle value, const char* operat
   if (!(py::isinstance<py::tuple>(value) || py::isinstance<py::list>(value)) || py::len(value) != 2)
     fail_type(operation, ": ", name, " must be two numbers because they weigh two averages; got ", described(value));
   const py::sequence two = py::reinterpret_borrow<py::sequence>(value);
-  settings.beta1 = required_number_from(py::object(two[0]), operation, name);
-  settings.beta2 = required_number_from(py::object(two[1]), operation, name);
+  settings.beta1 = one_number(py::object(two[0]), operation, name);
+  settings.beta2 = one_number(py::object(two[1]), operation, name);
 }
 
 std::span<const Option> options(const Optimizer& optimizer) {
@@ -130,6 +136,10 @@ Tensors tensors_from(const py::list& items, const std::string& operation) {
 
 Tensors parameters_from(py::handle params, const std::string& operation) {
   return tensors_from(items_of(params, operation), operation);
+}
+
+void set_lr(Optimizer& optimizer, py::handle value) {
+  optimizer.set_lr(one_number(value, optimizer.name().c_str(), "lr"));
 }
 
 void add_group(Optimizer& optimizer, const py::dict& group, const std::string& operation) {

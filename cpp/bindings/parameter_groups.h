@@ -13,6 +13,9 @@ void add_groups(nn::Optimizer& optimizer, py::handle params);
 // Adds the group that a dict describes; options that it leaves out are the optimizer's defaults.
 void add_group(nn::Optimizer& optimizer, const py::dict& group, const std::string& operation);
 
+// The rate of all groups.
+void set_lr(nn::Optimizer& optimizer, py::handle value);
+
 // The options of a group, by name.
 py::dict options_of(const nn::ParameterGroup& group);
 // "12 parameters, lr=0.1, weight_decay=0.0", for a repr.

@@ -251,9 +251,20 @@ ATTRIBUTES = {
         _said(
             ("state", "state_dict", 'write optimizer.state_dict()["state"]'),
             ("defaults", "param_groups", "options stand in optimizer.param_groups"),
+            (
+                "weight_decay momentum nesterov betas eps",
+                "param_groups",
+                'write group["NAME"] for group in optimizer.param_groups',
+            ),
             ("minimize", "", "write loss.backward(), then optimizer.step()"),
         ),
         _renamed("Keras", "learning_rate: lr"),
+    ),
+    "Schedule": _said(
+        ("get_last_lr get_lr", "", 'read optimizer.lr, or group["lr"] for group in optimizer.param_groups'),
+        ("base_lrs", "base_lr", "base_lr is the largest, and shares are those of the groups"),
+        ("last_epoch", "count", "count is the update that comes next, from 1"),
+        ("lr lr_lambdas", "lr_at", "schedule.lr_at(n) is the rate of update n"),
     ),
     "ParameterGroup": _said(
         (

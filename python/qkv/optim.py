@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 from . import _core
 from ._core import SGD, Adam, AdamW, Optimizer, ParameterGroup
+from ._errors import shown, unknown_attribute
 from ._public import publish
 
 __all__ = [
@@ -73,6 +75,8 @@ class Schedule:
 
     Raises
     ------
+    TypeError
+        If ``optimizer`` has no rates.
     ValueError
         By ``step``, if a group of parameters was added since.
 
@@ -89,6 +93,11 @@ class Schedule:
     """
 
     def __init__(self, optimizer: Any) -> None:
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(
+                f"{type(self).__name__}: optimizer must be one of qkv.optim because its rates are set; "
+                f"got {shown(optimizer)}"
+            )
         self.optimizer = optimizer
         rates = [group["lr"] for group in optimizer.param_groups]
         self.base_lr: float = max(rates)
@@ -121,6 +130,11 @@ class Schedule:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue where the schedule stood that gave ``state_dict``."""
+        if not {"count", "base_lr"} <= set(state_dict):
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: state_dict must hold 'count' and 'base_lr'; "
+                f"got keys {shown(list(state_dict))}"
+            )
         self.count, self.base_lr = int(state_dict["count"]), float(state_dict["base_lr"])
         self.shares = [float(share) for share in state_dict.get("shares", [1.0])]
         self._set_rates()
@@ -131,8 +145,13 @@ class Schedule:
         shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}(update {self.count}, {shown})"
 
-    def _check(self, name: str, value: float, least: float) -> None:
-        if not value >= least:
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(unknown_attribute(self, name), name=name, obj=None)
+
+    def _check(self, name: str, value: Any, least: float) -> None:
+        if not isinstance(value, Real):
+            raise TypeError(f"{type(self).__name__}: {name} must be a number; got {shown(value)}")
+        if not float(value) >= least:
             raise ValueError(
                 f"{type(self).__name__}: {name} must be at least {least} because it counts updates or sizes; "
                 f"got {name} = {value}"
