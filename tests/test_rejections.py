@@ -1,6 +1,8 @@
 """Arguments that fit no signature: the answer names the function, the argument, what it must be and what came."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -79,3 +81,23 @@ def test_operators_still_ask_the_other_side() -> None:
     assert W.__add__("text") is NotImplemented
     with pytest.raises(TypeError):
         W + "text"
+
+
+def test_none_as_the_object_of_a_method():
+    """Of every method of a Tensor, in a process of its own, which ended with a segmentation fault."""
+    script = """
+import qkv
+for name, member in vars(qkv.Tensor).items():
+    call = getattr(member, "fget", None) or member
+    if name not in ("__new__", "__class__", "__dict__", "__doc__") and callable(call):
+        try:
+            call(None)
+        except (TypeError, AttributeError) as error:
+            print(f"{name}: {error}")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+    )
+    for name in ("detach", "reshape", "__neg__"):
+        assert f"{name}: {name}: must be called on a Tensor; got NoneType" in done.stdout
+    assert "T: " in done.stdout

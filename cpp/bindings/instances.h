@@ -54,6 +54,7 @@ class type_caster<std::shared_ptr<T>> : public copyable_holder_caster<T, std::sh
 
  public:
   bool load(handle source, bool convert) {
+    if (std::is_same_v<T, qkv::TensorImpl> && source.is_none()) return false;  // as the object of a method: null
     if (!this->template load_impl<type_caster>(source, convert)) return false;
     this->sh_load_helper.maybe_set_python_instance_is_alias(source);
     return true;

@@ -100,6 +100,7 @@ Kind kind_of(const std::string& annotation) {
   if (starts("typing.SupportsFloat") || starts("float")) return {"a number", is_number};
   if (starts("bool")) return {"True or False", [](PyObject* p) { return PyBool_Check(p) != 0; }};
   if (starts("str")) return {"a string", [](PyObject* p) { return PyUnicode_Check(p) != 0; }};
+  if (starts("type")) return {"a class", [](PyObject* p) { return PyType_Check(p) != 0; }};
   if (starts("dict")) return {"a dict", [](PyObject* p) { return PyDict_Check(p) != 0; }};
   if (starts("list") || starts("collections.abc.Sequence")) return {"a list", nullptr};
   if (starts("tuple")) return {"a tuple", nullptr};
