@@ -83,7 +83,7 @@ def tensor(
     numbers = numbers_of(data)
     if numbers.dtype == object:
         raise ValueError("tensor: data must be lists of equal lengths; got lists of different ones")
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         return finished(
             wrap_array(numbers.astype(kind.core, copy=False), kind), requires_grad, device, "tensor"
         )
@@ -127,7 +127,7 @@ def _legacy(name: str, kind: dtype) -> None:
     def make(*data: Any) -> Tensor:
         if len(data) == 1 and not isinstance(data[0], builtins.int):
             return tensor(data[0], dtype=kind)
-        return zeros(*data, dtype=kind)
+        return zeros(*(data or (0,)), dtype=kind)
 
     make.__doc__ = f"As `tensor` with ``dtype=torch.{kind.name}``; of numbers a shape."
     function(name)(make)
@@ -255,14 +255,15 @@ def linspace(
     """``steps`` numbers from ``start`` to ``end``, both included, computed from either end as PyTorch does."""
     kind = computed(dtype or _dtypes.get_default_dtype(), "linspace")
     one = np.dtype(kind.core).type
-    first, last, count = one(_number(start)), one(_number(end)), int(steps)
-    by = (last - first) / one(max(count - 1, 1))
-    places = np.arange(count)
-    numbers = np.where(
-        places < count // 2,
-        first + by * places.astype(kind.core),
-        last - by * (count - 1 - places).astype(kind.core),
-    )
+    places = np.arange(int(steps))
+    with np.errstate(all="ignore"):
+        first, last, count = one(_number(start)), one(_number(end)), int(steps)
+        by = (last - first) / one(max(count - 1, 1))
+        numbers = np.where(
+            places < count // 2,
+            first + by * places.astype(kind.core),
+            last - by * (count - 1 - places).astype(kind.core),
+        )
     if count == 1:
         numbers = np.array([first])
     return finished(wrap_array(numbers.astype(kind.core), kind), requires_grad, device, "linspace")

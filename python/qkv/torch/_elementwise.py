@@ -12,7 +12,7 @@ from .. import _core
 from .._errors import shown
 from . import _dtypes
 from ._dtypes import bool_, dtype, int64, uint8
-from ._tensor import FUNCTIONS, Core, Tensor, _core_dtype, _core_shape, both, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_dtype, _core_shape, both, constant, wrap, wrap_array
 
 Number = (builtins.int, builtins.float, np.number, np.bool_)
 
@@ -92,9 +92,9 @@ def pair(a: Any, b: Any, kind: dtype) -> tuple[Any, Any]:
     if isinstance(b, Core):
         b = b if getattr(b, "dtype", None) is kind else cast(b, kind)
     if not isinstance(a, Core):
-        a = wrap_array(np.asarray(a, kind.core))
+        a = constant(a, kind)
     if not isinstance(b, Core):
-        b = wrap_array(np.asarray(b, kind.core)) if kind.kind < 2 else builtins.float(b)
+        b = constant(b, kind) if kind.kind < 2 else builtins.float(b)
     return a, b
 
 
@@ -165,7 +165,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return floor_divide(input, other)
     kind = result_dtype(input, other)
     x, y = pair(input, other, kind)
-    exact = np.trunc(np.true_divide(as_numbers(x), as_numbers(y)))
+    with np.errstate(all="ignore"):
+        exact = np.trunc(np.true_divide(as_numbers(x), as_numbers(y)))
     return wrap_array(exact.astype(kind.core), kind)
 
 
@@ -203,8 +204,9 @@ def fmod(input: Any, other: Any) -> Tensor:
     x, y = pair(input, other, kind)
     with np.errstate(all="ignore"):
         left = np.fmod(as_numbers(x), as_numbers(y)).astype(kind.core)
-    if kind.kind == 2 and x.requires_grad:
-        whole = _core.tensor(np.trunc(as_numbers(x) / as_numbers(y)))
+    if kind.kind == 2 and (x.requires_grad or getattr(y, "requires_grad", False)):
+        with np.errstate(all="ignore"):
+            whole = _core.tensor(np.trunc(as_numbers(x) / as_numbers(y)))
         return wrap(Core.__sub__(x, Core.__mul__(whole, y)), "FmodBackward0", kind)
     return wrap_array(left, kind)
 
@@ -224,7 +226,13 @@ def pow(input: Any, exponent: Any) -> Tensor:
 def _comparison(core: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Tensor]:
     def compare(input: Any, other: Any) -> Tensor:
         x, y = pair(input, other, result_dtype(input, other)) if isinstance(other, Core) else (input, other)
-        return wrap(core(x, y))
+        result = core(x, y) if isinstance(x, Core) else NotImplemented
+        if result is NotImplemented:
+            raise TypeError(
+                f"input {name} other: both must be Tensors or numbers, one a Tensor; got {shown(input)} and "
+                f"{shown(other)}"
+            )
+        return wrap(result)
 
     compare.__doc__ = f"Element by element, to booleans: ``{name}``."
     return compare

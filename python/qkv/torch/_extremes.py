@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ._conversion import clone
 from ._elementwise import as_numbers
 from ._indexing import gather
 from ._reductions import axes_of
 from ._shaping import axis_of
-from ._tensor import Core, Tensor, _core_shape, both, function, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, function, wrap, wrap_array
 
 
 def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
@@ -72,7 +73,7 @@ def _extreme(name: str, largest: bool) -> None:
             return all_of(input)
         which = axis_of(dim, len(input.shape), name)
         if not input.shape:
-            return _TYPES[name]((input, wrap_array(np.int64(0))))
+            return _TYPES[name]((clone(input), wrap_array(np.int64(0))))
         places = wrap_array(_index_of(as_numbers(input), which, True, largest))
         values = gather(input, which, places)
         values._op = f"{title}Backward0" if values._op else ""
@@ -128,7 +129,7 @@ def _picked(t: Tensor, axis: int, places: np.ndarray, op: str, kind: str) -> Any
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Values in order along an axis, and the places they come from."""
     if not input.shape:
-        return _TYPES["sort"]((input, wrap_array(np.int64(0))))
+        return _TYPES["sort"]((clone(input), wrap_array(np.int64(0))))
     axis = axis_of(dim, len(input.shape), "sort")
     return _picked(input, axis, _order(input, axis, descending), "SortBackward0", "sort")
 
@@ -143,8 +144,9 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest values along an axis, and their places."""
     axis = axis_of(dim, len(input.shape), "topk")
-    if k > input.shape[axis]:
-        raise RuntimeError(f"topk: k must be at most {input.shape[axis]}, the size of the axis; got {k}")
+    size = input.shape[axis] if input.shape else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(f"topk: k must be from 0 to {size}, the size of the axis; got {k}")
     places = np.take(_order(input, axis, largest), np.arange(k), axis=axis)
     return _picked(input, axis, places, "TopkBackward0", "topk")
 
@@ -154,7 +156,9 @@ def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The middle value, the lower one of two; with ``dim`` also its place."""
     if dim is None:
         flat = input.reshape(-1)
-        return flat[int(_order(flat, 0, False)[(flat.numel() - 1) // 2])]
+        if not flat.numel():
+            return FUNCTIONS["full"]((), float("nan"), dtype=input.dtype)
+        return clone(flat[int(_order(flat, 0, False)[(flat.numel() - 1) // 2])])
     axis = axis_of(dim, len(input.shape), "median")
     places = np.take(_order(input, axis, False), [(input.shape[axis] - 1) // 2], axis=axis)
     values, indices = _picked(input, axis, places, "MedianBackward1", "median")

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from . import _dtypes
+from ._conversion import clone
 from ._dtypes import bool_
 from ._elementwise import (
     add,
@@ -34,7 +35,7 @@ from ._elementwise import (
     result_dtype,
     sub,
 )
-from ._tensor import FUNCTIONS, Core, Tensor, both, function, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, both, constant, function, wrap, wrap_array
 
 
 def floats(t: Any) -> Tensor:
@@ -164,7 +165,7 @@ for _alias, _name in {
 def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
     """To the nearest whole number, halves to the even one."""
     if input.dtype.kind < 2:
-        return input
+        return clone(input)
     rounded = wrap_array(np.round(Core.numpy(input), decimals))
     return (
         wrap(Core.__add__(Core.__mul__(input, 0.0), rounded), "RoundBackward0")
@@ -223,7 +224,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if isinstance(condition, Tensor) and isinstance(input, Tensor) and condition.dtype is not bool_:
         condition, input = input, condition  # tensor.where(condition, other)
     kind = result_dtype(input, other)
-    as_one = lambda v: cast(v, kind) if isinstance(v, Core) else wrap_array(np.asarray(v, kind.core))  # noqa: E731
+    as_one = lambda v: cast(v, kind) if isinstance(v, Core) else constant(v, kind)  # noqa: E731
     if kind.kind < 2:
         chosen = np.where(as_numbers(condition), as_numbers(as_one(input)), as_numbers(as_one(other)))
         return wrap_array(chosen, kind)
@@ -237,7 +238,9 @@ for _name in ("isnan", "isinf", "isfinite"):
 @both("nan_to_num")
 def nan_to_num(input: Tensor, nan: builtins.float = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
     """NaN and infinity replaced by numbers."""
-    x, limits = floats(input), _dtypes.finfo(floats(input).dtype)
+    if as_tensor(input).dtype.kind < 2:
+        return clone(input)
+    x, limits = input, _dtypes.finfo(input.dtype)
     x = where(wrap_array(np.isnan(as_numbers(x))), nan, x)
     return wrap(
         _core.clip(x, limits.min if neginf is None else neginf, limits.max if posinf is None else posinf),

@@ -121,8 +121,15 @@ def select(t: Tensor, dim: builtins.int, index: Any) -> Tensor:
 @both("narrow")
 def narrow(t: Tensor, dim: builtins.int, start: Any, length: builtins.int) -> Tensor:
     """``length`` entries of an axis from ``start`` on."""
-    first = start.__index__()
-    return _viewed(t, _at(axis_of(dim, len(t.shape), "narrow"), slice(first, first + length)))
+    axis, first, count = axis_of(dim, len(t.shape), "narrow"), start.__index__(), length.__index__()
+    total = t.shape[axis]
+    if not -total <= first <= total or not 0 <= count <= total - (first % total if first < total else first):
+        raise RuntimeError(
+            f"narrow: start and length must stay within the {total} entries of axis {axis}; got start {first}, "
+            f"length {count}"
+        )
+    first = first + total if first < 0 else first
+    return _viewed(t, _at(axis, slice(first, first + count)))
 
 
 @both("unbind")
@@ -141,6 +148,8 @@ def renamed(t: Tensor, op: str) -> Tensor:
 @both("split")
 def split(t: Tensor, split_size_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Parts of equal size along an axis, or of the sizes given."""
+    if not t.shape:
+        raise RuntimeError("split: the Tensor must have at least one axis; got one of 0 axes")
     axis = axis_of(dim, len(t.shape), "split")
     total, given = t.shape[axis], split_size_or_sections
     op = "SplitBackward0" if isinstance(given, builtins.int) else "SplitWithSizesBackward0"
@@ -164,16 +173,43 @@ def split(t: Tensor, split_size_or_sections: Any, dim: builtins.int = 0) -> tupl
 def chunk(t: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """At most that many parts of equal size along an axis."""
     axis = axis_of(dim, len(t.shape), "chunk")
-    return split(t, max(-(-t.shape[axis] // chunks), 1), axis)
+    if chunks < 1:
+        raise RuntimeError(f"chunk: chunks must be at least 1; got {chunks}")
+    if not t.shape[axis]:
+        return tuple(_viewed(t, _at(axis, slice(0, 0))) for _ in range(chunks))
+    return split(t, -(-t.shape[axis] // chunks), axis)
 
 
 @both("index_select")
 def index_select(t: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
     """Entries of an axis by number."""
     axis = axis_of(dim, len(t.shape), "index_select")
-    return wrap(
-        Core.__getitem__(t, _at(axis, as_numbers(index).reshape(-1))), "IndexSelectBackward0", t._kind
-    )
+    numbers = _entries(t, axis, index, "index_select")
+    return wrap(Core.__getitem__(t, _at(axis, numbers)), "IndexSelectBackward0", t._kind)
+
+
+def _whole_numbers(index: Any, operation: str) -> np.ndarray:
+    """An index as numbers; booleans would select by truth."""
+    numbers = as_numbers(index)
+    if numbers.dtype.kind not in "iu" and numbers.size:
+        raise RuntimeError(f"{operation}: index must hold whole numbers; got dtype {as_tensor(index).dtype}")
+    return numbers.astype(np.int64, copy=False)
+
+
+def _check_range(numbers: np.ndarray, size: builtins.int, operation: str) -> None:
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < size):
+        raise IndexError(
+            f"{operation}: index must be from 0 to {size - 1}; got {numbers.min()} to {numbers.max()}"
+        )
+
+
+def _entries(t: Tensor, axis: builtins.int, index: Any, operation: str) -> np.ndarray:
+    """Numbers of entries of an axis."""
+    numbers = _whole_numbers(index, operation)
+    if numbers.ndim > 1:
+        raise IndexError(f"{operation}: index must have one axis; got shape {numbers.shape}")
+    _check_range(numbers, t.shape[axis] if t.shape else 1, operation)
+    return numbers.reshape(-1)
 
 
 def _grids(numbers: np.ndarray) -> Any:
@@ -183,15 +219,12 @@ def _grids(numbers: np.ndarray) -> Any:
 
 def _places(t: Tensor, dim: builtins.int, index: Tensor, operation: str) -> tuple[Any, ...]:
     """For each entry of `index` its place in `t`, as an index of NumPy's."""
-    axis, numbers = axis_of(dim, len(t.shape), operation), as_numbers(index)
+    axis, numbers = axis_of(dim, len(t.shape), operation), _whole_numbers(index, operation)
     if numbers.ndim != len(t.shape):
         raise RuntimeError(
             f"{operation}: index must have as many axes as the Tensor {tuple(t.shape)}; got {tuple(numbers.shape)}"
         )
-    if numbers.size and not (numbers.min() >= 0 and numbers.max() < t.shape[axis]):
-        raise IndexError(
-            f"{operation}: index must be from 0 to {t.shape[axis] - 1}; got {numbers.min()} to {numbers.max()}"
-        )
+    _check_range(numbers, t.shape[axis] if t.shape else 1, operation)
     return tuple(numbers if i == axis else grid for i, grid in enumerate(_grids(numbers)))
 
 
@@ -214,7 +247,8 @@ def take_along_dim(t: Tensor, indices: Tensor, dim: builtins.int | None = None) 
 @both("take")
 def take(t: Tensor, index: Tensor) -> Tensor:
     """Entries by number among all."""
-    return wrap(Core.__getitem__(Core.reshape(t, -1), (as_numbers(index),)), "TakeBackward0", t._kind)
+    numbers = _whole_numbers(index, "take")
+    return wrap(Core.__getitem__(Core.reshape(t, -1), (numbers,)), "TakeBackward0", t._kind)
 
 
 @both("scatter")
@@ -264,7 +298,7 @@ def index_add(t: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, al
     first = t.movedim(axis, 0).contiguous()
     rows = (source * alpha).movedim(axis, 0).contiguous()
     width = max(first[0].numel(), 1)
-    total = _added(first, as_numbers(index).reshape(-1), rows.reshape(-1, width), "IndexAddBackward0")
+    total = _added(first, _entries(t, axis, index, "index_add"), rows.reshape(-1, width), "IndexAddBackward0")
     return renamed(total.movedim(0, axis), total._op)
 
 
@@ -290,6 +324,11 @@ def masked_select(t: Tensor, mask: Tensor) -> Tensor:
 @both("nonzero")
 def nonzero(t: Tensor, *, as_tuple: builtins.bool = False) -> Any:
     """Places of the entries that are not 0: a row for each, or with ``as_tuple`` an index."""
+    if not t.shape:
+        found = builtins.int(as_numbers(t) != 0)
+        return (
+            nonzero(t.reshape(1), as_tuple=True) if as_tuple else wrap_array(np.zeros((found, 0), np.int64))
+        )
     places = np.nonzero(as_numbers(t))
     return tuple(map(wrap_array, places)) if as_tuple else wrap_array(np.stack(places, 1))
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from ._conversion import clone
 from ._indexing import in_place_of, renamed, set_item
-from ._shaping import axis_of
+from ._shaping import axis_of, strides_of, with_strides
 from ._tensor import Tensor, both, function, method, wrap, wrap_array
 from ._views import view_of
 
@@ -19,17 +20,22 @@ def diagonal(t: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: 
     """The diagonal of two axes, as the last axis."""
     rank = len(t.shape)
     a, b = axis_of(dim1, rank, "diagonal"), axis_of(dim2, rank, "diagonal")
+    if a == b:
+        raise RuntimeError(f"diagonal: dim1 and dim2 must be different axes; got {dim1} and {dim2}")
     rest = [axis for axis in range(rank) if axis not in (a, b)]
     moved = t.permute(*rest, a, b)
     count = np.arange(max(min(t.shape[a] + min(offset, 0), t.shape[b] - max(offset, 0)), 0))
-    return view_of(moved, "index", (..., count - min(offset, 0), count + max(offset, 0)), "DiagonalBackward0")
+    items = (..., count - min(offset, 0), count + max(offset, 0))
+    result = view_of(moved, "index", items, "DiagonalBackward0")
+    *kept, down, right = strides_of(moved)
+    return with_strides(result, [*kept, down + right])
 
 
 @both("diag")
 def diag(t: Tensor, diagonal: builtins.int = 0) -> Tensor:
     """The diagonal of a matrix, or a matrix with that diagonal."""
     if len(t.shape) == 2:
-        return renamed(_diagonal(t, diagonal), "DiagonalBackward0_copy")
+        return renamed(clone(_diagonal(t, diagonal)), "DiagonalBackward0_copy")
     return diag_embed(t, diagonal)
 
 

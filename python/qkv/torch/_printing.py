@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import shown
 from . import _dtypes
 
 _OPTIONS: dict[str, Any] = {
@@ -33,6 +34,10 @@ def set_printoptions(
 ) -> None:
     """Set digits, length of summaries and width of lines; ``profile`` is "default", "short" or "full"."""
     if profile is not None:
+        if profile not in ("default", "short", "full"):
+            raise ValueError(
+                f"set_printoptions: profile must be 'default', 'short' or 'full'; got {shown(profile)}"
+            )
         _OPTIONS.update(_PROFILES[profile])
     given = {
         "precision": precision,
@@ -40,6 +45,10 @@ def set_printoptions(
         "edgeitems": edgeitems,
         "linewidth": linewidth,
     }
+    for name, value in given.items():
+        whole = isinstance(value, int) or (name == "threshold" and isinstance(value, float))
+        if value is not None and not (whole and value >= 0):
+            raise ValueError(f"set_printoptions: {name} must be a number from 0 on; got {shown(value)}")
     _OPTIONS.update({name: value for name, value in given.items() if value is not None})
     _OPTIONS["sci_mode"] = sci_mode
 

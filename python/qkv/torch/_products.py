@@ -77,6 +77,10 @@ function("inner")(
 @both("outer")
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """Product of each entry of one vector with each of the other."""
+    if len(input.shape) != 1 or len(vec2.shape) != 1:
+        raise RuntimeError(
+            f"outer: input and vec2 must have one axis; got shapes {tuple(input.shape)} and {tuple(vec2.shape)}"
+        )
     return input.reshape(-1, 1) * vec2
 
 

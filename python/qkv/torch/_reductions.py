@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from ._conversion import clone
 from ._dtypes import computed, int64
 from ._elementwise import as_numbers, as_tensor, cast
 from ._functions import floats
@@ -73,6 +74,8 @@ def mean(
 @both("nansum")
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Sum of what is not NaN."""
+    if as_tensor(input).dtype.kind < 2:
+        return sum(input, dim, keepdim)
     return sum(wrap(_core.where(~np.isnan(as_numbers(input)), input, 0.0)), dim, keepdim)
 
 
@@ -106,14 +109,19 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product along an axis, or of everything."""
     t = cast(input, computed(dtype, "prod")) if dtype is not None else input
+    t = cast(t, int64) if t.dtype.kind < 2 and dtype is None else t
+    axis = None if dim is None or not t.shape else axis_of(dim, len(t.shape), "prod")
     if not t.requires_grad:
-        t = cast(t, int64) if t.dtype.kind < 2 else t
-        return wrap_array(np.prod(as_numbers(t), axis=dim, keepdims=keepdim))
-    axis = None if dim is None else axis_of(dim, len(t.shape), "prod")
+        with np.errstate(all="ignore"):
+            return wrap_array(
+                np.prod(as_numbers(t), axis=axis, keepdims=keepdim and axis is not None), t.dtype
+            )
     return wrap(Core.prod(t, axis, keepdim and axis is not None), f"ProdBackward{int(axis is not None)}")
 
 
 def _variance(t: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool, op: str) -> Tensor:
+    if t.dtype.kind < 2:
+        raise RuntimeError(f"var: input must hold floating numbers; got {t.dtype}. Use .float()")
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     ddof = correction if correction is not None else 1 if unbiased in (None, True) else 0
@@ -182,17 +190,25 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Sums of all entries up to each."""
     t = cast(input, computed(dtype, "cumsum")) if dtype is not None else input
     t = cast(t, int64) if t.dtype.kind < 2 else t
+    if not t.shape:
+        axis_of(dim, 0, "cumsum")
+        return clone(t)
     if not t.requires_grad:
-        return wrap_array(np.cumsum(as_numbers(t), axis=dim), t.dtype)
+        with np.errstate(all="ignore"):
+            return wrap_array(np.cumsum(as_numbers(t), axis=axis_of(dim, len(t.shape), "cumsum")), t.dtype)
     return wrap(_core.cumsum(t, axis_of(dim, len(t.shape), "cumsum")), "CumsumBackward0")
 
 
 @both("cumprod")
 def cumprod(input: Tensor, dim: int) -> Tensor:
     """Products of all entries up to each."""
-    if not input.requires_grad:
-        return wrap_array(np.cumprod(as_numbers(input), axis=dim), input.dtype)
     axis = axis_of(dim, len(input.shape), "cumprod")
+    t = cast(input, int64) if input.dtype.kind < 2 else input
+    if not t.shape:
+        return clone(t)
+    if not t.requires_grad:
+        with np.errstate(all="ignore"):
+            return wrap_array(np.cumprod(as_numbers(t), axis=axis), t.dtype)
     parts = list(input.unbind(axis))
     for i in range(1, len(parts)):
         parts[i] = parts[i - 1] * parts[i]

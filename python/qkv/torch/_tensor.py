@@ -354,6 +354,12 @@ def wrap_array(array: Any, kind: dtype | None = None) -> Tensor:
     return wrap(_core.tensor(np.asarray(array), None if kind is None else kind.core), "", kind)
 
 
+def constant(value: Any, kind: dtype) -> Tensor:
+    """Make a leaf of a number or an array in a dtype; what is too large for it is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return wrap_array(np.asarray(value, kind.core), kind)
+
+
 def _tensors_in(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value

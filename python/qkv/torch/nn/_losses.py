@@ -176,6 +176,14 @@ def huber_loss(
     )
 
 
+def _check_same_shape(operation: str, input: Tensor, target: Tensor) -> None:
+    """Refuse what would broadcast: (N, 1) and (N,) would make N losses of each number."""
+    if _core_shape(input) != _core_shape(target):
+        raise ValueError(
+            f"{operation}: target must have the shape of input, {tuple(input.shape)}; got {tuple(target.shape)}"
+        )
+
+
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -185,6 +193,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Tensor:
     """``-(target log input + (1 - target) log(1 - input))``, logarithms at least -100."""
+    _check_same_shape("binary_cross_entropy", input, target)
     log = lambda x: _core.clip(_core.log(x), -100.0, None)  # noqa: E731
     one = Core.__mul__(Core.__sub__(target, 1.0), log(Core.__rsub__(input, 1.0)))
     loss = Core.__sub__(one, Core.__mul__(target, log(input)))
@@ -203,6 +212,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """`binary_cross_entropy` of the sigmoid, safe for numbers of any size."""
+    _check_same_shape("binary_cross_entropy_with_logits", input, target)
     negative_log = _core.softplus(Core.__neg__(input), 1.0)  # of the sigmoid
     factor: Any = 1.0
     if pos_weight is not None:
@@ -236,6 +246,8 @@ def kl_div(
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Cosine of the angle between vectors along an axis."""
+    shape = np.broadcast_shapes(tuple(_core_shape(x1)), tuple(_core_shape(x2)))
+    x1, x2 = (_core.expanded(x, shape) for x in (x1, x2))
     sizes = [
         _core.sqrt(_core.clip(Core.sum(Core.__mul__(x, x), dim, True), eps * eps, None)) for x in (x1, x2)
     ]

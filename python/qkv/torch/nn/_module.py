@@ -10,7 +10,7 @@ from ... import _core
 from .. import _dtypes
 from .._elementwise import cast
 from .._tensor import Tensor
-from .parameter import Buffer, Parameter, UninitializedParameter
+from .parameter import Buffer, Parameter, UninitializedParameter, check_part
 
 T = TypeVar("T", bound="Module")
 
@@ -129,18 +129,21 @@ class Module:
 
     def register_parameter(self, name: str, param: Any) -> None:
         """Add a parameter, or None in its place."""
+        check_part("parameter", name, param, Parameter)
         self._forget(name)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Add a Tensor that is kept but not learned."""
+        check_part("buffer", name, tensor, Tensor)
         self._forget(name)
         self._buffers[name] = tensor
         if not persistent:
             self.__dict__["_non_persistent"].add(name)
 
     def register_module(self, name: str, module: Any) -> None:
-        """Add a part."""
+        """Add a part, or None in its place."""
+        check_part("module", name, module, Module)
         self._forget(name)
         self._modules[name] = module
 

@@ -113,6 +113,10 @@ class _Recurrent(Module):
                 self.num_layers * len(self._ends(0)), input.shape[1], self.hidden_size, dtype=input.dtype
             )
             hx = (start, start) if self._mode == "LSTM" else start
+        expected = (self.num_layers * len(self._ends(0)), input.shape[1], self.hidden_size)
+        for state in hx if isinstance(hx, tuple) else (hx,):
+            if tuple(state.shape) != expected:
+                raise RuntimeError(f"Expected hidden size {expected}, got {list(state.shape)}")
         x, last = input, []
         for layer in range(self.num_layers):
             if layer > 0:
@@ -209,7 +213,8 @@ class _Cell(Module):
     ) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        rows, bound = _GATES[self._mode] * hidden_size, 1.0 / math.sqrt(hidden_size)
+        rows = _GATES[self._mode] * hidden_size
+        bound = 1.0 / math.sqrt(hidden_size) if hidden_size > 0 else 0.0
         self.weight_ih = Parameter(empty(rows, input_size, dtype=dtype))
         self.weight_hh = Parameter(empty(rows, hidden_size, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):

@@ -171,7 +171,10 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """One half times the sigmoid of the other."""
-    a, b = input.chunk(2, dim)
+    axis = axis_of(dim, len(input.shape), "glu")
+    if not input.shape or input.shape[axis] % 2:
+        raise RuntimeError(f"glu: axis {axis} must have an even size; got shape {tuple(input.shape)}")
+    a, b = input.chunk(2, axis)
     return wrap(Core.__mul__(a, _core.sigmoid(b)), "GluBackward0")
 
 
@@ -229,6 +232,10 @@ def embedding(
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """1 at the number given, 0 elsewhere."""
     ids = as_numbers(tensor)
+    if ids.dtype.kind != "i":
+        raise RuntimeError(f"one_hot: tensor must hold whole numbers; got {tensor.dtype}")
+    if num_classes == -1 and not ids.size:
+        raise RuntimeError("one_hot: num_classes must be given because the Tensor is empty; got -1")
     count = int(ids.max()) + 1 if num_classes == -1 else num_classes
     if ids.size and not (ids.min() >= 0 and ids.max() < count):
         raise RuntimeError(

@@ -169,6 +169,8 @@ def kaiming_normal_(
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Orthogonal rows or columns: the Q of a random matrix."""
+    if len(tensor.shape) < 2:
+        raise ValueError(f"orthogonal_: tensor must have at least 2 axes; got shape {tuple(tensor.shape)}")
     rows, columns = tensor.shape[0], int(np.prod(tensor.shape[1:], dtype=int))
     drawn = Tensor(rows, columns).normal_(0, 1, generator=generator or default_generator).numpy()
     q, r = np.linalg.qr(drawn.T if rows < columns else drawn)

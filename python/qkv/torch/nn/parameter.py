@@ -66,3 +66,15 @@ class Buffer(Tensor):
         result._kind = getattr(data, "_kind", None)
         result.persistent = persistent
         return result
+
+
+def check_part(what: str, name: Any, value: Any, kind: type) -> None:
+    """Refuse what cannot be a part of a module: a name that state dicts could not tell apart, another kind of thing."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what} name should be a string. Got {type(name).__name__}")
+    if not name or "." in name:
+        raise KeyError(f'{what} name can\'t be empty or contain "."; got {name!r}')
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(
+            f"cannot assign {type(value).__name__!r} object to {what} {name!r}: {kind.__name__} or None required"
+        )

@@ -44,7 +44,7 @@ class LRScheduler:
 
     def get_lr(self) -> list[float]:
         """The rates of now; to be defined by the subclass."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define get_lr")
 
     def get_last_lr(self) -> list[float]:
         """The rates that were set last."""
@@ -309,6 +309,13 @@ class SequentialLR(LRScheduler):
     def __init__(
         self, optimizer: Any, schedulers: list[Any], milestones: list[int], last_epoch: int = -1
     ) -> None:
+        if len(schedulers) != len(milestones) + 1:
+            raise ValueError(
+                "SequentialLR: schedulers must be one more than milestones; got "
+                f"{len(schedulers)} and {len(milestones)}"
+            )
+        if not all(isinstance(schedule, LRScheduler) for schedule in schedulers):
+            raise TypeError("SequentialLR: schedulers must be schedules of torch.optim.lr_scheduler")
         self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:

@@ -117,7 +117,7 @@ class Sampler:
         return cls
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 
     def __len__(self) -> int:
         return len(self.data_source)

@@ -1,0 +1,169 @@
+"""What PyTorch refuses and qkv.torch let pass, or answered in NumPy's words."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import qkv.torch as torch
+import qkv.torch.nn.functional as F
+from qkv.torch import nn
+
+X = torch.arange(12.0).view(3, 4)
+CASES = [
+    (
+        lambda: X.narrow(0, 2, 3),
+        RuntimeError,
+        "narrow: start and length must stay within the 3 entries of axis 0",
+    ),
+    (lambda: X.narrow(0, -1, 2), RuntimeError, "narrow: .*; got start -1, length 2"),
+    (lambda: X.topk(-1), RuntimeError, "topk: k must be from 0 to 4, the size of the axis; got -1"),
+    (lambda: F.glu(X, 0), RuntimeError, "glu: axis 0 must have an even size; got shape (3, 4)"),
+    (lambda: X.chunk(0), RuntimeError, "chunk: chunks must be at least 1; got 0"),
+    (lambda: torch.tensor(1.0).split(1), RuntimeError, "split: the Tensor must have at least one axis"),
+    (lambda: X.gather(0, X > 3), RuntimeError, "gather: index must hold whole numbers; got dtype torch.bool"),
+    (lambda: X.take(X), RuntimeError, "take: index must hold whole numbers; got dtype torch.float32"),
+    (
+        lambda: X.index_select(0, torch.tensor([-1])),
+        IndexError,
+        "index_select: index must be from 0 to 2; got -1",
+    ),
+    (
+        lambda: X.index_select(0, torch.tensor([[1]])),
+        IndexError,
+        "index_select: index must have one axis; got",
+    ),
+    (lambda: X.index_add(0, torch.tensor([3, 0]), X[:2]), IndexError, "index_add: index must be from 0 to 2"),
+    (
+        lambda: X.outer(X[0]),
+        RuntimeError,
+        "outer: input and vec2 must have one axis; got shapes (3, 4) and (4,)",
+    ),
+    (
+        lambda: X.diagonal(0, 1, -1),
+        RuntimeError,
+        "diagonal: dim1 and dim2 must be different axes; got 1 and -1",
+    ),
+    (lambda: torch.arange(3).var(), RuntimeError, "var: input must hold floating numbers; got torch.int64"),
+    (lambda: F.one_hot(X), RuntimeError, "one_hot: tensor must hold whole numbers; got torch.float32"),
+    (
+        lambda: F.one_hot(torch.arange(0)),
+        RuntimeError,
+        "one_hot: num_classes must be given because the Tensor is",
+    ),
+    (
+        lambda: F.binary_cross_entropy(torch.ones(3, 1), torch.ones(3)),
+        ValueError,
+        "binary_cross_entropy: target must have the shape of input, (3, 1); got (3,)",
+    ),
+    (
+        lambda: nn.BCEWithLogitsLoss()(torch.ones(3, 1), torch.ones(3)),
+        ValueError,
+        "binary_cross_entropy_with_logits: target must have the shape of input, (3, 1); got (3,)",
+    ),
+    (
+        lambda: nn.GRU(4, 3)(torch.ones(7, 2, 4), torch.ones(1, 2, 5)),
+        RuntimeError,
+        "Expected hidden size (1, 2, 3)",
+    ),
+    (lambda: nn.init.orthogonal_(torch.ones(3)), ValueError, "orthogonal_: tensor must have at least 2 axes"),
+    (
+        lambda: nn.Sequential(nn.ReLU(), 3),
+        TypeError,
+        "cannot assign 'int' object to module '1': Module or None",
+    ),
+    (
+        lambda: nn.ReLU().register_parameter("a", X),
+        TypeError,
+        "cannot assign 'Tensor' object to parameter 'a'",
+    ),
+    (lambda: nn.ReLU().register_buffer(3, X), TypeError, "buffer name should be a string. Got int"),
+    (lambda: nn.ReLU().register_buffer("a.b", X), KeyError, "be empty or contain"),
+    (
+        lambda: torch.optim.SGD([X], 0.1).load_state_dict({}),
+        ValueError,
+        "state_dict must be what state_dict() gave",
+    ),
+    (
+        lambda: torch.optim.lr_scheduler.SequentialLR(torch.optim.SGD([X], 0.1), [], []),
+        ValueError,
+        "schedulers must be one more than milestones; got 0 and 0",
+    ),
+    (
+        lambda: torch.set_printoptions(profile="long"),
+        ValueError,
+        "profile must be 'default', 'short' or 'full'",
+    ),
+    (
+        lambda: torch.set_printoptions(precision=-1),
+        ValueError,
+        "precision must be a number from 0 on; got -1",
+    ),
+    (
+        lambda: torch.ge(None, 0.5),
+        TypeError,
+        "input >= other: both must be Tensors or numbers, one a Tensor; got",
+    ),
+    (lambda: X.ne("a"), TypeError, "input != other: both must be .*; got Tensor and 'a'"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "text"), CASES, ids=range(len(CASES)))
+def test_refused(call, error, text):
+    pattern = ".*".join(re.escape(part) for part in text.split(".*"))
+    with pytest.raises(error, match=pattern):
+        call()
+
+
+def test_what_is_computed_anew_is_no_view():
+    for name in ("diag", "median", "round", "sort", "max"):
+        x = {
+            "round": torch.arange(4),
+            "sort": torch.tensor(3.0),
+            "max": torch.tensor(3.0),
+        }.get(name, torch.arange(9.0).view(3, 3))
+        before = x.clone()
+        result = (
+            x.sort().values if name == "sort" else x.max(0).values if name == "max" else getattr(x, name)()
+        )
+        result += 7
+        assert torch.equal(x, before), name
+
+
+def test_shapes_and_dtypes():
+    assert torch.FloatTensor().shape == (0,)
+    assert torch.tensor(3).cumsum(0).shape == torch.tensor(3.0).cumprod(0).shape == ()
+    assert torch.arange(3).nansum().dtype is torch.int64
+    assert torch.nan_to_num(torch.arange(3)).dtype is torch.int64
+    assert torch.ones(3).prod(dtype=torch.uint8).dtype is torch.uint8
+    assert torch.arange(1, 4, dtype=torch.int8).cumprod(0).dtype is torch.int64
+    assert [tuple(part.shape) for part in torch.zeros(0, 2).chunk(3)] == [(0, 2)] * 3
+    assert torch.tensor(5).nonzero().shape == (1, 0)
+    assert torch.tensor(0).nonzero().shape == (0, 0)
+    assert torch.ones(4, 4).diagonal().stride() == (5,)
+    assert not torch.ones(4, 4).diagonal().is_contiguous()
+    assert nn.LSTMCell(3, 0).weight_ih.shape == (0, 3)
+
+
+def test_cosine_similarity_of_shapes_that_broadcast():
+    a, b = torch.ones(2, 4, 3), torch.ones(4, 3)
+    assert torch.allclose(F.cosine_similarity(a, b, 1), torch.ones(2, 3))
+
+
+def test_the_gradient_of_the_divisor_of_fmod():
+    y = torch.tensor([3.0, 2.5], requires_grad=True)
+    torch.tensor([7.0, -6.0]).fmod(y).sum().backward()
+    assert y.grad.tolist() == [-2.0, 2.0]
+
+
+def test_no_warning_of_numpy_comes_out():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (1e308 - torch.ones(1)).item() == np.inf
+        assert torch.tensor(1e39).item() == np.inf
+        torch.linspace(0, 1e308, 2)
+        torch.arange(4.0, requires_grad=True).fmod(torch.zeros(4))
+        torch.div(torch.ones(1), torch.zeros(1), rounding_mode="trunc")
