@@ -167,3 +167,43 @@ def test_no_warning_of_numpy_comes_out():
         torch.linspace(0, 1e308, 2)
         torch.arange(4.0, requires_grad=True).fmod(torch.zeros(4))
         torch.div(torch.ones(1), torch.zeros(1), rounding_mode="trunc")
+
+
+def test_a_copy_in_order_of_memory_is_no_view():
+    """The view, whose numbers stand in that order already, must not share its memory with the copy."""
+    x = torch.arange(6.0).view(2, 3)
+    for copy in (
+        lambda t: t.contiguous(),
+        lambda t: t.reshape(-1),
+        lambda t: t.flatten(),
+        lambda t: t.clone(),
+    ):
+        v = x.t()
+        y = copy(v)
+        y += 7
+        assert torch.equal(v, x.t())
+        w = x.clone().requires_grad_()
+        copy(w.t())[1].sum().backward()
+        assert w.grad.sum() in (1, 2)
+
+
+def test_nan_to_num_changes_only_what_is_not_finite():
+    x = torch.tensor([3.0, float("inf"), -float("inf"), float("nan")])
+    assert x.nan_to_num(nan=5.0, posinf=-1.0, neginf=1.0).tolist() == [3.0, -1.0, 1.0, 5.0]
+
+
+def test_median_of_nan_is_nan():
+    x = torch.tensor([[1.0, float("nan"), -2.0], [1.0, 3.0, 2.0]])
+    values, places = x.median(1)
+    assert repr(values) == "tensor([nan, 2.])"
+    assert places.tolist() == [1, 2]
+    assert x.median().isnan()
+
+
+def test_bounds_that_cross_and_axes_that_are_not_there():
+    assert torch.arange(4.0).clamp(2, 1).tolist() == [1.0] * 4
+    assert torch.arange(3).diff(5).shape == (0,)
+    assert torch.tensor(-3.0).norm(dim=0) == 3
+    assert torch.arange(3).cumsum(0, dtype=torch.uint8).dtype is torch.uint8
+    with pytest.raises(RuntimeError, match=r"sum: dim must name each axis once; got \(0, -2\)"):
+        X.sum((0, -2))

@@ -10,6 +10,7 @@ from .._errors import shown
 from . import _dtypes
 from ._dtypes import check_device, computed, device, dtype, refuse_device
 from ._elementwise import cast, common_dtype, result_dtype
+from ._shaping import in_own_memory
 from ._tensor import Core, Tensor, _core_leaf, _core_shape, _core_size, both, function, method, wrap
 from ._views import View, follow
 
@@ -64,9 +65,7 @@ def cuda(t: Tensor, device: Any = None) -> Tensor:
 @both("clone")
 def clone(t: Tensor, *, memory_format: Any = None) -> Tensor:
     """The same numbers in memory of their own; gradients flow back."""
-    if t.requires_grad and _core.grad_enabled():
-        return wrap(Core.__mul__(t, 1.0), "CloneBackward0")
-    return wrap(_core.tensor(t), "", t._kind)
+    return wrap(in_own_memory(t), "CloneBackward0", t._kind)
 
 
 @both("detach")

@@ -156,11 +156,21 @@ def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The middle value, the lower one of two; with ``dim`` also its place."""
     if dim is None:
         flat = input.reshape(-1)
+        if input.dtype.kind == 2 and np.isnan(as_numbers(flat)).any():
+            return clone(flat[int(np.isnan(as_numbers(flat)).argmax())])
         if not flat.numel():
             return FUNCTIONS["full"]((), float("nan"), dtype=input.dtype)
         return clone(flat[int(_order(flat, 0, False)[(flat.numel() - 1) // 2])])
     axis = axis_of(dim, len(input.shape), "median")
+    if not input.shape:
+        return _TYPES["median"]((clone(input), wrap_array(np.int64(0))))
+    if not input.shape[axis]:
+        raise IndexError(f"median: axis {axis} must have at least one entry; got shape {tuple(input.shape)}")
+    numbers = as_numbers(input)
     places = np.take(_order(input, axis, False), [(input.shape[axis] - 1) // 2], axis=axis)
+    if input.dtype.kind == 2:  # NaN if there is one
+        missing = np.isnan(numbers)
+        places = np.where(missing.any(axis, keepdims=True), missing.argmax(axis, keepdims=True), places)
     values, indices = _picked(input, axis, places, "MedianBackward1", "median")
     if not keepdim:
         op, values, indices = values._op, values.squeeze(axis), indices.squeeze(axis)

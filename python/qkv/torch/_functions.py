@@ -185,6 +185,8 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Tensor:
         return minimum(x, max) if max is not None else x
     kind = result_dtype(x, *(bound for bound in (min, max) if bound is not None))
     x = cast(x, kind)
+    if min is not None and max is not None and min > max:
+        min = max  # PyTorch's rule: the upper bound counts
     if kind.kind < 2:
         return wrap_array(np.clip(Core.numpy(x), min, max), kind)
     return wrap(_core.clip(x, min, max), "ClampBackward1")
@@ -241,11 +243,14 @@ def nan_to_num(input: Tensor, nan: builtins.float = 0.0, posinf: Any = None, neg
     if as_tensor(input).dtype.kind < 2:
         return clone(input)
     x, limits = input, _dtypes.finfo(input.dtype)
-    x = where(wrap_array(np.isnan(as_numbers(x))), nan, x)
-    return wrap(
-        _core.clip(x, limits.min if neginf is None else neginf, limits.max if posinf is None else posinf),
-        "NanToNumBackward0",
-    )
+    numbers = as_numbers(x)
+    for places, number in (
+        (np.isnan(numbers), nan),
+        (numbers == math.inf, limits.max if posinf is None else posinf),
+        (numbers == -math.inf, limits.min if neginf is None else neginf),
+    ):
+        x = where(wrap_array(places), number, x)
+    return wrap(x, "NanToNumBackward0")
 
 
 @both("addcmul")

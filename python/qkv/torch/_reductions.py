@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._errors import shown
 from ._conversion import clone
 from ._dtypes import computed, int64
 from ._elementwise import as_numbers, as_tensor, cast
@@ -17,10 +18,13 @@ from ._tensor import Core, Tensor, _core_shape, both, function, wrap, wrap_array
 
 
 def axes_of(dim: Any, rank: int, operation: str) -> tuple[int, ...] | None:
-    """Axes counted from the front; None for all of them."""
+    """Axes counted from the front; None for all of them, and for those of a Tensor that has none."""
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return None
-    return tuple(axis_of(one, rank, operation) for one in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    axes = tuple(axis_of(one, rank, operation) for one in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if len({*axes}) < len(axes):
+        raise RuntimeError(f"{operation}: dim must name each axis once; got {shown(dim)}")
+    return axes if rank else None
 
 
 def _named(dim: Any, axis: Any, keepdim: bool, keepdims: Any) -> tuple[Any, bool]:
@@ -189,7 +193,7 @@ def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False) -> T
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Sums of all entries up to each."""
     t = cast(input, computed(dtype, "cumsum")) if dtype is not None else input
-    t = cast(t, int64) if t.dtype.kind < 2 else t
+    t = cast(t, int64) if t.dtype.kind < 2 and dtype is None else t
     if not t.shape:
         axis_of(dim, 0, "cumsum")
         return clone(t)
@@ -221,7 +225,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
     axis = axis_of(dim, len(input.shape), "diff")
     for _ in range(n):
         size = input.shape[axis]
-        input = input.narrow(axis, 1, size - 1) - input.narrow(axis, 0, size - 1)
+        count = max(size - 1, 0)
+        input = input.narrow(axis, min(size, 1), count) - input.narrow(axis, 0, count)
     return input
 
 

@@ -67,7 +67,12 @@ def is_contiguous(t: Tensor, memory_format: Any = None) -> bool:
 @method("contiguous")
 def contiguous(t: Tensor, memory_format: Any = None) -> Tensor:
     """Itself, or a copy in memory of its own."""
-    return t if t._strides is None else wrap(Core.reshape(t, _core_shape(t)), "CloneBackward0", t._kind)
+    return t if t._strides is None else wrap(in_own_memory(t), "CloneBackward0", t._kind)
+
+
+def in_own_memory(t: Tensor) -> Any:
+    """A copy, through which gradients flow; the core's reshape would show the same memory."""
+    return Core.__mul__(t, 1.0) if t.requires_grad and _core.grad_enabled() else _core.tensor(t)
 
 
 # Views.
@@ -116,7 +121,7 @@ def reshape(t: Tensor, *shape: Any) -> Tensor:
         return _viewed(t, wanted)
     strides = strides_under(tuple(_core_shape(t)), strides_of(t), wanted)
     if strides is None:
-        return wrap(Core.reshape(t, wanted), "UnsafeViewBackward0", t._kind)
+        return wrap(Core.reshape(in_own_memory(t), wanted), "UnsafeViewBackward0", t._kind)
     return with_strides(_viewed(t, wanted), strides)
 
 
