@@ -11,6 +11,7 @@ import time
 
 from .process import Process
 from .statements import RandomChooser, public, statement
+from .torch_targets import public_torch
 
 
 def main() -> int:
@@ -19,17 +20,17 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="only what has these letters in its name")
+    parser.add_argument("--only", default="", help="only what has these letters in its name: torch.")
     given = parser.parse_args()
     choose = RandomChooser(given.seed)
-    targets = public()
+    targets = [*public(), *public_torch()]
     chosen = [t for t in targets if given.only in f"{t.receiver}.{t.expression}"]
     kinds: dict[tuple[str, str], str] = {}
     end = time.monotonic() + 60 * given.minutes
     count = 0
     with Process() as process:
         while time.monotonic() < end:
-            text = statement(choose, chosen if chosen != targets else targets)
+            text = statement(choose, targets, chosen)
             count += 1
             wrong = process.run(text)
             if wrong is None:

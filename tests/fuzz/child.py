@@ -22,7 +22,7 @@ import qkv.data
 import qkv.losses
 import qkv.models
 import qkv.random
-from qkv import masks, models, nn, optim  # noqa: F401  (statements speak of them)
+from qkv import masks, models, nn, optim, torch  # noqa: F401  (statements speak of them)
 
 ALLOWED = (
     ValueError,
@@ -53,6 +53,10 @@ MEMORY = 3 << 30  # above what the process has at the start
 
 class Lie(Exception):  # noqa: N818
     """Raised by the objects below: it belongs to the caller, so it may come back."""
+
+
+class Wrong(Exception):  # noqa: N818
+    """Raised when what came back is not what it says it is."""
 
 
 class LyingArray:
@@ -102,6 +106,13 @@ def read_only(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def viewed(t: Any) -> Any:
+    """Keep views of a Tensor alive: what changes it has to change them."""
+    t.views = [t.t() if t.dim() == 2 else t.mT, t[1:], t.detach(), t.view(-1)[2:] if t.is_contiguous() else t]
+    t.views += [t.views[0][1], t.views[1].unsqueeze(0)]
+    return t
+
+
 NAMES = dict(globals())  # what statements speak of
 
 
@@ -113,10 +124,34 @@ def touch(result: Any) -> None:
     if isinstance(result, qkv.Tensor):
         if result.requires_grad and 0 < result.size < 10**6:
             result.sum().backward()
+        if isinstance(result, torch.Tensor):
+            touch_torch(result)
         result = result.detach().numpy()
     if isinstance(result, np.ndarray) and result.dtype.kind in "fiub" and result.size < 10**7:
         with np.errstate(all="ignore"):
             result.sum()
+
+
+def touch_torch(t: Any) -> None:
+    """Print a Tensor, and compare what is a view of another, or shown by one, with the other's numbers."""
+    if repr(t) and t.numel() > 10**6:
+        return
+    if len(t.stride()) != t.dim():
+        raise Wrong(f"strides {t.stride()} of shape {tuple(t.shape)}")
+    for view in [t, *(t._children or {}).values()]:
+        while view._view is not None:
+            shown, own = (x.detach().numpy() for x in (torch.as_tensor(view._view.show()), view))
+            if not np.array_equal(shown, own.astype(shown.dtype), equal_nan=shown.dtype.kind == "f"):
+                raise Wrong(f"a view by {view._view.how!r} shows other numbers than its base has")
+            view = view._view.base
+
+
+def restore() -> None:
+    """Set back what statements may have set for all that follow."""
+    qkv.set_num_threads(2)
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
+    torch.set_printoptions(profile="default")
 
 
 def run(statement: str) -> str | None:
@@ -141,10 +176,12 @@ def run(statement: str) -> str | None:
             return f"{type(error).__name__} has no text"
         return None
     except BaseException as error:
+        if isinstance(error, KeyError | AssertionError) and " " in str(error.args[0] if error.args else ""):
+            return None  # PyTorch's words, not a dictionary's
         return f"{type(error).__name__}: {str(error)[:300]}"
     finally:
         faulthandler.cancel_dump_traceback_later()
-        qkv.set_num_threads(2)
+        restore()
     return None
 
 

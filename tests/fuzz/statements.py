@@ -22,7 +22,7 @@ LEFT_OUT = {
     "qkv.reproduce": "runs notebooks",
     "qkv.reference": "plain NumPy, with NumPy's errors",
     "qkv.training": "writes files",
-    "qkv.torch": "PyTorch's names, with PyTorch's errors",
+    "qkv.torch": "PyTorch's names: torch_targets.py",
     "qkv.distributed": "needs ranks",
     "qkv.testing": "calls what it is given, many times",
     "qkv.show_config": "prints",
@@ -86,19 +86,20 @@ class Target:
     parameters: tuple[Parameter, ...]
     receiver: str = ""
     compiled: bool = False
+    words: Any = values  # what is passed
 
 
 def public() -> list[Target]:
     """Everything that can be called: functions, constructors, methods, operators."""
     targets: list[Target] = []
-    stub = _stub()
+    stub = core_methods()
     seen: set[str] = set()
 
     def add_class(name: str, cls: type) -> None:
         core = next((base for base in cls.__mro__ if base.__module__ == "qkv._core"), None)
         made = stub.get(core.__name__, {}) if core is not None else {}
         if "__init__" in made or core is None:
-            targets.append(Target(name, made.get("__init__") or _parameters(cls)))
+            targets.append(Target(name, made.get("__init__") or parameters_of(cls)))
         for base in cls.__mro__:
             members = stub.get(base.__name__, {}) if base.__module__ == "qkv._core" else _methods(base)
             for method, parameters in members.items():
@@ -117,13 +118,14 @@ def public() -> list[Target]:
             elif isinstance(value, type):
                 add_class(name, value)
             elif callable(value):
-                targets.append(Target(name, _parameters(value)))
+                targets.append(Target(name, parameters_of(value)))
 
     add(importlib.import_module("qkv"))
     return targets
 
 
-def _parameters(function: Any) -> tuple[Parameter, ...]:
+def parameters_of(function: Any) -> tuple[Parameter, ...]:
+    """Parameters as the signature has them, without `self`."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -140,13 +142,13 @@ def _methods(cls: type) -> dict[str, tuple[Parameter, ...]]:
     if not cls.__module__.startswith("qkv"):
         return {}
     return {
-        name: tuple(p for p in _parameters(member))
+        name: tuple(p for p in parameters_of(member))
         for name, member in vars(cls).items()
         if inspect.isfunction(inspect.unwrap(member))
     }
 
 
-def _stub() -> dict[str, dict[str, tuple[Parameter, ...]]]:
+def core_methods() -> dict[str, dict[str, tuple[Parameter, ...]]]:
     """Methods of the compiled classes, as the stub file has them; attributes count as methods without arguments."""
     core = importlib.import_module("qkv._core")
     text = Path(core.__file__ or "").parent.joinpath("_core.pyi").read_text()
@@ -170,30 +172,30 @@ def _stub() -> dict[str, dict[str, tuple[Parameter, ...]]]:
     return classes
 
 
-def value(choose: Chooser, name: str, hostile: int = 45) -> str:
+def value(choose: Chooser, name: str, hostile: int = 45, words: Any = values) -> str:
     """Give a value for an argument, hostile in `hostile` of a hundred cases."""
-    fitting = values.plausible(name)
+    fitting = values.plausible(name, words.PLAUSIBLE)
     if fitting and not chance(choose, hostile):
         return among(choose, fitting)
-    return among(choose, values.HOSTILE)
+    return among(choose, words.HOSTILE)
 
 
-def arguments(choose: Chooser, parameters: Sequence[Parameter], hostile: int = 45) -> str:
+def arguments(
+    choose: Chooser, parameters: Sequence[Parameter], hostile: int = 45, words: Any = values
+) -> str:
     """Give the text between the parentheses."""
     texts: list[str] = []
     skipped = False
     for p in parameters:
         if p.rest:
-            texts += [value(choose, p.name.rstrip("s"), hostile) for _ in range(choose.below(3))]
+            texts += [value(choose, p.name.rstrip("s"), hostile, words) for _ in range(choose.below(3))]
         elif p.required or chance(choose, 35):
-            named = p.by_name or skipped
-            texts.append(
-                f"{p.name}={value(choose, p.name, hostile)}" if named else value(choose, p.name, hostile)
-            )
+            text = value(choose, p.name, hostile, words)
+            texts.append(f"{p.name}={text}" if p.by_name or skipped else text)
         else:
             skipped = True
     if chance(choose, 2):
-        texts.append(f"unknown={among(choose, values.HOSTILE)}")
+        texts.append(f"unknown={among(choose, words.HOSTILE)}")
     if texts and chance(choose, 2):
         texts.pop(choose.below(len(texts)))
     # What follows a name must have one.
@@ -201,22 +203,23 @@ def arguments(choose: Chooser, parameters: Sequence[Parameter], hostile: int = 4
     return ", ".join([t for t in texts if t not in named] + list(dict.fromkeys(named)))
 
 
-def made(choose: Chooser, cls: str, targets: Sequence[Target], hostile: int = 0) -> str:
+def made(choose: Chooser, cls: str, targets: Sequence[Target], hostile: int = 0, words: Any = values) -> str:
     """Give the text that makes an object of the class."""
     short = cls.rsplit(".", 1)[-1]
-    if short in values.MADE:
-        return values.MADE[short]
+    if short in words.MADE:
+        return among(choose, words.MADE[short])
     constructor = next((t for t in targets if t.expression == cls and not t.receiver), None)
-    return f"{cls}({arguments(choose, constructor.parameters if constructor else (), hostile)})"
+    return f"{cls}({arguments(choose, constructor.parameters if constructor else (), hostile, words)})"
 
 
-def statement(choose: Chooser, targets: Sequence[Target]) -> str:
-    """Give one call, with at least some arguments that may be anything."""
-    target = among(choose, targets)
+def statement(choose: Chooser, targets: Sequence[Target], among_these: Sequence[Target] | None = None) -> str:
+    """Give one call, with at least some arguments that may be anything; of `among_these` only, if given."""
+    target = among(choose, among_these or targets)
+    given = arguments(choose, target.parameters, words=target.words)
     if not target.receiver:
-        return f"{target.expression}({arguments(choose, target.parameters)})"
+        return f"{target.expression}({given})"
     if target.compiled and chance(choose, 5):
         receiver = f"{target.receiver}.__new__({target.receiver})"
     else:
-        receiver = made(choose, target.receiver, targets)
-    return f"({receiver}).{target.expression}({arguments(choose, target.parameters)})"
+        receiver = made(choose, target.receiver, targets, words=target.words)
+    return f"({receiver}).{target.expression}({given})"

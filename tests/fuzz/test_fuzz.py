@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from .process import Process
 from .statements import RandomChooser, made, public, statement
+from .torch_targets import public_torch
 
-TARGETS = public()
-EXAMPLES = 150 if "QKV_SANITIZER" in os.environ else 6000
+TARGETS = {"qkv": public(), "torch": public_torch()}
+EXAMPLES = {"qkv": 6000, "torch": 2500}
+if "QKV_SANITIZER" in os.environ:
+    EXAMPLES = dict.fromkeys(EXAMPLES, 150)
 
 
 class Drawn:
@@ -27,15 +30,16 @@ class Drawn:
 
 @st.composite
 def statements(draw: st.DrawFn) -> str:
-    return statement(Drawn(draw), TARGETS)
+    return statement(Drawn(draw), TARGETS[draw(st.sampled_from(sorted(TARGETS)))])
 
 
-def test_only_our_errors_come_out() -> None:
+@pytest.mark.parametrize("names", TARGETS)
+def test_only_our_errors_come_out(names: str) -> None:
     """The same statements on every machine."""
     choose = RandomChooser(0)
     with Process() as process:
-        for _ in range(EXAMPLES):
-            text = statement(choose, TARGETS)
+        for _ in range(EXAMPLES[names]):
+            text = statement(choose, TARGETS[names])
             wrong = process.run(text)
             assert wrong is None, f"{text}\n{wrong}"
 
@@ -46,7 +50,10 @@ def test_hypothesis_finds_nothing() -> None:
     with Process() as process:
 
         @settings(
-            max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+            max_examples=sum(EXAMPLES.values()),
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
         )
         @given(statements())
         def check(text: str) -> None:
@@ -57,7 +64,8 @@ def test_hypothesis_finds_nothing() -> None:
 
 
 def test_the_fuzzer_reaches_the_whole_interface() -> None:
-    names = {f"{t.receiver}.{t.expression}" if t.receiver else t.expression for t in TARGETS}
+    every = [t for targets in TARGETS.values() for t in targets]
+    names = {f"{t.receiver}.{t.expression}" if t.receiver else t.expression for t in every}
     for name in [
         "qkv.softmax",
         "qkv.nn.GRU",
@@ -65,17 +73,31 @@ def test_the_fuzzer_reaches_the_whole_interface() -> None:
         "qkv.optim.Adam",
         "qkv.masks.window",
         "qkv.data.pad",
+        "torch.Tensor.view",
+        "torch.Tensor.add_",
+        "torch.Tensor.__setitem__",
+        "torch.cat",
+        "torch.linalg.norm",
+        "torch.nn.LSTM.forward",
+        "torch.nn.functional.pad",
+        "torch.nn.functional.mse_loss",
+        "torch.nn.init.xavier_uniform_",
+        "torch.nn.utils.clip_grad_norm_",
+        "torch.optim.lr_scheduler.StepLR",
+        "torch.autograd.grad",
+        "torch.utils.data.DataLoader",
     ]:
         assert name in names
-    assert len(names) > 300
+    assert len(names) > 1200
 
 
-def test_plausible_arguments_make_every_class() -> None:
-    choose = RandomChooser(1)
-    classes = sorted({t.receiver for t in TARGETS if t.receiver})
+@pytest.mark.parametrize("names", TARGETS)
+def test_plausible_arguments_make_every_class(names: str) -> None:
+    choose, targets = RandomChooser(1), TARGETS[names]
+    classes = sorted({t.receiver for t in targets if t.receiver})
     with Process() as process:
         for cls in classes:
-            probes = [made(choose, cls, TARGETS) for _ in range(20)]
+            probes = [made(choose, cls, targets, words=targets[0].words) for _ in range(20)]
             assert any(process.run(f"isinstance({text}, object) or missing") is None for text in probes), (
                 probes
             )

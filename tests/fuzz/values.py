@@ -228,23 +228,25 @@ PLAUSIBLE: dict[str, list[str]] = {
 }
 # Arguments of constructors whose plausible values do not fit each other.
 MADE = {
-    "Sequential": "nn.Sequential(nn.Linear(4, 4), nn.ReLU())",
-    "ModuleList": "nn.ModuleList([nn.Linear(4, 4)])",
-    "TransformerEncoder": "nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 1)",
-    "TransformerDecoder": "nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8), 1)",
-    "EncoderDecoder": "models.EncoderDecoder(models.Seq2SeqEncoder(7, 4, 4, 1), models.Seq2SeqDecoder(7, 4, 4, 1))",
-    "Tensor": "qkv.tensor(np.ones((2, 3, 4)), requires_grad=True)",
-    "Parameter": "nn.Parameter(np.ones((3, 4), np.float32))",
-    "Generator": "qkv.Generator(1)",
-    "Attention": "nn.DotProductAttention()",
-    "Optimizer": "optim.SGD([qkv.tensor([1.0], requires_grad=True)], 0.1)",
-    "ParameterGroup": "optim.SGD([qkv.tensor([1.0], requires_grad=True)], 0.1).param_groups[0]",
+    "Sequential": ["nn.Sequential(nn.Linear(4, 4), nn.ReLU())"],
+    "ModuleList": ["nn.ModuleList([nn.Linear(4, 4)])"],
+    "TransformerEncoder": ["nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 1)"],
+    "TransformerDecoder": ["nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8), 1)"],
+    "EncoderDecoder": [
+        "models.EncoderDecoder(models.Seq2SeqEncoder(7, 4, 4, 1), models.Seq2SeqDecoder(7, 4, 4, 1))"
+    ],
+    "Tensor": ["qkv.tensor(np.ones((2, 3, 4)), requires_grad=True)"],
+    "Parameter": ["nn.Parameter(np.ones((3, 4), np.float32))"],
+    "Generator": ["qkv.Generator(1)"],
+    "Attention": ["nn.DotProductAttention()"],
+    "Optimizer": ["optim.SGD([qkv.tensor([1.0], requires_grad=True)], 0.1)"],
+    "ParameterGroup": ["optim.SGD([qkv.tensor([1.0], requires_grad=True)], 0.1).param_groups[0]"],
 }
 
 
-def plausible(name: str) -> list[str]:
+def plausible(name: str, known: dict[str, list[str]]) -> list[str]:
     """Give values that fit an argument of this name; none if the name says nothing."""
-    if name in PLAUSIBLE:
-        return PLAUSIBLE[name]
-    parts = [known for known in PLAUSIBLE if len(known) > 2 and known in name]
-    return PLAUSIBLE[max(parts, key=len)] if parts else []
+    if name in known:
+        return known[name]
+    parts = [word for word in known if len(word) > 2 and word in name]
+    return known[max(parts, key=len)] if parts else []

@@ -22,6 +22,18 @@ CASES = [
     (lambda: X.narrow(0, -1, 2), RuntimeError, "narrow: .*; got start -1, length 2"),
     (lambda: X.topk(-1), RuntimeError, "topk: k must be from 0 to 4, the size of the axis; got -1"),
     (lambda: F.glu(X, 0), RuntimeError, "glu: axis 0 must have an even size; got shape (3, 4)"),
+    (
+        lambda: X.unfold(0, 2, 0),
+        RuntimeError,
+        "unfold: step must be at least 1 and size at most that of the axis",
+    ),
+    (lambda: X.unfold(0, 4, 1), RuntimeError, "unfold: .*; got step 1, size 4 for shape (3, 4)"),
+    (
+        lambda: torch.div(torch.arange(3), 0, rounding_mode="trunc"),
+        RuntimeError,
+        "div: other must not be 0 because integers have no infinity",
+    ),
+    (lambda: torch.ones(1, device=X), TypeError, "device: type must be a string such as 'cpu'; got Tensor"),
     (lambda: X.chunk(0), RuntimeError, "chunk: chunks must be at least 1; got 0"),
     (lambda: torch.tensor(1.0).split(1), RuntimeError, "split: the Tensor must have at least one axis"),
     (lambda: X.gather(0, X > 3), RuntimeError, "gather: index must hold whole numbers; got dtype torch.bool"),
@@ -145,6 +157,7 @@ def test_shapes_and_dtypes():
     assert torch.tensor(0).nonzero().shape == (0, 0)
     assert torch.ones(4, 4).diagonal().stride() == (5,)
     assert not torch.ones(4, 4).diagonal().is_contiguous()
+    assert torch.div(torch.tensor(-(2**62) - 1), 2, rounding_mode="trunc").item() == -(2**61)
     assert nn.LSTMCell(3, 0).weight_ih.shape == (0, 3)
 
 

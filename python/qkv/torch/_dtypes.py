@@ -117,6 +117,8 @@ class device:  # noqa: N801
     def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
         if isinstance(type, device):
             type, index = str(type), None
+        if not isinstance(type, str):
+            raise TypeError(f"device: type must be a string such as 'cpu'; got {shown(type)}")
         name, _, number = str(type).partition(":")
         self.type: str = name
         self.index = int(number) if number else index

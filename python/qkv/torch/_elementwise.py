@@ -165,8 +165,11 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return floor_divide(input, other)
     kind = result_dtype(input, other)
     x, y = pair(input, other, kind)
+    a, b = as_numbers(x), as_numbers(y)
+    if kind.kind < 2 and not np.all(b):
+        raise RuntimeError("div: other must not be 0 because integers have no infinity")
     with np.errstate(all="ignore"):
-        exact = np.trunc(np.true_divide(as_numbers(x), as_numbers(y)))
+        exact = np.trunc(np.true_divide(a, b)) if kind.kind == 2 else (a - np.fmod(a, b)) // b
     return wrap_array(exact.astype(kind.core), kind)
 
 

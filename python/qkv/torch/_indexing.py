@@ -364,6 +364,12 @@ def _plain(value: Any) -> Any:
 def unfold(t: Tensor, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
     """All windows of that size along an axis, as a new last axis."""
     axis = axis_of(dimension, len(t.shape), "unfold")
+    if step < 1 or not 0 <= size <= (t.shape[axis] if t.shape else 1):
+        raise RuntimeError(
+            f"unfold: step must be at least 1 and size at most that of the axis; got step {step}, size {size} for "
+            f"shape {tuple(t.shape)}"
+        )
+    t = t if t.shape else t.reshape(1)
     places = np.arange(0, t.shape[axis] - size + 1, step)[:, None] + np.arange(size)
     picked = wrap(Core.__getitem__(t, _at(axis, places)), "UnfoldBackward0", t._kind)
     return renamed(contiguous(picked.movedim(axis + 1, -1)), "UnfoldBackward0")
