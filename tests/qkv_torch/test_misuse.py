@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 
@@ -220,3 +221,17 @@ def test_bounds_that_cross_and_axes_that_are_not_there():
     assert torch.arange(3).cumsum(0, dtype=torch.uint8).dtype is torch.uint8
     with pytest.raises(RuntimeError, match=r"sum: dim must name each axis once; got \(0, -2\)"):
         X.sum((0, -2))
+
+
+def test_the_old_arguments_of_losses():
+    a, b = torch.tensor([1.0, 4.0]), torch.zeros(2)
+    assert F.mse_loss(a, b, size_average=False) == nn.MSELoss(size_average=False)(a, b) == 17
+    assert nn.L1Loss(reduce=False)(a, b).tolist() == [1.0, 4.0]
+    assert nn.BCEWithLogitsLoss(reduce=True, reduction="none")(a, b).shape == ()
+    logits, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
+    assert F.cross_entropy(logits, target, size_average=False).isclose(torch.tensor(3 * math.log(2)))
+    assert nn.CrossEntropyLoss(reduce=False)(logits, target).shape == (3,)
+
+
+def test_layers_without_inputs():
+    assert nn.Linear(0, 3)(torch.ones(2, 0)).tolist() == [[0.0] * 3] * 2

@@ -6,6 +6,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from . import functional as F
+from ._losses import reduction_of
 from ._module import Module
 
 
@@ -106,7 +107,7 @@ class CrossEntropyLoss(_WithWeight):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, reduction)
+        super().__init__(weight, reduction_of(reduction, size_average, reduce))
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -132,7 +133,7 @@ class NLLLoss(_WithWeight):
         reduce: Any = None,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(weight, reduction)
+        super().__init__(weight, reduction_of(reduction, size_average, reduce))
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -146,7 +147,7 @@ class MSELoss(_Loss):
     """`nn.functional.mse_loss` as a module."""
 
     def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+        super().__init__(reduction_of(reduction, size_average, reduce))
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Two Tensors of one shape to a loss."""
@@ -167,7 +168,7 @@ class SmoothL1Loss(_Loss):
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction_of(reduction, size_average, reduce))
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -197,7 +198,7 @@ class BCELoss(_WithWeight):
         reduce: Any = None,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(weight, reduction)
+        super().__init__(weight, reduction_of(reduction, size_average, reduce))
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Probabilities and targets of one shape to a loss."""
@@ -215,7 +216,7 @@ class BCEWithLogitsLoss(_WithWeight):
         reduction: str = "mean",
         pos_weight: Tensor | None = None,
     ) -> None:
-        super().__init__(weight, reduction)
+        super().__init__(weight, reduction_of(reduction, size_average, reduce))
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -231,7 +232,7 @@ class KLDivLoss(_Loss):
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction_of(reduction, size_average, reduce))
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -19,6 +19,15 @@ def _check_reduction(operation: str, reduction: str) -> None:
         raise ValueError(f"{operation}: reduction must be 'mean', 'sum' or 'none'; got {reduction!r}")
 
 
+def reduction_of(reduction: str, size_average: Any, reduce: Any) -> str:
+    """The reduction that PyTorch's old arguments mean, where they are given."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is not None and not reduce:
+        return "none"
+    return "mean" if size_average is None or size_average else "sum"
+
+
 def reduced(loss: Any, reduction: str, operation: str, op: str = "") -> Tensor:
     """Mean, sum or all of the losses; `op` is PyTorch's name where it is not that of the mean or the sum."""
     _check_reduction(operation, reduction)
@@ -57,6 +66,7 @@ def cross_entropy(
     >>> torch.nn.functional.cross_entropy(torch.zeros(2, 3), torch.tensor([0, 2]))
     tensor(1.0986)
     """
+    reduction = reduction_of(reduction, size_average, reduce)
     _check_reduction("cross_entropy", reduction)
     if target.dtype.kind == 2:
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
@@ -121,6 +131,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """``-input[target]`` of log-probabilities."""
+    reduction = reduction_of(reduction, size_average, reduce)
     _check_reduction("nll_loss", reduction)
     _check_targets("nll_loss", input, target, ignore_index)
     loss = _core.nll_loss(_classes_last(input), as_numbers(target), weight, ignore_index, reduction)
@@ -131,6 +142,7 @@ def mse_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Tensor:
     """``(input - target)^2``."""
+    reduction = reduction_of(reduction, size_average, reduce)
     difference = Core.__sub__(input, target)
     return reduced(Core.__mul__(difference, difference), reduction, "mse_loss", "MseLossBackward0")
 
@@ -139,6 +151,7 @@ def l1_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Tensor:
     """``|input - target|``."""
+    reduction = reduction_of(reduction, size_average, reduce)
     loss = wrap(Core.__abs__(Core.__sub__(input, target)), "AbsBackward0")
     return reduced(loss, reduction, "l1_loss") if reduction != "none" else loss
 
@@ -160,6 +173,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """Quadratic up to ``beta``, then ``|input - target| - beta / 2``."""
+    reduction = reduction_of(reduction, size_average, reduce)
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     return reduced(
@@ -193,6 +207,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Tensor:
     """``-(target log input + (1 - target) log(1 - input))``, logarithms at least -100."""
+    reduction = reduction_of(reduction, size_average, reduce)
     _check_same_shape("binary_cross_entropy", input, target)
     log = lambda x: _core.clip(_core.log(x), -100.0, None)  # noqa: E731
     one = Core.__mul__(Core.__sub__(target, 1.0), log(Core.__rsub__(input, 1.0)))
@@ -212,6 +227,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """`binary_cross_entropy` of the sigmoid, safe for numbers of any size."""
+    reduction = reduction_of(reduction, size_average, reduce)
     _check_same_shape("binary_cross_entropy_with_logits", input, target)
     negative_log = _core.softplus(Core.__neg__(input), 1.0)  # of the sigmoid
     factor: Any = 1.0
@@ -233,6 +249,7 @@ def kl_div(
     log_target: bool = False,
 ) -> Tensor:
     """``target (log target - input)`` of log-probabilities; 0 where the target is 0."""
+    reduction = reduction_of(reduction, size_average, reduce)
     if log_target:
         loss = wrap(Core.__mul__(_core.exp(target), Core.__sub__(target, input)), "MulBackward0")
     else:

@@ -141,7 +141,8 @@ def _kaiming(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     fan_in, fan_out = _fans(tensor)
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"kaiming: mode must be 'fan_in' or 'fan_out'; got {mode!r}")
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan_in if mode == "fan_in" else fan_out)
+    fan = fan_in if mode == "fan_in" else fan_out
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
 
 
 def kaiming_uniform_(
