@@ -13,7 +13,7 @@ from .statements import RandomChooser, made, public, statement
 from .torch_targets import public_torch
 
 TARGETS = {"qkv": public(), "torch": public_torch()}
-EXAMPLES = {"qkv": 6000, "torch": 2500}
+EXAMPLES = {"qkv": 6000, "torch": 8000}
 if "QKV_SANITIZER" in os.environ:
     EXAMPLES = dict.fromkeys(EXAMPLES, 150)
 

@@ -35,6 +35,30 @@ CASES = [
         "div: other must not be 0 because integers have no infinity",
     ),
     (lambda: torch.ones(1, device=X), TypeError, "device: type must be a string such as 'cpu'; got Tensor"),
+    (lambda: X.split(0), RuntimeError, "split: sections must sum to the size of axis 0, 3; got 0"),
+    (
+        lambda: torch.linalg.inv(torch.eye(2, requires_grad=True)),
+        RuntimeError,
+        "linalg.inv: has no gradient in qkv.torch; detach() the Tensor",
+    ),
+    (
+        lambda: torch.linalg.det(torch.ones(2, 2) > 0),
+        RuntimeError,
+        "linalg.det: the Tensor must hold floating numbers",
+    ),
+    (lambda: torch.tensor(1j), TypeError, "tensor: data must be"),
+    (lambda: torch.tensor(1j, dtype=torch.float32), TypeError, "tensor: data must be real numbers"),
+    (lambda: torch.where(X > 3, X, 1j), TypeError, "expected real numbers because qkv computes in no others"),
+    (
+        lambda: X.isclose(X, atol=-1),
+        RuntimeError,
+        "isclose: rtol and atol must be at least 0; got 1e-05 and -1",
+    ),
+    (
+        lambda: torch.set_rng_state(3.0),
+        TypeError,
+        "set_state: new_state must be a Tensor that get_state() gave",
+    ),
     (lambda: X.chunk(0), RuntimeError, "chunk: chunks must be at least 1; got 0"),
     (lambda: torch.tensor(1.0).split(1), RuntimeError, "split: the Tensor must have at least one axis"),
     (lambda: X.gather(0, X > 3), RuntimeError, "gather: index must hold whole numbers; got dtype torch.bool"),
@@ -159,6 +183,9 @@ def test_shapes_and_dtypes():
     assert torch.ones(4, 4).diagonal().stride() == (5,)
     assert not torch.ones(4, 4).diagonal().is_contiguous()
     assert torch.div(torch.tensor(-(2**62) - 1), 2, rounding_mode="trunc").item() == -(2**61)
+    assert torch.zeros(2, 3).argmax(keepdim=True).shape == (1, 1)
+    assert [part.shape for part in torch.zeros(0).split(2)] == [(0,)]
+    assert torch.tensor([float("nan"), -2.0]).sign().tolist() == [0.0, -1.0]
     assert nn.LSTMCell(3, 0).weight_ih.shape == (0, 3)
 
 

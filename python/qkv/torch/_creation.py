@@ -81,6 +81,10 @@ def tensor(
     """
     kind = kind_of(data) if dtype is None else computed(dtype, "tensor")
     numbers = numbers_of(data)
+    if numbers.dtype.kind == "c":
+        raise TypeError(
+            f"tensor: data must be real numbers because qkv computes in no others; got {shown(data)}"
+        )
     if numbers.dtype == object:
         raise ValueError("tensor: data must be lists of equal lengths; got lists of different ones")
     with np.errstate(invalid="ignore", over="ignore"):

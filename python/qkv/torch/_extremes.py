@@ -34,9 +34,10 @@ _TYPES = {
 
 def _index_of(numbers: np.ndarray, dim: Any, keepdim: bool, largest: bool) -> np.ndarray:
     pick = np.argmax if largest else np.argmin
-    return np.asarray(
-        pick(numbers.reshape(-1) if dim is None else numbers, axis=dim, keepdims=keepdim and dim is not None)
+    found = pick(
+        numbers.reshape(-1) if dim is None else numbers, axis=dim, keepdims=keepdim and dim is not None
     )
+    return np.asarray(found).reshape((1,) * numbers.ndim) if keepdim and dim is None else np.asarray(found)
 
 
 def _argument(name: str, largest: bool) -> None:

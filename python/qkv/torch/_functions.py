@@ -44,9 +44,9 @@ def floats(t: Any) -> Tensor:
     return t if t.dtype.kind == 2 else cast(t, _dtypes.get_default_dtype())
 
 
-def _fraction(name: str) -> Callable[[Any], Any]:
+def _fraction(name: str, own: Any = None) -> Callable[[Any], Any]:
     """A function of NumPy's whose gradient is 0, computed so that the result is part of the graph."""
-    compute = getattr(np, name)
+    compute = own or getattr(np, name)
 
     def f(x: Any) -> Any:
         constant = _core.tensor(compute(Core.numpy(x)))
@@ -86,7 +86,10 @@ _KEEPING: dict[str, tuple[Callable[[Any], Any], str]] = {  # whole numbers stay 
     "abs": (Core.__abs__, "AbsBackward0"),
     "relu": (lambda x: _core.relu(x) if x.dtype.kind == 2 else x * (x > 0), "ReluBackward0"),
     "square": (lambda x: Core.__mul__(x, x), "PowBackward0"),
-    "sign": (_fraction("sign"), "SignBackward0"),
+    "sign": (
+        _fraction("sign", lambda x: np.where(np.isnan(x), 0, np.sign(x)).astype(x.dtype)),
+        "SignBackward0",
+    ),
     "floor": (_fraction("floor"), "FloorBackward0"),
     "ceil": (_fraction("ceil"), "CeilBackward0"),
     "trunc": (_fraction("trunc"), "TruncBackward0"),

@@ -153,11 +153,11 @@ def split(t: Tensor, split_size_or_sections: Any, dim: builtins.int = 0) -> tupl
     axis = axis_of(dim, len(t.shape), "split")
     total, given = t.shape[axis], split_size_or_sections
     op = "SplitBackward0" if isinstance(given, builtins.int) else "SplitWithSizesBackward0"
-    parts = (
-        [given] * (total // given) + [total % given] * (total % given > 0)
-        if isinstance(given, builtins.int)
-        else given
-    )
+    if isinstance(given, builtins.int):
+        whole, rest = divmod(total, given) if given > 0 else (0, 0)
+        parts = [given] * whole + [rest] * (rest > 0) if total else [0]
+    else:
+        parts = [part.__index__() for part in given]
     if builtins.sum(parts) != total:
         raise RuntimeError(
             f"split: sections must sum to the size of axis {axis}, {total}; got {shown(given)}"

@@ -228,9 +228,18 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     return result
 
 
+def _constant(t: Tensor, operation: str) -> np.ndarray:
+    """Numbers of what NumPy computes, through which no gradient flows."""
+    if t.dtype.kind < 2:
+        raise RuntimeError(f"{operation}: the Tensor must hold floating numbers; got {t.dtype}")
+    if t.requires_grad and _core.grad_enabled():
+        raise RuntimeError(f"{operation}: has no gradient in qkv.torch; detach() the Tensor")
+    return Core.numpy(t)
+
+
 linalg = SimpleNamespace(
     norm=lambda A, ord=None, dim=None, keepdim=False: _reductions.norm(A, ord, dim, keepdim),
     vector_norm=lambda x, ord=2, dim=None, keepdim=False: _reductions.norm(x, ord, dim, keepdim),
-    inv=lambda A: wrap_array(np.linalg.inv(Core.numpy(A))),
-    det=lambda A: wrap_array(np.linalg.det(Core.numpy(A))),
+    inv=lambda A: wrap_array(np.linalg.inv(_constant(A, "linalg.inv"))),
+    det=lambda A: wrap_array(np.linalg.det(_constant(A, "linalg.det"))),
 )

@@ -54,6 +54,8 @@ class Generator:
 
     def set_state(self, new_state: Tensor) -> None:
         """Continue where `get_state` recorded it."""
+        if not isinstance(new_state, Tensor) or new_state.dtype is not _dtypes.int64:
+            raise TypeError("set_state: new_state must be a Tensor that get_state() gave")
         self._stream.set_state(as_numbers(new_state).astype(np.uint32))
 
 

@@ -244,7 +244,7 @@ def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Whether all numbers agree to ``atol + rtol |other|``."""
-    return bool(np.allclose(as_numbers(input), as_numbers(other), rtol, atol, equal_nan))
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @both("isclose")
@@ -252,4 +252,7 @@ def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     """Whether numbers agree to ``atol + rtol |other|``, one by one."""
-    return wrap_array(np.isclose(as_numbers(input), as_numbers(other), rtol, atol, equal_nan))
+    if not (rtol >= 0 and atol >= 0):
+        raise RuntimeError(f"isclose: rtol and atol must be at least 0; got {shown(rtol)} and {shown(atol)}")
+    with np.errstate(all="ignore"):
+        return wrap_array(np.isclose(as_numbers(input), as_numbers(other), rtol, atol, equal_nan))

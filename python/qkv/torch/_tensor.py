@@ -356,8 +356,11 @@ def wrap_array(array: Any, kind: dtype | None = None) -> Tensor:
 
 def constant(value: Any, kind: dtype) -> Tensor:
     """Make a leaf of a number or an array in a dtype; what is too large for it is infinite."""
+    numbers = np.asarray(value)
+    if numbers.dtype.kind == "c":
+        raise TypeError(f"expected real numbers because qkv computes in no others; got {shown(value)}")
     with np.errstate(over="ignore", invalid="ignore"):
-        return wrap_array(np.asarray(value, kind.core), kind)
+        return wrap_array(numbers.astype(kind.core), kind)
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:

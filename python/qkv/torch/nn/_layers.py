@@ -117,7 +117,7 @@ class Bilinear(Module):
     def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        bound = 1 / math.sqrt(in1_features)
+        bound = 1 / math.sqrt(in1_features) if in1_features > 0 else 0
         self.weight = Parameter(empty(out_features, in1_features, in2_features))
         init.uniform_(self.weight, -bound, bound)
         if bias:

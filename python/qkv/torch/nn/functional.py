@@ -158,7 +158,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
     def within(x: Any) -> Any:  # the slope at the bounds is 0
         inside = Core.numpy(x)
-        inside = (inside > min_val) & (inside < max_val)
+        with np.errstate(over="ignore"):
+            inside = (inside > min_val) & (inside < max_val)
         return _core.where(inside, x, _core.clip(Core.detach(x), min_val, max_val))
 
     return _activation(within, "HardtanhBackward0")(input, inplace)
