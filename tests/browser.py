@@ -6,6 +6,7 @@ import functools
 import http.server
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import threading
@@ -145,7 +146,8 @@ def opened(folder: Path) -> Iterator[Browser]:
     """Start a browser with its files in a folder, and end it."""
     place = folder / "profile"
     command = [program() or "", *FLAGS, f"--user-data-dir={place}", "about:blank"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # no sanitizer's
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=own)
     try:
         note = place / "DevToolsActivePort"
         end = time.monotonic() + TIMEOUT

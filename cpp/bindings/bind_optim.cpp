@@ -152,7 +152,7 @@ void load_optimizer_state(Optimizer& optimizer, const py::dict& saved) {
   const Alone alone;  // a step on another thread reads what changes here
   if (optimizer.groups().size() != count) fail_value(operation, ": a group was added by another thread");
   for (std::size_t g = 0; g < count; ++g) optimizer.groups()[g].set_settings(settings[g]);
-  without_gil([&] { optimizer.set_states(std::move(states)); });
+  optimizer.set_states(std::move(states));  // with Python's lock: without it another change could come in between
 }
 
 template <class T> std::shared_ptr<T> make(const OptimizerSettings& defaults, py::handle params) {
