@@ -37,6 +37,11 @@ def program() -> str | None:
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
+def environment() -> dict[str, str]:
+    """Give the variables of this process without a sanitizer's library, which a browser does not start with."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Serve a folder on this machine alone; gives its address."""
@@ -146,8 +151,9 @@ def opened(folder: Path) -> Iterator[Browser]:
     """Start a browser with its files in a folder, and end it."""
     place = folder / "profile"
     command = [program() or "", *FLAGS, f"--user-data-dir={place}", "about:blank"]
-    own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # no sanitizer's
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=own)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
+    )
     try:
         note = place / "DevToolsActivePort"
         end = time.monotonic() + TIMEOUT

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import builtins
 import json
-import os
 import re
-import shutil
 import subprocess
 
+import browser
 import numpy as np
 import pytest
 from test_html import Reader
@@ -22,7 +21,7 @@ RNG = np.random.default_rng(1)
 X = np.sort(RNG.random(11) * 5)
 Y = np.sin(X) + X
 AT = np.linspace(0, 5, 31)
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = browser.program()
 KERNELS = ["gaussian", "boxcar", "constant", "epanechnikov", "triangular"]
 
 
@@ -181,9 +180,12 @@ def in_browser(view, folder, moves: dict[str, float | bool]) -> str:
         "--disable-gpu",
         f"--user-data-dir={folder / 'profile'}",
     ]
-    own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # no sanitizer's
     result = subprocess.run(
-        [*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120, env=own
+        [*command, "--dump-dom", path.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=browser.environment(),
     )
     assert "<title>moved</title>" in result.stdout, result.stderr[-2000:]
     return result.stdout

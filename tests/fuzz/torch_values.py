@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .values import NESTED, NUMBERS, ODD, SIZES, each
+from .values import NESTED, NUMBERS, ODD, SIZES, STRANGE, each
 
 VIEWS = [
     "torch.ones(3, 4).t()",
@@ -99,15 +99,7 @@ OTHERS = [
     "np.array([None, 1], object)",
     "np.full(2, 2**64 - 1, np.uint64)",
     "np.ones((4, 3, 2)).T[::-1, ::-1]",
-    "LyingArray()",
-    "LyingLength()",
-    "LyingIndex()",
-    "LyingFloat()",
-    "LyingEqual()",
-    "Endless()",
-    "(i for i in range(3))",
-    "iter([])",
-    "lambda *a, **k: None",
+    *STRANGE,
 ]
 HOSTILE = SIZES + NUMBERS + ODD + NESTED + OTHERS + TENSORS
 

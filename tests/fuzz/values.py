@@ -107,6 +107,18 @@ ARRAYS = [
     "np.matrix('1 2; 3 4')",
     "memoryview(b'abcdefgh')",
 ]
+# What only looks like a value, as the child defines it.
+STRANGE = [
+    "LyingArray()",
+    "LyingLength()",
+    "LyingIndex()",
+    "LyingFloat()",
+    "LyingEqual()",
+    "Endless()",
+    "(i for i in range(3))",
+    "iter([])",
+    "lambda *a, **k: None",
+]
 OBJECTS = [
     "qkv.tensor([1.0, 2.0], requires_grad=True)",
     "qkv.tensor(np.ones((2, 3, 4)), requires_grad=True)",
@@ -123,15 +135,7 @@ OBJECTS = [
     "nn.Module()",
     "nn.KVCache()",
     "qkv.Generator(1)",
-    "LyingArray()",
-    "LyingLength()",
-    "LyingIndex()",
-    "LyingFloat()",
-    "LyingEqual()",
-    "Endless()",
-    "(i for i in range(3))",
-    "iter([])",
-    "lambda *a, **k: None",
+    *STRANGE,
 ]
 HOSTILE = SIZES + NUMBERS + ODD + NESTED + ARRAYS + OBJECTS
 
