@@ -23,6 +23,14 @@ template <class Class> void def_attention_weights(Class& layer) {
       "Weights of the last call, before dropout; None before the first.");
 }
 
+// The weights of each layer of a stack, in a list: those of the part that `pick` names.
+template <class Layers, class Pick> py::list weights_of_layers(const Layers& layers, Pick pick) {
+  py::list all;
+  for (const auto& layer : layers)
+    all.append(py::cast(std::static_pointer_cast<nn::Module>(pick(*layer))).attr("attention_weights"));
+  return all;
+}
+
 // What a call gives: the output, or with it the weights that were asked for.
 inline py::object with_weights(const Tensor& output, const Tensor& weights) {
   if (!weights.defined()) return py::cast(output);

@@ -50,16 +50,16 @@ template <class Make> py::array of_type(const std::string& dtype, Make make) {
 
 template <class T> using Input = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
-std::vector<Index> shape_of(const py::array& array) { return {array.shape(), array.shape() + array.ndim()}; }
+std::vector<Index> sizes_of(const py::array& array) { return {array.shape(), array.shape() + array.ndim()}; }
 
 template <class T> py::array bernoulli_each(Generator& generator, const Input<T>& p) {
   const T* const probability = p.data();
-  return filled<T>(shape_of(p), [&](T* out, Index n) { generator.bernoulli(out, probability, n); });
+  return filled<T>(sizes_of(p), [&](T* out, Index n) { generator.bernoulli(out, probability, n); });
 }
 
 // p: (n,) or (rows, n).
 template <class T> py::array multinomial(Generator& generator, const Input<T>& p, Index num_samples, bool replacement) {
-  std::vector<Index> shape = shape_of(p);
+  std::vector<Index> shape = sizes_of(p);
   const Index n = shape.back();
   const Index rows = shape.size() == 2 ? shape.front() : 1;
   const T* const weights = p.data();
@@ -68,7 +68,7 @@ template <class T> py::array multinomial(Generator& generator, const Input<T>& p
       shape, [&](std::int64_t* out, Index) { generator.multinomial(out, weights, rows, n, num_samples, replacement); });
 }
 
-py::array state_array(const Generator& generator) {
+py::array generator_state(const Generator& generator) {
   const std::vector<std::uint32_t> state = without_gil([&] { return generator.state(); });
   return py::array_t<std::uint32_t>(static_cast<Index>(state.size()), state.data());
 }
@@ -135,7 +135,7 @@ void bind_random(py::module_& m) {
           py::arg("seed"), "Restart the stream at its beginning for ``seed``; returns the generator.")
       .def("random64", &Generator::random64, py::call_guard<GilReleased>(),
            "The next 64 random bits as an integer (two words of the engine, the first is the high half).")
-      .def("get_state", &state_array,
+      .def("get_state", &generator_state,
            "Everything that decides the future of the stream, a uint32 array of shape (628,).")
       .def("set_state", &set_state_array, py::arg("state"),
            "Continue where the generator stood whose ``get_state()`` returned ``state``.")
@@ -146,7 +146,7 @@ void bind_random(py::module_& m) {
                mixed = (mixed ^ word) * 16777619;
              return py::str("Generator(state {:08x})").format(mixed);
            })
-      .def(py::pickle([](const Generator& self) { return state_array(self); },
+      .def(py::pickle([](const Generator& self) { return generator_state(self); },
                       [](const py::array& state) {
                         auto generator = std::make_unique<Generator>(0);
                         set_state_array(*generator, state);

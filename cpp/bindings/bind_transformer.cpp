@@ -1,4 +1,5 @@
 // The Transformer's layers and stacks.
+#include "bindings/attention_weights.h"
 #include "bindings/bind_module.h"
 #include "bindings/bindings.h"
 #include "core/error.h"
@@ -9,14 +10,6 @@ namespace qkv::bindings {
 namespace {
 
 using namespace nn;
-
-// The weights of each layer of a stack, in a list.
-template <class Stack, class Pick> py::list weights_of(Stack& stack, Pick pick) {
-  py::list all;
-  for (const auto& layer : stack.parts())
-    all.append(py::cast(std::static_pointer_cast<Module>(pick(*layer))).attr("attention_weights"));
-  return all;
-}
 
 TransformerArguments transformer_arguments(Index d_model, Index nhead, Index dim_feedforward, double dropout,
                                            std::string activation, double layer_norm_eps, bool norm_first, bool bias) {
@@ -222,7 +215,7 @@ Examples
           py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
           py::arg("is_causal") = false, py::arg("return_weights") = false)
       .def_property_readonly("attention_weights", [](TransformerEncoder& self) {
-        return weights_of(self, [](TransformerEncoderLayer& layer) { return layer.self_attn; });
+        return weights_of_layers(self.parts(), [](TransformerEncoderLayer& layer) { return layer.self_attn; });
       });
 
   LayerClass<TransformerDecoder> decoder(m, "TransformerDecoder", R"doc(
@@ -250,7 +243,7 @@ Examples
   def_stack_init<TransformerDecoder, TransformerDecoderLayer>(decoder, "TransformerDecoder");
   def_decode(decoder, "TransformerDecoder");
   decoder.def_property_readonly("attention_weights", [](TransformerDecoder& self) {
-    return weights_of(self, [](TransformerDecoderLayer& layer) { return layer.multihead_attn; });
+    return weights_of_layers(self.parts(), [](TransformerDecoderLayer& layer) { return layer.multihead_attn; });
   });
 }
 

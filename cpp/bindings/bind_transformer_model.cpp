@@ -1,4 +1,5 @@
 // The Transformer with embeddings and logits, and the language model that only decodes.
+#include "bindings/attention_weights.h"
 #include "bindings/bind_decoding.h"
 #include "bindings/bind_module.h"
 #include "bindings/bindings.h"
@@ -12,13 +13,6 @@ namespace qkv::bindings {
 namespace {
 
 using namespace models;
-
-template <class Stack, class Pick> py::list weights_of(const Stack& layers, Pick pick) {
-  py::list all;
-  for (const auto& layer : layers)
-    all.append(py::cast(std::static_pointer_cast<nn::Module>(pick(*layer))).attr("attention_weights"));
-  return all;
-}
 
 #define QKV_GENERATE_PARAMETERS                                                                         \
   py::handle start_id, const py::object &end_id, const py::object &method, const py::object &beam_size, \
@@ -172,8 +166,8 @@ Examples
           "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last "
           "layer's heads.")
       .def_property_readonly("attention_weights", [](Transformer& self) {
-        return weights_of(self.decoder->parts(),
-                          [](nn::TransformerDecoderLayer& layer) { return layer.multihead_attn; });
+        return weights_of_layers(self.decoder->parts(),
+                                 [](nn::TransformerDecoderLayer& layer) { return layer.multihead_attn; });
       });
 
   const auto layer_sizes = [](Index d_model, Index nhead, std::optional<Index> num_kv_heads,
@@ -339,7 +333,7 @@ Examples
           "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
           ":func:`qkv.models.generate` gives them, without attention.")
       .def_property_readonly("attention_weights", [](CausalLM& self) {
-        return weights_of(self.parts(), [](CausalLMLayer& layer) { return layer.self_attn; });
+        return weights_of_layers(self.parts(), [](CausalLMLayer& layer) { return layer.self_attn; });
       });
 }
 

@@ -45,8 +45,6 @@ namespace {
 
 py::module_ numpy() { return py::module_::import("numpy"); }
 
-std::string type_name(py::handle value) { return py::str(py::type::handle_of(value).attr("__name__")); }
-
 constexpr int kContiguous = 0x1, kAligned = 0x100;
 
 std::optional<DType> direct_dtype(const py::dtype& dtype) {
@@ -151,6 +149,8 @@ std::string described(py::handle value) {
   if (text.size() > longest) text = text.substr(0, longest) + "...";
   return text;
 }
+
+std::string type_name(py::handle value) { return py::str(py::type::handle_of(value).attr("__name__")); }
 
 bool is_tensor(py::handle value) { return PyObject_TypeCheck(value.ptr(), tensor_type()) != 0; }
 

@@ -27,6 +27,7 @@ template <> struct type_caster<qkv::Tensor> {
 namespace qkv::bindings {
 
 bool is_tensor(py::handle value);
+std::string type_name(py::handle value);
 // A value for an error's text: numbers, strings and short tuples as they are, of anything else the type. Never a
 // content.
 std::string described(py::handle value);

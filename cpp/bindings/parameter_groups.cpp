@@ -75,8 +75,6 @@ py::object misfit(const Optimizer& optimizer, py::handle names, const std::strin
   throw py::key_error(py::str(misfit(group.optimizer(), py::make_tuple("params", name), group.optimizer().name())));
 }
 
-std::string type_name(py::handle value) { return py::str(py::type::handle_of(value).attr("__name__")); }
-
 py::object option(const ParameterGroup& group, const py::str& name) {
   if (name.equal(py::str("params"))) return py::tuple(py::cast(group.parameters()));
   for (const Option& own : options(group.optimizer()))

@@ -76,7 +76,7 @@ std::vector<std::string> annotations(const char* signature) {
   return found;
 }
 
-struct Kind {
+struct Expected {
   std::string words;           // what the argument must be
   bool (*accepts)(PyObject*);  // null: cannot be told
 };
@@ -94,7 +94,7 @@ bool fits_integer(PyObject* p) {
   return number && overflow == 0;
 }
 
-Kind kind_of(const std::string& annotation) {
+Expected expected_of(const std::string& annotation) {
   const auto starts = [&](const char* word) { return annotation.rfind(word, 0) == 0; };
   if (starts("typing.SupportsInt") || starts("int")) return {"an integer of 64 bits", fits_integer};
   if (starts("typing.SupportsFloat") || starts("float")) return {"a number", is_number};
@@ -112,16 +112,16 @@ Kind kind_of(const std::string& annotation) {
 }
 
 // Whether the argument is surely wrong (2), may be (1), or is not (0).
-int suspicion(const std::string& annotation, const Kind& kind, PyObject* value) {
+int suspicion(const std::string& annotation, const Expected& expected, PyObject* value) {
   if (value == Py_None)
     return annotation.find("None") != std::string::npos || annotation.rfind("object", 0) == 0 ? 0 : 2;
-  if (kind.accepts != nullptr) return kind.accepts(value) ? 0 : 2;
-  return kind.words.ends_with(" " + short_class_of(value)) ? 0 : 1;
+  if (expected.accepts != nullptr) return expected.accepts(value) ? 0 : 2;
+  return expected.words.ends_with(" " + short_class_of(value)) ? 0 : 1;
 }
 
-std::string shown(PyObject* value, const Kind& kind) {
+std::string shown(PyObject* value, const Expected& expected) {
   if (value == Py_None) return "None";
-  if (kind.accepts == fits_integer && PyLong_Check(value)) return "an integer of more bits";
+  if (expected.accepts == fits_integer && PyLong_Check(value)) return "an integer of more bits";
   return short_class_of(value);
 }
 
@@ -163,9 +163,10 @@ std::string explain(const function_record& function, const Given& given) {
     if (value == nullptr && record != nullptr && record->value) continue;
     if (value == nullptr) return text(operation, ": ", name, " must be given");
     const std::string annotation = i < types.size() ? types[i] : "object";
-    const Kind kind = kind_of(annotation);
-    const int level = suspicion(annotation, kind, value);
-    const std::string problem = text(operation, ": ", name, " must be ", kind.words, "; got ", shown(value, kind));
+    const Expected expected = expected_of(annotation);
+    const int level = suspicion(annotation, expected, value);
+    const std::string problem =
+        text(operation, ": ", name, " must be ", expected.words, "; got ", shown(value, expected));
     if (level == 2) return problem;
     if (level == 1 && first_suspect.empty()) first_suspect = problem;
   }

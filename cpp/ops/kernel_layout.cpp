@@ -36,7 +36,7 @@ void add_values(Layout& layout, const Shape& v) {
 }
 
 Lengths lengths(const Array& lens, const Layout& layout) {
-  const Sizes& n = layout.n;
+  const PoolingSizes& n = layout.n;
   const Shape one = layout.batch ? Shape{n.batches} : Shape{};
   const Shape each = layout.batch ? Shape{n.batches, n.queries} : Shape{n.queries};
   if (lens.defined()) check_lengths(kName, lens, one, each, n.keys);

@@ -5,13 +5,13 @@
 
 namespace qkv::ops {
 
-struct Sizes {
+struct PoolingSizes {
   Index batches, queries, keys, features, value_features;
 };
 
 // The shapes of one call, brought to (B, L, D).
 struct Layout {
-  Sizes n{};
+  PoolingSizes n{};
   bool batch = false;          // the caller's arrays have an axis B
   bool scalar_values = false;  // (Lk)
 
@@ -32,7 +32,7 @@ struct Layout {
 class Lengths {
  public:
   // A copy, because nobody notices lengths that change through NumPy, and others would count keys that do not exist.
-  Lengths(const Array& lens, const Sizes& n, bool per_query)
+  Lengths(const Array& lens, const PoolingSizes& n, bool per_query)
       : lens_(lens.defined() ? lens.clone() : lens), n_(n), per_query_(per_query) {}
   Array allowed() const {  // (B, Lq, Lk)
     Array result({n_.batches, n_.queries, n_.keys}, DType::boolean);
@@ -46,7 +46,7 @@ class Lengths {
 
  private:
   Saved lens_;
-  Sizes n_;
+  PoolingSizes n_;
   bool per_query_;
 };
 

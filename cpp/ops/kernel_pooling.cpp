@@ -29,12 +29,12 @@ template <class T> void add_pieces(T* x, const T* y, Index batches, Index pieces
 }
 
 // Cuts the queries of each batch entry into pieces whose gradients for the keys are kept apart.
-Index pieces_of(const Sizes& n) {
+Index pieces_of(const PoolingSizes& n) {
   return n.batches < 8 || batch_invariant() ? std::clamp<Index>(n.queries / 16, 1, 8) : 1;
 }
 
 // Rows [begin, end) of one piece: body(row) for each.
-template <class Body> void for_pieces(const Sizes& n, Index cost, Body body) {
+template <class Body> void for_pieces(const PoolingSizes& n, Index cost, Body body) {
   const Index pieces = pieces_of(n), length = (n.queries + pieces - 1) / pieces;
   parallel_for(0, n.batches * pieces, grain_for(length * n.keys * cost), [&](Index first, Index last) {
     for (Index piece = first; piece < last; ++piece) {
@@ -68,16 +68,16 @@ template <class T> bool arrived(const T* row, Index n) {
   return row != nullptr && std::any_of(row, row + n, [](T number) { return number != 0; });
 }
 
-struct Problem {
-  Sizes n;
+struct PoolingProblem {
+  PoolingSizes n;
   Lengths lens;
   Kernel kernel;
   double bandwidth;
 };
 
-template <class T> void forward(T* out, T* weights, const T* q, const T* kt, const T* vt, const Problem& p) {
+template <class T> void forward(T* out, T* weights, const T* q, const T* kt, const T* vt, const PoolingProblem& p) {
   const auto& kernel = kernels::kernels<T>().kernel_pooling;
-  const Sizes& n = p.n;
+  const PoolingSizes& n = p.n;
   const Index grain = grain_for(n.keys * (n.features + n.value_features + 4) / 16);  // a sixteenth: vectors
   parallel_for(0, n.batches * n.queries, grain, [&](Index first, Index last) {
     const RowScratch<T> row(n.keys);
@@ -99,9 +99,9 @@ template <class T> void forward(T* out, T* weights, const T* q, const T* kt, con
 // bandwidth.
 template <class T>
 double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* q, const T* kt, const T* vt,
-                const Problem& p) {
+                const PoolingProblem& p) {
   const auto& kernel = kernels::kernels<T>().kernel_pooling;
-  const Sizes& n = p.n;
+  const PoolingSizes& n = p.n;
   const Index pieces = n.batches * pieces_of(n), key_size = n.features * n.keys, value_size = n.value_features * n.keys;
   const Zeros<T> dkt(pieces * key_size), dvt(pieces * value_size), moved(n.batches * n.queries * n.features);
   std::vector<double> dbandwidth(static_cast<std::size_t>(pieces));
@@ -141,11 +141,11 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
                                   const Tensor& bandwidth, const Array& valid_lens, bool with_weights) {
   Layout layout = point_layout(queries.shape(), keys.shape());
   add_values(layout, values.shape());
-  const Problem problem{layout.n, lengths(valid_lens, layout), kernel, bandwidth_of(bandwidth)};
+  const PoolingProblem problem{layout.n, lengths(valid_lens, layout), kernel, bandwidth_of(bandwidth)};
   const DType dtype = promoted({queries, keys, values});
   const Tensor q = layout.points(cast(queries, dtype)), k = layout.points(cast(keys, dtype)),
                v = layout.values(cast(values, dtype));
-  const Sizes& n = layout.n;
+  const PoolingSizes& n = layout.n;
   Array y({n.batches, n.queries, n.value_features}, dtype);
   Array w = with_weights ? Array({n.batches, n.queries, n.keys}, dtype) : Array();
   visit_floating(dtype, [&](auto tag) {
@@ -161,7 +161,7 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
     return shaped(Tensor(std::move(y)), with_weights ? Tensor(std::move(w)) : Tensor());
   std::vector<Array> outputs{std::move(y)};
   if (with_weights) outputs.push_back(std::move(w));
-  const auto kept = std::make_shared<const Problem>(problem);
+  const auto kept = std::make_shared<const PoolingProblem>(problem);
   const Tensors results = record_many(
       std::move(outputs), {owned(q), owned(k), owned(v), owned(bandwidth)},
       [q = Saved(q), k = Saved(k), v = Saved(v), kept, width = bandwidth.dtype()](std::span<const Array> dys,
@@ -192,10 +192,10 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
 
 Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor& bandwidth, const Array& valid_lens) {
   const Layout layout = point_layout(queries.shape(), keys.shape());
-  const Problem p{layout.n, lengths(valid_lens, layout), Kernel::constant, bandwidth_of(bandwidth)};
+  const PoolingProblem p{layout.n, lengths(valid_lens, layout), Kernel::constant, bandwidth_of(bandwidth)};
   const DType dtype = promoted({queries, keys});
   const Tensor q = layout.points(cast(queries, dtype)), k = layout.points(cast(keys, dtype));
-  const Sizes& n = layout.n;
+  const PoolingSizes& n = layout.n;
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -213,13 +213,13 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
   });
   Tensor distance(y);
   if (wants_gradient({q, k})) {
-    const auto kept = std::make_shared<const Problem>(p);
+    const auto kept = std::make_shared<const PoolingProblem>(p);
     distance = record(
         Array(y), {owned(q), owned(k)},
         [q = Saved(q), k = Saved(k), y = Saved(y), kept](const Array& dy, Gradients& dx) {
           visit_floating(dy.dtype(), [&](auto tag) {
             using T = decltype(tag);
-            const Sizes& sizes = kept->n;
+            const PoolingSizes& sizes = kept->n;
             const Index size = sizes.features * sizes.keys;
             const Array kt = features_first(k.get());
             const Zeros<T> dkt(sizes.batches * pieces_of(sizes) * size),
@@ -263,7 +263,7 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
   layout.n = {layout.batch ? s.dim(0) : 1, s.dim(-2), s.dim(-1), 1, 0};
   add_values(layout, values.shape());
   const Lengths lens = lengths(valid_lens, layout);
-  const Sizes n = layout.n;
+  const PoolingSizes n = layout.n;
   const DType dtype = promoted({kernel_values, values});
   const Tensor k = reshape(cast(kernel_values, dtype), {n.batches, n.queries, n.keys}),
                v = layout.values(cast(values, dtype));

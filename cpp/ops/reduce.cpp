@@ -77,7 +77,7 @@ Array log_sum_exp(const Array& x, const ReducedAxes& p) {
   return reduced(x, p, [](const auto& k) { return std::pair(k.softmax.logsumexp, k.softmax.logsumexp_columns); });
 }
 
-Array scaled(const Array& x, double factor) {
+Array scaled_array(const Array& x, double factor) {
   const NoGrad quiet;
   return multiply(Tensor(x), Tensor(Array::full({}, x.dtype(), factor))).data();
 }
@@ -85,7 +85,7 @@ Array scaled(const Array& x, double factor) {
 // Sums times 1 / length; where one is not finite, of numbers that are divided first: their mean can be finite.
 Array averaged(const Array& x, const ReducedAxes& p) {
   const double factor = 1.0 / static_cast<double>(p.length);
-  const Array y = scaled(summed(x, p), factor);
+  const Array y = scaled_array(summed(x, p), factor);
   const bool finite = visit_floating(y.dtype(), [&](auto tag) {
     using T = decltype(tag);
     return kernels::kernels<T>().weighted_values.finite(y.data<T>(), y.numel());
@@ -128,7 +128,7 @@ Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims)
       std::move(y), {x},
       [shape = x.shape(), kept = p.kept, factor](const Array& dy, Gradients& dx) {
         const NoGrad quiet;
-        dx.add(0, broadcast_to(Tensor(scaled(dy, factor).reshaped(kept)), shape).data());
+        dx.add(0, broadcast_to(Tensor(scaled_array(dy, factor).reshaped(kept)), shape).data());
       },
       [kept = p.kept, factor](const Tensor& dy, TensorGradients& dx) {
         dx.add(0, broadcast_to(reshape(scaled(dy, factor), kept), dx.shape(0)));

@@ -17,17 +17,17 @@ namespace {
 
 constexpr Index kBlock = 4;  // queries that are scored together
 
-struct Sizes {
+struct AdditiveSizes {
   Index batches, queries, keys, features, stride;
 };
 
 // How many keys row `i` of batch `b` sees.
-Index length_of(const Array& lens, const Sizes& n, Index b, Index i) {
+Index length_of(const Array& lens, const AdditiveSizes& n, Index b, Index i) {
   if (!lens.defined()) return n.keys;
   return static_cast<Index>(lens.data<std::int64_t>()[lens.numel() == n.batches ? b : b * n.queries + i]);
 }
 
-Index longest(const Array& lens, const Sizes& n, Index b, Index begin, Index end) {
+Index longest(const Array& lens, const AdditiveSizes& n, Index b, Index begin, Index end) {
   Index result = 0;
   for (Index i = begin; i < end; ++i) result = std::max(result, length_of(lens, n, b, i));
   return result;
@@ -38,23 +38,23 @@ template <class T> struct Prepared {
   Scratch memory, flags;
   Prepared(Index rows, Index stride)
       : memory(static_cast<std::size_t>(rows * stride) * sizeof(T)), flags(static_cast<std::size_t>(rows)) {}
-  T* row(Index i, const Sizes& n) const { return memory.as<T>() + i * n.stride; }
+  T* row(Index i, const AdditiveSizes& n) const { return memory.as<T>() + i * n.stride; }
   bool moderate(Index i) const { return flags.as<bool>()[i]; }
-  void fill(const T* x, Index begin, Index end, const Sizes& n) const {
+  void fill(const T* x, Index begin, Index end, const AdditiveSizes& n) const {
     kernels::kernels<T>().additive.prepare(row(begin, n), flags.as<bool>() + begin, x + begin * n.features, end - begin,
                                            n.features, n.stride);
   }
 };
 
 // Everything that both passes need of queries, keys and score weight.
-template <class T> struct Problem {
-  Sizes n;
+template <class T> struct AdditiveProblem {
+  AdditiveSizes n;
   const T *q, *k;
   const Array& lens;
   Prepared<T> queries, keys;
   std::vector<T> weight, weight4, ones;  // (stride); 4 w turns what the kernel sums into gradients
 
-  Problem(const Sizes& sizes, const T* q_, const T* k_, const T* w, const Array& lens_)
+  AdditiveProblem(const AdditiveSizes& sizes, const T* q_, const T* k_, const T* w, const Array& lens_)
       : n(sizes),
         q(q_),
         k(k_),
@@ -83,9 +83,9 @@ template <class T> struct Problem {
   }
 };
 
-template <class T> void score_block(T* s, const Problem<T>& p, T* scratch, Index b, Index begin, Index end) {
+template <class T> void score_block(T* s, const AdditiveProblem<T>& p, T* scratch, Index b, Index begin, Index end) {
   const auto& kernel = kernels::kernels<T>().additive;
-  const Sizes& n = p.n;
+  const AdditiveSizes& n = p.n;
   const Index first = b * n.queries + begin, used = longest(p.lens, n, b, begin, end);
   s += first * n.keys;
   kernel.scores(s, n.keys, p.queries.row(first, n), p.keys.row(b * n.keys, n), p.weight.data(), end - begin, used,
@@ -102,7 +102,7 @@ template <class T> void score_block(T* s, const Problem<T>& p, T* scratch, Index
 }
 
 // One query in each batch.
-template <class T> void score_one(T* s, const T* q, const T* k, const T* w, const Array& lens, const Sizes& n) {
+template <class T> void score_one(T* s, const T* q, const T* k, const T* w, const Array& lens, const AdditiveSizes& n) {
   parallel_for(0, n.batches, grain_for(n.keys * n.features), [&](Index first, Index last) {
     for (Index b = first; b < last; ++b) {
       const Index length = length_of(lens, n, b, 0);
@@ -120,9 +120,9 @@ template <class T> struct Share {
 };
 
 template <class T>
-void backward_piece(T* dk, Share<T>& share, const T* g, const Problem<T>& p, Index b, Index begin, Index end) {
+void backward_piece(T* dk, Share<T>& share, const T* g, const AdditiveProblem<T>& p, Index b, Index begin, Index end) {
   const auto& kernel = kernels::kernels<T>().additive;
-  const Sizes& n = p.n;
+  const AdditiveSizes& n = p.n;
   const auto count = static_cast<std::size_t>(end - begin);
   const Scratch sums(count * static_cast<std::size_t>(n.stride) * sizeof(T)),
       pair(static_cast<std::size_t>(n.stride) * sizeof(T));
@@ -160,8 +160,8 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const Problem<T>& p, Ind
 }
 
 // Adds the gradients of the scores with respect to queries, keys and weight; null where not wanted.
-template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Problem<T>& p) {
-  const Sizes& n = p.n;
+template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const AdditiveProblem<T>& p) {
+  const AdditiveSizes& n = p.n;
   constexpr Index kUniformLength = 64;
   const Index wanted = n.batches >= 8 ? 1 : std::clamp<Index>(n.keys / 16, 1, 8);
   const Index length = batch_invariant() ? kUniformLength : std::max<Index>(1, (n.keys + wanted - 1) / wanted);
@@ -212,7 +212,7 @@ void check_shapes(const char* op, const Shape& q, const Shape& k, const Shape& w
 
 // The scores of recorded operations, which holds (B, Lq, Lk, M) numbers. `arriving`, the gradient of the scores: a pair
 // that holds NaN or infinity and whose gradient is 0 was excluded later.
-Tensor composed_scores(const Tensors& inputs, const Array& lens, const Sizes& n, const Array& arriving) {
+Tensor composed_scores(const Tensors& inputs, const Array& lens, const AdditiveSizes& n, const Array& arriving) {
   const Tensor q = reshape(inputs[0], {n.batches, n.queries, 1, n.features}),
                k = reshape(inputs[1], {n.batches, 1, n.keys, n.features});
   const Tensor sums = add(q, k);
@@ -237,13 +237,13 @@ Tensor composed_scores(const Tensors& inputs, const Array& lens, const Sizes& n,
 Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Array& valid_lens) {
   const DType dtype = promoted({queries, keys, score_weight});
   Tensor q = cast(queries, dtype), k = cast(keys, dtype), w = cast(score_weight, dtype);
-  const Sizes n{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))};
+  const AdditiveSizes n{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))};
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
     if (n.queries == 1 && !batch_invariant())
       return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens, n);
-    const Problem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens);
+    const AdditiveProblem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens);
     const Index blocks = (n.queries + kBlock - 1) / kBlock;
     parallel_for(0, n.batches * blocks, grain_for(kBlock * n.keys * n.features), [&](Index first, Index last) {
       const Scratch scratch(static_cast<std::size_t>(n.stride) * sizeof(T));
@@ -263,7 +263,7 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
       [q = Saved(q), k = Saved(k), w = Saved(w), lens = kept_lens, n](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
-          const Problem<T> problem(n, q.data<T>(), k.data<T>(), w.data<T>(), lens.get());
+          const AdditiveProblem<T> problem(n, q.data<T>(), k.data<T>(), w.data<T>(), lens.get());
           const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
           backward(target(0), target(1), target(2), dy.data<T>(), problem);
         });

@@ -15,7 +15,7 @@
 namespace qkv::ops {
 namespace {
 
-struct Sizes {
+struct WeightedSizes {
   Index matrices, queries, keys, features;
 };
 
@@ -58,7 +58,7 @@ template <class T> FiniteValues finite_values(const Array& values, Index feature
 
 // For each weight that is not 0 of a key whose value is not finite: body(row, key, weight's place).
 template <class T, class Body>
-void for_infinite(const FiniteValues& v, const T* weights, const Sizes& size, Body body) {
+void for_infinite(const FiniteValues& v, const T* weights, const WeightedSizes& size, Body body) {
   for (const Index key : v.keys) {
     const Index matrix = key / size.keys, column = key % size.keys;
     for (Index row = matrix * size.queries; row < (matrix + 1) * size.queries; ++row)
@@ -155,7 +155,8 @@ void derive_weighted(const WeightDropout& dropout, const Tensor& dy, TensorGradi
 }  // namespace
 
 Tensor weighted_values(const Tensor& weights, const Tensor& values, const WeightDropout& dropout) {
-  const Sizes size{weights.shape().product(0, weights.rank() - 2), weights.dim(-2), weights.dim(-1), values.dim(-1)};
+  const WeightedSizes size{weights.shape().product(0, weights.rank() - 2), weights.dim(-2), weights.dim(-1),
+                           values.dim(-1)};
   Shape shape = weights.shape();
   shape.back() = size.features;
   Array y(shape, weights.dtype());
