@@ -182,8 +182,9 @@ template <class T> auto pickled() {
                               py::make_tuple(d.lr, d.weight_decay, d.momentum, d.nesterov, d.beta1, d.beta2, d.eps));
       },
       [](const py::tuple& state) {
-        const auto d = state[2].cast<std::tuple<double, double, double, bool, double, double, double>>();
-        auto optimizer = make<T>(std::make_from_tuple<OptimizerSettings>(d), py::object(state[0]));
+        const auto [lr, weight_decay, momentum, nesterov, beta1, beta2, eps] =
+            state[2].cast<std::tuple<double, double, double, bool, double, double, double>>();
+        auto optimizer = make<T>({lr, weight_decay, momentum, nesterov, beta1, beta2, eps}, py::object(state[0]));
         load_optimizer_state(*optimizer, state[1].cast<py::dict>());
         return optimizer;
       });

@@ -86,7 +86,8 @@ py::object option(const ParameterGroup& group, const py::str& name) {
 void set_options(ParameterGroup& group, const py::dict& values) {
   const std::string& operation = group.optimizer().name();
   OptimizerSettings settings = group.settings();
-  for (const auto& [name, value] : values) {
+  for (const auto& entry : values) {
+    const py::handle name = entry.first;
     if (name.equal(py::str("params")))
       fail_type(operation,
                 ": params of a group cannot be replaced because what is remembered belongs to them; add others by "
@@ -95,7 +96,7 @@ void set_options(ParameterGroup& group, const py::dict& values) {
     const auto own = std::find_if(known.begin(), known.end(),
                                   [&](const Option& option) { return name.equal(py::str(option.name)); });
     if (own == known.end()) fail_key(group, py::str(name));
-    own->set(settings, value, operation.c_str(), own->name);
+    own->set(settings, entry.second, operation.c_str(), own->name);
   }
   group.set_settings(settings);
 }
