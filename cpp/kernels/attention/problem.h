@@ -27,6 +27,11 @@ template <class T> struct AttentionNumbers {
   T softcap = 0;                // 0: none
   Index left = -1, right = -1;  // window; -1: unlimited
   double dropout = 0;           // probability of dropping a weight; with dropout_keep only the factor 1 / (1 - p)
+
+  // The same in another dtype; round(name, number) is called for what has digits to lose.
+  template <class U, class Round> AttentionNumbers<U> as(Round round) const {
+    return {round("softcap", softcap), left, right, dropout};
+  }
 };
 
 // The place of the first weight of a problem that is a part of a larger one.

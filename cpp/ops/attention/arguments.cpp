@@ -41,7 +41,9 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   const char* op = o.operation;
   check_numbers(o, g);
   const double usual = g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0;
+  const auto rounded = [op](const char* name, double number) { return in_range_above_zero<T>(op, name, number); };
   AttentionProblem<T> p;
+  static_cast<kernels::AttentionNumbers<T>&>(p) = o.as<T>(rounded);
   p.batches = g.batches;
   p.heads = g.heads;
   p.kv_heads = g.kv_heads;
@@ -50,13 +52,9 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   p.key_size = g.key_size;
   p.value_size = g.value_size;
   p.scale = in_range<T>(op, "scale", o.scale.value_or(usual));
-  p.softcap = in_range_above_zero<T>(op, "softcap", o.softcap);
   p.causal = o.causal != Causal::none;
-  p.left = o.left;
-  p.right = o.right;
   p.fill = o.masked_value.has_value();
   if (p.fill) p.masked_value = in_range<T>(op, "masked_value", *o.masked_value);
-  p.dropout = o.dropout;
   p.uniform = batch_invariant();
   return p;
 }
