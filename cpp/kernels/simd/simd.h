@@ -10,8 +10,10 @@
 
 #include <stdint.h>
 #include <string.h>
-#if defined(__SSE2__)
+#if defined(__AVX__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>  // a tenth of the time
 #endif
 
 #include "core/index.h"
