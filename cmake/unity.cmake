@@ -1,6 +1,13 @@
-# Compiles the sources of a target in so many batches of like size, since most of the time of a small file goes into the
-# headers that all of them read. Sizes are those of the time of configuration: a later change moves no file.
-function(qkv_compile_in_batches target count)
+# Compiles the sources of a target in a few batches of like size, since most of the time of a small file goes into the
+# headers that all of them read: WHOLE batches for a wheel, which is compiled at once, EDITABLE ones for an editable
+# install, in which the change of one file compiles its batch again. Sizes are those of the time of configuration: a later
+# change moves no file. Any two files may meet, so names in unnamed namespaces differ within a target.
+function(qkv_compile_in_batches target)
+  cmake_parse_arguments(PARSE_ARGV 1 batches "" "WHOLE;EDITABLE" "")
+  set(count ${batches_WHOLE})
+  if(SKBUILD_STATE STREQUAL "editable")
+    set(count ${batches_EDITABLE})
+  endif()
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     file(SIZE "${source}" size)
