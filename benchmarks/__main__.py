@@ -111,7 +111,7 @@ def main() -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     run: dict[str, Any] = {
         "command": shlex.join(sys.argv[1:]),
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "repeats": repeats,
         "head": machine.head(asked),
         "limits": {},

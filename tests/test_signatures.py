@@ -59,6 +59,11 @@ def public() -> Iterator[tuple[str, Any]]:
 PUBLIC = dict(public())
 
 
+def without_spaces(text: Any) -> str:
+    """Python 3.13 shows long signatures with a line for each parameter."""
+    return re.sub(r"\s", "", str(text))
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_callable_shows_its_parameters(name):
     thing = PUBLIC[name]
@@ -124,7 +129,8 @@ def test_a_layer_is_called_like_its_forward(name):
     assert inspect.signature(layer) == inspect.signature(layer.forward)
     if type(layer).__module__ == "qkv._core" and "forward" in vars(type(layer)):
         assert inspect.signature(layer.__call__) == inspect.signature(layer.forward)
-        assert str(inspect.signature(layer)) in pydoc.plain(pydoc.render_doc(layer.forward))
+        shown = pydoc.plain(pydoc.render_doc(layer.forward))
+        assert without_spaces(inspect.signature(layer)) in without_spaces(shown)
 
 
 def test_values_of_known_signatures():

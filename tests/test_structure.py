@@ -182,7 +182,11 @@ def test_import_loads_nothing_heavy():
         "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert set(result.stdout.split()) <= {"qkv", "__future__"}
+    assert set(result.stdout.split()) <= {
+        "qkv",
+        "__future__",
+        "importlib",
+    }  # Python 3.10 has not loaded the last
 
 
 def test_submodules_come_when_they_are_asked_for():

@@ -29,7 +29,7 @@ def redraw(
     panels: list[Any] = []
     for ax, panel in zip(axes, spec["panels"], strict=True):
         shared = panels[0] if spec.get("sharey") and panels else None
-        new = model.add_axes(ax.get_position(), sharey=shared)
+        new = model.add_axes(ax.get_position(original=True), sharey=shared)
         (_draw_image if panel["kind"] == "image" else _draw_lines)(new, panel, nan_as)
         panels.append(new)
     return model, panels
