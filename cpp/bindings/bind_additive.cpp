@@ -21,7 +21,7 @@ void bind_additive(py::module_& m) {
           options.dropout = dropout_p;
           options.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
           options.masked_value = masked_value;
-          warn_of_swapped(name, options.attn_mask, options.valid_lens, count_of(k));
+          warn_of_swapped(name, options, count_of(k));
           const ops::AttentionOutputs y = without_gil([&] { return ops::additive_attention(q, k, w, v, options); });
           if (!return_weights) return call.result(y.output);
           return py::make_tuple(call.result(y.output), call.result(y.weights));

@@ -33,7 +33,7 @@ void bind_attention(py::module_& m) {
           o.masked_value = number_from(masked_value, name, "masked_value");
           o.dropout = required_number_from(dropout_p, name, "dropout_p");
           o.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
-          warn_of_swapped(name, o.attn_mask, o.valid_lens, count_of(k));
+          warn_of_swapped(name, o, count_of(k));
           o.return_weights = return_weights;
           o.return_lse = return_lse;
           const ops::AttentionOutputs outputs = without_gil([&] { return ops::attention(q, k, v, o); });

@@ -28,7 +28,7 @@ void bind_kernel_pooling(py::module_& m) {
                  v = call.floating(values, "values");
     const Tensor h = bandwidth_from(call, bandwidth);
     const Array lens = call.integers(valid_lens, "valid_lens");
-    warn_of_swapped("kernel_attention", {}, lens, count_of(k));
+    warn_of_swapped("kernel_attention", {.valid_lens = lens}, count_of(k));
     const ops::Kernel named = ops::kernel_named("kernel_attention", kernel);
     const ops::AttentionOutputs y =
         without_gil([&] { return ops::kernel_attention(q, k, v, named, h, lens, return_weights); });
@@ -39,7 +39,7 @@ void bind_kernel_pooling(py::module_& m) {
     const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys");
     const Tensor h = bandwidth_from(call, bandwidth);
     const Array lens = call.integers(valid_lens, "valid_lens");
-    warn_of_swapped("kernel_attention", {}, lens, count_of(k));
+    warn_of_swapped("kernel_attention", {.valid_lens = lens}, count_of(k));
     return call.result(without_gil([&] { return ops::scaled_distances(q, k, h, lens); }));
   });
   m.def("pool_by_kernel", [](py::handle kernel_values, py::handle values, py::handle valid_lens, bool return_weights) {

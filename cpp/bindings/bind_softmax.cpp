@@ -20,7 +20,8 @@ void bind_softmax(py::module_& m) {
           const Tensor input = call.floating(scores, "scores");
           const Array lens = call.integers(valid_lens, "valid_lens");
           const Tensor allowed = mask.is_none() ? Tensor() : aside.any(mask, "mask");
-          warn_of_swapped("masked_softmax", allowed, lens, input.rank() == 0 ? 0 : input.dim(-1));
+          warn_of_swapped("masked_softmax", {.valid_lens = lens, .attn_mask = allowed},
+                          input.rank() == 0 ? 0 : input.dim(-1));
           if (aside.any_tensor()) call.force_tensor();
           return call.result(without_gil([&] { return ops::masked_softmax(input, lens, allowed, masked_value); }));
         });

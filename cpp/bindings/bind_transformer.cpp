@@ -3,7 +3,6 @@
 #include "bindings/bind_module.h"
 #include "bindings/bindings.h"
 #include "core/error.h"
-#include "nn/given_names.h"
 #include "nn/transformer.h"
 
 namespace qkv::bindings {
@@ -151,9 +150,8 @@ Examples
     const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
     TransformerDecoderLayer::Call options;
     options.self = restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x));
-    options.memory = nn::named_with("memory_", [&] {
-      return restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source));
-    });
+    options.memory =
+        restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames);
     options.causal = causal_from(is_causal, name);
     Asked<decltype(self)> weights;
     const Tensor y = without_gil([&] {

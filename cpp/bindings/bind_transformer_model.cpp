@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "models/causal_lm.h"
 #include "models/transformer.h"
-#include "nn/given_names.h"
 
 namespace qkv::bindings {
 namespace {
@@ -133,10 +132,9 @@ Examples
             const Array ids = call.integers(tgt, "tgt", false),
                         lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
             const Tensor source = call.floating(memory, "memory");
-            const nn::Restriction restriction = nn::named_with("memory_", [&] {
-              return restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source));
-            });
-            return without_gil([&] { return self.decode(ids, source, self.keys_of("tgt", ids, lens), restriction); });
+            const ops::Restriction restriction =
+                restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames);
+            return without_gil([&] { return self.decode(ids, source, self.target_keys(ids, lens), restriction); });
           },
           py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("tgt_valid_lens") = py::none(),
           py::arg("memory_valid_lens") = py::none(), py::arg("memory_attn_mask") = py::none(),

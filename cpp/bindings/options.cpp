@@ -82,7 +82,9 @@ double required_number_from(py::handle value, const char* operation, const char*
 
 Index count_of(const Tensor& keys) { return keys.rank() < 2 ? 0 : keys.dim(-2); }
 
-void warn_of_swapped(const char* operation, const Tensor& mask, const Array& valid_lens, Index keys) {
+void warn_of_swapped(const char* operation, const ops::Restriction& restriction, Index keys) {
+  const Tensor& mask = restriction.attn_mask;
+  const Array& valid_lens = restriction.valid_lens;
   if (mask.defined() && is_floating(mask.dtype()) && !mask.requires_grad() &&
       visit_floating(mask.dtype(), [&](auto tag) { return zeros_and_ones(mask.ptr<decltype(tag)>(), mask.numel()); }))
     warn_caller(std::string(operation) +
@@ -90,20 +92,21 @@ void warn_of_swapped(const char* operation, const Tensor& mask, const Array& val
                 "nothing; pass a boolean mask (True = may attend) to exclude");
   if (keys != 1 && valid_lens.defined() && valid_lens.rank() == 2 &&
       zeros_and_ones(valid_lens.data<std::int64_t>(), valid_lens.numel()))
-    warn_caller(std::string(operation) +
-                ": valid_lens counts keys, and this array of two axes holds only 0 and 1, as a mask of padding "
+    warn_caller(std::string(operation) + ": " + restriction.names.valid_lens +
+                " counts keys, and this array of two axes holds only 0 and 1, as a mask of padding "
                 "does; pass the mask as a boolean one, or the number of real keys per item");
 }
 
-nn::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep,
-                                 Index keys) {
-  nn::Restriction restriction;
-  restriction.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-  if (!attn_mask.is_none()) restriction.attn_mask = call.any(attn_mask, "attn_mask", false);
+ops::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep,
+                                  Index keys, ops::RestrictionNames names) {
+  ops::Restriction restriction;
+  restriction.names = names;
+  restriction.valid_lens = nn::snapshot(call.integers(valid_lens, names.valid_lens));
+  if (!attn_mask.is_none()) restriction.attn_mask = call.any(attn_mask, names.attn_mask, false);
   if (restriction.attn_mask.defined() && !restriction.attn_mask.requires_grad())
     restriction.attn_mask = Tensor(nn::snapshot(restriction.attn_mask.data()));
   restriction.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
-  warn_of_swapped(call.operation(), restriction.attn_mask, restriction.valid_lens, keys);
+  warn_of_swapped(call.operation(), restriction, keys);
   return restriction;
 }
 

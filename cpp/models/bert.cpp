@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/in_range.h"
 #include "core/parallel.h"
 #include "nn/init.h"
 #include "ops/ops.h"
@@ -32,10 +33,13 @@ const BertArguments& checked(const BertArguments& a) {
   };
   probability("hidden_dropout_prob", a.hidden_dropout_prob);
   probability("attention_probs_dropout_prob", a.attention_probs_dropout_prob);
-  if (!(a.initializer_range >= 0) || std::isinf(a.initializer_range))
-    fail_value("BertConfig: initializer_range must be a number from 0; got ", a.initializer_range);
-  if (!(a.layer_norm_eps >= 0) || std::isinf(a.layer_norm_eps))
-    fail_value("BertConfig: layer_norm_eps must be a number from 0; got ", a.layer_norm_eps);
+  const auto from_zero = [](const char* name, double number) {
+    if (!(number >= 0) || std::isinf(number))
+      fail_value("BertConfig: ", name, " must be a number from 0; got ", number);
+    in_range<float>("BertConfig", name, number);
+  };
+  from_zero("initializer_range", a.initializer_range);
+  from_zero("layer_norm_eps", a.layer_norm_eps);
   if (a.pad_token_id && (*a.pad_token_id < 0 || *a.pad_token_id >= a.vocab_size))
     fail_value("BertConfig: pad_token_id must be from 0 to vocab_size - 1 = ", a.vocab_size - 1, "; got ",
                *a.pad_token_id);
@@ -225,9 +229,7 @@ Tensor BertSelfAttention::forward(const Tensor& x, const BertRows& rows) {
   }
   ops::AttentionOptions o;
   o.operation = "BertModel";
-  o.valid_lens = rows.restriction.valid_lens;
-  o.attn_mask = rows.restriction.attn_mask;
-  o.dropout = training() ? arguments.attention_probs_dropout_prob : 0;
+  nn::set_restriction(o, rows.restriction, arguments.attention_probs_dropout_prob, training());
   const Tensor context = ops::packed_attention(q, k, v, heads, o).output;
   record.keep(nn::AttentionRecord::of(q.data(), k.data(), heads, o, {}));
   return context;

@@ -74,7 +74,8 @@ BertRows bert_rows(Index batch, Index length, const Array& valid_lens, const Arr
   BertRows rows;
   rows.batch = batch;
   rows.length = length;
-  if (valid_lens.defined()) ops::check_lengths("BertModel", valid_lens, {batch}, {batch, length}, length, {"L", "L"});
+  if (valid_lens.defined())
+    ops::check_lengths("BertModel", valid_lens, {batch}, {batch, length}, length, {.queries = "L", .keys = "L"});
   Array allowed;
   if (mask.defined()) {
     check_mask(mask, batch, length);

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "models/encoder_decoder.h"
-#include "nn/given_names.h"
 #include "nn/init.h"
 #include "ops/ops.h"
 
@@ -42,7 +41,7 @@ class TransformerContinuation : public Continuation {
  public:
   TransformerContinuation(Transformer& model, const Array& src, const Array& src_valid_lens)
       : model_(model),
-        restriction_(model.keys_of("src", src, src_valid_lens)),
+        restriction_(model.source_keys(src, src_valid_lens)),
         memory_(model.encode(src, src_valid_lens)),
         states_(static_cast<std::size_t>(model.sizes.num_decoder_layers)),
         sentence_({src.dim(0)}, DType::int64) {
@@ -154,9 +153,19 @@ Tensor Transformer::embedded(nn::Embedding& embedding, const Array& ids, Index o
                             offset);
 }
 
-Restriction Transformer::keys_of(const char* name, const Array& ids, const Array& valid_lens) const {
-  check_ids("Transformer", name, ids);
+Restriction Transformer::source_keys(const Array& src, const Array& src_valid_lens) const {
+  check_ids("Transformer", "src", src);
+  return keys_of(src, src_valid_lens, {"src_valid_lens", "src_attn_mask"});
+}
+
+Restriction Transformer::target_keys(const Array& tgt, const Array& tgt_valid_lens) const {
+  check_ids("Transformer", "tgt", tgt);
+  return keys_of(tgt, tgt_valid_lens, {"tgt_valid_lens", "tgt_attn_mask"});
+}
+
+Restriction Transformer::keys_of(const Array& ids, const Array& valid_lens, ops::RestrictionNames names) const {
   Restriction restriction;
+  restriction.names = names;
   restriction.valid_lens = valid_lens;
   if (valid_lens.defined()) return restriction;
   // Padding stands at the end of almost every batch: lengths say that, and the blocks behind them are skipped.
@@ -183,9 +192,8 @@ Restriction Transformer::keys_of(const char* name, const Array& ids, const Array
 }
 
 Tensor Transformer::encode(const Array& src, const Array& src_valid_lens) {
-  const Restriction restriction = keys_of("src", src, src_valid_lens);
-  return nn::named_with(
-      "src_", [&] { return encoder->forward(embedded(*src_embedding, src, 0), restriction, ops::Causal::none); });
+  const Restriction restriction = source_keys(src, src_valid_lens);
+  return encoder->forward(embedded(*src_embedding, src, 0), restriction, ops::Causal::none);
 }
 
 Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restriction& tgt_restriction,
@@ -197,8 +205,7 @@ Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restric
   call.memory = memory_restriction;
   call.causal = ops::Causal::upper_left;
   const Index offset = states.empty() ? 0 : states[0].cache.length();
-  return output->forward(nn::named_with(
-      "tgt_", [&] { return decoder->forward(embedded(*tgt_embedding, tgt, offset), memory, call, states); }));
+  return output->forward(decoder->forward(embedded(*tgt_embedding, tgt, offset), memory, call, states));
 }
 
 Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src_valid_lens,
@@ -207,8 +214,7 @@ Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src
   check_ids("Transformer", "tgt", tgt);
   if (src.dim(0) != tgt.dim(0))
     fail_value("Transformer: tgt must have the batch size of src ", src.shape(), "; got tgt ", tgt.shape());
-  return decode(tgt, encode(src, src_valid_lens), keys_of("tgt", tgt, tgt_valid_lens),
-                keys_of("src", src, src_valid_lens));
+  return decode(tgt, encode(src, src_valid_lens), target_keys(tgt, tgt_valid_lens), source_keys(src, src_valid_lens));
 }
 
 std::unique_ptr<Continuation> Transformer::continuation(const Array& src, const Array& src_valid_lens) {

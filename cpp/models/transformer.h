@@ -30,7 +30,8 @@ class Transformer : public nn::Module {
   Tensor decode(const Array& tgt, const Tensor& memory, const nn::Restriction& tgt_restriction,
                 const nn::Restriction& memory_restriction, std::span<nn::TransformerDecoder::LayerState> states = {});
   // Which keys count: the lengths, or all but pad_id.
-  nn::Restriction keys_of(const char* name, const Array& ids, const Array& valid_lens) const;
+  nn::Restriction source_keys(const Array& src, const Array& src_valid_lens) const;
+  nn::Restriction target_keys(const Array& tgt, const Array& tgt_valid_lens) const;
   // Continues targets for src; each step decodes one token per row. The model must outlive it.
   std::unique_ptr<Continuation> continuation(const Array& src, const Array& src_valid_lens);
 
@@ -43,6 +44,7 @@ class Transformer : public nn::Module {
 
  private:
   Tensor embedded(nn::Embedding& embedding, const Array& ids, Index offset);
+  nn::Restriction keys_of(const Array& ids, const Array& valid_lens, ops::RestrictionNames names) const;
 };
 
 }  // namespace qkv::models

@@ -96,19 +96,15 @@ Config Attention::config() const {
 }
 
 ops::AttentionOptions Attention::options(const Call& call) const {
-  const Restriction& restriction = call.restriction;
   ops::AttentionOptions o;
   o.operation = "Attention";
-  o.attn_mask = restriction.attn_mask;
-  o.valid_lens = restriction.valid_lens;
+  set_restriction(o, call.restriction, arguments.dropout, training());
   o.causal = call.causal.value_or(arguments.causal);
   if (arguments.window) {
     o.left = arguments.window->first;
     o.right = arguments.window->second;
   }
   o.masked_value = arguments.masked_value;
-  o.dropout = training() || restriction.dropout_keep.defined() ? arguments.dropout : 0;
-  if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
   o.return_weights = call.weights != nullptr;
   return o;
 }
@@ -243,6 +239,12 @@ Shape aligned_mask(const char* layer, const char* name, const Shape& given, cons
 
 }  // namespace
 
+void set_restriction(ops::AttentionOptions& o, const Restriction& restriction, double dropout, bool training) {
+  static_cast<Restriction&>(o) = restriction;
+  o.dropout = training || restriction.dropout_keep.defined() ? dropout : 0;
+  if (o.dropout == 0) o.dropout_keep = {};
+}
+
 Restriction aligned(const char* layer, const Restriction& restriction, const Shape& weights,
                     AttentionRecord::Axes axes) {
   Restriction r = restriction;
@@ -250,12 +252,12 @@ Restriction aligned(const char* layer, const Restriction& restriction, const Sha
   if (const Array& lens = r.valid_lens;
       !axes.batch && lens.defined() && lens.shape() != Shape{1} && lens.shape() != Shape{1, queries}) {
     if (lens.rank() > 0 && lens.shape() != Shape{queries})
-      fail_value(layer, ": valid_lens must be one number or (Lq,) = (", queries,
-                 ",) because the input has no batch axis; got valid_lens ", lens.shape());
+      fail_value(layer, ": ", r.names.valid_lens, " must be one number or (Lq,) = (", queries,
+                 ",) because the input has no batch axis; got ", r.names.valid_lens, " ", lens.shape());
     r.valid_lens = lens.reshaped(lens.rank() == 0 ? Shape{1} : Shape{1, queries});
   }
   if (const Tensor& mask = r.attn_mask; mask.defined()) {
-    const Shape shape = aligned_mask(layer, "attn_mask", mask.shape(), weights, axes);
+    const Shape shape = aligned_mask(layer, r.names.attn_mask, mask.shape(), weights, axes);
     // The record keeps masks; a reshaped one shares the numbers of a leaf, which may change after the call.
     const bool changes = mask.requires_grad() && mask.is_leaf() && !NoAttentionRecord::active();
     if (shape != mask.shape()) r.attn_mask = ops::reshape(changes ? ops::copy(mask) : mask, shape);

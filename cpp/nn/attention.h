@@ -47,12 +47,10 @@ class AttentionRecord {
   mutable Published<Kept> kept_;
 };
 
-// The arguments of a call that say which keys count. An integer array of lengths, a mask, an explicit dropout.
-struct Restriction {
-  Array valid_lens;
-  Tensor attn_mask;
-  Array dropout_keep;
-};
+using ops::Restriction;
+
+// Puts the arguments of a call into `o`. Dropout runs in training, or where the call says what is dropped.
+void set_restriction(ops::AttentionOptions& o, const Restriction& restriction, double dropout, bool training);
 
 // The array as it is now, for layers that record it: one copy for all layers of a call, none while NoAttentionRecord
 // lives.

@@ -107,7 +107,7 @@ GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& va
   const Shape expected{num_layers, B, hidden_size};
   if (initial.defined() && initial.shape() != expected)
     fail_value("GRU: state must be (num_layers, B, hidden_size) = ", expected, "; got state ", initial.shape());
-  if (valid_lens.defined()) ops::check_lengths("GRU", valid_lens, {B}, {B}, T, {"", "T"});
+  if (valid_lens.defined()) ops::check_lengths("GRU", valid_lens, {B}, {B}, T, {.queries = "", .keys = "T"});
   check_parameters();
   Tensor y = as_dtype_of(x, layers_.front().parameters.weight_ih);
   Tensors states;

@@ -214,8 +214,7 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     heads.length = call.cache->length();
     o.q_offset = Array::full({}, DType::int64, offset);
   }
-  o.attn_mask = restriction.attn_mask;
-  o.valid_lens = restriction.valid_lens;
+  set_restriction(o, restriction, a.dropout, training());
   o.causal = causal;
   if (o.causal == ops::Causal::lower_right) o.q_offset = {};
   o.scale = a.scale;
@@ -224,8 +223,6 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     o.right = a.window->second;
   }
   o.masked_value = a.masked_value;
-  o.dropout = training() || restriction.dropout_keep.defined() ? a.dropout : 0;
-  if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
   if (sequence) {
     if (call.weights != nullptr)
       fail_value(

@@ -54,13 +54,10 @@ Tensor SelfAttention::forward(const Tensor& x, const Tensor& context, const Rest
   const Tensor v = v_proj->forward(to.tensor);    // (B, Lk, D)
   ops::AttentionOptions o;
   o.operation = "SelfAttention";
-  o.attn_mask = restriction.attn_mask;
-  o.valid_lens = restriction.valid_lens;
+  set_restriction(o, restriction, dropout_, training());
   o.causal = causal_;
   o.scale = scale_;
   o.masked_value = masked_value_;
-  o.dropout = training() || restriction.dropout_keep.defined() ? dropout_ : 0;
-  if (o.dropout > 0) o.dropout_keep = restriction.dropout_keep;
   o.return_weights = weights != nullptr;
   const ops::AttentionOutputs outputs = ops::packed_attention(q, k, v, {}, o);
   if (weights != nullptr) *weights = shown_weights(outputs.weights, axes);

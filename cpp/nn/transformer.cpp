@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "nn/given_names.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -167,8 +166,7 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
     attention.memory = call.projected;
     attention.record = call.cross;
     attention.weights = call.weights;
-    return dropout2->forward(
-        named_with("memory_", [&] { return multihead_attn->forward(x, memory, memory, attention); }));
+    return dropout2->forward(multihead_attn->forward(x, memory, memory, attention));
   };
   const auto feed_forward = [&](const Tensor& x) {
     return dropout3->forward(linear2->forward(dropout->forward(linear1->forward(x, activation_))));

@@ -5,14 +5,15 @@
 
 namespace qkv::ops {
 
-// Names of axes in messages: of the queries, and of what the lengths count.
-struct LengthAxes {
+// Names in messages: of the argument, and of the axes of the queries and of what the lengths count.
+struct LengthNames {
+  const char* lengths = "valid_lens";
   const char* queries = "Lq";
   const char* keys = "Lk";
 };
 
-// valid_lens (int64) of the shape `one`, a number for each sequence, or `each`, one for each query; from 0 to `most`.
+// Lengths (int64) of the shape `one`, a number for each sequence, or `each`, one for each query; from 0 to `most`.
 void check_lengths(const char* operation, const Array& lens, const Shape& one, const Shape& each, Index most,
-                   LengthAxes axes = {});
+                   LengthNames names = {});
 
 }  // namespace qkv::ops

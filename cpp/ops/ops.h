@@ -116,10 +116,11 @@ Tensor log_softmax(const Tensor& x, Index axis, double temperature);
 // Softmax over the allowed keys of scores ([B, [H,]] Lq, Lk); 0 elsewhere. valid_lens: int64, () for rank 2, else (B,)
 // or (B, Lq). mask broadcasts to scores: boolean, or floating and added (it may want a gradient; -inf excludes). Both
 // may be undefined. Rows without a key become zeros; with masked_value excluded scores are replaced instead. Messages
-// name the caller and what it calls the mask.
+// name the caller and what it calls both.
 struct SoftmaxCaller {
   const char* operation = "masked_softmax";
   const char* mask = "mask";
+  const char* valid_lens = "valid_lens";
 };
 Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Tensor& mask,
                       std::optional<double> masked_value, SoftmaxCaller caller = {});

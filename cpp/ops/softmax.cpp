@@ -197,8 +197,9 @@ class Exclusions {
     const Shape one = rank == 2 ? Shape{} : Shape{batch};
     const Shape each = rank == 2 ? Shape{queries_} : Shape{batch, queries_};
     if (lens.dtype() != DType::int64)
-      fail_type(caller_.operation, ": valid_lens must be integers because they count keys; got ", lens.dtype());
-    check_lengths(caller_.operation, lens, one, each, keys());
+      fail_type(caller_.operation, ": ", caller_.valid_lens, " must be integers because they count keys; got ",
+                lens.dtype());
+    check_lengths(caller_.operation, lens, one, each, keys(), {.lengths = caller_.valid_lens});
     per_query_ = lens.shape() != one;
     rows_per_batch_ = rank == 4 ? shape_.dim(1) * queries_ : queries_;
     lengths_ = lens;

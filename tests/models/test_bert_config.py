@@ -23,6 +23,7 @@ from qkv import models
         ({"classifier_dropout": -1.0}, ValueError, "classifier_dropout must be from 0 to 1"),
         ({"initializer_range": float("nan")}, ValueError, "initializer_range must be a number from 0"),
         ({"layer_norm_eps": float("inf")}, ValueError, "layer_norm_eps must be a number from 0; got inf"),
+        ({"layer_norm_eps": 1e39}, ValueError, r"layer_norm_eps must be from -3\.4e38 .*; got 1e\+39$"),
         ({"pad_token_id": 30}, ValueError, "pad_token_id must be from 0 to vocab_size - 1 = 29; got 30"),
         ({"num_labels": 0}, ValueError, "num_labels must be from 1"),
         ({"num_labels": 2, "id2label": {0: "a"}}, ValueError, "num_labels must be 1, the length of id2label"),

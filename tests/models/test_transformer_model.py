@@ -233,7 +233,7 @@ REJECTED = [
     ),
     (lambda m: m([[11]], [[1]]), r"^embedding: ids must be in 0\.\.10 .* got id 11"),
     (lambda m: m([[3] * 9], [[1]]), r"^PositionalEncoding: x must have at most max_len = 8 positions"),
-    (lambda m: m([[3, 4]], [[1]], src_valid_lens=[3]), r"valid_lens must be from 0 to Lk = 2; got 3"),
+    (lambda m: m([[3, 4]], [[1]], src_valid_lens=[3]), r": src_valid_lens must be from 0 to Lk = 2; got 3"),
     (
         lambda m: m.generate([[3]], start_id=13),
         r"^Transformer: start_id must be the number of a token, 0\.\.12; got 13$",

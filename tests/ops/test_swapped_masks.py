@@ -80,6 +80,8 @@ def test_a_float_mask_of_zeros_and_ones_warns_at_the_callers_line(name):
 @pytest.mark.parametrize("name", CALLS)
 def test_a_mask_of_padding_as_lengths_warns_at_the_callers_line(name):
     warning = the_warning(lambda: CALLS[name](lens=padding), LENGTHS)
+    argument = "memory_valid_lens" if name.endswith("memory") else "valid_lens"
+    assert f": {argument} counts keys" in str(warning.message)
     assert warning.filename == __file__
     assert "pass the mask as a boolean one, or the number of real keys per item" in str(warning.message)
 

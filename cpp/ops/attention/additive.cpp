@@ -283,7 +283,7 @@ AttentionOutputs additive_attention(const Tensor& queries, const Tensor& keys, c
   const Index rows = queries.dim(-2), batches = queries.dim(0);
   if (options.valid_lens.defined())
     check_lengths(op, options.valid_lens, alone ? Shape{} : Shape{batches}, alone ? Shape{rows} : Shape{batches, rows},
-                  keys.dim(-2));
+                  keys.dim(-2), {.lengths = options.names.valid_lens});
   const DType dtype = promoted({queries, keys, score_weight, values});
   const auto input = [&](const Tensor& x) { return cast(batched(x, alone), dtype); };
   Tensor scores =

@@ -91,9 +91,9 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
   AttentionProblem<T>& p = problem_;
   Tensor bias, sinks;
   if (o.attn_mask.defined()) {
-    check_mask_dtype(op, "attn_mask", o.attn_mask.dtype());
+    check_mask_dtype(op, o.names.attn_mask, o.attn_mask.dtype());
     const Shape shape = with_heads(o.attn_mask.shape(), g);
-    check_broadcasts(op, "attn_mask", shape, g.weights_shape(), o.attn_mask.shape());
+    check_broadcasts(op, o.names.attn_mask, shape, g.weights_shape(), o.attn_mask.shape());
     if (o.attn_mask.dtype() == DType::boolean) {
       mask_ = o.attn_mask.data().reshaped(shape);
     } else {
@@ -102,7 +102,7 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
     }
   }
   if (o.valid_lens.defined()) {
-    check_lengths(op, o.valid_lens, g);
+    check_lengths(op, o.names.valid_lens, o.valid_lens, g);
     valid_lens_ = o.valid_lens;
     const bool per_query =
         valid_lens_.rank() == 2 || (g.rank == 2 && valid_lens_.shape() == Shape{g.queries} && g.queries > 1);

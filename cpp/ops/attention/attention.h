@@ -11,12 +11,22 @@ namespace qkv::ops {
 
 enum class Causal { none, upper_left, lower_right };
 
+// The arguments of a call that say which keys count, and what its caller calls them.
+struct RestrictionNames {
+  const char* valid_lens = "valid_lens";
+  const char* attn_mask = "attn_mask";
+};
+struct Restriction {
+  Array valid_lens = {};    // int64 (B,) or (B, Lq)
+  Tensor attn_mask = {};    // broadcasts to the weights: boolean (true = may attend) or floating (added)
+  Array dropout_keep = {};  // boolean, the weights' shape; replaces the draw
+  RestrictionNames names = {};
+};
+
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
-struct AttentionOptions : kernels::AttentionNumbers<double> {
+struct AttentionOptions : kernels::AttentionNumbers<double>, Restriction {
   const char* operation = "scaled_dot_product_attention";  // who complains
-  Tensor attn_mask;  // broadcasts to the weights: boolean (true = may attend) or floating (added)
-  Array valid_lens;  // int64 (B,) or (B, Lq)
   Causal causal = Causal::none;
   std::optional<double> scale;  // 1 / sqrt(D) if not given
   bool enable_gqa = false;      // allow fewer key/value heads than query heads
@@ -24,7 +34,6 @@ struct AttentionOptions : kernels::AttentionNumbers<double> {
   Array q_offset;               // int64 () or (B,)
   Tensor sinks;                 // (H,)
   std::optional<double> masked_value;
-  Array dropout_keep;                        // boolean, the weights' shape; replaces the draw
   std::optional<std::uint64_t> dropout_key;  // of the stream; one 64-bit draw of the default generator if not given
   kernels::DropoutOrigin dropout_origin;     // used with that key
   bool return_weights = false;

@@ -219,7 +219,7 @@ Tensor mask_with_positions(const AttentionOptions& o, Index queries, Index keys)
     }
   const Tensor& mask = o.attn_mask;
   if (!mask.defined()) return Tensor(std::move(allowed));
-  check_mask_dtype(o.operation, "attn_mask", mask.dtype());
+  check_mask_dtype(o.operation, o.names.attn_mask, mask.dtype());
   if (mask.dtype() == DType::boolean) return bitwise(Bitwise::conjunction, Tensor(allowed), mask);
   return where(Tensor(allowed), mask, scalar_like(mask, -std::numeric_limits<double>::infinity()));
 }
@@ -230,9 +230,9 @@ AttentionOutputs attention_of_scores(const Tensor& scores, const Tensor& values,
   const WeightDropout dropout =
       weight_dropout(options.operation, options.dropout, options.dropout_keep, scores.shape());
   const DType dtype = promoted({scores, values});
-  const Tensor weights = masked_softmax(cast(scores, dtype), options.valid_lens,
-                                        mask_with_positions(options, scores.dim(-2), scores.dim(-1)),
-                                        options.masked_value, {options.operation, "attn_mask"});
+  const Tensor weights = masked_softmax(
+      cast(scores, dtype), options.valid_lens, mask_with_positions(options, scores.dim(-2), scores.dim(-1)),
+      options.masked_value, {options.operation, options.names.attn_mask, options.names.valid_lens});
   return {weighted_values(weights, cast(values, dtype), dropout), weights};
 }
 
