@@ -29,8 +29,15 @@ def redraw(
     panels: list[Any] = []
     for ax, panel in zip(axes, spec["panels"], strict=True):
         shared = panels[0] if spec.get("sharey") and panels else None
-        new = model.add_axes(ax.get_position(original=True), sharey=shared)
+        place = ax.get_position()
+        new = model.add_axes(place, sharey=shared)
         (_draw_image if panel["kind"] == "image" else _draw_lines)(new, panel, nan_as)
+        # Where both have the same shape, exactly the same place: what an aspect leaves of it is rounded.
+        new.apply_aspect()
+        moved = np.abs(new.get_position().get_points() - place.get_points()) * model.bbox.size
+        if moved.max() < 1:
+            new.set_aspect("auto")
+            new.set_position(place)
         panels.append(new)
     return model, panels
 
