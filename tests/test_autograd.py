@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import weakref
 
 import numpy as np
 import pytest
@@ -78,30 +77,40 @@ def test_a_second_pass_needs_retain_graph():
         y.backward()
 
 
-def test_backward_frees_what_it_saved():
-    x = leaf(1.0, 2.0)
-    kept = np.ones(2)
-    watched = weakref.ref(kept)
-    y = (x + kept).sum()
-    del kept
-    assert watched() is not None
-    y.backward()
+def waiting(free) -> int:
+    """How many bytes wait for reuse because of free()."""
     gc.collect()
-    assert watched() is None
+    before = qkv.cached_bytes()
+    free()
+    return qkv.cached_bytes() - before
+
+
+LARGE = 1 << 20
+
+
+def test_backward_frees_what_it_saved():
+    y = (leaf(*np.ones(LARGE)) * np.ones(LARGE)).sum()
+    assert waiting(y.backward) >= 8 * LARGE
 
 
 def test_a_result_without_readers_is_freed_without_the_cycle_collector():
     gc.disable()
     try:
-        kept = np.ones(5)
-        watched = weakref.ref(kept)
-        y = leaf(*range(5)) + kept
-        del kept
-        assert watched() is not None
-        del y
-        assert watched() is None
+        results = [leaf(*np.ones(LARGE)) * np.ones(LARGE)]
+        qkv.empty_cache()
+        assert waiting(results.clear) >= 2 * 8 * LARGE  # the product and the factor that its rule saved
     finally:
         gc.enable()
+
+
+def test_a_node_holds_no_input_that_its_rule_does_not_need():
+    y = leaf(*np.ones(LARGE))
+    constant = qkv.tensor(np.ones(LARGE))
+    qkv.empty_cache()
+    for _ in range(20):
+        y = y + constant
+    assert qkv.cached_bytes() <= 3 * 8 * LARGE  # the memory of each sum was that of one before it
+    assert waiting(lambda: y.backward(np.ones(LARGE))) <= 2 * 8 * LARGE
 
 
 def test_no_grad():

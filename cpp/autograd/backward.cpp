@@ -1,10 +1,9 @@
-// Backward passes: from the newest operation to the oldest, of Arrays or of Tensors.
+// Backward passes: from the newest operation to the oldest.
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <queue>
 #include <set>
-#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -40,7 +39,7 @@ class Visit {
   }
   ~Visit() {
     std::unique_ptr<const Step> step;
-    Tensors inputs;
+    std::vector<Edge> inputs;
     std::unique_lock<Mutex> lock;
     if (!last_ || !succeeded_) lock = std::unique_lock(mutex_of(&node_));  // others may be here or may come
     if (frees_ && !succeeded_) node_.freed = false;
@@ -69,59 +68,35 @@ void merge(Tensor& sum, Tensor part) {
     sum = std::move(part);
     return;
   }
-  Array total = sum.data();
-  accumulate(total, part.data());
   if (!wants_gradient({sum, part})) {
-    sum = Tensor(std::move(total));
+    if (sum.impl().use_count() > 1) sum = Tensor(sum.data());  // others hold this Tensor
+    accumulate(sum.impl()->data, part.data());
     return;
   }
-  const auto both = [](const auto& dy, auto& dx) {
-    for (Index i = 0; i < 2; ++i)
-      if (dx.wants(i)) dx.add(i, dy);
-  };
-  sum = record(std::move(total), {sum, std::move(part)}, both, both);
-}
-
-std::uint64_t versions_of(const Tensors& inputs) {
-  std::uint64_t sum = 0;
-  for (const Tensor& input : inputs)
-    if (input.defined()) sum += input.data().version();
-  return sum;
+  Array total = sum.data();
+  accumulate(total, part.data());
+  sum = record(std::move(total), {sum, part}, [](const Tensor& dy, TensorGradients& dx) {
+    for (Index i = 0; i < 2; ++i) dx.add(i, dy);
+  });
 }
 
 }  // namespace
 
-bool Gradients::wants(Index input) const {
-  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
-  return t.defined() && t.requires_grad();
-}
-
 Array& Gradients::of(Index input) {
   Array& array = arrays_[static_cast<std::size_t>(input)];
-  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
-  if (!array.defined()) array = Array::zeros(t.shape(), t.dtype());
+  const Edge& edge = inputs_[static_cast<std::size_t>(input)];
+  if (!array.defined()) array = Array::zeros(edge.shape, edge.dtype);
   else array.make_unique();
   return array;
 }
 
 Array Gradients::fresh(Index input) const {
-  const Tensor& t = inputs_[static_cast<std::size_t>(input)];
-  return Array(t.shape(), t.dtype());
+  const Edge& edge = inputs_[static_cast<std::size_t>(input)];
+  return Array(edge.shape, edge.dtype);
 }
 
 void Gradients::add(Index input, Array gradient) {
   merge(arrays_[static_cast<std::size_t>(input)], std::move(gradient));
-}
-
-TensorGradients::TensorGradients(const Node& node, std::vector<bool> wanted)
-    : inputs_(node.inputs), versions_(node.versions), wanted_(std::move(wanted)), tensors_(node.inputs.size()) {}
-
-const Tensor& TensorGradients::input(Index input) const {
-  if (versions_of(inputs_) != versions_)
-    throw std::runtime_error(
-        "grad: a Tensor that a second derivative needs was changed by copy_, load_state_dict or an optimizer after the "
-        "forward pass, or through a NumPy or DLPack view of it");
-  return inputs_[static_cast<std::size_t>(input)];
 }
 
 void TensorGradients::add(Index input, Tensor gradient) {
@@ -130,54 +105,41 @@ void TensorGradients::add(Index input, Tensor gradient) {
 
 namespace {
 
-// What a pass over Arrays and one over Tensors, which is recorded, do in different ways.
-struct OfArrays {
-  using Value = Array;
-  using Results = Gradients;
-  static void go(const Step& step, const std::vector<Array>& dys, Results& dx) { step.pull_back(dys, dx); }
-};
-
-struct OfTensors {
-  using Value = Tensor;
-  using Results = TensorGradients;
-  static void go(const Step& step, const std::vector<Tensor>& dys, Results& dx) { step.derive(dys, dx); }
-};
-
-void give(const Tensor& leaf, Array sum) {
-  sum.make_unique();
-  leaf.impl()->grad.add(std::move(sum));
+void give(const Tensor& leaf, Tensor sum) {
+  Array numbers = sum.data();
+  sum = {};
+  numbers.make_unique();
+  leaf.impl()->grad.add(std::move(numbers));
 }
 
-// One run through the graph, from the newest operation to the oldest.
-template <class Mode> class Backward {
+// One run through the graph, from the newest operation to the oldest; the rules are recorded, or not.
+class Backward {
  public:
-  using Value = typename Mode::Value;
+  Backward(bool retain_graph, bool recorded) : retain_graph_(retain_graph), recorded_(recorded) {}
 
-  explicit Backward(bool retain_graph) : retain_graph_(retain_graph) {}
-
-  void start(const Tensor& output, Value gradient) {
+  void start(const Tensor& output, Tensor gradient) {
     if (output.impl()->lacks_history) fail_without_history();
     if (!output.requires_grad())
       throw std::runtime_error(
           "backward: this Tensor has no gradient because nothing that it was made of requires one");
-    send(output, std::move(gradient));
+    send(Edge(output), std::move(gradient));
   }
 
   // Gradients that arrive at this Tensor are kept for the caller.
-  void watch(const Tensor& tensor) { watched_.emplace(key(tensor), Value()); }
+  void watch(const Tensor& tensor) { watched_.emplace(key(tensor), Tensor()); }
   // Each leaf gets its gradient, and is passed on, when the last operation that it took part in was differentiated.
   void call_when_finished(const std::function<void(const Tensor& leaf)>& finished) { finished_ = &finished; }
   // Nothing flows on behind this Tensor.
   void stop_at(const Tensor& tensor) { stops_.insert(key(tensor)); }
 
   void run() {
-    if constexpr (std::is_same_v<Mode, OfTensors>) find_needed();
+    if (recorded_) find_needed();
     if (finished_ != nullptr) count_uses();
     for (unsigned count = 1; !waiting_.empty(); ++count) {
       if (count % kBetweenChecks == 0) throw_if_interrupted();
       const std::shared_ptr<Node> node = waiting_.top();
       waiting_.pop();
-      std::vector<Value> dys = std::move(arriving_.at(node.get()));
+      Tensors dys = std::move(arriving_.at(node.get()));
       arriving_.erase(node.get());
       for (std::size_t i = 0; i < dys.size(); ++i) {
         const auto watched = watched_.find({node.get(), static_cast<Index>(i)});
@@ -185,17 +147,21 @@ template <class Mode> class Backward {
       }
       if (node->lacks_history) fail_without_history();
       Visit visit(*node, !retain_graph_);
-      typename Mode::Results dx = results_of(*node);
-      Mode::go(*node->step, dys, dx);
-      for (std::size_t i = 0; i < node->inputs.size(); ++i)
-        if (dx.results()[i].defined() && dx.wants(static_cast<Index>(i)))
-          send(node->inputs[i], std::move(dx.results()[i]));
+      std::vector<bool> wanted;
+      for (const Edge& input : node->inputs) wanted.push_back(recorded_ ? leads_to_watched(input) : input.collects());
+      TensorGradients dx(node, std::move(wanted));
+      {
+        const GradMode mode(recorded_);
+        node->step->backward(dys, dx);
+        for (std::size_t i = 0; i < node->inputs.size(); ++i)
+          if (dx.results()[i].defined()) send(node->inputs[i], std::move(dx.results()[i]));
+      }
       visit.succeeded();
       if (finished_ != nullptr) finish_leaves_of(*node);
     }
   }
 
-  Value& watched(const Tensor& tensor) { return watched_.at(key(tensor)); }
+  Tensor& watched(const Tensor& tensor) { return watched_.at(key(tensor)); }
   auto& leaves() { return leaves_; }
 
  private:
@@ -203,25 +169,19 @@ template <class Mode> class Backward {
   static Key key(const Tensor& t) {
     return t.is_leaf() ? Key{t.impl().get(), -1} : Key{t.impl()->node.get(), t.impl()->output};
   }
-
-  typename Mode::Results results_of(const Node& node) const {
-    if constexpr (std::is_same_v<Mode, OfArrays>) {
-      return Gradients(node.inputs);
-    } else {
-      std::vector<bool> wanted;
-      for (const Tensor& input : node.inputs) wanted.push_back(input.defined() && leads_to_watched(input));
-      return TensorGradients(node, std::move(wanted));
-    }
+  static Key key(const Edge& edge) {
+    return edge.node == nullptr ? Key{edge.leaf.get(), -1} : Key{edge.node.get(), edge.output};
   }
 
-  bool leads_to_watched(const Tensor& t) const {
-    return watched_.contains(key(t)) || (!t.is_leaf() && needed_.contains(t.impl()->node.get()));
+  bool leads_to_watched(const Edge& edge) const {
+    return edge.collects() &&
+           (watched_.contains(key(edge)) || (edge.node != nullptr && needed_.contains(edge.node.get())));
   }
 
   // The nodes whose gradients flow on to what is watched. Gradients of others, say of all weights where only that of
   // the input is asked for, would be recorded in vain.
   void find_needed() {
-    std::map<std::uint64_t, std::pair<const Node*, Tensors>>
+    std::map<std::uint64_t, std::pair<const Node*, std::vector<Edge>>>
         found;  // by age, so that inputs come before what they made
     std::vector<const Node*> ahead;
     for (const auto& [node, dys] : arriving_) ahead.push_back(node);
@@ -236,13 +196,12 @@ template <class Mode> class Backward {
         continue;
       }
       entry->second = {&node, node.inputs};
-      for (const Tensor& input : node.inputs)
-        if (input.defined() && !input.is_leaf() && !stops_.contains(key(input)))
-          ahead.push_back(input.impl()->node.get());
+      for (const Edge& input : node.inputs)
+        if (input.node != nullptr && !stops_.contains(key(input))) ahead.push_back(input.node.get());
     }
     for (const auto& [sequence, entry] : found)
       if (std::any_of(entry.second.begin(), entry.second.end(),
-                      [&](const Tensor& t) { return t.defined() && leads_to_watched(t); }))
+                      [&](const Edge& edge) { return leads_to_watched(edge); }))
         needed_.insert(entry.first);
   }
 
@@ -256,44 +215,42 @@ template <class Mode> class Backward {
       ahead.pop_back();
       if (!seen.insert(&node).second) continue;
       const Lock lock(mutex_of(&node));  // another pass may be about to free it
-      for (const Tensor& input : node.inputs) {
-        if (!input.defined() || !input.requires_grad()) continue;
-        if (input.is_leaf()) ++uses_[input.impl().get()];
-        else ahead.push_back(input.impl()->node.get());
+      for (const Edge& input : node.inputs) {
+        if (!input.collects()) continue;
+        if (input.node == nullptr) ++uses_[input.leaf.get()];
+        else ahead.push_back(input.node.get());
       }
     }
   }
 
   void finish_leaves_of(const Node& node) {
-    for (const Tensor& input : node.inputs) {
-      if (!input.defined() || !input.is_leaf() || !input.requires_grad()) continue;
-      if (--uses_[input.impl().get()] > 0) continue;
-      if constexpr (std::is_same_v<Mode, OfArrays>) {
-        auto done = leaves_.extract(input.impl().get());
-        if (done.empty()) continue;
-        give(input, std::move(done.mapped().second));
-        (*finished_)(input);
-      }
+    for (const Edge& input : node.inputs) {
+      if (input.node != nullptr || !input.collects()) continue;
+      if (--uses_[input.leaf.get()] > 0) continue;
+      auto done = leaves_.extract(input.leaf.get());
+      if (done.empty()) continue;
+      const Tensor leaf(input.leaf);
+      give(leaf, std::move(done.mapped().second));
+      (*finished_)(leaf);
     }
   }
 
-  void send(const Tensor& to, Value gradient) {
-    const auto& node = to.impl()->node;
+  void send(const Edge& to, Tensor gradient) {
     const bool stops = !stops_.empty() && stops_.contains(key(to));
-    if (node == nullptr || stops) {
+    if (to.node == nullptr || stops) {
       const auto watched = watched_.find(key(to));
       if (watched != watched_.end()) merge(watched->second, gradient);
       if (stops) return;
     }
-    if (node == nullptr) {
-      auto& [leaf, sum] = leaves_[to.impl().get()];
-      leaf = to;
+    if (to.node == nullptr) {
+      auto& [leaf, sum] = leaves_[to.leaf.get()];
+      leaf = Tensor(to.leaf);
       merge(sum, std::move(gradient));
       return;
     }
-    const auto [entry, first] = arriving_.try_emplace(node.get(), node->output_shapes.size());
-    if (first) waiting_.push(node);
-    merge(entry->second[static_cast<std::size_t>(to.impl()->output)], std::move(gradient));
+    const auto [entry, first] = arriving_.try_emplace(to.node.get(), to.node->output_shapes.size());
+    if (first) waiting_.push(to.node);
+    merge(entry->second[static_cast<std::size_t>(to.output)], std::move(gradient));
   }
 
   struct Older {
@@ -302,11 +259,11 @@ template <class Mode> class Backward {
     }
   };
 
-  bool retain_graph_;
+  const bool retain_graph_, recorded_;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> waiting_;
-  std::unordered_map<const Node*, std::vector<Value>> arriving_;
-  std::unordered_map<const TensorImpl*, std::pair<Tensor, Value>> leaves_;
-  std::map<Key, Value> watched_;
+  std::unordered_map<const Node*, Tensors> arriving_;
+  std::unordered_map<const TensorImpl*, std::pair<Tensor, Tensor>> leaves_;
+  std::map<Key, Tensor> watched_;
   std::set<Key> stops_;
   std::unordered_set<const Node*> needed_;
   const std::function<void(const Tensor& leaf)>* finished_ = nullptr;
@@ -314,26 +271,26 @@ template <class Mode> class Backward {
 };
 
 // What flows into the output: `gradient`, or 1 for one number.
-Array seed(const Tensor& output, const Array& gradient) {
+Tensor seed(const Tensor& output, const Array& gradient) {
   if (gradient.defined()) {
     if (gradient.shape() != output.shape())
       fail_value("backward: gradient must be ", output.shape(), " because the Tensor is; got gradient ",
                  gradient.shape());
-    return gradient.cast(output.dtype());
+    return Tensor(gradient.cast(output.dtype()));
   }
   if (!output.requires_grad()) return {};
   if (output.numel() != 1)
     throw std::runtime_error(
         text("backward: gradient must be given because the Tensor has more than one element; got a Tensor ",
              output.shape(), " and no gradient"));
-  return Array::full(output.shape(), output.dtype(), 1.0);
+  return Tensor(Array::full(output.shape(), output.dtype(), 1.0));
 }
 
 }  // namespace
 
 void Tensor::backward(const Array& gradient, bool retain_graph,
                       const std::function<void(const Tensor& leaf)>& finished) const {
-  Backward<OfArrays> pass(retain_graph);
+  Backward pass(retain_graph, false);
   if (finished) pass.call_when_finished(finished);
   pass.start(*this, seed(*this, gradient));
   pass.run();
@@ -346,25 +303,25 @@ void Tensor::backward(const Array& gradient, bool retain_graph,
 }
 
 std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, const Array& gradient, bool retain_graph) {
-  Backward<OfArrays> pass(retain_graph);
+  Backward pass(retain_graph, false);
   for (const Tensor& input : inputs) pass.watch(input);
   pass.start(output, seed(output, gradient));
   pass.run();
   std::vector<Array> results;
   for (const Tensor& input : inputs) {
-    const Array& found = pass.watched(input);
-    results.push_back(found.defined() ? found : Array::zeros(input.shape(), input.dtype()));
+    const Tensor& found = pass.watched(input);
+    results.push_back(found.defined() ? found.data() : Array::zeros(input.shape(), input.dtype()));
   }
   return results;
 }
 
 Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const Tensor& gradient) {
   const GradMode recording(true);
-  Backward<OfTensors> pass(true);
+  Backward pass(true, true);
   for (const Tensor& input : inputs) pass.watch(input);
   const bool keeps_history =
       gradient.defined() && gradient.dtype() == output.dtype() && gradient.shape() == output.shape();
-  pass.start(output, keeps_history ? gradient : Tensor(seed(output, gradient.defined() ? gradient.data() : Array())));
+  pass.start(output, keeps_history ? gradient : seed(output, gradient.defined() ? gradient.data() : Array()));
   pass.run();
   Tensors results;
   for (const Tensor& input : inputs) {
@@ -376,14 +333,17 @@ Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const
 
 void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
                      const std::function<Tensors(const Tensors& inputs)>& compose) {
-  // Differentiated with respect to stand-ins of the inputs, where the pass stops; their own history is the inputs.
-  const auto pass_on = [](const auto& dy, auto& gradients) { gradients.add(0, dy); };
+  // Differentiated with respect to stand-ins of the inputs, where the pass stops; their own history is the inputs. What
+  // is composed is recorded in any case.
+  const bool recorded = grad_enabled();
+  const GradMode recording(true);
+  const auto pass_on = [](const Tensor& dy, TensorGradients& gradients) { gradients.add(0, dy); };
   Tensors inputs;
-  Backward<OfTensors> pass(true);
+  Backward pass(true, true);
   for (Index i = 0; i < dx.count(); ++i) {
-    const Tensor& input = dx.input(i);
+    const Tensor input = dx.input(i);
     const bool constant = !input.defined() || !input.requires_grad();
-    inputs.push_back(constant ? input : record(input.data(), {input}, pass_on, pass_on));
+    inputs.push_back(constant ? input : record(input.data(), {input}, pass_on));
     if (!constant) pass.stop_at(inputs.back());
     if (dx.wants(i)) pass.watch(inputs.back());
   }
@@ -393,7 +353,8 @@ void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
   pass.run();
   for (Index i = 0; i < dx.count(); ++i)
     if (dx.wants(i))
-      if (const Tensor& found = pass.watched(inputs[static_cast<std::size_t>(i)]); found.defined()) dx.add(i, found);
+      if (const Tensor& found = pass.watched(inputs[static_cast<std::size_t>(i)]); found.defined())
+        dx.add(i, recorded ? found : found.detach());
 }
 
 }  // namespace qkv

@@ -76,18 +76,48 @@ bool LeafGradient::replace(const Array& before, Array array) {
   return true;
 }
 
-// A long chain of nodes would otherwise be released by recursion as deep as the chain.
+Edge::Edge(const Tensor& input) {
+  if (!input.defined()) return;
+  const TensorImpl& impl = *input.impl();
+  shape = impl.data.shape();
+  dtype = impl.data.dtype();
+  node = impl.node;
+  output = impl.output;
+  if (node == nullptr && impl.requires_grad) leaf = input.impl();
+}
+
+// A long chain of nodes would otherwise be released by recursion as deep as the chain: each step's own references to
+// older nodes go while the edges still hold these.
 Node::~Node() {
-  Tensors pending = std::move(inputs);
+  step.reset();
+  std::vector<Edge> pending = std::move(inputs);
   while (!pending.empty()) {
-    Tensor last = std::move(pending.back());
+    const std::shared_ptr<Node> last = std::move(pending.back().node);
     pending.pop_back();
-    if (!last.defined() || last.impl().use_count() > 1 || last.impl()->node.use_count() != 1) continue;
-    Tensors& deeper = last.impl()->node->inputs;
-    std::move(deeper.begin(), deeper.end(), std::back_inserter(pending));
-    deeper.clear();
+    if (last == nullptr || last.use_count() != 1) continue;
+    last->step.reset();
+    std::move(last->inputs.begin(), last->inputs.end(), std::back_inserter(pending));
+    last->inputs.clear();
   }
 }
+
+namespace {
+
+[[noreturn]] void fail_changed(const Shape& shape) {
+  throw std::runtime_error(
+      text("backward: a Tensor of shape ", shape,
+           " that a gradient needs was changed by copy_, load_state_dict or an optimizer after the forward pass, "
+           "or through a NumPy or DLPack view of it"));
+}
+
+Tensor with_history(const Array& numbers, const std::shared_ptr<Node>& node, Index output) {
+  Tensor t(numbers);
+  t.impl()->node = node;
+  t.impl()->output = output;
+  return t;
+}
+
+}  // namespace
 
 Saved::Saved(const Array& array) {
   if (!array.defined()) return;
@@ -95,13 +125,44 @@ Saved::Saved(const Array& array) {
   version_ = array_.version();
 }
 
+Saved::Saved(const Tensor& tensor) {
+  if (!tensor.defined()) return;
+  *this = Saved(tensor.data());
+  history_ = Edge(tensor);
+}
+
 const Array& Saved::get() const {
-  if (array_.version() != version_)
-    throw std::runtime_error(
-        text("backward: a Tensor of shape ", array_.shape(),
-             " that a gradient needs was changed by copy_, load_state_dict or an optimizer after the forward pass, "
-             "or through a NumPy or DLPack view of it"));
+  if (array_.version() != version_) fail_changed(array_.shape());
   return array_;
+}
+
+Tensor Saved::tensor() const {
+  if (!defined()) return {};
+  const Array& numbers = get();
+  if (!grad_enabled() || history_.none()) return Tensor(numbers);
+  if (history_.node != nullptr) return with_history(numbers, history_.node, history_.output);
+  if (history_.leaf->data.raw() != numbers.raw()) fail_changed(numbers.shape());
+  return Tensor(history_.leaf);
+}
+
+TensorGradients::TensorGradients(std::shared_ptr<Node> node, std::vector<bool> wanted)
+    : node_(std::move(node)), wanted_(std::move(wanted)), tensors_(wanted_.size()) {}
+
+const Edge& TensorGradients::edge(Index input) const { return node_->inputs[static_cast<std::size_t>(input)]; }
+
+Tensor TensorGradients::output(const Saved& numbers) const {
+  return grad_enabled() ? with_history(numbers.get(), node_, 0) : Tensor(numbers.get());
+}
+
+void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, const std::vector<Edge>& inputs,
+                   const std::function<void(std::span<const Array>, Gradients&)>& pull_back) {
+  std::vector<Array> arriving;
+  for (const Tensor& dy : dys) arriving.push_back(dy.defined() ? dy.data() : Array());
+  Gradients gradients(inputs);
+  pull_back(arriving, gradients);
+  for (Index i = 0; i < dx.count(); ++i)
+    if (Array& found = gradients.results()[static_cast<std::size_t>(i)]; found.defined())
+      dx.add(i, Tensor(std::move(found)));
 }
 
 namespace {
@@ -118,18 +179,16 @@ template <class List> bool any_wants(const List& inputs) {
 bool wants_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) { return any_wants(inputs); }
 bool wants_gradient(const Tensors& inputs) { return any_wants(inputs); }
 
-Tensors record_step(std::vector<Array> outputs, Tensors inputs, std::unique_ptr<const Step> step) {
+Tensors record_step(std::vector<Array> outputs, const Tensors& inputs, std::unique_ptr<const Step> step) {
   std::shared_ptr<Node> node;
   Tensors results;
   results.reserve(outputs.size());
   if (std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); })) {
     node = std::make_shared<Node>();
     for (const Tensor& input : inputs) {
-      if (!input.defined()) continue;
-      node->versions += input.data().version();
-      node->lacks_history = node->lacks_history || input.impl()->lacks_history;
+      node->inputs.emplace_back(input);
+      node->lacks_history = node->lacks_history || (input.defined() && input.impl()->lacks_history);
     }
-    node->inputs = std::move(inputs);
     node->step = std::move(step);
     node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
   }

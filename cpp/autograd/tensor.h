@@ -1,19 +1,22 @@
-// Tensor = Array + gradient + the operation that made it.
+// Tensor: an Array that remembers how it was computed, so that gradients can flow back.
 //
-// An operation computes its output Array and, if anyone wants a gradient, records a pull-back and a derivation:
+// An operation computes its result and, if an input wants a gradient, records a rule:
 //
 //     Tensor exp(const Tensor& x) {
 //       Array y = ...;
 //       if (!wants_gradient({x})) return Tensor(y);
-//       return record(y, {x}, [y = Saved(y)](const Array& dy, Gradients& dx) { ... add into dx.of(0) ... },
-//                     [](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, exp(dx.input(0)))); });
+//       return record(Array(y), {x}, [y = Saved(y)](const Tensor& dy, TensorGradients& dx) {
+//         dx.add(0, times(dy, dx.output(y)));
+//       });
 //     }
 //
-// The pull-back is what backward() runs: Arrays in, Arrays out, as fast as can be. The derivation says the same in
-// recorded operations, for gradients that are differentiated again (create_graph). It reads the operation's inputs as
-// Tensors with their history; a fused operation is composed of others there (derive_composed).
+// The rule consists of operations on Tensors. backward() and grad() run it without recording, create_graph with: there
+// is one statement of each derivative, and both give the same bits. A fused operation has two parts instead
+// (record_fused): a pull-back of Arrays, as fast as can be, and a derivation of recorded operations, most often the
+// whole operation composed of others (derive_composed), for gradients that are differentiated again.
 //
-// Both capture data (Saved), never the Tensor that the operation made: that would be a cycle.
+// Rules capture what they need (Saved), never the Tensor that the operation made: that would be a cycle. A node keeps
+// where gradients go (Edge), not its inputs: numbers that no rule needs are free.
 #pragma once
 
 #include <functional>
@@ -103,11 +106,50 @@ Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const
 // The error for a Tensor that lacks its history.
 [[noreturn]] void fail_without_history();
 
+// What a Tensor was computed by: an operation, or nothing for a leaf, of which only one that requires a gradient
+// counts.
+struct History {
+  std::shared_ptr<Node> node;
+  Index output = 0;                  // which of the node's outputs it is
+  std::shared_ptr<TensorImpl> leaf;  // that requires a gradient
+  bool none() const { return node == nullptr && leaf == nullptr; }
+};
+
+// Where the gradient of an operation's input goes, as the input was when the operation was recorded.
+struct Edge : History {
+  Edge() = default;  // an input that is not there
+  explicit Edge(const Tensor& input);
+  bool collects() const { return node != nullptr || (leaf != nullptr && leaf->requires_grad); }
+
+  Shape shape;
+  DType dtype = DType::float32;
+};
+
+// An Array that a rule needs, and the history of the Tensor that it was, for rules that are recorded. Memory that
+// belongs to somebody else is copied, since its owner may change it, and a change made through copy_, load_state_dict
+// or an optimizer is noticed.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(const Array& array);
+  explicit Saved(const Tensor& tensor);
+  bool defined() const { return array_.defined(); }
+  const Array& get() const;
+  template <class T> T* data() const { return get().data<T>(); }
+  // With its history where operations are recorded.
+  Tensor tensor() const;
+
+ private:
+  Array array_;
+  std::uint64_t version_ = 0;
+  History history_;
+};
+
 // Where a pull-back puts the gradients of its node's inputs.
 class Gradients {
  public:
-  explicit Gradients(const Tensors& inputs) : inputs_(inputs), arrays_(inputs.size()) {}
-  bool wants(Index input) const;
+  explicit Gradients(const std::vector<Edge>& inputs) : inputs_(inputs), arrays_(inputs.size()) {}
+  bool wants(Index input) const { return inputs_[static_cast<std::size_t>(input)].collects(); }
   // Array of zeros in the shape of the input, or what was there before: add into it.
   Array& of(Index input);
   // Memory of that shape whose numbers the caller writes, all of them, before it asks for another: where nothing came
@@ -118,72 +160,78 @@ class Gradients {
   std::vector<Array>& results() { return arrays_; }
 
  private:
-  const Tensors& inputs_;
+  const std::vector<Edge>& inputs_;
   std::vector<Array> arrays_;
 };
 
-// Where a derivation puts them, and what it reads.
+// Where a rule puts them, and what it reads.
 class TensorGradients {
  public:
-  TensorGradients(const Node& node, std::vector<bool> wanted);
+  TensorGradients(std::shared_ptr<Node> node, std::vector<bool> wanted);
   bool wants(Index input) const { return wanted_[static_cast<std::size_t>(input)]; }
-  // An input as it was in the forward pass, with its history; undefined where the operation had none. Who reads others
-  // than those that require a gradient records them as owned().
-  const Tensor& input(Index input) const;
-  const Shape& shape(Index input) const { return inputs_[static_cast<std::size_t>(input)].shape(); }
-  Index count() const { return static_cast<Index>(inputs_.size()); }
+  const Shape& shape(Index input) const { return edge(input).shape; }
+  DType dtype(Index input) const { return edge(input).dtype; }
+  Index count() const { return static_cast<Index>(wanted_.size()); }
+  // An input of a fused operation as it was in the forward pass; undefined where the operation had none.
+  Tensor input(Index input) const { return (*inputs_)[static_cast<std::size_t>(input)].tensor(); }
+  // The node's own (first) output, whose numbers the rule has saved.
+  Tensor output(const Saved& numbers) const;
   void add(Index input, Tensor gradient);
+  // The same, of what is computed only if it is wanted.
+  template <class Compute>
+    requires std::is_invocable_v<Compute>
+  void add(Index input, Compute&& compute) {
+    if (wants(input)) add(input, Tensor(compute()));
+  }
   std::vector<Tensor>& results() { return tensors_; }
 
  private:
-  const Tensors& inputs_;
-  const std::uint64_t versions_;
+  template <class PullBack, class Derive> friend struct FusedStep;
+  template <class Compose> friend struct ComposedStep;
+  const Edge& edge(Index input) const;
+
+  const std::shared_ptr<Node> node_;
   const std::vector<bool> wanted_;
   std::vector<Tensor> tensors_;
+  const std::vector<Saved>* inputs_ = nullptr;  // of a fused operation
 };
 
 // What one recorded operation does in a backward pass. dys has one entry per output; an entry is not defined if that
-// output was never used.
+// output was never used. Recorded, or not, as the thread's mode says.
 struct Step {
   virtual ~Step() = default;
-  virtual void pull_back(std::span<const Array> dys, Gradients& dx) const = 0;
-  virtual void derive(std::span<const Tensor> dys, TensorGradients& dx) const = 0;
+  virtual void backward(std::span<const Tensor> dys, TensorGradients& dx) const = 0;
 };
 
-template <class PullBack, class Derive> struct StepOf final : Step {
-  StepOf(PullBack p, Derive d) : pull_back_(std::move(p)), derive_(std::move(d)) {}
-  void pull_back(std::span<const Array> dys, Gradients& dx) const override { pull_back_(dys, dx); }
-  void derive(std::span<const Tensor> dys, TensorGradients& dx) const override { derive_(dys, dx); }
-  PullBack pull_back_;
-  Derive derive_;
+template <class Rule> struct RuleStep final : Step {
+  explicit RuleStep(Rule r) : rule(std::move(r)) {}
+  void backward(std::span<const Tensor> dys, TensorGradients& dx) const override { rule(dys[0], dx); }
+  Rule rule;
 };
 
 struct Node {
-  Tensors inputs;
+  std::vector<Edge> inputs;
   std::unique_ptr<const Step> step;
   std::vector<Shape> output_shapes;
   std::uint64_t sequence = 0;  // rises with every recorded operation, so it orders them
-  std::uint64_t versions = 0;  // sum over the inputs
   bool lacks_history = false;  // of one of the inputs
   bool freed = false;
   int visits = 0;  // of passes that are using the members above
   ~Node();
 };
 
-// An Array that a pull-back needs. Memory that belongs to somebody else is copied, since its owner may change it, and a
-// change made through copy_, load_state_dict or an optimizer is noticed.
-class Saved {
- public:
-  Saved() = default;
-  explicit Saved(const Array& array);
-  explicit Saved(const Tensor& tensor) : Saved(tensor.defined() ? tensor.data() : Array()) {}
-  bool defined() const { return array_.defined(); }
-  const Array& get() const;
-  template <class T> T* data() const { return get().data<T>(); }
+// Runs a pull-back: gradients come as Arrays and go as such.
+void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, const std::vector<Edge>& inputs,
+                   const std::function<void(std::span<const Array>, Gradients&)>& pull_back);
 
- private:
-  Array array_;
-  std::uint64_t version_ = 0;
+template <class PullBack, class Derive> struct FusedStep final : Step {
+  FusedStep(const Tensors& inputs, PullBack p, Derive d)
+      : inputs_(inputs.begin(), inputs.end()), pull_back_(std::move(p)), derive_(std::move(d)) {}
+  void backward(std::span<const Tensor> dys, TensorGradients& dx) const override;
+
+  std::vector<Saved> inputs_;
+  PullBack pull_back_;
+  Derive derive_;
 };
 
 bool grad_enabled();
@@ -208,19 +256,35 @@ struct NoGrad : GradMode {
 bool wants_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 bool wants_gradient(const Tensors& inputs);
 
-Tensors record_step(std::vector<Array> outputs, Tensors inputs, std::unique_ptr<const Step> step);
+Tensors record_step(std::vector<Array> outputs, const Tensors& inputs, std::unique_ptr<const Step> step);
 
-// pull_back(dys, dx) and derive(dys, dx), with spans of Arrays and of Tensors.
 template <class PullBack, class Derive>
-Tensors record_many(std::vector<Array> outputs, Tensors inputs, PullBack pull_back, Derive derive) {
-  return record_step(std::move(outputs), std::move(inputs),
-                     std::make_unique<StepOf<PullBack, Derive>>(std::move(pull_back), std::move(derive)));
+void FusedStep<PullBack, Derive>::backward(std::span<const Tensor> dys, TensorGradients& dx) const {
+  if (grad_enabled()) {
+    dx.inputs_ = &inputs_;
+    derive_(dys, dx);
+  } else {
+    run_pull_back(dys, dx, dx.node_->inputs, pull_back_);
+  }
 }
 
-// For operations with one output: dy instead of dys.
-template <class PullBack, class Derive> Tensor record(Array output, Tensors inputs, PullBack pull_back, Derive derive) {
+// An operation with one output and one rule(dy, dx).
+template <class Rule> Tensor record(Array output, const Tensors& inputs, Rule rule) {
+  return record_step({std::move(output)}, inputs, std::make_unique<RuleStep<Rule>>(std::move(rule)))[0];
+}
+
+// Fused operations: pull_back(dys, dx) and derive(dys, dx), with spans of Arrays and of Tensors.
+template <class PullBack, class Derive>
+Tensors record_many(std::vector<Array> outputs, const Tensors& inputs, PullBack pull_back, Derive derive) {
+  return record_step(std::move(outputs), inputs,
+                     std::make_unique<FusedStep<PullBack, Derive>>(inputs, std::move(pull_back), std::move(derive)));
+}
+
+// With one output: dy instead of dys.
+template <class PullBack, class Derive>
+Tensor record_fused(Array output, const Tensors& inputs, PullBack pull_back, Derive derive) {
   return record_many(
-      {std::move(output)}, std::move(inputs),
+      {std::move(output)}, inputs,
       [pull_back = std::move(pull_back)](std::span<const Array> dys, Gradients& dx) { pull_back(dys[0], dx); },
       [derive = std::move(derive)](std::span<const Tensor> dys, TensorGradients& dx) { derive(dys[0], dx); })[0];
 }
@@ -228,6 +292,22 @@ template <class PullBack, class Derive> Tensor record(Array output, Tensors inpu
 // For a derivation: records the outputs anew as `compose` makes them of the inputs, and differentiates that.
 void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
                      const std::function<Tensors(const Tensors& inputs)>& compose);
+
+// An operation whose rule is the derivative of what `compose` makes of the same inputs.
+template <class Compose> struct ComposedStep final : Step {
+  ComposedStep(const Tensors& inputs, Compose c) : inputs_(inputs.begin(), inputs.end()), compose_(std::move(c)) {}
+  void backward(std::span<const Tensor> dys, TensorGradients& dx) const override {
+    dx.inputs_ = &inputs_;
+    derive_composed(dys, dx, [&](const Tensors& inputs) { return Tensors{compose_(inputs)}; });
+  }
+  std::vector<Saved> inputs_;
+  Compose compose_;
+};
+
+template <class Compose> Tensor record_composed(Array output, const Tensors& inputs, Compose compose) {
+  return record_step({std::move(output)}, inputs,
+                     std::make_unique<ComposedStep<Compose>>(inputs, std::move(compose)))[0];
+}
 
 // The Tensor itself, or a copy if its numbers lie in somebody else's memory, where they may change: for inputs that a
 // derivation reads.

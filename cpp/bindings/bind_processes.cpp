@@ -46,13 +46,15 @@ class StepInPython final : public Step {
   StepInPython(std::string operation, py::handle pull_back, const Tensors& inputs)
       : operation_(std::move(operation)), pull_back_(keep_alive(pull_back)), inputs_(inputs.begin(), inputs.end()) {}
 
-  void pull_back(std::span<const Array> dys, Gradients& dx) const override {
+  void backward(std::span<const Tensor> dys, TensorGradients& dx) const override {
+    if (grad_enabled())
+      throw std::runtime_error(operation_ + ": has no second derivative; leave out create_graph=True");
     for (const Saved& input : inputs_) input.get();  // an error if it was changed
     std::vector<Array> found(inputs_.size());
     {
       const InPython python;
       py::list arriving;
-      for (const Array& dy : dys) arriving.append(dy.defined() ? py::object(to_numpy(dy, false)) : py::none());
+      for (const Tensor& dy : dys) arriving.append(dy.defined() ? py::object(to_numpy(dy.data(), false)) : py::none());
       const py::object results = call_python(static_cast<PyObject*>(pull_back_.get()), py::make_tuple(arriving));
       Call call(operation_.c_str());
       std::size_t i = 0;
@@ -66,12 +68,8 @@ class StepInPython final : public Step {
       const Array& input = inputs_[i].get();
       if (found[i].shape() != input.shape())
         fail_value(operation_, ": gradient must be ", input.shape(), "; got gradient ", found[i].shape());
-      dx.add(static_cast<Index>(i), found[i].cast(input.dtype()));
+      dx.add(static_cast<Index>(i), Tensor(found[i].cast(input.dtype())));
     }
-  }
-
-  void derive(std::span<const Tensor>, TensorGradients&) const override {
-    throw std::runtime_error(operation_ + ": has no second derivative; leave out create_graph=True");
   }
 
  private:

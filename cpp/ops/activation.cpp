@@ -28,17 +28,13 @@ Tensor gelu_slope(const Tensor& x) {
         scaled(unary(Unary::exponential, scaled(square, -0.5)), std::numbers::inv_sqrtpi / std::numbers::sqrt2);
     return multiply(subtract(scalar_like(at, 2), square), density);
   };
-  return record(
-      std::move(y), {x},
-      [slope, x = Saved(x)](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, multiply(Tensor(dy), slope(Tensor(x.get()))).data());
-      },
-      [slope](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope(dx.input(0)))); });
+  return record(std::move(y), {x}, [slope, x = Saved(x)](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, times(dy, slope(x.tensor())));
+  });
 }
 
-// f'(x) of recorded operations.
-Tensor slope_of(Activation f, double a, const Tensor& x) {
+// f'(x) of recorded operations; x is f(x) for those that need it.
+Tensor derivative(Activation f, double a, const Tensor& x) {
   const Tensor one = scalar_like(x, 1);
   switch (f) {
     case Activation::relu:
@@ -53,14 +49,10 @@ Tensor slope_of(Activation f, double a, const Tensor& x) {
       const Tensor moved = multiply(multiply(x, inner), subtract(one, multiply(t, t)));
       return scaled(add(add(one, t), moved), 0.5);
     }
-    case Activation::tanh: {
-      const Tensor t = tanh(x);
-      return subtract(one, multiply(t, t));
-    }
-    case Activation::sigmoid: {
-      const Tensor s = sigmoid(x);
-      return multiply(s, subtract(one, s));
-    }
+    case Activation::tanh:
+      return subtract(one, multiply(x, x));
+    case Activation::sigmoid:
+      return multiply(x, subtract(one, x));
     case Activation::silu: {
       const Tensor s = sigmoid(x);
       return multiply(s, add(one, multiply(x, subtract(one, s))));
@@ -77,37 +69,40 @@ Tensor slope_of(Activation f, double a, const Tensor& x) {
   return {};
 }
 
+Index grain_of(Activation f) { return grain_for(f == Activation::relu ? 1 : 8); }
+
+// dy f'(x); `kept` is f(x) for those that need it, else x.
+Tensor activation_backward(Activation f, double a, const Tensor& dy, const Tensor& kept) {
+  Array result(dy.shape(), dy.dtype());
+  visit_floating(dy.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    parallel_for(0, dy.numel(), grain_of(f), [&](Index begin, Index end) {
+      kernels::kernels<T>().activation.backward(f, result.data<T>() + begin, dy.ptr<T>() + begin, kept.ptr<T>() + begin,
+                                                static_cast<T>(a), end - begin);
+    });
+  });
+  if (!wants_gradient({dy, kept})) return Tensor(std::move(result));
+  return record_composed(std::move(result), {dy, kept},
+                         [f, a](const Tensors& in) { return times(in[0], derivative(f, a, in[1])); });
+}
+
 }  // namespace
 
 Tensor activated(const Tensor& input, Activation f, double a) {
   const Tensor x = floating(input);
   Array y(x.shape(), x.dtype());
-  const Index grain = grain_for(f == Activation::relu ? 1 : 8);
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    parallel_for(0, x.numel(), grain, [&](Index begin, Index end) {
+    parallel_for(0, x.numel(), grain_of(f), [&](Index begin, Index end) {
       kernels::kernels<T>().activation.forward(f, y.data<T>() + begin, x.ptr<T>() + begin, static_cast<T>(a),
                                                end - begin);
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  const Saved saved(kernels::needs_result(f) ? y : x.data());
-  return record(
-      std::move(y), {x},
-      [f, a, grain, saved](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
-          const Array slope = dx.fresh(0);
-          T* out = slope.data<T>();
-          const T* kept = saved.data<T>();
-          parallel_for(0, dy.numel(), grain, [&](Index begin, Index end) {
-            kernels::kernels<T>().activation.backward(f, out + begin, dy.data<T>() + begin, kept + begin,
-                                                      static_cast<T>(a), end - begin);
-          });
-          dx.add(0, slope);
-        });
-      },
-      [f, a](const Tensor& dy, TensorGradients& dx) { dx.add(0, multiply(dy, slope_of(f, a, dx.input(0)))); });
+  const Saved saved = kernels::needs_result(f) ? Saved(y) : Saved(x);
+  return record(std::move(y), {x}, [f, a, saved](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, activation_backward(f, a, dy, kernels::needs_result(f) ? dx.output(saved) : saved.tensor()));
+  });
 }
 
 Tensor relu(const Tensor& x) { return activated(x, Activation::relu); }

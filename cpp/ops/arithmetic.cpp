@@ -50,8 +50,6 @@ Array compute(Binary op, const Array& a, const Array& b) {
   return visit_floating(a.dtype(), [&](auto tag) { return compute<decltype(tag)>(op, a, b, shape); });
 }
 
-Array negated(const Array& x) { return compute(Binary::multiply, x, Array::full({}, x.dtype(), -1.0)); }
-
 }  // namespace
 
 Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::float32); }
@@ -70,9 +68,7 @@ Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   Array y = x.data().cast(dtype);
   if (!is_floating(dtype) || !wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x}, [from = x.dtype()](const Array& dy, Gradients& dx) { dx.add(0, dy.cast(from)); },
-      [from = x.dtype()](const Tensor& dy, TensorGradients& dx) { dx.add(0, cast(dy, from)); });
+  return record(std::move(y), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, cast(dy, dx.dtype(0))); });
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
@@ -92,70 +88,50 @@ Array sum_to(const Array& x, const Shape& shape) {
 
 namespace {
 
-// The derivations of the operations below.
-void derive_product(const Tensor& dy, TensorGradients& dx) {
-  if (dx.wants(0)) dx.add(0, sum_to(multiply(dy, dx.input(1)), dx.shape(0)));
-  if (dx.wants(1)) dx.add(1, sum_to(multiply(dy, dx.input(0)), dx.shape(1)));
+// A product of gradients, 0 where either is, whatever the other one is.
+Tensor of_both(const Tensor& dy, const Tensor& d) {
+  const Tensor zero = scalar_like(d, 0);
+  return where(compare(Compare::equal, d, zero), zero, times(dy, d));
 }
 
-void derive_quotient(const Tensor& dy, TensorGradients& dx) {
-  const Tensor quotient = divide(dy, dx.input(1));
-  if (dx.wants(0)) dx.add(0, sum_to(quotient, dx.shape(0)));
-  if (!dx.wants(1)) return;
-  const Tensor slope = divide(dx.input(0), dx.input(1));
-  dx.add(1, sum_to(unary(Unary::negate, multiply(quotient, slope)), dx.shape(1)));
-}
-
-void derive_power(const Tensor& dy, TensorGradients& dx) {
-  const Tensor &p = dx.input(0), &q = dx.input(1);
-  const Tensor zero = scalar_like(p, 0), one = scalar_like(p, 1);
-  if (dx.wants(0)) {  // q p^(q-1), and 0 for q = 0, where p^0 stands for p^-1
-    const Tensor less = subtract(where(compare(Compare::equal, q, zero), one, q), one);
-    dx.add(0, sum_to(multiply(dy, multiply(q, binary(Binary::power, p, less))), dx.shape(0)));
+// f''(x): where x has none, 0.
+Tensor second_derivative(Unary op, const Tensor& x) {
+  switch (op) {
+    case Unary::negate:
+    case Unary::absolute:
+      return scalar_like(x, 0);
+    case Unary::exponential:
+      return unary(Unary::exponential, x);
+    case Unary::logarithm:
+      return divide(scalar_like(x, -1), multiply(x, x));
+    case Unary::square_root:
+      return divide(scalar_like(x, -0.25), multiply(x, unary(Unary::square_root, x)));
+    case Unary::sine:
+      return negative(unary(Unary::sine, x));
+    case Unary::cosine:
+      return negative(unary(Unary::cosine, x));
+    case Unary::error_function:
+      return multiply(scaled(x, -4 * std::numbers::inv_sqrtpi), unary(Unary::exponential, negative(multiply(x, x))));
   }
-  if (dx.wants(1)) {  // p^q log p, and 0 where p = 0
-    const Tensor logarithm = unary(Unary::logarithm, where(compare(Compare::equal, p, zero), one, p));
-    dx.add(1, sum_to(multiply(dy, multiply(binary(Binary::power, p, q), logarithm)), dx.shape(1)));
-  }
+  return {};
 }
 
-// Of the maximum and, with Compare::less, the minimum: who wins gets the gradient, equal numbers share it.
-void derive_extreme(Compare wins, const Tensor& dy, TensorGradients& dx) {
-  const Tensor equal = scaled(indicator(compare(Compare::equal, dx.input(0), dx.input(1)), dy.dtype()), 0.5);
-  for (Index i = 0; i < 2; ++i) {
-    if (!dx.wants(i)) continue;
-    const Tensor alone = indicator(compare(wins, dx.input(i), dx.input(1 - i)), dy.dtype());
-    dx.add(i, sum_to(multiply(dy, add(alone, equal)), dx.shape(i)));
-  }
-}
-
-void derive_unary(Unary op, const Tensor& dy, TensorGradients& dx) {
-  const Tensor& x = dx.input(0);
-  const auto slope = [&]() -> Tensor {
-    switch (op) {
-      case Unary::negate:
-        return scalar_like(x, -1);
-      case Unary::absolute: {
-        const Tensor zero = scalar_like(x, 0);
-        return subtract(indicator(compare(Compare::greater, x, zero), x.dtype()),
-                        indicator(compare(Compare::less, x, zero), x.dtype()));
-      }
-      case Unary::exponential:
-        return unary(Unary::exponential, x);
-      case Unary::logarithm:
-        return divide(scalar_like(x, 1), x);
-      case Unary::square_root:
-        return divide(scalar_like(x, 0.5), unary(Unary::square_root, x));
-      case Unary::sine:
-        return unary(Unary::cosine, x);
-      case Unary::cosine:
-        return unary(Unary::negate, unary(Unary::sine, x));
-      case Unary::error_function:
-        return scaled(unary(Unary::exponential, unary(Unary::negate, multiply(x, x))), 2 * std::numbers::inv_sqrtpi);
-    }
-    return {};
-  };
-  dx.add(0, multiply(dy, slope()));
+// dy f'(x), with y = f(x).
+Tensor unary_backward(Unary op, const Tensor& dy, const Tensor& x, const Array& y) {
+  Array result(x.shape(), x.dtype());
+  visit_floating(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    parallel_for(0, x.numel(), grain_for(4), [&](Index b, Index e) {
+      kernels::kernels<T>().elementwise.unary_backward(op, result.data<T>() + b, dy.ptr<T>() + b, y.data<T>() + b,
+                                                       x.ptr<T>() + b, e - b);
+    });
+  });
+  if (!wants_gradient({dy, x})) return Tensor(std::move(result));
+  return record(std::move(result), {dy, x},
+                [op, dy = Saved(dy), x = Saved(x), y = Saved(y)](const Tensor& d, TensorGradients& dx) {
+                  dx.add(0, [&] { return unary_backward(op, d, x.tensor(), y.get()); });
+                  dx.add(1, [&] { return times(of_both(dy.tensor(), d), second_derivative(op, x.tensor())); });
+                });
 }
 
 }  // namespace
@@ -173,6 +149,60 @@ bool is_two(const Tensor& exponent) {
   return visit_floating(exponent.dtype(), [&](auto tag) { return *exponent.ptr<decltype(tag)>() == 2; });
 }
 
+// What y = a op b passes on to its operands (saved as p and q), in the shape of y.
+static void binary_rule(Binary op, const Tensor& dy, const Saved& p, const Saved& q, const Tensor& y, bool first,
+                        bool second, Tensor& da, Tensor& db) {
+  if (op == Binary::multiply) {
+    if (first) da = times(dy, q.tensor());
+    if (second) db = times(dy, p.tensor());
+    return;
+  }
+  const Tensor a = p.tensor(), b = q.tensor();
+  switch (op) {
+    case Binary::divide:
+    case Binary::gradient_over: {
+      const Tensor quotient = over(dy, b);
+      if (first) da = quotient;
+      if (second) db = negative(op == Binary::divide ? times(quotient, divide(a, b)) : over(of_both(a, quotient), b));
+      return;
+    }
+    case Binary::gradient_times:  // a is the gradient: where it is 0, so is all that follows
+      if (first) da = times(dy, b);
+      if (second) db = of_both(a, dy);
+      return;
+    case Binary::power: {
+      const Tensor zero = scalar_like(a, 0);
+      if (first) {  // q p^(q-1), and 0 for q = 0
+        const Tensor slope = multiply(b, binary(Binary::power, a, subtract(b, scalar_like(a, 1))));
+        da = times(dy, where(compare(Compare::equal, b, zero), zero, slope));
+      }
+      if (second)  // y log p, and 0 where p = 0
+        db = times(dy, where(compare(Compare::equal, a, zero), zero, multiply(y, unary(Unary::logarithm, a))));
+      return;
+    }
+    case Binary::maximum:
+    case Binary::minimum: {  // equal numbers share the gradient
+      const Compare wins = op == Binary::maximum ? Compare::greater : Compare::less;
+      const Tensor zero = scalar_like(a, 0), half = scaled(dy, 0.5), equal = compare(Compare::equal, a, b);
+      if (first) da = where(equal, half, where(compare(wins, a, b), dy, zero));
+      if (second) db = where(equal, half, where(compare(wins, b, a), dy, zero));
+      return;
+    }
+    case Binary::floor_divide:  // constant but for jumps
+      if (first) da = Tensor(Array::zeros(a.shape(), a.dtype()));
+      if (second) db = Tensor(Array::zeros(b.shape(), b.dtype()));
+      return;
+    case Binary::remainder:  // a - b * floor(a / b)
+      if (first) da = dy;
+      if (second) db = times(dy, negative(binary(Binary::floor_divide, a, b)));
+      return;
+    case Binary::multiply:
+    case Binary::add:  // recorded by themselves, as they need no operands
+    case Binary::subtract:
+      return;
+  }
+}
+
 Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
   if (!is_floating(left.dtype()) && !is_floating(right.dtype()))
     return Tensor(
@@ -182,113 +212,18 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
   if (op == Binary::power && is_two(b)) return binary(Binary::multiply, a, a);  // forty times as fast
   Array y = compute(op, a.data(), b.data());
   if (!wants_gradient({a, b})) return Tensor(std::move(y));
-  if (op != Binary::add && op != Binary::subtract) {
-    a = owned(std::move(a));
-    b = owned(std::move(b));
-  }
-  switch (op) {
-    case Binary::add:
-    case Binary::subtract:
-      return record(
-          std::move(y), {a, b},
-          [op, sa = a.shape(), sb = b.shape()](const Array& dy, Gradients& dx) {
-            if (dx.wants(0)) dx.add(0, sum_to(dy, sa));
-            if (dx.wants(1)) dx.add(1, sum_to(op == Binary::add ? dy : negated(dy), sb));
-          },
-          [op](const Tensor& dy, TensorGradients& dx) {
-            if (dx.wants(0)) dx.add(0, sum_to(dy, dx.shape(0)));
-            if (dx.wants(1)) dx.add(1, sum_to(op == Binary::add ? dy : unary(Unary::negate, dy), dx.shape(1)));
-          });
-    case Binary::multiply:
-      return record(
-          std::move(y), {a, b},
-          [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
-            if (dx.wants(0)) dx.add(0, sum_to(compute(Binary::gradient_times, dy, q.get()), p.get().shape()));
-            if (dx.wants(1)) dx.add(1, sum_to(compute(Binary::gradient_times, dy, p.get()), q.get().shape()));
-          },
-          derive_product);
-    case Binary::divide:
-      return record(
-          std::move(y), {a, b},
-          [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
-            const Array quotient = compute(Binary::gradient_over, dy, q.get());
-            if (dx.wants(0)) dx.add(0, sum_to(quotient, p.get().shape()));
-            if (!dx.wants(1)) return;
-            const Array slope = compute(Binary::divide, p.get(), q.get());
-            dx.add(1, sum_to(negated(compute(Binary::gradient_times, quotient, slope)), q.get().shape()));
-          },
-          derive_quotient);
-    case Binary::power:
-      return record(
-          Array(y), {a, b},
-          [p = Saved(a), q = Saved(b), y = Saved(y)](const Array& dy, Gradients& dx) {
-            if (dx.wants(0)) {  // q p^(q-1), and 0 for q = 0
-              const Array one = Array::full({}, dy.dtype(), 1.0);
-              const Array power = compute(Binary::power, p.get(), compute(Binary::subtract, q.get(), one));
-              Array slope = compute(Binary::multiply, q.get(), power);
-              const NoGrad quiet;
-              const Tensor zero(Array::full({}, dy.dtype(), 0.0));
-              slope = where(compare(Compare::equal, Tensor(q.get()), zero), zero, Tensor(slope)).data();
-              dx.add(0, sum_to(compute(Binary::gradient_times, dy, slope), p.get().shape()));
-            }
-            if (dx.wants(1)) {  // y log p, and 0 where p = 0
-              const NoGrad quiet;
-              const Tensor base(p.get()), zero(Array::full({}, dy.dtype(), 0.0));
-              const Tensor slope = where(compare(Compare::equal, base, zero), zero,
-                                         multiply(Tensor(y.get()), unary(Unary::logarithm, base)));
-              dx.add(1, sum_to(compute(Binary::gradient_times, dy, slope.data()), q.get().shape()));
-            }
-          },
-          derive_power);
-    case Binary::maximum:
-    case Binary::minimum: {
-      const Compare wins = op == Binary::maximum ? Compare::greater : Compare::less;
-      return record(
-          std::move(y), {a, b},
-          [wins, p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
-            const NoGrad quiet;  // equal numbers share the gradient
-            const Tensor first(p.get()), second(q.get()), zero(Array::full({}, dy.dtype(), 0.0));
-            const Tensor half = multiply(Tensor(dy), Tensor(Array::full({}, dy.dtype(), 0.5)));
-            const Tensor equal = compare(Compare::equal, first, second);
-            const auto share = [&](const Tensor& mine, const Tensor& other) {
-              return where(equal, half, where(compare(wins, mine, other), Tensor(dy), zero)).data();
-            };
-            if (dx.wants(0)) dx.add(0, sum_to(share(first, second), first.shape()));
-            if (dx.wants(1)) dx.add(1, sum_to(share(second, first), second.shape()));
-          },
-          [wins](const Tensor& dy, TensorGradients& dx) { derive_extreme(wins, dy, dx); });
-    }
-    case Binary::floor_divide:  // constant but for jumps
-      return record(
-          std::move(y), {a, b},
-          [](const Array&, Gradients& dx) {
-            for (Index i = 0; i < 2; ++i)
-              if (dx.wants(i)) dx.of(i);
-          },
-          [](const Tensor&, TensorGradients& dx) {
-            for (Index i = 0; i < 2; ++i)
-              if (dx.wants(i)) dx.add(i, Tensor(Array::zeros(dx.shape(i), dx.input(i).dtype())));
-          });
-    case Binary::remainder:  // a - b * floor(a / b)
-      return record(
-          std::move(y), {a, b},
-          [p = Saved(a), q = Saved(b)](const Array& dy, Gradients& dx) {
-            if (dx.wants(0)) dx.add(0, sum_to(dy, p.get().shape()));
-            if (!dx.wants(1)) return;
-            const Array quotient = negated(compute(Binary::floor_divide, p.get(), q.get()));
-            dx.add(1, sum_to(compute(Binary::gradient_times, dy, quotient), q.get().shape()));
-          },
-          [](const Tensor& dy, TensorGradients& dx) {
-            if (dx.wants(0)) dx.add(0, sum_to(dy, dx.shape(0)));
-            if (!dx.wants(1)) return;
-            const Tensor quotient = binary(Binary::floor_divide, dx.input(0), dx.input(1));
-            dx.add(1, sum_to(unary(Unary::negate, multiply(dy, quotient)), dx.shape(1)));
-          });
-    case Binary::gradient_times:
-    case Binary::gradient_over:
-      break;  // of pull-backs alone
-  }
-  return Tensor(std::move(y));
+  if (op == Binary::add || op == Binary::subtract)
+    return record(std::move(y), {a, b}, [op](const Tensor& dy, TensorGradients& dx) {
+      dx.add(0, [&] { return sum_to(dy, dx.shape(0)); });
+      dx.add(1, [&] { return sum_to(op == Binary::add ? dy : negative(dy), dx.shape(1)); });
+    });
+  const Saved result = op == Binary::power ? Saved(y) : Saved();
+  return record(std::move(y), {a, b}, [op, p = Saved(a), q = Saved(b), result](const Tensor& dy, TensorGradients& dx) {
+    Tensor da, db;
+    binary_rule(op, dy, p, q, result.defined() ? dx.output(result) : Tensor(), dx.wants(0), dx.wants(1), da, db);
+    if (da.defined()) dx.add(0, sum_to(da, dx.shape(0)));
+    if (db.defined()) dx.add(1, sum_to(db, dx.shape(1)));
+  });
 }
 
 Tensor unary(Unary op, const Tensor& input) {
@@ -303,21 +238,9 @@ Tensor unary(Unary op, const Tensor& input) {
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      Array(y), {x},
-      [op, x = Saved(x), y = Saved(y)](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
-          const Array slope = dx.fresh(0);
-          T* out = slope.data<T>();
-          const T *py = y.data<T>(), *px = x.data<T>();
-          parallel_for(0, dy.numel(), grain_for(4), [&](Index b, Index e) {
-            kernels::kernels<T>().elementwise.unary_backward(op, out + b, dy.data<T>() + b, py + b, px + b, e - b);
-          });
-          dx.add(0, slope);
-        });
-      },
-      [op](const Tensor& dy, TensorGradients& dx) { derive_unary(op, dy, dx); });
+  return record(Array(y), {x}, [op, x = Saved(x), y = Saved(y)](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, unary_backward(op, dy, x.tensor(), y.get()));
+  });
 }
 
 Tensor compare(Compare op, const Tensor& left, const Tensor& right) {

@@ -24,7 +24,7 @@ Tensor dropped(const Tensor& x, const Array& keep, double p) {
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const Saved drawn(keep);
-  return record(
+  return record_fused(
       std::move(y), {x},
       [keep = drawn, p](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {

@@ -100,7 +100,7 @@ Tensor summed_rows(const Tensor& dy, const Saved& ids, Index V, Index skipped) {
     column.push_back(1);
     return multiply(picked_rows(d, ids.get(), skipped), Tensor(counts.reshaped(column)));
   };
-  return record(
+  return record_fused(
       std::move(dw), {dy},
       [back](const Array& d, Gradients& dx) {
         const NoGrad quiet;
@@ -126,7 +126,7 @@ Tensor picked_rows(const Tensor& weight, const Array& ids, Index skipped) {
   });
   if (!wants_gradient({weight})) return Tensor(std::move(y));
   const Saved kept(ids);
-  return record(
+  return record_fused(
       std::move(y), {weight},
       [kept, V, skipped](const Array& dy, Gradients& dx) { dx.add(0, summed_rows(dy, kept.get(), V, skipped)); },
       [kept, V, skipped](const Tensor& dy, TensorGradients& dx) { dx.add(0, summed_rows(dy, kept, V, skipped)); });

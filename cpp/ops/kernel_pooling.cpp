@@ -214,7 +214,7 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
   Tensor distance(y);
   if (wants_gradient({q, k})) {
     const auto kept = std::make_shared<const PoolingProblem>(p);
-    distance = record(
+    distance = record_fused(
         Array(y), {owned(q), owned(k)},
         [q = Saved(q), k = Saved(k), y = Saved(y), kept](const Array& dy, Gradients& dx) {
           visit_floating(dy.dtype(), [&](auto tag) {
@@ -281,7 +281,7 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
   Tensor weights(w);
   if (wants_gradient({k})) {
     const auto kept = std::make_shared<const Lengths>(lens);
-    weights = record(
+    weights = record_fused(
         Array(w), {k},
         [w = Saved(w), reciprocals, kept, n](const Array& dw, Gradients& dx) {
           visit_floating(dw.dtype(), [&](auto tag) {

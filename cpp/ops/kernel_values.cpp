@@ -24,7 +24,7 @@ Tensor kernel_values(const Tensor& input, Kernel kernel) {
     kernels::kernels<T>().kernel_pooling.values(y.data<T>(), u.ptr<T>(), kernel, u.numel());
   });
   if (!wants_gradient({u})) return Tensor(std::move(y));
-  return record(
+  return record_fused(
       std::move(y), {u},
       [u = Saved(u), kernel](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {

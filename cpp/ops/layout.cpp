@@ -115,9 +115,7 @@ Tensor reshape(const Tensor& x, Shape shape) {
     fail_value("reshape: shape must hold the ", x.numel(), " numbers of a Tensor ", x.shape(), "; got ", shape);
   Array y = x.data().reshaped(std::move(shape));
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, dy.reshaped(from)); },
-      [](const Tensor& dy, TensorGradients& dx) { dx.add(0, reshape(dy, dx.shape(0))); });
+  return record(std::move(y), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, reshape(dy, dx.shape(0))); });
 }
 
 // The gradient of strided() for an input of that shape: what was read at a place is added there.
@@ -125,23 +123,17 @@ static Tensor added_strided(const Tensor& dy, const Shape& shape, const Strides&
   Array y = Array::zeros(shape, dy.dtype());
   scatter_add(y, dy.data(), strides, offset);
   if (!wants_gradient({dy})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {dy},
-      [from = dy.shape(), strides, offset](const Array& d, Gradients& dx) {
-        dx.add(0, gather(d, from, strides, offset));
-      },
-      [strides, offset](const Tensor& d, TensorGradients& dx) { dx.add(0, strided(d, dx.shape(0), strides, offset)); });
+  return record(std::move(y), {dy}, [strides, offset](const Tensor& d, TensorGradients& dx) {
+    dx.add(0, strided(d, dx.shape(0), strides, offset));
+  });
 }
 
 Tensor strided(const Tensor& x, const Shape& shape, const IndexList& strides, Index offset) {
   Array y = gather(x.data(), shape, strides, offset);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x},
-      [strides, offset](const Array& dy, Gradients& dx) { scatter_add(dx.of(0), dy, strides, offset); },
-      [strides, offset](const Tensor& dy, TensorGradients& dx) {
-        dx.add(0, added_strided(dy, dx.shape(0), strides, offset));
-      });
+  return record(std::move(y), {x}, [strides, offset](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, added_strided(dy, dx.shape(0), strides, offset));
+  });
 }
 
 Tensor transpose(const Tensor& x, const Axes& permutation) {
@@ -158,13 +150,8 @@ Tensor transpose(const Tensor& x, const Axes& permutation) {
   Axes inverse(permutation.size());
   for (std::size_t i = 0; i < permutation.size(); ++i)
     inverse[static_cast<std::size_t>(permutation[i])] = static_cast<Index>(i);
-  return record(
-      std::move(y), {x},
-      [inverse](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, transpose(Tensor(dy), inverse).data());
-      },
-      [inverse](const Tensor& dy, TensorGradients& dx) { dx.add(0, transpose(dy, inverse)); });
+  return record(std::move(y), {x},
+                [inverse](const Tensor& dy, TensorGradients& dx) { dx.add(0, transpose(dy, inverse)); });
 }
 
 Tensor swapaxes(const Tensor& x, Index a, Index b) {
@@ -196,9 +183,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   Array y = x.numel() == 1 && is_floating(x.dtype()) ? filled(x.data(), shape)
                                                      : gather(x.data(), shape, broadcast_strides(x.shape(), shape), 0);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x}, [from = x.shape()](const Array& dy, Gradients& dx) { dx.add(0, sum_to(dy, from)); },
-      [](const Tensor& dy, TensorGradients& dx) { dx.add(0, sum_to(dy, dx.shape(0))); });
+  return record(std::move(y), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, sum_to(dy, dx.shape(0))); });
 }
 
 Tensor slice(const Tensor& x, Index axis, Index begin, Index end) {
@@ -219,13 +204,8 @@ static Tensor added_flat(const Tensor& dy, const Array& positions, const Shape& 
   });
   if (!wants_gradient({dy})) return Tensor(std::move(y));
   const Saved kept(positions);
-  return record(
-      std::move(y), {dy},
-      [kept, from = dy.shape()](const Array& d, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, take_flat(Tensor(d), kept.get(), from).data());
-      },
-      [kept](const Tensor& d, TensorGradients& dx) { dx.add(0, take_flat(d, kept.get(), dx.shape(0))); });
+  return record(std::move(y), {dy},
+                [kept](const Tensor& d, TensorGradients& dx) { dx.add(0, take_flat(d, kept.get(), dx.shape(0))); });
 }
 
 Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
@@ -239,25 +219,14 @@ Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const Saved kept(positions);
-  return record(
-      std::move(y), {x},
-      [kept](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
-          T* out = dx.of(0).data<T>();
-          const std::int64_t* at = kept.data<std::int64_t>();
-          for (Index i = 0; i < dy.numel(); ++i) out[at[i]] += dy.data<T>()[i];
-        });
-      },
-      [kept](const Tensor& dy, TensorGradients& dx) { dx.add(0, added_flat(dy, kept.get(), dx.shape(0))); });
+  return record(std::move(y), {x},
+                [kept](const Tensor& dy, TensorGradients& dx) { dx.add(0, added_flat(dy, kept.get(), dx.shape(0))); });
 }
 
 Tensor copy(const Tensor& x) {
   Array y = x.data().clone();
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x}, [](const Array& dy, Gradients& dx) { dx.add(0, dy); },
-      [](const Tensor& dy, TensorGradients& dx) { dx.add(0, dy); });
+  return record(std::move(y), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, dy); });
 }
 
 Tensor repeat(const Tensor& x, Index times, Index axis) {
@@ -282,13 +251,9 @@ Tensor repeat(const Tensor& x, Index times, Index axis) {
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x},
-      [split, axis](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, sum(Tensor(dy.reshaped(split)), Axes{axis + 1}).data());
-      },
-      [split, axis](const Tensor& dy, TensorGradients& dx) { dx.add(0, sum(reshape(dy, split), Axes{axis + 1})); });
+  return record(std::move(y), {x}, [split, axis](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, sum(reshape(dy, split), Axes{axis + 1}));
+  });
 }
 
 Tensor concatenate(const Tensors& parts, Index axis) {
@@ -321,9 +286,7 @@ Tensor concatenate(const Tensors& parts, Index axis) {
   const Index outer = shape.product(0, axis), inner = shape.product(axis + 1, rank) * item_size(dtype);
   char* out = static_cast<char*>(y.raw());
   Index done = 0;
-  IndexList begins;
   for (const Tensor& part : inputs) {
-    begins.push_back(done);
     const Index bytes = part.dim(axis) * inner;
     if (bytes == item_size(dtype)) {  // single numbers, in steps
       visit_any(dtype, [&](auto tag) {
@@ -339,20 +302,10 @@ Tensor concatenate(const Tensors& parts, Index axis) {
     done += part.dim(axis);
   }
   if (!wants_gradient(inputs)) return Tensor(std::move(y));
-  IndexList ends;
-  for (const Tensor& part : inputs) ends.push_back(begins[ends.size()] + part.dim(axis));
-  return record(
-      std::move(y), inputs,
-      [axis, begins, ends](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;
-        for (std::size_t i = 0; i < begins.size(); ++i)
-          if (dx.wants(static_cast<Index>(i)))
-            dx.add(static_cast<Index>(i), slice(Tensor(dy), axis, begins[i], ends[i]).data());
-      },
-      [axis](const Tensor& dy, TensorGradients& dx) {
-        for (Index i = 0, begin = 0; i < dx.count(); begin += dx.shape(i++).dim(axis))
-          if (dx.wants(i)) dx.add(i, slice(dy, axis, begin, begin + dx.shape(i).dim(axis)));
-      });
+  return record(std::move(y), inputs, [axis](const Tensor& dy, TensorGradients& dx) {
+    for (Index i = 0, begin = 0; i < dx.count(); begin += dx.shape(i++).dim(axis))
+      dx.add(i, [&] { return slice(dy, axis, begin, begin + dx.shape(i).dim(axis)); });
+  });
 }
 
 Tensor stack(const Tensors& parts, Index axis) {

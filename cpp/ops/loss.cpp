@@ -141,7 +141,7 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
   });
   if (!wants_gradient({logits})) return Tensor(std::move(y));
   const auto kept = std::make_shared<const Targets>(t);
-  return record(
+  return record_fused(
       std::move(y), {logits},
       [logits = Saved(logits), lse, kept, smooth, reduction, factor](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
@@ -202,7 +202,7 @@ Tensor nll_loss(const Tensor& input, const Array& targets, const Tensor& weight,
   });
   if (!wants_gradient({log_probs})) return Tensor(std::move(y));
   const auto kept = std::make_shared<const Targets>(t);
-  return record(
+  return record_fused(
       std::move(y), {log_probs},
       [kept, reduction, factor](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {

@@ -120,8 +120,8 @@ Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset
     });
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
-  return record(std::move(y), {owned(x), owned(weight), bias}, layer_pull_back(Saved(x), weight, statistics, rows, 1),
-                derive_layer(rows, 1, eps));
+  return record_fused(std::move(y), {owned(x), owned(weight), bias},
+                      layer_pull_back(Saved(x), weight, statistics, rows, 1), derive_layer(rows, 1, eps));
 }
 
 Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor& scale, const Tensor& offset,
@@ -147,8 +147,8 @@ Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor&
     });
   });
   if (!recording) return Tensor(std::move(y));
-  return record(std::move(y), {owned(x), owned(r), owned(weight), bias},
-                layer_pull_back(Saved(sum), weight, statistics, rows, 2), derive_layer(rows, 2, eps));
+  return record_fused(std::move(y), {owned(x), owned(r), owned(weight), bias},
+                      layer_pull_back(Saved(sum), weight, statistics, rows, 2), derive_layer(rows, 2, eps));
 }
 
 Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalized_shape, double eps) {
@@ -166,7 +166,7 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
     });
   });
   if (!wants_gradient({x, weight})) return Tensor(std::move(y));
-  return record(
+  return record_fused(
       std::move(y), {owned(x), owned(weight)},
       [x = Saved(x), weight = Saved(weight), statistics, rows](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {

@@ -208,10 +208,14 @@ void check_mask_dtype(const char* operation, const char* name, DType dtype);
 Tensor floating(const Tensor& x);
 // The wider of the inputs' floating dtypes; undefined ones do not count.
 DType promoted(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
-// Sum of an array over the axes along which `shape` was broadcast to it.
+// Sum over the axes along which `shape` was broadcast.
 Array sum_to(const Array& x, const Shape& shape);
 Tensor sum_to(const Tensor& x, const Shape& shape);
-// For derivations.
+// For rules: a gradient times, or divided by, a factor, and 0 where the gradient is 0, whatever the factor is (infinite
+// behind a mask, say).
+inline Tensor times(const Tensor& dy, const Tensor& factor) { return binary(Binary::gradient_times, dy, factor); }
+inline Tensor over(const Tensor& dy, const Tensor& divisor) { return binary(Binary::gradient_over, dy, divisor); }
+inline Tensor negative(const Tensor& x) { return unary(Unary::negate, x); }
 inline Tensor scaled(const Tensor& x, double factor) { return multiply(x, scalar_like(x, factor)); }
 inline Tensor transposed(const Tensor& x) { return swapaxes(x, -1, -2); }
 // 1 where the entry is true, as a constant of that dtype.

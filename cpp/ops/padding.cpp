@@ -39,15 +39,9 @@ Tensor pad(const Tensor& x, const IndexList& before, const IndexList& behind, co
     });
   }
   if (!wants_gradient({x})) return Tensor(y);
-  return record(
-      y, {x},
-      [from = x.shape(), strides, offset](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, strided(Tensor(dy), from, strides, offset).data());
-      },
-      [strides, offset](const Tensor& dy, TensorGradients& dx) {
-        dx.add(0, strided(dy, dx.shape(0), strides, offset));
-      });
+  return record(y, {x}, [strides, offset](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, strided(dy, dx.shape(0), strides, offset));
+  });
 }
 
 namespace {
@@ -79,13 +73,7 @@ Tensor triangle(const Tensor& x, Triangle t) {
       });
     });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x},
-      [t](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, triangle(Tensor(dy), t).data());
-      },
-      [t](const Tensor& dy, TensorGradients& dx) { dx.add(0, triangle(dy, t)); });
+  return record(std::move(y), {x}, [t](const Tensor& dy, TensorGradients& dx) { dx.add(0, triangle(dy, t)); });
 }
 
 }  // namespace

@@ -106,15 +106,9 @@ Tensor sum(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) 
   const Tensor& x = input;
   Array y = summed(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x},
-      [shape = x.shape(), kept = p.kept](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, broadcast_to(Tensor(dy.reshaped(kept)), shape).data());
-      },
-      [kept = p.kept](const Tensor& dy, TensorGradients& dx) {
-        dx.add(0, broadcast_to(reshape(dy, kept), dx.shape(0)));
-      });
+  return record(std::move(y), {x}, [kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, broadcast_to(reshape(dy, kept), dx.shape(0)));
+  });
 }
 
 Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
@@ -124,15 +118,9 @@ Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims)
   Array y = p.length == 0 ? Array::full(p.result, x.dtype(), std::numeric_limits<double>::quiet_NaN())
                           : averaged(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x},
-      [shape = x.shape(), kept = p.kept, factor](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, broadcast_to(Tensor(scaled_array(dy, factor).reshaped(kept)), shape).data());
-      },
-      [kept = p.kept, factor](const Tensor& dy, TensorGradients& dx) {
-        dx.add(0, broadcast_to(reshape(scaled(dy, factor), kept), dx.shape(0)));
-      });
+  return record(std::move(y), {x}, [kept = p.kept, factor](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, broadcast_to(reshape(scaled(dy, factor), kept), dx.shape(0)));
+  });
 }
 
 namespace {
@@ -147,23 +135,16 @@ template <Extreme e> Tensor extreme(const Tensor& input, const std::optional<Axe
   const Tensor& x = input;
   Array y = extreme_numbers<e>(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      Array(y), {x},
-      [x = Saved(x), y = Saved(y), kept = p.kept](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;  // equal extremes share the gradient
-        const Tensor best(y.get().reshaped(kept)), values(x.get());
-        const Tensor hit = cast(compare(Compare::equal, values, best), dy.dtype());
-        std::optional<Axes> reduced = Axes{};
-        for (Index axis = 0; axis < kept.rank(); ++axis)
-          if (kept.dim(axis) != values.dim(axis)) reduced->push_back(axis);
-        const Tensor share = divide(Tensor(dy.reshaped(kept)), sum(hit, reduced, true));
-        dx.add(0, multiply(hit, share).data());
-      },
-      [axes, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
-        const Tensor values = dx.input(0).detach();  // which numbers are extreme does not change with them
-        const Tensor hit = indicator(compare(Compare::equal, values, extreme<e>(values, axes, true)), dy.dtype());
-        dx.add(0, multiply(divide(hit, sum(hit, axes, true)), reshape(dy, kept)));
-      });
+  return record(Array(y), {x},
+                [x = Saved(x.data()), y = Saved(y), kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+                  const Tensor best(y.get().reshaped(kept)), values = x.tensor();  // equal extremes share the gradient
+                  const Tensor hit = cast(compare(Compare::equal, values, best), dy.dtype());
+                  std::optional<Axes> reduced = Axes{};
+                  for (Index axis = 0; axis < kept.rank(); ++axis)
+                    if (kept.dim(axis) != values.dim(axis)) reduced->push_back(axis);
+                  const Tensor share = divide(reshape(dy, kept), sum(hit, reduced, true));
+                  dx.add(0, where(hit, share, scalar_like(dy, 0)));
+                });
 }
 
 }  // namespace
@@ -181,24 +162,12 @@ Tensor logsumexp(const Tensor& input, const std::optional<Axes>& axes, bool keep
   const ReducedAxes p = reduced_axes("logsumexp", x.shape(), axes, keepdims);
   Array y = log_sum_exp(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      Array(y), {x},
-      [x = Saved(x), y = Saved(y), kept = p.kept](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;  // softmax; a row of -inf alone has none
-        const Tensor lse(y.get().reshaped(kept));
-        const Tensor none =
-            compare(Compare::equal, lse, Tensor(Array::full({}, dy.dtype(), -std::numeric_limits<double>::infinity())));
-        const Tensor weights =
-            unary(Unary::exponential, subtract(Tensor(x.get()), where(none, scalar_like(lse, 0), lse)));
-        dx.add(0, multiply(weights, Tensor(dy.reshaped(kept))).data());
-      },
-      [axes, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
-        const Tensor& values = dx.input(0);
-        const Tensor lse = logsumexp(values, axes, true), zero = scalar_like(lse, 0);
-        const Tensor none = compare(Compare::equal, lse, scalar_like(lse, -std::numeric_limits<double>::infinity()));
-        const Tensor weights = unary(Unary::exponential, subtract(values, where(none, zero, lse)));
-        dx.add(0, multiply(weights, reshape(dy, kept)));
-      });
+  return record(Array(y), {x}, [x = Saved(x), y = Saved(y), kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+    const Tensor lse = reshape(dx.output(y), kept);  // softmax; a row of -inf alone has none
+    const Tensor none = compare(Compare::equal, lse, scalar_like(lse, -std::numeric_limits<double>::infinity()));
+    const Tensor weights = unary(Unary::exponential, subtract(x.tensor(), where(none, scalar_like(lse, 0), lse)));
+    dx.add(0, times(reshape(dy, kept), weights));
+  });
 }
 
 }  // namespace qkv::ops

@@ -50,7 +50,7 @@ Tensor apply_rotary(const Tensor& input, const Array& cosines, const Array& sine
   Array y = rotated(x.data(), cos, sin, interleaved, 1);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const Saved kept_cos(cos), kept_sin(sin);
-  return record(
+  return record_fused(
       std::move(y), {x},
       [kept_cos, kept_sin, interleaved](const Array& dy, Gradients& dx) {
         dx.add(0, rotated(dy, kept_cos.get(), kept_sin.get(), interleaved, -1));

@@ -74,7 +74,7 @@ Tensor normalised(const char* operation, bool logarithm, const Tensor& input, In
         });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
+  return record_fused(
       Array(y), {x},
       [y = Saved(y), logarithm, temperature, along](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
@@ -280,7 +280,7 @@ Tensor masked_softmax(const Tensor& input, const Array& valid_lens, const Tensor
   if (!wants_gradient({scores, bias})) return Tensor(std::move(y));
   excluded.keep();
   const auto kept = std::make_shared<const Exclusions>(std::move(excluded));
-  return record(
+  return record_fused(
       Array(y), {owned(scores), owned(bias)},
       [y = Saved(y), kept, rows, filled = masked_value.has_value(),
        mask_shape = bias.defined() ? bias.shape() : Shape{},

@@ -74,7 +74,7 @@ Tensor product(const Tensor& input, const std::optional<Axes>& axes, bool keepdi
   Array y = reduced(x.data(), p,
                     [](const auto& k) { return std::pair(k.reduce.product_of_rows, k.reduce.product_of_columns); });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
+  return record_fused(
       std::move(y), {x},
       [p, x = Saved(x)](const Array& dy, Gradients& dx) {
         const Array rows = rows_of(x.get(), p);
@@ -140,13 +140,9 @@ Tensor cumulative_sum(const Tensor& x, Index axis, bool backwards) {
     running_sums<T, T>(y.data<T>(), numbers.data<T>(), outer, n, inner, backwards);
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x},
-      [axis, backwards](const Array& dy, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, cumulative_sum(Tensor(dy), axis, !backwards).data());
-      },
-      [axis, backwards](const Tensor& dy, TensorGradients& dx) { dx.add(0, cumulative_sum(dy, axis, !backwards)); });
+  return record(std::move(y), {x}, [axis, backwards](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, cumulative_sum(dy, axis, !backwards));
+  });
 }
 
 }  // namespace qkv::ops

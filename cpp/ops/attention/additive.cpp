@@ -258,7 +258,7 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
   k = owned(std::move(k));
   w = owned(std::move(w));
   const Saved kept_lens(valid_lens);
-  return record(
+  return record_fused(
       std::move(y), {q, k, w},
       [q = Saved(q), k = Saved(k), w = Saved(w), lens = kept_lens, n](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {

@@ -174,7 +174,7 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
   });
   if (!wants_gradient({weights, values})) return Tensor(std::move(y));
   const SavedDropout drawn(dropout);
-  return record(
+  return record_fused(
       std::move(y), {owned(weights), owned(values)},
       [w = Saved(weights), v = Saved(values), finite_v = Saved(finite.values), keys = finite.keys, drawn, size](
           const Array& dy, Gradients& dx) {

@@ -58,18 +58,27 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
 // The matrices of all batches below each other.
 Tensor as_rows(const Tensor& x) { return reshape(x, {x.shape().product(0, x.rank() - 1), x.dim(-1)}); }
 
-void derive_matmul(const Tensor& dy, TensorGradients& dx) {
-  const Tensor &a = dx.input(0), &b = dx.input(1);
-  if (dx.wants(0)) dx.add(0, sum_to(matmul(dy, transposed(b)), a.shape()));
-  if (!dx.wants(1)) return;
-  if (b.rank() == 2) dx.add(1, matmul(transposed(as_rows(a)), as_rows(dy)));
-  else dx.add(1, sum_to(matmul(transposed(a), dy), b.shape()));
-}
-
-void derive_linear(const Tensor& dy, TensorGradients& dx) {
-  if (dx.wants(0)) dx.add(0, matmul(dy, dx.input(1)));
-  if (dx.wants(1)) dx.add(1, matmul(transposed(as_rows(dy)), as_rows(dx.input(0))));
-  if (dx.wants(2)) dx.add(2, sum(as_rows(dy), Axes{0}));
+// a' @ b', one of which is a gradient: a number of it that is 0 passes over whatever it is multiplied with. In its own
+// rule the zeros of both the old gradient and the new one count, and the side stays unless a transposed operand swaps
+// the factors.
+Tensor gradient_matmul(GradientSide side, const Tensor& a, bool ta, const Tensor& b, bool tb, const Shape& batch) {
+  Array y = batched(a.data(), ta, b.data(), tb, batch, side);
+  if (!wants_gradient({a, b})) return Tensor(std::move(y));
+  return record(
+      std::move(y), {a, b}, [side, ta, tb, batch, p = Saved(a), q = Saved(b)](const Tensor& d, TensorGradients& dx) {
+        const Tensor a = p.tensor(), b = q.tensor();
+        const GradientSide other = side == GradientSide::left ? GradientSide::right : GradientSide::left;
+        dx.add(0, [&] {
+          return sum_to(
+              ta ? gradient_matmul(other, b, tb, d, true, batch) : gradient_matmul(side, d, false, b, !tb, batch),
+              a.shape());
+        });
+        dx.add(1, [&] {
+          return sum_to(
+              tb ? gradient_matmul(other, d, true, a, ta, batch) : gradient_matmul(side, a, !ta, d, false, batch),
+              b.shape());
+        });
+      });
 }
 
 }  // namespace
@@ -99,24 +108,15 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   if (!wants_gradient({a, b})) {
     result = Tensor(std::move(y));
   } else {
-    a = owned(std::move(a));
-    b = owned(std::move(b));
-    result = record(
-        std::move(y), {a, b},
-        [a = Saved(a), b = Saved(b), batch](const Array& dy, Gradients& dx) {
-          if (dx.wants(0))
-            dx.add(0, sum_to(batched(dy, false, b.get(), true, batch, GradientSide::left), a.get().shape()));
-          if (!dx.wants(1)) return;
-          const Array& saved_a = a.get();
-          if (b.get().rank() == 2 && saved_a.dim(-1) > 0 && dy.dim(-1) > 0) {
-            const Index rows = saved_a.numel() / saved_a.dim(-1);
-            dx.add(1, batched(saved_a.reshaped({rows, saved_a.dim(-1)}), true, dy.reshaped({rows, dy.dim(-1)}), false,
-                              {}, GradientSide::right));
-          } else {
-            dx.add(1, sum_to(batched(saved_a, true, dy, false, batch, GradientSide::right), b.get().shape()));
-          }
-        },
-        derive_matmul);
+    result = record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b), batch](const Tensor& dy, TensorGradients& dx) {
+      const Tensor a = p.tensor(), b = q.tensor();
+      dx.add(0, [&] { return sum_to(gradient_matmul(GradientSide::left, dy, false, b, true, batch), a.shape()); });
+      dx.add(1, [&] {
+        if (b.rank() == 2 && a.dim(-1) > 0 && dy.dim(-1) > 0)  // of many rows against one matrix
+          return gradient_matmul(GradientSide::right, as_rows(a), true, as_rows(dy), false, {});
+        return sum_to(gradient_matmul(GradientSide::right, a, true, dy, false, batch), b.shape());
+      });
+    });
   }
   if (!row && !column) return result;
   Shape squeezed = batch;
@@ -164,7 +164,7 @@ Tensors linears(const Tensor& input, std::span<const LinearLayer> layers) {
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bias) {
   const auto operands = linear_operands(input, weight, given_bias);
-  Tensor x = operands.first;
+  const Tensor& x = operands.first;
   const Tensor& bias = operands.second;
   const Index in = weight.dim(1), out = weight.dim(0);
   const Index rows = x.shape().product(0, x.rank() - 1);
@@ -177,27 +177,13 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
             bias.defined() ? bias.ptr<T>() : nullptr);
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
-  x = owned(std::move(x));
   return record(
-      std::move(y), {x, owned(weight), bias},
-      [x = Saved(x), w = Saved(weight), rows, in, out](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
-          if (dx.wants(0)) {
-            const Array result = dx.fresh(0);
-            gemm<T>(result.data<T>(), in, dy.data<T>(), out, false, w.data<T>(), in, false, false, rows, in, out);
-            dx.add(0, result);
-          }
-          if (dx.wants(1)) {
-            const Array result = dx.fresh(1);
-            gradient_gemm<T>(GradientSide::left, result.data<T>(), in, dy.data<T>(), out, true, x.data<T>(), in, false,
-                             false, out, in, rows);
-            dx.add(1, result);
-          }
-        });
-        if (dx.wants(2)) dx.add(2, sum_to(dy.reshaped({rows, out}), {out}));
-      },
-      derive_linear);
+      std::move(y), {x, weight, bias}, [x = Saved(x), w = Saved(weight)](const Tensor& dy, TensorGradients& dx) {
+        dx.add(0, [&] { return matmul(dy, w.tensor()); });
+        dx.add(1,
+               [&] { return gradient_matmul(GradientSide::left, as_rows(dy), true, as_rows(x.tensor()), false, {}); });
+        dx.add(2, [&] { return sum(as_rows(dy), Axes{0}); });
+      });
 }
 
 }  // namespace qkv::ops
