@@ -36,24 +36,26 @@ void accumulate(Array& y, const Array& x) {
 
 Array LeafGradient::get() const {
   const Lock lock(mutex_of(this));
-  return array_;
+  return tensor_ ? tensor_->data : Array();
+}
+
+Tensor LeafGradient::tensor() const {
+  const Lock lock(mutex_of(this));
+  return Tensor(tensor_);
 }
 
 void LeafGradient::set(Array array) {
+  auto tensor = array.defined() ? std::make_shared<TensorImpl>(std::move(array)) : nullptr;
   const Lock lock(mutex_of(this));
-  std::swap(array_, array);  // the old one ends behind the lock
+  tensor_.swap(tensor);  // the old one ends behind the lock
 }
 
 void LeafGradient::add(Array part) {
   while (true) {
-    Array before;
-    {
-      const Lock lock(mutex_of(this));
-      if (!array_.defined()) {
-        array_ = std::move(part);
-        return;
-      }
-      before = array_;
+    const Array before = get();
+    if (!before.defined()) {
+      if (replace(before, part)) return;
+      continue;
     }
     Array sum(before.shape(), before.dtype());
     visit_floating(sum.dtype(), [&](auto tag) {
@@ -70,9 +72,10 @@ void LeafGradient::add(Array part) {
 }
 
 bool LeafGradient::replace(const Array& before, Array array) {
+  auto tensor = std::make_shared<TensorImpl>(array);
   const Lock lock(mutex_of(this));
-  if (array_.buffer() != before.buffer()) return false;
-  std::swap(array_, array);
+  if ((tensor_ ? tensor_->data.raw() : nullptr) != (before.defined() ? before.raw() : nullptr)) return false;
+  tensor_.swap(tensor);
   return true;
 }
 

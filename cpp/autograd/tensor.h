@@ -29,20 +29,24 @@
 namespace qkv {
 
 struct Node;
+struct TensorImpl;
+class Tensor;
 
 // The sum of what backward passes left for a leaf. Several may add to it at once, while others read or replace it.
+// Between two sums it is one Tensor, which may be changed in place.
 class LeafGradient {
  public:
   LeafGradient() = default;
-  LeafGradient(const LeafGradient& other) : array_(other.get()) {}
+  LeafGradient(const LeafGradient& other) { set(other.get()); }
   Array get() const;  // not defined before the first backward
+  Tensor tensor() const;
   void set(Array array);
   void add(Array part);  // whose memory is nobody else's
   // Unless another thread has changed what get() gave as `before`: then false.
   bool replace(const Array& before, Array array);
 
  private:
-  Array array_;  // read by whoever got it, so its numbers stay as they are
+  std::shared_ptr<TensorImpl> tensor_;  // whoever got it keeps its numbers: a sum is a new one
 };
 
 struct TensorImpl {

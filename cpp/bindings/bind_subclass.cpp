@@ -53,7 +53,7 @@ void set_data(const Impl& t, const Tensor& other) {
 void bind_subclass(py::module_& m) {
   m.def("instance_of", instance_of, py::arg("cls"), py::arg("t"));
   m.def(
-      "rebind", [](const py::object& target, const Tensor& t) { rebind(target, t.impl()); }, py::arg("target"),
+      "become", [](const Tensor& target, const Tensor& t) { become(*target.impl(), *t.impl()); }, py::arg("target"),
       py::arg("t"));
   m.def("write", write, py::arg("t"), py::arg("index"), py::arg("values"));
   m.def(

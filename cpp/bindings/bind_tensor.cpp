@@ -106,8 +106,8 @@ tensor([2., 4., 6.])
       .def_property(
           "grad",
           [](const TensorImpl& t) -> py::object {
-            Array grad = t.grad.get();
-            return grad.defined() ? py::cast(Tensor(std::move(grad))) : py::none();
+            Tensor grad = t.grad.tensor();
+            return grad.defined() ? py::cast(std::move(grad)) : py::none();
           },
           set_grad, "Sum of the gradients of all backward passes so far, or None.");
 

@@ -40,7 +40,7 @@ inline Tensor excerpt(Tensor copy) {
 // What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
 // get no gradient.
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);
-// The Python object stands for another Tensor from now on; whoever holds the old one in C++ keeps it.
-void rebind(const py::object& self, const std::shared_ptr<TensorImpl>& impl);
+// The Tensor has the numbers and the history of `result` from now on; what was recorded before keeps the old ones.
+void become(TensorImpl& t, const TensorImpl& result);
 
 }  // namespace qkv::bindings

@@ -1,8 +1,8 @@
 // Changes of a Tensor in place: +=, t[index] = value, copy_.
 //
-// A leaf is written to, and its version rises. A computed Tensor is part of a graph, which needs its old numbers: `t +=
-// u` gives a new Tensor, and after `t[index] = value` the Python object stands for a new one, while the graph keeps the
-// old.
+// Without a history the numbers are overwritten, and their version rises. With one the Tensor becomes the result of the
+// change, a new place in the graph: the nodes before it hold the history and the numbers that the Tensor had.
+#include "bindings/interpreter.h"
 #include "bindings/tensor_class.h"
 #include "nn/parameter.h"
 #include "ops/ops.h"
@@ -12,14 +12,14 @@ namespace qkv::bindings {
 using ops::Binary;
 using Impl = std::shared_ptr<TensorImpl>;
 
-void rebind(const py::object& self, const Impl& impl) {
-  auto* instance = reinterpret_cast<py::detail::instance*>(self.ptr());
-  const py::detail::type_info* type = py::detail::get_type_info(typeid(TensorImpl));
-  py::detail::value_and_holder held = instance->get_value_and_holder(type);
-  py::detail::deregister_instance(instance, held.value_ptr(), type);
-  held.holder<Impl>() = impl;
-  held.value_ptr() = impl.get();
-  py::detail::register_instance(instance, held.value_ptr(), type);
+void become(TensorImpl& t, const TensorImpl& result) {
+  const Alone alone;  // no computation reads what changes
+  t.data = result.data;
+  t.node = result.node;
+  t.output = result.output;
+  t.requires_grad = result.requires_grad;
+  t.lacks_history = result.lacks_history;
+  t.grad.set({});
 }
 
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
@@ -65,6 +65,12 @@ void check_whole(const char* operation, const TensorImpl& impl) {
              "= value, or keep the copy by qkv.tensor(t[index])"));
 }
 
+void check_not_parameter(const TensorImpl& impl) {
+  if (dynamic_cast<const ParameterImpl*>(&impl) != nullptr)
+    throw std::runtime_error(
+        "Tensor: a Parameter must be changed under qkv.no_grad() because it can not be the result of an operation");
+}
+
 void write(TensorImpl& impl, const Array& numbers) {
   std::memmove(impl.data.raw(), numbers.raw(), static_cast<std::size_t>(numbers.bytes()));
   impl.data.buffer()->raise_version();
@@ -76,16 +82,19 @@ py::object change(const char* operation, const py::object& self, const std::opti
   const Tensor t(impl);
   if (!o) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
   const auto compute = [&] { return without_gil(work_of(t, *o), [&] { return computed(t, *o); }); };
-  if (impl->node != nullptr) return py::cast(compute());
   check_leaf(operation, *impl);
   const Tensor result = compute();
-  if (result.requires_grad()) return py::cast(result);  // the leaf itself has no place for a history
   if (result.shape() != t.shape())
     fail_value(operation, ": other must broadcast to the Tensor's shape ", t.shape(),
                " because it is changed in place; got other ", o->shape());
   if (kind(result.dtype()) > kind(t.dtype()))
     fail_type(operation, ": the result must be ", t.dtype(), " because the Tensor is changed in place; got ",
               result.dtype());
+  if (result.requires_grad()) {
+    check_not_parameter(*impl);
+    become(*impl, *ops::cast(result, t.dtype()).impl());
+    return self;
+  }
   without_gil(t.numel(), [&] { write(*impl, result.data().cast(t.dtype())); });
   impl->lacks_history = impl->lacks_history || result.impl()->lacks_history;
   return self;
@@ -117,10 +126,8 @@ void set_item(const py::object& self, const py::object& index, py::handle given)
     impl->lacks_history = impl->lacks_history || (grad_enabled() && value.impl()->lacks_history);
     return;
   }
-  if (dynamic_cast<ParameterImpl*>(impl.get()) != nullptr)
-    throw std::runtime_error(
-        "Tensor: a Parameter must be changed under qkv.no_grad() because it can not be the result of an operation");
-  rebind(self, replaced(t, items, value).impl());
+  check_not_parameter(*impl);
+  become(*impl, *replaced(t, items, value).impl());
 }
 
 // Writes into the memory that everybody who holds this Tensor sees.

@@ -81,7 +81,7 @@ def detach(t: Tensor) -> Tensor:
 def detach_(t: Tensor) -> Tensor:
     """Forget the history."""
     if not _core_leaf(t):
-        _core.rebind(t, Core.detach(t))
+        _core.become(t, Core.detach(t))
     else:
         t.requires_grad = False
     return t

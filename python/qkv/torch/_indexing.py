@@ -97,7 +97,7 @@ def set_item(t: Tensor, index: Any, value: Any) -> None:
     )
     check_changeable(t, "tensor[...] = value")
     if _core.grad_enabled() and (new.requires_grad or not _core_leaf(t)):
-        _core.rebind(t, _core.replaced(t, items, new))
+        _core.become(t, _core.replaced(t, items, new))
         t._op = "IndexPutBackward0" if advanced else "CopySlices"
     else:
         _core.write(t, items, new)

@@ -213,7 +213,7 @@ class Tensor(Core):
         if not isinstance(value, Core):
             raise TypeError(f"data: must be a Tensor; got {shown(value)}")
         if not _core_leaf(self):
-            return _core.rebind(self, value.detach())
+            return _core.become(self, value.detach())
         _core.set_data(self, value)
         self._kind = getattr(value, "_kind", None)
 

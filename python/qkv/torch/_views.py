@@ -98,7 +98,7 @@ def assign(t: Tensor, new: Any, op: str, operation: str) -> Tensor:
 
 def _set(t: Tensor, new: Any, op: str) -> None:
     if _core.grad_enabled() and (new.requires_grad or not _core_leaf(t)):
-        _core.rebind(t, new)
+        _core.become(t, new)
         t._op = op
     else:
         _core.write(t, ..., new)
@@ -130,7 +130,7 @@ def carry_over(t: Tensor, source: Tensor | None = None) -> None:
 def _refresh(child: Tensor) -> None:
     new = child._view.show()
     if child._view.how == "detach":
-        _core.rebind(child, new)
+        _core.become(child, new)
     elif _core.address(new) != _core.address(child):
         _set(child, new, "AsStridedBackward0")
     if child._children:
