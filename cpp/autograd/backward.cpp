@@ -148,8 +148,9 @@ class Backward {
       if (node->lacks_history) fail_without_history();
       Visit visit(*node, !retain_graph_);
       std::vector<bool> wanted;
-      for (const Edge& input : node->inputs) wanted.push_back(recorded_ ? leads_to_watched(input) : input.collects());
-      TensorGradients dx(node, std::move(wanted));
+      if (recorded_)
+        for (const Edge& input : node->inputs) wanted.push_back(leads_to_watched(input));
+      TensorGradients dx(node, recorded_ ? &wanted : nullptr);
       {
         const GradMode mode(recorded_);
         node->step->backward(dys, dx);

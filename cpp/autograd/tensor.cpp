@@ -79,14 +79,11 @@ bool LeafGradient::replace(const Array& before, Array array) {
   return true;
 }
 
-Edge::Edge(const Tensor& input) {
-  if (!input.defined()) return;
-  const TensorImpl& impl = *input.impl();
-  shape = impl.data.shape();
-  dtype = impl.data.dtype();
-  node = impl.node;
-  output = impl.output;
-  if (node == nullptr && impl.requires_grad) leaf = input.impl();
+History::History(const Tensor& t) {
+  if (!t.defined()) return;
+  node = t.impl()->node;
+  output = t.impl()->output;
+  if (node == nullptr && t.impl()->requires_grad) leaf = t.impl();
 }
 
 // A long chain of nodes would otherwise be released by recursion as deep as the chain: each step's own references to
@@ -128,11 +125,7 @@ Saved::Saved(const Array& array) {
   version_ = array_.version();
 }
 
-Saved::Saved(const Tensor& tensor) {
-  if (!tensor.defined()) return;
-  *this = Saved(tensor.data());
-  history_ = Edge(tensor);
-}
+Saved::Saved(const Tensor& tensor) : Saved(tensor.defined() ? tensor.data() : Array()) { history_ = History(tensor); }
 
 const Array& Saved::get() const {
   if (array_.version() != version_) fail_changed(array_.shape());
@@ -148,8 +141,8 @@ Tensor Saved::tensor() const {
   return Tensor(history_.leaf);
 }
 
-TensorGradients::TensorGradients(std::shared_ptr<Node> node, std::vector<bool> wanted)
-    : node_(std::move(node)), wanted_(std::move(wanted)), tensors_(wanted_.size()) {}
+TensorGradients::TensorGradients(std::shared_ptr<Node> node, const std::vector<bool>* wanted)
+    : node_(std::move(node)), wanted_(wanted), tensors_(node_->inputs.size()) {}
 
 const Edge& TensorGradients::edge(Index input) const { return node_->inputs[static_cast<std::size_t>(input)]; }
 
@@ -188,6 +181,7 @@ Tensors record_step(std::vector<Array> outputs, const Tensors& inputs, std::uniq
   results.reserve(outputs.size());
   if (std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); })) {
     node = std::make_shared<Node>();
+    node->inputs.reserve(inputs.size());
     for (const Tensor& input : inputs) {
       node->inputs.emplace_back(input);
       node->lacks_history = node->lacks_history || (input.defined() && input.impl()->lacks_history);

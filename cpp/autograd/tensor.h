@@ -113,6 +113,9 @@ Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const
 // What a Tensor was computed by: an operation, or nothing for a leaf, of which only one that requires a gradient
 // counts.
 struct History {
+  History() = default;
+  explicit History(const Tensor& t);
+
   std::shared_ptr<Node> node;
   Index output = 0;                  // which of the node's outputs it is
   std::shared_ptr<TensorImpl> leaf;  // that requires a gradient
@@ -122,7 +125,11 @@ struct History {
 // Where the gradient of an operation's input goes, as the input was when the operation was recorded.
 struct Edge : History {
   Edge() = default;  // an input that is not there
-  explicit Edge(const Tensor& input);
+  explicit Edge(const Tensor& input) : History(input) {
+    if (!input.defined()) return;
+    shape = input.shape();
+    dtype = input.dtype();
+  }
   bool collects() const { return node != nullptr || (leaf != nullptr && leaf->requires_grad); }
 
   Shape shape;
@@ -171,11 +178,14 @@ class Gradients {
 // Where a rule puts them, and what it reads.
 class TensorGradients {
  public:
-  TensorGradients(std::shared_ptr<Node> node, std::vector<bool> wanted);
-  bool wants(Index input) const { return wanted_[static_cast<std::size_t>(input)]; }
+  // Without `wanted` all gradients are that are collected.
+  explicit TensorGradients(std::shared_ptr<Node> node, const std::vector<bool>* wanted = nullptr);
+  bool wants(Index input) const {
+    return wanted_ == nullptr ? edge(input).collects() : (*wanted_)[static_cast<std::size_t>(input)];
+  }
   const Shape& shape(Index input) const { return edge(input).shape; }
   DType dtype(Index input) const { return edge(input).dtype; }
-  Index count() const { return static_cast<Index>(wanted_.size()); }
+  Index count() const { return static_cast<Index>(tensors_.size()); }
   // An input of a fused operation as it was in the forward pass; undefined where the operation had none.
   Tensor input(Index input) const { return (*inputs_)[static_cast<std::size_t>(input)].tensor(); }
   // The node's own (first) output, whose numbers the rule has saved.
@@ -195,7 +205,7 @@ class TensorGradients {
   const Edge& edge(Index input) const;
 
   const std::shared_ptr<Node> node_;
-  const std::vector<bool> wanted_;
+  const std::vector<bool>* const wanted_;
   std::vector<Tensor> tensors_;
   const std::vector<Saved>* inputs_ = nullptr;  // of a fused operation
 };

@@ -152,11 +152,6 @@ bool is_two(const Tensor& exponent) {
 // What y = a op b passes on to its operands (saved as p and q), in the shape of y.
 static void binary_rule(Binary op, const Tensor& dy, const Saved& p, const Saved& q, const Tensor& y, bool first,
                         bool second, Tensor& da, Tensor& db) {
-  if (op == Binary::multiply) {
-    if (first) da = times(dy, q.tensor());
-    if (second) db = times(dy, p.tensor());
-    return;
-  }
   const Tensor a = p.tensor(), b = q.tensor();
   switch (op) {
     case Binary::divide:
@@ -196,10 +191,10 @@ static void binary_rule(Binary op, const Tensor& dy, const Saved& p, const Saved
       if (first) da = dy;
       if (second) db = times(dy, negative(binary(Binary::floor_divide, a, b)));
       return;
-    case Binary::multiply:
-    case Binary::add:  // recorded by themselves, as they need no operands
+    case Binary::add:
     case Binary::subtract:
-      return;
+    case Binary::multiply:
+      return;  // recorded by themselves
   }
 }
 
@@ -216,6 +211,11 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
     return record(std::move(y), {a, b}, [op](const Tensor& dy, TensorGradients& dx) {
       dx.add(0, [&] { return sum_to(dy, dx.shape(0)); });
       dx.add(1, [&] { return sum_to(op == Binary::add ? dy : negative(dy), dx.shape(1)); });
+    });
+  if (op == Binary::multiply)
+    return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Tensor& dy, TensorGradients& dx) {
+      dx.add(0, [&] { return sum_to(times(dy, q.tensor()), dx.shape(0)); });
+      dx.add(1, [&] { return sum_to(times(dy, p.tensor()), dx.shape(1)); });
     });
   const Saved result = op == Binary::power ? Saved(y) : Saved();
   return record(std::move(y), {a, b}, [op, p = Saved(a), q = Saved(b), result](const Tensor& dy, TensorGradients& dx) {
