@@ -113,6 +113,28 @@ def test_a_node_holds_no_input_that_its_rule_does_not_need():
     assert waiting(lambda: y.backward(np.ones(LARGE))) <= 2 * 8 * LARGE
 
 
+def test_a_gradient_is_one_tensor_that_takes_changes():
+    p = leaf(1.0, 2.0, 3.0)
+    (p * 3).sum().backward()
+    g = p.grad
+    assert p.grad is g
+    g += p
+    assert p.grad is g
+    np.testing.assert_array_equal(p.grad.numpy(), [4.0, 5.0, 6.0])
+    assert p.grad.requires_grad
+
+
+def test_older_results_keep_their_history():
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 2
+    z = y * 3  # of y before the change
+    y += x * 10
+    (gz,) = qkv.grad(z.sum(), [x], retain_graph=True)
+    (gy,) = qkv.grad(y.sum(), [x])
+    np.testing.assert_array_equal(gz.numpy(), np.full(3, 6.0))
+    np.testing.assert_array_equal(gy.numpy(), np.full(3, 12.0))
+
+
 def test_no_grad():
     x = leaf(1.0)
     with qkv.no_grad():

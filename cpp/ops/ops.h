@@ -190,6 +190,8 @@ struct WeightDropout {
   Index first_matrix = 0;  // where this process's matrices begin among those that the stream is for
   Array keep;              // boolean, broadcasts to the weights; replaces the stream
 };
+// dropout_keep without dropout would be ignored.
+void check_keep_is_used(const char* operation, double p);
 // Checks and, where a stream is needed, draws its key.
 WeightDropout weight_dropout(const char* operation, double p, const Array& keep, const Shape& weights);
 Array dropped(const Array& weights, const WeightDropout& dropout);  // weights * keep / (1 - p)

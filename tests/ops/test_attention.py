@@ -264,10 +264,12 @@ def test_dropout_is_deterministic_and_keeps_the_mean():
     close(again, attention(q, k, v, dropout_p=0.25, dropout_keep=kept))
 
 
-def test_without_a_probability_nothing_is_dropped():
-    plain = attention(Q, K, V)
-    assert attention(Q, K, V, dropout_keep=KEEP).tobytes() == plain.tobytes()
-    close(reference.scaled_dot_product_attention(Q, K, V, dropout_keep=KEEP), plain)
+def test_a_kept_pattern_needs_a_probability():
+    match = r"dropout_p must be above 0 because dropout_keep stands for its draw; got dropout_p = 0$"
+    with pytest.raises(ValueError, match="^scaled_dot_product_attention: " + match):
+        attention(Q, K, V, dropout_keep=KEEP)
+    with pytest.raises(ValueError, match="^additive_attention: " + match):
+        qkv.additive_attention(Q[0], K[0], V[0], np.ones(Q.shape[-1]), dropout_keep=KEEP[0])
 
 
 def test_gradient_through_drawn_dropout():

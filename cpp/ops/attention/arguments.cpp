@@ -121,7 +121,8 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
   if (o.dropout_keep.defined()) {
     const Shape shape = with_heads(o.dropout_keep.shape(), g);
     check_broadcasts(op, "dropout_keep", shape, g.weights_shape(), o.dropout_keep.shape());
-    if (o.dropout > 0) dropout_keep_ = o.dropout_keep.reshaped(shape);  // else nothing is dropped
+    check_keep_is_used(op, o.dropout);
+    dropout_keep_ = o.dropout_keep.reshaped(shape);
   } else if (o.dropout_key) {
     p.dropout_key = *o.dropout_key;
     p.dropout_origin = o.dropout_origin;

@@ -113,6 +113,11 @@ Array dropped(const Array& weights, const WeightDropout& dropout) {
   return y;
 }
 
+void check_keep_is_used(const char* operation, double p) {
+  if (p == 0)
+    fail_value(operation, ": dropout_p must be above 0 because dropout_keep stands for its draw; got dropout_p = 0");
+}
+
 WeightDropout weight_dropout(const char* operation, double p, const Array& keep, const Shape& weights) {
   if (!(p >= 0 && p <= 1)) fail_value(operation, ": dropout_p must be from 0 to 1; got ", p);
   WeightDropout result;
@@ -122,6 +127,7 @@ WeightDropout weight_dropout(const char* operation, double p, const Array& keep,
     if (!broadcast(keep.shape(), weights, common) || common != weights)
       fail_value(operation, ": dropout_keep must broadcast to the weights' shape ", weights, "; got dropout_keep ",
                  keep.shape());
+    check_keep_is_used(operation, p);
     result.keep = keep;
   } else if (p > 0) {
     result.key = default_generator().random64();

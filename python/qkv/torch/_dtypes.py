@@ -31,8 +31,8 @@ class dtype:  # noqa: N801
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> Any:
+        return named, (self.name,)
 
 
 float32 = dtype("float32", "float32", 2, 4)
@@ -47,6 +47,13 @@ uint8 = dtype("uint8", "int64", 1, 1)
 bool_ = dtype("bool", "bool", 0, 1)
 
 ALL = {t.name: t for t in (float32, float64, float16, bfloat16, int64, int32, int16, int8, uint8, bool_)}
+
+
+def named(name: str) -> dtype:
+    """Give the dtype of that name, which `pickle` stored."""
+    return ALL[name]
+
+
 ALIASES = {
     "float": float32,
     "double": float64,

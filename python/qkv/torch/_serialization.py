@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import _atomic
+from ._dtypes import ALL
 from ._tensor import FUNCTIONS
 
-# What a file may hold without `weights_only=False`: data, no code of anybody.
+# What a file may hold without `weights_only=False`: data, no code of anybody. Exactly these pairs: an attribute of a
+# module may lead to any other module ("np.os.system").
 _LEGAL = {
     ("collections", "OrderedDict"),
     ("collections", "defaultdict"),
@@ -22,6 +24,8 @@ _LEGAL = {
     ("qkv.torch.nn.parameter", "Parameter"),
     ("qkv.torch.nn.parameter", "Buffer"),
     ("qkv.torch._dtypes", "Size"),
+    ("qkv.torch._dtypes", "named"),
+    *(("qkv.torch._dtypes", name) for name in ALL),  # as earlier versions stored dtypes
     ("numpy", "ndarray"),
     ("numpy", "dtype"),
     ("numpy.core.multiarray", "_reconstruct"),
@@ -33,7 +37,7 @@ _LEGAL = {
 
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _LEGAL or (module == "qkv.torch._dtypes" and not name.startswith("_")):
+        if (module, name) in _LEGAL:
             return super().find_class(module, name)
         raise pickle.UnpicklingError(
             f"load: the file must hold Tensors, numbers, strings and lists or dicts of them; got {module}.{name}. "
