@@ -94,3 +94,13 @@ def test_numbers_beyond_the_end_of_a_dtype_are_infinite_without_a_warning():
     assert np.isinf(qkv.full((2, 3), 1e39)).all()
     assert np.isinf(qkv.full_like(np.ones(3, "float32"), 1e39)).all()
     assert np.isinf(qkv.arange(1e39, 2e39, 1e39)).all()
+
+
+def test_integers_do_not_wrap():
+    with pytest.raises(
+        ValueError, match=r"^full: fill_value must be below 2\^63 .*; got 9223372036854775808$"
+    ):
+        qkv.full((1,), 2**63, dtype="int64")
+    with pytest.raises(ValueError, match=r"^arange: stop must be below 2\^63 .*; got 9223372036854775808$"):
+        qkv.arange(0, 2**63)
+    assert qkv.arange(2**63 - 3, 2**63 - 1).tolist() == [2**63 - 3, 2**63 - 2]

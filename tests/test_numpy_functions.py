@@ -351,3 +351,31 @@ def test_ends_of_log1p_and_expm1():
 def test_what_products_refuse(wrong, message):
     with pytest.raises(ValueError, match=message):
         wrong(qkv.tensor(POSITIVE, requires_grad=True))
+
+
+@pytest.mark.parametrize("requires", [False, True])
+@pytest.mark.parametrize(
+    "copied",
+    {
+        "take": lambda t: np.take(t, [0, 1, 2]),
+        "roll": lambda t: np.roll(t, 0),
+        "tile": lambda t: np.tile(t, 1),
+        "delete": lambda t: np.delete(t, [], 0),
+        "resize": lambda t: np.resize(t, 3),
+        "clip": lambda t: np.clip(t, None, None),
+        "positive": np.positive,
+        "+t": lambda t: +t,
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_copies_have_memory_of_their_own(copied, requires):
+    t = qkv.tensor([1.0, 2.0, 3.0], requires_grad=requires)
+    result = copied[1](t)
+    assert not np.shares_memory(np.asarray(result), np.asarray(t))
+    assert result.requires_grad is requires
+
+
+def test_a_norm_of_zeros_has_the_gradient_zero():
+    x = qkv.tensor(np.array([[3.0, 4.0], [0.0, 0.0]]), requires_grad=True)
+    (g,) = qkv.grad(np.linalg.norm(x, axis=1).sum(), [x])
+    np.testing.assert_allclose(g.numpy(), [[0.6, 0.8], [0, 0]])

@@ -195,7 +195,7 @@ void def_operators(TensorClass& tensor) {
       .def("__matmul__", product<false>)
       .def("__rmatmul__", product<true>)
       .def("__neg__", [](const Impl& t) { return unary(Unary::negate, t); })
-      .def("__pos__", [](const Impl& t) { return Tensor(t); })
+      .def("__pos__", [](const Impl& t) { return ops::copy(Tensor(t)); })
       .def("__abs__", [](const Impl& t) { return unary(Unary::absolute, t); })
       .def("__eq__", comparison<Compare::equal>)
       .def("__ne__", comparison<Compare::not_equal>)

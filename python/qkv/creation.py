@@ -30,6 +30,14 @@ def _quiet() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore")
 
 
+def _fits(operation: str, name: str, value: npt.NDArray[Any], dtype: npt.DTypeLike) -> None:
+    """Refuse whole numbers that int64 cannot hold, which would wrap."""
+    if np.dtype(dtype) == np.int64 and value.dtype.kind == "u" and (value > np.iinfo(np.int64).max).any():
+        raise ValueError(
+            f"{operation}: {name} must be below 2^63 because the dtype is int64; got {value.max()}"
+        )
+
+
 def _made(numbers: npt.NDArray[Any], requires_grad: bool) -> Any:
     return _core.tensor(numbers, None, True) if requires_grad else numbers
 
@@ -170,6 +178,7 @@ def full(
     value = _core.as_numpy(fill_value, "full", "fill_value")
     kept = "float32" if value.dtype.kind == "f" and not hasattr(fill_value, "dtype") else value.dtype
     wanted = kept if dtype is None else _dtype("full", dtype)
+    _fits("full", "fill_value", value, wanted)
     with _quiet():
         return _made(np.full(_shape("full", (size,)), value, wanted), requires_grad)
 
@@ -246,6 +255,8 @@ def arange(
         raise ValueError("arange: step must not be 0 because the stop would never be reached; got 0")
     first, last = (0, start) if stop is None else (start, stop)
     kind = _default_dtype(*numbers.values()) if dtype is None else _dtype("arange", dtype)
+    for name, number in numbers.items():
+        _fits("arange", name, np.asarray(number), kind)
     with _quiet():
         return np.arange(first, last, step).astype(kind, copy=False)
 

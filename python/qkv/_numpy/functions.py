@@ -20,16 +20,16 @@ from .table import registered as _for
 # --- functions that only move numbers: NumPy moves the positions 0, 1, 2, ..., and the numbers follow
 
 
-def _gathered(a: Tensor, positions: Any) -> Any:
+def _gathered(a: Tensor, positions: Any, copies: bool = False) -> Any:
     if isinstance(positions, (list, tuple)):
         return type(positions)(_gathered(a, part) for part in positions)
     shape = positions.shape
     if positions.size == a.size and np.array_equal(positions.reshape(-1), np.arange(a.size)):
-        return a.reshape(shape)
+        return (a.copy() if copies else a).reshape(shape)
     return a.reshape(-1)[positions.reshape(-1)].reshape(shape)
 
 
-def _moving(function: Callable[..., Any]) -> Callable[..., Any]:
+def _moving(function: Callable[..., Any], copies: bool) -> Callable[..., Any]:
     def implementation(*args: Any, **kwargs: Any) -> Any:
         moved = [x for x in [*args, *kwargs.values()] if isinstance(x, Tensor) and x.dtype.kind == "f"]
         if len(moved) != 1:
@@ -40,20 +40,22 @@ def _moving(function: Callable[..., Any]) -> Callable[..., Any]:
         def swap(x: Any) -> Any:
             return positions if x is a else plain(x)
 
-        return _gathered(a, function(*map(swap, args), **{name: swap(x) for name, x in kwargs.items()}))
+        moved_positions = function(*map(swap, args), **{name: swap(x) for name, x in kwargs.items()})
+        return _gathered(a, moved_positions, copies)
 
     return implementation
 
 
-_MOVING = """
+_VIEWING = """
 reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis atleast_1d atleast_2d atleast_3d flip
-fliplr flipud rot90 roll tile resize take delete compress extract diagonal split array_split hsplit vsplit dsplit
-unstack linalg.diagonal linalg.matrix_transpose
+fliplr flipud rot90 diagonal split array_split hsplit vsplit dsplit unstack linalg.diagonal linalg.matrix_transpose
 """
-for _name in _MOVING.split():
-    _owner = np.linalg if _name.startswith("linalg.") else np
-    if hasattr(_owner, _name.split(".")[-1]):
-        _register(_moving(getattr(_owner, _name.split(".")[-1])), _name)
+_COPYING = "roll tile resize take delete compress extract"
+for _names, _copies in ((_VIEWING, False), (_COPYING, True)):
+    for _name in _names.split():
+        _owner = np.linalg if _name.startswith("linalg.") else np
+        if hasattr(_owner, _name.split(".")[-1]):
+            _register(_moving(getattr(_owner, _name.split(".")[-1]), _copies), _name)
 
 
 @_for("broadcast_arrays")
@@ -193,6 +195,8 @@ def _clip(
         high if max is None or max is np._NoValue else max,
     )
     x = tensor(a)
+    if low is None and high is None:
+        return x.copy()
     if low is not None:
         x = _core.where(plain(x < low), low, x)
     if high is not None:

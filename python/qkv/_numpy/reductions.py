@@ -130,7 +130,9 @@ def _average(
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
     lone = axis if isinstance(axis, int) else 0 if axis is None and x.ndim == 1 else None
     if ord is None or (ord == 2 and lone is not None):
-        return _core.sqrt((x * x).sum(axis, keepdims))
+        square = (x * x).sum(axis, keepdims)
+        zero = square.numpy() == 0  # where the norm has no derivative: its gradient is 0 there
+        return _core.where(zero, square, _core.sqrt(_core.where(zero, 1.0, square)))
     if lone is None or ord not in (1, np.inf):
         raise UnsupportedError("ord is known for vectors as None, 1, 2 and inf only")
     return abs(x).sum(lone, keepdims) if ord == 1 else abs(x).max(lone, keepdims)

@@ -45,7 +45,7 @@ def logaddexp(a: Any, b: Any) -> Any:
 
 CALLS: dict[Any, Callable[..., Any]] = {
     np.negative: lambda x: -x,
-    np.positive: lambda x: x,
+    np.positive: lambda x: x.copy(),
     np.conjugate: lambda x: x,
     np.absolute: _core.abs,
     np.fabs: _core.abs,
