@@ -101,7 +101,8 @@ class Arguments:
         self.mask = self._mask("attn_mask", mask, dtype)
         self.keep = self._mask("dropout_keep", o["dropout_keep"], np.dtype(bool))
         self.lens = self._lens(o["valid_lens"], B, Lq)
-        # An option that the kernels refuse is refused here, before a message is sent.
+        # An option that the kernels refuse is refused here, before a message is sent and without a draw.
+        draws_nothing = np.ones((1,) * 4, bool) if o["dropout_p"] or self.keep is not None else None
         with no_grad():
             core: Any = _core.scaled_dot_product_attention
             core(
@@ -112,7 +113,7 @@ class Arguments:
                     o["q_offset"],
                     None,
                     o["masked_value"],
-                    np.ones((1,) * 4, bool),
+                    draws_nothing,
                     False,
                     False,
                 ),
