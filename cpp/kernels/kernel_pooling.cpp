@@ -153,13 +153,23 @@ double weights(T* w, const double* squares, double nearest, Kernel kernel, doubl
   return total == 0 ? 0 : 1 / total;
 }
 
+// The sum of f(j, at) over n numbers, in blocks that are added in double.
+template <class T, class F> double sum_blocks(Index n, F f) {
+  constexpr Index kSum = 16384;
+  double total = 0;
+  for (Index begin = 0; begin < n; begin += kSum)
+    total += static_cast<double>(
+        sum_vectors<T>(n - begin < kSum ? n - begin : kSum, [=](Index j, auto at) { return f(begin + j, at); }));
+  return total;
+}
+
 template <class T> void pool(T* out, const T* w, double reciprocal, const T* vt, Index ld, Index features, Index n) {
   for (Index c = 0; c < features; ++c, vt += ld) {
-    const T sum = sum_vectors<T>(n, [=](Index j, auto at) { return at(w + j) * at(vt + j); });
-    out[c] = static_cast<T>(static_cast<double>(sum) * reciprocal);
+    const double sum = sum_blocks<T>(n, [=](Index j, auto at) { return at(w + j) * at(vt + j); });
+    out[c] = static_cast<T>(sum * reciprocal);
     if (sum - sum == 0) continue;
     const Vec<T> share = splat<T>(static_cast<T>(reciprocal));  // an average is finite where the sum is not
-    out[c] = sum_vectors<T>(n, [=](Index j, auto at) { return at(w + j) * share * at(vt + j); });
+    out[c] = static_cast<T>(sum_blocks<T>(n, [=](Index j, auto at) { return at(w + j) * share * at(vt + j); }));
   }
 }
 

@@ -325,3 +325,18 @@ def test_every_instruction_set(level):
         "t.test_content_of_an_excluded_key_reaches_no_row_that_excludes_it({'is_causal': True}, float('nan'))",
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("keys", "error"), [(10**4, 5e-6), (10**6, 2e-4)])
+@pytest.mark.parametrize("queries", [1, 3, 7])
+def test_long_sums_of_few_rows_keep_their_digits(queries, keys, error):
+    """Equal weights and equal values: each addition to one running sum would round the same way."""
+    query, key = np.zeros((queries, 2), np.float32), normal(1, keys, 2, dtype="float32")
+    for value in (0.7, 0.1):
+        values = np.full((keys, 5), value, np.float32)
+        np.testing.assert_allclose(attention(query, key, values), values[:queries], rtol=error)
+        np.testing.assert_allclose(
+            attention(query, key, values, return_weights=True)[0], values[:queries], rtol=error
+        )
+        pooled = qkv.kernel_attention(query, key, values, bandwidth=1e9)
+        np.testing.assert_allclose(pooled, values[:queries], rtol=3e-6)

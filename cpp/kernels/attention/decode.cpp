@@ -26,12 +26,11 @@ template <class T> inline Vec<T> dots(const T* x, const T* keys, Index stride, I
   return sum_each<T>(sum);
 }
 
-// y (V vectors) = y * factor + sum of weights[j * step] * values[j], over keys whose weight is not 0.
+// y (V vectors) = y * factor + sum of weights[j * step] * values[j], over keys whose weight is not 0. The sum is made
+// apart and added as a whole: added to y one by one, 10^6 equal values lose 1 %, in steps of 128 keys 10^-4.
 template <class T, int V>
 void pool(T* y, T factor, const T* weights, Index step, const T* values, Index stride, Index keys) {
-  Vec<T> sum[V];
-#pragma GCC unroll 8
-  for (int v = 0; v < V; ++v) sum[v] = load(y + v * kLanes<T>) * splat<T>(factor);
+  Vec<T> sum[V] = {};
   for (Index j = 0; j < keys; ++j) {
     const T weight = weights[j * step];
     if (weight == 0) continue;
@@ -39,7 +38,7 @@ void pool(T* y, T factor, const T* weights, Index step, const T* values, Index s
     for (int v = 0; v < V; ++v) sum[v] += load(values + j * stride + v * kLanes<T>) * splat<T>(weight);
   }
 #pragma GCC unroll 8
-  for (int v = 0; v < V; ++v) store(y + v * kLanes<T>, sum[v]);
+  for (int v = 0; v < V; ++v) store(y + v * kLanes<T>, load(y + v * kLanes<T>) * splat<T>(factor) + sum[v]);
 }
 
 }  // namespace
@@ -73,10 +72,10 @@ void few_values(T* out, const T* factor, const T* weights, Index width, const T*
     for (; i + 2 * w <= size; i += 2 * w) pool<T, 2>(y + i, factor[row], p, width, values + i, stride, keys);
     for (; i + w <= size; i += w) pool<T, 1>(y + i, factor[row], p, width, values + i, stride, keys);
     if (i == size) continue;
-    Vec<T> sum = load(y + i) * splat<T>(factor[row]);
+    Vec<T> sum = {};
     for (Index j = 0; j < keys; ++j)
       if (p[j * width] != 0) sum += load_part(values + j * stride + i, size - i) * splat<T>(p[j * width]);
-    store(y + i, sum);
+    store(y + i, load(y + i) * splat<T>(factor[row]) + sum);
   }
 }
 
