@@ -78,6 +78,46 @@ def test_reductions(a, data):
             same(getattr(t, name)(axis=axis, keepdims=keepdims), expected)
 
 
+LARGE = np.arange(6).reshape(2, 3) + 2**24 + 1
+PRODUCTS = {
+    "@": lambda a, b: a @ b,
+    "matmul": qkv.matmul,
+    "einsum": lambda a, b: qkv.einsum("ij,jk->ik", a, b),
+    "np.matmul": np.matmul,
+    "np.einsum": lambda a, b: np.einsum("ij,jk->ik", a, b),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name):
+    """float32 keeps 24 bits, float64 53: these numbers have more, and the last pair wraps."""
+    product = PRODUCTS[name]
+    for b in (np.eye(3, dtype=int), LARGE.T, LARGE.T * 2**31, LARGE.T * 2**40):
+        expected = LARGE @ b
+        same(product(qkv.tensor(LARGE), qkv.tensor(b)), expected)
+        same(product(qkv.tensor(LARGE), b), expected)
+        same(product(LARGE, qkv.tensor(b)), expected)
+        np.testing.assert_array_equal(product(LARGE, b), expected, strict=True)
+    assert product(qkv.tensor(LARGE), qkv.tensor(np.ones((3, 5)))).dtype == np.float64
+    truth = LARGE % 2 == 0
+    same(product(qkv.tensor(truth), qkv.tensor(truth.T)), truth @ truth.T)
+
+
+def test_products_of_vectors_and_batches():
+    a, b = LARGE * np.arange(5).reshape(5, 1, 1, 1), LARGE.T * np.arange(7).reshape(7, 1, 1)
+    same(qkv.tensor(a) @ qkv.tensor(b), a @ b)
+    same(qkv.tensor(a) @ qkv.tensor(b[3]), a @ b[3])
+    same(qkv.tensor(a) @ qkv.tensor(LARGE[1]), a @ LARGE[1])
+    same(qkv.tensor(LARGE[1]) @ qkv.tensor(b), LARGE[1] @ b)
+    same(qkv.tensor(LARGE[1]) @ qkv.tensor(LARGE[0]), np.asarray(LARGE[1] @ LARGE[0]))
+    empty = np.zeros((2, 0), int)
+    same(qkv.tensor(empty) @ qkv.tensor(empty.T), np.zeros((2, 2), int))
+    same(qkv.einsum("ij->j", qkv.tensor(LARGE)), LARGE.sum(0))
+    same(qkv.einsum("ij->j", qkv.tensor(LARGE % 2 == 0)), np.einsum("ij->j", LARGE % 2 == 0))
+    with pytest.raises(ValueError, match=r"matmul: b must be \(\.\.\., K, N\) with K = 3"):
+        qkv.tensor(LARGE) @ qkv.tensor(LARGE)
+
+
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400, -(2**20000)], ids=range(4))
 def test_numbers_beyond_int64(number):
     t, a = qkv.tensor([[0, 2**63 - 1]]), np.array([[0, 2**63 - 1]])

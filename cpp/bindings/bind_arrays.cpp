@@ -72,7 +72,7 @@ void bind_arrays(py::module_& m) {
       [](const py::str& subscripts, const py::tuple& operands) {
         Call call("einsum");
         py::list tensors;
-        for (const py::handle operand : operands) tensors.append(py::cast(call.floating(operand, "operands")));
+        for (const py::handle operand : operands) tensors.append(py::cast(call.any(operand, "operands")));
         const py::object y = py::module_::import("qkv._numpy.products").attr("einsum")(subscripts, *tensors);
         return call.result(y.cast<Tensor>());
       },

@@ -102,7 +102,7 @@ void bind_functions(py::module_& m) {
       py::arg("x"), py::arg("weight"), py::arg("bias") = py::none());
   m.def("matmul", [](py::handle a, py::handle b) {
     Call call("matmul");
-    const Tensor p = call.floating(a, "a"), q = call.floating(b, "b");
+    const Tensor p = call.any(a, "a"), q = call.any(b, "b");
     return call.result(without_gil([&] { return ops::matmul(p, q); }));
   });
   const auto join = [&](const char* name, Tensor (*f)(const Tensors&, Index)) {

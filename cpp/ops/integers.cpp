@@ -119,6 +119,29 @@ Array integer_unary(Unary op, const Array& input) {
   return y;
 }
 
+Array integer_matmul(const Array& a, const Array& b, const Shape& batch) {
+  const Index m = a.dim(-2), k = a.dim(-1), n = b.dim(-1);
+  Shape shape = batch;
+  shape.push_back(m);
+  shape.push_back(n);
+  Array y = Array::zeros(shape, DType::int64);
+  const auto strides = [&](const Array& x) {
+    return broadcast_strides(Shape(x.shape().begin(), x.shape().end() - 2), batch);
+  };
+  const Strides sa = strides(a), sb = strides(b);
+  parallel_for(0, y.numel() == 0 ? 0 : batch.numel() * m, grain_for(k * n), [&](Index begin, Index end) {
+    for (Index row = begin; row < end; ++row) {
+      const I* p = a.data<I>() + (offset_of(row / m, batch, sa) * m + row % m) * k;
+      const I* q = b.data<I>() + offset_of(row / m, batch, sb) * k * n;
+      I* out = y.data<I>() + row * n;
+      for (Index i = 0; i < k; ++i, q += n)
+        for (Index j = 0; j < n; ++j)
+          out[j] = wrapped(static_cast<U>(out[j]) + static_cast<U>(p[i]) * static_cast<U>(q[j]));
+    }
+  });
+  return y;
+}
+
 Array integer_sum(const Array& rows, Index length, const Shape& result) {
   return each_row(rows, length, result, [length](const I* row) {
     U total = 0;

@@ -15,6 +15,13 @@ Strides broadcast_strides(const Shape& from, const Shape& to);
 // The shape of both together, or the operation's error.
 Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b);
 
+// Where element i of an array of this shape, in order, stands in one of these strides.
+inline Index offset_of(Index i, const Shape& shape, const Strides& strides) {
+  Index offset = 0;
+  for (std::size_t axis = shape.size(); axis-- > 0; i /= shape[axis]) offset += i % shape[axis] * strides[axis];
+  return offset;
+}
+
 // The loops over `shape` for N arrays: neighbouring axes that all arrays pass through evenly are merged, and the last
 // axis is handed to the body as a run.
 template <std::size_t N> class Loops {

@@ -255,7 +255,7 @@ def einsum(subscripts: str, *operands: Any) -> Any:
         stands for axes that broadcast. Letters that the result lacks are summed over. Without ``->`` the result has
         the letters that occur once, in alphabetical order.
     *operands : array_like or Tensor
-        As many as terms; integers count as float32.
+        As many as terms; integers beside floats count as float32, among themselves they stay integers.
 
     Returns
     -------

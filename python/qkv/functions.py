@@ -253,7 +253,7 @@ def matmul(a: Any, b: Any) -> Any:
     Returns
     -------
     ndarray or Tensor
-        ``(..., M, N)``; differentiable.
+        ``(..., M, N)``; differentiable. Of integers exact integers, as in NumPy; integers beside floats count as float32.
 
     Raises
     ------

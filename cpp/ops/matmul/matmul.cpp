@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/integers.h"
 #include "ops/matmul/gemm.h"
 #include "ops/matmul/linear.h"
 #include "ops/ops.h"
@@ -33,14 +34,8 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
   visit_floating(a.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const auto one = [&](Index i, auto product) {
-      Index rest = i, at_a = 0, at_b = 0;
-      for (std::size_t axis = batch.size(); axis-- > 0;) {
-        at_a += rest % batch[axis] * sa[axis];
-        at_b += rest % batch[axis] * sb[axis];
-        rest /= batch[axis];
-      }
-      product(c.data<T>() + i * m * n, n, a.data<T>() + at_a * size_a, a.dim(-1), ta, b.data<T>() + at_b * size_b,
-              b.dim(-1), tb, false, m, n, k);
+      product(c.data<T>() + i * m * n, n, a.data<T>() + offset_of(i, batch, sa) * size_a, a.dim(-1), ta,
+              b.data<T>() + offset_of(i, batch, sb) * size_b, b.dim(-1), tb, false, m, n, k);
     };
     const auto multiply = [&](auto... args) { gradient ? gradient_gemm<T>(*gradient, args...) : gemm<T>(args...); };
     // Products that take some 10 ms and more are cut, each by itself, for the pool and for whoever interrupts.
@@ -86,7 +81,8 @@ Tensor gradient_matmul(GradientSide side, const Tensor& a, bool ta, const Tensor
 Tensor matmul(const Tensor& left, const Tensor& right) {
   if (left.rank() == 0 || right.rank() == 0)
     fail_value("matmul: a and b must have at least one axis; got a ", left.shape(), ", b ", right.shape());
-  const DType dtype = promoted({left, right});
+  const bool whole = !is_floating(left.dtype()) && !is_floating(right.dtype());
+  const DType dtype = whole ? DType::int64 : promoted({left, right});
   // A vector is a matrix of one row (left) or one column (right), which is dropped again at the end.
   const bool row = left.rank() == 1, column = right.rank() == 1;
   Tensor a = row ? reshape(cast(left, dtype), {1, left.dim(0)}) : cast(left, dtype);
@@ -97,14 +93,18 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
                right.shape());
   Tensor result;
   // Many rows against one matrix are one product.
-  const bool fold = b.rank() == 2 && a.rank() > 2;
-  const Array folded = fold ? a.data().reshaped({a.numel() / std::max<Index>(a.dim(-1), 1), a.dim(-1)}) : a.data();
-  Array y = fold && a.dim(-1) > 0 ? batched(folded, false, b.data(), false, {})
-                                  : batched(a.data(), false, b.data(), false, batch);
+  const bool fold = b.rank() == 2 && a.rank() > 2 && a.dim(-1) > 0;
+  const auto product = [&] {
+    if (whole) return integer_matmul(a.data(), b.data(), batch);
+    if (!fold) return batched(a.data(), false, b.data(), false, batch);
+    return batched(a.data().reshaped({a.numel() / a.dim(-1), a.dim(-1)}), false, b.data(), false, {});
+  };
   Shape full = batch;
   full.push_back(a.dim(-2));
   full.push_back(b.dim(-1));
-  y = y.reshaped(full);
+  Array y = product().reshaped(full);
+  // Of booleans: whether any pair is true.
+  if (left.dtype() == DType::boolean && right.dtype() == DType::boolean) y = y.cast(DType::boolean);
   if (!wants_gradient({a, b})) {
     result = Tensor(std::move(y));
   } else {

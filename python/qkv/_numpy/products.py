@@ -167,7 +167,9 @@ def contract(terms: list[tuple[Tensor, Labels]], result: Labels) -> Tensor:
 
 def _summed(x: Tensor, labels: Labels, needed: set[Any]) -> tuple[Tensor, Labels]:
     axes = tuple(axis for axis, label in enumerate(labels) if label not in needed)
-    return (x.sum(axes), [label for label in labels if label in needed]) if axes else (x, labels)
+    # Of booleans it is whether any is true, as in NumPy.
+    summed = x.any if x.dtype.kind == "b" else x.sum
+    return (summed(axes), [label for label in labels if label in needed]) if axes else (x, labels)
 
 
 def _product(x: Tensor, left: Labels, y: Tensor, right: Labels, needed: set[Any]) -> tuple[Tensor, Labels]:
