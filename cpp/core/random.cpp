@@ -48,7 +48,7 @@ Generator::Generator() { seed_engine(entropy()); }
 Generator::Generator(std::uint64_t seed) { seed_engine(seed); }
 
 void Generator::manual_seed(std::uint64_t seed) {
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   seed_engine(seed);
 }
 
@@ -78,12 +78,12 @@ std::uint64_t Generator::next64() {
 }
 
 std::uint32_t Generator::random() {
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   return next();
 }
 
 std::uint64_t Generator::random64() {
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   return next64();
 }
 
@@ -99,7 +99,8 @@ void Generator::fill_words(std::uint32_t* out, Index n) {
 }
 
 void Generator::skip_words(Index n) {
-  while (n > kWords - position_) {
+  for (Index block = 1; n > kWords - position_; ++block) {
+    if (block % 1024 == 0) turns_.pause();
     n -= kWords - position_;
     random_transform::twist(state_);
     position_ = 0;
@@ -112,11 +113,13 @@ template <class T, class Transform>
 void Generator::fill_from_words(T* out, Index n, Index words_each, Transform transform) {
   constexpr Index kChunk = 512;
   std::uint32_t words[2 * kChunk];
-  for (Index done = 0; done < n; done += kChunk) {
-    const Index count = std::min(kChunk, n - done);
-    fill_words(words, count * words_each);
-    transform(out + done, words, count);
-  }
+  in_slices(n, [&](Index first, Index size) {
+    for (Index done = first; done < first + size; done += kChunk) {
+      const Index count = std::min(kChunk, first + size - done);
+      fill_words(words, count * words_each);
+      transform(out + done, words, count);
+    }
+  });
 }
 
 template <class T> void Generator::fill_uniform(T* out, Index n, T low, T high) {
@@ -134,7 +137,7 @@ template <class T> void Generator::uniform(T* out, Index n, double low, double h
         "uniform: low must not be above high, and both must be finite, because they bound an interval; got low = ", low,
         ", high = ", high);
   }
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   fill_uniform(out, n, first, last);
 }
 
@@ -151,7 +154,7 @@ double Generator::small_normal() {
 template <class T> void Generator::normal(T* out, Index n, double mean, double std) {
   check_count("normal", n);
   if (!(std >= 0.0)) fail_value("normal: std must be at least 0 because it is a standard deviation; got std = ", std);
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   if (n < 16) {
     for (Index i = 0; i < n; ++i) out[i] = static_cast<T>(std::fma(small_normal(), std, mean));
     return;
@@ -159,7 +162,9 @@ template <class T> void Generator::normal(T* out, Index n, double mean, double s
   const T center = static_cast<T>(mean);
   const T spread = static_cast<T>(std);
   fill_uniform(out, n, T(0), T(1));
-  random_transform::normal_blocks(out, n / 16, center, spread);
+  in_slices(n / 16 * 16, [&](Index first, Index count) {
+    random_transform::normal_blocks(out + first, count / 16, center, spread);
+  });
   if (n % 16 != 0) {
     fill_uniform(out + n - 16, 16, T(0), T(1));
     random_transform::normal_blocks(out + n - 16, 1, center, spread);
@@ -173,26 +178,33 @@ void Generator::randint(std::int64_t* out, Index n, std::int64_t low, std::int64
   }
   const std::uint64_t start = static_cast<std::uint64_t>(low);
   const std::uint64_t range = static_cast<std::uint64_t>(high) - start;
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   if (range >= kLongRange) {
-    for (Index i = 0; i < n; ++i) out[i] = static_cast<std::int64_t>(start + next64() % range);
+    in_slices(n, [&](Index first, Index count) {
+      for (Index i = first; i < first + count; ++i) out[i] = static_cast<std::int64_t>(start + next64() % range);
+    });
   } else {
     const std::uint32_t narrow = static_cast<std::uint32_t>(range);
-    for (Index i = 0; i < n; ++i) out[i] = static_cast<std::int64_t>(start + next() % narrow);
+    in_slices(n, [&](Index first, Index count) {
+      for (Index i = first; i < first + count; ++i) out[i] = static_cast<std::int64_t>(start + next() % narrow);
+    });
   }
 }
 
 void Generator::randperm(std::int64_t* out, Index n) {
   check_count("randperm", n);
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   std::iota(out, out + n, std::int64_t{0});
   if (n < kLongPermutation) {
-    for (Index i = 0; i + 1 < n; ++i) std::swap(out[i], out[i + static_cast<Index>(next()) % (n - i)]);
+    in_slices(n - 1, [&](Index first, Index count) {
+      for (Index i = first; i < first + count; ++i) std::swap(out[i], out[i + static_cast<Index>(next()) % (n - i)]);
+    });
     return;
   }
-  for (Index i = 0; i < n; ++i) {
-    std::swap(out[i], out[static_cast<Index>(next64() % static_cast<std::uint64_t>(i + 1))]);
-  }
+  in_slices(n, [&](Index first, Index count) {
+    for (Index i = first; i < first + count; ++i)
+      std::swap(out[i], out[static_cast<Index>(next64() % static_cast<std::uint64_t>(i + 1))]);
+  });
 }
 
 template <class T> void Generator::bernoulli(T* out, Index n, double p) { bernoulli_piece(out, n, p, 0, 0); }
@@ -201,7 +213,7 @@ template <class T> void Generator::bernoulli_piece(T* out, Index n, double p, In
   check_count("bernoulli", n);
   if (!(p >= 0.0 && p <= 1.0)) fail_value("bernoulli: p must be in [0, 1] because it is a probability; got p = ", p);
   constexpr Index kWordsEach = 2;
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   skip_words(before * kWordsEach);
   fill_from_words(out, n, kWordsEach, [=](T* chunk, const std::uint32_t* words, Index count) {
     random_transform::bernoulli(chunk, words, count, p);
@@ -216,24 +228,26 @@ template <class T> void Generator::bernoulli(T* out, const T* p, Index n) {
       fail_value("bernoulli: p must be in [0, 1] because it is a probability; got ", p[i], " at element ", i);
     }
   }
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   fill_uniform(out, n, T(0), T(1));
   for (Index i = 0; i < n; ++i) out[i] = static_cast<T>(out[i] < p[i]);
 }
 
 template <class T> void Generator::fill_exponential(T* out, Index n, double rate) {
   const double scale = -1.0 / rate;
-  for (Index i = 0; i < n; ++i) {
-    double u;
-    fill_uniform(&u, 1, 0.0, 1.0);
-    out[i] = static_cast<T>(scale * std::log1p(-u));
-  }
+  in_slices(n, [&](Index first, Index count) {
+    for (Index i = first; i < first + count; ++i) {
+      double u;
+      fill_uniform(&u, 1, 0.0, 1.0);
+      out[i] = static_cast<T>(scale * std::log1p(-u));
+    }
+  });
 }
 
 template <class T> void Generator::exponential(T* out, Index n, double rate) {
   check_count("exponential", n);
   if (!(rate > 0.0)) fail_value("exponential: rate must be above 0 because it is an inverse mean; got rate = ", rate);
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   fill_exponential(out, n, rate);
 }
 
@@ -265,7 +279,7 @@ void Generator::multinomial(std::int64_t* out, const T* p, Index rows, Index n, 
                  positive, " weights above 0 in row ", row);
     }
   }
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   if (!replacement || samples == 1) {
     // Exponential races: the largest p / exponential wins.
     std::vector<T> score(static_cast<std::size_t>(rows * n));
@@ -287,18 +301,20 @@ void Generator::multinomial(std::int64_t* out, const T* p, Index rows, Index n, 
     const T total = cumulative.back();
     for (T& value : cumulative) value /= total;
     cumulative.back() = 1;
-    for (Index sample = 0; sample < samples; ++sample) {
-      double u;
-      fill_uniform(&u, 1, 0.0, 1.0);
-      const auto found = std::lower_bound(cumulative.begin(), cumulative.end(), u);
-      out[row * samples + sample] = found - cumulative.begin();
-    }
+    in_slices(samples, [&](Index first, Index count) {
+      for (Index sample = first; sample < first + count; ++sample) {
+        double u;
+        fill_uniform(&u, 1, 0.0, 1.0);
+        const auto found = std::lower_bound(cumulative.begin(), cumulative.end(), u);
+        out[row * samples + sample] = found - cumulative.begin();
+      }
+    });
   }
 }
 
 // 624 words, the position, whether a normal is kept, and its bits.
 std::vector<std::uint32_t> Generator::state() const {
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   const std::uint64_t kept = std::bit_cast<std::uint64_t>(kept_normal_.value_or(0.0));
   std::vector<std::uint32_t> result(state_, state_ + kWords);
   result.push_back(static_cast<std::uint32_t>(position_));
@@ -317,7 +333,7 @@ void Generator::set_state(const std::vector<std::uint32_t>& state) {
     fail_value("set_state: state must come from state() because its position is at most ", kWords,
                " and its flag 0 or 1; got position ", state[kWords], " and flag ", state[kWords + 1]);
   }
-  const Lock lock(mutex_);
+  const Turn turn(turns_);
   std::copy_n(state.begin(), kWords, state_);
   random_transform::temper(shown_, state_);
   position_ = static_cast<Index>(state[kWords]);

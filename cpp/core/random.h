@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "core/index.h"
-#include "core/locks.h"
+#include "core/turns.h"
 
 namespace qkv {
 
 // A Mersenne Twister and the distributions over it. Every member may be called from several threads at once; a call
-// is then one uninterrupted piece of the stream. Fills write n contiguous elements; T is float or double. Arguments
-// outside their range are a ValueError before a word is drawn.
+// is then one piece of the stream, into which only the handler of a signal may draw. Long ones can be interrupted.
+// Fills write n contiguous elements; T is float or double. Arguments outside their range are a ValueError before a word
+// is drawn.
 class Generator {
  public:
   // Seeded from the system's entropy.
@@ -64,6 +65,15 @@ class Generator {
 
  private:
   static constexpr Index kWords = 624;
+  static constexpr Index kSlice = Index{1} << 16;  // numbers between two looks whether to stop
+
+  // f(first, count) for slices of n numbers, with a pause between two.
+  template <class F> void in_slices(Index n, F f) {
+    for (Index first = 0; first < n; first += kSlice) {
+      if (first > 0) turns_.pause();
+      f(first, n - first < kSlice ? n - first : kSlice);
+    }
+  }
 
   void seed_engine(std::uint64_t seed);
   std::uint32_t next();
@@ -75,7 +85,7 @@ class Generator {
   template <class T> void fill_exponential(T* out, Index n, double rate);
   double small_normal();
 
-  mutable Mutex mutex_;
+  mutable Turns turns_;
   std::uint32_t state_[kWords];
   std::uint32_t shown_[kWords];  // the words of state_ as the engine shows them
   Index position_ = kWords;      // the next element of shown_
