@@ -37,6 +37,8 @@ STATEMENTS = [
         "nn.Linear(2**40, 1)",
         "MemoryError: array: (1, 1099511627776) of dtype float32 needs 4398046511104 bytes, which cannot be had",
     ),
+    ("qkv.tensor(np.ones((0, 3))).reshape(2**63 - 1, 0, 4)", "ValueError: shape: sizes must"),
+    ("qkv.tensor(np.ones(16)).reshape(2**62, 4, -1)", "ValueError: shape: sizes must"),
     ("nn.PositionalEncoding(2**32, max_len=2**32)", "ValueError: shape"),
     (
         "nn.PositionalEncoding(2**20, max_len=2**30)",

@@ -36,12 +36,15 @@ Index Shape::numel() const { return product(0, rank()); }
 
 Index Shape::product(Index begin, Index end) const {
   Index result = 1;
-  bool fits = true;
-  for (Index axis = begin; axis < end; ++axis)
-    fits = dim(axis) >= 0 && !__builtin_mul_overflow(result, dim(axis), &result) && fits;
+  bool fits = true, empty = false;
+  for (Index axis = begin; axis < end; ++axis) {
+    const Index size = dim(axis);
+    if (size == 0) empty = true;
+    else fits = size > 0 && !__builtin_mul_overflow(result, size, &result) && fits;
+  }
   if (!fits) [[unlikely]]
     fail_value("shape: sizes must be at least 0 and their product below 2^63; got ", *this);
-  return result;
+  return empty ? 0 : result;
 }
 
 std::string Shape::str() const {

@@ -38,7 +38,8 @@ class Shape : public IndexList {
   Index numel() const;  // product of all
   // Size of an axis; negative axes count from the end.
   Index dim(Index axis) const { return (*this)[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
-  // Product of the sizes of the axes [begin, end). A negative size, or more than an Index holds, is a ValueError.
+  // Product of the sizes of the axes [begin, end). A negative size, or more than an Index
+  // holds where sizes of 0 do not count (as in NumPy: other products of these sizes are then safe), is a ValueError.
   Index product(Index begin, Index end) const;
   std::string str() const;  // "(2, 3)", "(2,)", "()"
 };

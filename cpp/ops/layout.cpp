@@ -101,15 +101,13 @@ void check_permutation(const Axes& permutation, Index rank) {
 
 Tensor reshape(const Tensor& x, Shape shape) {
   const Index unknown = std::count(shape.begin(), shape.end(), -1);
-  Index known = 1;
-  bool good = unknown <= 1;
-  for (const Index size : shape) {
-    good = good && size >= -1;
-    if (size >= 0) known *= size;
-  }
+  bool good = unknown <= 1 && std::all_of(shape.begin(), shape.end(), [](Index size) { return size >= -1; });
   if (good && unknown == 1) {
+    Index& missing = *std::find(shape.begin(), shape.end(), -1);
+    missing = 1;
+    const Index known = shape.numel();
     good = known > 0 && x.numel() % known == 0;
-    if (good) *std::find(shape.begin(), shape.end(), -1) = x.numel() / known;
+    missing = good ? x.numel() / known : -1;
   }
   if (!good || shape.numel() != x.numel())
     fail_value("reshape: shape must hold the ", x.numel(), " numbers of a Tensor ", x.shape(), "; got ", shape);

@@ -26,7 +26,7 @@ Array sinusoidal_positions(Index max_len, Index dim, double base) {
     fail_value("sinusoidal_positions: max_len must be at least 0 because it is a size; got max_len = ", max_len);
   Array table({max_len, dim}, DType::float64);
   double* p = table.data<double>();
-  parallel_for(0, (dim + 1) / 2, grain_for(max_len * 20), [&](Index begin, Index end) {
+  parallel_for(0, max_len == 0 ? 0 : (dim + 1) / 2, grain_for(max_len * 20), [&](Index begin, Index end) {
     for (Index j = begin; j < end; ++j) {
       const double w = frequency(j, dim, base);
       for (Index i = 0; i < max_len; ++i) {
@@ -61,7 +61,7 @@ std::pair<Array, Array> rotary_tables(const Array& positions, Index dim, double 
   Shape shape = positions.shape();
   shape.push_back(half);
   Array cosines(shape, DType::float64), sines(shape, DType::float64);
-  for (Index j = 0; j < half; ++j) {
+  for (Index j = 0; j < half && positions.numel() > 0; ++j) {
     const double w = frequency(j, dim, base);
     for (Index i = 0; i < positions.numel(); ++i) {
       const double angle = positions.data<double>()[i] * w;
