@@ -68,6 +68,30 @@ def test_an_unknown_name_is_an_attribute_error():
         qkv.attenton  # noqa: B018
 
 
+IN_A_SUBINTERPRETER = """
+import sys, warnings
+sys.path[:] = {path!r}
+warnings.simplefilter("ignore")
+try:
+    import qkv
+except ImportError as error:
+    print(error, flush=True)
+"""
+
+
+def test_a_subinterpreter_cannot_import_it():
+    """A call would wait for ever for the lock of the main interpreter."""
+    interpreters = "_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters"
+    pytest.importorskip(interpreters)
+    code = IN_A_SUBINTERPRETER.format(path=sys.path)
+    program = f"import {interpreters} as all\nall.run_string(all.create(), {code!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    # Some versions of NumPy and Python refuse by themselves.
+    assert "subinterpreter" in done.stdout.replace("-", ""), done.stderr
+
+
 def test_version():
     assert re.fullmatch(r"\d+\.\d+\.\d+", qkv.__version__)
     assert f'version = "{qkv.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf8")

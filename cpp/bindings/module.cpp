@@ -1,7 +1,7 @@
 // The list of what Python sees; each bind_* stands in a file of its own name.
 #include "bindings/bindings.h"
 
-PYBIND11_MODULE(_core, m) {
+PYBIND11_MODULE(_core_in_main, m) {
   using namespace qkv::bindings;
   m.doc() = "The C++ core of qkv; use the package qkv.";
   bind_config(m);
@@ -39,4 +39,14 @@ PYBIND11_MODULE(_core, m) {
   keep_classes(m);
   show_parts_to_collector(m);
   reword_rejections(m);
+}
+
+// pybind11 takes the lock of the main interpreter; in another one it would wait for ever for it, before the module's
+// code runs.
+extern "C" PYBIND11_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit__core_in_main();
+  PyErr_SetString(PyExc_ImportError,
+                  "qkv cannot be imported in a subinterpreter because its compiled core runs in the main one alone; "
+                  "use another process");
+  return nullptr;
 }

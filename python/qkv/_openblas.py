@@ -23,6 +23,8 @@ def preload(error: ImportError) -> None:
     ImportError
         If that is not what the core misses, or the package is not there; from `error`, which the core's import raised.
     """
+    if "subinterpreter" in str(error):
+        raise error
     if not _misses_openblas(error):
         raise ImportError(
             f"qkv's compiled core could not be loaded ({error}); build it from the checkout: pip install ."
