@@ -102,11 +102,30 @@ print(len(os.sched_getaffinity(0) - os.sched_getaffinity(int(worker))))
     assert done.stdout.strip() == "1", done.stderr
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"OMP_NUM_THREADS": "1"}, 1),
+        ({"OPENBLAS_NUM_THREADS": "1"}, 1),
+        ({"OMP_NUM_THREADS": "1,4"}, 1),
+        ({"OMP_NUM_THREADS": "4096", "OPENBLAS_NUM_THREADS": "1"}, 1),
+        ({"QKV_NUM_THREADS": "3", "OMP_NUM_THREADS": "1"}, 3),
+        *(({"OMP_NUM_THREADS": bad, "OPENBLAS_NUM_THREADS": bad}, None) for bad in ("", "x", "0", "-1")),
+    ],
+)
+def test_the_variables_by_which_workers_share_the_cpus_limit_it(variables, expected):
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    given = {"QKV_NUM_THREADS": "", "OMP_NUM_THREADS": "", "OPENBLAS_NUM_THREADS": "", **variables}
+    done = run("import qkv; print(qkv.get_num_threads())", **given)
+    assert done.stdout.strip() == str(expected or cpus), done.stderr
+
+
 def test_the_environment_sets_the_number():
     show = "import qkv; print(qkv.get_num_threads())"
     assert run(show, QKV_NUM_THREADS="3").stdout.strip() == "3"
     unset = {k: v for k, v in os.environ.items() if k != "QKV_NUM_THREADS"}
-    assert run(show, QKV_NUM_THREADS="").stdout.strip() == str(len(os.sched_getaffinity(0))) or unset == {}
+    blank = {"QKV_NUM_THREADS": "", "OMP_NUM_THREADS": "", "OPENBLAS_NUM_THREADS": ""}
+    assert run(show, **blank).stdout.strip() == str(len(os.sched_getaffinity(0))) or unset == {}
     for bad in ("zero", "0", "-2", "2x"):
         done = run(show, QKV_NUM_THREADS=bad)
         assert done.returncode == 1, done.stdout
@@ -231,6 +250,84 @@ WORK = [
     "backward(1, 1, 16384, 64)",
     "backward(64, 8, 512, 64, bias=True)",
 ]
+
+
+INTERRUPTED_ONCE = """
+import os, signal, sys, threading, time
+import numpy as np
+import qkv
+x = np.ones(3 * 10**7, np.float32)
+work = eval("lambda: " + sys.argv[1])
+def duration():
+    start = time.monotonic()
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    return time.monotonic() - start
+whole = min(duration(), duration())
+shares = []
+for _ in range(9):
+    timer = threading.Timer(whole / 4, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        shares.append(duration() / whole)
+        timer.join()
+        time.sleep(0.1)
+    except KeyboardInterrupt:  # behind the work
+        shares.append(1)
+print(min(shares), qkv.rand(2).shape)
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "qkv.cumsum(x, 0)",
+        "qkv.cumsum(x.reshape(3, -1).T, 0)",
+        "qkv.randn(x.size)",
+        "qkv.random.randperm(x.size // 4)",
+        "qkv.randint(0, 5, (x.size,))",
+    ],
+)
+def test_ctrl_c_ends_one_long_call(work):
+    done = run(INTERRUPTED_ONCE, work)
+    assert done.returncode == 0, done.stderr
+    share, shape = done.stdout.split(maxsplit=1)
+    assert float(share) < 0.8
+    assert shape.strip() == "(2,)"
+
+
+DRAWS_IN_A_HANDLER = """
+import os, signal, threading
+import qkv
+rng = qkv.Generator(3)
+drawn = []
+def handler(*_):
+    drawn.append(rng.get_state())
+    if os.fork() == 0:
+        drawn.append(qkv.rand(3, rng=rng))
+        os._exit(0)
+    os.wait()
+signal.signal(signal.SIGUSR1, handler)
+other = []
+def beside():
+    other.append(qkv.rand(4, rng=rng))
+while not drawn:
+    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+    thread = threading.Timer(0.15, beside)
+    thread.start()
+    x = qkv.randn(3 * 10**7, rng=rng)
+    thread.join()
+print(x.shape, other[0].shape)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_handler_may_draw_and_fork_during_a_draw():
+    done = run(DRAWS_IN_A_HANDLER)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "(30000000,) (4,)"
 
 
 @pytest.mark.parametrize("work", WORK)

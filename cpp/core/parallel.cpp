@@ -213,6 +213,8 @@ Pool& pool() { return *the_pool.load(std::memory_order_relaxed); }
   return true;
 }();
 
+constexpr int kMostThreads = 1024;
+
 // Held while workers end, which ask for nothing but memory.
 Mutex& changing_threads() {
   static auto* const mutex = new Mutex(Mutex::Rank::outer);
@@ -221,16 +223,24 @@ Mutex& changing_threads() {
 
 [[maybe_unused]] const Mutex& changing_made_early = changing_threads();
 
+// The first number of the list in a variable of the environment; no limit if there is none.
+int threads_by(const char* variable) {
+  const char* text = std::getenv(variable);
+  const long count = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+  return count < 1 || count > kMostThreads ? kMostThreads : static_cast<int>(count);
+}
+
 int default_threads() {
   const char* text = std::getenv("QKV_NUM_THREADS");
   if (text != nullptr && *text != '\0') {
     char* rest = nullptr;
     const long count = std::strtol(text, &rest, 10);
-    if (*rest != '\0' || count < 1 || count > 1024)
+    if (*rest != '\0' || count < 1 || count > kMostThreads)
       fail_value("QKV_NUM_THREADS: must be a number from 1 to 1024; got ", text);
     return static_cast<int>(count);
   }
-  return allowed_cpus();
+  // Those by which the workers of joblib and others share the CPUs.
+  return std::min({allowed_cpus(), threads_by("OMP_NUM_THREADS"), threads_by("OPENBLAS_NUM_THREADS")});
 }
 
 std::atomic<int>& thread_count() {
@@ -243,7 +253,7 @@ std::atomic<int>& thread_count() {
 int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
 void set_num_threads(int count) {
-  if (count < 1 || count > 1024) fail_value("set_num_threads: n must be from 1 to 1024; got ", count);
+  if (count < 1 || count > kMostThreads) fail_value("set_num_threads: n must be from 1 to 1024; got ", count);
   const Lock lock(changing_threads());
   if (count < num_threads()) pool().stop();
   thread_count() = count;
