@@ -55,6 +55,24 @@ def test_repeated_calls_touch_no_fresh_pages(size):
     assert faults() - before < 100, "of more than 5,000 if each array were fresh"
 
 
+def numbers_from(program):
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(Path(qkv.__file__).parents[1]), "PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    return map(int, done.stdout.split())
+
+
+def measures_what_is_resident(test):
+    for condition, reason in (
+        ("QKV_SANITIZER" in os.environ, "a sanitizer's allocator keeps what is freed"),
+        (not Path("/proc/self/statm").exists(), "reads how much memory is resident from /proc"),
+    ):
+        test = pytest.mark.skipif(condition, reason=reason)(test)
+    return test
+
+
 PROGRAM = """
 import numpy as np, qkv
 def resident():
@@ -73,17 +91,30 @@ print(start, full, kept, resident())
 """
 
 
-@pytest.mark.skipif("QKV_SANITIZER" in os.environ, reason="a sanitizer's allocator keeps what is freed")
-@pytest.mark.skipif(
-    not Path("/proc/self/statm").exists(), reason="reads how much memory is resident from /proc"
-)
+@measures_what_is_resident
 def test_emptying_the_cache_gives_memory_back_to_the_system():
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env={"PYTHONPATH": str(Path(qkv.__file__).parents[1]), "PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    start, full, kept, end = map(int, done.stdout.split())
+    start, full, kept, end = numbers_from(PROGRAM)
     assert kept > 180 * MIB
     assert full - start > 0.9 * kept
     assert end - start < 0.1 * kept, "what waited in the cache is still resident"
+
+
+PARTS = """
+import numpy as np, qkv
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+w, results = qkv.tensor(np.ones(10), requires_grad=True), []
+big = np.ones((1000, 1000))
+start = resident()
+for _ in range(20):
+    results.append(w * qkv.tensor(big)[3, :10])
+qkv.empty_cache()
+print(resident() - start, sum(qkv.grad(r.sum(), w).numpy().sum() for r in results).astype(int))
+"""
+
+
+@measures_what_is_resident
+def test_a_node_keeps_no_more_of_a_part_than_the_part():
+    kept, total = numbers_from(PARTS)
+    assert total == 200
+    assert kept < 40 * MIB, "of the 160 that were parts of"

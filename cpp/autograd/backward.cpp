@@ -106,8 +106,9 @@ void TensorGradients::add(Index input, Tensor gradient) {
 namespace {
 
 void give(const Tensor& leaf, Tensor sum) {
-  Array numbers = sum.data();
+  Array numbers = packed(sum.data());
   sum = {};
+  if (2 * numbers.bytes() < static_cast<Index>(numbers.buffer()->bytes())) numbers = numbers.clone();  // a part of it
   numbers.make_unique();
   leaf.impl()->grad.add(std::move(numbers));
 }
@@ -168,7 +169,8 @@ class Backward {
  private:
   using Key = std::pair<const void*, Index>;
   static Key key(const Tensor& t) {
-    return t.is_leaf() ? Key{t.impl().get(), -1} : Key{t.impl()->node.get(), t.impl()->output};
+    const TensorImpl& now = t.current();
+    return now.node == nullptr ? Key{&now, -1} : Key{now.node.get(), now.output};
   }
   static Key key(const Edge& edge) {
     return edge.node == nullptr ? Key{edge.leaf.get(), -1} : Key{edge.node.get(), edge.output};
@@ -277,7 +279,7 @@ Tensor seed(const Tensor& output, const Array& gradient) {
     if (gradient.shape() != output.shape())
       fail_value("backward: gradient must be ", output.shape(), " because the Tensor is; got gradient ",
                  gradient.shape());
-    return Tensor(gradient.cast(output.dtype()));
+    return Tensor(packed(gradient).cast(output.dtype()));
   }
   if (!output.requires_grad()) return {};
   if (output.numel() != 1)
@@ -311,7 +313,7 @@ std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, con
   std::vector<Array> results;
   for (const Tensor& input : inputs) {
     const Tensor& found = pass.watched(input);
-    results.push_back(found.defined() ? found.data() : Array::zeros(input.shape(), input.dtype()));
+    results.push_back(found.defined() ? packed(found.data()) : Array::zeros(input.shape(), input.dtype()));
   }
   return results;
 }
@@ -344,7 +346,7 @@ void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
   for (Index i = 0; i < dx.count(); ++i) {
     const Tensor input = dx.input(i);
     const bool constant = !input.defined() || !input.requires_grad();
-    inputs.push_back(constant ? input : record(input.data(), {input}, pass_on));
+    inputs.push_back(constant ? input : record(Array(input.data()), {input}, pass_on));
     if (!constant) pass.stop_at(inputs.back());
     if (dx.wants(i)) pass.watch(inputs.back());
   }

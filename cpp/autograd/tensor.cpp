@@ -22,8 +22,10 @@ Tensor::Tensor(Array data, bool requires_grad) : impl_(std::make_shared<TensorIm
   impl_->requires_grad = requires_grad;
 }
 
-void accumulate(Array& y, const Array& x) {
+void accumulate(Array& y, const Array& given) {
+  if (!y.is_packed()) y = gathered(y);
   y.make_unique();
+  const Array x = packed(given);
   visit_floating(y.dtype(), [&](auto tag) {
     using T = decltype(tag);
     T* sum = y.data<T>();
@@ -58,9 +60,10 @@ void LeafGradient::add(Array part) {
       continue;
     }
     Array sum(before.shape(), before.dtype());
+    const Array old = packed(before);
     visit_floating(sum.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      const T *x = before.data<T>(), *y = part.data<T>();
+      const T *x = old.data<T>(), *y = part.data<T>();
       T* z = sum.data<T>();
       parallel_for(0, sum.numel(), grain_for(1), [&](Index begin, Index end) {
         kernels::kernels<T>().elementwise.binary(kernels::Binary::add, z + begin, x + begin, 1, y + begin, 1,
@@ -74,16 +77,17 @@ void LeafGradient::add(Array part) {
 bool LeafGradient::replace(const Array& before, Array array) {
   auto tensor = std::make_shared<TensorImpl>(array);
   const Lock lock(mutex_of(this));
-  if ((tensor_ ? tensor_->data.raw() : nullptr) != (before.defined() ? before.raw() : nullptr)) return false;
+  if (!(tensor_ ? tensor_->data : Array()).is(before)) return false;
   tensor_.swap(tensor);
   return true;
 }
 
 History::History(const Tensor& t) {
   if (!t.defined()) return;
-  node = t.impl()->node;
-  output = t.impl()->output;
-  if (node == nullptr && t.impl()->requires_grad) leaf = t.impl();
+  const TensorImpl& now = t.current();
+  node = now.node;
+  output = now.output;
+  if (node == nullptr && now.requires_grad) leaf = t.impl();
 }
 
 // A long chain of nodes would otherwise be released by recursion as deep as the chain: each step's own references to
@@ -110,6 +114,8 @@ namespace {
            "or through a NumPy or DLPack view of it"));
 }
 
+}  // namespace
+
 Tensor with_history(const Array& numbers, const std::shared_ptr<Node>& node, Index output) {
   Tensor t(numbers);
   t.impl()->node = node;
@@ -117,15 +123,31 @@ Tensor with_history(const Array& numbers, const std::shared_ptr<Node>& node, Ind
   return t;
 }
 
-}  // namespace
+Tensor packed(const Tensor& x) {
+  if (x.data().is_packed()) return x;
+  const History history(x);
+  Array numbers = gathered(x.data());
+  if (history.none()) {
+    Tensor copy(std::move(numbers));
+    copy.impl()->lacks_history = x.impl()->lacks_history;
+    return copy;
+  }
+  if (history.node != nullptr) return with_history(numbers, history.node, history.output);
+  if (!wants_gradient({x})) return Tensor(std::move(numbers));
+  return record(std::move(numbers), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, dy); });
+}
 
-Saved::Saved(const Array& array) {
+Saved::Saved(const Array& array, History history) : history_(std::move(history)) {
   if (!array.defined()) return;
-  array_ = array.buffer()->borrowed() ? array.clone() : array;
+  // A small part would keep the whole memory. (A leaf is recognised by its memory.)
+  const bool part = history_.leaf == nullptr && 4 * array.bytes() < static_cast<Index>(array.buffer()->bytes());
+  array_ = part || array.buffer()->borrowed() ? cloned(array) : array;
+  saver_ = Buffer::Saver(*array_.buffer());
   version_ = array_.version();
 }
 
-Saved::Saved(const Tensor& tensor) : Saved(tensor.defined() ? tensor.data() : Array()) { history_ = History(tensor); }
+Saved::Saved(const Array& array) : Saved(array.defined() ? packed(array) : array, History()) {}
+Saved::Saved(const Tensor& tensor) : Saved(tensor.defined() ? tensor.data() : Array(), History(tensor)) {}
 
 const Array& Saved::get() const {
   if (array_.version() != version_) fail_changed(array_.shape());
@@ -137,7 +159,7 @@ Tensor Saved::tensor() const {
   const Array& numbers = get();
   if (!grad_enabled() || history_.none()) return Tensor(numbers);
   if (history_.node != nullptr) return with_history(numbers, history_.node, history_.output);
-  if (history_.leaf->data.raw() != numbers.raw()) fail_changed(numbers.shape());
+  if (!history_.leaf->data.is(numbers)) fail_changed(numbers.shape());
   return Tensor(history_.leaf);
 }
 
@@ -153,7 +175,7 @@ Tensor TensorGradients::output(const Saved& numbers) const {
 void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, const std::vector<Edge>& inputs,
                    const std::function<void(std::span<const Array>, Gradients&)>& pull_back) {
   std::vector<Array> arriving;
-  for (const Tensor& dy : dys) arriving.push_back(dy.defined() ? dy.data() : Array());
+  for (const Tensor& dy : dys) arriving.push_back(dy.defined() ? packed(dy.data()) : Array());
   Gradients gradients(inputs);
   pull_back(arriving, gradients);
   for (Index i = 0; i < dx.count(); ++i)

@@ -19,12 +19,13 @@
 // where gradients go (Edge), not its inputs: numbers that no rule needs are free.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "core/array.h"
+#include "autograd/strided.h"
 
 namespace qkv {
 
@@ -61,7 +62,12 @@ struct TensorImpl {
   bool lacks_history = false;
   std::shared_ptr<Node> node;  // what made it; null for leaves
   Index output = 0;            // which of the node's outputs it is
-  bool excerpt = false;        // a copy of another's part, or its transpose, where NumPy would show a view
+  std::uint32_t rebased = 0;   // how often its history has changed: its views then have another one, too
+  // Of a view: the Tensor whose memory it shows, which is never a view itself; the latter's `rebased` when `node` was
+  // taken; and whether gradients were off when it was made, so that none flow through it.
+  std::shared_ptr<TensorImpl> base;
+  std::atomic<std::uint32_t> seen{0};
+  bool under_no_grad = false;
 };
 
 // A handle; copies mean the same Tensor.
@@ -72,17 +78,24 @@ class Tensor {
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
 
   bool defined() const { return impl_ != nullptr; }
+  // The numbers as they lie in memory: of a view perhaps strided, which operations that cannot read such exclude by
+  // packed().
   const Array& data() const { return impl_->data; }
   const Shape& shape() const { return impl_->data.shape(); }
   DType dtype() const { return impl_->data.dtype(); }
   Index rank() const { return shape().rank(); }
   Index dim(Index axis) const { return shape().dim(axis); }
   Index numel() const { return impl_->data.numel(); }
-  template <class T> T* ptr() const { return impl_->data.data<T>(); }
+  template <class T> T* ptr() const { return impl_->data.data<T>(); }  // of packed numbers
 
-  bool is_leaf() const { return impl_->node == nullptr; }
-  bool requires_grad() const { return impl_->requires_grad || impl_->node != nullptr; }
+  bool is_leaf() const { return current().node == nullptr; }
+  bool requires_grad() const { return current().requires_grad || impl_->node != nullptr; }
   const std::shared_ptr<TensorImpl>& impl() const { return impl_; }
+  // With the history that it has now: that of a view follows its base's.
+  const TensorImpl& current() const {
+    if (impl_->base != nullptr && impl_->seen.load(std::memory_order_acquire) != impl_->base->rebased) renew();
+    return *impl_;
+  }
 
   // The same data without a history.
   Tensor detach() const { return Tensor(impl_->data); }
@@ -94,8 +107,16 @@ class Tensor {
                 const std::function<void(const Tensor& leaf)>& finished = {}) const;
 
  private:
+  void renew() const;
+
   std::shared_ptr<TensorImpl> impl_;
 };
+
+// The Tensor itself, or a copy, recorded, if it is a view whose numbers do not stand one after the other: for
+// operations that read them so.
+Tensor packed(const Tensor& x);
+// Numbers that stand for what an output of a node is.
+Tensor with_history(const Array& numbers, const std::shared_ptr<Node>& node, Index output);
 
 using Tensors = std::vector<Tensor>;
 
@@ -151,7 +172,10 @@ class Saved {
   Tensor tensor() const;
 
  private:
+  Saved(const Array& array, History history);
+
   Array array_;
+  Buffer::Saver saver_;  // ends before the Array does
   std::uint64_t version_ = 0;
   History history_;
 };
@@ -228,6 +252,7 @@ struct Node {
   std::unique_ptr<const Step> step;
   std::vector<Shape> output_shapes;
   std::uint64_t sequence = 0;  // rises with every recorded operation, so it orders them
+  const char* name = nullptr;  // where it is not that of the operation that a caller knows
   bool lacks_history = false;  // of one of the inputs
   bool freed = false;
   int visits = 0;  // of passes that are using the members above
@@ -325,7 +350,7 @@ template <class Compose> Tensor record_composed(Array output, const Tensors& inp
 
 // The Tensor itself, or a copy if its numbers lie in somebody else's memory, where they may change: for inputs that a
 // derivation reads.
-inline Tensor owned(Tensor t) { return t.defined() && t.data().buffer()->borrowed() ? Tensor(t.data().clone()) : t; }
+inline Tensor owned(Tensor t) { return t.defined() && t.data().buffer()->borrowed() ? Tensor(cloned(t.data())) : t; }
 
 // y += x for arrays of equal shape and dtype; leaves others that share y's memory alone.
 void accumulate(Array& y, const Array& x);

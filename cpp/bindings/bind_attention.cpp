@@ -27,7 +27,8 @@ void bind_attention(py::module_& m) {
             o.right = sides->second;
           }
           o.softcap = required_number_from(softcap, name, "softcap");
-          if (!alibi_slopes.is_none()) o.alibi_slopes = call.floating(alibi_slopes, "alibi_slopes", false).data();
+          if (!alibi_slopes.is_none())
+            o.alibi_slopes = packed(call.floating(alibi_slopes, "alibi_slopes", false).data());
           o.q_offset = call.integers(q_offset, "q_offset");
           o.sinks = call.optional(sinks, "sinks", false);
           o.masked_value = number_from(masked_value, name, "masked_value");

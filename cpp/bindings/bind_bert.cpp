@@ -45,7 +45,7 @@ void bind_parts(py::module_& m) {
                          "); got hidden_states ", x.shape());
             const Array lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
             const Array mask =
-                attention_mask.is_none() ? Array() : call.any(attention_mask, "attention_mask", false).data();
+                attention_mask.is_none() ? Array() : packed(call.any(attention_mask, "attention_mask", false).data());
             return without_gil([&] { return self.forward(x, bert_rows(x.dim(0), x.dim(1), lens, mask, false)); });
           },
           py::arg("hidden_states"), py::kw_only(), py::arg("valid_lens") = py::none(),
@@ -103,7 +103,7 @@ models::BertModel::Input bert_input(Call& call, py::handle input_ids, py::handle
   input.ids = call.integers(input_ids, "input_ids", false);
   input.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
   if (!attention_mask.is_none())
-    input.attention_mask = nn::snapshot(call.any(attention_mask, "attention_mask", false).data());
+    input.attention_mask = nn::snapshot(packed(call.any(attention_mask, "attention_mask", false).data()));
   input.segments = call.integers(token_type_ids, "token_type_ids");
   input.skip_padding = skip_padding;
   return input;

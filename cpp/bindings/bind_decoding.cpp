@@ -31,7 +31,7 @@ class PythonContinuation : public Continuation {
     if (logits.rank() != 3 || logits.dim(0) != tokens.numel() || logits.dim(1) != 1)
       fail_value("generate: logits must be (", tokens.numel(),
                  ", 1, V) because one token was given to each; got logits ", logits.shape());
-    return logits.data().reshaped({logits.dim(0), logits.dim(2)});
+    return packed(logits.data()).reshaped({logits.dim(0), logits.dim(2)});
   }
 
   void reorder(const Array& indices) override {
@@ -43,7 +43,7 @@ class PythonContinuation : public Continuation {
     const py::object steps = decoder_.attr("attention_weights");
     if (!py::isinstance<py::sequence>(steps) || py::len(steps) == 0) return {};
     Call call("generate");
-    const Array last = call.floating(steps[py::int_(-1)], "attention_weights").data();  // (N, 1, Ts)
+    const Array last = packed(call.floating(steps[py::int_(-1)], "attention_weights").data());  // (N, 1, Ts)
     if (last.rank() != 3 || last.dim(1) != 1) return {};
     return last.reshaped({last.dim(0), last.dim(2)});
   }
@@ -92,7 +92,7 @@ py::list beam_search(const py::object& step, const py::object& state, const py::
       if (!py::isinstance<py::tuple>(result) || py::len(result) != 2)
         fail_type(name, ": step must return (log_probs, state); got ", described(py::type::of(result)));
       Call call(name);
-      const Array row = call.floating(result[py::int_(0)], "log_probs").data().cast(DType::float64);
+      const Array row = packed(call.floating(result[py::int_(0)], "log_probs").data()).cast(DType::float64);
       if (row.rank() != 1 || row.numel() == 0)
         fail_value(name, ": log_probs must be (V,), one number for each token; got log_probs ", row.shape());
       if (!rows.empty() && rows.front().numel() != row.numel())

@@ -17,7 +17,8 @@ void bind_embedding(py::module_& m) {
     Call call("apply_rotary");
     const Tensor input = call.floating(x, "x"), c = call.floating(cos, "cos", false),
                  s = call.floating(sin, "sin", false);
-    return call.result(without_gil([&] { return ops::apply_rotary(input, c.data(), s.data(), interleaved); }));
+    return call.result(
+        without_gil([&] { return ops::apply_rotary(input, packed(c.data()), packed(s.data()), interleaved); }));
   });
   m.def("dropout", [](py::handle x, double p, py::handle rng) {
     Call call("dropout");

@@ -64,9 +64,10 @@ void bind_kernel_pooling(py::module_& m) {
         const ops::Kernel named = ops::kernel_named("NadarayaWatson", kernel);
         const DType dtype = ops::promoted({x, y});
         const Tensor given = call.optional(sample_weight, "sample_weight");
-        const Array s = given.defined() ? given.data().cast(DType::float64) : Array();
+        const Array s = given.defined() ? packed(given.data()).cast(DType::float64) : Array();
         return without_gil([&] {
-          return ops::leave_one_out_errors(x.data().cast(dtype), y.data().cast(dtype), named, bandwidths, s);
+          return ops::leave_one_out_errors(packed(x.data()).cast(dtype), packed(y.data()).cast(dtype), named,
+                                           bandwidths, s);
         });
       },
       py::arg("points"), py::arg("values"), py::arg("kernel"), py::arg("bandwidths"),

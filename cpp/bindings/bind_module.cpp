@@ -111,7 +111,7 @@ void delete_attribute(const py::object& self, const py::str& name) {
 }
 
 Array state_array(const std::string& name, py::handle value) {
-  if (is_tensor(value)) return value.cast<Tensor>().data();
+  if (is_tensor(value)) return packed(value.cast<Tensor>().data());
   py::object array = py::reinterpret_borrow<py::object>(value);
   if (py::hasattr(array, "detach") && !py::isinstance<py::array>(array)) {  // PyTorch's
     array = array.attr("detach")();
@@ -312,7 +312,7 @@ Examples
           "state_dict",
           [](const Module& self) {
             py::dict state;
-            for (auto& [name, tensor] : self.named_state()) state[name.c_str()] = Tensor(tensor.data().clone());
+            for (auto& [name, tensor] : self.named_state()) state[name.c_str()] = Tensor(cloned(tensor.data()));
             return state;
           },
           "Copies of all parameters and buffers by name; later training does not change them.")

@@ -14,7 +14,7 @@ void bind_positions(py::module_& m) {
   });
   m.def("rotary_tables", [](py::handle positions, Index dim, double base) {
     Call call("rotary_tables");
-    const Array numbers = call.any(positions, "positions").data().cast(DType::float64);
+    const Array numbers = packed(call.any(positions, "positions").data()).cast(DType::float64);
     const auto [cos, sin] = without_gil([&] { return ops::rotary_tables(numbers, dim, base); });
     return py::make_tuple(to_numpy(cos, true), to_numpy(sin, true));
   });

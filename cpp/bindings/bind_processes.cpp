@@ -25,7 +25,7 @@ ops::AttentionOptions block_options(Call& call, const py::dict& given) {
   if (const auto sides = window_from(option("window"), name)) std::tie(o.left, o.right) = *sides;
   o.softcap = number("softcap");
   if (const py::object slopes = option("alibi_slopes"); !slopes.is_none())
-    o.alibi_slopes = call.floating(slopes, "alibi_slopes", false).data();
+    o.alibi_slopes = packed(call.floating(slopes, "alibi_slopes", false).data());
   o.q_offset = call.integers(option("q_offset"), "q_offset");
   o.masked_value = number_from(option("masked_value"), name, "masked_value");
   o.dropout = number("dropout_p");
@@ -36,7 +36,7 @@ ops::AttentionOptions block_options(Call& call, const py::dict& given) {
   return o;
 }
 
-Array array_from(Call& call, py::handle value, const char* name) { return call.floating(value, name).data(); }
+Array array_from(Call& call, py::handle value, const char* name) { return packed(call.floating(value, name).data()); }
 
 py::object shown(const Array& array) { return array.defined() ? py::object(to_numpy(array, true, false)) : py::none(); }
 
@@ -59,7 +59,7 @@ class StepInPython final : public Step {
       Call call(operation_.c_str());
       std::size_t i = 0;
       for (const py::handle result : results) {
-        if (i < found.size() && !result.is_none()) found[i] = call.any(result, "gradient").data().clone();
+        if (i < found.size() && !result.is_none()) found[i] = cloned(call.any(result, "gradient").data());
         ++i;
       }
     }
@@ -107,7 +107,7 @@ void bind_processes(py::module_& m) {
          const py::function& pull_back) {
         Call call(operation.c_str());
         std::vector<Array> arrays;
-        for (const py::object& output : outputs) arrays.push_back(call.floating(output, "output").data().clone());
+        for (const py::object& output : outputs) arrays.push_back(cloned(call.floating(output, "output").data()));
         if (!wants_gradient(inputs)) {
           Tensors results;
           for (Array& array : arrays) results.emplace_back(std::move(array));

@@ -1,5 +1,6 @@
 // What a Python class derived from Tensor is built on: its own objects around a Tensor of the core, and changes in
 // place beneath them, whatever the Tensor is. Rules (leaves, gradients) are the class's.
+#include "autograd/in_place.h"
 #include "bindings/bindings.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
@@ -11,7 +12,7 @@ using Impl = std::shared_ptr<TensorImpl>;
 
 // Numbers of somebody else are read, never written to.
 void own(TensorImpl& t) {
-  if (t.data.buffer()->borrowed()) t.data = t.data.clone();
+  if (t.data.buffer()->borrowed()) t.data = cloned(t.data);
 }
 
 // An object of `cls` that stands for the Tensor, beside those that do already.
@@ -28,19 +29,9 @@ py::object instance_of(const py::type& cls, const Tensor& t) {
   return object;
 }
 
-// t[index] = values, in the memory that everybody who holds the Tensor sees.
-void write(const Impl& t, const py::object& index, const Tensor& values) {
-  own(*t);
-  const Array source = values.data().cast(t->data.dtype());
-  py::object view = to_numpy(t->data, true, false);
-  view[selection_from(index).items] = to_numpy(source, false);
-  t->data.buffer()->raise_version();
-  t->lacks_history = t->lacks_history || (grad_enabled() && values.impl()->lacks_history);
-}
-
 // The leaf holds the memory of `other` from now on. Its gradient stays if it still fits.
 void set_data(const Impl& t, const Tensor& other) {
-  if (t->node != nullptr) throw std::runtime_error("set_data: the Tensor must be a leaf; got a computed Tensor");
+  if (!Tensor(t).is_leaf()) throw std::runtime_error("set_data: the Tensor must be a leaf; got a computed Tensor");
   own(*other.impl());
   const Alone alone;
   const bool fits = t->data.shape() == other.shape() && t->data.dtype() == other.dtype();
@@ -48,14 +39,42 @@ void set_data(const Impl& t, const Tensor& other) {
   if (!fits) t->grad.set({});
 }
 
+// One number everywhere, also where several places are one in memory.
+void fill_in_place(const char* operation, const Tensor& t, const Tensor& value) {
+  check_changeable(operation, t);
+  if (t.requires_grad() || wants_gradient({value}))
+    return set_in_place(operation, t, replacement(t, ops::cast(value, t.dtype())));
+  write(t.data(), ops::broadcast_to(ops::cast(value, t.dtype()), t.shape()).data());
+}
+
+// A leaf without gradient from now on.
+void detach_in_place(const Tensor& t) {
+  t.current();
+  const Alone alone;
+  TensorImpl& impl = *t.impl();
+  impl.node.reset();
+  impl.base.reset();
+  impl.requires_grad = impl.lacks_history = false;
+}
+
 }  // namespace
 
 void bind_subclass(py::module_& m) {
   m.def("instance_of", instance_of, py::arg("cls"), py::arg("t"));
+  m.def("set_in_place", set_in_place, py::arg("operation"), py::arg("t"), py::arg("result"));
+  m.def("fill_in_place", fill_in_place, py::arg("operation"), py::arg("t"), py::arg("value"));
+  m.def("replacement", replacement, py::arg("t"), py::arg("value"));
+  m.def("check_changeable", check_changeable, py::arg("operation"), py::arg("t"));
+  // None if x itself will do.
   m.def(
-      "become", [](const Tensor& target, const Tensor& t) { become(*target.impl(), *t.impl()); }, py::arg("target"),
-      py::arg("t"));
-  m.def("write", write, py::arg("t"), py::arg("index"), py::arg("values"));
+      "before_change",
+      [](const Tensor& t, const Tensor& x) {
+        Tensor before = before_change(t, x);
+        return before.impl() == x.impl() ? std::optional<Tensor>() : before;
+      },
+      py::arg("t"), py::arg("x"));
+  m.def("is_same", [](const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); }, py::arg("a"), py::arg("b"));
+  m.def("detach_in_place", detach_in_place, py::arg("t"));
   m.def(
       "replaced",
       [](const Tensor& t, const py::object& index, const Tensor& values) {
@@ -67,7 +86,18 @@ void bind_subclass(py::module_& m) {
       "expanded",
       [](const Tensor& t, py::handle shape) { return ops::broadcast_to(t, shape_from(shape, "expand", "shape")); },
       py::arg("t"), py::arg("shape"));
-  m.def("address", [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data().raw()); }, py::arg("t"));
+  m.def("unfold", ops::unfold, py::arg("t"), py::arg("axis"), py::arg("size"), py::arg("step"));
+  m.def("strides", [](const Tensor& t) { return shape_tuple(t.data().strides()); }, py::arg("t"));
+  m.def("is_packed", [](const Tensor& t) { return t.data().is_packed(); }, py::arg("t"));
+  m.def(
+      "history_name",
+      [](const Tensor& t) -> std::optional<std::string> {
+        const TensorImpl& now = t.current();
+        if (now.node == nullptr || now.node->name == nullptr) return {};
+        return now.node->name;
+      },
+      py::arg("t"));
+  m.def("address", [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data().first()); }, py::arg("t"));
 }
 
 }  // namespace qkv::bindings

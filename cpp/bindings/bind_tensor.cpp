@@ -14,18 +14,18 @@ py::object item_of(const Tensor& t) {
   return to_numpy(t.data(), false).attr("item")();
 }
 
-bool is_writable(const TensorImpl& impl) { return impl.node == nullptr && !impl.requires_grad; }
+bool is_writable(const Tensor& t) { return t.is_leaf() && !t.requires_grad(); }
 
-py::object numpy_view(const TensorImpl& impl) { return to_numpy(impl.data, is_writable(impl)); }
+py::object numpy_view(const Tensor& t) { return to_numpy(t.data(), is_writable(t)); }
 
 // Not every library heeds that a DLPack tensor is read-only, so writes are noticed whatever it says. One that cannot be
 // told (before DLPack 1.0) gets a copy.
-py::object dlpack(const TensorImpl& impl, const py::kwargs& options) {
+py::object dlpack(const Tensor& t, const py::kwargs& options) {
   try {
-    return to_numpy(impl.data, is_writable(impl), true).attr("__dlpack__")(**options);
+    return to_numpy(t.data(), is_writable(t), true).attr("__dlpack__")(**options);
   } catch (py::error_already_set& error) {
-    if (is_writable(impl) || !error.matches(PyExc_BufferError)) throw;
-    return to_numpy(impl.data.clone(), true).attr("__dlpack__")(**options);
+    if (is_writable(t) || !error.matches(PyExc_BufferError)) throw;
+    return to_numpy(cloned(t.data()), true).attr("__dlpack__")(**options);
   }
 }
 
@@ -38,13 +38,13 @@ void set_grad(TensorImpl& impl, py::handle value) {
   const Tensor g = call.floating(value, "grad");
   if (g.shape() != impl.data.shape())
     fail_value("grad: grad must be ", impl.data.shape(), " because the Tensor is; got grad ", g.shape());
-  Array own = g.data().cast(impl.data.dtype());
+  Array own = packed(g.data()).cast(impl.data.dtype());
   own.make_unique();
   impl.grad.set(std::move(own));
 }
 
-py::object array_protocol(const TensorImpl& impl, py::handle dtype, py::handle copy) {
-  py::object view = numpy_view(impl);
+py::object array_protocol(const Tensor& t, py::handle dtype, py::handle copy) {
+  py::object view = numpy_view(t);
   const bool converts =
       !dtype.is_none() && !py::object(view.attr("dtype")).equal(py::module_::import("numpy").attr("dtype")(dtype));
   if (copy.is_none() || !copy.cast<bool>()) {
@@ -86,19 +86,20 @@ tensor([2., 4., 6.])
       .def_property_readonly(
           "size", [](const TensorImpl& t) { return t.data.numel(); }, "Number of elements.")
       .def_property_readonly(
-          "is_leaf", [](const TensorImpl& t) { return t.node == nullptr; }, "False if an operation made it.")
+          "is_leaf", [](const Impl& t) { return Tensor(t).is_leaf(); }, "False if an operation made it.")
       .def_property_readonly(
           "version", [](const TensorImpl& t) { return t.data.version(); }, "Rises with every change in place.")
       .def_property(
           "requires_grad", [](const Impl& t) { return Tensor(t).requires_grad(); },
-          [](TensorImpl& t, bool wanted) {
-            if (t.node != nullptr)
+          [](const Impl& self, bool wanted) {
+            TensorImpl& t = *self;
+            if (!Tensor(self).is_leaf())
               throw std::runtime_error("requires_grad: can be set on leaves only; got a computed Tensor");
             if (wanted && !is_floating(t.data.dtype()))
               fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.data.dtype());
             if (wanted) {
               t.lacks_history = false;
-              if (t.data.buffer()->borrowed()) t.data = t.data.clone();  // a gradient needs numbers that stay
+              if (t.data.buffer()->borrowed()) t.data = cloned(t.data);  // a gradient needs numbers that stay
             }
             t.requires_grad = wanted;
           },
@@ -120,10 +121,10 @@ tensor([2., 4., 6.])
       .def_property_readonly(
           "nbytes", [](const TensorImpl& t) { return t.data.bytes(); }, "Bytes of all numbers.")
       .def_property_readonly(
-          "ctypes", [](const TensorImpl& t) -> py::object { return numpy_view(t).attr("ctypes"); },
+          "ctypes", [](const Tensor& t) -> py::object { return numpy_view(t).attr("ctypes"); },
           "Where the numbers are, as NumPy's attribute of that name: libraries that save arrays ask for it.")
       .def(
-          "tobytes", [](const TensorImpl& t) { return numpy_view(t).attr("tobytes")(); },
+          "tobytes", [](const Tensor& t) { return numpy_view(t).attr("tobytes")(); },
           "A copy of the numbers, row by row.")
       .def("__dlpack__", dlpack)
       .def("__dlpack_device__", [](const TensorImpl&) { return py::make_tuple(1, 0); })
@@ -142,14 +143,13 @@ tensor([2., 4., 6.])
       .def(
           "item", [](const Impl& t) { return item_of(Tensor(t)); }, "The number of a one-element Tensor.")
       .def(
-          "tolist", [](const TensorImpl& t) { return numpy_view(t).attr("tolist")(); },
-          "Nested lists of Python numbers.")
+          "tolist", [](const Tensor& t) { return numpy_view(t).attr("tolist")(); }, "Nested lists of Python numbers.")
       .def(
           "astype",
           [](const Impl& self, py::handle dtype) {
             const Tensor t(self);
             const DType wanted = dtype_from(dtype, "astype");
-            if (wanted == t.dtype() && !wants_gradient({t})) return Tensor(t.data().clone());  // a copy, as in NumPy
+            if (wanted == t.dtype() && !wants_gradient({t})) return Tensor(cloned(t.data()));  // a copy, as in NumPy
             return without_gil(t.numel(), [&] { return ops::cast(t, wanted); });
           },
           py::arg("dtype"), "The same numbers in another dtype; gradients flow back.");
@@ -182,21 +182,20 @@ tensor([2., 4., 6.])
            })
       .def("__copy__", [](const Impl& t) { return Tensor(t).detach(); })
       .def("__deepcopy__",
-           [](const TensorImpl& t, const py::dict&) {
-             if (t.node != nullptr)
+           [](const Tensor& t, const py::dict&) {
+             if (!t.is_leaf())
                throw std::runtime_error(
                    "deepcopy: only leaves can be copied with their gradient; detach the computed Tensor first");
-             return Tensor(t.data.clone(), t.requires_grad);
+             return Tensor(cloned(t.data()), t.requires_grad());
            })
       .def(py::pickle(
-          [](const TensorImpl& t) {
-            if (t.node != nullptr)
+          [](const Tensor& t) {
+            if (!t.is_leaf())
               throw std::runtime_error("pickle: only leaves can be stored; detach the computed Tensor first");
-            return py::make_tuple(to_numpy(t.data, false), t.requires_grad);
+            return py::make_tuple(to_numpy(packed(t.data()), false), t.requires_grad());
           },
           [](const py::tuple& state) {
-            return std::make_shared<TensorImpl>(
-                *Tensor(copy_of(state[0], py::none(), "Tensor"), state[1].cast<bool>()).impl());
+            return Tensor(copy_of(state[0], py::none(), "Tensor"), state[1].cast<bool>()).impl();
           }));
 
   py::class_<ParameterImpl, TensorImpl, std::shared_ptr<ParameterImpl>>(m, "Parameter", R"doc(
@@ -235,17 +234,18 @@ Examples
            py::arg("data"), py::arg("requires_grad") = true, py::kw_only(), py::arg("dtype") = py::none())
       .def("__deepcopy__",
            [](const ParameterImpl& p, py::dict& memo) {
-             const auto copy = std::make_shared<ParameterImpl>(p.data.clone());
+             const auto copy = std::make_shared<ParameterImpl>(cloned(p.data));
              copy->requires_grad = p.requires_grad;
              (void)memo;
              return copy;
            })
-      .def(py::pickle([](const ParameterImpl& p) { return py::make_tuple(to_numpy(p.data, false), p.requires_grad); },
-                      [](const py::tuple& state) {
-                        auto impl = std::make_shared<ParameterImpl>(copy_of(state[0], py::none(), "Parameter"));
-                        impl->requires_grad = state[1].cast<bool>();
-                        return impl;
-                      }));
+      .def(py::pickle(
+          [](const ParameterImpl& p) { return py::make_tuple(to_numpy(packed(p.data), false), p.requires_grad); },
+          [](const py::tuple& state) {
+            auto impl = std::make_shared<ParameterImpl>(copy_of(state[0], py::none(), "Parameter"));
+            impl->requires_grad = state[1].cast<bool>();
+            return impl;
+          }));
 
   m.def(
       "tensor",

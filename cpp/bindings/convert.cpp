@@ -36,7 +36,7 @@ py::handle pybind11::detail::type_caster<qkv::Tensor>::cast(const qkv::Tensor& t
   if (!tensor.defined()) return none().release();
   // A layer may hand its input through; what Python holds as a Tensor can be written to, a caller's array may not.
   qkv::Array& data = tensor.impl()->data;
-  if (tensor.is_leaf() && data.buffer()->borrowed()) data = data.clone();
+  if (data.buffer()->borrowed() && tensor.is_leaf()) data = qkv::cloned(data);
   return pybind11::cast(tensor.impl()).release();
 }
 
@@ -216,9 +216,14 @@ py::array to_numpy(const Array& array, bool writeable, bool watched) {
       watched ? py::capsule(new WritableView(array.buffer()), [](void* p) { delete static_cast<WritableView*>(p); })
               : py::capsule(new std::shared_ptr<Buffer>(array.buffer()),
                             [](void* p) { delete static_cast<std::shared_ptr<Buffer>*>(p); });
+  std::vector<py::ssize_t> strides;
+  if (!array.is_packed())
+    for (const Index step : array.strides()) strides.push_back(step * item_size(array.dtype()));
   py::array view(py::reinterpret_steal<py::dtype>(numpy_dtype(array.dtype()).release()),
-                 std::vector<py::ssize_t>(array.shape().begin(), array.shape().end()), array.raw(), base);
-  if (!writeable) py::detail::array_proxy(view.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+                 std::vector<py::ssize_t>(array.shape().begin(), array.shape().end()), std::move(strides),
+                 array.first(), base);
+  if (!writeable || overlaps_itself(array))
+    py::detail::array_proxy(view.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
   return view;
 }
 
@@ -232,7 +237,7 @@ void check_unsigned(const py::array& array, const char* operation, const char* n
 
 Array copy_of(py::handle data, py::handle dtype, const char* operation) {
   if (is_tensor(data)) {
-    const Array& source = data.cast<Tensor>().data();
+    const Array source = packed(data.cast<Tensor>().data());
     const Array cast = dtype.is_none() ? source : source.cast(dtype_from(dtype, operation));
     return cast.buffer() == source.buffer() ? cast.clone() : cast;
   }
@@ -271,7 +276,7 @@ Tensor Call::convert(py::handle value, const char* name, bool floats, bool count
     const Tensor tensor = value.cast<Tensor>();
     if (counts && is_floating(tensor.dtype())) any_full_width_ = true;
     if (!floats || is_floating(tensor.dtype())) return tensor;
-    return Tensor(tensor.data().cast(DType::float32));
+    return Tensor(packed(tensor.data()).cast(DType::float32));
   }
   if (value.is_none()) fail_type(operation_, ": ", name, " must be an array; got None");
   if (PyBool_Check(value.ptr()) == 0 && (PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0) && floats)
@@ -316,7 +321,7 @@ Array Call::integers(py::handle value, const char* name, bool none_allowed) {
     const Tensor tensor = value.cast<Tensor>();
     if (tensor.dtype() != DType::int64)
       fail_type(operation_, ": ", name, " must hold integers; got dtype ", tensor.dtype());
-    return tensor.data();
+    return packed(tensor.data());
   }
   const py::array array = as_numpy(value, operation_, name);
   const char kind = array.dtype().kind();
@@ -332,7 +337,7 @@ Array Call::booleans(py::handle value, const char* name) {
     const Tensor tensor = value.cast<Tensor>();
     if (tensor.dtype() != DType::boolean)
       fail_type(operation_, ": ", name, " must be boolean; got dtype ", tensor.dtype());
-    return tensor.data();
+    return packed(tensor.data());
   }
   const py::array array = as_numpy(value, operation_, name);
   if (array.dtype().kind() != 'b')
@@ -342,7 +347,7 @@ Array Call::booleans(py::handle value, const char* name) {
 
 py::object Call::result(const Tensor& y) const {
   if (any_tensor_) return py::cast(y);
-  py::object array = to_numpy(y.data().buffer()->borrowed() ? y.data().clone() : y.data(), true);
+  py::object array = to_numpy(y.data().buffer()->borrowed() ? cloned(y.data()) : y.data(), true);
   if (half_ && !any_full_width_ && is_floating(y.dtype())) array = array.attr("astype")(half_);
   return array;
 }

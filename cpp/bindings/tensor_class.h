@@ -32,15 +32,14 @@ struct Selection {
 };
 Selection selection_from(const py::object& index);
 Tensor get_item(const Tensor& t, const py::object& index);
-// A copy where NumPy would show a view, through which the other could be changed.
-inline Tensor excerpt(Tensor copy) {
-  copy.impl()->excerpt = true;
-  return copy;
-}
+// What an index of whole numbers, slices, None and `...` selects, a view; nothing for other indices.
+std::optional<Tensor> part_of(const Tensor& t, const py::object& index);
 // What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
 // get no gradient.
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);
-// The Tensor has the numbers and the history of `result` from now on; what was recorded before keeps the old ones.
-void become(TensorImpl& t, const TensorImpl& result);
+// The value in the shape and dtype of t, which it replaces; with its history, and that of t, of which nothing stays.
+Tensor replacement(const Tensor& t, const Tensor& value);
+// What was computed becomes t; see autograd/in_place.h.
+void set_in_place(const char* operation, const Tensor& t, const Tensor& result);
 
 }  // namespace qkv::bindings

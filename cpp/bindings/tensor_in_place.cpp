@@ -1,7 +1,6 @@
-// Changes of a Tensor in place: +=, t[index] = value, copy_.
-//
-// Without a history the numbers are overwritten, and their version rises. With one the Tensor becomes the result of the
-// change, a new place in the graph: the nodes before it hold the history and the numbers that the Tensor had.
+// Changes of a Tensor in place: +=, t[index] = value, copy_. What they mean is autograd/in_place.h's.
+#include "autograd/in_place.h"
+#include "autograd/views.h"
 #include "bindings/interpreter.h"
 #include "bindings/tensor_class.h"
 #include "nn/parameter.h"
@@ -12,14 +11,14 @@ namespace qkv::bindings {
 using ops::Binary;
 using Impl = std::shared_ptr<TensorImpl>;
 
-void become(TensorImpl& t, const TensorImpl& result) {
+void set_in_place(const char* operation, const Tensor& t, const Tensor& result) {
+  if (!result.requires_grad()) return without_gil(t.numel(), [&] { change(operation, t, result); });
+  for (const TensorImpl* impl : {t.impl().get(), t.impl()->base.get()})
+    if (dynamic_cast<const ParameterImpl*>(impl) != nullptr)
+      throw std::runtime_error(
+          "Tensor: a Parameter must be changed under qkv.no_grad() because it can not be the result of an operation");
   const Alone alone;  // no computation reads what changes
-  t.data = result.data;
-  t.node = result.node;
-  t.output = result.output;
-  t.requires_grad = result.requires_grad;
-  t.lacks_history = result.lacks_history;
-  t.grad.set({});
+  change(operation, t, result);
 }
 
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
@@ -39,64 +38,36 @@ Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
   return ops::where(ops::compare(ops::Compare::less, from, zero), t, chosen);
 }
 
-namespace {
+Tensor replacement(const Tensor& t, const Tensor& value) {
+  const Tensor whole = ops::broadcast_to(value, t.shape());
+  if (!wants_gradient({t, value})) return whole;
+  return record(cloned(whole.data()), {t, whole}, [](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, [&] { return Tensor(Array::zeros(dy.shape(), dy.dtype())); });
+    dx.add(1, dy);
+  });
+}
 
-bool records(const Tensor& t) { return grad_enabled() && t.requires_grad(); }
+namespace {
 
 // Booleans < integers < floats: a change in place keeps the dtype, so it may not need a higher kind.
 int kind(DType dtype) { return dtype == DType::boolean ? 0 : dtype == DType::int64 ? 1 : 2; }
 
-void check_leaf(const char* operation, const TensorImpl& impl) {
-  if (impl.node == nullptr && impl.requires_grad && grad_enabled())
-    throw std::runtime_error(
-        text(operation,
-             ": a leaf that requires a gradient must be changed under qkv.no_grad() because the graph needs "
-             "its numbers; got a Tensor ",
-             impl.data.shape(), " with gradients on"));
-}
-
-// What looks like a view in NumPy must not take a change that the other Tensor would not see. (`t[index] += u` is fine:
-// its last step is t[index] = value.)
-void check_whole(const char* operation, const TensorImpl& impl) {
-  if (impl.excerpt)
-    throw std::runtime_error(
-        text(operation,
-             ": t[index][other] = value and t.T[index] = value would change a copy only; write t[index, other] "
-             "= value, or keep the copy by qkv.tensor(t[index])"));
-}
-
-void check_not_parameter(const TensorImpl& impl) {
-  if (dynamic_cast<const ParameterImpl*>(&impl) != nullptr)
-    throw std::runtime_error(
-        "Tensor: a Parameter must be changed under qkv.no_grad() because it can not be the result of an operation");
-}
-
-void write(TensorImpl& impl, const Array& numbers) {
-  std::memmove(impl.data.raw(), numbers.raw(), static_cast<std::size_t>(numbers.bytes()));
-  impl.data.buffer()->raise_version();
-}
-
 template <class Compute>
-py::object change(const char* operation, const py::object& self, const std::optional<Tensor>& o, Compute computed) {
-  const Impl impl = self.cast<Impl>();
-  const Tensor t(impl);
+py::object updated(const char* operation, const py::object& self, const std::optional<Tensor>& o, Compute computed) {
+  const Tensor t = self.cast<Tensor>();
   if (!o) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  const auto compute = [&] { return without_gil(work_of(t, *o), [&] { return computed(t, *o); }); };
-  check_leaf(operation, *impl);
-  const Tensor result = compute();
-  if (result.shape() != t.shape())
-    fail_value(operation, ": other must broadcast to the Tensor's shape ", t.shape(),
-               " because it is changed in place; got other ", o->shape());
-  if (kind(result.dtype()) > kind(t.dtype()))
-    fail_type(operation, ": the result must be ", t.dtype(), " because the Tensor is changed in place; got ",
-              result.dtype());
-  if (result.requires_grad()) {
-    check_not_parameter(*impl);
-    become(*impl, *ops::cast(result, t.dtype()).impl());
-    return self;
-  }
-  without_gil(t.numel(), [&] { write(*impl, result.data().cast(t.dtype())); });
-  impl->lacks_history = impl->lacks_history || result.impl()->lacks_history;
+  check_changeable(operation, t);
+  const Tensor result = without_gil(work_of(t, *o), [&] {
+    const Tensor y = computed(before_change(t, t), before_change(t, *o));
+    if (y.shape() != t.shape())
+      fail_value(operation, ": other must broadcast to the Tensor's shape ", t.shape(),
+                 " because it is changed in place; got other ", o->shape());
+    if (kind(y.dtype()) > kind(t.dtype()))
+      fail_type(operation, ": the result must be ", t.dtype(), " because the Tensor is changed in place; got ",
+                y.dtype());
+    return ops::cast(y, t.dtype());
+  });
+  set_in_place(operation, t, result);
   return self;
 }
 
@@ -112,40 +83,43 @@ Tensor value_for(const Tensor& t, py::handle value) {
   return ops::cast(*given, t.dtype());
 }
 
+Tensor placed(const char* operation, const char* name, const Tensor& part, Tensor value) {
+  while (value.rank() > part.rank() && value.dim(0) == 1)  // leading axes of size 1 may be too many, as in NumPy
+    value = ops::reshape(value, Shape(value.shape().begin() + 1, value.shape().end()));
+  Shape shape;
+  if (!broadcast(value.shape(), part.shape(), shape) || shape != part.shape())
+    fail_value(operation, ": ", name, " must broadcast to the Tensor's shape ", part.shape(), "; got ", name, " ",
+               value.shape());
+  return replacement(part, value);
+}
+
 void set_item(const py::object& self, const py::object& index, py::handle given) {
-  const Impl impl = self.cast<Impl>();
-  const Tensor t(impl);
-  const py::tuple items = selection_from(index).items;
-  check_leaf("Tensor", *impl);
-  check_whole("Tensor", *impl);
+  const Tensor t = self.cast<Tensor>();
+  check_changeable("Tensor", t);
   const Tensor value = value_for(t, given);
-  if (impl->node == nullptr && !records(value)) {
-    py::object view = to_numpy(impl->data, true, false);
-    view[items] = to_numpy(value.data(), false);
-    impl->data.buffer()->raise_version();
-    impl->lacks_history = impl->lacks_history || (grad_enabled() && value.impl()->lacks_history);
+  if (const auto part = part_of(t, index)) {
+    set_in_place("Tensor", *part, placed("Tensor", "value", before_change(*part, *part), before_change(t, value)));
     return;
   }
-  check_not_parameter(*impl);
-  become(*impl, *replaced(t, items, value).impl());
+  const py::tuple items = selection_from(index).items;
+  if (wants_gradient({t, value})) {
+    set_in_place("Tensor", t, replaced(before_change(t, t), items, before_change(t, value)));
+    return;
+  }
+  py::object view = to_numpy(t.data(), true, false);
+  view[items] = to_numpy(value.data(), false);
+  t.data().buffer()->raise_version();
 }
 
 // Writes into the memory that everybody who holds this Tensor sees.
-void copy_into(TensorImpl& impl, py::handle values) {
+void copy_into(const Tensor& t, py::handle values) {
   Call call("copy_");
   const Tensor source = call.any(values, "values");
-  Shape shape;
-  if (!broadcast(source.shape(), impl.data.shape(), shape) || shape != impl.data.shape())
-    fail_value("copy_: values must broadcast to the Tensor's shape ", impl.data.shape(), "; got values ",
-               source.shape());
-  check_whole("copy_", impl);
-  if (impl.node != nullptr)
-    throw std::runtime_error(
-        "copy_: the Tensor must be a leaf because others are computed, not stored; got a computed Tensor");
-  without_gil(impl.data.numel(), [&] {
-    const NoGrad quiet;
-    write(impl, ops::broadcast_to(Tensor(source.data().cast(impl.data.dtype())), impl.data.shape()).data());
-  });
+  const GradMode mode(grad_enabled() && !(t.is_leaf() && t.requires_grad()));  // a parameter is given other numbers
+  check_changeable("copy_", t);
+  set_in_place("copy_", t, without_gil(t.numel(), [&] {
+                 return placed("copy_", "values", before_change(t, t), ops::cast(before_change(t, source), t.dtype()));
+               }));
 }
 
 }  // namespace
@@ -154,7 +128,7 @@ void def_in_place(TensorClass& tensor) {
   const auto arithmetic = [&](const char* method, const char* operation, Binary op) {
     tensor.def(method, [operation, op](const py::object& self, py::handle other) {
       const auto o = operand(operation, self.cast<Tensor>(), other);
-      return change(operation, self, o, [op](const Tensor& a, const Tensor& b) { return ops::binary(op, a, b); });
+      return updated(operation, self, o, [op](const Tensor& a, const Tensor& b) { return ops::binary(op, a, b); });
     });
   };
   arithmetic("__iadd__", "add", Binary::add);
@@ -167,7 +141,7 @@ void def_in_place(TensorClass& tensor) {
   const auto bits = [&](const char* method, const char* operation, ops::Bitwise op) {
     tensor.def(method, [operation, op](const py::object& self, py::handle other) {
       const auto o = bits_operand(self.cast<Tensor>(), other);
-      return change(operation, self, o, [op](const Tensor& a, const Tensor& b) { return ops::bitwise(op, a, b); });
+      return updated(operation, self, o, [op](const Tensor& a, const Tensor& b) { return ops::bitwise(op, a, b); });
     });
   };
   bits("__iand__", "bitwise_and", ops::Bitwise::conjunction);
@@ -177,7 +151,7 @@ void def_in_place(TensorClass& tensor) {
       .def(
           "copy_",
           [](const py::object& self, py::handle values) {
-            copy_into(self.cast<TensorImpl&>(), values);
+            copy_into(self.cast<Tensor>(), values);
             return self;
           },
           py::arg("values"), "Overwrite the numbers in place; raises the version.");

@@ -1,7 +1,7 @@
 // Indices of Python's class Tensor.
+#include "autograd/views.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::bindings {
 namespace {
@@ -15,43 +15,53 @@ bool is_advanced(py::handle item) {
           !PySlice_Check(item.ptr()) && item.ptr() != Py_Ellipsis);
 }
 
-// What an index of whole numbers and slices selects, as strides. Nothing for other indices and for numbers out of
-// range, which NumPy works out or refuses.
-struct View {
-  Shape shape;
-  ops::Strides strides;
-  Index offset = 0;
-};
-
-std::optional<View> plain_view(const Tensor& t, py::handle index) {
+// What an index of whole numbers and slices selects of an array with these strides. Nothing for other indices and for
+// numbers out of range, which NumPy works out or refuses.
+std::optional<Region> plain_region(const Shape& shape, const Strides& own, py::handle index) {
   const bool several = PyTuple_CheckExact(index.ptr()) != 0;
   const Index count = several ? PyTuple_GET_SIZE(index.ptr()) : 1;
-  if (count > t.rank()) return {};
-  const ops::Strides own = ops::row_major(t.shape());
-  View view;
-  for (Index axis = 0; axis < t.rank(); ++axis) {
-    const Index stride = own[static_cast<std::size_t>(axis)], size = t.dim(axis);
+  if (count > shape.rank()) return {};
+  Region region;
+  for (Index axis = 0; axis < shape.rank(); ++axis) {
+    const Index stride = own[static_cast<std::size_t>(axis)], size = shape.dim(axis);
     PyObject* item = axis >= count ? nullptr : several ? PyTuple_GET_ITEM(index.ptr(), axis) : index.ptr();
     if (item == nullptr) {
-      view.shape.push_back(size);
-      view.strides.push_back(stride);
+      region.shape.push_back(size);
+      region.strides.push_back(stride);
     } else if (PyLong_CheckExact(item) != 0) {
       int overflow = 0;
       const long long at = PyLong_AsLongLongAndOverflow(item, &overflow);
       if (overflow != 0 || at < -size || at >= size) return {};
-      view.offset += (at < 0 ? at + size : at) * stride;
+      region.offset += (at < 0 ? at + size : at) * stride;
     } else if (PySlice_Check(item) != 0) {
       Py_ssize_t begin, end, by;
       if (PySlice_Unpack(item, &begin, &end, &by) != 0) throw py::error_already_set();
       const Py_ssize_t length = PySlice_AdjustIndices(size, &begin, &end, by);
-      view.offset += length == 0 ? 0 : begin * stride;
-      view.shape.push_back(length);
-      view.strides.push_back(by * stride);
+      region.offset += length == 0 ? 0 : begin * stride;
+      region.shape.push_back(length);
+      region.strides.push_back(length > 1 ? by * stride : stride);
     } else {
       return {};
     }
   }
-  return view;
+  return region;
+}
+
+// The same as NumPy works it out, on an array of that shape and with these strides that nobody reads.
+Region numpy_region(const Tensor& t, const Strides& own, const py::tuple& items) {
+  const py::module_ numpy = py::module_::import("numpy");
+  const Index size = item_size(t.dtype());
+  std::vector<py::ssize_t> strides;
+  for (const Index step : own) strides.push_back(step * size);
+  const py::array whole(py::reinterpret_steal<py::dtype>(numpy_dtype(t.dtype()).release()),
+                        std::vector<py::ssize_t>(t.shape().begin(), t.shape().end()), std::move(strides),
+                        t.data().first(), py::capsule(&t, [](void*) {}));
+  const py::array part = whole[items].cast<py::array>();
+  Region region{Shape(part.shape(), part.shape() + part.ndim()), {}};
+  for (py::ssize_t axis = 0; axis < part.ndim(); ++axis) region.strides.push_back(part.strides(axis) / size);
+  if (part.size() > 0)
+    region.offset = (static_cast<const char*>(part.data()) - static_cast<const char*>(whole.data())) / size;
+  return region;
 }
 
 // Whole rows by number, or by a mask of rows: the positions of rows, normalised and checked by NumPy.
@@ -82,27 +92,21 @@ Selection selection_from(const py::object& index) {
   return result;
 }
 
-// NumPy works out what an index means, on a view of our memory or on the positions 0, 1, 2, ...; so the rules and
-// errors are NumPy's.
-Tensor get_item(const Tensor& t, const py::object& index) {
-  if (const auto view = plain_view(t, index))
-    return excerpt(without_gil(view->shape.numel(), [&] {
-      return ops::strided(t, view->shape, view->strides, t.numel() == 0 ? 0 : view->offset);
-    }));
+std::optional<Tensor> part_of(const Tensor& t, const py::object& index) {
+  if (plain_region(t.shape(), t.data().strides(), index))
+    return view(t, [&](const Strides& strides) { return *plain_region(t.shape(), strides, index); });
   Selection selection = selection_from(index);
-  if (!selection.advanced) {
-    // With an ellipsis the result is a view even for a single number.
-    if (!selection.ellipsis) selection.items = selection.items + py::make_tuple(py::ellipsis());
-    const py::array whole = to_numpy(t.data(), false);
-    const py::array view = whole[selection.items].cast<py::array>();
-    const Index size = item_size(t.dtype());
-    IndexList strides;
-    for (py::ssize_t axis = 0; axis < view.ndim(); ++axis) strides.push_back(view.strides(axis) / size);
-    const Index offset =
-        t.numel() == 0 ? 0 : (static_cast<const char*>(view.data()) - static_cast<const char*>(t.data().raw())) / size;
-    const Shape shape(view.shape(), view.shape() + view.ndim());
-    return excerpt(without_gil(view.size(), [&] { return ops::strided(t, shape, strides, offset); }));
-  }
+  if (selection.advanced) return {};
+  // With an ellipsis the result is a view even for a single number.
+  if (!selection.ellipsis) selection.items = selection.items + py::make_tuple(py::ellipsis());
+  return view(t, [&](const Strides& strides) { return numpy_region(t, strides, selection.items); });
+}
+
+// NumPy works out what other indices mean, on the positions 0, 1, 2, ...; so the rules and errors are NumPy's.
+Tensor get_item(const Tensor& given, const py::object& index) {
+  if (auto part = part_of(given, index)) return *part;
+  const Tensor t = packed(given);
+  const Selection selection = selection_from(index);
   if (const py::object rows = rows_selected(t, selection); !rows.is_none()) {
     Call call("Tensor");
     const Array at = call.integers(rows, "index");

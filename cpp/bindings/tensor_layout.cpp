@@ -9,9 +9,7 @@ namespace {
 
 using Impl = std::shared_ptr<TensorImpl>;
 
-Tensor transposed(const Tensor& t, const ops::Axes& axes) {
-  return excerpt(without_gil(t.numel(), [&] { return ops::transpose(t, axes); }));
-}
+Tensor transposed(const Tensor& t, const ops::Axes& axes) { return ops::transpose(t, axes); }
 
 ops::Axes reversed(const Tensor& t) {
   ops::Axes axes;
@@ -130,7 +128,7 @@ void def_layout(TensorClass& tensor) {
           [](const Impl& t, const py::args& shape) {
             return ops::reshape(Tensor(t), shape_from(shape, "reshape", "shape"));
           },
-          "The same numbers under another shape; one size may be -1.")
+          "The same numbers under another shape; one size may be -1. A view, where strides allow it.")
       .def(
           "transpose",
           [](const Impl& self, const py::args& axes) {
@@ -141,14 +139,10 @@ void def_layout(TensorClass& tensor) {
             for (const Index axis : given) order.push_back(axis < 0 ? axis + t.rank() : axis);
             return transposed(t, order);
           },
-          "Axes in another order; without arguments reversed.")
+          "Axes in another order; without arguments reversed. A view.")
       .def(
-          "swapaxes",
-          [](const Impl& self, Index a, Index b) {
-            const Tensor t(self);
-            return excerpt(without_gil(t.numel(), [&] { return ops::swapaxes(t, a, b); }));
-          },
-          py::arg("axis1"), py::arg("axis2"), "Two axes exchanged.")
+          "swapaxes", [](const Impl& self, Index a, Index b) { return ops::swapaxes(Tensor(self), a, b); },
+          py::arg("axis1"), py::arg("axis2"), "Two axes exchanged; a view.")
       .def(
           "unsqueeze", [](const Impl& t, py::handle axis) { return with_axes(Tensor(t), axis, "unsqueeze"); },
           py::arg("axis"), "With an axis of size 1 at this place of the result; also a tuple of axes.")
@@ -168,10 +162,14 @@ void def_layout(TensorClass& tensor) {
           [](const Impl& self, const py::args& shape) {
             const Tensor t(self);
             const Shape to = expanded(t, shape_from(shape, "broadcast_to", "shape"));
-            return excerpt(
-                without_gil(to.numel(), [&] { return t.shape() == to ? ops::copy(t) : ops::broadcast_to(t, to); }));
+            return ops::broadcast_to(t, to);
           },
-          "Repeated along axes of size 1 and new axes in front, by NumPy's rules; -1 keeps an axis.")
+          "Repeated along axes of size 1 and new axes in front, by NumPy's rules; -1 keeps an axis. A view.")
+      .def(
+          "diagonal",
+          [](const Impl& t, Index offset, Index a, Index b) { return ops::diagonal(Tensor(t), offset, a, b); },
+          py::arg("offset") = 0, py::arg("axis1") = 0, py::arg("axis2") = 1,
+          "The diagonal of two axes, along a last axis instead of both; a view.")
       .def("repeat", repeated, py::arg("repeats"), py::arg("axis") = py::none(),
            "Each number so many times, next to each other, along an axis or of the flattened Tensor, as NumPy's; "
            "np.tile repeats the whole.")

@@ -21,7 +21,7 @@ Tensor mean(const Impl& self, py::handle axis, bool keepdims) {
   const auto axes = axes_from(axis, "mean");
   if (is_floating(t.dtype())) return without_gil(t.numel(), [&] { return ops::mean(t, axes, keepdims); });
   const Tensor checked = ops::sum(t, axes, keepdims);
-  if (checked.numel() == t.numel()) return Tensor(checked.data().cast(DType::float64));
+  if (checked.numel() == t.numel()) return Tensor(packed(checked.data()).cast(DType::float64));
   return as_numpy_does("mean", t, axes, keepdims);
 }
 

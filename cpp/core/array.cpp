@@ -6,21 +6,42 @@
 
 namespace qkv {
 
-Array::Array(Shape shape, DType dtype) : shape_(std::move(shape)), dtype_(dtype), numel_(shape_.numel()) {
+Array::Array(Shape shape, DType dtype)
+    : shape_(std::move(shape)), key_(static_cast<Key>(dtype)), numel_(shape_.numel()) {
   Index size;
-  if (__builtin_mul_overflow(numel_, item_size(dtype_), &size)) [[unlikely]]
-    throw MemoryError(text("array: ", shape_, " of dtype ", dtype_, " needs more than 2^63 bytes"));
+  if (__builtin_mul_overflow(numel_, item_size(dtype), &size)) [[unlikely]]
+    throw MemoryError(text("array: ", shape_, " of dtype ", dtype, " needs more than 2^63 bytes"));
   try {
     buffer_ = Buffer::allocate(static_cast<std::size_t>(size));
   } catch (const std::bad_alloc&) {
-    throw MemoryError(text("array: ", shape_, " of dtype ", dtype_, " needs ", size, " bytes, which cannot be had"));
+    throw MemoryError(text("array: ", shape_, " of dtype ", dtype, " needs ", size, " bytes, which cannot be had"));
   }
   data_ = buffer_->data();
 }
 
 Array::Array(Shape shape, DType dtype, std::shared_ptr<Buffer> buffer, Index offset_bytes)
-    : shape_(std::move(shape)), dtype_(dtype), numel_(shape_.numel()), buffer_(std::move(buffer)) {
+    : shape_(std::move(shape)), key_(static_cast<Key>(dtype)), numel_(shape_.numel()), buffer_(std::move(buffer)) {
   data_ = static_cast<char*>(buffer_->data()) + offset_bytes;
+}
+
+Array::Array(Shape shape, Strides strides, DType dtype, std::shared_ptr<Buffer> buffer, void* first)
+    : shape_(std::move(shape)),
+      key_(static_cast<Key>(dtype)),
+      numel_(shape_.numel()),
+      buffer_(std::move(buffer)),
+      data_(first) {
+  Index step = 1;
+  bool packed = true;
+  for (std::size_t axis = shape_.size(); packed && axis-- > 0; step *= shape_[axis])
+    packed = shape_[axis] == 1 || strides[axis] == step;
+  if (packed || numel_ == 0) return;
+  key_ |= kStrided;
+  strides_ = std::make_shared<const Strides>(std::move(strides));
+}
+
+Array Array::view(const Region& region) const {
+  char* first = static_cast<char*>(data_) + (region.shape.numel() == 0 ? 0 : region.offset * item_size(dtype()));
+  return Array(region.shape, region.strides, dtype(), buffer_, first);
 }
 
 Array Array::zeros(Shape shape, DType dtype) {
@@ -32,6 +53,7 @@ Array Array::zeros(Shape shape, DType dtype) {
 }
 
 Array Array::reshaped(Shape shape) const {
+  if (!is_packed()) fail_strided();
   Array result = *this;
   if (shape.numel() != numel_)
     fail_value("reshape: the new shape ", shape, " does not hold the ", numel_, " numbers of ", shape_);
@@ -40,15 +62,15 @@ Array Array::reshaped(Shape shape) const {
 }
 
 Array Array::clone() const {
-  Array result(shape_, dtype_);
+  Array result(shape_, dtype());
   std::memcpy(result.raw(), raw(), static_cast<std::size_t>(bytes()));
   return result;
 }
 
 Array Array::cast(DType dtype) const {
-  if (dtype == dtype_) return *this;
+  if (dtype == this->dtype()) return *this;
   Array result(shape_, dtype);
-  visit_any(dtype_, [&](auto from) {
+  visit_any(this->dtype(), [&](auto from) {
     visit_any(dtype, [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
@@ -63,8 +85,11 @@ Array Array::cast(DType dtype) const {
   return result;
 }
 
+void Array::fail_strided() { throw std::logic_error("Array: its numbers do not stand one after the other"); }
+
 void Array::wrong_dtype(DType wanted) const {
-  throw std::logic_error(text("Array: its numbers are ", dtype_, ", not ", wanted));
+  if (dtype() == wanted) fail_strided();
+  throw std::logic_error(text("Array: its numbers are ", dtype(), ", not ", wanted));
 }
 
 }  // namespace qkv

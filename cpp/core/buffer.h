@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "core/types.h"
 
@@ -32,6 +33,29 @@ class Buffer {
   }
   void raise_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
+  // Counts, while it lives, one owner who keeps the content for a gradient and never shows it.
+  class Saver {
+   public:
+    Saver() = default;
+    explicit Saver(Buffer& buffer) : buffer_(&buffer) { ++buffer.savers_; }
+    Saver(const Saver& other) : buffer_(other.buffer_) {
+      if (buffer_ != nullptr) ++buffer_->savers_;
+    }
+    Saver(Saver&& other) noexcept : buffer_(std::exchange(other.buffer_, nullptr)) {}
+    Saver& operator=(Saver other) noexcept {
+      std::swap(buffer_, other.buffer_);
+      return *this;
+    }
+    ~Saver() {
+      if (buffer_ != nullptr) --buffer_->savers_;
+    }
+
+   private:
+    Buffer* buffer_ = nullptr;
+  };
+  int savers() const { return savers_; }
+  bool is_viewed() const { return views_.load() > 0; }
+
  private:
   friend class WritableView;
   Buffer(void* data, std::size_t bytes, std::shared_ptr<void> owner)
@@ -47,8 +71,9 @@ class Buffer {
   std::atomic<std::uint64_t> version_{0};
   std::atomic<bool> watched_{false};  // somebody has asked for the version, so a change matters
   std::atomic<int> views_{0};         // writable views that live
-  std::uint64_t content_ = 0;         // hash of the content when it was last looked at
-  bool known_ = false;                // content_ is set: while there are views of watched memory
+  std::atomic<int> savers_{0};
+  std::uint64_t content_ = 0;  // hash of the content when it was last looked at
+  bool known_ = false;         // content_ is set: while there are views of watched memory
 };
 
 // Lives as long as somebody outside (a NumPy array, a DLPack tensor) may write to the memory. Costs nothing but a count

@@ -223,15 +223,16 @@ Tensor BertSelfAttention::forward(const Tensor& x, const BertRows& rows) {
   const ops::Heads heads{arguments.num_attention_heads, arguments.num_attention_heads, -1};
   if (rows.packed()) {
     const Tensor context = attend_packed(q, k, v, rows);
-    record.keep(nn::NoAttentionRecord::active() ? nullptr
-                                                : std::make_shared<const KeptRows>(q.data(), k.data(), heads, rows));
+    record.keep(nn::NoAttentionRecord::active()
+                    ? nullptr
+                    : std::make_shared<const KeptRows>(packed(q.data()), packed(k.data()), heads, rows));
     return context;
   }
   ops::AttentionOptions o;
   o.operation = "BertModel";
   nn::set_restriction(o, rows.restriction, arguments.attention_probs_dropout_prob, training());
   const Tensor context = ops::packed_attention(q, k, v, heads, o).output;
-  record.keep(nn::AttentionRecord::of(q.data(), k.data(), heads, o, {}));
+  record.keep(nn::AttentionRecord::of(packed(q.data()), packed(k.data()), heads, o, {}));
   return context;
 }
 

@@ -17,7 +17,7 @@ std::shared_ptr<BertModel> required(std::shared_ptr<BertModel> encoder) {
 
 bool equal(const Array& a, const Array& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.bytes())) == 0;
+         std::memcmp(packed(a).raw(), packed(b).raw(), static_cast<std::size_t>(a.bytes())) == 0;
 }
 
 // A head's own layers are drawn after they are made without values.

@@ -113,7 +113,7 @@ Seq2SeqAttentionDecoder::Seq2SeqAttentionDecoder(const Seq2SeqArguments& a)
 
 bool Seq2SeqAttentionDecoder::Projected::is_of(const Array& seen, const Array& matrix) const {
   return weight.is(matrix) && outputs.dtype() == seen.dtype() && outputs.shape() == seen.shape() &&
-         std::memcmp(outputs.raw(), seen.raw(), static_cast<std::size_t>(seen.bytes())) == 0;
+         std::memcmp(outputs.raw(), packed(seen).raw(), static_cast<std::size_t>(outputs.bytes())) == 0;
 }
 
 Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
@@ -125,7 +125,7 @@ Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
   auto projected = projected_.get();
   if (!projected || !projected->is_of(state.outputs.data(), weight.data())) {
     const ops::WeightState before(weight.data());
-    projected = std::make_shared<const Projected>(Projected{state.outputs.data().clone(), before, project()});
+    projected = std::make_shared<const Projected>(Projected{cloned(state.outputs.data()), before, project()});
     projected_.set(projected);
   }
   return projected->keys;

@@ -62,7 +62,7 @@ class TransformerContinuation : public Continuation {
     if (std::find(real.data<bool>(), real.data<bool>() + real.numel(), false) != real.data<bool>() + real.numel())
       tgt.attn_mask = Tensor(real);
     const Tensor logits = model_.decode(tokens.reshaped({rows, 1}), memory_, tgt, restriction_, states_);
-    return logits.data().reshaped({tokens.numel(), model_.sizes.tgt_vocab});
+    return packed(logits.data()).reshaped({tokens.numel(), model_.sizes.tgt_vocab});
   }
 
   void reorder(const Array& indices) override {

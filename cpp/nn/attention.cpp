@@ -42,18 +42,18 @@ Array KeptProjections::weights() const {
 }
 
 // Memory of the caller's may change before the weights are read.
-Array own(const Array& array) { return array.defined() && array.buffer()->borrowed() ? array.clone() : array; }
+Array own(const Array& array) { return array.defined() && array.buffer()->borrowed() ? cloned(array) : packed(array); }
 
 }  // namespace
 
-Array snapshot(const Array& array) { return array.defined() && !NoAttentionRecord::active() ? array.clone() : array; }
+Array snapshot(const Array& array) { return array.defined() && !NoAttentionRecord::active() ? cloned(array) : array; }
 
 std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array& key, ops::Heads heads,
                                                 ops::AttentionOptions options, Axes axes) {
   if (NoAttentionRecord::active()) return nullptr;
   options.valid_lens = own(options.valid_lens);
   if (const Tensor& mask = options.attn_mask; mask.defined())
-    options.attn_mask = Tensor(mask.requires_grad() && mask.is_leaf() ? mask.data().clone() : own(mask.data()));
+    options.attn_mask = Tensor(mask.requires_grad() && mask.is_leaf() ? cloned(mask.data()) : own(mask.data()));
   options.dropout = 0;  // shown before dropout
   options.return_weights = false;
   options.dropout_keep = {};
@@ -200,9 +200,9 @@ ops::AttentionOutputs DotProductAttention::attend(const Tensor& queries, const T
   if (NoAttentionRecord::active()) {
     record.clear();
   } else {  // queries and keys are the caller's
-    const Array kept_q = q.data().clone();
-    const bool same = k.data().raw() == q.data().raw() && k.shape() == q.shape();
-    record.keep(AttentionRecord::of(kept_q, same ? kept_q : k.data().clone(), side_by_side, given, axes));
+    const Array kept_q = cloned(q.data());
+    const bool same = k.data().is(q.data());
+    record.keep(AttentionRecord::of(kept_q, same ? kept_q : cloned(k.data()), side_by_side, given, axes));
   }
   return outputs;
 }

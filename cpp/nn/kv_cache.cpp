@@ -10,7 +10,8 @@ namespace qkv::nn {
 namespace {
 
 // Copies the first `count` rows of each batch entry to `to`, from row `at` on.
-void copy_rows(const Array& to, Index at, const Array& from, Index count) {
+void copy_rows(const Array& to, Index at, const Array& given, Index count) {
+  const Array from = packed(given);
   const Index width = from.dim(2) * item_size(from.dtype());
   for (Index b = 0; b < from.dim(0); ++b)
     std::memcpy(static_cast<char*>(to.raw()) + (b * to.dim(1) + at) * width,
@@ -58,7 +59,7 @@ void KVCache::make_room(Index rows) {
 KVCache::Contents KVCache::contents() const {
   if (length_ == 0) return {};
   const NoGrad quiet;
-  return {ops::slice(keys_, 1, 0, length_), ops::slice(values_, 1, 0, length_)};
+  return {ops::copy(ops::slice(keys_, 1, 0, length_)), ops::copy(ops::slice(values_, 1, 0, length_))};
 }
 
 KVCache::Contents KVCache::append(const Tensor& keys, const Tensor& values) {
@@ -104,11 +105,12 @@ void KVCache::reorder(const Array& indices) {
   }
   for (Tensor* kept : {&keys_, &values_}) {
     Array picked(Shape{count, kept->dim(1), kept->dim(2)}, kept->dtype());
+    const Array from = packed(kept->data());
     const Index entry = kept->dim(1) * kept->dim(2) * item_size(kept->dtype());
     const Index used = length_ * kept->dim(2) * item_size(kept->dtype());
     for (Index i = 0; i < count; ++i)
       std::memcpy(static_cast<char*>(picked.raw()) + i * entry,
-                  static_cast<const char*>(kept->data().raw()) + indices.data<std::int64_t>()[i] * entry,
+                  static_cast<const char*>(from.raw()) + indices.data<std::int64_t>()[i] * entry,
                   static_cast<std::size_t>(used));
     *kept = Tensor(std::move(picked));
   }

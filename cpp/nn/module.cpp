@@ -268,7 +268,7 @@ void Module::load_state(StateDict state, bool strict) {
     const auto given = state.find(name);
     if (given == state.end()) continue;
     const Array cast = given->second.cast(tensor.dtype());
-    std::memmove(tensor.data().raw(), cast.raw(), static_cast<std::size_t>(cast.bytes()));
+    write(tensor.data(), cast);
     tensor.data().buffer()->raise_version();
   }
   for (const ModulePtr& module : modules()) module->changed();
@@ -278,7 +278,7 @@ void Module::to(DType dtype) {
   if (!is_floating(dtype)) fail_type("to: dtype must be float32, float64 or bfloat16; got ", dtype);
   for (const Tensor& tensor : existing_state()) {
     if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
-    tensor.impl()->data = tensor.data().cast(dtype);
+    tensor.impl()->data = packed(tensor.data()).cast(dtype);
     if (const Array grad = tensor.impl()->grad.get(); grad.defined()) tensor.impl()->grad.set(grad.cast(dtype));
   }
   for (const ModulePtr& module : modules()) {

@@ -239,7 +239,7 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     throw;
   }
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
-  const auto kept = AttentionRecord::of(q.data(), k.data(), heads, o, axes);
+  const auto kept = AttentionRecord::of(packed(q.data()), packed(k.data()), heads, o, axes);
   record.keep(kept);
   if (call.record != nullptr) call.record->keep(kept);
   return unbatched(out_proj->forward(outputs.output), from.added);

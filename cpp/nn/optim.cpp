@@ -75,10 +75,12 @@ void Optimizer::step() {
       const DType dtype = p.data.dtype();
       for (Array* array : {&gradient, &state.first, &state.second})
         if (array->defined() && array->dtype() != dtype) *array = array->cast(dtype);
-      if (p.data.buffer()->borrowed()) p.data = p.data.clone();
+      if (p.data.buffer()->borrowed()) p.data = cloned(p.data);
       ++state.steps;
-      update(*settings, p.data, gradient, state);
-      p.data.buffer()->raise_version();
+      Array numbers = packed(p.data);
+      update(*settings, numbers, gradient, state);
+      if (numbers.is(p.data)) p.data.buffer()->raise_version();
+      else write(p.data, numbers);
     }
     ++settings;
   }

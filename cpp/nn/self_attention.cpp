@@ -61,7 +61,7 @@ Tensor SelfAttention::forward(const Tensor& x, const Tensor& context, const Rest
   o.return_weights = weights != nullptr;
   const ops::AttentionOutputs outputs = ops::packed_attention(q, k, v, {}, o);
   if (weights != nullptr) *weights = shown_weights(outputs.weights, axes);
-  record.keep(AttentionRecord::of(q.data(), k.data(), {}, o, axes));
+  record.keep(AttentionRecord::of(packed(q.data()), packed(k.data()), {}, o, axes));
   return unbatched(outputs.output, from.added);
 }
 

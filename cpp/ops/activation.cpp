@@ -13,7 +13,8 @@ using kernels::Activation;
 namespace {
 
 // gelu'(x), whose own derivative is (2 - x^2) exp(-x^2 / 2) / sqrt(2 pi).
-Tensor gelu_slope(const Tensor& x) {
+Tensor gelu_slope(const Tensor& given) {
+  const Tensor x = packed(given);
   Array y(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
@@ -72,7 +73,8 @@ Tensor derivative(Activation f, double a, const Tensor& x) {
 Index grain_of(Activation f) { return grain_for(f == Activation::relu ? 1 : 8); }
 
 // dy f'(x); `kept` is f(x) for those that need it, else x.
-Tensor activation_backward(Activation f, double a, const Tensor& dy, const Tensor& kept) {
+Tensor activation_backward(Activation f, double a, const Tensor& given, const Tensor& kept) {
+  const Tensor dy = packed(given);
   Array result(dy.shape(), dy.dtype());
   visit_floating(dy.dtype(), [&](auto tag) {
     using T = decltype(tag);

@@ -52,7 +52,7 @@ Array compute(Binary op, const Array& a, const Array& b) {
 
 }  // namespace
 
-Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::float32); }
+Tensor floating(const Tensor& x) { return packed(is_floating(x.dtype()) ? x : cast(x, DType::float32)); }
 
 DType promoted(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
   for (const Tensor& t : inputs)
@@ -66,7 +66,7 @@ Tensor scalar_like(const Tensor& x, double value) {
 
 Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  Array y = x.data().cast(dtype);
+  Array y = packed(x.data()).cast(dtype);
   if (!is_floating(dtype) || !wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, cast(dy, dx.dtype(0))); });
 }
@@ -117,7 +117,8 @@ Tensor second_derivative(Unary op, const Tensor& x) {
 }
 
 // dy f'(x), with y = f(x).
-Tensor unary_backward(Unary op, const Tensor& dy, const Tensor& x, const Array& y) {
+Tensor unary_backward(Unary op, const Tensor& given, const Tensor& x, const Array& y) {
+  const Tensor dy = packed(given);
   Array result(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
@@ -200,8 +201,8 @@ static void binary_rule(Binary op, const Tensor& dy, const Saved& p, const Saved
 
 Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
   if (!is_floating(left.dtype()) && !is_floating(right.dtype()))
-    return Tensor(
-        integer_binary(op, left.data(), right.data(), broadcast_or_fail(name_of(op), left.shape(), right.shape())));
+    return Tensor(integer_binary(op, packed(left.data()), packed(right.data()),
+                                 broadcast_or_fail(name_of(op), left.shape(), right.shape())));
   const DType dtype = promoted({left, right});
   Tensor a = cast(left, dtype), b = cast(right, dtype);
   if (op == Binary::power && is_two(b)) return binary(Binary::multiply, a, a);  // forty times as fast
@@ -228,7 +229,7 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
 
 Tensor unary(Unary op, const Tensor& input) {
   if (!is_floating(input.dtype()) && (op == Unary::negate || op == Unary::absolute))
-    return Tensor(integer_unary(op, input.data()));
+    return Tensor(integer_unary(op, packed(input.data())));
   const Tensor x = floating(input);
   Array y(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
@@ -246,16 +247,18 @@ Tensor unary(Unary op, const Tensor& input) {
 Tensor compare(Compare op, const Tensor& left, const Tensor& right) {
   const Shape shape = broadcast_or_fail("compare", left.shape(), right.shape());
   const bool whole = !is_floating(left.dtype()), other_whole = !is_floating(right.dtype());
-  if (whole && other_whole) return Tensor(integer_compare(op, left.data(), right.data(), shape));
+  if (whole && other_whole) return Tensor(integer_compare(op, packed(left.data()), packed(right.data()), shape));
   const DType dtype =
       whole || other_whole ? DType::float64 : promoted({left, right});  // integers beside floats as in NumPy
-  const Array a = left.data().cast(dtype), b = right.data().cast(dtype);
+  const NoGrad quiet;
+  const Tensor a = cast(left, dtype), b = cast(right, dtype);
   Array y(shape, DType::boolean);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
-    for_each_run<bool, T, T>(y, a, b, [op](bool* out, const T* p, Index sp, const T* q, Index sq, Index n) {
-      kernels::kernels<T>().elementwise.compare(op, out, p, sp, q, sq, n);
-    });
+    for_each_run<bool, T, T>(y, a.data(), b.data(),
+                             [op](bool* out, const T* p, Index sp, const T* q, Index sq, Index n) {
+                               kernels::kernels<T>().elementwise.compare(op, out, p, sp, q, sq, n);
+                             });
   });
   return Tensor(std::move(y));
 }

@@ -1,9 +1,9 @@
 // Dropout.
 #include "core/batch_part.h"
 #include "core/parallel.h"
+#include "core/strides.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 namespace {
@@ -12,7 +12,8 @@ void check_probability(double p) {
   if (!(p >= 0 && p <= 1)) fail_value("dropout: p must be in 0..1 because it is a probability; got p = ", p);
 }
 
-Tensor dropped(const Tensor& x, const Array& keep, double p) {
+Tensor dropped(const Tensor& given, const Array& keep, double p) {
+  const Tensor x = packed(given);
   Array y(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);

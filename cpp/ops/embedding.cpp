@@ -88,7 +88,7 @@ Tensor picked_rows(const Tensor& weight, const Array& ids, Index skipped);
 
 // The same as an operation, whose own gradient is an embedding without what is skipped.
 Tensor summed_rows(const Tensor& dy, const Saved& ids, Index V, Index skipped) {
-  Array dw = summed_rows(dy.data(), ids.get(), V, skipped);
+  Array dw = summed_rows(packed(dy.data()), ids.get(), V, skipped);
   if (!wants_gradient({dy})) return Tensor(std::move(dw));
   const auto back = [ids, skipped](const Tensor& d) {
     Array counts(ids.get().shape(), d.dtype());
@@ -110,7 +110,8 @@ Tensor summed_rows(const Tensor& dy, const Saved& ids, Index V, Index skipped) {
 }
 
 // Checked ids.
-Tensor picked_rows(const Tensor& weight, const Array& ids, Index skipped) {
+Tensor picked_rows(const Tensor& given, const Array& ids, Index skipped) {
+  const Tensor weight = packed(given);
   const Index V = weight.dim(0), M = weight.dim(1), count = ids.numel();
   const std::int64_t* id = ids.data<std::int64_t>();
   Shape shape = ids.shape();

@@ -17,7 +17,7 @@ namespace {
 // (B, L, D) to (B, D, L)
 Array features_first(const Array& x) {
   const NoGrad quiet;
-  return swapaxes(Tensor(x), 1, 2).data();
+  return packed(swapaxes(Tensor(x), 1, 2).data());
 }
 
 // x (B, L, D) += y (B, pieces, D, L), summed over the pieces.
@@ -143,8 +143,8 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
   add_values(layout, values.shape());
   const PoolingProblem problem{layout.n, lengths(valid_lens, layout), kernel, bandwidth_of(bandwidth)};
   const DType dtype = promoted({queries, keys, values});
-  const Tensor q = layout.points(cast(queries, dtype)), k = layout.points(cast(keys, dtype)),
-               v = layout.values(cast(values, dtype));
+  const Tensor q = layout.points(packed_as(queries, dtype)), k = layout.points(packed_as(keys, dtype)),
+               v = layout.values(packed_as(values, dtype));
   const PoolingSizes& n = layout.n;
   Array y({n.batches, n.queries, n.value_features}, dtype);
   Array w = with_weights ? Array({n.batches, n.queries, n.keys}, dtype) : Array();
@@ -194,7 +194,7 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
   const Layout layout = point_layout(queries.shape(), keys.shape());
   const PoolingProblem p{layout.n, lengths(valid_lens, layout), Kernel::constant, bandwidth_of(bandwidth)};
   const DType dtype = promoted({queries, keys});
-  const Tensor q = layout.points(cast(queries, dtype)), k = layout.points(cast(keys, dtype));
+  const Tensor q = layout.points(packed_as(queries, dtype)), k = layout.points(packed_as(keys, dtype));
   const PoolingSizes& n = layout.n;
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&](auto tag) {
@@ -265,8 +265,8 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
   const Lengths lens = lengths(valid_lens, layout);
   const PoolingSizes n = layout.n;
   const DType dtype = promoted({kernel_values, values});
-  const Tensor k = reshape(cast(kernel_values, dtype), {n.batches, n.queries, n.keys}),
-               v = layout.values(cast(values, dtype));
+  const Tensor k = reshape(packed_as(kernel_values, dtype), {n.batches, n.queries, n.keys}),
+               v = layout.values(packed_as(values, dtype));
   Array w = Array::zeros(k.shape(), dtype), reciprocals({n.batches * n.queries}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);

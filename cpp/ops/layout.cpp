@@ -2,88 +2,14 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <type_traits>
 
+#include "autograd/views.h"
 #include "core/parallel.h"
-#include "kernels/kernels.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 namespace {
-
-// The axis along which x is read number by number, if that is another one than the run's.
-std::optional<std::size_t> axis_of_neighbours(const Loops<2>& loops) {
-  const Strides& strides = loops.strides(1);
-  for (std::size_t axis = 0; axis + 1 < strides.size(); ++axis)
-    if (strides[axis] == 1 && loops.run_stride(1) != 1) return axis;
-  return {};
-}
-
-// y = x read with strides, where x's neighbours lie along another axis than y's: matrix by matrix.
-template <class T> void gather_transposed(T* y, const T* x, const Loops<2>& loops, std::size_t neighbours) {
-  constexpr Index kRows = 256;
-  const IndexList& sizes = loops.sizes();
-  const Index rows = loops.run(), columns = sizes[neighbours], ldx = loops.run_stride(1);
-  const Index ldy = loops.strides(0)[neighbours], blocks = (rows + kRows - 1) / kRows;
-  const Index count = loops.rows() / columns;
-  parallel_for(0, count * blocks, grain_for(std::min(rows, kRows) * columns), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      Index rest = i / blocks, at_y = 0, at_x = 0;
-      for (std::size_t axis = sizes.size() - 1; axis-- > 0;) {
-        if (axis == neighbours) continue;
-        at_y += rest % sizes[axis] * loops.strides(0)[axis];
-        at_x += rest % sizes[axis] * loops.strides(1)[axis];
-        rest /= sizes[axis];
-      }
-      const Index row = i % blocks * kRows;
-      kernels::kernels<T>().layout.transpose(y + at_y + row, ldy, x + at_x + row * ldx, ldx,
-                                             std::min(kRows, rows - row), columns);
-    }
-  });
-}
-
-// y (contiguous) = x read with strides.
-Array gather(const Array& x, const Shape& shape, const Strides& strides, Index offset) {
-  Array y(shape, x.dtype());
-  if (y.numel() == 0) return y;
-  const Loops<2> loops(shape, {row_major(shape), strides});
-  visit_any(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    T* out = y.data<T>();
-    const T* in = x.data<T>() + offset;
-    if constexpr (!std::is_same_v<T, bool>) {
-      using Bits = std::conditional_t<std::is_same_v<T, std::int64_t>, double, T>;  // moved, not computed with
-      if (const auto neighbours = axis_of_neighbours(loops))
-        return gather_transposed(reinterpret_cast<Bits*>(out), reinterpret_cast<const Bits*>(in), loops, *neighbours);
-    }
-    const Index n = loops.run(), step = loops.run_stride(1);
-    parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
-      loops.each_row(begin, end, [&](const std::array<Index, 2>& at) {
-        if (step == 1) std::copy_n(in + at[1], n, out + at[0]);
-        else
-          for (Index i = 0; i < n; ++i) out[at[0] + i] = in[at[1] + i * step];
-      });
-    });
-  });
-  return y;
-}
-
-// dx, read with strides, += dy. Serial, as several entries may fall on the same number.
-void scatter_add(const Array& dx, const Array& dy, const Strides& strides, Index offset) {
-  if (dy.numel() == 0) return;
-  const Loops<2> loops(dy.shape(), {row_major(dy.shape()), strides});
-  visit_floating(dy.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    T* out = dx.data<T>() + offset;
-    const T* in = dy.data<T>();
-    const Index n = loops.run(), step = loops.run_stride(1);
-    loops.each_row(0, loops.rows(), [&](const std::array<Index, 2>& at) {
-      for (Index i = 0; i < n; ++i) out[at[1] + i * step] += in[at[0] + i];
-    });
-  });
-}
 
 void check_permutation(const Axes& permutation, Index rank) {
   std::vector<bool> seen(static_cast<std::size_t>(rank), false);
@@ -111,45 +37,22 @@ Tensor reshape(const Tensor& x, Shape shape) {
   }
   if (!good || shape.numel() != x.numel())
     fail_value("reshape: shape must hold the ", x.numel(), " numbers of a Tensor ", x.shape(), "; got ", shape);
-  Array y = x.data().reshaped(std::move(shape));
-  if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, reshape(dy, dx.shape(0))); });
-}
-
-// The gradient of strided() for an input of that shape: what was read at a place is added there.
-static Tensor added_strided(const Tensor& dy, const Shape& shape, const Strides& strides, Index offset) {
-  Array y = Array::zeros(shape, dy.dtype());
-  scatter_add(y, dy.data(), strides, offset);
-  if (!wants_gradient({dy})) return Tensor(std::move(y));
-  return record(std::move(y), {dy}, [strides, offset](const Tensor& d, TensorGradients& dx) {
-    dx.add(0, strided(d, dx.shape(0), strides, offset));
-  });
-}
-
-Tensor strided(const Tensor& x, const Shape& shape, const IndexList& strides, Index offset) {
-  Array y = gather(x.data(), shape, strides, offset);
-  if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [strides, offset](const Tensor& dy, TensorGradients& dx) {
-    dx.add(0, added_strided(dy, dx.shape(0), strides, offset));
-  });
+  return reshaped(x, shape);
 }
 
 Tensor transpose(const Tensor& x, const Axes& permutation) {
   check_permutation(permutation, x.rank());
-  const Strides own = row_major(x.shape());
-  Shape shape;
-  Strides strides;
-  for (const Index axis : permutation) {
-    shape.push_back(x.dim(axis));
-    strides.push_back(own[static_cast<std::size_t>(axis)]);
-  }
-  Array y = gather(x.data(), shape, strides, 0);
-  if (!wants_gradient({x})) return Tensor(std::move(y));
+  const Strides own = x.data().strides();
+  Region region;
   Axes inverse(permutation.size());
-  for (std::size_t i = 0; i < permutation.size(); ++i)
-    inverse[static_cast<std::size_t>(permutation[i])] = static_cast<Index>(i);
-  return record(std::move(y), {x},
-                [inverse](const Tensor& dy, TensorGradients& dx) { dx.add(0, transpose(dy, inverse)); });
+  for (std::size_t i = 0; i < permutation.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(permutation[i]);
+    region.shape.push_back(x.shape()[axis]);
+    region.strides.push_back(own[axis]);
+    inverse[axis] = static_cast<Index>(i);
+  }
+  return view_by(x, x.data().view(region),
+                 [inverse](const Tensor& dy, TensorGradients& dx) { dx.add(0, transpose(dy, inverse)); });
 }
 
 Tensor swapaxes(const Tensor& x, Index a, Index b) {
@@ -160,36 +63,58 @@ Tensor swapaxes(const Tensor& x, Index a, Index b) {
   return transpose(x, permutation);
 }
 
-// One number everywhere: the gradient of a sum. A kernel, because at -O2 the compiler writes a number at a time.
-static Array filled(const Array& x, const Shape& shape) {
-  Array y(shape, x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    const T *value = x.data<T>(), one = 1;
-    parallel_for(0, y.numel(), grain_for(1), [&](Index begin, Index end) {
-      kernels::kernels<T>().elementwise.binary(Binary::multiply, y.data<T>() + begin, value, 0, &one, 0, end - begin);
-    });
-  });
-  return y;
-}
-
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
+  if (x.shape() == shape) return reshaped(x, shape);
   Shape combined;
   if (!broadcast(x.shape(), shape, combined) || combined != shape)
     fail_value("broadcast_to: shape must be one that ", x.shape(), " broadcasts to; got ", shape);
-  Array y = x.numel() == 1 && is_floating(x.dtype()) ? filled(x.data(), shape)
-                                                     : gather(x.data(), shape, broadcast_strides(x.shape(), shape), 0);
-  if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(std::move(y), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, sum_to(dy, dx.shape(0))); });
+  const Array& numbers = x.data();
+  return view_by(x, numbers.view({shape, broadcast_strides(x.shape(), shape, numbers.strides())}),
+                 [](const Tensor& dy, TensorGradients& dx) { dx.add(0, sum_to(dy, dx.shape(0))); });
 }
 
 Tensor slice(const Tensor& x, Index axis, Index begin, Index end) {
   axis = checked_axis("slice", axis, x.rank());
-  Shape shape = x.shape();
-  const Strides strides = row_major(shape);
-  shape[static_cast<std::size_t>(axis)] = end - begin;
-  return strided(x, shape, strides, begin * strides[static_cast<std::size_t>(axis)]);
+  return view(x, [&](const Strides& strides) {
+    Region region{x.shape(), strides, begin * strides[static_cast<std::size_t>(axis)]};
+    region.shape[static_cast<std::size_t>(axis)] = end - begin;
+    return region;
+  });
+}
+
+Tensor diagonal(const Tensor& x, Index offset, Index axis1, Index axis2) {
+  const auto a = static_cast<std::size_t>(checked_axis("diagonal", axis1, x.rank())),
+             b = static_cast<std::size_t>(checked_axis("diagonal", axis2, x.rank()));
+  if (a == b) fail_value("diagonal: axis1 and axis2 must be two axes; got ", axis1, " and ", axis2);
+  const Index down = std::max<Index>(-offset, 0), right = std::max<Index>(offset, 0);
+  const Index length = std::max<Index>(std::min(x.shape()[a] - down, x.shape()[b] - right), 0);
+  return view(x, [&](const Strides& strides) {
+    Region region;
+    for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+      if (axis == a || axis == b) continue;
+      region.shape.push_back(x.shape()[axis]);
+      region.strides.push_back(strides[axis]);
+    }
+    region.shape.push_back(length);
+    region.strides.push_back(strides[a] + strides[b]);
+    if (length > 0) region.offset = down * strides[a] + right * strides[b];
+    return region;
+  });
+}
+
+Tensor unfold(const Tensor& x, Index axis, Index size, Index step) {
+  const auto at = static_cast<std::size_t>(checked_axis("unfold", axis, x.rank()));
+  if (step < 1 || size < 0 || size > x.shape()[at])
+    fail_value("unfold: step must be at least 1, and size from 0 to that of the axis, ", x.shape()[at], "; got step ",
+               step, ", size ", size);
+  return view(x, [&](const Strides& strides) {
+    Region region{x.shape(), strides};
+    region.shape[at] = (x.shape()[at] - size) / step + 1;
+    region.strides[at] *= step;
+    region.shape.push_back(size);
+    region.strides.push_back(strides[at]);
+    return region;
+  });
 }
 
 // The gradient of take_flat() for an input of that shape.
@@ -198,7 +123,8 @@ static Tensor added_flat(const Tensor& dy, const Array& positions, const Shape& 
   visit_floating(dy.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const std::int64_t* at = positions.data<std::int64_t>();
-    for (Index i = 0; i < dy.numel(); ++i) y.data<T>()[at[i]] += dy.ptr<T>()[i];
+    const Array numbers = packed(dy.data());
+    for (Index i = 0; i < dy.numel(); ++i) y.data<T>()[at[i]] += numbers.data<T>()[i];
   });
   if (!wants_gradient({dy})) return Tensor(std::move(y));
   const Saved kept(positions);
@@ -206,7 +132,8 @@ static Tensor added_flat(const Tensor& dy, const Array& positions, const Shape& 
                 [kept](const Tensor& d, TensorGradients& dx) { dx.add(0, take_flat(d, kept.get(), dx.shape(0))); });
 }
 
-Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
+Tensor take_flat(const Tensor& given, const Array& positions, const Shape& shape) {
+  const Tensor x = packed(given);
   Array y(shape, x.dtype());
   const std::int64_t* from = positions.data<std::int64_t>();
   visit_any(x.dtype(), [&](auto tag) {
@@ -222,12 +149,13 @@ Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape) {
 }
 
 Tensor copy(const Tensor& x) {
-  Array y = x.data().clone();
+  Array y = cloned(x.data());
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, dy); });
 }
 
-Tensor repeat(const Tensor& x, Index times, Index axis) {
+Tensor repeat(const Tensor& given, Index times, Index axis) {
+  const Tensor x = packed(given);
   axis = checked_axis("repeat", axis, x.rank());
   if (times < 0 || times > std::numeric_limits<Index>::max() / std::max<Index>(1, x.dim(axis)))
     fail_value("repeat: repeats must be at least 0 and leave sizes below 2^63; got ", times);
@@ -279,7 +207,7 @@ Tensor concatenate(const Tensors& parts, Index axis) {
   }
   shape[static_cast<std::size_t>(axis)] = total;
   Tensors inputs;
-  for (const Tensor& part : parts) inputs.push_back(cast(part, dtype));
+  for (const Tensor& part : parts) inputs.push_back(packed(cast(part, dtype)));
   Array y(shape, dtype);
   const Index outer = shape.product(0, axis), inner = shape.product(axis + 1, rank) * item_size(dtype);
   char* out = static_cast<char*>(y.raw());

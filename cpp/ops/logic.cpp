@@ -74,7 +74,7 @@ Tensor bitwise(Bitwise op, const Tensor& a, const Tensor& b) {
   }
   using I = std::int64_t;
   Array y(shape, DType::int64);
-  for_each_run<I, I, I>(y, a.data().cast(DType::int64), b.data().cast(DType::int64),
+  for_each_run<I, I, I>(y, packed_as(a, DType::int64).data(), packed_as(b, DType::int64).data(),
                         [op](I* out, const I* p, Index sp, const I* q, Index sq, Index n) {
                           for (Index i = 0; i < n; ++i) out[i] = combined(op, p[i * sp], q[i * sq]);
                         });
@@ -104,7 +104,7 @@ Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& 
   const ReducedAxes p = reduced_axes(operation, x.shape(), axes, keepdims);
   const Bitwise op = all ? Bitwise::conjunction : Bitwise::disjunction;
   Shape shape = x.shape();
-  Array from = x.data();
+  Array from = packed(x.data());
   std::vector<bool> left(p.reduced);
   for (Run run(shape, left); run.begin < run.end; run = Run(shape, left)) {
     for (std::size_t axis = run.begin; axis < run.end; ++axis) {

@@ -33,7 +33,7 @@ Targets checked_targets(const char* operation, const char* scores_name, const Te
   if (weight.defined() && weight.shape() != Shape{t.classes})
     fail_value(operation, ": weight must be (", t.classes, ",) because ", scores_name, " are ", scores.shape(),
                "; got weight ", weight.shape());
-  if (weight.defined()) t.weight = Saved(weight.data().cast(scores.dtype()));
+  if (weight.defined()) t.weight = Saved(packed(weight.data()).cast(scores.dtype()));
   t.classes_of = Array(Shape{t.count}, DType::int64);
   for (Index i = 0; i < t.count; ++i) {
     const std::int64_t given = targets.data<std::int64_t>()[i];

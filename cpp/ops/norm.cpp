@@ -107,8 +107,8 @@ Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset
                   double eps) {
   const Rows rows = checked("layer_norm", input, scale, offset, normalized_shape, eps);
   const DType dtype = promoted({input, scale, offset});
-  const Tensor x = cast(input, dtype), weight = scale.defined() ? cast(scale, dtype) : scale;
-  const Tensor bias = offset.defined() ? cast(offset, dtype) : offset;
+  const Tensor x = packed_as(input, dtype), weight = scale.defined() ? packed_as(scale, dtype) : scale;
+  const Tensor bias = offset.defined() ? packed_as(offset, dtype) : offset;
   Array y(x.shape(), dtype), statistics({rows.count, 3}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -131,8 +131,9 @@ Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor&
     fail_value("add_layer_norm: residual must have the shape of x ", input.shape(), "; got residual ",
                residual.shape());
   const DType dtype = promoted({input, residual, scale, offset});
-  const Tensor x = cast(input, dtype), r = cast(residual, dtype), weight = scale.defined() ? cast(scale, dtype) : scale;
-  const Tensor bias = offset.defined() ? cast(offset, dtype) : offset;
+  const Tensor x = packed_as(input, dtype), r = packed_as(residual, dtype),
+               weight = scale.defined() ? packed_as(scale, dtype) : scale;
+  const Tensor bias = offset.defined() ? packed_as(offset, dtype) : offset;
   const bool recording = wants_gradient({x, r, weight, bias});
   Array y(x.shape(), dtype), statistics({rows.count, 3}, dtype);
   const Array sum = recording ? Array(x.shape(), dtype) : y;
@@ -154,7 +155,7 @@ Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor&
 Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalized_shape, double eps) {
   const Rows rows = checked("rms_norm", input, scale, Tensor(), normalized_shape, eps);
   const DType dtype = promoted({input, scale});
-  const Tensor x = cast(input, dtype), weight = scale.defined() ? cast(scale, dtype) : scale;
+  const Tensor x = packed_as(input, dtype), weight = scale.defined() ? packed_as(scale, dtype) : scale;
   Array y(x.shape(), dtype), statistics({rows.count}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);

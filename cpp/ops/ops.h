@@ -32,6 +32,7 @@ struct UnaryFunction {
 std::span<const UnaryFunction> unary_functions();
 Tensor compare(Compare op, const Tensor& a, const Tensor& b);  // boolean, no gradient
 Tensor cast(const Tensor& x, DType dtype);
+inline Tensor packed_as(const Tensor& x, DType dtype) { return packed(cast(x, dtype)); }
 inline Tensor add(const Tensor& a, const Tensor& b) { return binary(Binary::add, a, b); }
 inline Tensor subtract(const Tensor& a, const Tensor& b) { return binary(Binary::subtract, a, b); }
 inline Tensor multiply(const Tensor& a, const Tensor& b) { return binary(Binary::multiply, a, b); }
@@ -81,13 +82,17 @@ Array best_places(const Tensor& x, Index k, Index axis, bool largest);
 Tensor take_along_axis(const Tensor& x, const Array& places, Index axis);
 
 // --- layout.cpp
-Tensor reshape(const Tensor& x, Shape shape);  // one size may be -1
+// Views of x (autograd/views.h):
+Tensor reshape(const Tensor& x, Shape shape);  // one size may be -1; a copy where no strides would do
 Tensor transpose(const Tensor& x, const Axes& permutation);
 Tensor swapaxes(const Tensor& x, Index a, Index b);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
-// result[i, j, ...] = x.flat[offset + i * strides[0] + j * strides[1] + ...]
-Tensor strided(const Tensor& x, const Shape& shape, const IndexList& strides, Index offset);
 Tensor slice(const Tensor& x, Index axis, Index begin, Index end);
+// The numbers at i + max(-offset, 0) of one axis and i + max(offset, 0) of another, along a last axis instead of both.
+Tensor diagonal(const Tensor& x, Index offset, Index axis1, Index axis2);
+// All windows of so many places of an axis, `step` apart, whose places stand along a last axis.
+Tensor unfold(const Tensor& x, Index axis, Index size, Index step);
+// Copies:
 // result.flat[i] = x.flat[positions[i]]
 Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape);
 Tensor copy(const Tensor& x);                             // in memory of its own
@@ -206,7 +211,7 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
 // --- helpers of the operations themselves
 // A mask is boolean or floating: an integer one, called `name`, could mean either.
 void check_mask_dtype(const char* operation, const char* name, DType dtype);
-// Floating copy of x: integers and booleans become float32.
+// x as packed floating numbers: integers and booleans become float32.
 Tensor floating(const Tensor& x);
 // The wider of the inputs' floating dtypes; undefined ones do not count.
 DType promoted(std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
@@ -221,7 +226,9 @@ inline Tensor negative(const Tensor& x) { return unary(Unary::negate, x); }
 inline Tensor scaled(const Tensor& x, double factor) { return multiply(x, scalar_like(x, factor)); }
 inline Tensor transposed(const Tensor& x) { return swapaxes(x, -1, -2); }
 // 1 where the entry is true, as a constant of that dtype.
-inline Tensor indicator(const Tensor& condition, DType dtype) { return Tensor(condition.data().cast(dtype)); }
+inline Tensor indicator(const Tensor& condition, DType dtype) { return Tensor(packed(condition.data()).cast(dtype)); }
+// The shape of both together, or the operation's error.
+Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b);
 // Axis counted from the front, or an error in the operation's name.
 Index checked_axis(const char* operation, Index axis, Index rank);
 

@@ -1,15 +1,14 @@
 // Numbers around an array, and zeros in a triangle of it.
 #include <algorithm>
 
+#include "autograd/views.h"
 #include "core/parallel.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 
 Tensor pad(const Tensor& x, const IndexList& before, const IndexList& behind, const Tensor& value) {
   Shape shape;
-  Index offset = 0;
   for (Index axis = 0; axis < x.rank(); ++axis) {
     const auto at = static_cast<std::size_t>(axis);
     constexpr Index kMost = Index{1} << 60;  // so that sums of three do not overflow
@@ -18,30 +17,18 @@ Tensor pad(const Tensor& x, const IndexList& before, const IndexList& behind, co
                  axis);
     shape.push_back(before[at] + x.dim(axis) + behind[at]);
   }
-  const Strides strides = row_major(shape);
-  for (std::size_t axis = 0; axis < strides.size(); ++axis) offset += before[axis] * strides[axis];
+  Region inner{x.shape(), row_major(shape)};
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) inner.offset += before[axis] * inner.strides[axis];
   const Array number = value.data().cast(x.dtype());
-  const Array y = visit_any(x.dtype(), [&](auto tag) {
+  Array y = visit_any(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const T filling = *number.data<T>();
     return filling == T{} ? Array::zeros(shape, x.dtype()) : Array::full(shape, x.dtype(), filling);
   });
-  if (x.numel() > 0) {
-    const Loops<2> loops(x.shape(), {strides, row_major(x.shape())});
-    visit_any(x.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      T* to = y.data<T>() + offset;
-      const T* from = x.ptr<T>();
-      const Index n = loops.run();
-      parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
-        loops.each_row(begin, end, [&](const std::array<Index, 2>& at) { std::copy_n(from + at[1], n, to + at[0]); });
-      });
-    });
-  }
-  if (!wants_gradient({x})) return Tensor(y);
-  return record(y, {x}, [strides, offset](const Tensor& dy, TensorGradients& dx) {
-    dx.add(0, strided(dy, dx.shape(0), strides, offset));
-  });
+  write(y.view(inner), x.data());
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(std::move(y), {x},
+                [inner](const Tensor& dy, TensorGradients& dx) { dx.add(0, [&] { return strided(dy, inner); }); });
 }
 
 namespace {
@@ -53,7 +40,8 @@ struct Triangle {
   Index k;
 };
 
-Tensor triangle(const Tensor& x, Triangle t) {
+Tensor triangle(const Tensor& given, Triangle t) {
+  const Tensor x = packed(given);
   if (x.rank() < 2) fail_value(t.operation, ": x must be (..., rows, columns); got x ", x.shape());
   const Index rows = x.dim(-2), columns = x.dim(-1);
   t.k = std::clamp<Index>(t.k, -rows - 1, columns);

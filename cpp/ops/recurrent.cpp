@@ -18,8 +18,8 @@ namespace qkv::ops {
 
 namespace {
 
-Array packed_gates(const WeightCache& cache, const Array& weight_hh) {
-  return cache.get(weight_hh, [&] {
+Array packed_gates(const WeightCache& cache, const Array& given) {
+  return cache.get(given, [](const Array& weight_hh) {
     return visit_floating(weight_hh.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const auto& kernel = kernels::kernels<T>().recurrent;
@@ -31,8 +31,8 @@ Array packed_gates(const WeightCache& cache, const Array& weight_hh) {
 }
 
 // Slopes begin with those of the candidate, whose rows are the last of the weight.
-Array packed_columns(const WeightCache& cache, const Array& weight_hh) {
-  return cache.get(weight_hh, [&] {
+Array packed_columns(const WeightCache& cache, const Array& given) {
+  return cache.get(given, [](const Array& weight_hh) {
     return visit_floating(weight_hh.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const auto& kernel = kernels::kernels<T>().recurrent;
@@ -274,10 +274,13 @@ Tensors composed_layer(const Tensors& inputs, const Plan& plan) {
 
 }  // namespace
 
-GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParameters& p, const Array& valid_lens,
+GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParameters& given, const Array& valid_lens,
                     std::shared_ptr<const GruCaches> caches) {
+  GruParameters p = given;
+  for (Tensor* parameter : {&p.weight_ih, &p.weight_hh, &p.bias_ih, &p.bias_hh})
+    if (parameter->defined()) *parameter = packed(*parameter);
   const DType dtype = p.weight_hh.dtype();
-  const Tensor x = cast(input, dtype), state = initial.defined() ? cast(initial, dtype) : initial;
+  const Tensor x = packed_as(input, dtype), state = initial.defined() ? packed_as(initial, dtype) : initial;
   const Plan plan(x.shape(), p.weight_hh.dim(1), valid_lens);
   const Index H = plan.hidden, M = plan.input, rows = plan.rows;
   const bool wants = wants_gradient({x, state, p.weight_ih, p.weight_hh, p.bias_ih, p.bias_hh});

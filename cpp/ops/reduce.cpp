@@ -103,7 +103,7 @@ Array averaged(const Array& x, const ReducedAxes& p) {
 Tensor sum(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
   const ReducedAxes p = reduced_axes("sum", input.shape(), axes, keepdims);
   if (!is_floating(input.dtype())) return Tensor(integer_sum(rows_of(input.data(), p), p.length, p.result));
-  const Tensor& x = input;
+  const Tensor x = packed(input);
   Array y = summed(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [kept = p.kept](const Tensor& dy, TensorGradients& dx) {
@@ -132,7 +132,7 @@ template <Extreme e> Tensor extreme(const Tensor& input, const std::optional<Axe
   if (!is_floating(input.dtype()))
     return Tensor(
         integer_extreme(e == Extreme::most, rows_of(input.data(), p), p.length, p.result).cast(input.dtype()));
-  const Tensor& x = input;
+  const Tensor x = packed(input);
   Array y = extreme_numbers<e>(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(Array(y), {x},

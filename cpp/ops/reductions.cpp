@@ -27,9 +27,9 @@ ReducedAxes reduced_axes(const char* operation, const Shape& shape, const std::o
 }
 
 Array rows_of(const Array& x, const ReducedAxes& r) {
-  if (std::is_sorted(r.order.begin(), r.order.end())) return x;
+  if (std::is_sorted(r.order.begin(), r.order.end())) return packed(x);
   const NoGrad quiet;
-  return transpose(Tensor(x), r.order).data();
+  return packed(transpose(Tensor(x), r.order).data());
 }
 
 Array from_rows(const Array& rows, const ReducedAxes& r, const Shape& shape) {
@@ -41,7 +41,14 @@ Array from_rows(const Array& rows, const ReducedAxes& r, const Shape& shape) {
     back[static_cast<std::size_t>(r.order[i])] = static_cast<Index>(i);
   }
   const NoGrad quiet;
-  return transpose(Tensor(rows.reshaped(moved)), back).data();
+  return packed(transpose(Tensor(rows.reshaped(moved)), back).data());
+}
+
+Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b) {
+  Shape shape;
+  if (!broadcast(a, b, shape))
+    fail_value(operation, ": shapes must be equal or 1 on each axis, counted from the last; got ", a, " and ", b);
+  return shape;
 }
 
 Index checked_axis(const char* operation, Index axis, Index rank) {

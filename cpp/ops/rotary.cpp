@@ -1,8 +1,8 @@
 // Rotary positions: pairs of features turn by angles whose cosines and sines are given.
 #include "core/parallel.h"
+#include "core/strides.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "autograd/strided.h"
 #include "core/parallel.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 
@@ -26,35 +26,51 @@ void for_each_block(const Array& y, const Array& a, const Array& b, const Loops<
           for (Index i = 0; i < n; ++i) block[r * n + i] = numbers[(row + r) * stride + i * step];
         return static_cast<decltype(numbers)>(block);
       };
-      body(y.data<Y>() + row * n, rows_of(left, a.data<A>(), 1), Index{1}, rows_of(right, b.data<B>(), 2), Index{1},
-           count * n);
+      body(y.data<Y>() + row * n, rows_of(left, a.first_as<A>(), 1), Index{1}, rows_of(right, b.first_as<B>(), 2),
+           Index{1}, count * n);
     }
   });
 }
 
-// body(y run, a run, step_a, b run, step_b, n) along the runs of y's shape, to which a and b broadcast.
+// x, or a packed copy if the numbers of its last axis do not stand one after the other, nor in one place: kernels take
+// runs of such alone.
+inline Array in_runs(const Array& x) {
+  if (x.is_packed()) return x;
+  const Strides strides = x.strides();
+  for (std::size_t axis = strides.size(); axis-- > 0;)
+    if (x.shape()[axis] > 1) return strides[axis] == 0 || strides[axis] == 1 ? x : gathered(x);
+  return x;
+}
+
+// body(y run, a run, step_a, b run, step_b, n) along the runs of y's shape, to which a and b broadcast; steps are 0
+// or 1.
 template <class Y, class A, class B, class Body>
-void for_each_run(const Array& y, const Array& a, const Array& b, Body body) {
+void for_each_run(const Array& y, const Array& left, const Array& right, Body body) {
   if (y.numel() == 0) return;
+  if (!left.is_packed() || !right.is_packed()) {
+    const Array a = in_runs(left), b = in_runs(right);
+    if (!a.is(left) || !b.is(right)) return for_each_run<Y, A, B>(y, a, b, body);
+  }
+  const Array &a = left, &b = right;
   const auto along = [&](Index n, Index step_a, Index step_b) {
     parallel_for(0, n, grain_for(1), [&](Index begin, Index end) {
-      body(y.data<Y>() + begin, a.data<A>() + begin * step_a, step_a, b.data<B>() + begin * step_b, step_b,
+      body(y.data<Y>() + begin, a.first_as<A>() + begin * step_a, step_a, b.first_as<B>() + begin * step_b, step_b,
            end - begin);
     });
   };
   // Arrays of equal shape, and single numbers, are one run; finding that out by Loops takes longer than small arrays
   // do.
-  const auto runs_along = [&](const Array& x) { return x.numel() == y.numel() || x.numel() == 1; };
+  const auto runs_along = [&](const Array& x) { return (x.numel() == y.numel() && x.is_packed()) || x.numel() == 1; };
   if (runs_along(a) && runs_along(b)) return along(y.numel(), a.numel() == 1 ? 0 : 1, b.numel() == 1 ? 0 : 1);
-  const Loops<3> loops(y.shape(), {row_major(y.shape()), broadcast_strides(a.shape(), y.shape()),
-                                   broadcast_strides(b.shape(), y.shape())});
+  const Loops<3> loops(y.shape(), {row_major(y.shape()), broadcast_strides(a.shape(), y.shape(), a.strides()),
+                                   broadcast_strides(b.shape(), y.shape(), b.strides())});
   const Index n = loops.run(), step_a = loops.run_stride(1), step_b = loops.run_stride(2);
   if (loops.rows() == 1) return along(n, step_a, step_b);
   constexpr Index kShort = 64;
   if (n < kShort && loops.sizes().size() == 2) return for_each_block<Y, A, B>(y, a, b, loops, body);
   parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
     loops.each_row(begin, end, [&](const std::array<Index, 3>& at) {
-      body(y.data<Y>() + at[0], a.data<A>() + at[1], step_a, b.data<B>() + at[2], step_b, n);
+      body(y.data<Y>() + at[0], a.first_as<A>() + at[1], step_a, b.first_as<B>() + at[2], step_b, n);
     });
   });
 }

@@ -6,7 +6,7 @@
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
+#include "ops/runs.h"
 
 namespace qkv::ops {
 
@@ -26,20 +26,21 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
   const bool whole = !is_floating(left.dtype()) && !is_floating(right.dtype());
   const DType dtype = !whole ? promoted({left, right}) : left.dtype() == right.dtype() ? left.dtype() : DType::int64;
   const Tensor a = cast(left, dtype), b = cast(right, dtype);
-  const Array choose = condition.data().cast(DType::boolean);
+  const Array choose = packed(condition.data()).cast(DType::boolean), p = in_runs(a.data()), q = in_runs(b.data());
   const Shape values = broadcast_or_fail("where", a.shape(), b.shape());
   const Shape shape = broadcast_or_fail("where", choose.shape(), values);
   Array y(shape, dtype);
   if (y.numel() > 0)
     visit_any(dtype, [&](auto tag) {
       using T = decltype(tag);
-      const Loops<4> loops(shape, {row_major(shape), broadcast_strides(choose.shape(), shape),
-                                   broadcast_strides(a.shape(), shape), broadcast_strides(b.shape(), shape)});
+      const Loops<4> loops(
+          shape, {row_major(shape), broadcast_strides(choose.shape(), shape),
+                  broadcast_strides(a.shape(), shape, p.strides()), broadcast_strides(b.shape(), shape, q.strides())});
       const Index n = loops.run(), sc = loops.run_stride(1), sp = loops.run_stride(2), sq = loops.run_stride(3);
       parallel_for(0, loops.rows(), grain_for(2 * n), [&](Index begin, Index end) {
         loops.each_row(begin, end, [&](const std::array<Index, 4>& at) {
-          choose_between(y.data<T>() + at[0], choose.data<bool>() + at[1], sc, a.ptr<T>() + at[2], sp,
-                         b.ptr<T>() + at[3], sq, n);
+          choose_between(y.data<T>() + at[0], choose.data<bool>() + at[1], sc, p.first_as<T>() + at[2], sp,
+                         q.first_as<T>() + at[3], sq, n);
         });
       });
     });
@@ -52,7 +53,8 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
 }
 
 // dy where x lies within the limits, else 0.
-static Tensor clip_backward(const Tensor& dy, const Tensor& x, double least, double most) {
+static Tensor clip_backward(const Tensor& given, const Tensor& x, double least, double most) {
+  const Tensor dy = packed(given);
   Array result(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);

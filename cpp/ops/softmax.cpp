@@ -6,10 +6,10 @@
 
 #include "core/in_range.h"
 #include "core/parallel.h"
+#include "core/strides.h"
 #include "kernels/kernels.h"
 #include "ops/lengths.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 namespace {
@@ -211,7 +211,8 @@ class Exclusions {
     if (!broadcast(mask.shape(), shape_, common) || common != shape_)
       fail_value(caller_.operation, ": ", caller_.mask, " must broadcast to the scores' shape ", shape_, "; got ",
                  caller_.mask, " ", mask.shape());
-    mask_ = mask.dtype() == DType::boolean ? mask.data() : mask.data().cast(dtype);
+    mask_ = packed(mask.data());
+    if (mask.dtype() != DType::boolean) mask_ = mask_.cast(dtype);
     mask_strides_ = broadcast_strides(mask.shape(), shape_);
   }
 

@@ -70,7 +70,7 @@ Tensor product_by_pairs(Tensor rows) {
 Tensor product(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
   const ReducedAxes p = reduced_axes("prod", input.shape(), axes, keepdims);
   if (!is_floating(input.dtype())) return Tensor(integer_product(rows_of(input.data(), p), p.length, p.result));
-  const Tensor& x = input;
+  const Tensor x = packed(input);
   Array y = reduced(x.data(), p,
                     [](const auto& k) { return std::pair(k.reduce.product_of_rows, k.reduce.product_of_columns); });
   if (!wants_gradient({x})) return Tensor(std::move(y));
@@ -136,7 +136,7 @@ template <class T, class U> void running_sums(T* y, const T* x, Index outer, Ind
 
 Tensor cumulative_sum(const Tensor& x, Index axis, bool backwards) {
   axis = checked_axis("cumsum", axis, x.rank());
-  const Array numbers = x.dtype() == DType::boolean ? x.data().cast(DType::int64) : x.data();
+  const Array numbers = x.dtype() == DType::boolean ? packed(x.data()).cast(DType::int64) : packed(x.data());
   const Index outer = x.shape().product(0, axis), n = x.dim(axis), inner = x.shape().product(axis + 1, x.rank());
   Array y(x.shape(), numbers.dtype());
   if (numbers.dtype() == DType::int64) {

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from qkv import torch
-from qkv.torch._strides import strides_under
 
 
 def factors(n):
@@ -33,27 +32,34 @@ def test_strides_are_those_of_a_view_in_memory():
     draw, fitting, not_fitting = random.Random(31), 0, 0
     for shape, wanted in itertools.product(factors(24), factors(24)):
         axes = draw.sample(range(len(shape)), len(shape))
-        array = np.arange(24, dtype=np.int8).reshape(shape).transpose(axes)
-        array = array.reshape(with_ones(array.shape, draw))  # ones never copy
-        wanted = with_ones(wanted, draw)
-        found = strides_under(array.shape, array.strides, wanted)
+        t = torch.arange(24).reshape(shape).permute(axes)
+        t = t.reshape(with_ones(t.shape, draw))  # ones never copy
+        array, wanted = t.numpy(), with_ones(wanted, draw)
         expected = array.reshape(wanted)
-        assert np.shares_memory(array, expected) is (found is not None)
-        if found is None:
-            not_fitting += 1
-            continue
-        fitting += 1
-        np.testing.assert_array_equal(np.lib.stride_tricks.as_strided(array, wanted, found), expected)
+        fits = np.shares_memory(array, expected)
+        reshaped = t.reshape(wanted)
+        np.testing.assert_array_equal(reshaped.numpy(), expected)
+        assert np.shares_memory(reshaped.numpy(), array) is fits
+        if fits:
+            assert [s for s, n in zip(t.view(wanted).stride(), wanted, strict=True) if n > 1] == [
+                s // 8 for s, n in zip(expected.strides, wanted, strict=True) if n > 1
+            ]
+        else:
+            with pytest.raises(RuntimeError, match="view: shape must keep axes"):
+                t.view(wanted)
+        fitting, not_fitting = fitting + fits, not_fitting + (not fits)
     assert fitting > 100
     assert not_fitting > 100
 
 
 def test_expanded_axes_and_empty_arrays():
-    assert strides_under((3, 5), (0, 1), (3, 5, 1)) == (0, 1, 1)
-    assert strides_under((3, 5), (0, 0), (15,)) == (0,)
-    assert strides_under((3, 5), (0, 1), (15,)) is None
-    assert strides_under((0, 5), (7, 1), (5, 0, 2)) == (2, 2, 1)
-    assert strides_under((), (), (1, 1)) == (1, 1)
+    rows = torch.arange(5).expand(3, 5)
+    assert rows.view(3, 5, 1).stride()[:2] == (0, 1)
+    assert torch.tensor(2).expand(3, 5).view(15).stride() == (0,)
+    with pytest.raises(RuntimeError, match="view: shape must keep axes"):
+        rows.view(15)
+    assert torch.zeros(0, 5).t().view(5, 0, 2).shape == (5, 0, 2)
+    assert torch.tensor(2).view(1, 1).shape == (1, 1)
 
 
 def test_no_memory_is_read_to_find_them():

@@ -7,10 +7,10 @@
 
 #include "core/batch_invariance.h"
 #include "core/parallel.h"
+#include "core/strides.h"
 #include "kernels/kernels.h"
 #include "ops/lengths.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 namespace {
@@ -236,7 +236,7 @@ Tensor composed_scores(const Tensors& inputs, const Array& lens, const AdditiveS
 
 Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Array& valid_lens) {
   const DType dtype = promoted({queries, keys, score_weight});
-  Tensor q = cast(queries, dtype), k = cast(keys, dtype), w = cast(score_weight, dtype);
+  Tensor q = packed_as(queries, dtype), k = packed_as(keys, dtype), w = packed_as(score_weight, dtype);
   const AdditiveSizes n{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))};
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&](auto tag) {
@@ -270,7 +270,7 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
       },
       [kept_lens, n](const Tensor& dy, TensorGradients& dx) {
         derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-          return {composed_scores(inputs, kept_lens.get(), n, dy.data())};
+          return {composed_scores(inputs, kept_lens.get(), n, packed(dy.data()))};
         });
       });
 }

@@ -84,20 +84,20 @@ Array checked_offsets(const AttentionOptions& o, const Geometry& g) {
 }  // namespace
 
 template <class T>
-Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& value, const Geometry& g,
-                        const AttentionOptions& o)
+Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o)
     : geometry(g), with_weights(o.return_weights), with_lse(o.return_lse), problem_(checked_numbers<T>(o, g)) {
   const char* op = o.operation;
   AttentionProblem<T>& p = problem_;
+  const Tensor query = packed(q), key = packed(k), value = v.defined() ? packed(v) : v;
   Tensor bias, sinks;
   if (o.attn_mask.defined()) {
     check_mask_dtype(op, o.names.attn_mask, o.attn_mask.dtype());
     const Shape shape = with_heads(o.attn_mask.shape(), g);
     check_broadcasts(op, o.names.attn_mask, shape, g.weights_shape(), o.attn_mask.shape());
     if (o.attn_mask.dtype() == DType::boolean) {
-      mask_ = o.attn_mask.data().reshaped(shape);
+      mask_ = packed(o.attn_mask.data()).reshaped(shape);
     } else {
-      bias = cast(shape == o.attn_mask.shape() ? o.attn_mask : reshape(o.attn_mask, shape), dtype_v<T>);
+      bias = packed_as(shape == o.attn_mask.shape() ? o.attn_mask : reshape(o.attn_mask, shape), dtype_v<T>);
       if (p.fill) mask_ = not_excluded<T>(bias.data());
     }
   }
@@ -116,7 +116,7 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
   if (o.causal == Causal::lower_right || o.q_offset.defined()) offsets_ = checked_offsets(o, g);
   if (o.sinks.defined()) {
     check_per_head(op, "sinks", o.sinks.shape(), g);
-    sinks = cast(o.sinks, dtype_v<T>);
+    sinks = packed_as(o.sinks, dtype_v<T>);
   }
   if (o.dropout_keep.defined()) {
     const Shape shape = with_heads(o.dropout_keep.shape(), g);
@@ -135,17 +135,19 @@ Arguments<T>::Arguments(const Tensor& query, const Tensor& key, const Tensor& va
   if (bias.defined()) bias_ = bias.data();
   if (sinks.defined()) sinks_ = sinks.data();
   if (!records) {
+    held_ = {query, key, value};
     point(query.data(), key.data(), value.defined() ? value.data() : Array());
     return;
   }
   inputs = {owned(query), owned(key), owned(value), owned(bias), owned(sinks)};
-  Array q = inputs[0].data(), k = inputs[1].data(), v = inputs[2].data();
-  for (Array* array : {&q, &k, &v, &bias_, &sinks_, &mask_, &valid_lens_, &offsets_, &slopes_, &dropout_keep_}) {
+  Array queries = inputs[0].data(), keys = inputs[1].data(), values = inputs[2].data();
+  for (Array* array :
+       {&queries, &keys, &values, &bias_, &sinks_, &mask_, &valid_lens_, &offsets_, &slopes_, &dropout_keep_}) {
     if (!array->defined()) continue;
     saved_.emplace_back(*array);
     *array = saved_.back().get();
   }
-  point(q, k, v);
+  point(queries, keys, values);
 }
 
 template <class T> void Arguments<T>::point(const Array& query, const Array& key, const Array& value) {

@@ -1,14 +1,15 @@
 // The arguments of one call of attention, checked: what both passes read.
 #pragma once
 
+#include <array>
+
 #include "ops/attention/geometry.h"
 
 namespace qkv::ops {
 
 template <class T> class Arguments {
  public:
-  // Queries, keys and values in dtype T, which must outlive a call that does not record; the value may be undefined
-  // where only weights are asked for.
+  // Queries, keys and values in dtype T; the value may be undefined where only weights are asked for.
   Arguments(const Tensor& query, const Tensor& key, const Tensor& value, const Geometry& geometry,
             const AttentionOptions& options);
 
@@ -30,7 +31,8 @@ template <class T> class Arguments {
   void point(const Array& query, const Array& key, const Array& value);
 
   kernels::AttentionProblem<T> problem_;
-  // What the problem points to beside queries, keys and values.
+  std::array<Tensor, 3> held_;  // queries, keys and values of a call that does not record
+  // What the problem points to beside these.
   Array bias_, sinks_, mask_, valid_lens_, offsets_, slopes_, dropout_keep_;
   std::vector<Saved> saved_;
 };

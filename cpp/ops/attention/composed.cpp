@@ -79,7 +79,8 @@ template <class T> Tensor by_keys(const Tensor& x, const AttentionProblem<T>& p)
 
 // q.k of all pairs. A key that is not finite is read by those pairs alone that are allowed, and makes them NaN.
 template <class T>
-Tensor products(const Tensor& q, const Tensor& k, const Array& allowed, const AttentionProblem<T>& p) {
+Tensor products(const Tensor& q, const Tensor& keys, const Array& allowed, const AttentionProblem<T>& p) {
+  const Tensor k = packed(keys);
   if (p.key_size == 0) return Tensor(Array::zeros(full_shape(p), dtype_v<T>));
   const Tensor zero = scalar_like(k, 0);
   Array finite({p.batches, p.kv_heads, p.keys, 1}, DType::boolean);

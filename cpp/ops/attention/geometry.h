@@ -1,9 +1,9 @@
 // How the arrays of one call of attention lie in memory, and the checks of their shapes.
 #pragma once
 
+#include "core/strides.h"
 #include "kernels/attention/problem.h"
 #include "ops/attention/attention.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 

@@ -6,11 +6,11 @@
 
 #include "core/batch_part.h"
 #include "core/parallel.h"
+#include "core/strides.h"
 #include "kernels/kernels.h"
 #include "ops/attention/attention.h"
 #include "ops/matmul/gemm.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 namespace {
@@ -153,14 +153,16 @@ void derive_weighted(const WeightDropout& dropout, const Tensor& dy, TensorGradi
   // Values that are not finite reach those weights only that are not 0, and make them NaN.
   const Tensor infinite = infinite_rows(values);
   Tensor dweights = matmul(dy, transposed(where(infinite, zero, values)));
-  const Tensor reached = multiply(Tensor(weights.data().cast(DType::boolean).cast(dy.dtype())), transposed(infinite));
+  const Tensor reached =
+      multiply(Tensor(packed(weights.data()).cast(DType::boolean).cast(dy.dtype())), transposed(infinite));
   dweights = where(reached, scalar_like(dy, std::numeric_limits<double>::quiet_NaN()), dweights);
   dx.add(0, multiply(dweights, factor));
 }
 
 }  // namespace
 
-Tensor weighted_values(const Tensor& weights, const Tensor& values, const WeightDropout& dropout) {
+Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, const WeightDropout& dropout) {
+  const Tensor weights = packed(given_weights), values = packed(given_values);
   const WeightedSizes size{weights.shape().product(0, weights.rank() - 2), weights.dim(-2), weights.dim(-1),
                            values.dim(-1)};
   Shape shape = weights.shape();

@@ -5,9 +5,9 @@
 
 namespace qkv::ops {
 
-Array packed_weight(const WeightCache& cache, const Array& weight, bool bfloat16) {
-  const Index out = weight.dim(0), in = weight.dim(1);
-  const auto pack = [&] {
+Array packed_weight(const WeightCache& cache, const Array& given, bool bfloat16) {
+  const Index out = given.dim(0), in = given.dim(1);
+  const auto pack = [&](const Array& weight) {
     return visit_floating(weight.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const Index panel = kernels::kernels<T>().packed_product.panel, panels = (out + panel - 1) / panel;
@@ -23,7 +23,7 @@ Array packed_weight(const WeightCache& cache, const Array& weight, bool bfloat16
       return packed;
     });
   };
-  return cache.get(weight, pack, bfloat16 ? 1 : 0);
+  return cache.get(given, pack, bfloat16 ? 1 : 0);
 }
 
 Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {

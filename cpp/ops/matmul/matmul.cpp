@@ -9,7 +9,6 @@
 #include "ops/matmul/gemm.h"
 #include "ops/matmul/linear.h"
 #include "ops/ops.h"
-#include "ops/strides.h"
 
 namespace qkv::ops {
 namespace {
@@ -18,6 +17,34 @@ namespace {
 Shape batch_of(const Shape& s) { return Shape(s.begin(), s.end() - 2); }
 
 constexpr Index kAlone = Index{1} << 31;
+
+// Matrices that gemm can read, which takes any distance between rows that it is told: those of x, turned around if it
+// is their columns whose numbers stand one after the other, or else those of a packed copy.
+struct Matrices {
+  Matrices(const Array& x, bool transposed) : array(x), turned(transposed) {
+    const Index rows = x.dim(-2), columns = x.dim(-1);
+    ld = columns;
+    if (!x.is_packed()) {
+      batch = x.strides();
+      const Index along = batch.back(), down = batch[batch.size() - 2];
+      if ((along == 1 || columns == 1) && (down >= columns || rows == 1)) {
+        ld = rows == 1 ? columns : down;
+      } else if ((down == 1 || rows == 1) && (along >= rows || columns == 1)) {
+        ld = columns == 1 ? rows : along;
+        turned = !turned;
+      } else {
+        array = gathered(x);
+      }
+    }
+    if (array.is_packed()) batch = row_major(x.shape());
+    batch.resize(batch.size() - 2);
+  }
+
+  Array array;
+  bool turned;
+  Index ld;
+  Strides batch;
+};
 
 // c (..., m, n) = a' @ b' with batches read through strides (0 where an operand is broadcast). `gradient` names the
 // operand that is one, if any: see gradient_gemm.
@@ -28,14 +55,15 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
   shape.push_back(m);
   shape.push_back(n);
   Array c(shape, a.dtype());
-  const Strides sa = broadcast_strides(batch_of(a.shape()), batch), sb = broadcast_strides(batch_of(b.shape()), batch);
+  const Matrices left(a, ta), right(b, tb);
+  const Strides sa = broadcast_strides(batch_of(a.shape()), batch, left.batch),
+                sb = broadcast_strides(batch_of(b.shape()), batch, right.batch);
   const Index count = batch.numel();
-  const Index size_a = a.dim(-1) * a.dim(-2), size_b = b.dim(-1) * b.dim(-2);
   visit_floating(a.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const auto one = [&](Index i, auto product) {
-      product(c.data<T>() + i * m * n, n, a.data<T>() + offset_of(i, batch, sa) * size_a, a.dim(-1), ta,
-              b.data<T>() + offset_of(i, batch, sb) * size_b, b.dim(-1), tb, false, m, n, k);
+      product(c.data<T>() + i * m * n, n, left.array.first_as<T>() + offset_of(i, batch, sa), left.ld, left.turned,
+              right.array.first_as<T>() + offset_of(i, batch, sb), right.ld, right.turned, false, m, n, k);
     };
     const auto multiply = [&](auto... args) { gradient ? gradient_gemm<T>(*gradient, args...) : gemm<T>(args...); };
     // Products that take some 10 ms and more are cut, each by itself, for the pool and for whoever interrupts.
@@ -95,9 +123,9 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   // Many rows against one matrix are one product.
   const bool fold = b.rank() == 2 && a.rank() > 2 && a.dim(-1) > 0;
   const auto product = [&] {
-    if (whole) return integer_matmul(a.data(), b.data(), batch);
+    if (whole) return integer_matmul(packed(a.data()), packed(b.data()), batch);
     if (!fold) return batched(a.data(), false, b.data(), false, batch);
-    return batched(a.data().reshaped({a.numel() / a.dim(-1), a.dim(-1)}), false, b.data(), false, {});
+    return batched(packed(a.data()).reshaped({a.numel() / a.dim(-1), a.dim(-1)}), false, b.data(), false, {});
   };
   Shape full = batch;
   full.push_back(a.dim(-2));
@@ -132,8 +160,8 @@ std::pair<Tensor, Tensor> linear_operands(const Tensor& input, const Tensor& wei
   if (weight.rank() != 2) fail_value("Linear: weight must be (out_features, in_features); got weight ", weight.shape());
   if (given_bias.defined() && given_bias.shape() != Shape{weight.dim(0)})
     fail_value("Linear: bias must be (out_features,) = (", weight.dim(0), ",); got bias ", given_bias.shape());
-  const Tensor x = cast(input, weight.dtype()),
-               bias = given_bias.defined() ? cast(given_bias, weight.dtype()) : given_bias;
+  const Tensor x = packed_as(input, weight.dtype()),
+               bias = given_bias.defined() ? packed_as(given_bias, weight.dtype()) : given_bias;
   const Index in = weight.dim(1);
   if (x.rank() == 0 || x.dim(-1) != in)
     fail_value("Linear: x must be (..., ", in, ") because in_features = ", in, "; got x ", x.shape());
@@ -173,7 +201,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
   Array y(shape, x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    gemm<T>(y.data<T>(), out, x.ptr<T>(), in, false, weight.ptr<T>(), in, true, false, rows, out, in,
+    const Matrices w(weight.data(), true);
+    gemm<T>(y.data<T>(), out, x.ptr<T>(), in, false, w.array.first_as<T>(), w.ld, w.turned, false, rows, out, in,
             bias.defined() ? bias.ptr<T>() : nullptr);
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));

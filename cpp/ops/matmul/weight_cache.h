@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/array.h"
+#include "autograd/strided.h"
 #include "core/locks.h"
 
 namespace qkv::ops {
@@ -11,17 +11,27 @@ namespace qkv::ops {
 // A weight as it was at one moment.
 class WeightState {
  public:
-  explicit WeightState(const Array& weight) : buffer_(weight.buffer()), at_(weight.raw()), version_(weight.version()) {}
+  explicit WeightState(const Array& weight)
+      : buffer_(weight.buffer()),
+        at_(weight.first()),
+        shape_(weight.shape()),
+        packed_(weight.is_packed()),
+        strides_(packed_ ? Strides() : weight.strides()),
+        version_(weight.version()) {}
   // Whether the weight is the same and has not changed. Changes of borrowed memory are not seen.
   bool is(const Array& weight) const {
     const auto buffer = buffer_.lock();
-    return buffer && buffer == weight.buffer() && !buffer->borrowed() && at_ == weight.raw() &&
+    return buffer && buffer == weight.buffer() && !buffer->borrowed() && at_ == weight.first() &&
+           shape_ == weight.shape() && (weight.is_packed() ? packed_ : !packed_ && strides_ == weight.strides()) &&
            version_ == weight.version();
   }
 
  private:
   std::weak_ptr<Buffer> buffer_;
   const void* at_;
+  Shape shape_;
+  bool packed_;
+  Strides strides_;  // unless it is packed
   std::uint64_t version_;
 };
 
@@ -29,11 +39,11 @@ class WeightState {
 // time make one each; the last is kept.
 class WeightCache {
  public:
-  // make() gives the copy; of one that can have several forms, `form` tells which.
+  // make(packed weight) gives the copy; of one that can have several forms, `form` tells which.
   template <class Make> Array get(const Array& weight, Make make, int form = 0) const {
     if (const auto kept = kept_.get(); kept && kept->form == form && kept->of.is(weight)) return kept->copy;
     const WeightState state(weight);  // before it is read
-    const Array copy = make();
+    const Array copy = make(packed(weight));
     kept_.set(std::make_shared<const Kept>(Kept{state, form, copy}));
     return copy;
   }

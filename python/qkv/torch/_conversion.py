@@ -10,9 +10,7 @@ from .._errors import shown
 from . import _dtypes
 from ._dtypes import check_device, computed, device, dtype, refuse_device
 from ._elementwise import cast, common_dtype, result_dtype
-from ._shaping import in_own_memory
-from ._tensor import Core, Tensor, _core_leaf, _core_shape, _core_size, both, function, method, wrap
-from ._views import View, follow
+from ._tensor import Core, Tensor, _core_leaf, _core_shape, _core_size, both, function, method, view, wrap
 
 
 @method("to")
@@ -65,23 +63,20 @@ def cuda(t: Tensor, device: Any = None) -> Tensor:
 @both("clone")
 def clone(t: Tensor, *, memory_format: Any = None) -> Tensor:
     """The same numbers in memory of their own; gradients flow back."""
-    return wrap(in_own_memory(t), "CloneBackward0", t._kind)
+    return wrap(Core.copy(t), "CloneBackward0", t._kind)
 
 
 @both("detach")
 def detach(t: Tensor) -> Tensor:
     """The same memory without a history."""
-    result = wrap(Core.detach(t))
-    result._kind, result._strides = t._kind, t._strides
-    follow(result, View(t, "detach", None))
-    return result
+    return view(Core.detach(t), "", t)
 
 
 @method("detach_")
 def detach_(t: Tensor) -> Tensor:
     """Forget the history."""
     if not _core_leaf(t):
-        _core.become(t, Core.detach(t))
+        _core.detach_in_place(t)
     else:
         t.requires_grad = False
     return t

@@ -7,21 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from ._change import assign, before, in_place
 from ._elementwise import cast, is_operand
-from ._tensor import Core, Tensor, _core_shape, method, wrap_array
-from ._views import assign
-
-
-def in_place(t: Tensor, result: Tensor, operation: str) -> Tensor:
-    """Let `t` become the result, in its own dtype."""
-    kind = t.dtype
-    if result.dtype.kind > kind.kind:
-        raise RuntimeError(
-            f"{operation}: the result must be {kind} because the Tensor is changed in place; got {result.dtype}"
-        )
-    op = result._op
-    return assign(t, cast(result, kind) if result.dtype is not kind else result, op, operation)
-
+from ._tensor import Core, Tensor, _core_leaf, method, wrap_array
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs square
 floor ceil round clamp clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not"""
@@ -33,7 +21,7 @@ def _define_in_place() -> None:
         def f(
             t: Tensor, *args: Any, _f: Any = getattr(Tensor, name), _name: str = name, **options: Any
         ) -> Tensor:
-            return in_place(t, _f(t, *args, **options), f"{_name}_")
+            return in_place(t, _f, f"{_name}_", *args, **options)
 
         f.__doc__ = f"``{name}``, in place."
         method(f"{name}_")(f)
@@ -55,28 +43,36 @@ def _define_in_place() -> None:
         setattr(
             Tensor,
             f"__i{name}__",
-            lambda t, o, _f=getattr(Tensor, f"bitwise_{name}"): in_place(t, _f(t, o), "bitwise"),
+            lambda t, o, _f=getattr(Tensor, f"bitwise_{name}"): in_place(t, _f, "bitwise", o),
         )
 
 
 _define_in_place()
 
 
+def _fill(t: Tensor, value: Any, op: str, operation: str) -> Tensor:
+    number = cast(value, t.dtype) if isinstance(value, Core) else wrap_array(np.asarray(value, t.dtype.core))
+    _core.fill_in_place(operation, t, number)
+    if not _core_leaf(t):
+        t._op = op
+    return t
+
+
 @method("fill_")
 def fill_(t: Tensor, value: Any) -> Tensor:
     """One number everywhere, in place."""
-    number = value if isinstance(value, Core) else wrap_array(np.asarray(value, t.dtype.core))
-    return assign(t, _core.expanded(cast(number, t.dtype), tuple(_core_shape(t))), "FillBackward0", "fill_")
+    return _fill(t, value, "FillBackward0", "fill_")
 
 
 @method("zero_")
 def zero_(t: Tensor) -> Tensor:
     """0 everywhere, in place."""
-    return assign(t, _core.tensor(np.zeros(_core_shape(t), t.dtype.core)), "ZeroBackward0", "zero_")
+    return _fill(t, 0, "ZeroBackward0", "zero_")
 
 
 @method("copy_")
 def copy_(t: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """The numbers of another, in place."""
-    numbers = cast(src, t.dtype)
-    return assign(t, _core.expanded(numbers, tuple(_core_shape(t))), "CopyBackwards", "copy_")
+    _core.check_changeable("copy_", t)
+    numbers = before(t, cast(src, t.dtype))
+    return assign(t, _core.replacement(before(t, t), numbers), "CopyBackwards", "copy_")

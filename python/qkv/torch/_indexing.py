@@ -9,11 +9,11 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
+from ._change import in_place
 from ._dtypes import bool_
 from ._elementwise import as_numbers, as_tensor, cast, is_operand
-from ._shaping import axis_of, contiguous, sizes, strides_of, with_strides
-from ._tensor import Core, Tensor, _core_leaf, _core_shape, both, method, wrap, wrap_array
-from ._views import assign, carry_over, check_changeable, view_of
+from ._shaping import axis_of, sizes
+from ._tensor import Core, Tensor, _core_leaf, _core_shape, both, method, view, wrap, wrap_array
 
 _BASIC = (builtins.int, np.integer, slice, type(None), type(Ellipsis))
 
@@ -50,25 +50,20 @@ def _items(index: Any) -> tuple[tuple[Any, ...], builtins.bool]:
 
 
 def _viewed(t: Tensor, items: tuple[Any, ...]) -> Tensor:
-    """A view by whole numbers, slices, None and an ellipsis, with PyTorch's name and strides."""
-    shape, own = tuple(_core_shape(t)), strides_of(t)
+    """A view by whole numbers, slices, None and an ellipsis, with PyTorch's name."""
+    shape = tuple(_core_shape(t))
     named = sum(item is not None and item is not Ellipsis for item in items)
     if named > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     op, axis = "AliasBackward0", 0
-    strides: list[int] = []
     for item in items:
         if item is Ellipsis:
-            rest = len(shape) - named
-            strides += own[axis : axis + rest]
-            axis += rest
+            axis += len(shape) - named
         elif item is None:
             op = "UnsqueezeBackward0"
-            strides.append(shape[axis] * own[axis] if axis < len(shape) else 1)
         elif isinstance(item, slice):
             if item != slice(None) or op == "AliasBackward0":
                 op = "SliceBackward0"
-            strides.append(own[axis] * (item.step or 1))
             axis += 1
         else:
             if not -shape[axis] <= item < shape[axis]:
@@ -76,12 +71,35 @@ def _viewed(t: Tensor, items: tuple[Any, ...]) -> Tensor:
                     f"index {item} is out of bounds for dimension {axis} with size {shape[axis]}"
                 )
             op, axis = "SelectBackward0", axis + 1
-    return with_strides(view_of(t, "index", items, op), [*strides, *own[axis:]])
+    return view(Core.__getitem__(t, items), op, t)
+
+
+def _numbers_first(t: Tensor, items: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    """What whole numbers select, as a view, and the other items: NumPy would let them join the arrays."""
+    axes = [
+        item.ndim
+        if isinstance(item, np.ndarray) and item.dtype.kind == "b"
+        else builtins.int(item is not None)
+        for item in items
+    ]
+    if not builtins.any(type(item) is builtins.int for item in items):
+        return t, items
+    rest = len(_core_shape(t)) - builtins.sum(
+        n for n, item in zip(axes, items, strict=True) if item is not Ellipsis
+    )
+    first: list[Any] = []
+    for n, item in zip(axes, items, strict=True):
+        if type(item) is builtins.int:
+            first.append(item)
+        else:
+            first += [slice(None)] * (rest if item is Ellipsis else n)
+    return _viewed(t, tuple(first)), tuple(item for item in items if type(item) is not builtins.int)
 
 
 def _get_item(t: Tensor, index: Any) -> Tensor:
     items, advanced = _items(index)
     if advanced:
+        t, items = _numbers_first(t, items)
         return wrap(Core.__getitem__(t, items), "IndexBackward0", t._kind)
     return _viewed(t, items)
 
@@ -90,18 +108,16 @@ def set_item(t: Tensor, index: Any, value: Any) -> None:
     if not is_operand(value):
         value = as_tensor(value)
     items, advanced = _items(index)
+    if advanced:
+        t, items = _numbers_first(t, items)
     new = (
         cast(value, t.dtype)
         if isinstance(value, Core)
         else wrap_array(np.asarray(value).astype(t.dtype.core), t._kind)
     )
-    check_changeable(t, "tensor[...] = value")
-    if _core.grad_enabled() and (new.requires_grad or not _core_leaf(t)):
-        _core.become(t, _core.replaced(t, items, new))
+    Core.__setitem__(t, items, new)
+    if not _core_leaf(t):
         t._op = "IndexPutBackward0" if advanced else "CopySlices"
-    else:
-        _core.write(t, items, new)
-    carry_over(t)
 
 
 Tensor.__getitem__ = _get_item
@@ -344,7 +360,7 @@ def flip(t: Tensor, *dims: Any) -> Tensor:
     """Axes in reversed order."""
     axes = {axis_of(dim, len(t.shape), "flip") for dim in sizes(dims)}
     items = tuple(slice(None, None, -1) if axis in axes else slice(None) for axis in range(len(t.shape)))
-    return wrap(Core.__getitem__(t, items), "FlipBackward0", t._kind)
+    return wrap(Core.copy(Core.__getitem__(t, items)), "FlipBackward0", t._kind)
 
 
 @both("roll")
@@ -360,21 +376,6 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, (tuple, list)) else value
 
 
-@method("unfold")
-def unfold(t: Tensor, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
-    """All windows of that size along an axis, as a new last axis."""
-    axis = axis_of(dimension, len(t.shape), "unfold")
-    if step < 1 or not 0 <= size <= (t.shape[axis] if t.shape else 1):
-        raise RuntimeError(
-            f"unfold: step must be at least 1 and size at most that of the axis; got step {step}, size {size} for "
-            f"shape {tuple(t.shape)}"
-        )
-    t = t if t.shape else t.reshape(1)
-    places = np.arange(0, t.shape[axis] - size + 1, step)[:, None] + np.arange(size)
-    picked = wrap(Core.__getitem__(t, _at(axis, places)), "UnfoldBackward0", t._kind)
-    return renamed(contiguous(picked.movedim(axis + 1, -1)), "UnfoldBackward0")
-
-
 def in_place_of(*names: str) -> None:
     """Define the forms in place of methods."""
     for name in names:
@@ -382,8 +383,7 @@ def in_place_of(*names: str) -> None:
         def f(
             t: Tensor, *args: Any, _f: Any = getattr(Tensor, name), _name: str = name, **options: Any
         ) -> Tensor:
-            result = _f(t, *args, **options)
-            return assign(t, result, result._op, f"{_name}_")
+            return in_place(t, _f, f"{_name}_", *args, **options)
 
         f.__doc__ = f"`{name}`, in place."
         method(f"{name}_")(f)

@@ -10,9 +10,8 @@ import numpy as np
 from .. import _core
 from ._conversion import clone
 from ._indexing import in_place_of, renamed, set_item
-from ._shaping import axis_of, strides_of, with_strides
-from ._tensor import Tensor, both, function, method, wrap, wrap_array
-from ._views import view_of
+from ._shaping import axis_of
+from ._tensor import Core, Tensor, both, function, method, view, wrap, wrap_array
 
 
 @both("diagonal")
@@ -22,13 +21,7 @@ def diagonal(t: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: 
     a, b = axis_of(dim1, rank, "diagonal"), axis_of(dim2, rank, "diagonal")
     if a == b:
         raise RuntimeError(f"diagonal: dim1 and dim2 must be different axes; got {dim1} and {dim2}")
-    rest = [axis for axis in range(rank) if axis not in (a, b)]
-    moved = t.permute(*rest, a, b)
-    count = np.arange(max(min(t.shape[a] + min(offset, 0), t.shape[b] - max(offset, 0)), 0))
-    items = (..., count - min(offset, 0), count + max(offset, 0))
-    result = view_of(moved, "index", items, "DiagonalBackward0")
-    *kept, down, right = strides_of(moved)
-    return with_strides(result, [*kept, down + right])
+    return view(Core.diagonal(t, offset, a, b), "DiagonalBackward0", t)
 
 
 @both("diag")

@@ -8,12 +8,12 @@ import numpy as np
 
 from .. import _core, random
 from . import _dtypes
+from ._change import assign
 from ._creation import finished
 from ._dtypes import computed
 from ._elementwise import as_numbers, cast
 from ._shaping import sizes
 from ._tensor import Core, Tensor, both, function, method, wrap_array
-from ._views import assign
 
 _MASK = (1 << 63) - 1
 

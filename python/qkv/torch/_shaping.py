@@ -11,9 +11,8 @@ from .. import _core
 from .._errors import shown
 from ._dtypes import dtype
 from ._elementwise import cast, common_dtype
-from ._strides import contiguous_strides, strides_under
 from ._tensor import Core, Tensor, _core_shape, _core_size, both, function, method, wrap
-from ._views import view_of
+from ._tensor import view as showing
 
 
 def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
@@ -36,50 +35,30 @@ def axis_of(dim: Any, rank: int, operation: str) -> int:
     return axis + rank if axis < 0 else axis
 
 
-# Strides: of views only, as fresh arrays are contiguous.
-
-
-def strides_of(t: Tensor) -> tuple[int, ...]:
-    """PyTorch's strides."""
-    return t._strides if t._strides is not None else contiguous_strides(_core_shape(t))
-
-
-def with_strides(t: Tensor, strides: Sequence[int]) -> Tensor:
-    """Note PyTorch's strides where they are not those of a fresh array."""
-    own = contiguous_strides(_core_shape(t))
-    if any(a != b and size != 1 for a, b, size in zip(strides, own, _core_shape(t), strict=True)):
-        t._strides = tuple(strides)
-    return t
-
-
 @method("stride")
 def stride(t: Tensor, dim: int | None = None) -> Any:
     """Steps in memory from one number to the next along each axis."""
-    return strides_of(t) if dim is None else strides_of(t)[dim]
+    strides: tuple[int, ...] = _core.strides(t)
+    return strides if dim is None else strides[dim]
 
 
 @method("is_contiguous")
 def is_contiguous(t: Tensor, memory_format: Any = None) -> bool:
     """Whether the numbers stand one after the other in memory."""
-    return t._strides is None
+    return bool(_core.is_packed(t))
 
 
 @method("contiguous")
 def contiguous(t: Tensor, memory_format: Any = None) -> Tensor:
     """Itself, or a copy in memory of its own."""
-    return t if t._strides is None else wrap(in_own_memory(t), "CloneBackward0", t._kind)
-
-
-def in_own_memory(t: Tensor) -> Any:
-    """A copy, through which gradients flow; the core's reshape would show the same memory."""
-    return Core.__mul__(t, 1.0) if t.requires_grad and _core.grad_enabled() else _core.tensor(t)
+    return t if _core.is_packed(t) else wrap(Core.copy(t), "CloneBackward0", t._kind)
 
 
 # Views.
 
 
-def _viewed(t: Tensor, shape: tuple[int, ...], op: str = "ViewBackward0") -> Tensor:
-    return view_of(t, "reshape", shape, op)
+def _reshaped(t: Tensor, shape: tuple[int, ...], op: str = "ViewBackward0") -> Tensor:
+    return showing(Core.reshape(t, shape), op, t)
 
 
 def _full_shape(t: Tensor, shape: tuple[int, ...], operation: str) -> tuple[int, ...]:
@@ -102,27 +81,22 @@ def view(t: Tensor, *shape: Any) -> Tensor:
     if len(shape) == 1 and isinstance(shape[0], dtype):
         raise TypeError("view: shape must be sizes because qkv has no views of bytes; use to(dtype)")
     wanted = _full_shape(t, sizes(shape), "view")
-    if t._strides is None:
-        return _viewed(t, wanted)
-    strides = strides_under(tuple(_core_shape(t)), strides_of(t), wanted)
-    if strides is None:
+    result = _reshaped(t, wanted)
+    if _core.address(result) != _core.address(t):
         raise RuntimeError(
             f"view: shape must keep axes that do not follow each other in memory apart; got {tuple(t.shape)} with "
-            f"strides {t._strides} to {wanted}. Use .reshape(...) instead"
+            f"strides {_core.strides(t)} to {wanted}. Use .reshape(...) instead"
         )
-    return with_strides(_viewed(t, wanted), strides)
+    return result
 
 
 @both("reshape")
 def reshape(t: Tensor, *shape: Any) -> Tensor:
     """The same numbers under another shape; a view where strides allow it, else a copy."""
-    wanted = _full_shape(t, sizes(shape), "reshape")
-    if t._strides is None:
-        return _viewed(t, wanted)
-    strides = strides_under(tuple(_core_shape(t)), strides_of(t), wanted)
-    if strides is None:
-        return wrap(Core.reshape(in_own_memory(t), wanted), "UnsafeViewBackward0", t._kind)
-    return with_strides(_viewed(t, wanted), strides)
+    result = _reshaped(t, _full_shape(t, sizes(shape), "reshape"))
+    if _core.address(result) != _core.address(t):
+        result._op = "UnsafeViewBackward0"
+    return result
 
 
 @method("view_as", "reshape_as")
@@ -163,8 +137,7 @@ def unflatten(t: Tensor, dim: int, sizes: Any) -> Tensor:
 
 
 def _permuted(t: Tensor, axes: Sequence[int], op: str) -> Tensor:
-    strides = strides_of(t)
-    return with_strides(view_of(t, "permute", tuple(axes), op), [strides[axis] for axis in axes])
+    return showing(Core.transpose(t, tuple(axes)), op, t)
 
 
 @both("permute")
@@ -234,17 +207,15 @@ def movedim(t: Tensor, source: Any, destination: Any) -> Tensor:
 @both("unsqueeze")
 def unsqueeze(t: Tensor, dim: int) -> Tensor:
     """A new axis of size 1."""
-    shape, strides = tuple(_core_shape(t)), strides_of(t)
+    shape = tuple(_core_shape(t))
     axis = axis_of(dim, len(shape) + 1, "unsqueeze")
-    step = shape[axis] * strides[axis] if axis < len(shape) else 1
-    result = _viewed(t, (*shape[:axis], 1, *shape[axis:]), "UnsqueezeBackward0")
-    return with_strides(result, (*strides[:axis], step, *strides[axis:]))
+    return _reshaped(t, (*shape[:axis], 1, *shape[axis:]), "UnsqueezeBackward0")
 
 
 @both("squeeze")
 def squeeze(t: Tensor, dim: Any = None) -> Tensor:
     """Without the axes of size 1, or without one if its size is 1."""
-    shape, strides = tuple(_core_shape(t)), strides_of(t)
+    shape = tuple(_core_shape(t))
     if dim is None:
         gone, op = {axis for axis, size in enumerate(shape) if size == 1}, "SqueezeBackward0"
     else:
@@ -252,14 +223,13 @@ def squeeze(t: Tensor, dim: Any = None) -> Tensor:
         axes = {axis_of(one, len(shape), "squeeze") for one in named}
         gone = {axis for axis in axes if shape and shape[axis] == 1}
         op = "SqueezeBackward1" if not isinstance(dim, (tuple, list)) else "SqueezeBackward2"
-    kept = [axis for axis in range(len(shape)) if axis not in gone]
-    return with_strides(_viewed(t, tuple(shape[axis] for axis in kept), op), [strides[axis] for axis in kept])
+    return _reshaped(t, tuple(size for axis, size in enumerate(shape) if axis not in gone), op)
 
 
 @method("expand")
 def expand(t: Tensor, *shape: Any) -> Tensor:
     """Axes of size 1 repeated without memory; -1 keeps a size."""
-    wanted, own, strides = list(sizes(shape)), tuple(_core_shape(t)), strides_of(t)
+    wanted, own = list(sizes(shape)), tuple(_core_shape(t))
     new = len(wanted) - len(own)
     if new < 0:
         raise RuntimeError(
@@ -272,12 +242,7 @@ def expand(t: Tensor, *shape: Any) -> Tensor:
             raise RuntimeError(
                 f"expand: shape must keep the axes that are larger than 1; got shape {tuple(wanted)} for a Tensor {own}"
             )
-    result = view_of(t, "expand", tuple(wanted), "ExpandBackward0")
-    steps = [
-        step if size == wanted[axis] else 0
-        for axis, (size, step) in enumerate(zip(own, strides, strict=True), new)
-    ]
-    return with_strides(result, [0] * new + steps)
+    return showing(_core.expanded(t, tuple(wanted)), "ExpandBackward0", t)
 
 
 @method("expand_as")
@@ -297,6 +262,18 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All expanded to the shape that they have together."""
     shape = np.broadcast_shapes(*(tuple(_core_shape(t)) for t in tensors))
     return tuple(expand(t, shape) for t in tensors)
+
+
+@method("unfold")
+def unfold(t: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """All windows of that size along an axis, as a new last axis."""
+    axis = axis_of(dimension, len(t.shape), "unfold")
+    if step < 1 or not 0 <= size <= (t.shape[axis] if t.shape else 1):
+        raise RuntimeError(
+            f"unfold: step must be at least 1 and size at most that of the axis; got step {step}, size {size} for "
+            f"shape {tuple(t.shape)}"
+        )
+    return showing(_core.unfold(t if t.shape else t.reshape(1), axis, size, step), "UnfoldBackward0", t)
 
 
 # Joining and repeating.
@@ -369,7 +346,7 @@ def repeat(t: Tensor, *repeats: Any) -> Tensor:
     between = tuple(part for pair in zip(counts, shape, strict=True) for part in (1, pair[1]))
     wide = tuple(part for pair in zip(counts, shape, strict=True) for part in pair)
     whole = tuple(count * size for count, size in zip(counts, shape, strict=True))
-    result = Core.reshape(_core.expanded(Core.reshape(result, between), wide), whole)
+    result = Core.reshape(Core.copy(_core.expanded(Core.reshape(result, between), wide)), whole)
     return wrap(result, "RepeatBackward0", t._kind)
 
 

@@ -16,6 +16,7 @@ from .. import _core
 from .._errors import shown
 from . import _dtypes
 from ._dtypes import Size, dtype
+from ._node import Node
 from ._printing import tensor_text
 
 Core = _core.Tensor
@@ -58,27 +59,6 @@ def both(name: str) -> Callable[[F], F]:
     return lambda f: method(name)(function(name)(f))
 
 
-class Node:
-    """The operation that made a Tensor, by PyTorch's name: ``tensor.grad_fn``."""
-
-    _kinds: dict[str, type[Node]] = {}  # noqa: RUF012
-
-    @staticmethod
-    def named(name: str) -> Node:
-        """Give a node whose class has that name."""
-        kind = Node._kinds.get(name)
-        if kind is None:
-            kind = Node._kinds[name] = type(name, (Node,), {"__module__": __name__})
-        return kind()
-
-    def name(self) -> str:
-        """PyTorch's name of the operation."""
-        return type(self).__name__
-
-    def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
-
-
 class Tensor(Core):
     """An array of numbers with PyTorch's methods; see :func:`qkv.torch.tensor`.
 
@@ -92,9 +72,6 @@ class Tensor(Core):
 
     _op = ""  # PyTorch's name of what made it
     _kind: dtype | None = None  # of narrow integers, which the core does not have
-    _view: Any = None  # the Tensor that it shows a part of, and how (_views.py)
-    _children: Any = None  # those that show a part of it
-    _strides: tuple[int, ...] | None = None  # PyTorch's, where they are not those of a fresh array
     _last_grad: Any = None  # what .grad gave last
 
     if TYPE_CHECKING:  # attached by `method` and by loops
@@ -169,7 +146,9 @@ class Tensor(Core):
     @property
     def grad_fn(self) -> Node | None:
         """What made it, None for leaves."""
-        return None if _core_leaf(self) else Node.named(self._op or "QkvBackward0")
+        if _core_leaf(self):
+            return None
+        return Node.named(_core.history_name(self) or self._op or "QkvBackward0")
 
     @property
     def requires_grad(self) -> Any:
@@ -195,7 +174,7 @@ class Tensor(Core):
             self._last_grad = None
             return None
         last = self._last_grad
-        if last is None or _core.address(last) != _core.address(found):
+        if last is None or not _core.is_same(last, found):
             last = self._last_grad = _core.instance_of(Tensor, found)
         return last
 
@@ -213,7 +192,7 @@ class Tensor(Core):
         if not isinstance(value, Core):
             raise TypeError(f"data: must be a Tensor; got {shown(value)}")
         if not _core_leaf(self):
-            return _core.become(self, value.detach())
+            _core.detach_in_place(self)
         _core.set_data(self, value)
         self._kind = getattr(value, "_kind", None)
 
@@ -345,6 +324,15 @@ def wrap(result: Any, op: str = "", kind: dtype | None = None) -> Tensor:
         return t
     t = _core.instance_of(Tensor, result)
     if op and not _core_leaf(t):
+        t._op = op
+    return t
+
+
+def view(result: Any, op: str, base: Tensor) -> Tensor:
+    """Make a Tensor of this class of what shows memory of another; `op` is PyTorch's name for it."""
+    t: Tensor = _core.instance_of(Tensor, result)
+    t._kind = base._kind
+    if op:
         t._op = op
     return t
 

@@ -170,7 +170,9 @@ class GRU(_Recurrent):
 
     def _layer(self, x: Tensor, state: Any, weights: tuple[Any, ...]) -> tuple[Tensor, Any]:
         outputs, last = _core.gru_layer(Core.transpose(x, (1, 0, 2)), state, *weights)
-        return wrap(Core.transpose(outputs, (1, 0, 2)), "StackBackward0"), wrap(last, "StackBackward0")
+        return wrap(Core.copy(Core.transpose(outputs, (1, 0, 2))), "StackBackward0"), wrap(
+            last, "StackBackward0"
+        )
 
 
 class LSTM(_Recurrent):

@@ -11,14 +11,14 @@ import numpy as np
 from ... import _core
 from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
+from .._change import assign
 from .._elementwise import as_numbers, cast
 from .._functions import floats, where
 from .._products import product
 from .._random import default_generator
 from .._reductions import mean, norm
-from .._shaping import axis_of, strides_of
+from .._shaping import axis_of
 from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, function, refuse_attribute, wrap, wrap_array
-from .._views import assign
 from ._losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -272,13 +272,12 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
-    strides = strides_of(input)
+    strides = _core.strides(input)
     order = sorted(range(len(strides)), key=lambda axis: -strides[axis])
     if order != list(range(len(strides))) and 0 not in strides:
         in_memory = wrap(Core.transpose(input, order))
         dropped = _core.dropout(in_memory, p, default_generator._stream)
         result = wrap(Core.transpose(dropped, tuple(int(i) for i in np.argsort(order))), "MulBackward0")
-        result._strides = input._strides
     else:
         result = wrap(_core.dropout(input, p, default_generator._stream), "MulBackward0")
     return assign(input, result, "MulBackward0", "dropout") if inplace else result

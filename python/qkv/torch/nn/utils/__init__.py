@@ -54,7 +54,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
     at = 0
     for p in parameters:
         count = p.numel()
-        _core.write(p, ..., wrap(vec.detach())[at : at + count].reshape(p.shape))
+        p.data.copy_(wrap(vec.detach())[at : at + count].reshape(p.shape))
         at += count
 
 

@@ -1,6 +1,6 @@
-#include "ops/strides.h"
+#include "core/strides.h"
 
-namespace qkv::ops {
+namespace qkv {
 
 Strides row_major(const Shape& shape) {
   Strides strides(shape.size());
@@ -12,8 +12,7 @@ Strides row_major(const Shape& shape) {
   return strides;
 }
 
-Strides broadcast_strides(const Shape& from, const Shape& to) {
-  const Strides own = row_major(from);
+Strides broadcast_strides(const Shape& from, const Shape& to, const Strides& own) {
   const std::size_t extra = to.size() - from.size();
   Strides strides(to.size(), 0);
   for (std::size_t axis = 0; axis < from.size(); ++axis)
@@ -21,11 +20,4 @@ Strides broadcast_strides(const Shape& from, const Shape& to) {
   return strides;
 }
 
-Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b) {
-  Shape shape;
-  if (!broadcast(a, b, shape))
-    fail_value(operation, ": shapes must be equal or 1 on each axis, counted from the last; got ", a, " and ", b);
-  return shape;
-}
-
-}  // namespace qkv::ops
+}  // namespace qkv

@@ -1,19 +1,27 @@
-// Walking through arrays of different strides at the same time.
+// Strides, and walking through arrays of different ones at the same time.
 #pragma once
 
 #include <array>
 
-#include "core/array.h"
+#include "core/types.h"
 
-namespace qkv::ops {
+namespace qkv {
 
 using Strides = IndexList;  // in elements
 
 Strides row_major(const Shape& shape);
-// Strides with which an array of shape `from` is read as one of shape `to`: 0 along broadcast axes.
-Strides broadcast_strides(const Shape& from, const Shape& to);
-// The shape of both together, or the operation's error.
-Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b);
+// Strides with which an array of shape `from`, with its own strides, is read as one of shape `to`: 0 along broadcast
+// axes.
+Strides broadcast_strides(const Shape& from, const Shape& to, const Strides& own);
+inline Strides broadcast_strides(const Shape& from, const Shape& to) {
+  return broadcast_strides(from, to, row_major(from));
+}
+// Where numbers stand, counted from the first one of the array (or memory) that they are part of.
+struct Region {
+  Shape shape;
+  Strides strides;
+  Index offset = 0;
+};
 
 // Where element i of an array of this shape, in order, stands in one of these strides.
 inline Index offset_of(Index i, const Shape& shape, const Strides& strides) {
@@ -83,4 +91,4 @@ template <std::size_t N> class Loops {
   Index rows_ = 1;
 };
 
-}  // namespace qkv::ops
+}  // namespace qkv

@@ -1,0 +1,115 @@
+#include "autograd/in_place.h"
+
+#include "autograd/views.h"
+
+namespace qkv {
+namespace {
+
+// A base that only this view still knows is nobody's to look at.
+void forget_hidden_base(const Tensor& t) {
+  TensorImpl& impl = *t.impl();
+  if (impl.base == nullptr || impl.base.use_count() > 1) return;
+  t.current();
+  impl.base = nullptr;
+  impl.under_no_grad = false;
+}
+
+// Whether others than this Tensor, and what the graph has saved, hold its memory.
+bool is_shared(const Array& numbers) {
+  const Buffer& buffer = *numbers.buffer();
+  return numbers.buffer().use_count() > 1 + buffer.savers() || buffer.borrowed() || buffer.is_viewed();
+}
+
+void take_history(TensorImpl& t, const TensorImpl& result) {
+  t.node = result.node;
+  t.output = result.output;
+  t.requires_grad = result.requires_grad;
+  t.lacks_history = result.lacks_history;
+  t.grad.set({});
+}
+
+// The base's history once the view's part of it holds `result`.
+void rebase(const Tensor& base, const Tensor& view, const Tensor& result) {
+  const Span span(base.data(), view.data());
+  const auto rule = [span](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, [&] { return span.whole_of(without(span.row_of(dy), span.part)); });
+    dx.add(1, [&] { return strided(span.row_of(dy), span.part); });
+  };
+  const GradMode recording(true);
+  take_history(*base.impl(), *record(Array(base.data()), {base, result}, rule).impl());
+  base.impl()->node->name = "CopySlices";
+  view.impl()->seen.store(++base.impl()->rebased, std::memory_order_release);
+}
+
+}  // namespace
+
+void check_changeable(const char* operation, const Tensor& t) {
+  if (!grad_enabled()) return;
+  const auto wants = [](const Tensor& x) { return x.is_leaf() && x.requires_grad(); };
+  const bool whole = wants(t);
+  if (whole || (t.impl()->base != nullptr && wants(Tensor(t.impl()->base))))
+    throw std::runtime_error(
+        text(operation, whole ? ": a leaf" : ": a view of a leaf",
+             " that requires a gradient must be changed under qkv.no_grad() because the graph needs "
+             "its numbers; got a Tensor ",
+             t.shape(), " with gradients on"));
+}
+
+Tensor before_change(const Tensor& t, const Tensor& x) {
+  forget_hidden_base(t);
+  const History history(x);
+  if (!grad_enabled() || history.leaf != nullptr || x.data().buffer() != t.data().buffer() || !is_shared(t.data()))
+    return x;
+  Array numbers = cloned(x.data());
+  if (history.node != nullptr) return with_history(numbers, history.node, history.output);
+  Tensor copy(std::move(numbers));
+  copy.impl()->lacks_history = x.impl()->lacks_history;
+  return copy;
+}
+
+void change(const char* operation, const Tensor& t, const Tensor& result) {
+  TensorImpl& impl = *t.impl();
+  if (overlaps_itself(impl.data))
+    throw std::runtime_error(text(operation,
+                                  ": a Tensor some of whose numbers are one in memory (broadcast, unfolded) must be "
+                                  "cloned before it is changed in place; got a Tensor ",
+                                  t.shape()));
+  if (!result.requires_grad()) {
+    write(impl.data, result.data());
+    for (TensorImpl* changed : {&impl, impl.base.get()})
+      if (changed != nullptr) changed->lacks_history = changed->lacks_history || result.impl()->lacks_history;
+    return;
+  }
+  forget_hidden_base(t);
+  if (impl.base == nullptr) {
+    if (is_shared(impl.data)) write(impl.data, result.data());
+    else
+      impl.data =
+          result.impl().use_count() > 1 || is_shared(result.data()) ? cloned(result.data()) : packed(result.data());
+    take_history(impl, *result.impl());
+    ++impl.rebased;
+    return;
+  }
+  if (impl.under_no_grad)
+    throw std::runtime_error(text(
+        operation,
+        ": a view that was made under qkv.no_grad() must be changed under it because its base would need the history; "
+        "make the view again with gradients on"));
+  const Tensor base(impl.base);
+  if (base.data().buffer() != impl.data.buffer())
+    throw std::runtime_error(
+        text(operation,
+             ": a view whose base was given other memory since must not be changed with gradients on; make the "
+             "view again"));
+  if (overlaps_itself(base.data()))
+    throw std::runtime_error(text(
+        operation,
+        ": a view of a Tensor some of whose numbers are one in memory must be cloned before it is changed in place"));
+  t.current();
+  write(impl.data, result.data());
+  rebase(base, t, result);
+  take_history(impl, *result.impl());
+  impl.node->name = "AsStridedBackward0";
+}
+
+}  // namespace qkv

@@ -1,0 +1,21 @@
+// Arrays whose numbers do not stand one after the other: read in order, written, added to.
+#pragma once
+
+#include "core/array.h"
+
+namespace qkv {
+
+// The Array itself if it is packed, else its numbers in memory of their own.
+Array gathered(const Array& x);
+inline Array packed(const Array& x) { return x.is_packed() ? x : gathered(x); }
+// A copy in memory of its own, packed.
+inline Array cloned(const Array& x) { return x.is_packed() ? x.clone() : gathered(x); }
+// y = x, number by number; both have one shape and dtype, and their memory may overlap. The version of y's memory
+// rises.
+void write(const Array& y, const Array& x);
+// y += x, number by number; where y stands at one place several times, all are added.
+void add_to(const Array& y, const Array& x);
+// Whether two of its indices may mean one place of memory.
+bool overlaps_itself(const Array& x);
+
+}  // namespace qkv

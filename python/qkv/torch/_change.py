@@ -1,0 +1,49 @@
+"""What every change in place goes through; the memory, its views and their gradients are the core's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+from ._elementwise import cast
+from ._tensor import Core, Tensor, _core_leaf, _core_shape, wrap
+
+
+def assign(t: Tensor, new: Any, op: str, operation: str) -> Tensor:
+    """Let `t`, and all who show its memory, hold the numbers and the history of `new`."""
+    _core.check_changeable(operation, t)
+    if tuple(_core_shape(new)) != tuple(_core_shape(t)):
+        raise RuntimeError(
+            f"{operation}: the result must have the Tensor's shape {tuple(_core_shape(t))} because it is changed in "
+            f"place; got {tuple(_core_shape(new))}"
+        )
+    _core.set_in_place(operation, t, new)
+    if op and not _core_leaf(t):
+        t._op = op
+    return t
+
+
+def before(t: Tensor, x: Any) -> Any:
+    """Give `x` as an operand of what `t` is to become; a copy where the change would overwrite what the graph needs."""
+    if not isinstance(x, Core) or not _core.grad_enabled():
+        return x
+    kept = _core.before_change(t, x)
+    if kept is None:
+        return x
+    kept = wrap(kept)
+    kept._kind, kept._op = getattr(x, "_kind", None), getattr(x, "_op", "")
+    return kept
+
+
+def in_place(t: Tensor, f: Any, operation: str, *args: Any, **options: Any) -> Tensor:
+    """Let `t` become ``f(t, *args)``, in its own dtype."""
+    _core.check_changeable(operation, t)
+    given = {name: before(t, value) for name, value in options.items()}
+    result = f(before(t, t), *(before(t, one) for one in args), **given)
+    kind = t.dtype
+    if result.dtype.kind > kind.kind:
+        raise RuntimeError(
+            f"{operation}: the result must be {kind} because the Tensor is changed in place; got {result.dtype}"
+        )
+    op = result._op
+    return assign(t, cast(result, kind) if result.dtype is not kind else result, op, operation)
