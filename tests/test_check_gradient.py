@@ -86,3 +86,46 @@ def test_leaves_its_inputs_alone():
     before = x.copy()
     check_gradient(lambda t: t * t, x)
     assert (x == before).all()
+
+
+class Scaled(qkv.nn.Module):
+    """Multiplies by parameters, of one of which a share of the gradient is lost."""
+
+    def __init__(self, lost):
+        super().__init__()
+        self.inner = qkv.nn.Linear(3, 5)
+        self.scale = qkv.nn.Parameter(draw(5))
+        self.lost = lost
+
+    def forward(self, x, ids=None):
+        y = self.inner(x)
+        y = y * (self.scale * (1 - self.lost) + self.scale.detach() * self.lost)
+        return y if ids is None else y[ids]
+
+
+def test_checks_the_parameters_of_a_module():
+    module = Scaled(0)
+    before = {name: np.array(value) for name, value in module.state_dict().items()}
+    check_gradient(module, draw(2, 3))
+    check_gradient(module, draw(2, 3), np.array([1, 0, 1]))
+    for name, value in module.state_dict().items():
+        np.testing.assert_array_equal(value, before[name], strict=True)
+    assert all(p.grad is None for p in module.parameters())
+    with pytest.raises(
+        AssertionError, match=r"the gradient of parameter scale \(5,\) is wrong: analytic slope"
+    ):
+        check_gradient(Scaled(0.001), draw(2, 3))
+
+
+def test_checks_layers_that_learn_their_sizes():
+    check_gradient(qkv.nn.AdditiveAttention(7), draw(2, 5, 3), draw(2, 4, 6), draw(2, 4, 2))
+    check_gradient(qkv.nn.MultiHeadAttention(6, 2), draw(2, 5, 6), draw(2, 7, 6), draw(2, 7, 6), [3, 7])
+    check_gradient(qkv.nn.Embedding(7, 3), [[1, 5], [5, 6]])
+
+
+def test_an_array_has_no_gradient():
+    for f in (lambda x: np.asarray(x), lambda x: (x, 1.0)):
+        with pytest.raises(
+            TypeError, match=r"check_gradient: f must return a Tensor or a tuple of them because .*; got "
+        ):
+            check_gradient(f, draw(3))

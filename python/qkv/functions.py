@@ -253,7 +253,8 @@ def matmul(a: Any, b: Any) -> Any:
     Returns
     -------
     ndarray or Tensor
-        ``(..., M, N)``; differentiable. Of integers exact integers, as in NumPy; integers beside floats count as float32.
+        ``(..., M, N)``; differentiable. Of integers exact integers, as in NumPy; beside floats they
+        count as float32.
 
     Raises
     ------

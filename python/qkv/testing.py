@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -127,62 +128,80 @@ def _default_tolerances(*dtypes: np.dtype[Any]) -> tuple[float, float]:
 
 
 def check_gradient(f: Callable[..., Any], *inputs: Any, rtol: float = 1e-6) -> None:
-    """Check the gradient of ``L = sum(G * f(inputs))``, G random, along a random direction of each input.
+    """Check the gradient of ``L = sum(G * f(inputs))``, G random, along a random direction of each input and parameter.
 
     The analytic slope ``<dL/dx, d>`` must equal the numeric one ``(L(x + h d) - L(x - h d)) / (2 h)``. All is
     computed in float64.
 
     Parameters
     ----------
-    f : callable
-        Takes Tensors and returns a Tensor or a tuple of them; it must give the same result at each call.
+    f : callable or nn.Module
+        Takes Tensors and returns a Tensor or a tuple of them; it must give the same result at each call (a module with
+        dropout does so in evaluation). A module's parameters are checked, too; it is copied, and stays as it is.
     *inputs : array of float, any shape
-        Points at which the gradient is checked; away from kinks such as 0 for ReLU.
+        Points at which the gradient is checked; away from kinks such as 0 for ReLU. A module may take integers and
+        masks beside them, which are handed on.
     rtol : float
         Accepted difference, in units of the sum of the slope's terms ``|dL/dx * d|``.
 
     Raises
     ------
     AssertionError
-        Naming the input, the analytic and the numeric slope.
+        Naming the input or parameter, the analytic and the numeric slope.
     TypeError
-        If an input is not floating: put integers and masks into `f` itself.
+        If `f` returns anything but Tensors, which have no gradient. If an input of a function is not floating: put
+        integers and masks into `f` itself.
 
     Examples
     --------
     >>> import qkv
     >>> check_gradient(lambda x, y: x @ y, np.ones((2, 3)), np.ones((3, 5)))
+    >>> check_gradient(qkv.nn.Linear(3, 5), np.ones((2, 3)))
     """
+    from .nn import Module
     from .tensors import no_grad, tensor
 
-    points = [_as_float64(x, i) for i, x in enumerate(inputs)]
-    tensors = [tensor(x, requires_grad=True) for x in points]
-    outputs = _as_tuple(f(*tensors))
+    module = copy.deepcopy(f).to("float64") if isinstance(f, Module) else None
+    call = f if module is None else module
+    arguments: list[Any] = []
+    variables: dict[str, Any] = {}
+    for i, x in enumerate(inputs):
+        if module is not None and np.asarray(x).dtype.kind in "iub":
+            arguments.append(x)
+            continue
+        arguments.append(tensor(_as_float64(x, i), requires_grad=True))
+        variables[_name_of(f if module is None else module.forward, i)] = arguments[-1]
+    outputs = _as_tuple(call(*arguments))
+    _refuse_arrays(outputs)
+    if module is not None:  # which may know its sizes only now
+        named = module.named_parameters()
+        variables.update({f"parameter {name}": p for name, p in named if p.requires_grad})
     random = np.random.default_rng(0)
-    G = [random.standard_normal(np.shape(np.asarray(y))) for y in outputs]
+    G = [random.standard_normal(y.shape) for y in outputs]
     for y, g in zip(outputs, G, strict=True):
         if y.requires_grad:
-            y.backward(g.astype(np.asarray(y).dtype), retain_graph=True)
+            y.backward(g.astype(y.dtype), retain_graph=True)
 
-    def loss(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
-        """Give L, and the size of its terms, which bounds its rounding error."""
+    def loss_at(t: Any, numbers: np.ndarray) -> tuple[float, float]:
+        """Give L where `t` holds other numbers, and the size of its terms, which bounds its rounding error."""
         with no_grad():
-            ys = _as_tuple(f(*(tensor(x) for x in arrays)))
+            t.copy_(numbers)
+            ys = _as_tuple(call(*arguments))
         terms = [g * np.asarray(y, np.float64) for y, g in zip(ys, G, strict=True)]
         return float(sum(t.sum() for t in terms)), float(sum(np.abs(t).sum() for t in terms))
 
-    for i, (x, t) in enumerate(zip(points, tensors, strict=True)):
+    for name, t in variables.items():
+        x = np.array(t)
         gradient = np.zeros_like(x) if t.grad is None else np.asarray(t.grad)
-        name = _name_of(f, i)
         if gradient.shape != x.shape:
             raise AssertionError(
                 f"check_gradient: the gradient of {name} must be {x.shape}; got {gradient.shape}"
             )
         direction = random.standard_normal(x.shape)
         h = 6e-6 * (float(np.sqrt(np.mean(x**2))) if x.any() else 1.0)  # the cube root of float64's precision
-        (above, size), (below, _) = (
-            loss([*points[:i], x + s * direction, *points[i + 1 :]]) for s in (h, -h)
-        )
+        (above, size), (below, _) = (loss_at(t, x + s * direction) for s in (h, -h))
+        with no_grad():
+            t.copy_(x)
         analytic, numeric = float((gradient * direction).sum()), (above - below) / (2 * h)
         scale = float(np.abs(gradient * direction).sum())
         tolerance = rtol * max(scale, abs(numeric)) + 1e-15 * size / h
@@ -191,6 +210,17 @@ def check_gradient(f: Callable[..., Any], *inputs: Any, rtol: float = 1e-6) -> N
             raise AssertionError(
                 f"check_gradient: the gradient of {name} {x.shape} is wrong: analytic slope {analytic:.10g}, "
                 f"numeric slope {numeric:.10g}, difference {error:.3g} above {tolerance:.3g}"
+            )
+
+
+def _refuse_arrays(outputs: tuple[Any, ...]) -> None:
+    from ._core import Tensor
+
+    for y in outputs:
+        if not isinstance(y, Tensor):
+            raise TypeError(
+                "check_gradient: f must return a Tensor or a tuple of them because anything else has lost the "
+                f"gradient; got {type(y).__name__}"
             )
 
 
