@@ -241,8 +241,10 @@ Shape aligned_mask(const char* layer, const char* name, const Shape& given, cons
 
 void set_restriction(ops::AttentionOptions& o, const Restriction& restriction, double dropout, bool training) {
   static_cast<Restriction&>(o) = restriction;
-  o.dropout = training || restriction.dropout_keep.defined() ? dropout : 0;
-  if (o.dropout == 0) o.dropout_keep = {};
+  const bool given = restriction.dropout_keep.defined();
+  if (given && dropout == 0)
+    fail_value(o.operation, ": dropout must be above 0 because dropout_keep stands for its draw; got dropout = 0");
+  o.dropout = training || given ? dropout : 0;
 }
 
 Restriction aligned(const char* layer, const Restriction& restriction, const Shape& weights,

@@ -207,6 +207,7 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   ops::Heads heads{a.num_heads, kv_heads, -1};
   ops::AttentionOptions o;
   o.operation = op;
+  set_restriction(o, restriction, a.dropout, training());  // before the cache grows, as it may refuse
   if (call.cache != nullptr) {
     const KVCache::Contents all = call.cache->append(k, v);
     k = all.keys;
@@ -214,7 +215,6 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     heads.length = call.cache->length();
     o.q_offset = Array::full({}, DType::int64, offset);
   }
-  set_restriction(o, restriction, a.dropout, training());
   o.causal = causal;
   if (o.causal == ops::Causal::lower_right) o.q_offset = {};
   o.scale = a.scale;

@@ -21,21 +21,21 @@ class Distance(nn.Attention):
 
 class Causal(Distance):
     def __init__(self):
-        super().__init__(is_causal=True)
+        super().__init__(dropout=0.25, is_causal=True)
 
 
 LAYERS = {
-    "score": Distance,
+    "score": lambda: Distance(dropout=0.25),
     "causal score": Causal,
-    "score with heads": lambda: Distance(num_heads=H),
-    "score with a window": lambda: Distance(num_heads=H, window=(1, 1)),
-    "dot product": nn.DotProductAttention,
-    "dot product with heads": lambda: nn.DotProductAttention(num_heads=H),
-    "additive": lambda: nn.AdditiveAttention(6),
-    "additive with heads": lambda: nn.AdditiveAttention(6, num_heads=H),
-    "self": lambda: nn.SelfAttention(M, 4),
-    "multi-head": lambda: nn.MultiHeadAttention(M, H),
-    "grouped": lambda: nn.MultiHeadAttention(M, H, num_kv_heads=1),
+    "score with heads": lambda: Distance(dropout=0.25, num_heads=H),
+    "score with a window": lambda: Distance(dropout=0.25, num_heads=H, window=(1, 1)),
+    "dot product": lambda: nn.DotProductAttention(dropout=0.25),
+    "dot product with heads": lambda: nn.DotProductAttention(dropout=0.25, num_heads=H),
+    "additive": lambda: nn.AdditiveAttention(6, 0.25),
+    "additive with heads": lambda: nn.AdditiveAttention(6, 0.25, num_heads=H),
+    "self": lambda: nn.SelfAttention(M, 4, dropout=0.25),
+    "multi-head": lambda: nn.MultiHeadAttention(M, H, dropout=0.25),
+    "grouped": lambda: nn.MultiHeadAttention(M, H, dropout=0.25, num_kv_heads=1),
     "encoder layer": lambda: nn.TransformerEncoderLayer(M, H, 8),
     "decoder layer": lambda: nn.TransformerDecoderLayer(M, H, 8),
 }

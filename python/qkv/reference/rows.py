@@ -129,6 +129,10 @@ def apply_dropout(weights: Array, dropout_p: float, dropout_keep: ArrayLike | No
     array([[1., 0.]])
     """
     if dropout_p == 0.0:
+        if dropout_keep is not None:
+            raise ValueError(
+                f"{operation}: dropout_p must be above 0 because dropout_keep stands for its draw; got dropout_p = 0"
+            )
         return weights
     if dropout_keep is None:
         raise ValueError(
