@@ -99,9 +99,14 @@ def introduced() -> socket.socket:
             connection.close()
             raise TimeoutError("the sentinel does not answer")
         time.sleep(0.002)
+    try:
+        sentinel.peer(connection)  # another user's could keep failures secret
+    except OSError:
+        connection.close()
+        raise
     rank, count = place()
     connection.settimeout(sentinel.START)
-    connection.sendall(f"{os.getpid()} {rank} {count}".encode())
+    connection.sendall(f"{rank} {count}".encode())
     connection.recv(1)
     return connection
 

@@ -4,7 +4,8 @@ Run as a program, by path, so that it imports nothing but a part of the standard
 
     python -I -S sentinel.py KEY
 
-Each rank connects to it and introduces itself: its process, its number, the number of ranks. From then on a letter is a
+Each rank connects to it and introduces itself: its number, the number of ranks. Which process and whose it is says the
+system: those of other users are not heard, and none but the connected processes are ended. From then on a letter is a
 message, CLAIM or ORDERLY. A connection that ends without the latter is a rank that was killed. The first failure is
 told; those of the ranks that the launcher ends after it are not, and those that it leaves are ended here.
 """
@@ -16,6 +17,7 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import sys
 import tempfile
 import time
@@ -23,6 +25,7 @@ import time
 END = 5.0  # seconds after a failure in which the launcher ends the other ranks
 LINGER = 10.0  # seconds after a failure in which ranks that were late do not tell another one
 START = 10.0  # seconds in which the first rank connects
+SILENCE = 2.0  # seconds in which who connects says which rank it is
 ORDERLY = b"o"  # the rank ends by itself, or has told why
 CLAIM = b"c"  # the rank has failed; may it tell? The answer is YES or NO
 YES, NO = b"1", b"0"
@@ -33,6 +36,28 @@ def address(key: str) -> str:
     user = os.getuid() if hasattr(os, "getuid") else 0
     name = f"qkv-{user}-{key}"
     return f"\0{name}" if sys.platform == "linux" else os.path.join(tempfile.gettempdir(), name)
+
+
+def peer(connection: socket.socket) -> int:
+    """Give the process at the other end.
+
+    Raises
+    ------
+    OSError
+        If it is another user's, or the system does not say.
+    """
+    if hasattr(socket, "SO_PEERCRED"):  # Linux
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
+        process, user, _ = struct.unpack("iII", found)
+    elif sys.platform == "darwin":
+        local, credentials, number = 0, 1, 2  # SOL_LOCAL, LOCAL_PEERCRED, LOCAL_PEERPID
+        _, user = struct.unpack("II", connection.getsockopt(local, credentials, 76)[:8])
+        (process,) = struct.unpack("i", connection.getsockopt(local, number, 4))
+    else:
+        raise OSError("this system does not say whose process that is")
+    if user != os.geteuid():
+        raise PermissionError(f"process {process} is of user {user}")
+    return process
 
 
 def kills_for_memory() -> int | None:
@@ -72,7 +97,10 @@ class Rank:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.pid, self.rank, self.size = map(int, connection.recv(64).split())
+        self.pid = peer(connection)
+        connection.settimeout(SILENCE)
+        self.rank, self.size = map(int, connection.recv(64).split())
+        connection.settimeout(None)
         self.orderly = False
         self.process = -1
         with contextlib.suppress(AttributeError, OSError):
@@ -82,7 +110,7 @@ class Rank:
         with contextlib.suppress(OSError):
             if self.process >= 0:
                 signal.pidfd_send_signal(self.process, signal.SIGKILL)
-            else:
+            elif self.pid > 0:  # 0: of a part of the system that this one does not see
                 os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
