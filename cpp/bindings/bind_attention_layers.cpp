@@ -18,6 +18,10 @@ template <class Base> class OverridableAttention : public Overridable<Base> {
       if (own) {
         const py::object scores = call_python(own, py::make_tuple(queries, keys));
         if (is_tensor(scores)) return scores.cast<Tensor>();
+        if (wants_gradient({queries, keys}) || wants_gradient(this->parameters()))
+          fail_type(
+              "score: must return a Tensor because anything else has lost the gradient, which is recorded here; got ",
+              described(scores));
         Call call("score");
         return call.floating(scores, "scores");
       }

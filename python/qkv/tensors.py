@@ -135,6 +135,10 @@ def jacobian(f: Callable[[Tensor], Tensor], x: Any) -> np.ndarray:
 
 def _jacobian_at(f: Callable[[Tensor], Tensor], point: Tensor) -> np.ndarray:
     y = f(point)
+    if not isinstance(y, Tensor):
+        raise TypeError(
+            f"jacobian: f must return a Tensor because anything else has lost the gradient; got {type(y).__name__}"
+        )
     count = math.prod(y.shape)
     rows = np.zeros((count, *point.shape), dtype=point.dtype)
     if _core.is_differentiable(y):

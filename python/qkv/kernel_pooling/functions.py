@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._core import Tensor
 
 Kernel = str | Callable[[Any], Any]
 
@@ -43,7 +44,18 @@ def kernel_values(u: Any, kernel: Kernel = "gaussian") -> Any:
     >>> qkv.kernel_values([0.0, -0.5, 2.0], "triangular")
     array([1. , 0.5, 0. ], dtype=float32)
     """
-    return kernel(u) if callable(kernel) else _core.kernel_values(u, kernel)
+    return _called("kernel_values", kernel, u) if callable(kernel) else _core.kernel_values(u, kernel)
+
+
+def _called(operation: str, kernel: Callable[[Any], Any], u: Any) -> Any:
+    values = kernel(u)
+    recorded = isinstance(u, Tensor) and u.requires_grad and _core.grad_enabled()
+    if recorded and not isinstance(values, Tensor):
+        raise TypeError(
+            f"{operation}: kernel must return a Tensor because anything else has lost the gradient, which is recorded "
+            f"here; got {type(values).__name__}"
+        )
+    return values
 
 
 def kernel_attention(
@@ -105,7 +117,7 @@ def kernel_attention(
     if not callable(kernel):
         return _core.kernel_attention(queries, keys, values, kernel, bandwidth, valid_lens, return_weights)
     u = _core.scaled_distances(queries, keys, bandwidth, valid_lens)  # (..., Lq, Lk)
-    weights = kernel(u)
+    weights = _called("kernel_attention", kernel, u)
     if tuple(np.shape(weights)) != tuple(u.shape):
         raise ValueError(
             f"kernel_attention: kernel must return an array of the shape of u, {tuple(u.shape)}, because "
