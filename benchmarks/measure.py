@@ -94,22 +94,39 @@ def interleave(case: Case, repeats: int, threads: int, budget: float, pace: Pace
 
 def peak_memory(call: Callable[[], Any]) -> int | None:
     """Give how many bytes the process grows by at most during a call, or None where the system does not tell."""
-    clear, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
-    qkv.empty_cache()
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # else the call would fill what others have left
+    _give_memory_back()
     try:
-        clear.write_text("5", encoding="ascii")
-        before = _status(status, "VmRSS")
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        before = _status("VmRSS")
         call()
-        return max(0, _status(status, "VmHWM") - before)
+        return max(0, _status("VmHWM") - before)
     except (OSError, KeyError):
         return None
 
 
-def _status(path: Path, name: str) -> int:
-    for line in path.read_text(encoding="ascii").splitlines():
+def kept_memory(call: Callable[[], Any]) -> int | None:
+    """Give how many bytes the process has grown by while the result of a call lives, or None as above."""
+    _give_memory_back()
+    try:
+        before = _status("VmRSS")
+        result = call()
+        _give_memory_back()
+        kept = max(0, _status("VmRSS") - before)
+        del result
+        return kept
+    except (OSError, KeyError):
+        return None
+
+
+def _give_memory_back() -> None:
+    qkv.empty_cache()
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # else the call would fill what others have left
+
+
+def _status(name: str) -> int:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(name + ":"):
             return 1024 * int(line.split()[1])
     raise KeyError(name)

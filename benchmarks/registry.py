@@ -162,6 +162,13 @@ def faster_than_best(sides: Sequence[str], target: float | None) -> Goal:
     return Goal("times as fast as the best of " + ", ".join(sides), target, figure)
 
 
+def time_over(side: str, other: str, limit: float) -> Goal:
+    """Time of one side over that of another, where neither need be qkv's own."""
+    return Goal(
+        f"{side}'s time over {other}'s", limit, lambda times, case: ratio(times, side, other), at_least=False
+    )
+
+
 def cost(limit: float | None) -> Goal:
     """Time of qkv over that of the side "plain", per product that is needed."""
 
@@ -181,12 +188,12 @@ def over_fill(limit: float) -> Goal:
     return Goal("extra time over filling a fresh array", limit, figure, at_least=False)
 
 
-def value(label: str, limit: float, unit: str) -> Goal:
-    """A number that the row has measured itself, under this label."""
+def value(label: str, limit: float | None, unit: str) -> Goal:
+    """A number that the row has measured itself, under this label; a peer that is not installed has none."""
 
     def figure(times: Times, case: Case) -> list[float]:
         assert case.values is not None
-        return [case.values[label]]
+        return [case.values[label]] if label in case.values else []
 
     return Goal(label, limit, figure, at_least=False, unit=unit)
 

@@ -14,6 +14,7 @@ TITLES = {
     "attention": "Scaled dot-product attention",
     "options": "What the options of attention cost",
     "tiny": "Tiny calls",
+    "small operations": "Small operations and the memory of a graph",
     "additive": "Additive attention",
     "pooling": "Nadaraya-Watson pooling",
     "memory bound": "Operations bound by memory",
@@ -198,7 +199,7 @@ def _time(timing: dict[str, float] | None) -> str:
     if timing is None:
         return ""
     median, low, high = (1e3 * timing[key] for key in ("median", "low", "high"))
-    digits = 1 if median >= 100 else 2 if median >= 1 else 4
+    digits = 1 if median >= 100 else 2 if median >= 1 else 4 if median >= 0.01 else 5
     return f"{median:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 
 

@@ -220,10 +220,11 @@ TIMES = {"qkv": [2.0, 4.0], "plain": [1.0, 2.0], "sgemm": [1.0, 1.0], "copy": [1
         (lambda r: r.of_copy(0.8), [0.5, 0.75], 0.8, 0.79),
         (lambda r: r.faster_than("slow", 4.0), [10.0, 5.0], 4.0, 3.9),
         (lambda r: r.faster_than_best(["slow", "absent", "quick"], 1.3), [1.5, 0.75], 1.3, 1.2),
+        (lambda r: r.time_over("slow", "quick", 2.0), [20 / 3, 20 / 3], 2.0, 2.1),
         (lambda r: r.cost(1.15), [4.0, 4.0], 1.15, 1.16),
         (lambda r: r.over_fill(1.35), [2.0, 2.0], 1.35, 1.4),
     ],
-    ids=["sgemm", "copy", "faster", "best", "cost", "fill"],
+    ids=["sgemm", "copy", "faster", "best", "over", "cost", "fill"],
 )
 def test_figures_of_invented_times(registry, make, expected, met_at, missed_at):
     goal = make(registry)

@@ -6,6 +6,7 @@ SUBJECTS = [
     "attention",
     "options",
     "tiny",
+    "small operations",
     "additive",
     "pooling",
     "memory bound",

@@ -1,0 +1,172 @@
+"""Operations whose arithmetic costs nothing, in the core, in `qkv.torch` and in PyTorch, and the memory of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from machine import peer
+from measure import kept_memory
+from registry import Case, Goal, Skip, agree, normal, row, time_over, value
+
+import qkv
+import qkv.torch
+
+Operation = Callable[[Any, Any], Callable[[], Any]]  # of the module and of what makes a Tensor of an array
+SMALL, LARGE, SQUARE = (7, 11), (61, 1031), (31, 31)
+THIN = time_over("qkv.torch", "qkv", 2.0)
+NEAR = time_over("qkv.torch", "PyTorch", 1.5)
+DEEP = 1000  # nodes
+
+
+def recorded(tensor: Any, *shape: int, seed: int = 0) -> Any:
+    t = tensor(normal(*shape, seed=seed))
+    t.requires_grad = True
+    return t
+
+
+def binary(f: Callable[[Any, Any], Any], records: bool = False) -> Operation:
+    def make(module: Any, tensor: Any) -> Callable[[], Any]:
+        a = recorded(tensor, *SMALL) if records else tensor(normal(*SMALL))
+        b = tensor(normal(*SMALL, seed=1))
+        return lambda: f(a, b)
+
+    return make
+
+
+def unary(f: Callable[[Any, Any], Any], shape: tuple[int, ...] = SMALL) -> Operation:
+    """Give a row of a function of the module and a Tensor."""
+
+    def make(module: Any, tensor: Any) -> Callable[[], Any]:
+        a = tensor(normal(*shape))
+        return lambda: f(module, a)
+
+    return make
+
+
+def in_place(module: Any, tensor: Any) -> Callable[[], Any]:
+    a, b = tensor(normal(*SMALL)), tensor(np.zeros(SMALL, np.float32))
+
+    def add() -> Any:
+        t = a
+        t += b
+        return t
+
+    return add
+
+
+def deep_backward(module: Any, tensor: Any) -> Callable[[], Any]:
+    x = recorded(tensor, *SMALL)
+    y = x
+    for _ in range(DEEP):
+        y = y * 1.001
+    y = y.sum()
+
+    def run() -> Any:
+        x.grad = None
+        y.backward(retain_graph=True)
+        return x.grad
+
+    return run
+
+
+def places(tensor: Any) -> Any:
+    return tensor(np.random.default_rng(3).integers(0, LARGE[1], LARGE))
+
+
+def gather(module: Any, tensor: Any) -> Callable[[], Any]:
+    x, index = tensor(normal(*LARGE)), places(tensor)
+    if module is qkv:
+        return lambda: qkv.take_along_axis(x, index, 1)
+    return lambda: module.gather(x, 1, index)
+
+
+def einsum(module: Any, tensor: Any) -> Callable[[], Any]:
+    a, b = tensor(normal(3, 5, 31)), tensor(normal(3, 7, 31, seed=1))
+    return lambda: module.einsum("bik,bjk->bij", a, b)
+
+
+OPERATIONS: dict[str, tuple[Operation, list[Goal]]] = {
+    "a + b": (binary(lambda a, b: a + b), [THIN]),
+    "a + b, recorded": (binary(lambda a, b: a + b, records=True), [THIN]),
+    "a * b, recorded": (binary(lambda a, b: a * b, records=True), [THIN]),
+    "a += b": (in_place, [THIN]),
+    "exp": (unary(lambda module, a: module.exp(a)), [THIN]),
+    "slice": (unary(lambda module, a: a[1:3]), [THIN]),
+    "transpose": (
+        unary(lambda module, a: a.transpose() if module is qkv else a.transpose(0, 1), SQUARE),
+        [THIN],
+    ),
+    "reshape": (unary(lambda module, a: a.reshape(11, 7)), [THIN]),
+    "sum": (unary(lambda module, a: a.sum()), [THIN]),
+    "sum of an axis": (unary(lambda module, a: a.sum(1)), [THIN]),
+    "max of an axis": (unary(lambda module, a: a.max(1)), [THIN]),
+    "matmul": (unary(lambda module, a: a @ a, SQUARE), [THIN]),
+    "einsum": (einsum, [NEAR]),
+    "sort": (
+        unary(lambda module, a: qkv.sort(a, axis=1) if module is qkv else module.sort(a, dim=1), LARGE),
+        [NEAR],
+    ),
+    "topk": (unary(lambda module, a: module.topk(a, 5), LARGE), [NEAR]),
+    "gather": (gather, [NEAR]),
+    f"backward through {DEEP:,} nodes": (deep_backward, [THIN]),
+}
+
+
+def first(result: Any) -> Any:
+    """Give the numbers of a result that may be a pair of them and their places."""
+    return result[0] if isinstance(result, tuple) else result
+
+
+def compare(operation: Operation, threads: int) -> Case:
+    calls = {
+        "qkv": operation(qkv, qkv.tensor),
+        "qkv.torch": operation(qkv.torch, qkv.torch.tensor),
+    }
+    if torch := peer("PyTorch"):
+        calls["PyTorch"] = operation(torch, torch.tensor)
+    for name, call in calls.items():
+        if name != "qkv":
+            agree(first(calls["qkv"]()).detach(), first(call()))
+    return Case(calls)
+
+
+for _name, (_operation, _goals) in OPERATIONS.items():
+    row(
+        f"small: {_name}",
+        goals=_goals,
+        peers=["qkv.torch", "PyTorch"],
+        quick=_name in ("a + b", "slice"),
+        threads="one",
+    )(partial(compare, _operation))
+
+
+@row(
+    "memory of 100 recorded additions of 4 MB",
+    goals=[value("qkv", 40.0, "MB"), value("qkv.torch", 40.0, "MB"), value("PyTorch", None, "MB")],
+    threads="one",
+)
+def memory_of_a_graph(threads: int) -> Case:
+    """Measure what a graph keeps where no rule needs the numbers that were added."""
+
+    def additions(tensor: Callable[..., Any]) -> Callable[[], Any]:
+        x = tensor(np.ones(1 << 20, np.float32))
+        x.requires_grad = True
+
+        def run() -> Any:
+            y = x
+            for _ in range(100):
+                y = y + 1.0
+            return y
+
+        return run
+
+    makers = {"qkv": qkv.tensor, "qkv.torch": qkv.torch.tensor}
+    if torch := peer("PyTorch"):
+        makers["PyTorch"] = torch.tensor
+    kept = {name: kept_memory(additions(tensor)) for name, tensor in makers.items()}
+    if None in kept.values():
+        raise Skip("the system does not tell how much memory is resident")
+    return Case({}, values={name: size / 1e6 for name, size in kept.items() if size is not None})
