@@ -55,6 +55,14 @@ void check_changeable(const char* operation, const Tensor& t) {
              t.shape(), " with gradients on"));
 }
 
+void check_not_overlapping(const char* operation, const Tensor& t) {
+  if (overlaps_itself(t.data()))
+    throw std::runtime_error(text(operation,
+                                  ": a Tensor some of whose numbers are one in memory (broadcast, unfolded) must be "
+                                  "cloned before it is changed in place; got a Tensor ",
+                                  t.shape()));
+}
+
 Tensor before_change(const Tensor& t, const Tensor& x) {
   forget_hidden_base(t);
   const History history(x);
@@ -69,11 +77,7 @@ Tensor before_change(const Tensor& t, const Tensor& x) {
 
 void change(const char* operation, const Tensor& t, const Tensor& result) {
   TensorImpl& impl = *t.impl();
-  if (overlaps_itself(impl.data))
-    throw std::runtime_error(text(operation,
-                                  ": a Tensor some of whose numbers are one in memory (broadcast, unfolded) must be "
-                                  "cloned before it is changed in place; got a Tensor ",
-                                  t.shape()));
+  check_not_overlapping(operation, t);
   if (!result.requires_grad()) {
     write(impl.data, result.data());
     for (TensorImpl* changed : {&impl, impl.base.get()})

@@ -19,5 +19,7 @@ void change(const char* operation, const Tensor& t, const Tensor& result);
 
 // Refuses what may not be changed: with gradients on, a leaf that requires one and views of it.
 void check_changeable(const char* operation, const Tensor& t);
+// Refuses memory that overlaps itself, where the result would depend on the order of writing.
+void check_not_overlapping(const char* operation, const Tensor& t);
 
 }  // namespace qkv

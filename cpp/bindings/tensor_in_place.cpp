@@ -106,6 +106,7 @@ void set_item(const py::object& self, const py::object& index, py::handle given)
     set_in_place("Tensor", t, replaced(before_change(t, t), items, before_change(t, value)));
     return;
   }
+  check_not_overlapping("Tensor", t);
   py::object view = to_numpy(t.data(), true, false);
   view[items] = to_numpy(value.data(), false);
   t.data().buffer()->raise_version();
