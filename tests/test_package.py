@@ -23,6 +23,7 @@ TOP = """
     log_softmax masked_softmax softmax_jacobian sinusoidal_positions relative_rotation rotary_tables apply_rotary
     alibi_slopes manual_seed rand randn randint normal randperm uniform bernoulli Generator set_num_threads
     get_num_threads show_config config no_attention_record losses optim masks nn plot testing reference data training
+    interop
 """
 INSIDE = {
     "nn": """
@@ -38,6 +39,7 @@ INSIDE = {
     "plot": "show_heatmaps",
     "training": "Trainer History CheckpointError token_loss save_arrays load_arrays",
     "data": "Vocabulary Batches pad copy_pairs date_pairs topics task unigram_entropy",
+    "interop": "register",
     "testing": "assert_shape assert_close check_gradient",
 }
 

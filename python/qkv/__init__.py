@@ -35,7 +35,7 @@ except ImportError as error:
     preload(error)
     from . import _core
 
-from . import arrays, creation, functions, nn, ordering
+from . import arrays, creation, functions, interop, nn, ordering
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
 from ._public import publish as _publish
 from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
@@ -74,6 +74,7 @@ __all__ = [
     "get_batch_invariant",
     "get_num_threads",
     "grad",
+    "interop",
     "jacobian",
     "kernel_attention",
     "kernel_values",

@@ -48,6 +48,7 @@ def peer(connection: socket.socket) -> int:
     """
     if hasattr(socket, "SO_PEERCRED"):  # Linux
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
+        process: int
         process, user, _ = struct.unpack("iII", found)
     elif sys.platform == "darwin":
         local, credentials, number = 0, 1, 2  # SOL_LOCAL, LOCAL_PEERCRED, LOCAL_PEERPID
