@@ -1,0 +1,159 @@
+"""What is known to be wrong, by cause: a program that shows it, and which statements of others have to be left out.
+
+Who mends a cause removes its entry; the program then belongs to the tests of what was mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .running import Session
+from .statements import Kind
+
+BOTH = ("qkv.torch", "qkv")
+
+
+@dataclass(frozen=True)
+class Cause:
+    dialects: tuple[str, ...]
+    program: str
+    concerns: Callable[[Session, Kind, str], bool]
+
+
+def named(*names: str) -> Callable[[Session, Kind, str], bool]:
+    return lambda session, kind, line: kind.name in names
+
+
+def _copies_a_gradient(session: Session, kind: Kind, line: str) -> bool:
+    if kind.name != "deepcopy":
+        return False
+    t = session.theirs[line.rpartition("(")[2].rstrip(")")]
+    return bool(t.is_leaf and t.grad is not None)
+
+
+def _first(session: Session, line: str) -> str:
+    """Name what a change is about."""
+    bare = line.removeprefix("with torch.no_grad(): ")
+    return bare.split(".")[0]
+
+
+def _base_of_views(session: Session, kind: Kind, line: str) -> bool:
+    if kind.name != "requires_grad_":
+        return False
+    t = session.theirs[_first(session, line)]
+    place = t.untyped_storage().data_ptr()
+    others = [u for u in session.tensors().values() if u.untyped_storage().data_ptr() == place]
+    return not t.requires_grad and len(others) > 1
+
+
+def _computed(session: Session, kind: Kind, line: str) -> bool:
+    return kind.name == "add to data" and not session.theirs[_first(session, line)].is_leaf
+
+
+def _fills_overlapping(session: Session, kind: Kind, line: str) -> bool:
+    if kind.name not in ("fill_", "zero_", "write to data"):
+        return False
+    t = session.theirs[_first(session, line)]
+    return t.requires_grad and any(
+        stride == 0 and size > 1 for stride, size in zip(t.stride(), t.shape, strict=True)
+    )
+
+
+def _adds_to_a_known_gradient(session: Session, kind: Kind, line: str) -> bool:
+    if "backward" not in line:
+        return False
+    tensors = session.tensors()
+    gradients = {
+        t.grad.untyped_storage().data_ptr() for t in tensors.values() if t.is_leaf and t.grad is not None
+    }
+    return any(t.untyped_storage().data_ptr() in gradients for t in tensors.values())
+
+
+CAUSES: dict[str, Cause] = {
+    "a later backward pass adds into the same gradient": Cause(
+        BOTH,
+        """
+t0 = new((3, 4), 1, True)
+(t0 * 2).sum().backward()
+t1 = t0.grad
+(t0 * 3).sum().backward()
+""",
+        _adds_to_a_known_gradient,
+    ),
+    "a result of autograd.grad without a graph is a constant": Cause(
+        ("qkv.torch",),
+        """
+t0 = new((3, 4), 1, True)
+t1 = torch.autograd.grad((t0 * t0).sum(), t0)[0]
+(t0 * t1).sum().backward()
+""",
+        named("gradient"),
+    ),
+    "fill_ without gradients of what a parameter was expanded to": Cause(
+        ("qkv.torch",),
+        """
+t0 = new((3, 4), 1, True)
+t1 = t0.expand(2, 3, 4)
+with torch.no_grad(): t1.fill_(0.5)
+""",
+        _fills_overlapping,
+    ),
+    "a function of one number keeps what its derivative needs alone": Cause(
+        BOTH,
+        """
+t0 = new((3, 4), 1, True)
+t1 = torch.abs(t0)
+t2 = t1[0]
+t2 *= 2.0
+t1.sum().backward()
+""",
+        lambda session, kind, line: False,  # the error is loud: such programs end as refused
+    ),
+    "einsum of one operand that only permutes is a view": Cause(
+        ("qkv.torch",),
+        """
+t0 = new((3, 4), 1)
+t1 = torch.einsum('ij->ji', t0)
+t0[0] = 2.0
+""",
+        named("einsum of one"),
+    ),
+    "deepcopy copies the gradient of a leaf": Cause(
+        BOTH,
+        """
+t0 = new((3, 4), 1, True)
+(t0 * 2).sum().backward()
+t1 = copy.deepcopy(t0)
+""",
+        _copies_a_gradient,
+    ),
+    "a view asks its base whether a gradient is required": Cause(
+        ("qkv.torch",),
+        """
+t0 = new((3, 4), 1)
+t1 = t0[1]
+t0.requires_grad_()
+""",
+        _base_of_views,
+    ),
+    "a computed Tensor whose data are set stays computed": Cause(
+        ("qkv.torch",),
+        """
+t0 = new((3, 4), 1, True)
+t1 = t0 * 2
+t1.data += 1.0
+""",
+        _computed,
+    ),
+}
+
+
+def known(dialect: str) -> Callable[[Session, Kind, str], str | None]:
+    """Give the question which known cause a statement of a program falls under."""
+    concerned = {name: cause.concerns for name, cause in CAUSES.items() if dialect in cause.dialects}
+
+    def ask(session: Session, kind: Kind, line: str) -> str | None:
+        return next((name for name, concerns in concerned.items() if concerns(session, kind, line)), None)
+
+    return ask

@@ -1,0 +1,310 @@
+"""Runs a program of statements in PyTorch and in qkv side by side and compares all that lives after each statement."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import qkv
+import qkv.torch
+
+from .statements import KINDS, Choice, Kind, statement
+
+GROWN = 1e6  # a program whose numbers are larger ends: sums in another order would differ
+STATEMENTS = 15  # of a program, at most
+
+# What counts as right although PyTorch's answer is another one, with the reason.
+EXEMPT = {
+    "overlapping operands": "PyTorch reads numbers that it has overwritten where an operand shares the target's memory",
+    "view made without gradients": "PyTorch says that it requires a gradient, but none flows through it",
+    "data written before backward": "PyTorch's gradient is wrong in silence, ours is right or an error",
+    "finite gradient": "PyTorch's is NaN where 0 meets infinity behind a selection",
+}
+
+Namespace = dict[str, Any]
+BACKWARD = next(kind for kind in KINDS if kind.name == "backward once")
+
+
+def _side(module: Any, make: Callable[[np.ndarray], Any]) -> Namespace:
+    def new(shape: Any, seed: int, requires_grad: bool = False, dtype: str = "float64") -> Any:
+        numbers = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+        t = make(np.asarray(numbers))
+        t.requires_grad = requires_grad
+        return t
+
+    return {"torch": module, "copy": copy, "new": new}
+
+
+def pytorch() -> Namespace:
+    import torch
+
+    return _side(torch, torch.tensor)
+
+
+DIALECTS: dict[str, Callable[[], Namespace]] = {
+    "qkv.torch": lambda: _side(qkv.torch, qkv.torch.tensor),
+    "qkv": lambda: _side(qkv, qkv.tensor),
+}
+
+
+@dataclass
+class Result:
+    """What became of a program: of each statement, and what ended it."""
+
+    lines: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)  # done, skipped, exempt: REASON
+    refused: tuple[str, str] | None = None  # the kind of the statement, the message
+    wrong: str | None = None
+
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+class Session:
+    """One program in PyTorch and in a dialect of qkv."""
+
+    def __init__(self, dialect: str) -> None:
+        self.theirs, self.ours = pytorch(), DIALECTS[dialect]()
+        self.names: list[str] = []
+        self.blind: set[str] = set()  # views made without gradients, and what is made of them
+        self.raw: set[str] = set()  # what .data gave, whose changes PyTorch does not count
+        self.data_written = self.ended = False
+        self.result = Result()
+
+    def tensors(self) -> Namespace:
+        return {name: self.theirs[name] for name in self.names}
+
+    def step(self, line: str, kind: str) -> None:
+        """Run one statement on both sides and compare."""
+        counts = self.result.counts
+        if not self._is_change(line):
+            target = line.removeprefix("with torch.no_grad(): ").split(" = ")[0]
+        else:
+            target = ""
+            if self._overlaps(line):
+                counts["exempt: overlapping operands"] += 1
+                return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                exec(line, self.theirs)
+            except Exception:
+                counts["skipped"] += 1  # perhaps after a part of what it does
+                self.ended = "backward" in line or "grad(" in line or self._difference() is not None
+                return
+            if target and not hasattr(self.theirs[target], "is_leaf"):
+                del self.theirs[target]
+                counts["skipped"] += 1
+                return
+            self.result.lines.append(line)
+            try:
+                exec(line, self.ours)
+            except Exception as error:
+                self.ended = True
+                self._refuse(line, kind, f"{type(error).__name__}: {error}")
+                return
+            counts["done"] += 1
+            self.data_written |= not target and (
+                any(word in line for word in ("data", "detach")) or any(_mentions(line, n) for n in self.raw)
+            )
+            if target and (".data" in line or any(_mentions(line, n) for n in self.raw)):
+                self.raw.add(target)
+            if target:
+                self.names.append(target)
+                if line.startswith("with ") or any(_mentions(line, name) for name in self.blind):
+                    self.blind.add(target)
+            self.result.wrong = self._difference()
+            self.ended |= self.result.wrong is not None
+
+    def _is_change(self, line: str) -> bool:
+        bare = line.removeprefix("with torch.no_grad(): ")
+        return not (bare.split(" = ")[0].isidentifier() and bare.split(" = ")[0] not in self.names)
+
+    def _refuse(self, line: str, kind: str, message: str) -> None:
+        if self.data_written and "was changed" in message:
+            self.result.counts["exempt: data written before backward"] += 1
+        else:
+            self.result.refused = (kind, message)
+
+    def _overlaps(self, line: str) -> bool:
+        """Whether a change reads from the memory that it writes, in another place."""
+        if "backward" in line:
+            return False
+        used = [name for name in self.names if _mentions(line, name)]
+        if not used:
+            return False
+        bare = line.removeprefix("with torch.no_grad(): ")
+        first = min(used, key=bare.index)
+        target = self.theirs[first]
+        partly = bare.startswith(f"{first}[")
+        for name in used:
+            other = self.theirs[name]
+            same = (other.data_ptr(), other.stride(), other.shape) == (
+                target.data_ptr(),
+                target.stride(),
+                target.shape,
+            )
+            shared = other.untyped_storage().data_ptr() == target.untyped_storage().data_ptr()
+            if name != first and shared and (partly or not same):
+                return True
+        return False
+
+    def _difference(self) -> str | None:
+        """Say what differs, or None; ends the program where PyTorch gives no answer."""
+        precise = not any("float32" in line for line in self.result.lines)
+        for name in self.names:
+            theirs, ours = self.theirs[name], self.ours[name]
+            try:
+                facts = [theirs.is_leaf, theirs.requires_grad]
+            except RuntimeError:
+                self.ended = True
+                return None
+            if tuple(ours.shape) != tuple(theirs.shape):
+                return f"{name}: shape {tuple(ours.shape)} instead of {tuple(theirs.shape)}"
+            if str(ours.dtype).removeprefix("torch.") != str(theirs.dtype).removeprefix("torch."):
+                return f"{name}: dtype {ours.dtype} instead of {theirs.dtype}"
+            expected = theirs.detach().numpy()
+            if expected.size and not np.abs(np.nan_to_num(expected, posinf=0, neginf=0)).max() < GROWN:
+                self.ended = True
+                return None
+            if not _close(np.asarray(ours.detach()), expected, precise):
+                return f"{name}: values"
+            for what, fact in zip(("is_leaf", "requires_grad"), facts, strict=True):
+                if getattr(ours, what) != fact and name in self.blind:
+                    self.result.counts["exempt: view made without gradients"] += 1
+                    self.ended = True
+                    return None
+                if getattr(ours, what) != fact:
+                    return f"{name}: {what} {getattr(ours, what)} instead of {fact}"
+            wrong = self._gradient_difference(name, precise) if facts[0] else None
+            if wrong:
+                return wrong
+        return None
+
+    def _gradient_difference(self, name: str, precise: bool) -> str | None:
+        theirs, ours = self.theirs[name].grad, self.ours[name].grad
+        if theirs is None or ours is None:
+            if (theirs is None) == (ours is None):
+                return None
+            return f"{name}: grad is {'None' if ours is None else 'there'}"
+        expected, found = theirs.detach().numpy(), np.array(ours.detach())
+        selected = np.isnan(expected) & np.isfinite(found)
+        if selected.any():
+            self.result.counts["exempt: finite gradient"] += 1
+            self.ended = True
+            return None
+        if _close(found, expected, precise):
+            return None
+        if self.data_written:
+            self.result.counts["exempt: data written before backward"] += 1
+            self.ended = True
+            return None
+        return f"{name}: gradient"
+
+
+def _mentions(line: str, name: str) -> bool:
+    return any(part == name for part in _words(line))
+
+
+def _words(line: str) -> list[str]:
+    return "".join(c if c.isalnum() or c == "_" else " " for c in line).split()
+
+
+def _close(found: np.ndarray, expected: np.ndarray, precise: bool) -> bool:
+    rtol, atol = (1e-7, 1e-9) if precise else (1e-4, 1e-4)
+    return found.shape == expected.shape and np.allclose(found, expected, rtol, atol, equal_nan=True)
+
+
+def kind_of(line: str) -> str:
+    return next((kind.name for kind in KINDS if kind.name in line), "statement")
+
+
+def replay(lines: Sequence[str], dialect: str) -> Result:
+    """Run a given program; what PyTorch refuses is left out."""
+    session = Session(dialect)
+    for line in lines:
+        session.step(line, kind_of(line))
+        if session.ended:
+            break
+    return session.result
+
+
+def random_program(seed: int, dialect: str, known: Callable[[Session, Kind, str], str | None]) -> Result:
+    """Make a program while it runs; statements that fall under a known cause do not come into it."""
+    stream = np.random.default_rng(seed)
+    session = Session(dialect)
+    creation = KINDS[0]
+    for n in range(3):
+        session.step(f"t{n} = {creation.text(Choice(stream, {}))}", creation.name)
+    for n in range(3, 3 + STATEMENTS):
+        if session.ended:
+            break
+        kind, line = statement(Choice(stream, session.tensors()), dialect == "qkv", n)
+        if cause := known(session, kind, line):
+            session.result.counts[f"wrong, so left out: {cause}"] += 1
+        else:
+            session.step(line, kind.name)
+    last = f"({loss_of_all(session)}).backward()"
+    if not session.ended and not known(session, BACKWARD, last):
+        session.step(last, BACKWARD.name)
+    return session.result
+
+
+def loss_of_all(session: Session) -> str:
+    floating = [name for name in session.names if session.theirs[name].is_floating_point()]
+    return " + ".join(f"({k + 1} * torch.tanh({name})).sum()" for k, name in enumerate(floating))
+
+
+@dataclass
+class Summary:
+    """What became of many programs."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)  # by statement and message
+    wrong: dict[int, Result] = field(default_factory=dict)  # by seed
+
+    def text(self) -> str:
+        lines = [f"{count:7,} {what}" for what, count in sorted(self.counts.items())]
+        lines += [f"{count:7,} refused: {what}" for what, count in self.refused.most_common()]
+        return "\n".join([*lines, f"{len(self.wrong):7,} programs wrong otherwise"])
+
+
+def run(
+    first: int, statements: int, dialect: str, known: Callable[[Session, Kind, str], str | None]
+) -> Summary:
+    """Run programs, of this seed and those after it, until so many statements are done."""
+    summary, seed = Summary(), first
+    while summary.counts["done"] < statements:
+        result = random_program(seed, dialect, known)
+        summary.counts += result.counts
+        summary.counts["programs"] += 1
+        if result.refused:
+            summary.refused[f"{result.refused[0]}: {result.refused[1][:80]}"] += 1
+        if result.wrong:
+            summary.wrong[seed] = result
+        seed += 1
+    return summary
+
+
+def category(result: Result) -> str:
+    """What is wrong, without the names and numbers of this program."""
+    if result.wrong is None:
+        return f"refused {result.refused[1][:60]}" if result.refused else ""
+    return result.wrong.split(": ", 1)[1].split(" ")[0]
+
+
+def shrunk(result: Result, dialect: str) -> Result:
+    """Leave out statements as long as the same kind of thing goes wrong."""
+    wanted, lines = category(result), list(result.lines)
+    for i in range(len(lines) - 1, -1, -1):
+        fewer = lines[:i] + lines[i + 1 :]
+        other = replay(fewer, dialect)
+        if category(other) == wanted:
+            lines = list(other.lines)
+    return replay(lines, dialect)
