@@ -249,49 +249,19 @@ def test_against_torch(name):
     np.testing.assert_allclose(b.grad.numpy(), d.grad.numpy(), rtol=1e-9, atol=1e-12)
 
 
-SPECIAL = np.array([-np.inf, -1.5, -0.0, 0.0, 0.5, 2.0, np.inf])
-MASKED = {
+UNBOUNDED = {
     "sqrt": qkv.sqrt,
     "log": qkv.log,
-    "log of log": lambda x: qkv.log(qkv.log(x)),
     "1 / x": lambda x: 1 / x,
     "x ** -0.5": lambda x: x**-0.5,
     "x ** 0.5": lambda x: x**0.5,
-    "x ** x": lambda x: x**x,
-    "exp": qkv.exp,
-    "exp of exp": lambda x: qkv.exp(qkv.exp(x)),
-    "tanh": qkv.tanh,
-    "sigmoid": qkv.sigmoid,
-    "gelu": qkv.gelu,
-    "relu": qkv.relu,
-    "erf": qkv.erf,
-    "abs": qkv.abs,
-    "clip": lambda x: qkv.clip(x, -1, 1),
-    "maximum": lambda x: qkv.maximum(x, 0.5),
-    "remainder": lambda x: x % 0.7,
-    "cumsum": lambda x: qkv.cumsum(x, 0),
-    "logsumexp": lambda x: x - qkv.logsumexp(x[1:6]),
 }
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", MASKED)
-@pytest.mark.parametrize("allowed", [[2.0], [0.5, 2.0], [-1.5, 0.5, 2.0], [], list(SPECIAL)], ids=str)
-def test_recorded_gradients_have_the_same_bits(name, allowed):
-    for y in (
-        lambda x: qkv.where(np.isin(SPECIAL, allowed), MASKED[name](x), 0.0),
-        lambda x: MASKED[name](x) * np.isin(SPECIAL, allowed),
-    ):
-        x = qkv.tensor(SPECIAL, requires_grad=True)
-        plain = qkv.grad(y(x).sum(), x)
-        recorded = qkv.grad(y(x).sum(), x, create_graph=True)
-        assert np.asarray(plain).tobytes() == np.asarray(recorded).tobytes()
-
-
-@pytest.mark.parametrize("name", ["sqrt", "log", "1 / x", "x ** -0.5", "x ** 0.5"])
+@pytest.mark.parametrize("name", UNBOUNDED)
 def test_a_branch_that_is_not_taken_has_no_derivative_of_any_order(name):
     x = qkv.tensor(np.array([-1.0, 0.0, 2.0]), requires_grad=True)
-    y = qkv.where(x > 0, MASKED[name](x), 0.0)
+    y = qkv.where(x > 0, UNBOUNDED[name](x), 0.0)
     for _ in range(3):
         y = qkv.grad(y.sum(), x, create_graph=True)
         assert np.array_equal(np.asarray(y.detach())[:2], np.zeros(2))

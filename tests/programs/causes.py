@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .running import Session
+from .running import Session, overlaps_itself
 from .statements import Kind
 
 BOTH = ("qkv.torch", "qkv")
@@ -55,9 +55,7 @@ def _fills_overlapping(session: Session, kind: Kind, line: str) -> bool:
     if kind.name not in ("fill_", "zero_", "write to data"):
         return False
     t = session.theirs[_first(session, line)]
-    return t.requires_grad and any(
-        stride == 0 and size > 1 for stride, size in zip(t.stride(), t.shape, strict=True)
-    )
+    return t.requires_grad and overlaps_itself(t)
 
 
 def _adds_to_a_known_gradient(session: Session, kind: Kind, line: str) -> bool:
