@@ -64,10 +64,11 @@ void check_not_overlapping(const char* operation, const Tensor& t) {
 }
 
 Tensor before_change(const Tensor& t, const Tensor& x) {
+  if (!grad_enabled() || x.data().buffer() != t.data().buffer()) return x;
   forget_hidden_base(t);
+  if (!is_shared(t.data())) return x;
   const History history(x);
-  if (!grad_enabled() || history.leaf != nullptr || x.data().buffer() != t.data().buffer() || !is_shared(t.data()))
-    return x;
+  if (history.leaf != nullptr) return x;
   Array numbers = cloned(x.data());
   if (history.node != nullptr) return with_history(numbers, history.node, history.output);
   Tensor copy(std::move(numbers));

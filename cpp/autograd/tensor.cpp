@@ -123,8 +123,7 @@ Tensor with_history(const Array& numbers, const std::shared_ptr<Node>& node, Ind
   return t;
 }
 
-Tensor packed(const Tensor& x) {
-  if (x.data().is_packed()) return x;
+Tensor packed_copy(const Tensor& x) {
   const History history(x);
   Array numbers = gathered(x.data());
   if (history.none()) {

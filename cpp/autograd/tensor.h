@@ -54,20 +54,21 @@ struct TensorImpl {
   explicit TensorImpl(Array d) : data(std::move(d)) {}
   virtual ~TensorImpl() = default;
 
-  Array data;
-  LeafGradient grad;           // of leaves
-  bool requires_grad = false;  // a leaf that collects its gradient
-  // A gradient that was computed without its history, or made of such: to differentiate it is an error, as the result
-  // would lack what flows through that history.
-  bool lacks_history = false;
+  // What every operation asks stands together.
   std::shared_ptr<Node> node;  // what made it; null for leaves
-  Index output = 0;            // which of the node's outputs it is
-  std::uint32_t rebased = 0;   // how often its history has changed: its views then have another one, too
   // Of a view: the Tensor whose memory it shows, which is never a view itself; the latter's `rebased` when `node` was
   // taken; and whether gradients were off when it was made, so that none flow through it.
   std::shared_ptr<TensorImpl> base;
   std::atomic<std::uint32_t> seen{0};
+  std::uint32_t rebased = 0;   // how often its history has changed: its views then have another one, too
+  bool requires_grad = false;  // a leaf that collects its gradient
+  // A gradient that was computed without its history, or made of such: to differentiate it is an error, as the result
+  // would lack what flows through that history.
+  bool lacks_history = false;
   bool under_no_grad = false;
+  Index output = 0;  // which of the node's outputs it is
+  Array data;
+  LeafGradient grad;  // of leaves
 };
 
 // A handle; copies mean the same Tensor.
@@ -114,7 +115,8 @@ class Tensor {
 
 // The Tensor itself, or a copy, recorded, if it is a view whose numbers do not stand one after the other: for
 // operations that read them so.
-Tensor packed(const Tensor& x);
+Tensor packed_copy(const Tensor& x);
+inline Tensor packed(const Tensor& x) { return x.data().is_packed() ? x : packed_copy(x); }
 // Numbers that stand for what an output of a node is.
 Tensor with_history(const Array& numbers, const std::shared_ptr<Node>& node, Index output);
 

@@ -52,7 +52,7 @@ Array compute(Binary op, const Array& a, const Array& b) {
 
 }  // namespace
 
-Tensor floating(const Tensor& x) { return packed(is_floating(x.dtype()) ? x : cast(x, DType::float32)); }
+Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? packed(x) : cast(x, DType::float32); }
 
 DType promoted(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
   for (const Tensor& t : inputs)

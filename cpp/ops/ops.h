@@ -32,7 +32,9 @@ struct UnaryFunction {
 std::span<const UnaryFunction> unary_functions();
 Tensor compare(Compare op, const Tensor& a, const Tensor& b);  // boolean, no gradient
 Tensor cast(const Tensor& x, DType dtype);
-inline Tensor packed_as(const Tensor& x, DType dtype) { return packed(cast(x, dtype)); }
+inline Tensor packed_as(const Tensor& x, DType dtype) {
+  return x.dtype() == dtype && x.data().is_packed() ? x : packed(cast(x, dtype));
+}
 inline Tensor add(const Tensor& a, const Tensor& b) { return binary(Binary::add, a, b); }
 inline Tensor subtract(const Tensor& a, const Tensor& b) { return binary(Binary::subtract, a, b); }
 inline Tensor multiply(const Tensor& a, const Tensor& b) { return binary(Binary::multiply, a, b); }

@@ -26,7 +26,8 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
   const bool whole = !is_floating(left.dtype()) && !is_floating(right.dtype());
   const DType dtype = !whole ? promoted({left, right}) : left.dtype() == right.dtype() ? left.dtype() : DType::int64;
   const Tensor a = cast(left, dtype), b = cast(right, dtype);
-  const Array choose = packed(condition.data()).cast(DType::boolean), p = in_runs(a.data()), q = in_runs(b.data());
+  const Tensor chooser = packed_as(condition, DType::boolean);
+  const Array &choose = chooser.data(), p = in_runs(a.data()), q = in_runs(b.data());
   const Shape values = broadcast_or_fail("where", a.shape(), b.shape());
   const Shape shape = broadcast_or_fail("where", choose.shape(), values);
   Array y(shape, dtype);

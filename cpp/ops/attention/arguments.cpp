@@ -88,7 +88,8 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
     : geometry(g), with_weights(o.return_weights), with_lse(o.return_lse), problem_(checked_numbers<T>(o, g)) {
   const char* op = o.operation;
   AttentionProblem<T>& p = problem_;
-  const Tensor query = packed(q), key = packed(k), value = v.defined() ? packed(v) : v;
+  held_ = {packed(q), packed(k), v.defined() ? packed(v) : v};
+  const auto& [query, key, value] = held_;
   Tensor bias, sinks;
   if (o.attn_mask.defined()) {
     check_mask_dtype(op, o.names.attn_mask, o.attn_mask.dtype());
@@ -135,7 +136,6 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   if (bias.defined()) bias_ = bias.data();
   if (sinks.defined()) sinks_ = sinks.data();
   if (!records) {
-    held_ = {query, key, value};
     point(query.data(), key.data(), value.defined() ? value.data() : Array());
     return;
   }
@@ -148,6 +148,7 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
     *array = saved_.back().get();
   }
   point(queries, keys, values);
+  held_ = {};
 }
 
 template <class T> void Arguments<T>::point(const Array& query, const Array& key, const Array& value) {

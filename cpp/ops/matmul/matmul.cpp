@@ -136,15 +136,16 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   if (!wants_gradient({a, b})) {
     result = Tensor(std::move(y));
   } else {
-    result = record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b), batch](const Tensor& dy, TensorGradients& dx) {
-      const Tensor a = p.tensor(), b = q.tensor();
-      dx.add(0, [&] { return sum_to(gradient_matmul(GradientSide::left, dy, false, b, true, batch), a.shape()); });
-      dx.add(1, [&] {
-        if (b.rank() == 2 && a.dim(-1) > 0 && dy.dim(-1) > 0)  // of many rows against one matrix
-          return gradient_matmul(GradientSide::right, as_rows(a), true, as_rows(dy), false, {});
-        return sum_to(gradient_matmul(GradientSide::right, a, true, dy, false, batch), b.shape());
-      });
-    });
+    result =
+        record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b), batch](const Tensor& given, TensorGradients& dx) {
+          const Tensor a = p.tensor(), b = q.tensor(), dy = packed(given);
+          dx.add(0, [&] { return sum_to(gradient_matmul(GradientSide::left, dy, false, b, true, batch), a.shape()); });
+          dx.add(1, [&] {
+            if (b.rank() == 2 && a.dim(-1) > 0 && dy.dim(-1) > 0)  // of many rows against one matrix
+              return gradient_matmul(GradientSide::right, as_rows(a), true, as_rows(dy), false, {});
+            return sum_to(gradient_matmul(GradientSide::right, a, true, dy, false, batch), b.shape());
+          });
+        });
   }
   if (!row && !column) return result;
   Shape squeezed = batch;
@@ -207,7 +208,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
   return record(
-      std::move(y), {x, weight, bias}, [x = Saved(x), w = Saved(weight)](const Tensor& dy, TensorGradients& dx) {
+      std::move(y), {x, weight, bias}, [x = Saved(x), w = Saved(weight)](const Tensor& given, TensorGradients& dx) {
+        const Tensor dy = packed(given);
         dx.add(0, [&] { return matmul(dy, w.tensor()); });
         dx.add(1,
                [&] { return gradient_matmul(GradientSide::left, as_rows(dy), true, as_rows(x.tensor()), false, {}); });
