@@ -17,7 +17,7 @@ void forget_hidden_base(const Tensor& t) {
 // Whether others than this Tensor, and what the graph has saved, hold its memory.
 bool is_shared(const Array& numbers) {
   const Buffer& buffer = *numbers.buffer();
-  return numbers.buffer().use_count() > 1 + buffer.savers() || buffer.borrowed() || buffer.is_viewed();
+  return numbers.buffer().use_count() > 1 + buffer.savers() || !buffer.own() || buffer.is_viewed();
 }
 
 void take_history(TensorImpl& t, const TensorImpl& result) {

@@ -86,6 +86,14 @@ void bind_subclass(py::module_& m) {
       "expanded",
       [](const Tensor& t, py::handle shape) { return ops::broadcast_to(t, shape_from(shape, "expand", "shape")); },
       py::arg("t"), py::arg("shape"));
+  m.def(
+      "from_numpy",
+      [](const py::array& array) {
+        auto numbers = shared_with(array);
+        return numbers ? std::optional(Tensor(*std::move(numbers))) : std::nullopt;
+      },
+      py::arg("array"));
+  m.def("deep_copied", deep_copied, py::arg("t"), py::arg("memo"));
   m.def("unfold", ops::unfold, py::arg("t"), py::arg("axis"), py::arg("size"), py::arg("step"));
   m.def("strides", [](const Tensor& t) { return shape_tuple(t.data().strides()); }, py::arg("t"));
   m.def("is_packed", [](const Tensor& t) { return t.data().is_packed(); }, py::arg("t"));

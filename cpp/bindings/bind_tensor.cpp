@@ -59,6 +59,23 @@ py::object array_protocol(const Tensor& t, py::handle dtype, py::handle copy) {
 
 }  // namespace
 
+Tensor deep_copied(const Tensor& t, py::dict& memo) {
+  if (!t.is_leaf())
+    throw std::runtime_error(
+        "deepcopy: only leaves can be copied with their gradient; detach the computed Tensor first");
+  const Array& numbers = t.data();
+  const auto& buffer = numbers.buffer();
+  const py::str key(text("memory of qkv at ", buffer.get()));
+  if (!memo.contains(key)) {
+    const Array whole({static_cast<Index>(buffer->bytes())}, DType::boolean, buffer);  // bytes
+    memo[key] = py::cast(Tensor(whole.clone()));
+  }
+  const auto copy = memo[key].cast<Tensor>().data().buffer();
+  void* first = static_cast<char*>(copy->data()) +
+                (static_cast<const char*>(numbers.first()) - static_cast<const char*>(buffer->data()));
+  return Tensor(Array(numbers.shape(), numbers.strides(), numbers.dtype(), copy, first), t.requires_grad());
+}
+
 void bind_tensor(py::module_& m) {
   TensorClass tensor(m, "Tensor", R"doc(
 An array of numbers that remembers how it was computed, so that gradients can flow back through it.
@@ -181,13 +198,7 @@ tensor([2., 4., 6.])
              return py::str(py::cast(Tensor(t)));
            })
       .def("__copy__", [](const Impl& t) { return Tensor(t).detach(); })
-      .def("__deepcopy__",
-           [](const Tensor& t, const py::dict&) {
-             if (!t.is_leaf())
-               throw std::runtime_error(
-                   "deepcopy: only leaves can be copied with their gradient; detach the computed Tensor first");
-             return Tensor(cloned(t.data()), t.requires_grad());
-           })
+      .def("__deepcopy__", deep_copied)
       .def(py::pickle(
           [](const Tensor& t) {
             if (!t.is_leaf())

@@ -70,6 +70,8 @@ class Call {
 // The array as NumPy sees it: shares memory with `array`. `watched`: writes through it are noticed (core/buffer.h).
 py::array to_numpy(const Array& array, bool writeable, bool watched);
 inline py::array to_numpy(const Array& array, bool writeable) { return to_numpy(array, writeable, writeable); }
+// A NumPy array's own memory; nothing where it cannot be read and written as one of our dtypes.
+std::optional<Array> shared_with(const py::array& array);
 // A copy of anything that NumPy understands; floats of Python become float32. dtype may be None.
 Array copy_of(py::handle data, py::handle dtype, const char* operation);
 // A NumPy array of any dtype from anything that has one of NumPy's protocols.

@@ -37,6 +37,8 @@ std::optional<Tensor> part_of(const Tensor& t, const py::object& index);
 // What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
 // get no gradient.
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);
+// A leaf with memory of its own, at the same strides; Tensors that share memory do so again if they are copied together.
+Tensor deep_copied(const Tensor& t, py::dict& memo);
 // The value in the shape and dtype of t, which it replaces; with its history, and that of t, of which nothing stays.
 Tensor replacement(const Tensor& t, const Tensor& value);
 // What was computed becomes t; see autograd/in_place.h.

@@ -65,7 +65,7 @@ class Array {
   Array reshaped(Shape shape) const;
   // Before writing: moves to memory of its own if others hold this memory too.
   void make_unique() {
-    if (buffer_.use_count() > 1 || buffer_->borrowed()) *this = clone();
+    if (buffer_.use_count() > 1 || !buffer_->own()) *this = clone();
   }
   // Fresh memory with the same numbers.
   Array clone() const;

@@ -121,6 +121,13 @@ std::shared_ptr<Buffer> Buffer::borrow(void* data, std::size_t bytes, std::share
   return std::shared_ptr<Buffer>(new Buffer(data, bytes, std::move(owner)));
 }
 
+std::shared_ptr<Buffer> Buffer::share(void* data, std::size_t bytes, std::shared_ptr<void> owner) {
+  std::shared_ptr<Buffer> buffer = borrow(data, bytes, std::move(owner));
+  buffer->shared_ = true;
+  buffer->add_view();
+  return buffer;
+}
+
 Buffer::~Buffer() {
   if (!owner_) give(data_, bytes_);
 }

@@ -20,13 +20,16 @@ class Buffer {
   static std::shared_ptr<Buffer> allocate(std::size_t bytes);
   // Somebody else's memory, kept alive by `owner`.
   static std::shared_ptr<Buffer> borrow(void* data, std::size_t bytes, std::shared_ptr<void> owner);
+  // The same, of an owner who means it to be shared: both read and write it for as long as they like.
+  static std::shared_ptr<Buffer> share(void* data, std::size_t bytes, std::shared_ptr<void> owner);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  bool borrowed() const { return owner_ != nullptr; }
+  bool borrowed() const { return owner_ != nullptr && !shared_; }
+  bool own() const { return owner_ == nullptr; }  // nobody else's
   std::uint64_t version() {
     if (!watched_.load()) watched_.store(true);
     return views_.load() == 0 ? version_.load(std::memory_order_relaxed) : version_with_views();
@@ -68,6 +71,7 @@ class Buffer {
   void* data_;
   std::size_t bytes_;
   std::shared_ptr<void> owner_;
+  bool shared_ = false;
   std::atomic<std::uint64_t> version_{0};
   std::atomic<bool> watched_{false};  // somebody has asked for the version, so a change matters
   std::atomic<int> views_{0};         // writable views that live

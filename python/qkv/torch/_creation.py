@@ -21,6 +21,7 @@ from ._tensor import (
     _core_size,
     function,
     method,
+    wrap,
     wrap_array,
 )
 
@@ -95,9 +96,12 @@ def tensor(
 
 @function("as_tensor")
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A Tensor as it is, anything else as `tensor` copies it. A Tensor of qkv keeps its history."""
+    """A Tensor as it is, an array in its memory, anything else as `tensor` copies it."""
     check_device(device, "as_tensor")
-    t = _as_tensor(data) if isinstance(data, Core) else tensor(data)
+    if isinstance(data, np.ndarray):
+        t = from_numpy(data)
+    else:
+        t = _as_tensor(data) if isinstance(data, Core) else tensor(data)
     return t if dtype is None else cast(t, computed(dtype, "as_tensor"))
 
 
@@ -106,10 +110,13 @@ function("asarray")(lambda obj, *, dtype=None, device=None: as_tensor(obj, dtype
 
 @function("from_numpy")
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A Tensor of an array's numbers, which are copied: PyTorch's shares the array's memory."""
+    """A Tensor that shares an array's memory; read-only arrays and narrow dtypes are copied."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy: expected an np.ndarray; got {shown(array)}")
-    return tensor(array)
+    if builtins.any(step < 0 for step in array.strides):
+        raise ValueError("from_numpy: strides must not be negative, as in PyTorch; copy the array first")
+    shared = _core.from_numpy(array)
+    return tensor(array) if shared is None else wrap(shared)
 
 
 def _new(cls: type[Tensor], *data: Any, device: Any = None) -> Any:

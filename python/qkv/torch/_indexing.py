@@ -30,6 +30,11 @@ def _items(index: Any) -> tuple[tuple[Any, ...], builtins.bool]:
                 if kind.kind == 2:
                     raise IndexError(f"tensors used as indices must be whole numbers or booleans; got {kind}")
                 item, advanced = item.detach().numpy(), True
+        elif isinstance(item, np.ndarray):
+            if not item.shape and item.dtype.kind in "iu":
+                item = builtins.int(item)
+            else:
+                advanced = True
         elif isinstance(item, (builtins.bool, np.bool_)) or not isinstance(item, _BASIC):
             advanced = (
                 advanced or not hasattr(item, "__index__") or isinstance(item, (builtins.bool, np.bool_))
@@ -353,14 +358,6 @@ def nonzero(t: Tensor, *, as_tuple: builtins.bool = False) -> Any:
 def argwhere(t: Tensor) -> Tensor:
     """Places of the entries that are not 0, a row for each."""
     return nonzero(t)  # type: ignore[no-any-return]
-
-
-@both("flip")
-def flip(t: Tensor, *dims: Any) -> Tensor:
-    """Axes in reversed order."""
-    axes = {axis_of(dim, len(t.shape), "flip") for dim in sizes(dims)}
-    items = tuple(slice(None, None, -1) if axis in axes else slice(None) for axis in range(len(t.shape)))
-    return wrap(Core.copy(Core.__getitem__(t, items)), "FlipBackward0", t._kind)
 
 
 @both("roll")

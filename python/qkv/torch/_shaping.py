@@ -276,6 +276,14 @@ def unfold(t: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return showing(_core.unfold(t if t.shape else t.reshape(1), axis, size, step), "UnfoldBackward0", t)
 
 
+@both("flip")
+def flip(t: Tensor, *dims: Any) -> Tensor:
+    """Axes in reversed order."""
+    axes = {axis_of(dim, len(t.shape), "flip") for dim in sizes(dims)}
+    items = tuple(slice(None, None, -1) if axis in axes else slice(None) for axis in range(len(t.shape)))
+    return wrap(Core.copy(Core.__getitem__(t, items)), "FlipBackward0", t._kind)
+
+
 # Joining and repeating.
 
 

@@ -263,12 +263,8 @@ class Tensor(Core):
     def __copy__(self) -> Any:
         return copied(self, _core.instance_of(type(self), self.detach()))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if not _core_leaf(self):
-            raise RuntimeError(
-                "deepcopy: only leaves can be copied with their gradient; detach() the computed Tensor first"
-            )
-        result = copied(self, _core.instance_of(type(self), _core.tensor(self)))
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Any:
+        result = copied(self, _core.instance_of(type(self), _core.deep_copied(self, memo)))
         memo[id(self)] = result
         return result
 
