@@ -7,6 +7,7 @@ SUBJECTS = [
     "options",
     "tiny",
     "small operations",
+    "numpy functions",
     "additive",
     "pooling",
     "memory bound",

@@ -172,6 +172,7 @@ tensor([2., 4., 6.])
           py::arg("dtype"), "The same numbers in another dtype; gradients flow back.");
   def_layout(tensor);
   def_operators(tensor);
+  def_numpy(tensor);
   def_reductions(tensor);
   def_indexing(tensor);
   def_in_place(tensor);

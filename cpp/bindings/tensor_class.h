@@ -10,8 +10,12 @@ using TensorClass = py::class_<TensorImpl, std::shared_ptr<TensorImpl>>;
 void def_operators(TensorClass& tensor);   // + - * / ** // % @ & | ^ ~, comparisons
 void def_reductions(TensorClass& tensor);  // sum, mean, max, argmax, all, cumsum, ...
 void def_layout(TensorClass& tensor);      // reshape, transpose, squeeze, repeat, copy, ...
+void def_numpy(TensorClass& tensor);       // np.concatenate([t, u]), np.exp(t), ...
 void def_indexing(TensorClass& tensor);    // t[index], len, iteration
 void def_in_place(TensorClass& tensor);    // += -= *= /= **= and the others, t[index] = value, copy_
+
+// What answers a ufunc of NumPy's for these inputs, called; null if nothing does, or none of them is a floating Tensor.
+py::object numpy_call(py::handle ufunc, const py::args& inputs);
 
 // The other operand of `operation`: a number of Python's takes the Tensor's own dtype, an int beside integers is int64.
 // Nothing if it is neither number nor array, so that Python can ask the other side. A number out of range is an

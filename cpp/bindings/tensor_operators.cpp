@@ -132,11 +132,14 @@ const Operator* operator_of(py::handle ufunc) {
 
 py::object array_ufunc(py::handle self, py::handle ufunc, py::handle method, const py::args& inputs,
                        const py::kwargs& options) {
-  const bool plain = inputs.size() == 2 && options.empty() && PyUnicode_Check(method.ptr()) != 0 &&
+  const bool plain = options.empty() && PyUnicode_Check(method.ptr()) != 0 &&
                      PyUnicode_CompareWithASCIIString(method.ptr(), "__call__") == 0;
-  const Operator* found = plain ? operator_of(ufunc) : nullptr;
-  if (found == nullptr)
+  const Operator* found = plain && inputs.size() == 2 ? operator_of(ufunc) : nullptr;
+  if (found == nullptr) {
+    if (plain)
+      if (const py::object result = numpy_call(ufunc, inputs)) return result;
     return py::module_::import("qkv._numpy").attr("array_ufunc")(self, ufunc, method, *inputs, **options);
+  }
   const py::handle a = PyTuple_GET_ITEM(inputs.ptr(), 0), b = PyTuple_GET_ITEM(inputs.ptr(), 1);
   return is_tensor(a) ? found->left(a.cast<Tensor>().impl(), b) : found->right(b.cast<Tensor>().impl(), a);
 }
@@ -203,10 +206,7 @@ void def_operators(TensorClass& tensor) {
       .def("__le__", comparison<Compare::less_equal>)
       .def("__gt__", comparison<Compare::greater>)
       .def("__ge__", comparison<Compare::greater_equal>)
-      .def("__array_ufunc__", array_ufunc)
-      .def("__array_function__", [](const py::object& self, const py::args& call) {
-        return py::module_::import("qkv._numpy").attr("array_function")(self, *call);
-      });
+      .def("__array_ufunc__", array_ufunc);
   // What np.ma's operators ask of the other operand before they convert it, which would lose the gradient.
   tensor.def_property_readonly("_data", [](const Impl& impl) -> py::object {
     if (grad_enabled() && Tensor(impl).requires_grad())

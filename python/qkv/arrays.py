@@ -11,7 +11,7 @@ from ._core import Tensor
 from ._errors import shown
 from ._public import documents
 
-__all__ = ["cumsum", "einsum", "normalize", "one_hot", "pad", "tril", "triu"]
+__all__ = ["cumsum", "einsum", "normalize", "one_hot", "pad", "split", "tril", "triu"]
 
 
 @documents(_core.tril)
@@ -280,3 +280,41 @@ def einsum(subscripts: str, *operands: Any) -> Any:
     if not operands:
         raise ValueError("einsum: operands must hold an array for each term; got none")
     return _core.einsum(subscripts, operands)
+
+
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Cut an array into pieces along an axis, as ``np.split``.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+    indices_or_sections : int or sequence of int
+        The number of equal pieces, or the places before which to cut, as in a slice.
+    axis : int
+        Negative ones count from the last.
+
+    Returns
+    -------
+    list of ndarray or Tensor
+        Views of the memory of ``x``; differentiable.
+
+    Raises
+    ------
+    ValueError
+        If the number of pieces does not divide the axis, or there is no such axis.
+    TypeError
+        If the places are no integers.
+
+    Examples
+    --------
+    >>> q, k, v = qkv.split(np.arange(6.0).reshape(2, 3), 3, axis=1)
+    >>> k
+    array([[1.],
+           [4.]])
+    >>> [piece.tolist() for piece in qkv.split([1, 2, 3, 4], [1, 3])]
+    [[1], [2, 3], [4]]
+    """
+    from ._numpy.moving import split as cut
+
+    a = x if isinstance(x, Tensor) else _core.as_numpy(x, "split", "x")
+    return cut("split", a, indices_or_sections, axis, True)

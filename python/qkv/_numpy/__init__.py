@@ -134,12 +134,18 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opti
 
 
 def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """Answer `np.concatenate([tensor, ...])` and every other function that NumPy dispatches."""
+    """Answer `np.concatenate([tensor, ...])` and every other function that NumPy dispatches.
+
+    Most calls do not come here: cpp/bindings/numpy_functions.cpp calls the implementation itself.
+    """
     if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
         return NotImplemented
     found = [*tensors_in(args), *tensors_in(kwargs)]
-    implementation, reason = _tables()[0].TABLE.get(function), ""
-    if implementation is not None and any(t.dtype.kind == "f" for t in found):
+    tables = _tables()[0]
+    implementation, reason = tables.TABLE.get(function), ""
+    moves = function in tables.ANY_DTYPE and bool(args) and isinstance(args[0], Tensor)
+    answers = moves or any(t.dtype.kind == "f" for t in found)
+    if implementation is not None and answers:
         try:
             return implementation(*args, **kwargs)
         except UnsupportedError as error:

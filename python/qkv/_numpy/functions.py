@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -10,52 +11,16 @@ import numpy as np
 from .. import _core, ordering
 from .._core import Tensor
 from . import UnsupportedError, plain, products
-from . import reductions as reductions  # registers its own
+from . import moving as moving  # registers its own
+from . import reductions as reductions
+from .moving import along, gathered
 from .products import tensor
+from .table import ANY_DTYPE as ANY_DTYPE
 from .table import TABLE as TABLE
+from .table import any_dtype
 from .table import only as _only
 from .table import register as _register
 from .table import registered as _for
-
-# --- functions that only move numbers: NumPy moves the positions 0, 1, 2, ..., and the numbers follow
-
-
-def _gathered(a: Tensor, positions: Any, copies: bool = False) -> Any:
-    if isinstance(positions, (list, tuple)):
-        return type(positions)(_gathered(a, part) for part in positions)
-    shape = positions.shape
-    if positions.size == a.size and np.array_equal(positions.reshape(-1), np.arange(a.size)):
-        return (a.copy() if copies else a).reshape(shape)
-    return a.reshape(-1)[positions.reshape(-1)].reshape(shape)
-
-
-def _moving(function: Callable[..., Any], copies: bool) -> Callable[..., Any]:
-    def implementation(*args: Any, **kwargs: Any) -> Any:
-        moved = [x for x in [*args, *kwargs.values()] if isinstance(x, Tensor) and x.dtype.kind == "f"]
-        if len(moved) != 1:
-            raise UnsupportedError("one Tensor at a time is known here")
-        (a,) = moved
-        positions = np.arange(a.size).reshape(a.shape)
-
-        def swap(x: Any) -> Any:
-            return positions if x is a else plain(x)
-
-        moved_positions = function(*map(swap, args), **{name: swap(x) for name, x in kwargs.items()})
-        return _gathered(a, moved_positions, copies)
-
-    return implementation
-
-
-_VIEWING = """
-reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis atleast_1d atleast_2d atleast_3d flip
-fliplr flipud rot90 diagonal split array_split hsplit vsplit dsplit unstack linalg.diagonal linalg.matrix_transpose
-"""
-_COPYING = "roll tile resize take delete compress extract"
-for _names, _copies in ((_VIEWING, False), (_COPYING, True)):
-    for _name in _names.split():
-        _owner = np.linalg if _name.startswith("linalg.") else np
-        if hasattr(_owner, _name.split(".")[-1]):
-            _register(_moving(getattr(_owner, _name.split(".")[-1]), _copies), _name)
 
 
 @_for("broadcast_arrays")
@@ -64,17 +29,17 @@ def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
     return tuple(np.broadcast_to(x, shape) for x in args)
 
 
-@_for("expand_dims")
+@any_dtype("expand_dims")
 def _expand_dims(a: Any, axis: Any) -> Any:
     return a.expand_dims(axis)
 
 
-@_for("squeeze")
+@any_dtype("squeeze")
 def _squeeze(a: Any, axis: Any = None) -> Any:
     return a.squeeze(axis)
 
 
-@_for("broadcast_to")
+@any_dtype("broadcast_to")
 def _broadcast_to(array: Any, shape: Any, subok: Any = False) -> Any:
     return array.broadcast_to(shape)
 
@@ -91,7 +56,7 @@ def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     return _core.take_along_axis(arr, indices, axis)
 
 
-@_for("copy")
+@any_dtype("copy")
 def _copy(a: Any, order: Any = "K", subok: Any = False) -> Any:
     return a.copy()
 
@@ -112,12 +77,12 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> 
         return _core.pad(array, before, behind, plain(value))
     positions = np.arange(array.size).reshape(array.shape)
     if mode == "constant":
-        inside = _gathered(array, np.pad(positions, pad_width))
+        inside = gathered(array, np.pad(positions, pad_width))
         around = np.pad(np.zeros(array.shape, array.dtype), pad_width, constant_values=plain(value))
         return _core.where(np.pad(positions, pad_width, constant_values=-1) < 0, around, inside)
     if mode not in ("edge", "reflect", "symmetric", "wrap") or options.get("reflect_type", "even") != "even":
         raise UnsupportedError(f"the mode {mode!r} is not known here")
-    return _gathered(array, np.pad(positions, pad_width, mode))
+    return gathered(array, np.pad(positions, pad_width, mode))
 
 
 # --- joining
@@ -146,19 +111,21 @@ def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, ca
     return joined if dtype is None else joined.astype(dtype)
 
 
-def _joining(shaped: Callable[[Any], Any], axis: Callable[[Any], int]) -> Callable[..., Any]:
+def _joining(shaped: Callable[[Any], Any], least: int, axis: Callable[[int], int]) -> Callable[..., Any]:
+    """Join arrays of at least so many axes along one that the number of the first's axes says."""
+
     def implementation(tup: Iterable[Any], *, dtype: Any = None, casting: Any = None) -> Any:
-        parts = [shaped(part) for part in tup]
-        return _concatenate(parts, axis(parts[0]) if parts else 0, dtype=dtype, casting=casting)
+        parts = [part if isinstance(part, Tensor) and part.ndim >= least else shaped(part) for part in tup]
+        return _concatenate(parts, axis(parts[0].ndim) if parts else 0, dtype=dtype, casting=casting)
 
     return implementation
 
 
-_register(_joining(np.atleast_2d, lambda first: 0), "vstack", "row_stack")
-_register(_joining(np.atleast_1d, lambda first: 0 if first.ndim == 1 else 1), "hstack")
-_register(_joining(np.atleast_3d, lambda first: 2), "dstack")
+_register(_joining(np.atleast_2d, 2, lambda ndim: 0), "vstack", "row_stack")
+_register(_joining(np.atleast_1d, 1, lambda ndim: 0 if ndim == 1 else 1), "hstack")
+_register(_joining(np.atleast_3d, 3, lambda ndim: 2), "dstack")
 _register(
-    _joining(lambda x: x if np.ndim(x) > 1 else np.reshape(x, (-1, 1)), lambda first: 1), "column_stack"
+    _joining(lambda x: x if np.ndim(x) > 1 else np.reshape(x, (-1, 1)), 2, lambda ndim: 1), "column_stack"
 )
 
 
@@ -197,6 +164,10 @@ def _clip(
     x = tensor(a)
     if low is None and high is None:
         return x.copy()
+    if all(type(bound) in (int, float, NoneType) for bound in (low, high)) and (
+        low is None or high is None or low <= high
+    ):
+        return _core.clip(x, low, high)
     if low is not None:
         x = _core.where(plain(x < low), low, x)
     if high is not None:
@@ -236,15 +207,33 @@ def _matrix_trace(x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Any:
 @_for("diff")
 def _diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Any:
     _only(prepend=prepend, append=append)
+    ndim = a.ndim
+    later, earlier = along(axis, ndim, slice(1, None)), along(axis, ndim, slice(None, -1))
     for _ in range(n):
-        moved = np.moveaxis(a, axis, 0)
-        a = np.moveaxis(moved[1:] - moved[:-1], 0, axis)
+        a = a[later] - a[earlier]
     return a
 
 
 @_for("astype")
 def _astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
     return x.astype(dtype)
+
+
+@any_dtype("shape")
+def _shape(a: Any) -> Any:
+    return a.shape
+
+
+@any_dtype("ndim")
+def _ndim(a: Any) -> Any:
+    return a.ndim
+
+
+@any_dtype("size")
+def _size(a: Any, axis: Any = None) -> Any:
+    if isinstance(axis, tuple):
+        raise UnsupportedError("several axes are not known here")
+    return a.size if axis is None else a.shape[axis]
 
 
 @_for("real")

@@ -20,6 +20,22 @@ def register(implementation: Callable[..., Any], *names: str) -> None:
             TABLE[getattr(module, function)] = implementation
 
 
+# Those that need no floating numbers: they move numbers, or tell sizes.
+ANY_DTYPE: set[Any] = set()
+
+
+def any_dtype(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate what answers the functions of these names for Tensors of every dtype."""
+
+    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        before = set(TABLE)
+        register(implementation, *names)
+        ANY_DTYPE.update(set(TABLE) - before)
+        return implementation
+
+    return decorate
+
+
 def registered(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate what answers the functions of these names."""
 
