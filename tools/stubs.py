@@ -347,6 +347,8 @@ def one_class(kind: type) -> list[str]:
         thing = vars(kind)[name]
         if isinstance(thing, property):
             body += attribute(thing, kind.__name__, name)
+        elif name == "__array_function__":  # without a signature of the bindings
+            body.append("def __array_function__(self, *args: Any) -> Any: ...")
         elif not signatures(thing):
             continue  # made by functions, not by calling the class
         elif name == "__call__" and "forward" in vars(kind):

@@ -44,6 +44,7 @@ void set_grad(TensorImpl& impl, py::handle value) {
 }
 
 py::object array_protocol(const Tensor& t, py::handle dtype, py::handle copy) {
+  if (grad_enabled() && t.requires_grad()) refuse_numpys_list();
   py::object view = numpy_view(t);
   const bool converts =
       !dtype.is_none() && !py::object(view.attr("dtype")).equal(py::module_::import("numpy").attr("dtype")(dtype));

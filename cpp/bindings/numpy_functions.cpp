@@ -83,6 +83,14 @@ py::object numpy_call(py::handle ufunc, const py::args& inputs) {
   return {};
 }
 
+void refuse_numpys_list() {
+  PyObject* globals = PyEval_GetGlobals();  // of the Python code that runs
+  PyObject* name = globals == nullptr ? nullptr : PyDict_GetItemString(globals, "__name__");
+  if (name == nullptr || PyUnicode_Check(name) == 0) return;
+  const std::string module = py::cast<std::string>(name);
+  if (module == "numpy" || module.starts_with("numpy.")) py::module_::import("qkv._numpy").attr("refuse_list")();
+}
+
 void def_numpy(TensorClass& tensor) {
   tensor.attr("__array_function__") = py::reinterpret_steal<py::object>(
       PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(tensor.ptr()), &array_function_def));

@@ -17,6 +17,9 @@ void def_in_place(TensorClass& tensor);    // += -= *= /= **= and the others, t[
 // What answers a ufunc of NumPy's for these inputs, called; null if nothing does, or none of them is a floating Tensor.
 py::object numpy_call(py::handle ufunc, const py::args& inputs);
 
+// A TypeError where a function of NumPy's asks for the array of a Tensor that records, in a list say, to compute with it.
+void refuse_numpys_list();
+
 // The other operand of `operation`: a number of Python's takes the Tensor's own dtype, an int beside integers is int64.
 // Nothing if it is neither number nor array, so that Python can ask the other side. A number out of range is an
 // OverflowError, as in NumPy.

@@ -7,6 +7,7 @@ Tensors that do not record and a TypeError for those that do: no gradient is los
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,8 @@ bincount can_cast count_nonzero digitize flatnonzero histogram histogram_bin_edg
 isneginf isposinf isreal isrealobj lexsort may_share_memory nanargmax nanargmin ndim nonzero result_type save savetxt
 savez savez_compressed searchsorted shape shares_memory size
 """
+# Those that make arrays, of anything; so do the modules that compare and mask.
+_CONVERT = "asarray_chkfinite require asfarray atleast_1d atleast_2d atleast_3d broadcast_arrays"
 _WRITE = "copyto fill_diagonal place put put_along_axis putmask"
 _OPERATOR_UFUNCS = {getattr(np, name) for name in _OPERATORS.split()}
 _UFUNCS_WITHOUT_GRADIENT = {getattr(np, name) for name in _UFUNCS.split()}
@@ -80,6 +83,28 @@ def _lost(name: str, reason: str, module: str = "numpy") -> TypeError:
     return TypeError(
         f"{module}.{name}: the gradient would be lost because {because}; {advice} detach() the Tensor"
     )
+
+
+def refuse_list() -> None:
+    """Refuse to give an array of a Tensor that records to a function of NumPy's that computes with it.
+
+    `Tensor.__array__` asks where NumPy's own Python code wants the array: a Tensor alone is answered by
+    `array_function`, so it stands in a list or belongs to a function that does not dispatch.
+    """
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and _is_numpy(frame.f_back.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    name, module = frame.f_code.co_name, frame.f_globals.get("__name__", "")
+    if name in f"{_CONVERT} {_FUNCTIONS}".split() or module.startswith(("numpy.testing", "numpy.ma")):
+        return
+    raise TypeError(
+        f"numpy.{name}: the gradient would be lost because NumPy makes an array of the Tensors; give it one Tensor "
+        "(qkv.stack of a list), or detach() them"
+    )
+
+
+def _is_numpy(module: str) -> bool:
+    return module == "numpy" or module.startswith("numpy.")
 
 
 def _named_in_qkv() -> list[str]:
