@@ -92,7 +92,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
         raise ValueError(
             f"einsum: the output must name axes of the operands, each once; got {''.join(map(str, result))}"
         )
-    return contract([_plain_axes(x, labels, sizes) for x, labels in terms], result)
+    y = contract([_plain_axes(x, labels, sizes) for x, labels in terms], result)
+    permutes = len(terms) == 1 and set(terms[0][1]) == set(result)
+    return y.copy() if permutes else y
 
 
 def _parsed(operands: tuple[Any, ...]) -> tuple[list[tuple[Tensor, Labels]], Labels]:

@@ -12,7 +12,7 @@ from .._errors import shown
 from ._change import in_place
 from ._dtypes import bool_
 from ._elementwise import as_numbers, as_tensor, cast, is_operand
-from ._shaping import axis_of, sizes
+from ._shaping import axis_of
 from ._tensor import Core, Tensor, _core_leaf, _core_shape, both, method, view, wrap, wrap_array
 
 _BASIC = (builtins.int, np.integer, slice, type(None), type(Ellipsis))
