@@ -31,10 +31,12 @@ py::object instance_of(const py::type& cls, const Tensor& t) {
 
 // The leaf holds the memory of `other` from now on. Its gradient stays if it still fits.
 void set_data(const Impl& t, const Tensor& other) {
-  if (!Tensor(t).is_leaf()) throw std::runtime_error("set_data: the Tensor must be a leaf; got a computed Tensor");
+  const bool fits = t->data.shape() == other.shape() && t->data.dtype() == other.dtype();
+  if (!fits && !Tensor(t).is_leaf())
+    throw std::runtime_error(text("set_data: data of a computed Tensor must keep its shape ", t->data.shape(),
+                                  " and dtype; got ", other.shape(), " of ", other.dtype()));
   own(*other.impl());
   const Alone alone;
-  const bool fits = t->data.shape() == other.shape() && t->data.dtype() == other.dtype();
   t->data = other.data();
   if (!fits) t->grad.set({});
 }
@@ -42,8 +44,7 @@ void set_data(const Impl& t, const Tensor& other) {
 // One number everywhere, also where several places are one in memory.
 void fill_in_place(const char* operation, const Tensor& t, const Tensor& value) {
   check_changeable(operation, t);
-  if (t.requires_grad() || wants_gradient({value}))
-    return set_in_place(operation, t, replacement(t, ops::cast(value, t.dtype())));
+  if (wants_gradient({t, value})) return set_in_place(operation, t, replacement(t, ops::cast(value, t.dtype())));
   write(t.data(), ops::broadcast_to(ops::cast(value, t.dtype()), t.shape()).data());
 }
 

@@ -74,7 +74,9 @@ Tensor deep_copied(const Tensor& t, py::dict& memo) {
   const auto copy = memo[key].cast<Tensor>().data().buffer();
   void* first = static_cast<char*>(copy->data()) +
                 (static_cast<const char*>(numbers.first()) - static_cast<const char*>(buffer->data()));
-  return Tensor(Array(numbers.shape(), numbers.strides(), numbers.dtype(), copy, first), t.requires_grad());
+  Tensor result(Array(numbers.shape(), numbers.strides(), numbers.dtype(), copy, first), t.requires_grad());
+  if (const Array gradient = t.impl()->grad.get(); gradient.defined()) result.impl()->grad.set(gradient.clone());
+  return result;
 }
 
 void bind_tensor(py::module_& m) {

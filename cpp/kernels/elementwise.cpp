@@ -120,22 +120,10 @@ template <class T> inline Vec<T> gradient_times(Vec<T> dy, Vec<T> slope) {
   return select(dy == Vec<T>{}, Vec<T>{}, dy * slope);
 }
 
-template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y, const T* x, Index n) {
+template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* x, Index n) {
   switch (op) {
-    case Unary::negate:
-      for (Index i = 0; i < n; ++i) dx[i] = -dy[i];
-      return;
     case Unary::absolute:
       for (Index i = 0; i < n; ++i) dx[i] = x[i] > 0 ? dy[i] : x[i] < 0 ? -dy[i] : T(0);
-      return;
-    case Unary::exponential:
-      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] * y[i];
-      return;
-    case Unary::logarithm:
-      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] / x[i];
-      return;
-    case Unary::square_root:
-      for (Index i = 0; i < n; ++i) dx[i] = dy[i] == 0 ? T(0) : dy[i] / (2 * y[i]);
       return;
     case Unary::sine:
       return each_vector<T>(
@@ -148,6 +136,11 @@ template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* y,
         const Vec<T> v = at(x + i);
         at.put(dx + i, gradient_times<T>(at(dy + i), splat<T>(static_cast<T>(kErfSlope)) * exp_of<T>(-v * v)));
       });
+    case Unary::negate:
+    case Unary::exponential:
+    case Unary::logarithm:
+    case Unary::square_root:
+      break;  // their derivatives are quotients and products
   }
 }
 

@@ -31,7 +31,7 @@ template <class T> struct Elementwise {
   // y[i] = op(x[i]).
   void (*unary)(Unary op, T* y, const T* x, Index n);
   // dx[i] = dy[i] * op'(x[i]), and 0 where dy[i] is 0; y is op(x). The derivative of |x| at 0 is 0.
-  void (*unary_backward)(Unary op, T* dx, const T* dy, const T* y, const T* x, Index n);
+  void (*unary_backward)(Unary op, T* dx, const T* dy, const T* x, Index n);
   void (*compare)(Compare op, bool* y, const T* a, Index step_a, const T* b, Index step_b, Index n);
   // y += alpha * x.
   void (*add_scaled)(T* y, const T* x, T alpha, Index n);

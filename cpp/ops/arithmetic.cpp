@@ -96,43 +96,29 @@ Tensor of_both(const Tensor& dy, const Tensor& d) {
 
 // f''(x): where x has none, 0.
 Tensor second_derivative(Unary op, const Tensor& x) {
-  switch (op) {
-    case Unary::negate:
-    case Unary::absolute:
-      return scalar_like(x, 0);
-    case Unary::exponential:
-      return unary(Unary::exponential, x);
-    case Unary::logarithm:
-      return divide(scalar_like(x, -1), multiply(x, x));
-    case Unary::square_root:
-      return divide(scalar_like(x, -0.25), multiply(x, unary(Unary::square_root, x)));
-    case Unary::sine:
-      return negative(unary(Unary::sine, x));
-    case Unary::cosine:
-      return negative(unary(Unary::cosine, x));
-    case Unary::error_function:
-      return multiply(scaled(x, -4 * std::numbers::inv_sqrtpi), unary(Unary::exponential, negative(multiply(x, x))));
-  }
-  return {};
+  if (op == Unary::sine) return negative(unary(Unary::sine, x));
+  if (op == Unary::cosine) return negative(unary(Unary::cosine, x));
+  if (op == Unary::error_function)
+    return multiply(scaled(x, -4 * std::numbers::inv_sqrtpi), unary(Unary::exponential, negative(multiply(x, x))));
+  return scalar_like(x, 0);
 }
 
-// dy f'(x), with y = f(x).
-Tensor unary_backward(Unary op, const Tensor& given, const Tensor& x, const Array& y) {
+// dy f'(x).
+Tensor unary_backward(Unary op, const Tensor& given, const Tensor& x) {
   const Tensor dy = packed(given);
   Array result(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
     using T = decltype(tag);
     parallel_for(0, x.numel(), grain_for(4), [&](Index b, Index e) {
-      kernels::kernels<T>().elementwise.unary_backward(op, result.data<T>() + b, dy.ptr<T>() + b, y.data<T>() + b,
-                                                       x.ptr<T>() + b, e - b);
+      kernels::kernels<T>().elementwise.unary_backward(op, result.data<T>() + b, dy.ptr<T>() + b, x.ptr<T>() + b,
+                                                       e - b);
     });
   });
   if (!wants_gradient({dy, x})) return Tensor(std::move(result));
-  return record(std::move(result), {dy, x},
-                [op, dy = Saved(dy), x = Saved(x), y = Saved(y)](const Tensor& d, TensorGradients& dx) {
-                  dx.add(0, [&] { return unary_backward(op, d, x.tensor(), y.get()); });
-                  dx.add(1, [&] { return times(of_both(dy.tensor(), d), second_derivative(op, x.tensor())); });
-                });
+  return record(std::move(result), {dy, x}, [op, dy = Saved(dy), x = Saved(x)](const Tensor& d, TensorGradients& dx) {
+    dx.add(0, [&] { return unary_backward(op, d, x.tensor()); });
+    dx.add(1, [&] { return times(of_both(dy.tensor(), d), second_derivative(op, x.tensor())); });
+  });
 }
 
 }  // namespace
@@ -239,8 +225,28 @@ Tensor unary(Unary op, const Tensor& input) {
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record(Array(y), {x}, [op, x = Saved(x), y = Saved(y)](const Tensor& dy, TensorGradients& dx) {
-    dx.add(0, unary_backward(op, dy, x.tensor(), y.get()));
+  // Each saves only what its derivative is of.
+  switch (op) {
+    case Unary::negate:
+      return record(std::move(y), {x}, [](const Tensor& dy, TensorGradients& dx) { dx.add(0, negative(dy)); });
+    case Unary::exponential:
+      return record(Array(y), {x},
+                    [y = Saved(y)](const Tensor& dy, TensorGradients& dx) { dx.add(0, times(dy, dx.output(y))); });
+    case Unary::square_root:
+      return record(Array(y), {x}, [y = Saved(y)](const Tensor& dy, TensorGradients& dx) {
+        dx.add(0, over(dy, scaled(dx.output(y), 2)));
+      });
+    case Unary::logarithm:
+      return record(std::move(y), {x},
+                    [x = Saved(x)](const Tensor& dy, TensorGradients& dx) { dx.add(0, over(dy, x.tensor())); });
+    case Unary::absolute:
+    case Unary::sine:
+    case Unary::cosine:
+    case Unary::error_function:
+      break;
+  }
+  return record(std::move(y), {x}, [op, x = Saved(x)](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, unary_backward(op, dy, x.tensor()));
   });
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .running import Session, overlaps_itself
+from .running import Session
 from .statements import Kind
 
 BOTH = ("qkv.torch", "qkv")
@@ -25,13 +25,6 @@ def named(*names: str) -> Callable[[Session, Kind, str], bool]:
     return lambda session, kind, line: kind.name in names
 
 
-def _copies_a_gradient(session: Session, kind: Kind, line: str) -> bool:
-    if kind.name != "deepcopy":
-        return False
-    t = session.theirs[line.rpartition("(")[2].rstrip(")")]
-    return bool(t.is_leaf and t.grad is not None)
-
-
 def _first(session: Session, line: str) -> str:
     """Name what a change is about."""
     bare = line.removeprefix("with torch.no_grad(): ")
@@ -45,17 +38,6 @@ def _base_of_views(session: Session, kind: Kind, line: str) -> bool:
     place = t.untyped_storage().data_ptr()
     others = [u for u in session.tensors().values() if u.untyped_storage().data_ptr() == place]
     return not t.requires_grad and len(others) > 1
-
-
-def _computed(session: Session, kind: Kind, line: str) -> bool:
-    return kind.name == "add to data" and not session.theirs[_first(session, line)].is_leaf
-
-
-def _fills_overlapping(session: Session, kind: Kind, line: str) -> bool:
-    if kind.name not in ("fill_", "zero_", "write to data"):
-        return False
-    t = session.theirs[_first(session, line)]
-    return t.requires_grad and overlaps_itself(t)
 
 
 def _adds_to_a_known_gradient(session: Session, kind: Kind, line: str) -> bool:
@@ -79,35 +61,6 @@ t1 = t0.grad
 """,
         _adds_to_a_known_gradient,
     ),
-    "a result of autograd.grad without a graph is a constant": Cause(
-        ("qkv.torch",),
-        """
-t0 = new((3, 4), 1, True)
-t1 = torch.autograd.grad((t0 * t0).sum(), t0)[0]
-(t0 * t1).sum().backward()
-""",
-        named("gradient"),
-    ),
-    "fill_ without gradients of what a parameter was expanded to": Cause(
-        ("qkv.torch",),
-        """
-t0 = new((3, 4), 1, True)
-t1 = t0.expand(2, 3, 4)
-with torch.no_grad(): t1.fill_(0.5)
-""",
-        _fills_overlapping,
-    ),
-    "a function of one number keeps what its derivative needs alone": Cause(
-        BOTH,
-        """
-t0 = new((3, 4), 1, True)
-t1 = torch.abs(t0)
-t2 = t1[0]
-t2 *= 2.0
-t1.sum().backward()
-""",
-        lambda session, kind, line: False,  # the error is loud: such programs end as refused
-    ),
     "einsum of one operand that only permutes is a view": Cause(
         ("qkv.torch",),
         """
@@ -117,15 +70,6 @@ t0[0] = 2.0
 """,
         named("einsum of one"),
     ),
-    "deepcopy copies the gradient of a leaf": Cause(
-        BOTH,
-        """
-t0 = new((3, 4), 1, True)
-(t0 * 2).sum().backward()
-t1 = copy.deepcopy(t0)
-""",
-        _copies_a_gradient,
-    ),
     "a view asks its base whether a gradient is required": Cause(
         ("qkv.torch",),
         """
@@ -134,15 +78,6 @@ t1 = t0[1]
 t0.requires_grad_()
 """,
         _base_of_views,
-    ),
-    "a computed Tensor whose data are set stays computed": Cause(
-        ("qkv.torch",),
-        """
-t0 = new((3, 4), 1, True)
-t1 = t0 * 2
-t1.data += 1.0
-""",
-        _computed,
     ),
 }
 

@@ -145,3 +145,30 @@ def test_flags_behind_changes():
     computed = torch.ones(3, requires_grad=True) * 1
     computed.data.mul_(5)
     assert (computed.tolist(), computed.is_leaf) == ([5, 5, 5], False)
+
+
+def test_functions_keep_what_their_derivative_needs_alone():
+    for f, slope in ((torch.abs, 1), (torch.neg, -1), (torch.exp, np.e), (torch.sqrt, 0.5), (torch.log, 1)):
+        x = torch.ones(3, requires_grad=True)
+        y = f(x)
+        part = (y if f not in (torch.exp, torch.sqrt) else x * 1)[1:]  # what is saved may not change
+        part *= 2
+        y[:1].sum().backward()
+        assert x.grad.tolist() == pytest.approx([slope, 0, 0])
+
+
+def test_what_is_without_history():
+    x = torch.ones(3, requires_grad=True)
+    slope = torch.autograd.grad((x * x).sum(), x)[0]
+    (x * slope).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    assert copy.deepcopy(x).grad.tolist() == [2, 2, 2]
+    wide = x.expand(2, 3)
+    with torch.no_grad():
+        wide.fill_(0.5)
+    assert x.tolist() == [0.5] * 3
+    y = x * 2
+    y.data += 1
+    assert (y.tolist(), y.is_leaf) == ([2, 2, 2], False)
+    with pytest.raises(RuntimeError, match="must keep its shape"):
+        y.data = torch.ones(4)

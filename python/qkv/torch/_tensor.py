@@ -191,8 +191,6 @@ class Tensor(Core):
     def data(self, value: Any) -> None:
         if not isinstance(value, Core):
             raise TypeError(f"data: must be a Tensor; got {shown(value)}")
-        if not _core_leaf(self):
-            _core.detach_in_place(self)
         _core.set_data(self, value)
         self._kind = getattr(value, "_kind", None)
 

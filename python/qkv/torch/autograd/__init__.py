@@ -68,7 +68,7 @@ def grad(
             part if total is None else Core.__add__(total, part)
             for total, part in zip(totals, parts, strict=True)
         ]
-    return tuple(_finished(total) for total in totals)
+    return tuple(_finished(total if create_graph else Core.detach(total)) for total in totals)
 
 
 def _finished(gradient: Any) -> Tensor:
