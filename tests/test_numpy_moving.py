@@ -1,4 +1,4 @@
-"""NumPy's functions that only move numbers: NumPy's results, views where NumPy's are, and gradients."""
+"""NumPy's functions that only move numbers, with views and gradients where NumPy has them, and those that only tell."""
 
 from __future__ import annotations
 
@@ -60,3 +60,16 @@ def test_what_moves_numbers_moves_them_as_numpy(name, dtype):
     assert (
         np.shares_memory(np.asarray(moved), t.numpy()) <= np.shares_memory(function(own), own) or moved is t
     )
+
+
+@pytest.mark.parametrize("name", ["any", "all", "argmax", "argmin"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_what_only_tells_gives_numpys_results(name, dtype):
+    function = getattr(np, name)
+    for numbers in (np.random.default_rng(0).integers(0, 3, (3, 4, 5)), np.zeros((2, 3)), np.array(2)):
+        array = numbers.astype(dtype)
+        t = qkv.tensor(array, requires_grad=dtype == "float32")
+        for options in ({}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"keepdims": True}):
+            found, expected = function(t, **options), function(array, **options)
+            assert type(found) is type(expected)
+            np.testing.assert_array_equal(found, expected, strict=True)

@@ -186,4 +186,5 @@ def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: A
         )
         return out
     result = function(*plain(args), **plain(kwargs))
-    return _wrapped(result) if implementation is not None and out is None else result
+    gives = implementation is not None and function not in _FUNCTIONS_WITHOUT_GRADIENT
+    return _wrapped(result) if gives and out is None else result

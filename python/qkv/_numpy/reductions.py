@@ -10,6 +10,7 @@ import numpy as np
 from .. import _core
 from . import UnsupportedError
 from .products import tensor
+from .table import any_dtype
 from .table import only as _only
 from .table import register as _register
 from .table import registered as _for
@@ -61,6 +62,24 @@ def _min(
 def _ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     _only(out=out)
     return a.max(axis, _kept(keepdims)) - a.min(axis, _kept(keepdims))
+
+
+def _telling(name: str) -> Callable[..., Any]:
+    """Give NumPy's result of a reduction that has no gradient by nature."""
+
+    def implementation(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
+    ) -> Any:
+        _only(out=out, where=where)
+        if a.ndim == 0:
+            raise UnsupportedError("NumPy takes axes of a number")
+        return getattr(a.detach(), name)(axis, _kept(keepdims)).numpy()[()]
+
+    return implementation
+
+
+for _name in ("any", "all", "argmax", "argmin"):
+    any_dtype(_name)(_telling(_name))
 
 
 def _spread(name: str) -> Callable[..., Any]:
