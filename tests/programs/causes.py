@@ -32,12 +32,16 @@ def _first(session: Session, line: str) -> str:
 
 
 def _base_of_views(session: Session, kind: Kind, line: str) -> bool:
-    if kind.name != "requires_grad_":
+    if kind.name not in ("requires_grad_", "requires_grad is set"):
         return False
     t = session.theirs[_first(session, line)]
     place = t.untyped_storage().data_ptr()
     others = [u for u in session.tensors().values() if u.untyped_storage().data_ptr() == place]
     return not t.requires_grad and len(others) > 1
+
+
+def _view_whose_data_are_set(session: Session, kind: Kind, line: str) -> bool:
+    return kind.name == "set data" and session.theirs[_first(session, line)]._is_view()
 
 
 def _adds_to_a_known_gradient(session: Session, kind: Kind, line: str) -> bool:
@@ -71,13 +75,40 @@ t0[0] = 2.0
         named("einsum of one"),
     ),
     "a view asks its base whether a gradient is required": Cause(
-        ("qkv.torch",),
+        BOTH,
         """
 t0 = new((3, 4), 1)
 t1 = t0[1]
-t0.requires_grad_()
+t0.requires_grad = True
 """,
         _base_of_views,
+    ),
+    "the gradient of a distance of 0 is 0": Cause(
+        ("qkv.torch",),
+        """
+t0 = new((2, 3), 1, True)
+torch.cdist(t0, t0 * 1.0).sum().backward()
+""",
+        named("cdist"),
+    ),
+    "a quotient that is rounded down is no leaf": Cause(
+        ("qkv.torch",),
+        """
+t0 = new((2, 3), 1, True)
+t1 = t0 // 0.7
+""",
+        named("floor_divide"),
+    ),
+    "a view whose data are set follows the history of its base": Cause(
+        ("qkv.torch",),
+        """
+t0 = new((3, 4), 1)
+t1 = new((3, 4), 2, True)
+t2 = t0[:]
+t2.data = t2.detach() * 0.5
+t0[:] = t1
+""",
+        _view_whose_data_are_set,
     ),
 }
 

@@ -5,92 +5,12 @@ A statement is text. What it is about is chosen from the Tensors of PyTorch that
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Tensors = dict[str, Any]
-LARGEST = 120  # numbers of a Tensor that others are made of
-
-
-class Choice:
-    """What a statement is made of: a stream of random numbers and the Tensors that there are."""
-
-    def __init__(self, stream: np.random.Generator, tensors: Tensors) -> None:
-        self.stream, self.tensors = stream, tensors
-
-    def below(self, n: int) -> int:
-        return int(self.stream.integers(n))
-
-    def among(self, options: Any) -> Any:
-        return options[self.below(len(options))]
-
-    def chance(self, share: float) -> bool:
-        return bool(self.stream.random() < share)
-
-    def tensor(self, *, rank: int = 0, floating: bool = True, leaf: bool = False) -> str:
-        """Name one with at least that many axes."""
-        fitting = [
-            name
-            for name, t in self.tensors.items()
-            if t.dim() >= rank
-            and 0 < t.numel() <= LARGEST
-            and (t.is_floating_point() or not floating)
-            and (t.is_leaf or not leaf)
-        ]
-        if not fitting:
-            raise LookupError
-        return str(self.among(fitting))
-
-    def beside(self, name: str, *, within: bool = False) -> str:
-        """Name one that broadcasts with another (within its shape), or a number."""
-        shape = self.tensors[name].shape
-        fitting = [
-            other
-            for other, t in self.tensors.items()
-            if t.is_floating_point() and t.numel() <= LARGEST and _broadcasts(t.shape, shape, within)
-        ]
-        return self.number() if not fitting or self.chance(0.2) else str(self.among(fitting))
-
-    def number(self) -> str:
-        return str(self.among(["0.5", "-1.5", "2.0", "0.0", "1.0"]))
-
-    def axis(self, name: str) -> int:
-        rank = self.tensors[name].dim()
-        return self.below(rank) - (rank if self.chance(0.3) else 0)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Another shape of as many numbers, one size perhaps -1."""
-        size, sizes = self.tensors[name].numel(), []
-        while size > 1 and len(sizes) < 3 and self.chance(0.8):
-            factor = self.among([n for n in range(1, size + 1) if size % n == 0])
-            sizes.append(factor)
-            size //= factor
-        sizes.append(size)
-        if self.chance(0.3):
-            sizes[self.below(len(sizes))] = -1
-        return tuple(sizes)
-
-    def item(self, name: str) -> str:
-        """Text between brackets that selects by numbers and slices."""
-        parts = []
-        for size in self.tensors[name].shape[: 1 + self.below(2)]:
-            begin = self.below(size)
-            parts.append(
-                self.among([str(begin), str(begin - size), f"{begin}:", f":{begin + 1}", ":", f"{begin}::2"])
-            )
-        return ", ".join(parts) if parts and not self.chance(0.1) else "..."
-
-
-def _broadcasts(one: Any, other: Any, within: bool) -> bool:
-    try:
-        shape = np.broadcast_shapes(tuple(one), tuple(other))
-    except ValueError:
-        return False
-    return shape == tuple(other) if within else math.prod(shape) <= LARGEST
+from .choice import Choice, broadcasts
 
 
 @dataclass(frozen=True)
@@ -214,7 +134,7 @@ def set_part(c: Choice) -> str:
     fitting = [
         n
         for n, u in c.tensors.items()
-        if _broadcasts(u.shape, part.shape, True) and u.is_floating_point() and n != t
+        if broadcasts(u.shape, part.shape, True) and u.is_floating_point() and n != t
     ]
     value = c.among(fitting) if fitting and c.chance(0.6) else c.number()
     return f"{t}[{item}] {c.among(['=', '=', '+=', '*='])} {value}"
@@ -308,6 +228,51 @@ expression("deepcopy of two", on("copy.deepcopy([{t}, {t}.detach()])[1]", leaf=T
 expression("gradient", lambda c: f"torch.autograd.grad({loss(c)}, {c.tensor()})[0]", 0.5)
 expression("what a leaf's gradient is", on("{t}.grad", leaf=True), 0.5, core=True)
 
+expression("creation of integers", lambda c: f"torch.tensor([[{c.below(5)}, 2], [0, {c.below(9) - 4}]])", 0.3)
+for name, template in {
+    "std": "{t}.std({d})",
+    "cdist": "torch.cdist({t}, {t} * {n})",
+    "norm of a matrix": "torch.linalg.norm({t})",
+    "outer": "torch.outer({t}.flatten()[:3], {t}.flatten()[:2])",
+    "repeat_interleave": "{t}.repeat_interleave(2, {d})",
+    "movedim": "{t}.movedim({d}, 0)",
+    "scatter": "{t}.scatter({d}, {t}.argsort({d}), {n})",
+    "take_along_dim": "torch.take_along_dim({t}, {t}.argsort({d}), {d})",
+    "diag": "torch.diag({t}.flatten()[:3])",
+    "median": "{t}.median({d})[0]",
+    "topk": "{t}.topk(1, {d})[0]",
+    "cumprod": "{t}.cumprod({d})",
+    "lerp": "torch.lerp({t}, {t} * 0.5, 0.3)",
+}.items():
+    expression(name, on(template, 1), 0.25)
+for name, template in {
+    "remainder": "torch.remainder({t}, 0.7)",
+    "fmod": "torch.fmod({t}, 0.7)",
+    "floor_divide": "{t} // 0.7",
+    "reciprocal": "1 / {t}",
+    "power of a half": "torch.abs({t}) ** 0.5",
+    "minus": "-{t}",
+    "addcmul": "torch.addcmul({t}, {t}, {t}, value=0.5)",
+    "new_zeros": "{t}.new_zeros(3)",
+    "type_as": "{t}.type_as({t})",
+}.items():
+    expression(name, on(template), 0.25)
+for name, template in {
+    "whole %": "{t} % 3",
+    "whole //": "{t} // 2",
+    "whole /": "{t} / 2",
+    "whole *": "{t} * {t}",
+    "whole sum": "{t}.sum()",
+    "whole comparison": "{t} > 1",
+    "whole to float": "{t}.double() * 2",
+}.items():
+    expression(name, on(template, whole=True), 0.15)
+expression(
+    "write to one of two copies",
+    on("(lambda pair: (pair[0].fill_(2.0), pair[1])[1])(copy.deepcopy([{t}.detach(), {t}.detach()]))"),
+    0.3,
+)
+
 # Changes in place.
 for operator in ("+=", "-=", "*="):
     change(operator, on(f"{{t}} {operator} {{v}}"), 1.2, core=True)
@@ -329,6 +294,19 @@ change("set item by a list", rows("{t}[{list}] = {n}"), 0.6, core=True)
 change("set item by a Tensor", rows("{t}[torch.tensor({list})] = {n}"), 0.4)
 change("set item by a mask", on("{t}[{t} > 0] = {n}", 1), 0.6, core=True)
 change("set item of all", on("{t}[:] = {v}", 1), 0.5, core=True)
+change("index_fill_", on("{t}.index_fill_({d}, torch.tensor([0]), {n})", 1), 0.3)
+change("index_add_", on("{t}.index_add_(0, torch.tensor([0]), {t}[:1] * 0.5)", 1), 0.3)
+change("scatter_", on("{t}.scatter_({d}, {t}.argsort({d}), {n})", 1), 0.3)
+change("addcmul_", on("{t}.addcmul_({t} * 0.5, {t} * 2.0, value=0.5)"), 0.2)
+change("add to an item of the gradient", on("{t}.grad[0] += 1.0", 1, leaf=True), 0.2, core=True)
+change("whole +=", on("{t} += 1", whole=True), 0.15)
+change("whole set item", on("{t}[0] = 7", 1, whole=True), 0.15)
+change(
+    "step with momentum",
+    on("torch.optim.SGD([{t}], 0.1, momentum=0.9, weight_decay=0.1).step()", leaf=True),
+    0.3,
+)
+change("requires_grad is set", on("{t}.requires_grad = True", leaf=True), 0.2, core=True)
 change("requires_grad_", on("{t}.requires_grad_()"), 0.6)
 change("requires_grad_(False)", on("{t}.requires_grad_(False)", leaf=True), 0.2)
 change("detach_", on("{t}.detach_()"), 0.3)
