@@ -135,7 +135,8 @@ class Session:
                 self.raw.add(target)
             if target:
                 self.names.append(target)
-                if line.startswith("with ") or any(_mentions(line, name) for name in self.blind):
+                unrecorded = line.startswith("with ") and self.theirs[target]._is_view()
+                if unrecorded or any(_mentions(line, name) for name in self.blind):
                     self.blind.add(target)
             self.result.wrong = self._difference()
             self.ended |= self.result.wrong is not None
