@@ -8,26 +8,34 @@ from typing import Any
 from .. import _core
 from .._errors import shown
 from . import _dtypes
-from ._dtypes import check_device, computed, device, dtype, refuse_device
+from ._dtypes import check_device, computed, dtype, refuse_device
 from ._elementwise import cast, common_dtype, result_dtype
 from ._tensor import Core, Tensor, _core_leaf, _core_shape, _core_size, both, function, method, view, wrap
 
 
 @method("to")
-def to(t: Tensor, *args: Any, **options: Any) -> Tensor:
+def to(
+    t: Tensor,
+    *args: Any,
+    device: Any = None,
+    dtype: Any = None,
+    other: Any = None,
+    non_blocking: builtins.bool = False,
+    copy: builtins.bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """In another dtype; the only device is the CPU."""
-    options.pop("non_blocking", None), options.pop("copy", None), options.pop("memory_format", None)
-    wanted = [*args, *options.values()]
-    for one in wanted:
+    given = t
+    for one in (*args, device, dtype, other):
         if isinstance(one, Tensor):
             t = cast(t, one.dtype)
-        elif isinstance(one, (dtype, type)):
+        elif isinstance(one, (_dtypes.dtype, type)):
             t = cast(t, computed(one, "to"))
-        elif isinstance(one, (str, device)):
+        elif isinstance(one, (str, _dtypes.device)):
             check_device(one, "to")
         elif one is not None and not isinstance(one, builtins.bool):
             raise TypeError(f"to: expected a dtype, a device or a Tensor; got {shown(one)}")
-    return t
+    return clone(t) if copy and t is given else t
 
 
 @method("type")

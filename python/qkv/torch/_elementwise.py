@@ -166,11 +166,15 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     kind = result_dtype(input, other)
     x, y = pair(input, other, kind)
     a, b = as_numbers(x), as_numbers(y)
-    if kind.kind < 2 and not np.all(b):
-        raise RuntimeError("div: other must not be 0 because integers have no infinity")
+    _check_divisor("div", kind, y)
     with np.errstate(all="ignore"):
         exact = np.trunc(np.true_divide(a, b)) if kind.kind == 2 else (a - np.fmod(a, b)) // b
     return wrap_array(exact.astype(kind.core), kind)
+
+
+def _check_divisor(operation: str, kind: dtype, other: Any) -> None:
+    if kind.kind < 2 and not np.all(as_numbers(other)):
+        raise RuntimeError(f"{operation}: other must not be 0 because integers have no infinity")
 
 
 def as_numbers(value: Any) -> np.ndarray:
@@ -183,8 +187,7 @@ def floor_divide(input: Any, other: Any) -> Tensor:
     """``input // other``, rounded down; without a gradient, which is 0."""
     kind = result_dtype(input, other)
     x, y = pair(input, other, kind)
-    if kind.kind < 2 and not np.all(as_numbers(y)):
-        raise RuntimeError("floor_divide: other must not be 0 because integers have no infinity")
+    _check_divisor("floor_divide", kind, y)
     with np.errstate(all="ignore"):
         return wrap_array(np.floor_divide(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
 
@@ -196,6 +199,7 @@ def remainder(input: Any, other: Any) -> Tensor:
     x, y = pair(input, other, kind)
     if kind.kind == 2 and (x.requires_grad or getattr(y, "requires_grad", False)):
         return wrap(Core.__sub__(x, Core.__mul__(floor_divide(x, y), y)), "RemainderBackward0", kind)
+    _check_divisor("remainder", kind, y)
     with np.errstate(all="ignore"):
         return wrap_array(np.remainder(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
 
@@ -205,6 +209,7 @@ def fmod(input: Any, other: Any) -> Tensor:
     """What is left of ``input`` after whole multiples of ``other``, with the sign of ``input``."""
     kind = result_dtype(input, other)
     x, y = pair(input, other, kind)
+    _check_divisor("fmod", kind, y)
     with np.errstate(all="ignore"):
         left = np.fmod(as_numbers(x), as_numbers(y)).astype(kind.core)
     if kind.kind == 2 and (x.requires_grad or getattr(y, "requires_grad", False)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,8 @@ class _Mode:
 
     def __call__(self, f: Callable[..., Any]) -> Callable[..., Any]:
         enabled = self._enabled
+        if inspect.isgeneratorfunction(f):
+            return _stepwise(f, enabled)
 
         @functools.wraps(f)
         def within(*args: Any, **kwargs: Any) -> Any:
@@ -32,6 +35,31 @@ class _Mode:
                 return f(*args, **kwargs)
 
         return within
+
+
+def _stepwise(f: Callable[..., Any], enabled: bool) -> Callable[..., Any]:
+    """Run a generator in that mode from each `yield` to the next, and its caller between them in the caller's."""
+
+    @functools.wraps(f)
+    def steps(*args: Any, **kwargs: Any) -> Any:
+        generator = f(*args, **kwargs)
+        resume, given = generator.send, None
+        while True:
+            try:
+                with _Mode(enabled):
+                    result = resume(given)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                resume, given = generator.send, (yield result)
+            except GeneratorExit:
+                with _Mode(enabled):
+                    generator.close()
+                raise
+            except BaseException as error:
+                resume, given = generator.throw, error
+
+    return steps
 
 
 class _Fixed(_Mode):

@@ -237,8 +237,17 @@ def _constant(t: Tensor, operation: str) -> np.ndarray:
     return Core.numpy(t)
 
 
+def _norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Of a vector, or of a matrix where `ord` is given and two axes are meant."""
+    matrices = len(A.shape) == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
+    if ord is not None and matrices:
+        return _reductions.matrix_norm(A, ord, (0, 1) if dim is None else tuple(dim), keepdim)
+    return _reductions.norm(A, ord, dim, keepdim)
+
+
 linalg = SimpleNamespace(
-    norm=lambda A, ord=None, dim=None, keepdim=False: _reductions.norm(A, ord, dim, keepdim),
+    norm=_norm,
+    matrix_norm=_reductions.matrix_norm,
     vector_norm=lambda x, ord=2, dim=None, keepdim=False: _reductions.norm(x, ord, dim, keepdim),
     inv=lambda A: wrap_array(np.linalg.inv(_constant(A, "linalg.inv"))),
     det=lambda A: wrap_array(np.linalg.det(_constant(A, "linalg.det"))),

@@ -153,7 +153,7 @@ def std(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
 ) -> Tensor:
     """Root of `var`."""
-    return wrap(_core.sqrt(_variance(input, dim, unbiased, correction, keepdim, "")), "StdBackward0")
+    return wrap(_root(_variance(input, dim, unbiased, correction, keepdim, ""), 0.5), "StdBackward0")
 
 
 @function("var_mean")
@@ -174,16 +174,54 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 @both("norm")
 def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Root of the sum of squares; p = 1 sums sizes, p = inf takes the largest."""
+    if p == "nuc":
+        return matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim)
     p = 2 if p in (None, "fro") else p
     axes = axes_of(dim, len(input.shape), "norm")
     size, op = Core.__abs__(input), "LinalgVectorNormBackward0"
     if p == float("inf"):
         return wrap(Core.max(size, axes, keepdim), op)
-    if p == 2:
-        return wrap(_core.sqrt(Core.sum(Core.__mul__(input, input), axes, keepdim)), op)
+    if p == float("-inf"):
+        return wrap(Core.min(size, axes, keepdim), op)
+    if p == 0:
+        return wrap(Core.sum(Core.astype(Core.__ne__(input, 0), input.dtype.core), axes, keepdim), op)
     if p == 1:
         return wrap(Core.sum(size, axes, keepdim), op)
-    return wrap(Core.__pow__(Core.sum(Core.__pow__(size, float(p)), axes, keepdim), 1.0 / p), op)
+    if p == 2:
+        return wrap(_root(Core.sum(Core.__mul__(input, input), axes, keepdim), 0.5), op)
+    return wrap(_root(Core.sum(Core.__pow__(size, float(p)), axes, keepdim), 1.0 / p), op)
+
+
+def _root(total: Any, exponent: float) -> Any:
+    """A power of numbers from 0, whose gradient at 0 is 0."""
+    zero = Core.__eq__(total, 0)
+    safe = _core.where(zero, 1.0, total)
+    return _core.where(zero, 0.0, _core.sqrt(safe) if exponent == 0.5 else Core.__pow__(safe, exponent))
+
+
+def matrix_norm(
+    A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False
+) -> Tensor:
+    """Norm of matrices: of all numbers ("fro"), of rows (inf), columns (1), or of singular values (2, "nuc")."""
+    if ord == "fro":
+        return norm(A, 2, dim, keepdim)
+    rows, columns = (axis_of(one, len(A.shape), "matrix_norm") for one in dim)
+    if ord in (1, -1, float("inf"), float("-inf")):
+        first, second = (rows, columns) if ord in (1, -1) else (columns, rows)
+        sums = Core.sum(Core.__abs__(A), first, True)
+        best = (Core.max if ord > 0 else Core.min)(sums, second, True)
+    elif ord in (2, -2, "nuc"):
+        if A.requires_grad and _core.grad_enabled():
+            raise RuntimeError(f"matrix_norm: ord={ord!r} has no gradient in qkv.torch; detach() the Tensor")
+        singular = np.linalg.svd(np.moveaxis(Core.numpy(A), (rows, columns), (-2, -1)), compute_uv=False)
+        best = singular.sum(-1) if ord == "nuc" else singular.max(-1) if ord == 2 else singular.min(-1)
+        best = _core.tensor(np.expand_dims(best, tuple(sorted((rows, columns)))))
+    else:
+        raise ValueError(
+            f"matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf; got {shown(ord)}"
+        )
+    shape = [n for axis, n in enumerate(Core.shape.fget(best)) if keepdim or axis not in (rows, columns)]
+    return wrap(Core.reshape(best, shape), "LinalgVectorNormBackward0")
 
 
 # Running.

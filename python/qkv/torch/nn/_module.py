@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -30,8 +31,11 @@ class IncompatibleKeys(NamedTuple):
 class Handle:
     """Takes a hook away again."""
 
-    def __init__(self, hooks: dict[int, Any], key: int) -> None:
-        self._hooks, self._key = hooks, key
+    _keys = itertools.count()
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self._hooks, self._key = hooks, next(self._keys)
+        hooks[self._key] = hook  # the same one may be there several times
 
     def remove(self) -> None:
         """Take the hook away."""
@@ -82,10 +86,10 @@ class Module:
             return
         parameters, buffers, modules = tables
         if isinstance(value, Parameter):
-            self._forget(name)
+            self._forget(name, parameters)
             parameters[name] = value
         elif isinstance(value, Module):
-            self._forget(name)
+            self._forget(name, modules)
             modules[name] = value
         elif isinstance(value, Buffer):
             self._forget(name)
@@ -104,11 +108,13 @@ class Module:
         else:
             object.__setattr__(self, name, value)
 
-    def _forget(self, name: str) -> None:
+    def _forget(self, name: str, but: Any = None) -> None:
+        """Make room for a part; one in the same table keeps its place."""
         own = self.__dict__
         own.pop(name, None)
         for table in ("_parameters", "_buffers", "_modules"):
-            own[table].pop(name, None)
+            if own[table] is not but:
+                own[table].pop(name, None)
         own["_non_persistent"].discard(name)
 
     def __getattr__(self, name: str) -> Any:
@@ -171,15 +177,11 @@ class Module:
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call ``hook(module, args, output)`` after each call; what it returns replaces the output."""
-        hooks = self.__dict__["_hooks"]
-        hooks[id(hook)] = hook
-        return Handle(hooks, id(hook))
+        return Handle(self.__dict__["_hooks"], hook)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call ``hook(module, args)`` before each call; what it returns replaces the arguments."""
-        hooks = self.__dict__["_pre_hooks"]
-        hooks[id(hook)] = hook
-        return Handle(hooks, id(hook))
+        return Handle(self.__dict__["_pre_hooks"], hook)
 
     # Walking.
 
@@ -367,7 +369,12 @@ class Module:
         _core.set_grad_enabled(False)
         try:
             for name, target in own.items():
-                if name in state_dict:
+                if name in state_dict and assign and isinstance(target, Parameter):
+                    where, _, last = name.rpartition(".")
+                    given = state_dict[name]
+                    kept = given if isinstance(given, Parameter) else Parameter(given, target.requires_grad)
+                    setattr(self.get_submodule(where), last, kept)
+                elif name in state_dict:
                     target.copy_(state_dict[name])
         finally:
             _core.set_grad_enabled(with_gradients)

@@ -89,7 +89,13 @@ class TransformerEncoderLayer(_Layer):
 
         def attend(x: Tensor) -> Any:
             out = self.self_attn(
-                x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask, need_weights=False
+                x,
+                x,
+                x,
+                attn_mask=src_mask,
+                key_padding_mask=src_key_padding_mask,
+                need_weights=False,
+                **_hints(is_causal=is_causal),
             )
             return self.dropout1(out[0])
 
@@ -138,23 +144,37 @@ class TransformerDecoderLayer(_Layer):
     ) -> Any:
         """The shape of ``tgt``."""
 
-        def attend(layer: Any, drop: Any, x: Tensor, y: Tensor, mask: Any, padding: Any) -> Any:
-            out = layer(x, y, y, attn_mask=mask, key_padding_mask=padding, need_weights=False)
+        def attend(layer: Any, drop: Any, x: Tensor, y: Tensor, mask: Any, padding: Any, causal: Any) -> Any:
+            hints = _hints(is_causal=causal)
+            out = layer(x, y, y, attn_mask=mask, key_padding_mask=padding, need_weights=False, **hints)
             return drop(out[0])
 
         x = self._around(
             tgt,
             self.norm1,
-            lambda z: attend(self.self_attn, self.dropout1, z, z, tgt_mask, tgt_key_padding_mask),
+            lambda z: attend(
+                self.self_attn, self.dropout1, z, z, tgt_mask, tgt_key_padding_mask, tgt_is_causal
+            ),
         )
         x = self._around(
             x,
             self.norm2,
             lambda z: attend(
-                self.multihead_attn, self.dropout2, z, memory, memory_mask, memory_key_padding_mask
+                self.multihead_attn,
+                self.dropout2,
+                z,
+                memory,
+                memory_mask,
+                memory_key_padding_mask,
+                memory_is_causal,
             ),
         )
         return self._around(x, self.norm3, lambda y: self.dropout3(self._inner(y)))
+
+
+def _hints(**given: bool | None) -> dict[str, bool]:
+    """Those that are set: a layer of one's own may not know the others. The attention refuses one without its mask."""
+    return {name: True for name, value in given.items() if value}
 
 
 def _copies(layer: Module, count: int) -> ModuleList:
@@ -187,7 +207,9 @@ class TransformerEncoder(Module):
         """The same shape."""
         x = src
         for layer in self.layers:
-            x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask)
+            x = layer(
+                x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, **_hints(is_causal=is_causal)
+            )
         return x if self.norm is None else self.norm(x)
 
 
@@ -221,6 +243,7 @@ class TransformerDecoder(Module):
                 memory_mask=memory_mask,
                 tgt_key_padding_mask=tgt_key_padding_mask,
                 memory_key_padding_mask=memory_key_padding_mask,
+                **_hints(tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal),
             )
         return x if self.norm is None else self.norm(x)
 
@@ -283,7 +306,12 @@ class Transformer(Module):
         memory_is_causal: bool = False,
     ) -> Any:
         """The shape of ``tgt``."""
-        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask)
+        memory = self.encoder(
+            src,
+            mask=src_mask,
+            src_key_padding_mask=src_key_padding_mask,
+            **_hints(is_causal=src_is_causal),
+        )
         return self.decoder(
             tgt,
             memory,
@@ -291,6 +319,7 @@ class Transformer(Module):
             memory_mask=memory_mask,
             tgt_key_padding_mask=tgt_key_padding_mask,
             memory_key_padding_mask=memory_key_padding_mask,
+            **_hints(tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal),
         )
 
     @staticmethod

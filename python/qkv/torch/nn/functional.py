@@ -16,10 +16,10 @@ from .._elementwise import as_numbers, cast
 from .._functions import floats, where
 from .._products import product
 from .._random import default_generator
-from .._reductions import mean, norm
+from .._reductions import mean, norm  # noqa: F401
 from .._shaping import axis_of
 from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, function, refuse_attribute, wrap, wrap_array
-from ._losses import (
+from ._losses import (  # noqa: F401
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cosine_similarity,
@@ -221,6 +221,10 @@ def embedding(
     """Rows of a table by number."""
     if max_norm is not None:
         raise ValueError("embedding: max_norm must be None because qkv does not change the table on reading")
+    if scale_grad_by_freq:
+        raise ValueError(
+            "embedding: scale_grad_by_freq must be False because qkv adds gradients as they come"
+        )
     ids = as_numbers(input)
     if ids.size and not (ids.min() >= 0 and ids.max() < weight.shape[0]):
         raise IndexError(
@@ -351,6 +355,10 @@ def _composed_attention(
     root = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     scores = product(query * root, (key * root).transpose(-2, -1))
     if is_causal:
+        if attn_mask is not None:
+            raise RuntimeError(
+                "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+            )
         attn_mask = wrap_array(np.tri(query.shape[-2], key.shape[-2], dtype=bool))
     if attn_mask is not None:
         allowed = attn_mask.dtype is _dtypes.bool_
@@ -383,16 +391,8 @@ def __getattr__(name: str) -> Any:
     refuse_attribute("torch.nn.functional", name)
 
 
-__all__ = [
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "cosine_similarity",
-    "cross_entropy",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "mean",
-    "mse_loss",
-    "nll_loss",
-    "smooth_l1_loss",
-]
+__all__ = sorted(
+    name
+    for name, value in globals().items()
+    if callable(value) and str(value.__module__).startswith("qkv.torch.nn") and not name.startswith("_")
+)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from .... import _core
 from ... import _dtypes
 from ..._shaping import cat
@@ -33,6 +35,8 @@ def clip_grad_norm_(
         raise ValueError(f"clip_grad_norm_: norm_type must be 2; got {norm_type}")
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     learned = [p for p in given if p.grad is not None]
+    if error_if_nonfinite and not all(np.isfinite(p.grad.numpy()).all() for p in learned):
+        raise RuntimeError("clip_grad_norm_: the gradients must be finite because error_if_nonfinite is True")
     total = float(_core.clip_grad_norm(learned, max_norm)) if learned else 0.0
     return wrap_array(total, learned[0].dtype if learned else _dtypes.get_default_dtype())
 
