@@ -83,14 +83,6 @@ t0.requires_grad = True
 """,
         _base_of_views,
     ),
-    "the gradient of a distance of 0 is 0": Cause(
-        ("qkv.torch",),
-        """
-t0 = new((2, 3), 1, True)
-torch.cdist(t0, t0 * 1.0).sum().backward()
-""",
-        named("cdist"),
-    ),
     "a quotient that is rounded down is no leaf": Cause(
         ("qkv.torch",),
         """
