@@ -17,7 +17,8 @@ void def_in_place(TensorClass& tensor);    // += -= *= /= **= and the others, t[
 // What answers a ufunc of NumPy's for these inputs, called; null if nothing does, or none of them is a floating Tensor.
 py::object numpy_call(py::handle ufunc, const py::args& inputs);
 
-// A TypeError where a function of NumPy's asks for the array of a Tensor that records, in a list say, to compute with it.
+// A TypeError where a function of NumPy's asks for the array of a Tensor that records, in a list say, to compute with
+// it.
 void refuse_numpys_list();
 
 // The other operand of `operation`: a number of Python's takes the Tensor's own dtype, an int beside integers is int64.
@@ -44,7 +45,8 @@ std::optional<Tensor> part_of(const Tensor& t, const py::object& index);
 // What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
 // get no gradient.
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);
-// A leaf with memory of its own, at the same strides; Tensors that share memory do so again if they are copied together.
+// A leaf with memory of its own, at the same strides; Tensors that share memory do so again if they are copied
+// together.
 Tensor deep_copied(const Tensor& t, py::dict& memo);
 // The value in the shape and dtype of t, which it replaces; with its history, and that of t, of which nothing stays.
 Tensor replacement(const Tensor& t, const Tensor& value);

@@ -49,7 +49,8 @@ class AttentionRecord {
 
 using ops::Restriction;
 
-// Puts the arguments of a call into `o`, whose operation is set. Dropout runs in training, or where the call says what is dropped.
+// Puts the arguments of a call into `o`, whose operation is set. Dropout runs in training, or where the call says what
+// is dropped.
 void set_restriction(ops::AttentionOptions& o, const Restriction& restriction, double dropout, bool training);
 
 // The array as it is now, for layers that record it: one copy for all layers of a call, none while NoAttentionRecord
