@@ -1,13 +1,27 @@
 // The gated recurrent unit.
-#include "bindings/bind_module.h"
 #include "bindings/bindings.h"
+#include "bindings/overridden_call.h"
 #include "nn/gru.h"
 
 namespace qkv::bindings {
 
+template <> struct PythonForward<nn::GRU> {
+  using Signature = nn::GRU::Output(const Tensor&, const Tensor&, const Array&);
+  static nn::GRU::Output call(const nn::GRU&, const py::function& forward, const Tensor& x, const Tensor& state,
+                              const Array& valid_lens) {
+    Keywords keywords;
+    keywords.add("valid_lens", valid_lens);
+    py::list arguments;
+    arguments.append(x);
+    if (state.defined()) arguments.append(state);
+    auto [outputs, last] = call_for_pair(forward, py::tuple(arguments), keywords, "(outputs, state)");
+    return {std::move(outputs), std::move(last)};
+  }
+};
+
 void bind_gru(py::module_& m) {
   using nn::GRU;
-  LayerClass<GRU>(m, "GRU", R"doc(
+  CalledLayerClass<GRU>(m, "GRU", R"doc(
 Gated recurrent units, one or more layers of them, batch first.
 
 For each step, with the state ``h`` before it (``*`` elementwise)::
@@ -74,7 +88,7 @@ Examples
             Call call("GRU");
             const Tensor input = call.floating(x, "x"), start = call.optional(state, "state");
             const Array lens = call.integers(valid_lens, "valid_lens");
-            const GRU::Output result = without_gil([&] { return self.forward(input, start, lens); });
+            const GRU::Output result = without_gil([&] { return self.GRU::forward(input, start, lens); });
             return py::make_tuple(result.outputs, result.state);
           },
           py::arg("x"), py::arg("state") = py::none(), py::kw_only(), py::arg("valid_lens") = py::none());

@@ -113,7 +113,7 @@ Examples
           [](Embedding& self, py::handle ids) {
             Call call("Embedding");
             const Array numbers = call.integers(ids, "ids", false);
-            return without_gil([&] { return self.forward_ids(numbers); });
+            return without_gil([&] { return self.Embedding::forward(Tensor(numbers)); });
           },
           py::arg("ids"));
 

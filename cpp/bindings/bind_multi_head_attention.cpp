@@ -1,5 +1,6 @@
 // Attention layers with projections, and their cache.
 #include "bindings/attention_weights.h"
+#include "bindings/overridden_call.h"
 #include "bindings/split_sequence.h"
 #include "nn/multi_head_attention.h"
 #include "nn/self_attention.h"
@@ -7,6 +8,31 @@
 namespace qkv::bindings {
 
 using namespace nn;
+
+// The memory is projected by each call, which has no keyword for what another one projected; nor has it for the record.
+template <> struct PythonForward<MultiHeadAttention> {
+  using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const MultiHeadAttention::Call&);
+  static Tensor call(const MultiHeadAttention& layer, const py::function& forward, const Tensor& queries,
+                     const Tensor& keys, const Tensor& values, const MultiHeadAttention::Call& call) {
+    Keywords keywords;
+    keywords.add(call.restriction);
+    keywords.add("dropout_keep", call.restriction.dropout_keep);
+    if (call.causal) keywords.add("is_causal", *call.causal, layer.arguments.causal);
+    const Index before = call.cache == nullptr ? 0 : call.cache->length();
+    if (call.cache != nullptr) keywords.add("cache", py::cast(call.cache));
+    py::list arguments;
+    arguments.append(queries);
+    if (keys.defined()) arguments.append(keys);
+    if (values.defined() && keys.defined()) arguments.append(values);
+    else keywords.add("values", values);
+    const Tensor y = call_for_output(forward, py::tuple(arguments), keywords, call.weights);
+    if (call.cache != nullptr && call.cache->length() != before + queries.dim(-2))
+      fail_value(type_name(forward.attr("__self__")),
+                 ": forward must append its tokens to cache because later calls continue it; got a cache of length ",
+                 call.cache->length(), " after ", before, " and ", queries.dim(-2), " more");
+    return y;
+  }
+};
 
 void bind_multi_head_attention(py::module_& m) {
   LayerClass<SelfAttention> self_attention(m, "SelfAttention",
@@ -131,8 +157,8 @@ Examples
             return cache;
           }));
 
-  LayerClass<MultiHeadAttention> multi_head(m, "MultiHeadAttention",
-                                            (std::string(R"doc(
+  CalledLayerClass<MultiHeadAttention> multi_head(m, "MultiHeadAttention",
+                                                  (std::string(R"doc(
 ``concat(head_1, ..., head_H) Wo`` with ``head_h = softmax(q Wq_h (k Wk_h)^T / sqrt(D)) v Wv_h``.
 
 Parameters
@@ -189,7 +215,7 @@ Examples
 >>> attention.attention_weights.shape
 (2, 5, 4, 6)
 )doc") + kMaskNote)
-                                                .c_str());
+                                                      .c_str());
   const auto arguments = [](Index embed_dim, Index num_heads, double dropout, bool bias, std::optional<bool> out_bias,
                             std::optional<Index> kdim, std::optional<Index> vdim, std::optional<Index> num_kv_heads,
                             std::optional<Index> head_dim, std::optional<Index> out_dim, py::handle is_causal,
@@ -227,7 +253,7 @@ Examples
                    std::optional<Index> vd, std::optional<Index> kv, std::optional<Index> hd, std::optional<Index> od,
                    py::handle c, std::optional<double> s, std::optional<double> mv, py::handle w,
                    std::optional<double> r, py::handle comm) {
-                 auto self = std::make_unique<Overridable<MultiHeadAttention>>(
+                 auto self = std::make_unique<OverridableCall<MultiHeadAttention>>(
                      arguments(e, h, p, b, ob, kd, vd, kv, hd, od, c, s, mv, w, r));
                  self->split_sequence.set(split_sequence_from(comm, "MultiHeadAttention"));
                  return self;
@@ -281,7 +307,7 @@ Examples
                 restriction_from(call, valid_lens, attn_mask, dropout_keep, before + count_of(k.defined() ? k : q));
             Tensor weights;
             if (return_weights) options.weights = &weights;
-            const Tensor y = without_gil([&] { return self.forward(q, k, v, options); });
+            const Tensor y = without_gil([&] { return self.MultiHeadAttention::forward(q, k, v, options); });
             return with_weights(y, weights);
           },
           py::arg("queries"), py::arg("keys") = py::none(), py::arg("values") = py::none(),

@@ -1,14 +1,51 @@
 // The Transformer's layers and stacks.
 #include "bindings/attention_weights.h"
-#include "bindings/bind_module.h"
 #include "bindings/bindings.h"
+#include "bindings/overridden_call.h"
 #include "core/error.h"
 #include "nn/transformer.h"
+#include "ops/ops.h"
 
 namespace qkv::bindings {
-namespace {
 
 using namespace nn;
+
+template <> struct PythonForward<TransformerEncoderLayer> {
+  using Signature = Tensor(const Tensor&, const Restriction&, ops::Causal, Tensor*);
+  static Tensor call(const TransformerEncoderLayer&, const py::function& forward, const Tensor& src,
+                     const Restriction& restriction, ops::Causal causal, Tensor* weights) {
+    Keywords keywords;
+    keywords.add(restriction);
+    keywords.add("is_causal", causal);
+    return call_for_output(forward, py::make_tuple(src), keywords, weights);
+  }
+};
+
+// There is no keyword for the projected memory, which each call projects then, and none for a cache: it holds the
+// inputs so far, on all of which the layer is called.
+template <> struct PythonForward<TransformerDecoderLayer> {
+  using Signature = Tensor(const Tensor&, const Tensor&, const TransformerDecoderLayer::Call&);
+  static Tensor call(const TransformerDecoderLayer&, const py::function& forward, const Tensor& tgt,
+                     const Tensor& memory, const TransformerDecoderLayer::Call& call) {
+    Keywords keywords;
+    keywords.add(call.self);
+    keywords.add("is_causal", call.causal);
+    keywords.add(call.memory, "memory_valid_lens", "memory_attn_mask");
+    if (call.cache == nullptr) return call_for_output(forward, py::make_tuple(tgt, memory), keywords, call.weights);
+    const KVCache::Use one_thread(*call.cache);
+    const Index before = call.cache->length(), length = before + tgt.dim(1);
+    const Tensor all = ops::slice(call.cache->append(tgt, tgt).keys, 1, 0, length);
+    try {
+      const Tensor y = call_for_output(forward, py::make_tuple(all, memory), keywords, call.weights);
+      return ops::slice(y, 1, before, length);
+    } catch (...) {  // a call that failed leaves the cache as it was
+      call.cache->truncate(before);
+      throw;
+    }
+  }
+};
+
+namespace {
 
 TransformerArguments transformer_arguments(Index d_model, Index nhead, Index dim_feedforward, double dropout,
                                            std::string activation, double layer_norm_eps, bool norm_first, bool bias) {
@@ -23,7 +60,7 @@ template <class Class> void def_transformer_init(Class& layer) {
                   return std::make_unique<Layer>(transformer_arguments(m, h, f, p, std::move(a), e, first, bias));
                 },
                 [](Index m, Index h, Index f, double p, std::string a, double e, bool first, bool bias) {
-                  return std::make_unique<Overridable<Layer>>(
+                  return std::make_unique<OverridableCall<Layer>>(
                       transformer_arguments(m, h, f, p, std::move(a), e, first, bias));
                 }),
             py::arg("d_model"), py::arg("nhead"), py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1,
@@ -71,8 +108,8 @@ template <class Stack, class Layer, class Class> void def_stack_init(Class& stac
 }  // namespace
 
 void bind_transformer(py::module_& m) {
-  LayerClass<TransformerEncoderLayer> encoder_layer(m, "TransformerEncoderLayer",
-                                                    (std::string(R"doc(
+  CalledLayerClass<TransformerEncoderLayer> encoder_layer(m, "TransformerEncoderLayer",
+                                                          (std::string(R"doc(
 Self-attention and a feed-forward network, each with a residual connection and a LayerNorm.
 
 ``norm_first=False``: ``y = norm1(x + attention(x))``, ``norm2(y + ffn(y))``; True: ``y = x + attention(norm1(x))``,
@@ -100,7 +137,7 @@ Examples
 >>> qkv.nn.TransformerEncoderLayer(16, 4).eval()(np.ones((2, 5, 16)), valid_lens=[5, 3]).shape
 (2, 5, 16)
 )doc") + kMaskNote)
-                                                        .c_str());
+                                                              .c_str());
   def_transformer_init(encoder_layer);
   const auto encode = [](auto& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
                          bool return_weights, const char* name) {
@@ -108,9 +145,10 @@ Examples
     const Tensor x = call.floating(src, "src");
     const Restriction restriction = restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x));
     const ops::Causal causal = causal_from(is_causal, name);
-    Asked<decltype(self)> weights;
+    using Layer = std::decay_t<decltype(self)>;
+    Asked<Layer> weights;
     const Tensor y =
-        without_gil([&] { return self.forward(x, restriction, causal, return_weights ? &weights : nullptr); });
+        without_gil([&] { return self.Layer::forward(x, restriction, causal, return_weights ? &weights : nullptr); });
     return return_weights ? py::object(py::make_tuple(y, weights)) : py::cast(y);
   };
   encoder_layer.def(
@@ -122,8 +160,8 @@ Examples
       py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
       py::arg("is_causal") = false, py::arg("return_weights") = false);
 
-  LayerClass<TransformerDecoderLayer> decoder_layer(m, "TransformerDecoderLayer",
-                                                    (std::string(R"doc(
+  CalledLayerClass<TransformerDecoderLayer> decoder_layer(m, "TransformerDecoderLayer",
+                                                          (std::string(R"doc(
 Self-attention over the target, attention from the target to the memory, and a feed-forward network.
 
 Parameters
@@ -141,7 +179,7 @@ Examples
 >>> layer(np.ones((2, 3, 16)), np.ones((2, 5, 16)), is_causal=True, memory_valid_lens=[5, 3]).shape
 (2, 3, 16)
 )doc") + kMaskNote)
-                                                        .c_str());
+                                                              .c_str());
   def_transformer_init(decoder_layer);
   const auto decode = [](auto& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
                          py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask,
@@ -153,13 +191,14 @@ Examples
     options.memory =
         restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames);
     options.causal = causal_from(is_causal, name);
-    Asked<decltype(self)> weights;
+    using Layer = std::decay_t<decltype(self)>;
+    Asked<Layer> weights;
     const Tensor y = without_gil([&] {
       if constexpr (std::is_same_v<decltype(weights), Tensors>) {
-        return self.forward(x, source, options, return_weights ? &weights : nullptr);
+        return self.Layer::forward(x, source, options, return_weights ? &weights : nullptr);
       } else {
         if (return_weights) options.weights = &weights;
-        return self.forward(x, source, options);
+        return self.Layer::forward(x, source, options);
       }
     });
     return return_weights ? py::object(py::make_tuple(y, weights)) : py::cast(y);

@@ -37,7 +37,10 @@ class CausalContinuation : public Continuation {
  public:
   CausalContinuation(CausalLM& model, const Array& prompts)
       : model_(model), caches_(static_cast<std::size_t>(model.sizes.num_layers)) {
-    for (auto& cache : caches_) pointers_.push_back(&cache);
+    for (auto& cache : caches_) {
+      cache = std::make_shared<nn::KVCache>();
+      pointers_.push_back(cache.get());
+    }
     const Index batches = prompts.dim(0), length = prompts.dim(1);
     if (length == 1) return;
     Array before({batches, length - 1}, DType::int64);
@@ -55,12 +58,12 @@ class CausalContinuation : public Continuation {
   }
 
   void reorder(const Array& indices) override {
-    for (auto& cache : caches_) cache.reorder(indices);
+    for (auto& cache : caches_) cache->reorder(indices);
   }
 
  private:
   CausalLM& model_;
-  std::vector<nn::KVCache> caches_;
+  std::vector<std::shared_ptr<nn::KVCache>> caches_;  // a layer of Python's may keep one
   std::vector<nn::KVCache*> pointers_;
 };
 

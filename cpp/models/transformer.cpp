@@ -71,7 +71,7 @@ class TransformerContinuation : public Continuation {
                       std::equal(sentence.data<std::int64_t>(), sentence.data<std::int64_t>() + sentence.numel(),
                                  sentence_.data<std::int64_t>());
     for (auto& state : states_) {
-      state.cache.reorder(indices);
+      state.cache->reorder(indices);
       if (!same) state.projected.reorder(indices);
     }
     if (!same) {
@@ -204,7 +204,7 @@ Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restric
   call.self = tgt_restriction;
   call.memory = memory_restriction;
   call.causal = ops::Causal::upper_left;
-  const Index offset = states.empty() ? 0 : states[0].cache.length();
+  const Index offset = states.empty() ? 0 : states[0].cache->length();
   return output->forward(decoder->forward(embedded(*tgt_embedding, tgt, offset), memory, call, states));
 }
 

@@ -90,10 +90,13 @@ Config Embedding::config() const {
 
 Tensor Embedding::forward(const Tensor& ids) {
   if (ids.dtype() != DType::int64) fail_type("Embedding: ids must hold integers; got dtype ", ids.dtype());
-  return forward_ids(ids.data());
+  return ops::embedding(weight, ids.data(), padding_idx);
 }
 
-Tensor Embedding::forward_ids(const Array& ids) { return ops::embedding(weight, ids, padding_idx); }
+Tensor Embedding::forward_ids(const Array& ids) {
+  if (typeid(*this) != typeid(Embedding)) return forward(Tensor(ids));  // a subclass may have a forward of its own
+  return ops::embedding(weight, ids, padding_idx);
+}
 
 LayerNorm::LayerNorm(Shape shape, double e, bool affine, bool with_bias)
     : normalized_shape(std::move(shape)), eps(e), affine_(affine), with_bias_(with_bias) {

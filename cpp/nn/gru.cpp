@@ -94,7 +94,7 @@ GRU::Output GRU::alone(const Tensor& x, const Tensor& initial, const Array& vali
                valid_lens.shape());
   const Tensor start = initial.defined() ? ops::reshape(initial, {num_layers, 1, hidden_size}) : initial;
   const Array lens = valid_lens.defined() ? valid_lens.reshaped({1}) : valid_lens;
-  const Output y = forward(ops::reshape(x, {1, x.dim(0), x.dim(1)}), start, lens);
+  const Output y = GRU::forward(ops::reshape(x, {1, x.dim(0), x.dim(1)}), start, lens);
   return {ops::reshape(y.outputs, {x.dim(0), hidden_size}), ops::reshape(y.state, expected)};
 }
 

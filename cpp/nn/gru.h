@@ -17,7 +17,7 @@ class GRU : public Module {
   };
   using Module::forward;
   // x (B, T, M); state (layers, B, H) or undefined for zeros; valid_lens int64 (B) or undefined. All may lack B.
-  Output forward(const Tensor& x, const Tensor& state, const Array& valid_lens = {});
+  virtual Output forward(const Tensor& x, const Tensor& state, const Array& valid_lens = {});
 
   const Index input_size, hidden_size, num_layers;
   const bool bias;

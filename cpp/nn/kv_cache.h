@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -9,7 +10,7 @@
 
 namespace qkv::nn {
 
-class KVCache {
+class KVCache : public std::enable_shared_from_this<KVCache> {
  public:
   // Whoever reads or changes the cache in several steps; another thread that wants to meanwhile gets an error.
   class Use {

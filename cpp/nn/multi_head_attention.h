@@ -41,7 +41,7 @@ class MultiHeadAttention : public Module {
   Config config() const override;
   Tensor forward(const Tensor& x) override { return forward(x, Tensor(), Tensor(), {}); }
   // keys undefined: queries; values undefined: keys.
-  Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call);
+  virtual Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call);
 
   const Arguments arguments;
   const Index kv_heads, head_dim;

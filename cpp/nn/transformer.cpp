@@ -224,7 +224,7 @@ Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, Tran
   for (const auto& layer : parts()) {
     throw_if_interrupted();
     if (!states.empty()) {
-      call.cache = &states[i].cache;
+      call.cache = states[i].cache.get();
       call.projected = &states[i].projected;
       call.cross = &states[i].cross;
       ++i;

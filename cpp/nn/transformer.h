@@ -133,7 +133,7 @@ class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
   }
   // What decoding token by token keeps, for each layer.
   struct LayerState {
-    KVCache cache;
+    std::shared_ptr<KVCache> cache = std::make_shared<KVCache>();  // a layer of Python's may keep it
     ProjectedMemory projected;
     AttentionRecord cross;  // the attention to the memory in the last call
   };
