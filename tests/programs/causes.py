@@ -65,15 +65,6 @@ t1 = t0.grad
 """,
         _adds_to_a_known_gradient,
     ),
-    "einsum of one operand that only permutes is a view": Cause(
-        ("qkv.torch",),
-        """
-t0 = new((3, 4), 1)
-t1 = torch.einsum('ij->ji', t0)
-t0[0] = 2.0
-""",
-        named("einsum of one"),
-    ),
     "a view asks its base whether a gradient is required": Cause(
         BOTH,
         """

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .. import _core
 from .._core import Tensor
 from . import UnsupportedError
@@ -77,6 +75,12 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
     del optimize  # any order gives the same numbers
     if out is not None or options:
         raise UnsupportedError(f"{', '.join(options) or 'out'} is not known here")
+    y = summed(*operands)
+    return y if len(operands) > 2 else y.copy()  # of one operand it may be a view
+
+
+def summed(*operands: Any) -> Tensor:
+    """Compute `einsum`; what only permutes axes or takes diagonals is a view."""
     terms, result = _parsed(operands)
     sizes: dict[Any, int] = {}
     for x, labels in terms:
@@ -92,9 +96,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
         raise ValueError(
             f"einsum: the output must name axes of the operands, each once; got {''.join(map(str, result))}"
         )
-    y = contract([_plain_axes(x, labels, sizes) for x, labels in terms], result)
-    permutes = len(terms) == 1 and set(terms[0][1]) == set(result)
-    return y.copy() if permutes else y
+    return contract([_plain_axes(x, labels, sizes) for x, labels in terms], result)
 
 
 def _parsed(operands: tuple[Any, ...]) -> tuple[list[tuple[Tensor, Labels]], Labels]:
@@ -148,9 +150,7 @@ def _plain_axes(x: Tensor, labels: Labels, sizes: dict[Any, int]) -> tuple[Tenso
         while labels.count(label) > 1:
             i = labels.index(label)
             j = labels.index(label, i + 1)
-            x = x.transpose([axis for axis in range(x.ndim) if axis not in (i, j)] + [i, j])
-            steps = np.arange(x.shape[-1])
-            x = x[..., steps, steps]
+            x = x.diagonal(0, i, j)
             labels = [name for axis, name in enumerate(labels) if axis not in (i, j)] + [label]
     kept = [axis for axis, label in enumerate(labels) if x.shape[axis] == sizes[label]]
     return x.reshape([x.shape[axis] for axis in kept]), [labels[axis] for axis in kept]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from ._conversion import clone
 from ._elementwise import as_numbers
 from ._indexing import gather
@@ -58,6 +59,7 @@ _argument("argmin", False)
 
 def _extreme(name: str, largest: bool) -> None:
     title, reduce = name.capitalize(), Core.max if largest else Core.min
+    place = Core.argmax if largest else Core.argmin
 
     def all_of(t: Tensor) -> Tensor:
         if t.dtype.kind < 2 or not t.requires_grad:
@@ -75,17 +77,12 @@ def _extreme(name: str, largest: bool) -> None:
         which = axis_of(dim, len(input.shape), name)
         if not input.shape:
             return _TYPES[name]((clone(input), wrap_array(np.int64(0))))
-        places = wrap_array(_index_of(as_numbers(input), which, True, largest))
-        values = gather(input, which, places)
-        values._op = f"{title}Backward0" if values._op else ""
+        places = place(input, which, True)
+        values = _core.take_along_axis(input, places, which)
         if not keepdim:
-            op, values, places = (
-                values._op,
-                wrap(Core.reshape(values, _without(values, which))),
-                places.squeeze(which),
-            )
-            values._op, values._kind = op, input._kind
-        return _TYPES[name]((values, places))
+            shape = tuple(size for i, size in enumerate(_core_shape(input)) if i != which)
+            values, places = Core.reshape(values, shape), Core.reshape(places, shape)
+        return _TYPES[name]((wrap(values, f"{title}Backward0", input._kind), wrap(places)))
 
     extreme.__doc__ = (
         f"The {'largest' if largest else 'smallest'} number of all; with ``dim`` values and their numbers."
@@ -98,10 +95,6 @@ def _extreme(name: str, largest: bool) -> None:
 
     alone.__doc__ = f"The {'largest' if largest else 'smallest'} numbers; equal ones share the gradient."
     both(f"a{name}")(alone)
-
-
-def _without(t: Tensor, axis: int) -> tuple[int, ...]:
-    return tuple(size for i, size in enumerate(_core_shape(t)) if i != axis)
 
 
 _extreme("max", True)
@@ -148,8 +141,10 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     size = input.shape[axis] if input.shape else 1
     if not 0 <= k <= size:
         raise RuntimeError(f"topk: k must be from 0 to {size}, the size of the axis; got {k}")
-    places = np.take(_order(input, axis, largest), np.arange(k), axis=axis)
-    return _picked(input, axis, places, "TopkBackward0", "topk")
+    if not input.shape:
+        return _TYPES["topk"]((clone(input)[None][:k], wrap_array(np.zeros(k, np.int64))))
+    values, places = _core.topk(input, k, axis, largest)
+    return _TYPES["topk"]((wrap(values, "TopkBackward0", input._kind), wrap(places)))
 
 
 @both("median")
@@ -177,6 +172,24 @@ def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         op, values, indices = values._op, values.squeeze(axis), indices.squeeze(axis)
         values._op = op
     return _TYPES["median"]((values, indices))
+
+
+@both("nonzero")
+def nonzero(t: Tensor, *, as_tuple: bool = False) -> Any:
+    """Places of the entries that are not 0: a row for each, or with ``as_tuple`` an index."""
+    if not t.shape:
+        found = int(as_numbers(t) != 0)
+        return (
+            nonzero(t.reshape(1), as_tuple=True) if as_tuple else wrap_array(np.zeros((found, 0), np.int64))
+        )
+    places = np.nonzero(as_numbers(t))
+    return tuple(map(wrap_array, places)) if as_tuple else wrap_array(np.stack(places, 1))
+
+
+@both("argwhere")
+def argwhere(t: Tensor) -> Tensor:
+    """Places of the entries that are not 0, a row for each."""
+    return nonzero(t)  # type: ignore[no-any-return]
 
 
 @function("unique")

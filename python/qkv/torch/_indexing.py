@@ -249,10 +249,28 @@ def _places(t: Tensor, dim: builtins.int, index: Tensor, operation: str) -> tupl
     return tuple(numbers if i == axis else grid for i, grid in enumerate(_grids(numbers)))
 
 
+def _without(shape: tuple[builtins.int, ...], axis: builtins.int) -> tuple[builtins.int, ...]:
+    return tuple(shape[:axis]) + tuple(shape[axis + 1 :])
+
+
 @both("gather")
 def gather(t: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
     """``t[i, index[i, j], ...]``: along an axis, the entries whose numbers are given."""
-    return wrap(Core.__getitem__(t, _places(t, dim, index, "gather")), "GatherBackward0", t._kind)
+    axis, numbers = axis_of(dim, len(t.shape), "gather"), _whole_numbers(index, "gather")
+    if numbers.ndim != len(t.shape):
+        raise RuntimeError(
+            f"gather: index must have as many axes as the Tensor {tuple(t.shape)}; got {tuple(numbers.shape)}"
+        )
+    _check_range(numbers, t.shape[axis] if t.shape else 1, "gather")
+    if not t.shape:
+        return wrap(Core.copy(t), "GatherBackward0", t._kind)
+    whole = Core.__getitem__(t, tuple(slice(None if i == axis else n) for i, n in enumerate(numbers.shape)))
+    if _without(_core_shape(whole), axis) != _without(numbers.shape, axis):
+        raise RuntimeError(
+            f"gather: index must not be larger than the Tensor {tuple(t.shape)} but along dim {dim}; got "
+            f"{tuple(numbers.shape)}"
+        )
+    return wrap(_core.take_along_axis(whole, numbers, axis), "GatherBackward0", t._kind)
 
 
 @both("take_along_dim")
@@ -340,24 +358,6 @@ def masked_select(t: Tensor, mask: Tensor) -> Tensor:
     shape = np.broadcast_shapes(tuple(t.shape), tuple(mask.shape))
     chosen = np.broadcast_to(as_numbers(mask), shape)
     return wrap(Core.__getitem__(_core.expanded(t, shape), (chosen,)), "MaskedSelectBackward0", t._kind)
-
-
-@both("nonzero")
-def nonzero(t: Tensor, *, as_tuple: builtins.bool = False) -> Any:
-    """Places of the entries that are not 0: a row for each, or with ``as_tuple`` an index."""
-    if not t.shape:
-        found = builtins.int(as_numbers(t) != 0)
-        return (
-            nonzero(t.reshape(1), as_tuple=True) if as_tuple else wrap_array(np.zeros((found, 0), np.int64))
-        )
-    places = np.nonzero(as_numbers(t))
-    return tuple(map(wrap_array, places)) if as_tuple else wrap_array(np.stack(places, 1))
-
-
-@both("argwhere")
-def argwhere(t: Tensor) -> Tensor:
-    """Places of the entries that are not 0, a row for each."""
-    return nonzero(t)  # type: ignore[no-any-return]
 
 
 @both("roll")

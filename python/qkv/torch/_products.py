@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._numpy import products
 from . import _reductions
 from ._elementwise import cast, result_dtype
-from ._tensor import Core, Tensor, _core_shape, both, function, wrap, wrap_array
+from ._tensor import Core, Tensor, _core_shape, both, function, plain, wrap, wrap_array
 
 
 def _product_name(a: int, b: int) -> str:
@@ -101,122 +102,31 @@ _plus("baddbmm", "BaddbmmBackward0", "stacks of matrices")
 _plus("addmv", "AddmvBackward0", "a matrix and a vector")
 
 
-def _letters(operands: list[str], output: str | None) -> tuple[list[str], str]:
-    """Expand nothing, check the letters, and work out the output if it is not given."""
-    counts: dict[str, int] = {}
-    for letter in "".join(operands):
-        counts[letter] = counts.get(letter, 0) + 1
-    if output is None:
-        output = "".join(sorted(letter for letter, count in counts.items() if count == 1))
-    unknown = set(output) - set(counts)
-    if unknown:
-        raise RuntimeError(f"einsum: the output names {sorted(unknown)}, which no operand has")
-    return operands, output
-
-
-def _without_ellipsis(equation: str, tensors: list[Tensor]) -> tuple[list[str], str | None]:
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    operands = left.split(",")
-    if len(operands) != len(tensors):
-        raise RuntimeError(f"einsum: the equation names {len(operands)} operands; got {len(tensors)}")
-    free = [chr(code) for code in range(ord("A"), ord("Z") + 1) if chr(code) not in equation]
-    widest = max(
-        (
-            len(t.shape) - len(o.replace("...", ""))
-            for o, t in zip(operands, tensors, strict=True)
-            if "..." in o
-        ),
-        default=0,
-    )
-    dots = "".join(free[:widest])
-    for i, (operand, t) in enumerate(zip(operands, tensors, strict=True)):
-        count = len(t.shape) - len(operand.replace("...", ""))
-        operands[i] = operand.replace("...", dots[len(dots) - count :] if count else "")
-        if len(operands[i]) != len(t.shape):
-            raise RuntimeError(
-                f"einsum: operand {i} must have {len(operands[i])} axes because the equation names "
-                f"{operands[i]!r}; got shape {tuple(t.shape)}"
-            )
-    if arrow:
-        return operands, right.replace("...", dots)
-    once = _letters(operands, None)[1]
-    return operands, dots + "".join(letter for letter in once if letter not in dots)
-
-
-def _aligned(t: Tensor, letters: str, order: str) -> Tensor:
-    """Axes in the order of `order`, with size 1 where the operand has none; repeated letters are diagonals."""
-    while len(set(letters)) < len(letters):
-        twice = next(letter for letter in letters if letters.count(letter) > 1)
-        first = letters.index(twice)
-        second = letters.index(twice, first + 1)
-        t = t.diagonal(0, first, second)
-        letters = letters[:first] + letters[first + 1 : second] + letters[second + 1 :] + twice
-    present = [letter for letter in order if letter in letters]
-    t = t.permute(*(letters.index(letter) for letter in present))
-    sizes = iter(t.shape)
-    return t.reshape(tuple(next(sizes) if letter in letters else 1 for letter in order))
-
-
-def _pair(a: Tensor, al: str, b: Tensor, bl: str, kept: str) -> tuple[Tensor, str]:
-    """One product over the letters that only these two have and the rest does not need."""
-    summed = [c for c in dict.fromkeys(al) if c in bl and c not in kept]
-    batch = [c for c in dict.fromkeys(al) if c in bl and c in kept]
-    a_alone = [c for c in dict.fromkeys(al) if c not in bl]
-    b_alone = [c for c in dict.fromkeys(bl) if c not in al]
-    for letter in [c for c in a_alone if c not in kept]:
-        a, al = _aligned(a, al, "".join(dict.fromkeys(al))), "".join(dict.fromkeys(al))
-        a, al = a.sum(al.index(letter)), al.replace(letter, "")
-        a_alone.remove(letter)
-    for letter in [c for c in b_alone if c not in kept]:
-        b, bl = _aligned(b, bl, "".join(dict.fromkeys(bl))), "".join(dict.fromkeys(bl))
-        b, bl = b.sum(bl.index(letter)), bl.replace(letter, "")
-        b_alone.remove(letter)
-    a = _aligned(a, al, "".join(batch + a_alone + summed))
-    b = _aligned(b, bl, "".join(batch + summed + b_alone))
-    shared = [max(a.shape[i], b.shape[i]) for i in range(len(batch))]
-    left = list(a.shape[len(batch) : len(batch) + len(a_alone)])
-    right = list(b.shape[len(batch) + len(summed) :])
-    inner = int(np.prod(a.shape[len(batch) + len(a_alone) :], dtype=int))
-    x = a.reshape((*a.shape[: len(batch)], int(np.prod(left, dtype=int)), inner))
-    y = b.reshape((*b.shape[: len(batch)], inner, int(np.prod(right, dtype=int))))
-    result = product(x, y).reshape((*shared, *left, *right))
-    return result, "".join(batch + a_alone + b_alone)
+def _contracted(contract: Any, tensors: list[Any], *how: Any) -> Tensor:
+    """A sum of products as the core computes it, of Tensors of one dtype."""
+    kinds = {t.dtype.name: t.dtype for t in tensors}
+    if len(kinds) > 1:
+        raise RuntimeError(f"expected Tensors of a product to have the same dtype; got {', '.join(kinds)}")
+    try:
+        result = contract(plain(tensors), *how)
+    except ValueError as error:
+        raise RuntimeError(str(error)) from None
+    return wrap(result, "ViewBackward0", tensors[0]._kind)
 
 
 @function("einsum")
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sums of products by letters: ``torch.einsum("bqd,bkd->bqk", q, k)``."""
     tensors = list(operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands)
-    letters, output = _without_ellipsis(equation, tensors)
-    letters, wanted = _letters(letters, output)
-    t, mine = tensors[0], letters[0]
-    for i in range(1, len(tensors)):
-        t, mine = _pair(t, mine, tensors[i], letters[i], wanted + "".join(letters[i + 1 :]))
-    t = _aligned(t, mine, "".join(dict.fromkeys(mine)))
-    mine = "".join(dict.fromkeys(mine))
-    gone = [i for i, letter in enumerate(mine) if letter not in wanted]
-    if gone:
-        t = t.sum(gone)
-    mine = "".join(letter for letter in mine if letter in wanted)
-    t = t.permute(*(mine.index(letter) for letter in wanted)).contiguous()
-    t._op = "ViewBackward0" if len(tensors) > 1 else t._op
-    return t
+    if (count := equation.partition("->")[0].count(",") + 1) != len(tensors):
+        raise RuntimeError(f"einsum: the equation names {count} operands; got {len(tensors)}")
+    return _contracted(lambda core: products.summed(equation, *core), tensors)
 
 
 @function("tensordot")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over the last axes of one and the first of the other, or over the axes named."""
-    if isinstance(dims, int):
-        over = list(range(len(a.shape) - dims, len(a.shape))), list(range(dims))
-    else:
-        over = [d % len(a.shape) for d in dims[0]], [d % len(b.shape) for d in dims[1]]
-    alphabet = "abcdefghijklmnopqrstuvwxyz"
-    first, second = alphabet[: len(a.shape)], list(alphabet[len(a.shape) : len(a.shape) + len(b.shape)])
-    for i, j in zip(*over, strict=True):
-        second[j] = first[i]
-    left = "".join(c for i, c in enumerate(first) if i not in over[0])
-    right = "".join(c for j, c in enumerate(second) if j not in over[1])
-    return einsum(f"{first},{''.join(second)}->{left}{right}", a, b)
+    return _contracted(lambda core: products.tensordot(core[0], core[1], dims), [a, b])
 
 
 @function("cdist")
