@@ -256,7 +256,7 @@ INTERRUPTED_ONCE = """
 import os, signal, sys, threading, time
 import numpy as np
 import qkv
-x = np.ones(3 * 10**7, np.float32)
+x = np.ones(6 * 10**7, np.float32)  # so that it is long beside the look for a signal
 work = eval("lambda: " + sys.argv[1])
 def duration():
     start = time.monotonic()

@@ -23,6 +23,7 @@ MODULES = {
     "qkv.distributed": "Several processes",
     "qkv.distributed.plan": "Predictions for many processes",
     "qkv.testing": "Testing",
+    "qkv.interop": "Other libraries",
     "qkv.reference": "The same in plain NumPy",
 }
 # Modules that have pages of their own, or none because they are no interface to program with.
@@ -38,6 +39,7 @@ ELSEWHERE = {
     "distributed",
     "plan",
     "testing",
+    "interop",
     "reference",
     "reproduce",
     "torch",

@@ -172,12 +172,18 @@ class TransformerDecoderLayer(_Layer):
         return self._around(x, self.norm3, lambda y: self.dropout3(self._inner(y)))
 
 
+_MOST = 1 << 40  # bytes of one stack
+
+
 def _hints(**given: bool | None) -> dict[str, bool]:
     """Those that are set: a layer of one's own may not know the others. The attention refuses one without its mask."""
     return {name: True for name, value in given.items() if value}
 
 
 def _copies(layer: Module, count: int) -> ModuleList:
+    size = count * sum(p.numel() * p.itemsize for p in layer.parameters())
+    if size > _MOST:
+        raise MemoryError(f"num_layers: {count} copies of the layer need {size} bytes, which cannot be had")
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
