@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import io
+import pickle
 
 import numpy as np
 import pytest
@@ -193,3 +196,28 @@ def test_products_read_any_strides(transposed):
         close(left @ right, left.numpy() @ right.numpy())
         check_gradient(lambda p, q, i=index: p[i][..., :10] @ q, big.numpy().copy(), b)
     close(qkv.tensor(a).swapaxes(1, 2) @ qkv.tensor(a), a.swapaxes(1, 2) @ a)
+
+
+@pytest.mark.parametrize("name", [*VIEWS, "broadcast"])
+def test_views_are_saved_as_what_they_show(name):
+    t = qkv.tensor(X)
+    view = t.broadcast_to(2, 2, 3, 4) if name == "broadcast" else VIEWS[name](t)
+    expected, file = view.numpy().copy(), io.BytesIO()
+    np.save(file, view)
+    file.seek(0)
+    np.testing.assert_array_equal(np.load(file), expected)
+    assert view.tobytes() == expected.tobytes()
+    address = view.ctypes  # which keeps the numbers
+    if view.size:
+        shown = np.ctypeslib.as_array(address.data_as(ctypes.POINTER(ctypes.c_double)), expected.shape)
+        np.testing.assert_array_equal(shown, expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(view)).numpy(), expected)
+    safetensors = pytest.importorskip("safetensors.numpy")
+    np.testing.assert_array_equal(safetensors.load(safetensors.save({"a": view}))["a"], expected)
+
+
+def test_arrays_for_arrays_stand_in_order():
+    for y in (qkv.softmax(X, 1), qkv.matmul(X, X.swapaxes(1, 2)), qkv.split(X, 2, 0)[1]):
+        assert isinstance(y, np.ndarray)
+        assert y.flags.c_contiguous
+        assert y.flags.writeable

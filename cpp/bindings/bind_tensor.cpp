@@ -141,8 +141,13 @@ tensor([2., 4., 6.])
       .def_property_readonly(
           "nbytes", [](const TensorImpl& t) { return t.data.bytes(); }, "Bytes of all numbers.")
       .def_property_readonly(
-          "ctypes", [](const Tensor& t) -> py::object { return numpy_view(t).attr("ctypes"); },
-          "Where the numbers are, as NumPy's attribute of that name: libraries that save arrays ask for it.")
+          "ctypes",
+          [](const Tensor& t) -> py::object {  // who asks for an address reads the numbers one after the other
+            return t.data().is_packed() ? numpy_view(t).attr("ctypes")
+                                        : py::object(to_numpy(gathered(t.data()), false).attr("ctypes"));
+          },
+          "Where the numbers are, as NumPy's attribute of that name: libraries that save arrays ask for it. Of a view "
+          "whose numbers do not stand one after the other, where a copy is.")
       .def(
           "tobytes", [](const Tensor& t) { return numpy_view(t).attr("tobytes")(); },
           "A copy of the numbers, row by row.")

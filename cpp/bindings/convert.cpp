@@ -364,7 +364,7 @@ Array Call::booleans(py::handle value, const char* name) {
 
 py::object Call::result(const Tensor& y) const {
   if (any_tensor_) return py::cast(y);
-  py::object array = to_numpy(y.data().buffer()->borrowed() ? cloned(y.data()) : y.data(), true);
+  py::object array = to_numpy(y.data().buffer()->borrowed() ? cloned(y.data()) : packed(y.data()), true);
   if (half_ && !any_full_width_ && is_floating(y.dtype())) array = array.attr("astype")(half_);
   return array;
 }
