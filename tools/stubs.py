@@ -35,7 +35,7 @@ DecoderState: TypeAlias = tuple[Tensor, Tensor, Tensor | None]
 '''
 
 # What an argument of type `object` is, by its name.
-NUMBERS = "x y queries keys values data query key value gradient src tgt memory"
+NUMBERS = "x y queries keys values data query key value gradient src tgt memory residual words"
 LENGTHS_AND_MASKS = "context valid_lens attn_mask dropout_keep memory_valid_lens memory_attn_mask state"
 ARGUMENTS = {
     **dict.fromkeys(NUMBERS.split(), "Numbers"),

@@ -1,16 +1,32 @@
 // Attention layers that differ in their score.
 #include "bindings/attention_weights.h"
+#include "bindings/overridden_call.h"
 #include "nn/additive_attention.h"
 
 namespace qkv::bindings {
-namespace {
 
 using namespace nn;
 
+template <> struct PythonForward<Attention> {
+  using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Attention::Call&);
+  static Tensor call(const Attention& layer, const DefinedCall& forward, const Tensor& queries, const Tensor& keys,
+                     const Tensor& values, const Attention::Call& call) {
+    Keywords keywords;
+    keywords.add(call.restriction);
+    keywords.add("dropout_keep", call.restriction.dropout_keep);
+    if (call.causal) keywords.add("is_causal", *call.causal, layer.arguments.causal);
+    return call_for_output(forward, py::make_tuple(queries, keys, values), keywords, call.weights);
+  }
+};
+template <> struct PythonForward<DotProductAttention> : PythonForward<Attention> {};
+template <> struct PythonForward<AdditiveAttention> : PythonForward<Attention> {};
+
+namespace {
+
 // Layers whose class in Python defines the score.
-template <class Base> class OverridableAttention : public Overridable<Base> {
+template <class Base> class OverridableAttention : public OverridableCall<Base> {
  public:
-  using Overridable<Base>::Overridable;
+  using OverridableCall<Base>::OverridableCall;
   Tensor score(const Tensor& queries, const Tensor& keys) override {
     {
       const InPython python;

@@ -1,64 +1,40 @@
 // BERT: the core of the classes in python/qkv/models/bert.py, which give the results names.
 #include "bindings/bind_bert.h"
 
-#include "bindings/attention_weights.h"
 #include "bindings/bindings.h"
+#include "bindings/overridden_call.h"
 #include "core/error.h"
 #include "models/bert_heads.h"
 
 namespace qkv::bindings {
-namespace {
 
 using namespace models;
 
+template <> struct PythonForward<BertModel> {
+  using Signature = BertModel::Output(const BertModel::Input&, Tensors*);
+  // The class of the package, which gives the results their names.
+  static bool only_names(const DefinedCall& forward) {
+    return py::getattr(forward.function, "__module__", py::none()).equal(py::str("qkv.models.bert"));
+  }
+  static BertModel::Output call(const BertModel& model, const DefinedCall& forward, const BertModel::Input& input,
+                                Tensors*) {
+    Keywords keywords;
+    keywords.add("valid_lens", input.valid_lens);
+    keywords.add("attention_mask", input.attention_mask);
+    keywords.add("token_type_ids", input.segments);
+    keywords.add("skip_padding", input.skip_padding);
+    const auto [hidden, pooled] = call_for_parts(forward, py::make_tuple(Tensor(input.ids)), keywords,
+                                                 "(last_hidden_state, pooler_output), the second a Tensor or None,");
+    const Shape expected{input.ids.dim(0), input.ids.dim(1), model.arguments.hidden_size};
+    return {checked_shape(forward, hidden.cast<Tensor>(), expected),
+            pooled.is_none() ? Tensor() : pooled.cast<Tensor>()};
+  }
+};
+
+namespace {
+
 std::optional<Index> optional_index(const py::handle& value) {
   return value.is_none() ? std::optional<Index>() : value.cast<Index>();
-}
-
-template <class Part> LayerClass<Part> def_part(py::module_& m, const char* name, const char* doc) {
-  LayerClass<Part> part(m, name, doc);
-  def_init<Part>(part, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict&) {
-    return std::make_unique<Made>(a);
-  });
-  return part;
-}
-
-void bind_parts(py::module_& m) {
-  def_part<BertEmbeddings>(m, "BertEmbeddings", "Sum of word, position and segment embeddings, normalised.");
-  auto self_attention = def_part<BertSelfAttention>(m, "BertSelfAttention", "Projections and heads of a BERT layer.");
-  def_attention_weights(self_attention);
-  LayerClass<BertOutput> output(m, "BertOutput", "LayerNorm(dropout(dense(x)) + residual).");
-  def_init<BertOutput>(output, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
-    return std::make_unique<Made>(a, take_own(given, "inner", true));
-  });
-  def_part<BertAttention>(m, "BertAttention",
-                          "Self-attention and its residual connection: parts ``self`` and ``output``.");
-  def_part<BertIntermediate>(m, "BertIntermediate", "activation(dense(x)).");
-  def_part<BertLayer>(m, "BertLayer", "One layer of BERT: parts ``attention``, ``intermediate``, ``output``.")
-      .def(
-          "forward",
-          [](BertLayer& self, py::handle hidden_states, py::handle valid_lens, py::handle attention_mask) {
-            Call call("BertLayer");
-            const Tensor x = nn::as_dtype_of(call.floating(hidden_states, "hidden_states"), self.output->dense->weight);
-            if (x.rank() != 3 || x.dim(2) != self.arguments.hidden_size)
-              fail_value("BertLayer: hidden_states must be (B, L, ", self.arguments.hidden_size,
-                         "); got hidden_states ", x.shape());
-            const Array lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-            const Array mask =
-                attention_mask.is_none() ? Array() : packed(call.any(attention_mask, "attention_mask", false).data());
-            return without_gil([&] { return self.forward(x, bert_rows(x.dim(0), x.dim(1), lens, mask, false)); });
-          },
-          py::arg("hidden_states"), py::kw_only(), py::arg("valid_lens") = py::none(),
-          py::arg("attention_mask") = py::none());
-  def_part<BertEncoder>(m, "BertEncoder", "The layers of BERT, in the ModuleList ``layer``.");
-  def_part<BertPooler>(m, "BertPooler", "tanh(dense(first row)) of (B, L, M).");
-  def_part<BertPredictionHead>(m, "BertPredictionHead", "Scores of the words, from the table of word embeddings.");
-  LayerClass<BertPreTrainingHeads> heads(m, "BertPreTrainingHeads",
-                                         "The heads of pre-training: parts ``predictions`` and ``seq_relationship``.");
-  def_init<BertPreTrainingHeads>(heads,
-                                 []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
-                                   return std::make_unique<Made>(a, take_own(given, "next_sentence", true));
-                                 });
 }
 
 }  // namespace
@@ -127,8 +103,7 @@ void bind_bert(py::module_& m) {
         check_taken(given);
       },
       "Raise the error that a model of these arguments would raise, without making one.");
-  bind_parts(m);
-  auto model = def_part<BertModel>(m, "BertModel", "The core of qkv.models.BertModel.");
+  auto model = def_part<BertModel, CalledLayerClass<BertModel>>(m, "BertModel", "The core of qkv.models.BertModel.");
   def_call(model, "BertModel", "forward", [](BertModel& self, const BertModel::Input& input) {
     const auto y = without_gil([&] { return self.BertModel::forward(input); });
     return py::make_tuple(y.last_hidden_state, or_none(y.pooler_output));

@@ -30,9 +30,9 @@ template <class Part, class Class, class Make> void def_init(Class& part, Make m
     check_taken(given);
     return made;
   };
-  part.def(
-      py::init([build](const py::kwargs& kwargs) { return build(std::in_place_type<Part>, kwargs); },
-               [build](const py::kwargs& kwargs) { return build(std::in_place_type<Overridable<Part>>, kwargs); }));
+  part.def(py::init(
+      [build](const py::kwargs& kwargs) { return build(std::in_place_type<Part>, kwargs); },
+      [build](const py::kwargs& kwargs) { return build(std::in_place_type<typename Class::type_alias>, kwargs); }));
 }
 
 models::BertModel::Input bert_input(Call& call, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
@@ -55,6 +55,15 @@ void def_call(Class& model, const char* name, const char* method, Results result
       },
       py::arg("input_ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attention_mask") = py::none(),
       py::arg("token_type_ids") = py::none(), py::arg("skip_padding") = false);
+}
+
+template <class Part, class Class = LayerClass<Part>>
+Class def_part(py::module_& m, const char* name, const char* doc) {
+  Class part(m, name, doc);
+  def_init<Part>(part, []<class Made>(std::in_place_type_t<Made>, const models::BertArguments& a, py::dict&) {
+    return std::make_unique<Made>(a);
+  });
+  return part;
 }
 
 py::list weights_of(models::BertModel& model);

@@ -7,7 +7,7 @@ namespace qkv::bindings {
 
 template <> struct PythonForward<nn::GRU> {
   using Signature = nn::GRU::Output(const Tensor&, const Tensor&, const Array&);
-  static nn::GRU::Output call(const nn::GRU&, const py::function& forward, const Tensor& x, const Tensor& state,
+  static nn::GRU::Output call(const nn::GRU&, const DefinedCall& forward, const Tensor& x, const Tensor& state,
                               const Array& valid_lens) {
     Keywords keywords;
     keywords.add("valid_lens", valid_lens);

@@ -3,7 +3,6 @@
 #include "bindings/bindings.h"
 #include "core/error.h"
 #include "nn/basic.h"
-#include "nn/positional.h"
 #include "nn/transformer.h"
 
 namespace qkv::bindings {
@@ -301,43 +300,6 @@ Examples
             return without_gil([&] { return self.Sequential::forward(input); });
           },
           py::arg("x"));
-
-  LayerClass<PositionalEncoding> positional(m, "PositionalEncoding", R"doc(
-``dropout(x + P)``, where ``P[i, 2j] = sin(i / 10000^(2j / M))`` and ``P[i, 2j + 1]`` is the cosine of the same angle.
-
-Parameters
-----------
-num_hiddens : int
-    ``M``; may be odd.
-dropout : float
-    In training only.
-max_len : int
-    Rows of the table.
-
-Attributes
-----------
-P : Tensor
-    ``(1, max_len, M)`` in float64; a call adds it rounded to the dtype of ``x``.
-
-Raises
-------
-ValueError
-    If ``x`` has another width or more than ``max_len`` positions.
-
-References
-----------
-Vaswani et al., Attention Is All You Need, 2017, section 3.5.
-
-Examples
---------
->>> qkv.nn.PositionalEncoding(32)(np.zeros((1, 60, 32))).shape
-(1, 60, 32)
-)doc");
-  positional
-      .def(py::init<Index, double, Index>(), py::arg("num_hiddens"), py::arg("dropout") = 0.0,
-           py::arg("max_len") = 1000)
-      .def_property_readonly("P", [](const PositionalEncoding& self) { return Tensor(self.table.clone()); });
-  def_forward(positional, "PositionalEncoding");
 
   LayerClass<PositionWiseFFN> ffn(m, "PositionWiseFFN", R"doc(
 ``linear2(dropout(activation(linear1(x))))``, the same for each position.

@@ -3,7 +3,7 @@
 
 #include <pybind11/trampoline_self_life_support.h>
 
-#include "bindings/call_python.h"
+#include "bindings/defined_call.h"
 #include "bindings/options.h"
 #include "nn/module.h"
 
@@ -17,8 +17,8 @@ template <class Base> class Overridable : public Base, public py::trampoline_sel
   Tensor forward(const Tensor& x) override {
     {
       const InPython python;
-      const py::function own = py::get_override(static_cast<const Base*>(this), "forward");
-      if (own) return call_python(own, py::make_tuple(x)).template cast<Tensor>();
+      const DefinedCall own = defined_call(static_cast<const Base*>(this));
+      if (own) return call_for_tensor(own, py::make_tuple(x));
     }
     return Base::forward(x);
   }

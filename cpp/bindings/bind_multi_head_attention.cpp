@@ -9,10 +9,10 @@ namespace qkv::bindings {
 
 using namespace nn;
 
-// The memory is projected by each call, which has no keyword for what another one projected; nor has it for the record.
+// The memory is projected by each call, which has no keyword for what another one projected.
 template <> struct PythonForward<MultiHeadAttention> {
   using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const MultiHeadAttention::Call&);
-  static Tensor call(const MultiHeadAttention& layer, const py::function& forward, const Tensor& queries,
+  static Tensor call(const MultiHeadAttention& layer, const DefinedCall& forward, const Tensor& queries,
                      const Tensor& keys, const Tensor& values, const MultiHeadAttention::Call& call) {
     Keywords keywords;
     keywords.add(call.restriction);
@@ -25,11 +25,10 @@ template <> struct PythonForward<MultiHeadAttention> {
     if (keys.defined()) arguments.append(keys);
     if (values.defined() && keys.defined()) arguments.append(values);
     else keywords.add("values", values);
+    const AttentionRecord::Own own(&layer.record);  // if the forward calls the one that it inherits
     const Tensor y = call_for_output(forward, py::tuple(arguments), keywords, call.weights);
-    if (call.cache != nullptr && call.cache->length() != before + queries.dim(-2))
-      fail_value(type_name(forward.attr("__self__")),
-                 ": forward must append its tokens to cache because later calls continue it; got a cache of length ",
-                 call.cache->length(), " after ", before, " and ", queries.dim(-2), " more");
+    if (call.record != nullptr) call.record->keep(AttentionRecord::of(own.weights(), {}));
+    if (call.cache != nullptr) check_appended(forward, *call.cache, before, queries.dim(-2));
     return y;
   }
 };

@@ -12,7 +12,7 @@ using namespace nn;
 
 template <> struct PythonForward<TransformerEncoderLayer> {
   using Signature = Tensor(const Tensor&, const Restriction&, ops::Causal, Tensor*);
-  static Tensor call(const TransformerEncoderLayer&, const py::function& forward, const Tensor& src,
+  static Tensor call(const TransformerEncoderLayer&, const DefinedCall& forward, const Tensor& src,
                      const Restriction& restriction, ops::Causal causal, Tensor* weights) {
     Keywords keywords;
     keywords.add(restriction);
@@ -22,26 +22,60 @@ template <> struct PythonForward<TransformerEncoderLayer> {
 };
 
 // There is no keyword for the projected memory, which each call projects then, and none for a cache: it holds the
-// inputs so far, on all of which the layer is called.
+// inputs so far, on all of which the layer is called. `shown` gets the weights that generation shows.
+static Tensor call_decoder(const DefinedCall& forward, const AttentionRecord* shown, const Tensor& tgt,
+                           const Tensor& memory, const TransformerDecoderLayer::Call& call) {
+  Keywords keywords;
+  keywords.add(call.self);
+  keywords.add("is_causal", call.causal);
+  keywords.add(call.memory, "memory_valid_lens", "memory_attn_mask");
+  const auto whole = [&](const Tensor& all) {
+    return call_for_output(forward, py::make_tuple(all, memory), keywords, call.weights);
+  };
+  const AttentionRecord::Own own(shown);  // if the forward calls the one that it inherits
+  const Tensor y = call.cache == nullptr ? whole(tgt) : behind_inputs(forward, *call.cache, tgt, whole);
+  if (call.cross != nullptr) {
+    Array weights = own.weights();  // (B, H, L, Ls) of all inputs
+    if (weights.defined())
+      weights = packed(ops::slice(Tensor(weights), 2, weights.dim(2) - tgt.dim(1), weights.dim(2)).data());
+    call.cross->keep(AttentionRecord::of(weights, {}));
+  }
+  return y;
+}
+
 template <> struct PythonForward<TransformerDecoderLayer> {
   using Signature = Tensor(const Tensor&, const Tensor&, const TransformerDecoderLayer::Call&);
-  static Tensor call(const TransformerDecoderLayer&, const py::function& forward, const Tensor& tgt,
+  static Tensor call(const TransformerDecoderLayer& layer, const DefinedCall& forward, const Tensor& tgt,
                      const Tensor& memory, const TransformerDecoderLayer::Call& call) {
+    return call_decoder(forward, &layer.multihead_attn->record, tgt, memory, call);
+  }
+};
+
+// Of models, which ask for no weights.
+template <> struct PythonForward<TransformerEncoder> {
+  using Signature = Tensor(const Tensor&, const Restriction&, ops::Causal, Tensors*);
+  static Tensor call(const TransformerEncoder&, const DefinedCall& forward, const Tensor& src,
+                     const Restriction& restriction, ops::Causal causal, Tensors*) {
     Keywords keywords;
-    keywords.add(call.self);
-    keywords.add("is_causal", call.causal);
-    keywords.add(call.memory, "memory_valid_lens", "memory_attn_mask");
-    if (call.cache == nullptr) return call_for_output(forward, py::make_tuple(tgt, memory), keywords, call.weights);
-    const KVCache::Use one_thread(*call.cache);
-    const Index before = call.cache->length(), length = before + tgt.dim(1);
-    const Tensor all = ops::slice(call.cache->append(tgt, tgt).keys, 1, 0, length);
-    try {
-      const Tensor y = call_for_output(forward, py::make_tuple(all, memory), keywords, call.weights);
-      return ops::slice(y, 1, before, length);
-    } catch (...) {  // a call that failed leaves the cache as it was
-      call.cache->truncate(before);
-      throw;
+    keywords.add(restriction);
+    keywords.add("is_causal", causal);
+    return call_for_tensor(forward, py::make_tuple(src), keywords.all());
+  }
+};
+
+template <> struct PythonForward<TransformerDecoder> {
+  using Signature = Tensor(const Tensor&, const Tensor&, const TransformerDecoderLayer::Call&,
+                           std::span<TransformerDecoder::LayerState>, Tensors*);
+  static Tensor call(const TransformerDecoder& stack, const DefinedCall& forward, const Tensor& tgt,
+                     const Tensor& memory, const TransformerDecoderLayer::Call& call,
+                     std::span<TransformerDecoder::LayerState> states, Tensors*) {
+    TransformerDecoderLayer::Call whole = call;
+    if (!states.empty()) {  // the first layer's cache holds the inputs of the stack, the last one's record its weights
+      whole.cache = states.front().cache.get();
+      whole.cross = &states.back().cross;
     }
+    const auto parts = stack.parts();
+    return call_decoder(forward, parts.empty() ? nullptr : &parts.back()->multihead_attn->record, tgt, memory, whole);
   }
 };
 
@@ -100,7 +134,7 @@ template <class Stack, class Layer, class Class> void def_stack_init(Class& stac
                  return std::make_unique<Stack>(copies<Layer>(layer, count, name), norm_from(norm));
                },
                [=](const py::object& layer, Index count, const py::object& norm) {
-                 return std::make_unique<Overridable<Stack>>(copies<Layer>(layer, count, name), norm_from(norm));
+                 return std::make_unique<OverridableCall<Stack>>(copies<Layer>(layer, count, name), norm_from(norm));
                }),
            py::arg("layer"), py::arg("num_layers"), py::arg("norm") = py::none());
 }
@@ -195,7 +229,7 @@ Examples
     Asked<Layer> weights;
     const Tensor y = without_gil([&] {
       if constexpr (std::is_same_v<decltype(weights), Tensors>) {
-        return self.Layer::forward(x, source, options, return_weights ? &weights : nullptr);
+        return self.Layer::forward(x, source, options, {}, return_weights ? &weights : nullptr);
       } else {
         if (return_weights) options.weights = &weights;
         return self.Layer::forward(x, source, options);
@@ -219,7 +253,7 @@ Examples
   };
   def_decode(decoder_layer, "TransformerDecoderLayer");
 
-  LayerClass<TransformerEncoder> encoder(m, "TransformerEncoder", R"doc(
+  CalledLayerClass<TransformerEncoder> encoder(m, "TransformerEncoder", R"doc(
 Copies of an encoder layer one after the other, then ``norm`` if there is one.
 
 Parameters
@@ -255,7 +289,7 @@ Examples
         return weights_of_layers(self.parts(), [](TransformerEncoderLayer& layer) { return layer.self_attn; });
       });
 
-  LayerClass<TransformerDecoder> decoder(m, "TransformerDecoder", R"doc(
+  CalledLayerClass<TransformerDecoder> decoder(m, "TransformerDecoder", R"doc(
 Copies of a decoder layer one after the other, then ``norm`` if there is one.
 
 Parameters

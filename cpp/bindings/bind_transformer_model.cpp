@@ -1,17 +1,60 @@
 // The Transformer with embeddings and logits, and the language model that only decodes.
 #include "bindings/attention_weights.h"
 #include "bindings/bind_decoding.h"
-#include "bindings/bind_module.h"
 #include "bindings/bindings.h"
+#include "bindings/overridden_call.h"
 #include "bindings/split_sequence.h"
 #include "core/error.h"
 #include "models/causal_lm.h"
 #include "models/transformer.h"
 
 namespace qkv::bindings {
-namespace {
 
 using namespace models;
+
+// A forward without `cache` is called on all inputs so far, which the cache holds then.
+template <> struct PythonForward<CausalLMLayer> {
+  using Signature = Tensor(const Tensor&, const nn::Restriction&, nn::KVCache*);
+  static Tensor call(const CausalLMLayer&, const DefinedCall& forward, const Tensor& x,
+                     const nn::Restriction& restriction, nn::KVCache* cache) {
+    Keywords keywords;
+    keywords.add(restriction);
+    const auto call = [&](const Tensor& input) {
+      return call_for_tensor(forward, py::make_tuple(input), keywords.all());
+    };
+    if (cache == nullptr) return call(x);
+    if (!forward.takes("cache")) return behind_inputs(forward, *cache, x, call);
+    keywords.add("cache", py::cast(cache));
+    const Index before = cache->length();
+    const Tensor y = call(x);
+    check_appended(forward, *cache, before, x.dim(1));
+    return y;
+  }
+};
+
+// Called by generation, which continues a cache.
+template <> struct PythonForward<CausalLM> {
+  using Signature = Tensor(const Array&, const Array&, std::span<nn::KVCache* const>);
+  static Tensor call(const CausalLM& model, const DefinedCall& forward, const Array& ids, const Array& valid_lens,
+                     std::span<nn::KVCache* const> caches) {
+    Keywords keywords;
+    keywords.add("valid_lens", valid_lens);
+    if (!caches.empty()) {
+      py::list all;
+      for (nn::KVCache* cache : caches) all.append(py::cast(cache));
+      keywords.add("cache", all);
+    }
+    const Tensor y = call_for_tensor(forward, py::make_tuple(Tensor(ids)), keywords.all());
+    return checked_shape(forward, y, {ids.dim(0), ids.dim(1), model.sizes.vocab_size});
+  }
+};
+
+namespace {
+
+nn::KVCache* cache_from(py::handle cache, const char* model, const char* what) {
+  if (!py::isinstance<nn::KVCache>(cache)) fail_type(model, ": ", what, "; got ", described(cache));
+  return cache.cast<nn::KVCache*>();
+}
 
 #define QKV_GENERATE_PARAMETERS                                                                         \
   py::handle start_id, const py::object &end_id, const py::object &method, const py::object &beam_size, \
@@ -173,13 +216,17 @@ Examples
                               double norm_eps) {
     return CausalLMSizes{1, d_model, nhead, 1, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps};
   };
-  LayerClass<CausalLMLayer>(m, "CausalLMLayer", R"doc(
+  CalledLayerClass<CausalLMLayer>(m, "CausalLMLayer", R"doc(
 A layer of :class:`CausalLM`: ``y = x + attention(norm1(x))``, ``y + linear2(gelu(linear1(norm2(y))))``.
 
 Parameters
 ----------
 d_model, nhead, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps
     As in :class:`CausalLM`.
+
+Notes
+-----
+Called ``(x, *, valid_lens=None, cache=None)``; x ``(B, L, d_model)`` follows what the :class:`qkv.nn.KVCache` holds.
 
 Examples
 --------
@@ -191,21 +238,25 @@ Examples
                  return std::make_unique<CausalLMLayer>(layer_sizes(m_, h, kv, f, p, b, e));
                },
                [=](Index m_, Index h, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
-                 return std::make_unique<Overridable<CausalLMLayer>>(layer_sizes(m_, h, kv, f, p, b, e));
+                 return std::make_unique<OverridableCall<CausalLMLayer>>(layer_sizes(m_, h, kv, f, p, b, e));
                }),
            py::arg("d_model"), py::arg("nhead"), py::kw_only(), py::arg("num_kv_heads") = py::none(),
            py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0, py::arg("rotary_base") = 10000.0,
            py::arg("norm_eps") = 1e-6)
       .def(
           "forward",
-          [](CausalLMLayer& self, py::handle x) {
+          [](CausalLMLayer& self, py::handle x, py::handle valid_lens, py::handle cache) {
             Call call("CausalLMLayer");
             const Tensor input = call.floating(x, "x");
-            return without_gil([&] { return self.forward(input, {}, nullptr); });
+            nn::Restriction restriction;
+            restriction.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+            nn::KVCache* own =
+                cache.is_none() ? nullptr : cache_from(cache, "CausalLMLayer", "cache must be a KVCache");
+            return without_gil([&] { return self.CausalLMLayer::forward(input, restriction, own); });
           },
-          py::arg("x"));
+          py::arg("x"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none());
 
-  LayerClass<CausalLM> causal(m, "CausalLM", R"doc(
+  CalledLayerClass<CausalLM> causal(m, "CausalLM", R"doc(
 A language model that only decodes: each token sees itself and those before it.
 
 ``num_layers`` times ``y = x + attention(norm1(x))``, ``y + linear2(gelu(linear1(norm2(y))))``, with root-mean-square norms,
@@ -276,7 +327,7 @@ Examples
                },
                [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
                    double b, double e, py::handle comm) {
-                 return split_by(std::make_unique<Overridable<CausalLM>>(causal_sizes(v, m_, h, n, kv, f, p, b, e)),
+                 return split_by(std::make_unique<OverridableCall<CausalLM>>(causal_sizes(v, m_, h, n, kv, f, p, b, e)),
                                  comm);
                }),
            py::arg("vocab_size"), py::arg("d_model"), py::arg("nhead"), py::arg("num_layers"), py::kw_only(),
@@ -292,16 +343,13 @@ Examples
             if (!cache.is_none()) {
               if (!py::isinstance<py::sequence>(cache))
                 fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
-              for (const py::handle one : cache) {
-                if (!py::isinstance<nn::KVCache>(one))
-                  fail_type("CausalLM: cache must hold KVCaches; got ", described(one));
-                caches.push_back(one.cast<nn::KVCache*>());
-              }
+              for (const py::handle one : cache)
+                caches.push_back(cache_from(one, "CausalLM", "cache must hold KVCaches"));
               if (caches.empty())
                 fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers,
                            " layers; got none");
             }
-            return without_gil([&] { return self.forward(tokens, lens, caches); });
+            return without_gil([&] { return self.CausalLM::forward(tokens, lens, caches); });
           },
           py::arg("ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none())
       .def(

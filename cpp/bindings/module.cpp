@@ -17,10 +17,12 @@ PYBIND11_MODULE(_core_in_main, m) {
   bind_module(m);
   bind_init(m);
   bind_layers(m);
+  bind_positional_encoding(m);
   bind_attention_layers(m);
   bind_multi_head_attention(m);
   bind_gru(m);
   bind_transformer(m);
+  bind_bert_parts(m);
   bind_bert(m);
   bind_bert_heads(m);
   bind_decoding(m);

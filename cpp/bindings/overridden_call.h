@@ -7,6 +7,9 @@
 
 #include "bindings/bind_module.h"
 #include "core/error.h"
+#include "nn/attention.h"
+#include "nn/kv_cache.h"
+#include "ops/ops.h"
 
 namespace qkv::bindings {
 
@@ -40,38 +43,63 @@ class Keywords {
   py::dict keywords_;
 };
 
-[[noreturn]] inline void wrong_result(const py::function& forward, const char* wanted, py::handle got) {
-  fail_type(type_name(forward.attr("__self__")), ": forward must return ", wanted, " to the module that calls it; got ",
-            type_name(got));
-}
-
-inline Tensor call_for_tensor(const py::function& forward, const py::tuple& arguments, const Keywords& keywords) {
-  const py::object result = call_python(forward, arguments, keywords.all());
-  if (!is_tensor(result)) wrong_result(forward, "a Tensor", result);
-  return result.cast<Tensor>();
-}
-
-inline std::pair<Tensor, Tensor> call_for_pair(const py::function& forward, const py::tuple& arguments,
-                                               const Keywords& keywords, const char* wanted) {
-  const py::object result = call_python(forward, arguments, keywords.all());
-  if (!py::isinstance<py::tuple>(result) || py::len(result) != 2) wrong_result(forward, wanted, result);
+inline std::pair<py::object, py::object> call_for_parts(const DefinedCall& call, const py::tuple& arguments,
+                                                        const Keywords& keywords, const char* wanted) {
+  const py::object result = call_python(call.function, arguments, keywords.all());
+  if (!py::isinstance<py::tuple>(result) || py::len(result) != 2) wrong_result(call, wanted, result);
   const auto pair = py::reinterpret_borrow<py::tuple>(result);
-  for (const py::handle part : pair)
-    if (!is_tensor(part)) wrong_result(forward, wanted, result);
-  return {pair[0].cast<Tensor>(), pair[1].cast<Tensor>()};
+  if (!is_tensor(pair[0]) || !(is_tensor(pair[1]) || pair[1].is_none())) wrong_result(call, wanted, result);
+  return {pair[0], pair[1]};
+}
+
+inline std::pair<Tensor, Tensor> call_for_pair(const DefinedCall& call, const py::tuple& arguments,
+                                               const Keywords& keywords, const char* wanted) {
+  const auto [first, second] = call_for_parts(call, arguments, keywords, wanted);
+  if (second.is_none()) wrong_result(call, wanted, second);
+  return {first.cast<Tensor>(), second.cast<Tensor>()};
 }
 
 // The output; `weights`, if there is such, gets those of the call, which are asked for then.
-inline Tensor call_for_output(const py::function& forward, const py::tuple& arguments, Keywords& keywords,
+inline Tensor call_for_output(const DefinedCall& call, const py::tuple& arguments, Keywords& keywords,
                               Tensor* weights) {
-  if (weights == nullptr) return call_for_tensor(forward, arguments, keywords);
+  if (weights == nullptr) return call_for_tensor(call, arguments, keywords.all());
   keywords.add("return_weights", true);
-  auto [output, found] = call_for_pair(forward, arguments, keywords, "(output, weights)");
+  auto [output, found] = call_for_pair(call, arguments, keywords, "(output, weights)");
   *weights = std::move(found);
   return output;
 }
 
-// For each such layer: `Signature`, that of its forward, and `call`, which makes a call of Python of it.
+// The same shape, where broadcasting would hide another one.
+inline Tensor checked_shape(const DefinedCall& call, Tensor y, const Shape& expected) {
+  if (y.shape() != expected)
+    fail_value(type_name(call.self), ": forward must return a Tensor ", expected, " to the module that calls it; got ",
+               y.shape());
+  return y;
+}
+
+// A forward that was given a cache has added its tokens to it.
+inline void check_appended(const DefinedCall& call, const nn::KVCache& cache, Index before, Index added) {
+  if (cache.length() != before + added)
+    fail_value(type_name(call.self),
+               ": forward must append its tokens to cache because later calls continue it; got a cache of length ",
+               cache.length(), " after ", before, " and ", added, " more");
+}
+
+// For a forward that takes no cache: it holds the inputs so far, on all of which `whole` is called. Gives the new rows.
+template <class Whole> Tensor behind_inputs(const DefinedCall& call, nn::KVCache& cache, const Tensor& x, Whole whole) {
+  const nn::KVCache::Use one_thread(cache);
+  const Index before = cache.length(), length = before + x.dim(1);
+  const Tensor all = ops::slice(cache.append(x, x).keys, 1, 0, length);
+  try {
+    return ops::slice(checked_shape(call, whole(all), all.shape()), 1, before, length);
+  } catch (...) {  // a call that failed leaves the cache as it was
+    cache.truncate(before);
+    throw;
+  }
+}
+
+// For each such layer: `Signature`, that of its forward, and `call`, which makes a call of Python of it. `only_names`,
+// if there is one, says of which forwards the layer's own does the work.
 template <class Layer> struct PythonForward;
 
 template <class Layer, class Signature> class OverridableForward;
@@ -84,10 +112,16 @@ class OverridableForward<Layer, Output(Arguments...)> : public Overridable<Layer
   Output forward(Arguments... arguments) override {
     {
       const InPython python;
-      const py::function own = py::get_override(static_cast<const Layer*>(this), "forward");
-      if (own) return PythonForward<Layer>::call(*this, own, arguments...);
+      const DefinedCall own = defined_call(static_cast<const Layer*>(this));
+      if (own && !only_names(own)) return PythonForward<Layer>::call(*this, own, arguments...);
     }
     return Layer::forward(arguments...);
+  }
+
+ private:
+  static bool only_names(const DefinedCall& call) {
+    if constexpr (requires { PythonForward<Layer>::only_names(call); }) return PythonForward<Layer>::only_names(call);
+    return false;
   }
 };
 

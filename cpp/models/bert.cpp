@@ -251,12 +251,16 @@ nn::Config BertOutput::config() const {
 }
 
 Tensor BertOutput::forward(const Tensor& x, const Tensor& residual) {
-  return norm->forward(dropout->forward(dense->forward(x)), residual);
+  return norm->forward("BertOutput", "dense and dropout", dropout->forward(dense->forward(x)), residual);
 }
 
 BertAttention::BertAttention(const BertArguments& a) : BertPart(a) {
   own_module("self", self, std::make_shared<BertSelfAttention>(a));
   own_module("output", output, std::make_shared<BertOutput>(a, false));
+}
+
+Tensor BertAttention::forward(const Tensor& x, const BertRows& rows) {
+  return output->forward(self->forward(x, rows), x);
 }
 
 BertIntermediate::BertIntermediate(const BertArguments& a) : BertPart(a), activation_(bert_activation(a.hidden_act)) {
@@ -273,7 +277,7 @@ BertLayer::BertLayer(const BertArguments& a) : BertPart(a) {
 }
 
 Tensor BertLayer::forward(const Tensor& x, const BertRows& rows) {
-  const Tensor y = attention->output->forward(attention->self->forward(x, rows), x);
+  const Tensor y = attention->forward(x, rows);
   return output->forward(intermediate->forward(y), y);
 }
 
@@ -294,6 +298,16 @@ std::vector<std::shared_ptr<BertLayer>> BertEncoder::parts() const {
     found.push_back(std::move(part));
   }
   return found;
+}
+
+Tensor BertEncoder::forward(const Tensor& given, const BertRows& rows, Tensors* states) {
+  Tensor x = given;
+  for (const auto& part : parts()) {
+    throw_if_interrupted();
+    x = part->forward(x, rows);
+    if (states != nullptr) states->push_back(rows.packed() ? unpacked(x, rows) : x);
+  }
+  return x;
 }
 
 BertPooler::BertPooler(const BertArguments& a) : BertPart(a) {
@@ -325,11 +339,7 @@ BertModel::Output BertModel::forward(const Input& input, Tensors* states) {
   const auto whole = [&](const Tensor& x) { return rows.packed() ? unpacked(x, rows) : x; };
   Tensor x = embeddings->forward(ids, input.segments, rows);  // (B, L, M) or (R, M)
   if (states != nullptr) states->push_back(whole(x));
-  for (const auto& layer : encoder->parts()) {
-    throw_if_interrupted();
-    x = layer->forward(x, rows);
-    if (states != nullptr) states->push_back(whole(x));
-  }
+  x = encoder->forward(x, rows, states);
   const Tensor hidden = states != nullptr ? states->back() : whole(x);
   return {hidden, pooler ? pooler->forward(hidden) : Tensor()};
 }

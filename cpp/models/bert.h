@@ -38,7 +38,7 @@ class BertEmbeddings : public BertPart {
   std::string class_name() const override { return "BertEmbeddings"; }
   using Module::forward;
   // ids, segments int64 (B, L), segments may be undefined for zeros; (B, L, M), or (R, M) if rows are packed.
-  Tensor forward(const Array& ids, const Array& segments, const BertRows& rows);
+  virtual Tensor forward(const Array& ids, const Array& segments, const BertRows& rows);
 
   std::shared_ptr<nn::Embedding> word_embeddings, position_embeddings, token_type_embeddings;
   std::shared_ptr<nn::LayerNorm> norm;
@@ -53,7 +53,7 @@ class BertSelfAttention : public BertPart {
   explicit BertSelfAttention(const BertArguments& arguments);
   std::string class_name() const override { return "BertSelfAttention"; }
   using Module::forward;
-  Tensor forward(const Tensor& x, const BertRows& rows);
+  virtual Tensor forward(const Tensor& x, const BertRows& rows);
 
   std::shared_ptr<nn::Linear> query, key, value;
   nn::AttentionRecord record;  // (B, H, L, L)
@@ -70,7 +70,7 @@ class BertOutput : public BertPart {
   std::string class_name() const override { return inner_ ? "BertOutput" : "BertSelfOutput"; }
   nn::Config config() const override;
   using Module::forward;
-  Tensor forward(const Tensor& x, const Tensor& residual);
+  virtual Tensor forward(const Tensor& x, const Tensor& residual);
 
   std::shared_ptr<nn::Linear> dense;
   std::shared_ptr<nn::LayerNorm> norm;
@@ -84,6 +84,9 @@ class BertAttention : public BertPart {
  public:
   explicit BertAttention(const BertArguments& arguments);
   std::string class_name() const override { return "BertAttention"; }
+  using Module::forward;
+  virtual Tensor forward(const Tensor& x, const BertRows& rows);
+
   std::shared_ptr<BertSelfAttention> self;
   std::shared_ptr<BertOutput> output;
 };
@@ -104,7 +107,7 @@ class BertLayer : public BertPart {
   explicit BertLayer(const BertArguments& arguments);
   std::string class_name() const override { return "BertLayer"; }
   using Module::forward;
-  Tensor forward(const Tensor& x, const BertRows& rows);
+  virtual Tensor forward(const Tensor& x, const BertRows& rows);
 
   std::shared_ptr<BertAttention> attention;
   std::shared_ptr<BertIntermediate> intermediate;
@@ -115,6 +118,10 @@ class BertEncoder : public BertPart {
  public:
   explicit BertEncoder(const BertArguments& arguments);
   std::string class_name() const override { return "BertEncoder"; }
+  using Module::forward;
+  // `states` gets the output of each layer, whole.
+  virtual Tensor forward(const Tensor& x, const BertRows& rows, Tensors* states = nullptr);
+
   std::vector<std::shared_ptr<BertLayer>> parts() const;
   std::shared_ptr<nn::ModuleList> layer;
 };
@@ -141,7 +148,7 @@ class BertModel : public BertPart {
   std::string class_name() const override { return "BertModel"; }
   using Module::forward;
   // `states` gets the embeddings' output and that of each layer.
-  Output forward(const Input& input, Tensors* states = nullptr);
+  virtual Output forward(const Input& input, Tensors* states = nullptr);
 
   std::shared_ptr<BertEmbeddings> embeddings;
   std::shared_ptr<BertEncoder> encoder;

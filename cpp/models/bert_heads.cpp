@@ -48,7 +48,9 @@ Tensor BertPredictionHead::forward(const Tensor& x, const Tensor& words) {
       fail_type("BertPredictionHead: transform must hold dense and LayerNorm; got none named ", name);
     return entry->module;
   };
-  const Tensor y = part("LayerNorm")->forward(ops::activated(part("dense")->forward(x), activation_));
+  const Tensor y = nn::plain(*transform)
+                       ? part("LayerNorm")->forward(ops::activated(part("dense")->forward(x), activation_))
+                       : transform->forward(x);
   return ops::linear(y, words, bias);
 }
 
@@ -64,6 +66,10 @@ nn::Config BertPreTrainingHeads::config() const {
   nn::Config config = BertPart::config();
   config.emplace_back("next_sentence", seq_relationship != nullptr);
   return config;
+}
+
+BertLogits BertPreTrainingHeads::forward(const Tensor& hidden, const Tensor& pooled, const Tensor& words) {
+  return {predictions->forward(hidden, words), seq_relationship ? seq_relationship->forward(pooled) : Tensor()};
 }
 
 BertWithHead::BertWithHead(std::shared_ptr<BertModel> encoder) : BertPart(required(encoder)->arguments) {
@@ -93,10 +99,9 @@ void BertForPreTraining::adapt_state(nn::StateDict& state, const std::string& pr
   same("cls.predictions.decoder.bias", "cls.predictions.bias");
 }
 
-BertForPreTraining::Logits BertForPreTraining::forward(const BertModel::Input& input) {
+BertLogits BertForPreTraining::forward(const BertModel::Input& input) {
   const BertModel::Output y = bert->forward(input);
-  const Tensor words = cls->predictions->forward(y.last_hidden_state, bert->embeddings->word_embeddings->weight);
-  return {words, cls->seq_relationship ? cls->seq_relationship->forward(y.pooler_output) : Tensor()};
+  return cls->forward(y.last_hidden_state, y.pooler_output, bert->embeddings->word_embeddings->weight);
 }
 
 BertClassifier::BertClassifier(std::shared_ptr<BertModel> encoder, Index num_labels, std::optional<double> p,

@@ -13,13 +13,17 @@ class BertPredictionHead : public BertPart {
   explicit BertPredictionHead(const BertArguments& arguments);
   std::string class_name() const override { return "BertPredictionHead"; }
   using Module::forward;
-  Tensor forward(const Tensor& x, const Tensor& words);  // (..., M), (V, M) to (..., V)
+  virtual Tensor forward(const Tensor& x, const Tensor& words);  // (..., M), (V, M) to (..., V)
 
-  std::shared_ptr<nn::Module> transform;  // holds dense and LayerNorm
+  std::shared_ptr<nn::Module> transform;  // holds dense and LayerNorm, or has a forward
   Tensor bias;                            // (V,)
 
  private:
   const kernels::Activation activation_;
+};
+
+struct BertLogits {
+  Tensor words, next_sentence;  // (B, L, V), (B, 2) or not defined
 };
 
 // The name "cls" of Hugging Face's files.
@@ -28,6 +32,10 @@ class BertPreTrainingHeads : public BertPart {
   BertPreTrainingHeads(const BertArguments& arguments, bool next_sentence);
   std::string class_name() const override { return "BertPreTrainingHeads"; }
   nn::Config config() const override;
+  using Module::forward;
+  // Of the hidden states (B, L, M), their pooled row (B, M), which may be undefined, and the table of words (V, M).
+  virtual BertLogits forward(const Tensor& hidden, const Tensor& pooled, const Tensor& words);
+
   std::shared_ptr<BertPredictionHead> predictions;
   std::shared_ptr<nn::Linear> seq_relationship;  // (2, M); null without next_sentence
 };
@@ -44,11 +52,8 @@ class BertForPreTraining : public BertWithHead {
  public:
   BertForPreTraining(std::shared_ptr<BertModel> encoder, bool next_sentence = true);
   std::string class_name() const override { return "BertForPreTraining"; }
-  struct Logits {
-    Tensor words, next_sentence;  // (B, L, V), (B, 2) or not defined
-  };
   using Module::forward;
-  Logits forward(const BertModel::Input& input);
+  BertLogits forward(const BertModel::Input& input);
   std::shared_ptr<BertPreTrainingHeads> cls;
 
  protected:

@@ -98,6 +98,19 @@ BertRows bert_rows(Index batch, Index length, const Array& valid_lens, const Arr
   return rows;
 }
 
+nn::Restriction restriction_of(const BertRows& rows) {
+  if (!rows.packed()) return rows.restriction;
+  Array mask = Array::zeros({rows.batch, rows.length}, DType::boolean);
+  for (Index r = 0; r < rows.kept.numel(); ++r) mask.data<bool>()[rows.kept.data<std::int64_t>()[r]] = true;
+  nn::Restriction restriction;
+  restriction.attn_mask = Tensor(mask);
+  return restriction;
+}
+
+Tensor kept_rows(const Tensor& x, const BertRows& rows) {
+  return ops::embedding(ops::reshape(x, {rows.batch * rows.length, x.dim(2)}), rows.kept, {});
+}
+
 Tensor unpacked(const Tensor& x, const BertRows& rows) {
   const Index M = x.dim(1);
   // Row 0 of the table holds the zeros, so the numbers of rows that are kept start at 1.

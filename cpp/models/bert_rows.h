@@ -23,6 +23,10 @@ struct BertRows {
 // be undefined, and both must allow a key.
 BertRows bert_rows(Index batch, Index length, const Array& valid_lens, const Array& mask, bool skip_padding);
 
+// What the layers may attend to of a whole batch, which the packed rows are the counting ones of: a mask (B, L) then.
+nn::Restriction restriction_of(const BertRows& rows);
+// The rows (R, M) that are kept of a whole batch (B, L, M).
+Tensor kept_rows(const Tensor& x, const BertRows& rows);
 // (R, M) to (B, L, M) with zeros in the rows that were left out.
 Tensor unpacked(const Tensor& x, const BertRows& rows);
 Array unpacked(const Array& x, const BertRows& rows);

@@ -52,9 +52,8 @@ class CausalContinuation : public Continuation {
 
   Array step(const Array& tokens) override {
     const NoGrad off;
-    return model_.forward(tokens.reshaped({tokens.numel(), 1}), {}, pointers_)
-        .data()
-        .reshaped({tokens.numel(), model_.sizes.vocab_size});
+    const Tensor logits = model_.forward(tokens.reshaped({tokens.numel(), 1}), {}, pointers_);
+    return packed(logits.data()).reshaped({tokens.numel(), model_.sizes.vocab_size});
   }
 
   void reorder(const Array& indices) override {
@@ -92,10 +91,10 @@ Tensor CausalLMLayer::forward(const Tensor& given, const nn::Restriction& restri
   nn::MultiHeadAttention::Call call;
   call.restriction = restriction;
   call.cache = cache;
-  const Tensor x =
-      ops::add(input, dropout->forward(self_attn->forward(norm1->forward(input), Tensor(), Tensor(), call)));
-  return ops::add(x,
-                  dropout->forward(linear2->forward(linear1->forward(norm2->forward(x), kernels::Activation::gelu))));
+  const Tensor attended = self_attn->forward(norm1->forward(input), Tensor(), Tensor(), call);
+  const Tensor x = nn::residual("CausalLMLayer", "self_attn and dropout", input, dropout->forward(attended));
+  const Tensor inner = linear2->forward(linear1->forward(norm2->forward(x), kernels::Activation::gelu));
+  return nn::residual("CausalLMLayer", "linear1, linear2 and dropout", x, dropout->forward(inner));
 }
 
 CausalLM::CausalLM(const CausalLMSizes& s) : sizes(checked("CausalLM", s)) {

@@ -20,8 +20,8 @@ class CausalLMLayer : public nn::Module {
   std::string class_name() const override { return "CausalLMLayer"; }
   nn::Config config() const override { return config_of(sizes); }
   static nn::Config config_of(const CausalLMSizes& sizes);
-  using Module::forward;
-  Tensor forward(const Tensor& x, const nn::Restriction& restriction, nn::KVCache* cache);
+  Tensor forward(const Tensor& x) override { return CausalLMLayer::forward(x, {}, nullptr); }
+  virtual Tensor forward(const Tensor& x, const nn::Restriction& restriction, nn::KVCache* cache);
 
   const CausalLMSizes sizes;
   std::shared_ptr<nn::RMSNorm> norm1, norm2;
@@ -38,7 +38,7 @@ class CausalLM : public nn::Module {
   using Module::forward;
 
   // ids (B, T) to logits (B, T, V). `caches` is empty or has one for each layer; ids then follow what they hold.
-  Tensor forward(const Array& ids, const Array& valid_lens, std::span<nn::KVCache* const> caches = {});
+  virtual Tensor forward(const Array& ids, const Array& valid_lens, std::span<nn::KVCache* const> caches = {});
   std::vector<std::shared_ptr<CausalLMLayer>> parts() const;
   // Continues prompts (B, T) behind their last token, with which the first step is made.
   std::unique_ptr<Continuation> continuation(const Array& prompts);

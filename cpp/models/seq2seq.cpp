@@ -118,10 +118,12 @@ bool Seq2SeqAttentionDecoder::Projected::is_of(const Array& seen, const Array& m
 
 Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
   if (state.keys.defined()) return state.keys;
+  const nn::Linear& projection = *attention->W_k;
   const auto project = [&] { return attention->W_k->forward(state.outputs); };  // (B, Ts, H)
-  const Tensor& weight = attention->W_k->weight;
-  // Keys with a history belong to one backward pass.
-  if (!step || wants_gradient({state.outputs, weight})) return project();
+  const Tensor& weight = projection.weight;
+  // Keys with a history belong to one backward pass; those of more than a matrix may be others next time.
+  if (!step || !nn::plain(projection) || projection.bias.defined() || wants_gradient({state.outputs, weight}))
+    return project();
   auto projected = projected_.get();
   if (!projected || !projected->is_of(state.outputs.data(), weight.data())) {
     const ops::WeightState before(weight.data());
@@ -129,6 +131,17 @@ Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
     projected_.set(projected);
   }
   return projected->keys;
+}
+
+Tensor Seq2SeqAttentionDecoder::attend(const Tensor& query, const DecoderState& state, Array* weights) {
+  nn::Attention::Call call;
+  call.restriction.valid_lens = state.valid_lens;
+  const nn::AttentionRecord::Own own(&attention->record);
+  const Tensor context = attention->forward(query, state.outputs, state.outputs, call);
+  *weights = own.weights();
+  if (context.shape() != query.shape())
+    fail_value("Seq2SeqAttentionDecoder: attention must give a context ", query.shape(), "; got ", context.shape());
+  return context;
 }
 
 std::vector<Array> Seq2SeqAttentionDecoder::attention_weights() const {
@@ -140,7 +153,9 @@ Decoded Seq2SeqAttentionDecoder::decode(const Array& ids, const DecoderState& st
   check_call(ids, state);
   const Index B = ids.dim(0), T = ids.dim(1), H = arguments.num_hiddens, layers = arguments.num_layers;
   const Tensor x = embedding->forward_ids(ids);  // (B, T, E)
-  const Tensor keys = keys_of(state, T == 1);
+  // A subclass projects the keys itself, and so does a layer that has not been called yet, which has no W_k.
+  const bool projected = nn::plain(*attention) && attention->complete();
+  const Tensor keys = projected ? keys_of(state, T == 1) : Tensor();
   nn::Restriction restriction;
   restriction.valid_lens = state.valid_lens;
   Tensor hidden = state.hidden;
@@ -150,12 +165,12 @@ Decoded Seq2SeqAttentionDecoder::decode(const Array& ids, const DecoderState& st
     throw_if_interrupted();
     const Tensor query = ops::reshape(ops::slice(hidden, 0, layers - 1, layers), {B, 1, H});
     Array attended;
-    const Tensor context =
-        attention->attend_projected(query, keys, state.outputs, restriction, &attended);  // (B, 1, H)
+    const Tensor context = projected ? attention->attend_projected(query, keys, state.outputs, restriction, &attended)
+                                     : attend(query, state, &attended);  // (B, 1, H)
     const auto step = rnn->forward(ops::concatenate({context, ops::slice(x, 1, t, t + 1)}, 2), hidden);
     hidden = step.state;
     outputs.push_back(step.outputs);  // (B, 1, H)
-    if (!nn::NoAttentionRecord::active()) weights->push_back(attended);
+    if (attended.defined() && !nn::NoAttentionRecord::active()) weights->push_back(attended);
   }
   weights_.set(std::move(weights));
   const Tensor all = T > 0 ? ops::concatenate(outputs, 1) : Tensor(Array({B, 0, H}, dense->weight.dtype()));

@@ -65,6 +65,8 @@ class Seq2SeqAttentionDecoder : public RecurrentDecoder<AttentionDecoder> {
 
  private:
   Tensor keys_of(const DecoderState& state, bool step);
+  // By the attention's own forward, which projects the keys, too. `weights` stays undefined if it does not give them.
+  Tensor attend(const Tensor& query, const DecoderState& state, Array* weights);
 
   Published<std::vector<Array>> weights_;  // (B, 1, Ts) for each step
   // The keys of the outputs that a call for one token saw last. A copy of these tells whether they are the same, which

@@ -88,7 +88,30 @@ Tensor AdditiveAttention::score(const Tensor& queries, const Tensor& keys) {
                ", keys ", keys.shape());
   check_sizes(queries, keys);
   if (!complete()) make_parameters(queries.dim(-1), keys.dim(-1));
-  return ops::additive_scores(W_q->forward(queries), W_k->forward(keys), ops::reshape(w_v->weight, {num_hiddens}));
+  return scores(W_q->forward(queries), W_k->forward(keys));
+}
+
+Tensor AdditiveAttention::scores(const Tensor& queries, const Tensor& keys, std::optional<Index> head) const {
+  const Index size = num_hiddens / heads(), first = head.value_or(0) * size;
+  if (matrix_alone()) {
+    const Tensor weight = ops::reshape(w_v->weight, {num_hiddens});
+    if (!head) return ops::additive_scores(queries, keys, weight);
+    const auto part = [&](const Tensor& x) { return ops::slice(x, -1, first, first + size); };
+    return ops::additive_scores(part(queries), part(keys), part(weight));
+  }
+  const Index B = queries.dim(0), Lq = queries.dim(1), Lk = keys.dim(1);
+  Tensor hidden =
+      ops::tanh(ops::add(ops::reshape(queries, {B, Lq, 1, num_hiddens}), ops::reshape(keys, {B, 1, Lk, num_hiddens})));
+  if (head) {  // the other heads' parts are zeros
+    Array own = Array::zeros({num_hiddens}, DType::boolean);
+    std::fill_n(own.data<bool>() + first, size, true);
+    hidden = ops::where(Tensor(own), hidden, Tensor(Array::zeros({1}, hidden.dtype())));
+  }
+  const Tensor y = w_v->forward(hidden);
+  const Shape expected{B, Lq, Lk, 1};
+  if (y.shape() != expected)
+    fail_value("AdditiveAttention: w_v must give scores (B, Lq, Lk, 1) = ", expected, "; got ", y.shape());
+  return ops::reshape(y, {B, Lq, Lk});
 }
 
 ops::AttentionOutputs AdditiveAttention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
@@ -111,19 +134,17 @@ ops::AttentionOutputs AdditiveAttention::pooled(const Tensor& q, const Tensor& k
                                                 const ops::AttentionOptions& given, AttentionRecord::Axes axes) {
   ops::AttentionOptions o = given;
   o.operation = "AdditiveAttention";
-  const Tensor weight = ops::reshape(w_v->weight, {num_hiddens}), values = as_dtype_of(given_values, w_v->weight);
+  const Tensor values = as_dtype_of(given_values, w_v->weight);
   ops::AttentionOutputs outputs;
-  if (!arguments.num_heads) {
-    outputs = ops::additive_attention(q, k, weight, values, o);
-  } else {  // each head has its part of the hidden layer
-    const Index size = num_hiddens / heads();
-    Tensors scores;
-    for (Index h = 0; h < heads(); ++h) {
-      const auto part = [&](const Tensor& x) { return ops::slice(x, -1, h * size, (h + 1) * size); };
-      scores.push_back(ops::additive_scores(part(q), part(k), part(weight)));
-    }
-    outputs = ops::attention_of_scores(ops::stack(scores, 1), split("values", values), o);
+  if (arguments.num_heads) {  // each head has its part of the hidden layer
+    Tensors parts;
+    for (Index h = 0; h < heads(); ++h) parts.push_back(scores(q, k, h));
+    outputs = ops::attention_of_scores(ops::stack(parts, 1), split("values", values), o);
     outputs.output = joined(outputs.output);
+  } else if (matrix_alone()) {
+    outputs = ops::additive_attention(q, k, ops::reshape(w_v->weight, {num_hiddens}), values, o);
+  } else {
+    outputs = ops::attention_of_scores(scores(q, k), values, o);
   }
   record.keep(AttentionRecord::of(outputs.weights.data(), {axes.batch, true}));
   return outputs;

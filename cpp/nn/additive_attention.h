@@ -15,9 +15,12 @@ class AdditiveAttention : public Attention {
   Tensor score(const Tensor& queries, const Tensor& keys) override;
   void prepare(const Tensor& queries, const Tensor& keys, const Tensor& values) override;
   // The same for keys (B, Lk, num_hiddens) that W_k has been applied to: whoever asks the same keys often projects them
-  // once. `weights` gets those of the call.
+  // once. `weights` gets those of the call. Not for a subclass, which has its own way to the weights.
   Tensor attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values,
                           const Restriction& restriction, Array* weights);
+
+  // Whether all parameters exist.
+  bool complete() const { return W_q && W_k && w_v; }
 
   const Index num_hiddens;
   std::shared_ptr<Linear> W_q, W_k, w_v;
@@ -29,12 +32,15 @@ class AdditiveAttention : public Attention {
   void require_parameters() const override;
 
  private:
-  bool complete() const { return W_q && W_k && w_v; }
   void make_parameters(Index query_size, Index key_size);
   void check_sizes(const Tensor& queries, const Tensor& keys) const;
   // Of projected queries and keys (B, L, num_hiddens).
   ops::AttentionOutputs pooled(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                const ops::AttentionOptions& options, AttentionRecord::Axes axes);
+  // Of projected queries and keys, (B, Lq, Lk): those of all of the hidden layer, or of one head's part of it.
+  Tensor scores(const Tensor& queries, const Tensor& keys, std::optional<Index> head = {}) const;
+  // Whether the scores need no more of w_v than its matrix.
+  bool matrix_alone() const { return plain(*w_v) && !w_v->bias.defined(); }
 
   std::optional<Index> query_size_, key_size_;
 };

@@ -39,7 +39,28 @@ class AttentionRecord {
                                         ops::AttentionOptions options, Axes axes);
   static std::shared_ptr<const Kept> of(const Array& weights, Axes axes);
 
-  void keep(std::shared_ptr<const Kept> kept) { kept_.set(std::move(kept)); }
+  // While one lives: what this thread keeps in a record, whatever other threads keep there.
+  class Own {
+   public:
+    explicit Own(const AttentionRecord* record) : record_(record), outer_(std::exchange(innermost_, this)) {}
+    ~Own() { innermost_ = outer_; }
+    Own(const Own&) = delete;
+    Own& operator=(const Own&) = delete;
+    Array weights() const { return kept_ ? kept_->weights() : Array(); }
+
+   private:
+    friend class AttentionRecord;
+    const AttentionRecord* const record_;
+    Own* const outer_;
+    std::shared_ptr<const Kept> kept_;
+    static inline constinit thread_local Own* innermost_ = nullptr;
+  };
+
+  void keep(std::shared_ptr<const Kept> kept) {
+    for (Own* own = Own::innermost_; own != nullptr; own = own->outer_)
+      if (own->record_ == this) own->kept_ = kept;
+    kept_.set(std::move(kept));
+  }
   void clear() { kept_.set(nullptr); }
   Array weights() const;  // not defined before the first call
 
@@ -79,7 +100,7 @@ class Attention : public Module {
   Config config() const override;
 
   // queries (B, Lq, Mq), keys (B, Lk, Mk), values (B, Lk, Dv) to (B, Lq, Dv); all three may lack B.
-  Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call);
+  virtual Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call);
   using Module::forward;
   // queries (B, Lq, Mq), keys (B, Lk, Mk) to (B, Lq, Lk); with heads (B, H, Lq, Mq / H), (B, H, Lk, Mk / H) to
   // (B, H, Lq, Lk).

@@ -1,7 +1,6 @@
 #include "nn/basic.h"
 
 #include <cmath>
-#include <typeinfo>
 
 #include "core/error.h"
 #include "nn/init.h"
@@ -26,6 +25,12 @@ Value optional_index(std::optional<Index> index) { return index ? Value(*index) 
 }  // namespace
 
 Tensor as_dtype_of(const Tensor& x, const Tensor& parameter) { return ops::cast(x, parameter.dtype()); }
+
+Tensor residual(const char* layer, const char* parts, const Tensor& x, const Tensor& y) {
+  if (x.shape() != y.shape())  // broadcasting would hide it
+    fail_value(layer, ": ", parts, " must keep the shape ", x.shape(), " of the residual connection; got ", y.shape());
+  return ops::add(x, y);
+}
 
 double checked_probability(const char* layer, const char* name, double p) {
   if (!(p >= 0 && p <= 1)) fail_value(layer, ": ", name, " must be from 0 to 1; got ", p);
@@ -54,8 +59,7 @@ Tensor Linear::forward(const Tensor& x) {
 }
 
 Tensor Linear::forward(const Tensor& x, kernels::Activation f) {
-  if (typeid(*this) != typeid(Linear))
-    return ops::activated(forward(x), f);  // a subclass may have a forward of its own
+  if (!plain(*this)) return ops::activated(forward(x), f);
   const ops::LinearLayer own = layer(f);
   return std::move(ops::linears(x, {&own, 1}).front());
 }
@@ -64,7 +68,7 @@ Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor
   std::vector<ops::LinearLayer> parts;
   Tensors results;
   for (Linear* linear : layers)
-    if (typeid(*linear) == typeid(Linear)) parts.push_back(linear->layer());
+    if (plain(*linear)) parts.push_back(linear->layer());
   if (parts.size() == layers.size()) return ops::linears(x, parts);
   for (Linear* linear : layers) results.push_back(linear->forward(x));
   return results;
@@ -94,8 +98,13 @@ Tensor Embedding::forward(const Tensor& ids) {
 }
 
 Tensor Embedding::forward_ids(const Array& ids) {
-  if (typeid(*this) != typeid(Embedding)) return forward(Tensor(ids));  // a subclass may have a forward of its own
-  return ops::embedding(weight, ids, padding_idx);
+  if (plain(*this)) return ops::embedding(weight, ids, padding_idx);
+  const Tensor y = forward(Tensor(ids));
+  Shape expected = ids.shape();
+  expected.push_back(y.rank() > 0 ? y.dim(-1) : embedding_dim);
+  if (y.shape() != expected)
+    fail_value("Embedding: forward must return (..., embedding_dim) for ids ", ids.shape(), "; got ", y.shape());
+  return y;
 }
 
 LayerNorm::LayerNorm(Shape shape, double e, bool affine, bool with_bias)
@@ -118,13 +127,12 @@ Tensor LayerNorm::forward(const Tensor& x) {
                          eps);
 }
 
-Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual) {
-  // A subclass may have a forward of its own, and sums of mixed widths have rounding of their own.
+Tensor LayerNorm::forward(const char* layer, const char* parts, const Tensor& x, const Tensor& y) {
+  // Sums of mixed widths have rounding of their own.
   const DType dtype = weight.defined() ? weight.dtype() : x.dtype();
-  const bool alike =
-      x.shape() == residual.shape() && x.dtype() == dtype && residual.dtype() == dtype && is_floating(dtype);
-  if (typeid(*this) != typeid(LayerNorm) || !alike) return forward(ops::add(x, residual));
-  return ops::add_layer_norm(x, residual, weight, bias, normalized_shape, eps);
+  const bool alike = x.shape() == y.shape() && x.dtype() == dtype && y.dtype() == dtype && is_floating(dtype);
+  if (!plain(*this) || !alike) return forward(residual(layer, parts, x, y));
+  return ops::add_layer_norm(x, y, weight, bias, normalized_shape, eps);
 }
 
 RMSNorm::RMSNorm(Shape shape, double e) : normalized_shape(std::move(shape)), eps(e) {

@@ -2,11 +2,19 @@
 #pragma once
 
 #include <optional>
+#include <typeinfo>
 
 #include "nn/module.h"
 #include "ops/matmul/linear.h"
 
 namespace qkv::nn {
+
+// Whether a part is of the class L itself. Only then may its forward be passed over: a subclass may have one of its
+// own.
+template <class L> bool plain(const L& part) { return typeid(part) == typeid(L); }
+
+// x + y of a residual connection, where y is what the named parts of a layer made of x.
+Tensor residual(const char* layer, const char* parts, const Tensor& x, const Tensor& y);
 
 // p; a ValueError that names the layer's own argument if it is no probability.
 double checked_probability(const char* layer, const char* name, double p);
@@ -49,8 +57,8 @@ class LayerNorm : public Module {
   std::string class_name() const override { return "LayerNorm"; }
   Config config() const override;
   Tensor forward(const Tensor& x) override;
-  // forward(x + residual), in one pass where it can.
-  Tensor forward(const Tensor& x, const Tensor& residual);
+  // forward(x + residual), in one pass where it can. The parts of `layer` that are named made the residual of x.
+  Tensor forward(const char* layer, const char* parts, const Tensor& x, const Tensor& residual);
 
   const Shape normalized_shape;
   const double eps;

@@ -39,7 +39,7 @@ class MultiHeadAttention : public Module {
   explicit MultiHeadAttention(const Arguments& arguments);
   std::string class_name() const override { return "MultiHeadAttention"; }
   Config config() const override;
-  Tensor forward(const Tensor& x) override { return forward(x, Tensor(), Tensor(), {}); }
+  Tensor forward(const Tensor& x) override { return MultiHeadAttention::forward(x, Tensor(), Tensor(), {}); }
   // keys undefined: queries; values undefined: keys.
   virtual Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call);
 

@@ -10,8 +10,8 @@ class PositionalEncoding : public Module {
   explicit PositionalEncoding(Index num_hiddens, double dropout = 0, Index max_len = 1000);
   std::string class_name() const override { return "PositionalEncoding"; }
   Config config() const override;
-  Tensor forward(const Tensor& x) override { return forward(x, 0); }  // (B, L, M)
-  Tensor forward(const Tensor& x, Index offset);                      // the first of x stands at position `offset`
+  Tensor forward(const Tensor& x) override { return PositionalEncoding::forward(x, 0); }  // (B, L, M)
+  virtual Tensor forward(const Tensor& x, Index offset);  // the first of x stands at position `offset`
 
   const Index num_hiddens, max_len;
   const Array table;  // (1, max_len, M), float64

@@ -87,7 +87,7 @@ Config AddNorm::config() const {
 
 Tensor AddNorm::forward(const Tensor& x, const Tensor& y) {
   if (x.shape() != y.shape()) fail_value("AddNorm: y must have the shape of x ", x.shape(), "; got y ", y.shape());
-  return norm->forward(x, dropout->forward(y));
+  return norm->forward("AddNorm", "dropout", x, dropout->forward(y));
 }
 
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerArguments& a)
@@ -121,12 +121,14 @@ Tensor TransformerEncoderLayer::forward(const Tensor& src, const Restriction& re
   call.causal = causal;
   call.weights = weights;
   const Tensor x = as_dtype_of(src, linear1->weight);
+  const char *layer = "TransformerEncoderLayer", *attention = "self_attn and dropout1",
+             *inner = "linear1, dropout, linear2 and dropout2";
   if (arguments.norm_first) {
-    const Tensor y = ops::add(x, attention_block(norm1->forward(x), call));
-    return ops::add(y, feed_forward_block(norm2->forward(y)));
+    const Tensor y = residual(layer, attention, x, attention_block(norm1->forward(x), call));
+    return residual(layer, inner, y, feed_forward_block(norm2->forward(y)));
   }
-  const Tensor y = norm1->forward(x, attention_block(x, call));
-  return norm2->forward(y, feed_forward_block(y));
+  const Tensor y = norm1->forward(layer, attention, x, attention_block(x, call));
+  return norm2->forward(layer, inner, y, feed_forward_block(y));
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerArguments& a)
@@ -172,14 +174,16 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
     return dropout3->forward(linear2->forward(dropout->forward(linear1->forward(x, activation_))));
   };
   Tensor x = as_dtype_of(tgt, linear1->weight);
+  const char *layer = "TransformerDecoderLayer", *own = "self_attn and dropout1",
+             *cross = "multihead_attn and dropout2", *inner = "linear1, dropout, linear2 and dropout3";
   if (arguments.norm_first) {
-    x = ops::add(x, self_block(norm1->forward(x)));
-    x = ops::add(x, cross_block(norm2->forward(x)));
-    return ops::add(x, feed_forward(norm3->forward(x)));
+    x = residual(layer, own, x, self_block(norm1->forward(x)));
+    x = residual(layer, cross, x, cross_block(norm2->forward(x)));
+    return residual(layer, inner, x, feed_forward(norm3->forward(x)));
   }
-  x = norm1->forward(x, self_block(x));
-  x = norm2->forward(x, cross_block(x));
-  return norm3->forward(x, feed_forward(x));
+  x = norm1->forward(layer, own, x, self_block(x));
+  x = norm2->forward(layer, cross, x, cross_block(x));
+  return norm3->forward(layer, inner, x, feed_forward(x));
 }
 
 template <class L> TransformerStack<L>::TransformerStack(std::vector<std::shared_ptr<L>> parts, ModulePtr last) {
@@ -216,8 +220,9 @@ Tensor TransformerEncoder::forward(const Tensor& src, const Restriction& restric
   return finished(x);
 }
 
-Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, TransformerDecoderLayer::Call call,
+Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, const TransformerDecoderLayer::Call& given,
                                    std::span<LayerState> states, Tensors* weights) {
+  TransformerDecoderLayer::Call call = given;
   Tensor x = tgt, own;
   if (weights != nullptr) call.weights = &own;
   std::size_t i = 0;

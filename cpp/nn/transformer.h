@@ -54,7 +54,7 @@ class TransformerEncoderLayer : public Module {
   explicit TransformerEncoderLayer(const TransformerArguments& arguments);
   std::string class_name() const override { return "TransformerEncoderLayer"; }
   Config config() const override;
-  Tensor forward(const Tensor& src) override { return forward(src, {}, ops::Causal::none); }
+  Tensor forward(const Tensor& src) override { return TransformerEncoderLayer::forward(src, {}, ops::Causal::none); }
   // src (B, L, M) or (L, M); `weights` gets those of the call, with their history.
   virtual Tensor forward(const Tensor& src, const Restriction& restriction, ops::Causal causal,
                          Tensor* weights = nullptr);
@@ -116,9 +116,10 @@ class TransformerEncoder : public TransformerStack<TransformerEncoderLayer> {
  public:
   using TransformerStack::TransformerStack;
   std::string class_name() const override { return "TransformerEncoder"; }
-  Tensor forward(const Tensor& src) override { return forward(src, {}, ops::Causal::none); }
+  Tensor forward(const Tensor& src) override { return TransformerEncoder::forward(src, {}, ops::Causal::none); }
   // `weights` gets those of each layer.
-  Tensor forward(const Tensor& src, const Restriction& restriction, ops::Causal causal, Tensors* weights = nullptr);
+  virtual Tensor forward(const Tensor& src, const Restriction& restriction, ops::Causal causal,
+                         Tensors* weights = nullptr);
 };
 
 class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
@@ -126,20 +127,16 @@ class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
   using TransformerStack::TransformerStack;
   std::string class_name() const override { return "TransformerDecoder"; }
   using Module::forward;
-  // `weights` gets those of each layer's attention to the memory.
-  Tensor forward(const Tensor& tgt, const Tensor& memory, const TransformerDecoderLayer::Call& call,
-                 Tensors* weights = nullptr) {
-    return forward(tgt, memory, call, {}, weights);
-  }
   // What decoding token by token keeps, for each layer.
   struct LayerState {
     std::shared_ptr<KVCache> cache = std::make_shared<KVCache>();  // a layer of Python's may keep it
     ProjectedMemory projected;
     AttentionRecord cross;  // the attention to the memory in the last call
   };
-  // `states` is empty, or has one for each layer; tgt then holds the tokens behind those that they have seen.
-  Tensor forward(const Tensor& tgt, const Tensor& memory, TransformerDecoderLayer::Call call,
-                 std::span<LayerState> states, Tensors* weights = nullptr);
+  // `states` is empty, or has one for each layer; tgt then holds the tokens behind those that they have seen. `weights`
+  // gets those of each layer's attention to the memory.
+  virtual Tensor forward(const Tensor& tgt, const Tensor& memory, const TransformerDecoderLayer::Call& call,
+                         std::span<LayerState> states = {}, Tensors* weights = nullptr);
 };
 
 }  // namespace qkv::nn

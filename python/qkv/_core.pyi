@@ -326,6 +326,20 @@ class BertAttention(Module):
     self: BertSelfAttention
     output: BertOutput
     def __init__(self, **kwargs: Any) -> None: ...
+    def forward(
+        self,
+        hidden_states: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+    ) -> Tensor: ...
+    def __call__(
+        self,
+        hidden_states: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+    ) -> Tensor: ...
 
 class BertEmbeddings(Module):
     word_embeddings: Embedding
@@ -334,10 +348,26 @@ class BertEmbeddings(Module):
     LayerNorm: _LayerNorm
     dropout: Dropout
     def __init__(self, **kwargs: Any) -> None: ...
+    def forward(self, input_ids: Numbers, token_type_ids: Numbers | None = None) -> Tensor: ...
+    def __call__(self, input_ids: Numbers, token_type_ids: Numbers | None = None) -> Tensor: ...
 
 class BertEncoder(Module):
     layer: ModuleList
     def __init__(self, **kwargs: Any) -> None: ...
+    def forward(
+        self,
+        hidden_states: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+    ) -> Tensor: ...
+    def __call__(
+        self,
+        hidden_states: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+    ) -> Tensor: ...
 
 class BertForMaskedLM(Module):
     bert: BertModel
@@ -454,6 +484,8 @@ class BertForTokenClassification(Module):
 class BertIntermediate(Module):
     dense: Linear
     def __init__(self, **kwargs: Any) -> None: ...
+    def forward(self, x: Numbers) -> Tensor: ...
+    def __call__(self, x: Numbers) -> Tensor: ...
 
 class BertLayer(Module):
     attention: BertAttention
@@ -515,20 +547,28 @@ class BertOutput(Module):
     LayerNorm: _LayerNorm
     dropout: Dropout
     def __init__(self, **kwargs: Any) -> None: ...
+    def forward(self, x: Numbers, residual: Numbers) -> Tensor: ...
+    def __call__(self, x: Numbers, residual: Numbers) -> Tensor: ...
 
 class BertPooler(Module):
     dense: Linear
     def __init__(self, **kwargs: Any) -> None: ...
+    def forward(self, x: Numbers) -> Tensor: ...
+    def __call__(self, x: Numbers) -> Tensor: ...
 
 class BertPreTrainingHeads(Module):
     predictions: BertPredictionHead
     seq_relationship: Linear | None
     def __init__(self, **kwargs: Any) -> None: ...
+    def forward(self, hidden_states: Numbers, pooled: Any, words: Numbers) -> tuple[Tensor, object]: ...
+    def __call__(self, hidden_states: Numbers, pooled: Any, words: Numbers) -> tuple[Tensor, object]: ...
 
 class BertPredictionHead(Module):
     transform: Module
     bias: Parameter
     def __init__(self, **kwargs: Any) -> None: ...
+    def forward(self, hidden_states: Numbers, words: Numbers) -> Tensor: ...
+    def __call__(self, hidden_states: Numbers, words: Numbers) -> Tensor: ...
 
 class BertSelfAttention(Module):
     query: Linear
@@ -539,6 +579,20 @@ class BertSelfAttention(Module):
     def attention_weights(self) -> Tensor | None: ...
     @attention_weights.setter
     def attention_weights(self, value: None) -> None: ...
+    def forward(
+        self,
+        hidden_states: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+    ) -> Tensor: ...
+    def __call__(
+        self,
+        hidden_states: Numbers,
+        *,
+        valid_lens: Numbers | None = None,
+        attention_mask: Numbers | None = None,
+    ) -> Tensor: ...
 
 class CausalLM(Module):
     def __init__(
@@ -589,8 +643,12 @@ class CausalLMLayer(Module):
         rotary_base: float = 10000.0,
         norm_eps: float = 1e-06,
     ) -> None: ...
-    def forward(self, x: Numbers) -> Tensor: ...
-    def __call__(self, x: Numbers) -> Tensor: ...
+    def forward(
+        self, x: Numbers, *, valid_lens: Numbers | None = None, cache: KVCache | None = None
+    ) -> Tensor: ...
+    def __call__(
+        self, x: Numbers, *, valid_lens: Numbers | None = None, cache: KVCache | None = None
+    ) -> Tensor: ...
 
 class Decoder(Module):
     def __init__(self) -> None: ...

@@ -1,0 +1,192 @@
+// The parts of BERT, each with a forward that a subclass may define.
+#include "bindings/attention_weights.h"
+#include "bindings/bind_bert.h"
+#include "bindings/bindings.h"
+#include "bindings/overridden_call.h"
+#include "core/error.h"
+#include "models/bert_heads.h"
+
+namespace qkv::bindings {
+
+using namespace models;
+
+// A sequence's parts are called on whole batches: rows of padding that were left out are zeros there and do not count.
+template <class Part> struct SequenceForward {
+  static Tensor whole(const DefinedCall& forward, const Tensor& x, const BertRows& rows) {
+    Keywords keywords;
+    keywords.add(restriction_of(rows), "valid_lens", "attention_mask");
+    const Tensor all = rows.packed() ? unpacked(x, rows) : x;
+    const Tensor y = checked_shape(forward, call_for_tensor(forward, py::make_tuple(all), keywords.all()), all.shape());
+    return rows.packed() ? kept_rows(y, rows) : y;
+  }
+  using Signature = Tensor(const Tensor&, const BertRows&);
+  static Tensor call(const Part&, const DefinedCall& forward, const Tensor& x, const BertRows& rows) {
+    return whole(forward, x, rows);
+  }
+};
+template <> struct PythonForward<BertSelfAttention> : SequenceForward<BertSelfAttention> {};
+template <> struct PythonForward<BertAttention> : SequenceForward<BertAttention> {};
+template <> struct PythonForward<BertLayer> : SequenceForward<BertLayer> {};
+
+template <> struct PythonForward<BertEncoder> {
+  using Signature = Tensor(const Tensor&, const BertRows&, Tensors*);
+  static Tensor call(const BertEncoder&, const DefinedCall& forward, const Tensor& x, const BertRows& rows,
+                     Tensors* states) {
+    if (states != nullptr)
+      fail_type(type_name(forward.self),
+                ": forward gives the last hidden state alone; hidden_states must be those of a BertEncoder without a "
+                "forward of its own");
+    return SequenceForward<BertEncoder>::whole(forward, x, rows);
+  }
+};
+
+template <> struct PythonForward<BertEmbeddings> {
+  using Signature = Tensor(const Array&, const Array&, const BertRows&);
+  static Tensor call(const BertEmbeddings& part, const DefinedCall& forward, const Array& ids, const Array& segments,
+                     const BertRows& rows) {
+    Keywords keywords;
+    keywords.add("token_type_ids", segments);
+    const Tensor y = call_for_tensor(forward, py::make_tuple(Tensor(ids)), keywords.all());
+    checked_shape(forward, y, {rows.batch, rows.length, part.arguments.hidden_size});
+    return rows.packed() ? kept_rows(y, rows) : y;
+  }
+};
+
+template <> struct PythonForward<BertOutput> {
+  using Signature = Tensor(const Tensor&, const Tensor&);
+  static Tensor call(const BertOutput&, const DefinedCall& forward, const Tensor& x, const Tensor& residual) {
+    return checked_shape(forward, call_for_tensor(forward, py::make_tuple(x, residual)), residual.shape());
+  }
+};
+
+template <> struct PythonForward<BertPredictionHead> {
+  using Signature = Tensor(const Tensor&, const Tensor&);
+  static Tensor call(const BertPredictionHead&, const DefinedCall& forward, const Tensor& x, const Tensor& words) {
+    Shape expected = x.shape();
+    expected.back() = words.dim(0);
+    return checked_shape(forward, call_for_tensor(forward, py::make_tuple(x, words)), expected);
+  }
+};
+
+template <> struct PythonForward<BertPreTrainingHeads> {
+  using Signature = BertLogits(const Tensor&, const Tensor&, const Tensor&);
+  static BertLogits call(const BertPreTrainingHeads&, const DefinedCall& forward, const Tensor& hidden,
+                         const Tensor& pooled, const Tensor& table) {
+    const auto [words, next] = call_for_parts(forward, py::make_tuple(hidden, or_none(pooled), table), Keywords(),
+                                              "(words, next_sentence), the second a Tensor or None,");
+    return {words.cast<Tensor>(), next.is_none() ? Tensor() : next.cast<Tensor>()};
+  }
+};
+
+namespace {
+
+// Hidden states (B, L, M) in the dtype of the part.
+Tensor hidden_from(Call& call, py::handle value, const char* part, const BertPart& self, const Tensor& like) {
+  const Tensor x = nn::as_dtype_of(call.floating(value, "hidden_states"), like);
+  if (x.rank() != 3 || x.dim(2) != self.arguments.hidden_size)
+    fail_value(part, ": hidden_states must be (B, L, ", self.arguments.hidden_size, "); got hidden_states ", x.shape());
+  return x;
+}
+
+// forward(hidden_states, *, valid_lens, attention_mask). `weight` gives a parameter of the part, whose dtype counts.
+template <class Class, class Weight> void def_sequence(Class& part, const char* name, Weight weight) {
+  using Part = typename Class::type;
+  part.def(
+      "forward",
+      [name, weight](Part& self, py::handle hidden_states, py::handle valid_lens, py::handle attention_mask) {
+        Call call(name);
+        const Tensor x = hidden_from(call, hidden_states, name, self, weight(self));
+        const Array lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+        const Array mask =
+            attention_mask.is_none() ? Array() : packed(call.any(attention_mask, "attention_mask", false).data());
+        return without_gil([&] { return self.Part::forward(x, bert_rows(x.dim(0), x.dim(1), lens, mask, false)); });
+      },
+      py::arg("hidden_states"), py::kw_only(), py::arg("valid_lens") = py::none(),
+      py::arg("attention_mask") = py::none());
+}
+
+template <class Part> auto def_called(py::module_& m, const char* name, const char* doc) {
+  return def_part<Part, CalledLayerClass<Part>>(m, name, doc);
+}
+
+void bind_heads(py::module_& m) {
+  def_called<BertPredictionHead>(m, "BertPredictionHead", "Scores of the words, from the table of word embeddings.")
+      .def(
+          "forward",
+          [](BertPredictionHead& self, py::handle hidden_states, py::handle words) {
+            Call call("BertPredictionHead");
+            const Tensor x = call.floating(hidden_states, "hidden_states"), table = call.floating(words, "words");
+            return without_gil([&] { return self.BertPredictionHead::forward(x, table); });
+          },
+          py::arg("hidden_states"), py::arg("words"));
+  CalledLayerClass<BertPreTrainingHeads> heads(
+      m, "BertPreTrainingHeads", "The heads of pre-training: parts ``predictions`` and ``seq_relationship``.");
+  def_init<BertPreTrainingHeads>(heads,
+                                 []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
+                                   return std::make_unique<Made>(a, take_own(given, "next_sentence", true));
+                                 });
+  heads.def(
+      "forward",
+      [](BertPreTrainingHeads& self, py::handle hidden_states, py::handle pooled, py::handle words) {
+        Call call("BertPreTrainingHeads");
+        const Tensor x = call.floating(hidden_states, "hidden_states"), first = call.optional(pooled, "pooled"),
+                     table = call.floating(words, "words");
+        const BertLogits y = without_gil([&] { return self.BertPreTrainingHeads::forward(x, first, table); });
+        return py::make_tuple(y.words, or_none(y.next_sentence));
+      },
+      py::arg("hidden_states"), py::arg("pooled"), py::arg("words"));
+}
+
+}  // namespace
+
+void bind_bert_parts(py::module_& m) {
+  def_called<BertEmbeddings>(m, "BertEmbeddings", "Sum of word, position and segment embeddings, normalised.")
+      .def(
+          "forward",
+          [](BertEmbeddings& self, py::handle input_ids, py::handle token_type_ids) {
+            Call call("BertEmbeddings");
+            const Array ids = call.integers(input_ids, "input_ids", false),
+                        segments = call.integers(token_type_ids, "token_type_ids");
+            if (ids.rank() != 2 || (segments.defined() && segments.shape() != ids.shape()))
+              fail_value("BertEmbeddings: input_ids and token_type_ids must be (B, L); got input_ids ", ids.shape(),
+                         segments.defined() ? text(", token_type_ids ", segments.shape()) : "");
+            return without_gil([&] {
+              return self.BertEmbeddings::forward(ids, segments, bert_rows(ids.dim(0), ids.dim(1), {}, {}, false));
+            });
+          },
+          py::arg("input_ids"), py::arg("token_type_ids") = py::none());
+  auto self_attention = def_called<BertSelfAttention>(m, "BertSelfAttention", "Projections and heads of a BERT layer.");
+  def_attention_weights(self_attention);
+  def_sequence(self_attention, "BertSelfAttention", [](BertSelfAttention& part) { return part.query->weight; });
+  CalledLayerClass<BertOutput> output(m, "BertOutput", "LayerNorm(dropout(dense(x)) + residual).");
+  def_init<BertOutput>(output, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
+    return std::make_unique<Made>(a, take_own(given, "inner", true));
+  });
+  output.def(
+      "forward",
+      [](BertOutput& self, py::handle x, py::handle residual) {
+        Call call("BertOutput");
+        const Tensor input = call.floating(x, "x"),
+                     other = nn::as_dtype_of(call.floating(residual, "residual"), self.dense->weight);
+        return without_gil([&] { return self.BertOutput::forward(input, other); });
+      },
+      py::arg("x"), py::arg("residual"));
+  auto attention = def_called<BertAttention>(
+      m, "BertAttention", "Self-attention and its residual connection: parts ``self`` and ``output``.");
+  def_sequence(attention, "BertAttention", [](BertAttention& part) { return part.output->dense->weight; });
+  auto intermediate = def_part<BertIntermediate>(m, "BertIntermediate", "activation(dense(x)).");
+  def_forward(intermediate, "BertIntermediate");
+  auto layer =
+      def_called<BertLayer>(m, "BertLayer", "One layer of BERT: parts ``attention``, ``intermediate``, ``output``.");
+  def_sequence(layer, "BertLayer", [](BertLayer& part) { return part.output->dense->weight; });
+  auto encoder = def_called<BertEncoder>(m, "BertEncoder", "The layers of BERT, in the ModuleList ``layer``.");
+  def_sequence(encoder, "BertEncoder", [](BertEncoder& part) {
+    const auto layers = part.parts();
+    return layers.empty() ? Tensor(Array({}, part.dtype())) : layers.front()->output->dense->weight;
+  });
+  auto pooler = def_part<BertPooler>(m, "BertPooler", "tanh(dense(first row)) of (B, L, M).");
+  def_forward(pooler, "BertPooler");
+  bind_heads(m);
+}
+
+}  // namespace qkv::bindings

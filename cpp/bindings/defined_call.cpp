@@ -1,0 +1,42 @@
+#include "bindings/defined_call.h"
+
+#include "core/error.h"
+
+namespace qkv::bindings {
+
+DefinedCall defined_call(py::handle self, py::function forward) {
+  if (!self) return {};
+  static PyObject* const name = PyUnicode_InternFromString("__call__");
+  const auto call = py::reinterpret_steal<py::object>(
+      PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr())), name));  // of the class, as Python calls it
+  if (!call) throw py::error_already_set();
+  const auto object = py::reinterpret_borrow<py::object>(self);
+  if (PyInstanceMethod_Check(call.ptr()) == 0) return {object, object};  // those of the core are such
+  if (!forward) return {};
+  return {object, std::move(forward)};
+}
+
+bool DefinedCall::takes(const char* keyword) const {
+  const py::object code = py::getattr(self.attr("forward"), "__code__", py::none());
+  if (code.is_none()) return true;
+  constexpr int kAnyKeywords = 0x08;  // CO_VARKEYWORDS
+  if ((code.attr("co_flags").cast<int>() & kAnyKeywords) != 0) return true;
+  const auto names = code.attr("co_varnames").cast<py::tuple>();
+  const auto count = code.attr("co_argcount").cast<std::size_t>() + code.attr("co_kwonlyargcount").cast<std::size_t>();
+  for (std::size_t i = 0; i < count; ++i)
+    if (names[i].cast<std::string_view>() == keyword) return true;
+  return false;
+}
+
+void wrong_result(const DefinedCall& call, const char* wanted, py::handle got) {
+  fail_type(type_name(call.self), ": forward must return ", wanted, " to the module that calls it; got ",
+            type_name(got));
+}
+
+Tensor call_for_tensor(const DefinedCall& call, const py::tuple& arguments, py::handle keywords) {
+  const py::object result = call_python(call.function, arguments, keywords);
+  if (!is_tensor(result)) wrong_result(call, "a Tensor", result);
+  return result.cast<Tensor>();
+}
+
+}  // namespace qkv::bindings
