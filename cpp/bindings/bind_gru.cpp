@@ -7,7 +7,7 @@ namespace qkv::bindings {
 
 template <> struct PythonForward<nn::GRU> {
   using Signature = nn::GRU::Output(const Tensor&, const Tensor&, const Array&);
-  static nn::GRU::Output call(const nn::GRU&, const DefinedCall& forward, const Tensor& x, const Tensor& state,
+  static nn::GRU::Output call(const nn::GRU& layer, const DefinedCall& forward, const Tensor& x, const Tensor& state,
                               const Array& valid_lens) {
     Keywords keywords;
     keywords.add("valid_lens", valid_lens);
@@ -15,7 +15,8 @@ template <> struct PythonForward<nn::GRU> {
     arguments.append(x);
     if (state.defined()) arguments.append(state);
     auto [outputs, last] = call_for_pair(forward, py::tuple(arguments), keywords, "(outputs, state)");
-    return {std::move(outputs), std::move(last)};
+    return {checked_shape(forward, outputs, {x.dim(0), x.dim(1), layer.hidden_size}),
+            checked_shape(forward, last, {layer.num_layers, x.dim(0), layer.hidden_size})};
   }
 };
 

@@ -29,7 +29,9 @@ template <> struct PythonForward<MultiHeadAttention> {
     const Tensor y = call_for_output(forward, py::tuple(arguments), keywords, call.weights);
     if (call.record != nullptr) call.record->keep(AttentionRecord::of(own.weights(), {}));
     if (call.cache != nullptr) check_appended(forward, *call.cache, before, queries.dim(-2));
-    return y;
+    Shape expected = queries.shape();
+    expected.back() = layer.out_proj->out_features;
+    return checked_shape(forward, y, expected);
   }
 };
 

@@ -32,20 +32,29 @@ template <> struct PythonForward<CausalLMLayer> {
   }
 };
 
-// Called by generation, which continues a cache.
+// Called by generation, which continues a cache: of a forward without `cache` the first layer's holds all ids so far.
 template <> struct PythonForward<CausalLM> {
   using Signature = Tensor(const Array&, const Array&, std::span<nn::KVCache* const>);
   static Tensor call(const CausalLM& model, const DefinedCall& forward, const Array& ids, const Array& valid_lens,
                      std::span<nn::KVCache* const> caches) {
     Keywords keywords;
     keywords.add("valid_lens", valid_lens);
+    const auto call = [&](const Array& all) {
+      const Tensor y = call_for_tensor(forward, py::make_tuple(Tensor(all)), keywords.all());
+      return checked_shape(forward, y, {all.dim(0), all.dim(1), model.sizes.vocab_size});
+    };
+    if (!caches.empty() && !forward.takes("cache"))
+      return behind_inputs(forward, *caches.front(),
+                           Tensor(ids.cast(DType::float64).reshaped({ids.dim(0), ids.dim(1), 1})),
+                           [&](const Tensor& all) {
+                             return call(packed(all.data()).cast(DType::int64).reshaped({all.dim(0), all.dim(1)}));
+                           });
     if (!caches.empty()) {
       py::list all;
       for (nn::KVCache* cache : caches) all.append(py::cast(cache));
       keywords.add("cache", all);
     }
-    const Tensor y = call_for_tensor(forward, py::make_tuple(Tensor(ids)), keywords.all());
-    return checked_shape(forward, y, {ids.dim(0), ids.dim(1), model.sizes.vocab_size});
+    return call(ids);
   }
 };
 

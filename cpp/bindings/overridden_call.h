@@ -91,7 +91,8 @@ template <class Whole> Tensor behind_inputs(const DefinedCall& call, nn::KVCache
   const Index before = cache.length(), length = before + x.dim(1);
   const Tensor all = ops::slice(cache.append(x, x).keys, 1, 0, length);
   try {
-    return ops::slice(checked_shape(call, whole(all), all.shape()), 1, before, length);
+    const Tensor y = whole(all);
+    return ops::slice(checked_shape(call, y, {x.dim(0), length, y.rank() > 0 ? y.dim(-1) : 0}), 1, before, length);
   } catch (...) {  // a call that failed leaves the cache as it was
     cache.truncate(before);
     throw;

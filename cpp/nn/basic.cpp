@@ -131,7 +131,12 @@ Tensor LayerNorm::forward(const char* layer, const char* parts, const Tensor& x,
   // Sums of mixed widths have rounding of their own.
   const DType dtype = weight.defined() ? weight.dtype() : x.dtype();
   const bool alike = x.shape() == y.shape() && x.dtype() == dtype && y.dtype() == dtype && is_floating(dtype);
-  if (!plain(*this) || !alike) return forward(residual(layer, parts, x, y));
+  if (!plain(*this) || !alike) {
+    const Tensor z = forward(residual(layer, parts, x, y));
+    if (z.shape() != x.shape())
+      fail_value(layer, ": its norm must keep the shape ", x.shape(), " of its input; got ", z.shape());
+    return z;
+  }
   return ops::add_layer_norm(x, y, weight, bias, normalized_shape, eps);
 }
 
