@@ -87,6 +87,8 @@ void bind_config(py::module_& m) {
   m.def("set_batch_invariant", &set_batch_invariant, py::arg("on"));
   m.def("get_batch_invariant", &batch_invariant);
   m.def("cached_bytes", &cached_bytes);
+  // Of the memory that a Tensor keeps, of which it may be a small part.
+  m.def("storage_bytes", [](const Tensor& t) { return t.data().buffer()->bytes(); });
   m.def("empty_cache", &empty_cache);
   m.def("config", [] {
     py::dict d;
