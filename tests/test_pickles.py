@@ -167,3 +167,21 @@ def test_a_cache_that_records_is_copied_as_numbers():
             layer(np.ones((1, 1, 4)), cache=cache).numpy(),
             rtol=1e-6,
         )
+
+
+def test_states_go_to_parameters_of_the_same_names():
+    def build(names):
+        return optim.Adam([(n, qkv.nn.Parameter([float(len(n))])) for n in names], 0.1)
+
+    one, other = build(["a", "bb", "ccc"]), build(["ccc", "a", "bb"])
+    (one.param_groups[0]["params"][1] * 2).backward()
+    one.step()
+    state = one.state_dict()
+    assert list(state["param_groups"][0]["param_names"]) == ["a", "bb", "ccc"]
+    other.load_state_dict(state)
+    assert list(other.state_dict()["state"]) == [2]
+    other.load_state_dict(pickle.loads(pickle.dumps(one)).state_dict())
+    assert list(other.state_dict()["state"]) == [2]
+    plain = optim.Adam([qkv.nn.Parameter([float(i)]) for i in range(3)], 0.1)
+    plain.load_state_dict(state)  # by position where names are missing
+    assert list(plain.state_dict()["state"]) == [1]

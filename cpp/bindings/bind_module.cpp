@@ -2,41 +2,14 @@
 #include "bindings/bind_module.h"
 
 #include "bindings/bindings.h"
-#include "bindings/explained.h"
-#include "nn/init.h"
+#include "bindings/module_entries.h"
+#include "bindings/tensor_class.h"
 
 namespace qkv::bindings {
 namespace {
 
 using nn::Module;
 using nn::ModulePtr;
-using Kind = Module::Entry::Kind;
-
-py::object to_python(const nn::Value& value) {
-  return std::visit(
-      [](const auto& v) -> py::object {
-        using V = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<V, std::monostate>) return py::none();
-        else if constexpr (std::is_same_v<V, std::vector<Index>>) return py::tuple(py::cast(v));
-        else return py::cast(v);
-      },
-      value);
-}
-
-py::object entry_object(const Module::Entry& entry) {
-  if (entry.kind == Kind::module) return entry.module ? py::cast(entry.module) : py::none();
-  return entry.tensor.defined() ? py::cast(entry.tensor) : py::none();
-}
-
-py::dict instance_dict(const py::object& self) { return self.attr("__dict__"); }
-
-Module& initialised(const py::object& self, const std::string& name) {
-  if (!is_initialised(self))
-    throw py::attribute_error(text(std::string(py::str(py::type::of(self).attr("__name__"))),
-                                   ": super().__init__() must be called before attributes are used; got ", name,
-                                   " before it"));
-  return self.cast<Module&>();
-}
 
 // The module under "" and its parts, as Python's objects.
 std::vector<std::pair<std::string, py::object>> named_modules(const py::object& self) {
@@ -53,61 +26,11 @@ std::vector<py::object> modules(const py::object& self) {
   return found;
 }
 
-py::object get_attribute(const py::object& self, const std::string& name) {
-  const Module::Entry* entry = initialised(self, name).find(name);
-  if (entry == nullptr) fail_attribute(self, py::str(name));
-  py::object object = entry_object(*entry);
-  // Kept so that the same object comes back as long as the module lives, with whatever was set on it.
-  if (!object.is_none()) instance_dict(self)[name.c_str()] = object;
-  return object;
-}
-
-// Other threads may be computing with what stands under a name that the layer uses itself.
-std::optional<Alone> to_replace(const Module& module, const std::string& name) {
-  const Module::Entry* entry = module.find(name);
-  if (entry == nullptr || !entry->bind) return std::nullopt;
-  return std::optional<Alone>(std::in_place);
-}
-
-void set_attribute(const py::object& self, const py::str& name, const py::object& value) {
-  const std::string key = name;
-  Module& module = initialised(self, key);
-  const std::optional<Alone> alone = to_replace(module, key);
-  const Module::Entry* entry = module.find(key);
-  const auto forget = [&] { instance_dict(self).attr("pop")(name, py::none()); };
-  if (py::isinstance<ParameterImpl>(value)) {
-    module.register_parameter(key, value.cast<Tensor>());
-  } else if (py::isinstance<Module>(value)) {
-    module.register_module(key, value.cast<ModulePtr>());
-  } else if (entry != nullptr && value.is_none()) {
-    forget();
-    if (entry->kind == Kind::module) module.register_module(key, nullptr);
-    else if (entry->kind == Kind::buffer) module.register_buffer(key, Tensor());
-    else module.register_parameter(key, Tensor());
-    return;
-  } else if (entry != nullptr && entry->kind == Kind::buffer && is_tensor(value)) {
-    module.register_buffer(key, value.cast<Tensor>());
-  } else if (entry != nullptr) {
-    fail_type(std::string(py::str(py::type::of(self).attr("__name__"))), ": ", key, " must be a ",
-              entry->kind == Kind::module   ? "Module"
-              : entry->kind == Kind::buffer ? "Tensor"
-                                            : "Parameter",
-              " because it is one already; got ", std::string(py::str(py::type::of(value).attr("__name__"))));
-  } else {
-    if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) throw py::error_already_set();
-    return;
-  }
-  instance_dict(self)[name] = value;
-}
-
-void delete_attribute(const py::object& self, const py::str& name) {
-  Module& module = initialised(self, name);
-  if (module.find(name) != nullptr) {
-    module.remove(name);
-    instance_dict(self).attr("pop")(name, py::none());
-  } else if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), nullptr) != 0) {
-    throw py::error_already_set();
-  }
+EntryKind kind_from(const std::string& name) {
+  if (name == "parameter") return EntryKind::parameter;
+  if (name == "buffer") return EntryKind::buffer;
+  if (name == "module") return EntryKind::module;
+  fail_value("Module: kind must be parameter, buffer or module; got ", name);
 }
 
 Array state_array(const std::string& name, py::handle value) {
@@ -138,66 +61,6 @@ void load_state_dict(Module& module, py::handle state, bool strict) {
   module.load_state(std::move(arrays), strict);
 }
 
-// The class written in C++ that this object is, or is a subclass of.
-py::object bound_class(const py::object& self) {
-  for (const py::handle cls : py::type::of(self).attr("__mro__"))
-    if (std::string(py::str(cls.attr("__module__"))) == "qkv._core") return py::reinterpret_borrow<py::object>(cls);
-  throw std::logic_error("Module: no class of the core");
-}
-
-py::dict config_dict(const Module& module) {
-  py::dict config;
-  for (const auto& [name, value] : module.config()) config[name.c_str()] = to_python(value);
-  return config;
-}
-
-// Everything but what a layer remembers of its last call.
-py::dict get_state(const py::object& self) {
-  const Module& module = self.cast<Module&>();
-  py::list entries;
-  py::dict attributes = instance_dict(self).attr("copy")();
-  const auto parts = module.snapshot();
-  for (const Module::Entry& entry : *parts) {
-    entries.append(py::make_tuple(entry.name, static_cast<int>(entry.kind), entry_object(entry)));
-    attributes.attr("pop")(entry.name, py::none());
-  }
-  py::dict state;
-  state["config"] = config_dict(module);
-  state["entries"] = entries;
-  state["attributes"] = attributes;
-  state["training"] = module.own_training();
-  state["bfloat16"] = module.in_bfloat16();
-  state["dtype"] = std::string(name(module.dtype()));
-  return state;
-}
-
-void set_state(const py::object& self, const py::dict& state) {
-  const nn::SkipInit skip;
-  bound_class(self).attr("__init__")(self, **state["config"].cast<py::dict>());
-  Module& module = self.cast<Module&>();
-  for (const py::handle item : state["entries"]) {
-    const auto entry = py::reinterpret_borrow<py::tuple>(item);
-    const std::string name = entry[0].cast<std::string>();
-    const py::object value = entry[2];
-    switch (static_cast<Kind>(entry[1].cast<int>())) {
-      case Kind::module:
-        module.register_module(name, value.is_none() ? nullptr : value.cast<ModulePtr>());
-        break;
-      case Kind::buffer:
-        module.register_buffer(name, value.is_none() ? Tensor() : value.cast<Tensor>());
-        break;
-      case Kind::parameter:
-        module.register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>());
-        break;
-    }
-    if (!value.is_none()) instance_dict(self)[name.c_str()] = value;
-  }
-  instance_dict(self).attr("update")(state["attributes"]);
-  module.set_own_training(state["training"].cast<bool>());
-  module.set_own_bfloat16(state["bfloat16"].cast<bool>());
-  if (state.contains("dtype")) module.set_own_dtype(dtype_from(state["dtype"], "Module"));  // older pickles have none
-}
-
 }  // namespace
 
 void bind_module(py::module_& m) {
@@ -223,7 +86,7 @@ Examples
       .def("__call__",
            [](const py::object& self, const py::args& args, const py::kwargs& kwargs) {
              const py::object forward = self.attr("forward");
-             return call_python(forward, args, kwargs);
+             return in_class_of(args, kwargs, call_python(forward, args, kwargs));
            })
       .def("__getattr__", &get_attribute)
       .def("__setattr__", &set_attribute)
@@ -247,6 +110,15 @@ Examples
              return names;
            })
       .def("_config", &config_dict)
+      .def("_entries",
+           [](const py::object& self, const std::string& kind) { return entries_of(self, kind_from(kind)); })
+      .def(
+          "_register",
+          [](const py::object& self, const std::string& kind, const std::string& name, const py::object& value,
+             bool persistent) { register_entry(self, kind_from(kind), name, value, persistent); },
+          py::arg("kind"), py::arg("name"), py::arg("value"), py::arg("persistent") = true)
+      .def("_named_state", &Module::named_state)
+      .def("_set_own_training", &Module::set_own_training)
       .def("_children",
            [](const Module& self) {
              py::list found;
@@ -257,31 +129,28 @@ Examples
       .def_property_readonly("training", &Module::training, "True in training mode.")
       .def(
           "register_buffer",
-          [](const py::object& self, const std::string& name, py::handle value) {
+          [](const py::object& self, const std::string& name, py::handle value, bool persistent) {
             Call call("register_buffer");
-            Module& module = initialised(self, name);
-            const std::optional<Alone> alone = to_replace(module, name);
-            instance_dict(self).attr("pop")(name, py::none());
-            module.register_buffer(name,
-                                   value.is_none() ? Tensor() : Tensor(copy_of(value, py::none(), "register_buffer")));
+            const py::object kept =
+                value.is_none() ? py::none() : py::cast(Tensor(copy_of(value, py::none(), "register_buffer")));
+            register_entry(self, EntryKind::buffer, name, kept, persistent);
           },
-          py::arg("name"), py::arg("value"), "Keep an array that belongs to the state but is not learned.")
+          py::arg("name"), py::arg("value"), py::arg("persistent") = true,
+          "Keep an array that is not learned; unless `persistent` is False it belongs to the state.")
       .def(
           "register_parameter",
           [](const py::object& self, const std::string& name, py::handle value) {
-            if (!value.is_none() && !py::isinstance<ParameterImpl>(value))
-              fail_type("register_parameter: parameter must be a Parameter; got ",
-                        std::string(py::str(py::type::handle_of(value).attr("__name__"))));
-            Module& module = initialised(self, name);
-            const std::optional<Alone> alone = to_replace(module, name);
-            instance_dict(self).attr("pop")(name, py::none());
-            module.register_parameter(name, value.is_none() ? Tensor() : value.cast<Tensor>());
+            if (!value.is_none() && !is_parameter(value))
+              fail_type("register_parameter: parameter must be a Parameter; got ", type_name(value));
+            register_entry(self, EntryKind::parameter, name, py::reinterpret_borrow<py::object>(value));
           },
           py::arg("name"), py::arg("parameter"), "As assigning a Parameter to the attribute of that name.")
       .def(
           "register_module",
           [](const py::object& self, const std::string& name, const py::object& value) {
-            set_attribute(self, py::str(name), value);
+            if (!value.is_none() && !py::isinstance<Module>(value))
+              fail_type("register_module: module must be a Module; got ", type_name(value));
+            register_entry(self, EntryKind::module, name, value);
           },
           py::arg("name"), py::arg("module"), "As assigning a Module to the attribute of that name.")
       .def("parameters", &Module::parameters,

@@ -2,6 +2,8 @@
 #include <memory>
 
 #include "bindings/bindings.h"
+
+#include <algorithm>
 #include "bindings/convert.h"
 #include "bindings/interpreter.h"
 #include "bindings/parameter_groups.h"
@@ -59,6 +61,7 @@ py::dict state_dict(Optimizer& optimizer) {
     py::list numbers;
     for (std::size_t i = 0; i < group.parameters().size(); ++i) numbers.append(next++);
     options["params"] = numbers;
+    if (!group.names().empty()) options["param_names"] = py::cast(group.names());
     groups.append(options);
   }
   py::dict result;
@@ -110,6 +113,19 @@ T saved_part(const Optimizer& optimizer, const py::dict& whole, const py::object
   return py::reinterpret_borrow<T>(part);
 }
 
+// The numbers of a saved group's parameters, by name where both sides know the names, as the order may have changed.
+py::list in_order_of(const ParameterGroup& group, const py::dict& saved, const py::list& numbers) {
+  if (group.names().empty() || !saved.contains("param_names")) return numbers;
+  const auto names = saved["param_names"].cast<std::vector<std::string>>();
+  if (names.size() != numbers.size() ||
+      !std::is_permutation(names.begin(), names.end(), group.names().begin(), group.names().end()))
+    return numbers;
+  py::list ordered;
+  for (const std::string& name : group.names())
+    ordered.append(numbers[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())]);
+  return ordered;
+}
+
 void load_optimizer_state(Optimizer& optimizer, const py::dict& saved) {
   const std::string operation = optimizer.name() + ".load_state_dict";
   if (!saved.contains("state") || !saved.contains("param_groups"))
@@ -129,7 +145,8 @@ void load_optimizer_state(Optimizer& optimizer, const py::dict& saved) {
     if (!py::isinstance<py::dict>(given)) fail_type(operation, ": a group must be a dict; got ", described(given));
     const auto group = py::reinterpret_borrow<py::dict>(given);
     settings.push_back(saved_settings(optimizer, group));
-    const auto numbers = saved_part<py::list>(optimizer, group, py::str("params"), "params of a group");
+    const auto numbers = in_order_of(optimizer.groups()[g], group,
+                                     saved_part<py::list>(optimizer, group, py::str("params"), "params of a group"));
     const Tensors& parameters = optimizer.groups()[g].parameters();
     if (numbers.size() != parameters.size())
       fail_value(operation, ": state_dict must be of ", parameters.size(), " parameters because ",
@@ -168,6 +185,14 @@ std::shared_ptr<T> make_adam(py::handle params, double lr, std::pair<double, dou
                  params);
 }
 
+py::object named_parameters(const ParameterGroup& group) {
+  if (group.names().empty()) return py::cast(group.parameters());
+  py::list pairs;
+  for (std::size_t i = 0; i < group.names().size(); ++i)
+    pairs.append(py::make_tuple(group.names()[i], group.parameters()[i]));
+  return std::move(pairs);
+}
+
 // The parameters of each group, where the optimizer stands, and the options of groups that are added later. Pickled or
 // copied together with their module, the parameters are the copied module's, because pickle and copy keep what is
 // shared.
@@ -176,7 +201,7 @@ template <class T> auto pickled() {
       [](T& optimizer) {
         py::list groups;
         for (const ParameterGroup& group : optimizer.groups())
-          groups.append(py::dict(py::arg("params") = group.parameters()));
+          groups.append(py::dict(py::arg("params") = named_parameters(group)));
         const OptimizerSettings& d = optimizer.defaults();
         return py::make_tuple(groups, state_dict(optimizer),
                               py::make_tuple(d.lr, d.weight_decay, d.momentum, d.nesterov, d.beta1, d.beta2, d.eps));

@@ -58,10 +58,39 @@ void detach_in_place(const Tensor& t) {
   impl.requires_grad = impl.lacks_history = false;
 }
 
+// What the results of a call with this argument are, by its `_result_class`; null: the core's.
+py::object result_class(py::handle argument) {
+  static const auto* tensor = reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().release().ptr());
+  const PyTypeObject* type = Py_TYPE(argument.ptr());
+  if (type == tensor || PyType_IsSubtype(const_cast<PyTypeObject*>(type), const_cast<PyTypeObject*>(tensor)) == 0)
+    return {};
+  return py::getattr(py::type::handle_of(argument), "_result_class", py::object());
+}
+
+py::object in_class(const py::type& cls, const py::object& result) {
+  if (Py_TYPE(result.ptr()) == reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr()))
+    return instance_of(cls, result.cast<Tensor>());
+  if (!py::isinstance<py::tuple>(result) && !py::isinstance<py::list>(result)) return result;
+  py::list parts;
+  for (const py::handle part : result) parts.append(in_class(cls, py::reinterpret_borrow<py::object>(part)));
+  if (py::hasattr(result, "_make")) return result.attr("_make")(parts);  // a named tuple
+  return py::type::of(result)(parts);
+}
+
 }  // namespace
+
+py::object in_class_of(const py::args& args, const py::kwargs& kwargs, py::object result) {
+  py::object cls;
+  for (const py::handle argument : args)
+    if (!cls) cls = result_class(argument);
+  for (const auto& [name, argument] : kwargs)
+    if (!cls) cls = result_class(argument);
+  return cls ? in_class(cls, result) : result;
+}
 
 void bind_subclass(py::module_& m) {
   m.def("instance_of", instance_of, py::arg("cls"), py::arg("t"));
+  m.def("mark_parameter", [](const Tensor& t) { t.impl()->is_parameter = true; }, py::arg("t"));
   m.def("set_in_place", set_in_place, py::arg("operation"), py::arg("t"), py::arg("result"));
   m.def("fill_in_place", fill_in_place, py::arg("operation"), py::arg("t"), py::arg("value"));
   m.def("replacement", replacement, py::arg("t"), py::arg("value"));

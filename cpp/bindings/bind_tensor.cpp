@@ -24,7 +24,7 @@ py::object dlpack(const Tensor& t, const py::kwargs& options) {
   try {
     return to_numpy(t.data(), is_writable(t), true).attr("__dlpack__")(**options);
   } catch (py::error_already_set& error) {
-    if (is_writable(t) || !error.matches(PyExc_BufferError)) throw;
+    if (!error.matches(PyExc_BufferError) || (options.contains("copy") && options["copy"].ptr() == Py_False)) throw;
     return to_numpy(cloned(t.data()), true).attr("__dlpack__")(**options);
   }
 }

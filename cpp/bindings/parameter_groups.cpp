@@ -119,22 +119,28 @@ py::list items_of(py::handle params, const std::string& operation) {
   return py::list(py::reinterpret_borrow<py::object>(params));
 }
 
-Tensors tensors_from(const py::list& items, const std::string& operation) {
+// `names` get those of the pairs (name, Tensor); none unless all are such.
+Tensors tensors_from(const py::list& items, const std::string& operation, std::vector<std::string>& names) {
   Tensors tensors;
   for (const py::handle item : items) {
     py::object p = py::reinterpret_borrow<py::object>(item);
-    if (py::isinstance<py::tuple>(p) && py::len(p) == 2 && py::isinstance<py::str>(p[py::int_(0)])) p = p[py::int_(1)];
+    if (py::isinstance<py::tuple>(p) && py::len(p) == 2 && py::isinstance<py::str>(p[py::int_(0)])) {
+      names.push_back(py::str(p[py::int_(0)]));
+      p = p[py::int_(1)];
+    }
     if (!is_tensor(p))
       fail_type(operation, ": params must be Tensors; got params[", tensors.size(), "] of type ", type_name(p));
     tensors.push_back(p.cast<Tensor>());
   }
+  if (names.size() != tensors.size()) names.clear();
   return tensors;
 }
 
 }  // namespace
 
 Tensors parameters_from(py::handle params, const std::string& operation) {
-  return tensors_from(items_of(params, operation), operation);
+  std::vector<std::string> names;
+  return tensors_from(items_of(params, operation), operation, names);
 }
 
 void set_lr(Optimizer& optimizer, py::handle value) {
@@ -148,11 +154,13 @@ void add_group(Optimizer& optimizer, const py::dict& group, const std::string& o
   for (const Option& option : options(optimizer))
     if (group.contains(option.name)) option.set(settings, group[option.name], operation.c_str(), option.name);
   const py::object params = group["params"];
-  Tensors parameters = is_tensor(params) ? Tensors{params.cast<Tensor>()} : parameters_from(params, operation);
+  std::vector<std::string> names;
+  Tensors parameters =
+      is_tensor(params) ? Tensors{params.cast<Tensor>()} : tensors_from(items_of(params, operation), operation, names);
   if (parameters.empty())
     fail_value(operation, ": params must hold at least one Tensor; got none (what a generator gives, it gives once)");
   const Alone alone;  // a step on another thread reads the groups
-  optimizer.add_group(std::move(parameters), settings);
+  optimizer.add_group(std::move(parameters), settings, std::move(names));
 }
 
 void add_groups(Optimizer& optimizer, py::handle params) {
@@ -161,8 +169,11 @@ void add_groups(Optimizer& optimizer, py::handle params) {
   if (py::isinstance<py::dict>(params) && params.contains("params"))
     fail_type(name, ": params must be a list of groups; got one group; write [group]");
   const py::list items = items_of(params, name);
-  if (items.empty() || !py::isinstance<py::dict>(items[0]))
-    return optimizer.add_group(tensors_from(items, name), optimizer.defaults());
+  if (items.empty() || !py::isinstance<py::dict>(items[0])) {
+    std::vector<std::string> names;
+    Tensors parameters = tensors_from(items, name, names);
+    return optimizer.add_group(std::move(parameters), optimizer.defaults(), std::move(names));
+  }
   for (std::size_t i = 0; i < items.size(); ++i) {
     const py::object group = items[i];
     if (!py::isinstance<py::dict>(group))

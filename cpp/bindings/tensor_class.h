@@ -50,6 +50,8 @@ Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);
 Tensor deep_copied(const Tensor& t, py::dict& memo);
 // The value in the shape and dtype of t, which it replaces; with its history, and that of t, of which nothing stays.
 Tensor replacement(const Tensor& t, const Tensor& value);
+// The result of a call, whose Tensors get the class of those among its arguments if that is derived from the core's.
+py::object in_class_of(const py::args& args, const py::kwargs& kwargs, py::object result);
 // What was computed becomes t; see autograd/in_place.h.
 void set_in_place(const char* operation, const Tensor& t, const Tensor& result);
 

@@ -65,8 +65,15 @@ void Module::add_entry(Entry entry) {
   if (old != nullptr && !entry.bind) entry.bind = old->bind;
   if (entry.bind) entry.bind(entry);
   if (entry.module) ++entry.module->owners_;
+  Entry removed;  // released when this module is whole again
+  if (old != nullptr && old->module) --old->module->owners_;
+  if (old != nullptr && old->kind != entry.kind) {
+    removed = *old;
+    const Lock lock(mutex_of(this));
+    erase_entry(*old);
+    old = nullptr;
+  }
   if (old != nullptr) {
-    if (old->module) --old->module->owners_;
     const auto position = old - entries_->data();
     const Lock lock(mutex_of(this));
     std::swap(own_entries()[static_cast<std::size_t>(position)],
@@ -95,13 +102,13 @@ void Module::own_parameter(const std::string& name, Tensor& member, Tensor value
 }
 
 void Module::register_parameter(const std::string& name, Tensor parameter) {
-  auto* given = dynamic_cast<ParameterImpl*>(parameter.impl().get());
+  TensorImpl* given = parameter.impl().get();
   if (given != nullptr && std::exchange(given->follows_module, false)) given->data = given->data.cast(dtype_);
   add_entry({name, Kind::parameter, std::move(parameter), nullptr, nullptr});
 }
 
-void Module::register_buffer(const std::string& name, Tensor buffer) {
-  add_entry({name, Kind::buffer, std::move(buffer), nullptr, nullptr});
+void Module::register_buffer(const std::string& name, Tensor buffer, bool persistent) {
+  add_entry({name, Kind::buffer, std::move(buffer), nullptr, nullptr, persistent});
 }
 
 void Module::register_module(const std::string& name, ModulePtr module) {
@@ -119,9 +126,13 @@ void Module::remove(const std::string& name) {
   if (old == nullptr) return;
   if (old->bind) fail_type(class_name(), ": ", name, " cannot be deleted because the layer computes with it");
   if (old->module) --old->module->owners_;
-  const auto position = old - entries_->data();
   const Entry removed = *old;  // released when this module is whole again
   const Lock lock(mutex_of(this));
+  erase_entry(*old);
+}
+
+void Module::erase_entry(const Entry& entry) {
+  const auto position = &entry - entries_->data();
   Entries& entries = own_entries();
   entries.erase(entries.begin() + position);
   positions_.clear();
@@ -129,8 +140,8 @@ void Module::remove(const std::string& name) {
     for (std::size_t i = 0; i < entries.size(); ++i) positions_.emplace(entries[i].name, i);
 }
 
-// Visits root and its parts, each before its own parts: enter(module, prefix) and leaf(entry, prefix), where the prefix
-// is "" or "layers.0.".
+// Visits root and its parts, each before its own parts: enter(module, prefix) and leaf(entry, prefix) for its
+// parameters and then its buffers, where the prefix is "" or "layers.0.".
 template <class Enter, class Leaf> void Module::walk(const Module& root, Enter enter, Leaf leaf) {
   struct Level {
     const Module* module;
@@ -142,6 +153,9 @@ template <class Enter, class Leaf> void Module::walk(const Module& root, Enter e
   const auto descend = [&](const Module& module) {
     enter(module, prefix);
     levels.push_back({&module, module.snapshot(), 0, prefix.size()});
+    for (const Kind kind : {Kind::parameter, Kind::buffer})
+      for (const Entry& entry : *levels.back().entries)
+        if (entry.kind == kind) leaf(entry, prefix);
   };
   descend(root);
   while (!levels.empty()) {
@@ -152,9 +166,7 @@ template <class Enter, class Leaf> void Module::walk(const Module& root, Enter e
       continue;
     }
     const Entry& entry = (*level.entries)[level.next++];
-    if (entry.kind != Kind::module) {
-      leaf(entry, prefix);
-    } else if (entry.module) {
+    if (entry.module) {
       prefix += entry.name + ".";
       descend(*entry.module);
     }
@@ -178,7 +190,7 @@ std::vector<std::pair<std::string, Tensor>> Module::named_state() const {
   walk(
       *this, [](const Module& m, const std::string&) { m.require_parameters(); },
       [&](const Entry& entry, const std::string& prefix) {
-        if (entry.tensor.defined()) found.emplace_back(prefix + entry.name, entry.tensor);
+        if (entry.tensor.defined() && entry.persistent) found.emplace_back(prefix + entry.name, entry.tensor);
       });
   return found;
 }

@@ -1,4 +1,4 @@
-// Module: parameters, buffers and modules under names, in the order in which they were made.
+// Module: parameters, buffers and modules under names, each kind in the order in which its first ones were made.
 #pragma once
 
 #include <atomic>
@@ -61,6 +61,7 @@ class Module : public std::enable_shared_from_this<Module> {
     Tensor tensor;  // not defined for modules, and for a parameter that is absent (a bias that was not wanted)
     ModulePtr module;
     std::function<void(const Entry&)> bind;  // tells the C++ member that stands for this entry
+    bool persistent = true;                  // part of the state; a buffer may not be
   };
   using Entries = std::vector<Entry>;
   const Entries& entries() const { return *entries_; }
@@ -73,14 +74,15 @@ class Module : public std::enable_shared_from_this<Module> {
   // In how many places this module is registered.
   Index owners() const { return owners_; }
 
-  // A name that exists already is replaced in its place.
+  // A name that exists already is replaced in its place by another of its kind.
   void register_parameter(const std::string& name, Tensor parameter);
-  void register_buffer(const std::string& name, Tensor buffer);
+  void register_buffer(const std::string& name, Tensor buffer, bool persistent = true);
   void register_module(const std::string& name, ModulePtr module);
   void remove(const std::string& name);
 
+  // A module's own stand before those of its parts, its parameters before its buffers.
   std::vector<std::pair<std::string, Tensor>> named_parameters() const;
-  std::vector<std::pair<std::string, Tensor>> named_state() const;  // parameters and buffers
+  std::vector<std::pair<std::string, Tensor>> named_state() const;  // parameters and persistent buffers
   Tensors parameters() const;
   // This one first, under ""; its pointer may not own it.
   std::vector<std::pair<std::string, ModulePtr>> named_modules();
@@ -131,7 +133,8 @@ class Module : public std::enable_shared_from_this<Module> {
 
  private:
   void add_entry(Entry entry);
-  Entries& own_entries();  // to be changed under mutex_of(this)
+  void erase_entry(const Entry& entry);  // under mutex_of(this)
+  Entries& own_entries();                // to be changed under mutex_of(this)
   [[noreturn]] void wrong_entry(const std::string& name, const std::string& wanted) const;
   static std::string name_of(const Module& module) { return module.class_name(); }
   template <class Enter, class Leaf> static void walk(const Module& root, Enter enter, Leaf leaf);

@@ -9,8 +9,9 @@
 
 namespace qkv::nn {
 
-ParameterGroup::ParameterGroup(const Optimizer& optimizer, Tensors parameters, const OptimizerSettings& settings)
-    : optimizer_(optimizer), parameters_(std::move(parameters)), states_(parameters_.size()) {
+ParameterGroup::ParameterGroup(const Optimizer& optimizer, Tensors parameters, const OptimizerSettings& settings,
+                               std::vector<std::string> names)
+    : optimizer_(optimizer), parameters_(std::move(parameters)), names_(std::move(names)), states_(parameters_.size()) {
   set_settings(settings);
 }
 
@@ -22,7 +23,7 @@ void ParameterGroup::set_settings(const OptimizerSettings& settings) {
 Optimizer::Optimizer(std::string name, const OptimizerSettings& defaults)
     : name_(std::move(name)), defaults_(defaults) {}
 
-void Optimizer::add_group(Tensors parameters, const OptimizerSettings& settings) {
+void Optimizer::add_group(Tensors parameters, const OptimizerSettings& settings, std::vector<std::string> names) {
   if (parameters.empty()) fail_value(name_, ": params must hold at least one Tensor; got none");
   // Groups are counted where there are several.
   const auto place = [&](std::size_t group, std::size_t i) {
@@ -45,7 +46,7 @@ void Optimizer::add_group(Tensors parameters, const OptimizerSettings& settings)
       fail_value(name_, ": params must be distinct because a step updates each once; got ",
                  place(before->second.first, before->second.second), " again as ", place(groups_.size(), i));
   }
-  groups_.emplace_back(*this, std::move(parameters), settings);
+  groups_.emplace_back(*this, std::move(parameters), settings, std::move(names));
 }
 
 void Optimizer::check(const OptimizerSettings& settings) const {

@@ -29,10 +29,13 @@ class Optimizer;
 // Parameters that are stepped by the same settings.
 class ParameterGroup {
  public:
-  ParameterGroup(const Optimizer& optimizer, Tensors parameters, const OptimizerSettings& settings);
+  ParameterGroup(const Optimizer& optimizer, Tensors parameters, const OptimizerSettings& settings,
+                 std::vector<std::string> names);
 
   const Optimizer& optimizer() const { return optimizer_; }
   const Tensors& parameters() const { return parameters_; }
+  // In the model, by which states find them again; none if they came without.
+  const std::vector<std::string>& names() const { return names_; }
   OptimizerSettings settings() const { return *settings_.get(); }
   // For the next step; an error leaves them as they are.
   void set_settings(const OptimizerSettings& settings);
@@ -41,6 +44,7 @@ class ParameterGroup {
   friend class Optimizer;
   const Optimizer& optimizer_;
   Tensors parameters_;
+  std::vector<std::string> names_;
   Published<OptimizerSettings> settings_;
   std::vector<ParameterState> states_;
 };
@@ -53,7 +57,7 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // While no other thread uses the optimizer.
-  void add_group(Tensors parameters, const OptimizerSettings& settings);
+  void add_group(Tensors parameters, const OptimizerSettings& settings, std::vector<std::string> names = {});
   // Updates every parameter that has a gradient. The memory of a parameter changes in place, so that whoever shares it
   // sees the change, unless it belongs to somebody else: then the parameter moves to memory of its own first.
   void step();

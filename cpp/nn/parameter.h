@@ -5,10 +5,9 @@
 
 namespace qkv {
 
-// A type of its own so that Module can tell a parameter from any other Tensor that is assigned to it.
+// A type of its own for its class in Python; what makes a parameter is the mark.
 struct ParameterImpl : TensorImpl {
-  explicit ParameterImpl(Array d) : TensorImpl(std::move(d)) { requires_grad = true; }
-  bool follows_module = false;  // made without a dtype: the module that it is assigned to decides
+  explicit ParameterImpl(Array d) : TensorImpl(std::move(d)) { requires_grad = is_parameter = true; }
 };
 
 inline Tensor make_parameter(Array data) {

@@ -96,6 +96,6 @@ def module_repr(module: Any) -> str:
     name = type(module).__name__
     if not children:
         return f"{name}({arguments})"
-    lines = [f"({child}): " + module_repr(part).replace("\n", "\n  ") for child, part in children]
+    lines = [f"({child}): " + repr(part).replace("\n", "\n  ") for child, part in children]
     head = [arguments] if arguments else []
     return f"{name}(\n  " + "\n  ".join([*head, *lines]) + "\n)"

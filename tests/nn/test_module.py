@@ -44,11 +44,11 @@ def test_a_subclass_computes_and_learns():
     assert all(p.grad is None for p in net.parameters())
 
 
-def test_names_stand_in_the_order_of_creation():
+def test_names_stand_in_the_order_of_creation_a_modules_own_before_its_parts():
     net = Net()
     names = [name for name, _ in net.named_parameters()]
-    assert names == ["second.weight", "second.bias", "scale", "first.weight"]
-    assert list(net.state_dict()) == [*names, "shift"]
+    assert names == ["scale", "second.weight", "second.bias", "first.weight"]
+    assert list(net.state_dict()) == ["scale", "shift", *names[1:]]
     assert net.num_parameters() == 3 * 5 + 5 + 5 + 2 * 5
     assert [type(p) for p in net.parameters()] == [nn.Parameter] * 4
     assert [name for name, _ in net.named_modules()] == ["", "second", "first"]
@@ -92,7 +92,7 @@ def test_everything_wrong_with_a_state_dict_is_named_at_once():
     del state["second.bias"], state["shift"]
     state |= {"extra": np.ones(1), "more.weight": np.ones(2), "scale": np.ones((5, 1))}
     text = (
-        r"load_state_dict: .* got missing: second.bias, shift; unexpected: extra, more.weight; "
+        r"load_state_dict: .* got missing: shift, second.bias; unexpected: extra, more.weight; "
         r"wrong shape: scale must be \(5,\) and is \(5, 1\)"
     )
     with pytest.raises(ValueError, match=text):
@@ -194,7 +194,7 @@ def test_repr_shows_arguments_and_parts():
 def test_attributes_can_be_replaced():
     net = Net()
     net.second = nn.Linear(3, 5, bias=False)
-    assert [n for n, _ in net.named_parameters()] == ["second.weight", "scale", "first.weight"], (
+    assert [n for n, _ in net.named_parameters()] == ["scale", "second.weight", "first.weight"], (
         "in its place"
     )
     net.shift = qkv.tensor([1.0, 1.0])

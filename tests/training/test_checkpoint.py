@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qkv import nn, optim, training
+import qkv
+from qkv import losses, nn, optim, training
 
 sys.path.insert(0, str(Path(__file__).parent))
 import runs
@@ -254,3 +256,48 @@ def test_arrays_need_no_facts(tmp_path):
     other = nn.Linear(3, 2)
     other.load_state_dict(arrays)
     assert other.weight.numpy().tobytes() == layer.weight.numpy().tobytes()
+
+
+# Its parameters were listed in order of creation once; now a module's own come first.
+class Between(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.scale = nn.Parameter(np.full(4, 2.0, np.float32))
+        self.second = nn.Linear(4, 1, bias=False)
+
+    def forward(self, x):
+        return self.second(self.first(x) * self.scale)
+
+
+def between(path):
+    x = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
+    y = x.sum(1, keepdims=True)
+    qkv.manual_seed(1)
+    model = Between()
+    optimizer = optim.Adam(model.parameters(), 0.05)
+    trainer = training.Trainer(
+        model, optimizer, lambda m, rows: losses.mse(m(x[rows]), y[rows]), checkpoint=path
+    )
+    trainer._run = lambda: {**training.Trainer._run(trainer), "model": "Net"}
+    return trainer
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_states_find_their_parameters_by_name(tmp_path, older):
+    batches = [np.arange(6), np.arange(6, 12)]
+    whole = between(None)
+    whole.fit(batches, steps=6)
+    path = tmp_path / "run.npz"
+    if older:
+        shutil.copy(Path(__file__).parent.parent / "data" / "checkpoint_older.npz", path)
+    else:
+        between(path).fit(batches, steps=3)
+    resumed = between(path)
+    if not older:  # listed in another order than when they were stored
+        resumed.optimizer = optim.Adam(resumed.model.parameters()[::-1], 0.05)
+    resumed.fit(batches, steps=6)
+    for (name, a), (_, b) in zip(
+        whole.model.named_parameters(), resumed.model.named_parameters(), strict=True
+    ):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, err_msg=name)

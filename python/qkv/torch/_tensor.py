@@ -73,6 +73,8 @@ class Tensor(Core):
     _op = ""  # PyTorch's name of what made it
     _kind: dtype | None = None  # of narrow integers, which the core does not have
     _last_grad: Any = None  # what .grad gave last
+    _learned = False  # a Parameter
+    _result_class: Any = None  # of what modules of the core compute of it: this class
 
     if TYPE_CHECKING:  # attached by `method` and by loops
         __add__: Any
@@ -274,6 +276,7 @@ class Tensor(Core):
 
 
 Tensor.__module__ = "qkv.torch"
+Tensor._result_class = Tensor
 
 
 def refuse_attribute(where: str, name: str) -> NoReturn:
@@ -286,6 +289,8 @@ def refuse_attribute(where: str, name: str) -> NoReturn:
 def copied(source: Tensor, result: Any) -> Any:
     """Give a new leaf what it shares with the one that it was copied from."""
     result._kind = source._kind
+    if result._learned:
+        _core.mark_parameter(result)
     _core_requires.fset(result, source.requires_grad)
     for name, value in source.__dict__.items():
         if not name.startswith("_"):
@@ -296,6 +301,8 @@ def copied(source: Tensor, result: Any) -> Any:
 def restored(cls: type[Tensor], numbers: np.ndarray, kind: dtype, requires_grad: bool) -> Any:
     """Make a Tensor of what `pickle` stored."""
     result = _core.instance_of(cls, _core.tensor(numbers, kind.core))
+    if cls._learned:
+        _core.mark_parameter(result)
     if kind.kind == 1 and kind is not _dtypes.int64:
         result._kind = kind
     if requires_grad:

@@ -28,10 +28,40 @@ def collect(model: Any, optimizer: Any, schedule: Any) -> tuple[Arrays, dict[str
             else:
                 arrays[f"optimizer.{index}.{name}"] = np.asarray(value)
     facts = {
-        "optimizer": {"scalars": scalars, "param_groups": state["param_groups"]},
+        "optimizer": {
+            "scalars": scalars,
+            "param_groups": state["param_groups"],
+            "names": _names(model, optimizer),
+        },
         "schedule": None if schedule is None else schedule.state_dict(),
     }
     return arrays, facts
+
+
+def _names(model: Any, optimizer: Any) -> list[list[str | None]]:
+    """Give the name in the model of each parameter of each group, None for what is none of the model's."""
+    named = list(model.named_parameters())
+    name_of = {id(parameter): name for name, parameter in named}
+    return [[name_of.get(id(p)) for p in group["params"]] for group in optimizer.param_groups]
+
+
+def _reorder(
+    groups: list[dict[str, Any]], saved: Any, in_file: list[str], model: Any, optimizer: Any
+) -> None:
+    """Put the numbers of saved parameters in the order of the optimizer's, which may list them otherwise by now."""
+    order = [name for name, _ in model.named_parameters()]
+    for i, (group, names) in enumerate(zip(groups, _names(model, optimizer), strict=False)):
+        if saved is not None:
+            before = saved[i]
+        elif names == [name for name in order if name in names]:
+            # Older files do not say; they list the state in the order that parameters had then.
+            before = [name for name in (n.removeprefix("model.") for n in in_file) if name in names]
+        else:
+            continue
+        if sorted(map(str, before)) == sorted(map(str, names)) and None not in names:
+            number = dict(zip(before, group["params"], strict=False))
+            group["params"] = [number[name] for name in names]
+            group.pop("param_names", None)
 
 
 def apply(
@@ -50,6 +80,7 @@ def apply(
         {k: tuple(v) if isinstance(v, list) and k != "params" else v for k, v in group.items()}
         for group in facts["optimizer"]["param_groups"]
     ]
+    _reorder(groups, facts["optimizer"].get("names"), list(arrays), model, optimizer)
     try:
         model.load_state_dict({n[len("model.") :]: t for n, t in arrays.items() if n.startswith("model.")})
         optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -1,19 +1,21 @@
-"""The base class of layers."""
+"""The base class of layers: the core's modules with PyTorch's interface."""
 
 from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ... import _core
 from .. import _dtypes
 from .._elementwise import cast
-from .._tensor import Tensor
+from .._tensor import Core, Tensor
+from ._registry import CoreModule, Entries, ModuleType
 from .parameter import Buffer, Parameter, UninitializedParameter, check_part
 
 T = TypeVar("T", bound="Module")
+_TABLES = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
 
 
 class IncompatibleKeys(NamedTuple):
@@ -46,8 +48,12 @@ def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-class Module:
-    """What has parameters, buffers and parts, and is called.
+def _in_class(t: Any) -> Any:
+    return t if isinstance(t, Tensor) else _core.instance_of(Tensor, t)
+
+
+class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
+    """What has parameters, buffers and parts, and is called. Modules of `qkv.nn` may be its parts, and it theirs.
 
     Examples
     --------
@@ -63,95 +69,57 @@ class Module:
     tensor([0., 1., 2.], grad_fn=<MulBackward0>)
     """
 
-    training: bool
-    _parameters: dict[str, Any]
-    _buffers: dict[str, Any]
-    _modules: dict[str, Any]
+    _hooks: ClassVar[dict[int, Any]] = {}
+    _pre_hooks: ClassVar[dict[int, Any]] = {}
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        own = self.__dict__
-        own["training"] = True
-        own["_parameters"], own["_buffers"], own["_modules"] = {}, {}, {}
-        own["_non_persistent"], own["_hooks"], own["_pre_hooks"] = set(), OrderedDict(), OrderedDict()
+    _parameters = property(lambda self: Entries(self, "parameter"))
+    _buffers = property(lambda self: Entries(self, "buffer"))
+    _modules = property(lambda self: Entries(self, "module"))
+
+    @property
+    def training(self) -> bool:
+        """True in training mode."""
+        return bool(CoreModule.training.fget(self))
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._set_own_training(bool(mode))
 
     # Parts.
 
     def __setattr__(self, name: str, value: Any) -> None:
-        own = self.__dict__
-        tables: list[Any] = [own.get(table) for table in ("_parameters", "_buffers", "_modules")]
-        if tables[0] is None:
-            if isinstance(value, (Parameter, Module)):
-                raise AttributeError("cannot assign parameters or modules before Module.__init__() call")
-            object.__setattr__(self, name, value)
-            return
-        parameters, buffers, modules = tables
-        if isinstance(value, Parameter):
-            self._forget(name, parameters)
-            parameters[name] = value
-        elif isinstance(value, Module):
-            self._forget(name, modules)
-            modules[name] = value
-        elif isinstance(value, Buffer):
-            self._forget(name)
+        if isinstance(value, Buffer):
             self.register_buffer(name, value, value.persistent)
-        elif name in parameters:
-            if value is not None:
-                raise TypeError(
-                    f"cannot assign {type(value).__name__!r} as parameter {name!r} "
-                    "(torch.nn.Parameter or None expected)"
-                )
-            parameters[name] = None
-        elif name in buffers and (value is None or isinstance(value, Tensor)):
-            buffers[name] = value
-        elif name in modules and value is None:
-            modules[name] = None
         else:
-            object.__setattr__(self, name, value)
+            CoreModule.__setattr__(self, name, value)
 
-    def _forget(self, name: str, but: Any = None) -> None:
-        """Make room for a part; one in the same table keeps its place."""
-        own = self.__dict__
-        own.pop(name, None)
-        for table in ("_parameters", "_buffers", "_modules"):
-            if own[table] is not but:
-                own[table].pop(name, None)
-        own["_non_persistent"].discard(name)
-
-    def __getattr__(self, name: str) -> Any:
-        own = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            if name in own.get(table, ()):
-                return own[table][name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        if any(name in self.__dict__[table] for table in ("_parameters", "_buffers", "_modules")):
-            self._forget(name)
-        else:
-            object.__delattr__(self, name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *self._parameters, *self._buffers, *self._modules})
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_parameters" not in state:
+            CoreModule.__setstate__(self, state)
+            return
+        CoreModule.__init__(self)  # as older versions stored it
+        state = dict(state)
+        passing = state.pop("_non_persistent", ())
+        for table, kind in _TABLES.items():
+            for name, value in state.pop(table).items():
+                self._register(kind, name, value, name not in passing)
+        for name, value in state.items():
+            setattr(self, name, value)
 
     def register_parameter(self, name: str, param: Any) -> None:
         """Add a parameter, or None in its place."""
         check_part("parameter", name, param, Parameter)
-        self._forget(name)
-        self._parameters[name] = param
+        self._register("parameter", name, param)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
-        """Add a Tensor that is kept but not learned."""
+        """Add a Tensor that is kept but not learned; its memory is shared."""
         check_part("buffer", name, tensor, Tensor)
-        self._forget(name)
-        self._buffers[name] = tensor
-        if not persistent:
-            self.__dict__["_non_persistent"].add(name)
+        self._register("buffer", name, tensor, persistent)
 
     def register_module(self, name: str, module: Any) -> None:
         """Add a part, or None in its place."""
-        check_part("module", name, module, Module)
-        self._forget(name)
-        self._modules[name] = module
+        check_part("module", name, module, CoreModule)
+        self._register("module", name, module)
 
     add_module = register_module
 
@@ -164,79 +132,90 @@ class Module:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        own = self.__dict__
-        for hook in list(own["_pre_hooks"].values()):
+        for arg in args:
+            if type(arg) is Core:  # from a module of the core around this one
+                args = tuple(_core.instance_of(Tensor, a) if type(a) is Core else a for a in args)
+                break
+        for hook in list(self._pre_hooks.values()):
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
         result = self.forward(*args, **kwargs)
-        for hook in list(own["_hooks"].values()):
+        for hook in list(self._hooks.values()):
             changed = hook(self, args, result)
             result = result if changed is None else changed
         return result
 
+    def _own_hooks(self, name: str) -> Any:
+        return self.__dict__.setdefault(name, OrderedDict())
+
     def register_forward_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call ``hook(module, args, output)`` after each call; what it returns replaces the output."""
-        return Handle(self.__dict__["_hooks"], hook)
+        return Handle(self._own_hooks("_hooks"), hook)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call ``hook(module, args)`` before each call; what it returns replaces the arguments."""
-        return Handle(self.__dict__["_pre_hooks"], hook)
+        return Handle(self._own_hooks("_pre_hooks"), hook)
 
-    # Walking.
+    # Walking: unbound, as parts may be modules of the core.
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
+    def named_children(self) -> Iterator[tuple[str, Any]]:
         """The parts and their names."""
         seen = set()
-        for name, part in self._modules.items():
-            if part is not None and id(part) not in seen:
-                seen.add(id(part))
+        for name, part in self._entries("module").items():
+            if part is not None and part not in seen:
+                seen.add(part)
                 yield name, part
 
-    def children(self) -> Iterator[Module]:
+    def children(self) -> Iterator[Any]:
         """The parts."""
-        return (part for _, part in self.named_children())
+        return (part for _, part in Module.named_children(self))
 
     def named_modules(
-        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
         """This module and all parts of parts, with their names."""
         memo = set() if memo is None else memo
-        if remove_duplicate and id(self) in memo:
+        if remove_duplicate and self in memo:
             return
-        memo.add(id(self))
+        memo.add(self)
         yield prefix, self
-        for name, part in self._modules.items():
+        for name, part in self._entries("module").items():
             if part is not None:
-                yield from part.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+                path = f"{prefix}.{name}" if prefix else name
+                yield from Module.named_modules(part, memo, path, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self) -> Iterator[Any]:
         """This module and all parts of parts."""
         return (part for _, part in self.named_modules())
 
-    def _members(self, table: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
+    def _members(
+        self, kind: Any, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
         seen = set()
-        for path, part in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
-            for name, value in getattr(part, table).items():
-                if value is not None and id(value) not in seen:
-                    seen.add(id(value))
+        for path, part in self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]:
+            for name, value in part._entries(kind).items():
+                if value is not None and not (remove_duplicate and value in seen):
+                    seen.add(value)
                     yield f"{path}.{name}" if path else name, value
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
         """All parameters and their names."""
-        return self._members("_parameters", prefix, recurse)
+        return self._members("parameter", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Any]:
         """All parameters."""
-        return (value for _, value in self.named_parameters(recurse=recurse))
+        if recurse:
+            return iter(CoreModule.parameters(self))
+        return (value for _, value in self.named_parameters(recurse=False))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
         """All buffers and their names."""
-        return self._members("_buffers", prefix, recurse)
+        return self._members("buffer", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Any]:
         """All buffers."""
@@ -256,10 +235,10 @@ class Module:
 
     # All of it.
 
-    def apply(self: T, fn: Callable[[Module], Any]) -> T:
+    def apply(self: T, fn: Callable[[Any], Any]) -> T:
         """Call a function with each part of parts, then with this module."""
         for part in self.children():
-            part.apply(fn)
+            part.apply(fn) if isinstance(part, Module) else Module.apply(part, fn)
         fn(self)
         return self
 
@@ -277,7 +256,7 @@ class Module:
     def requires_grad_(self: T, requires_grad: bool = True) -> T:
         """Set ``requires_grad`` of all parameters."""
         for parameter in self.parameters():
-            parameter.requires_grad_(requires_grad)
+            parameter.requires_grad = requires_grad
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -286,7 +265,7 @@ class Module:
             if set_to_none or parameter.grad is None:
                 parameter.grad = None
             else:
-                parameter.grad.zero_()
+                _in_class(parameter.grad).zero_()
 
     def to(self: T, *args: Any, **kwargs: Any) -> T:
         """Convert the floating parameters and buffers to a dtype; the only device is the CPU."""
@@ -302,12 +281,10 @@ class Module:
         if kind.kind != 2:
             raise TypeError(f"to: dtype must be a floating one because parameters have gradients; got {kind}")
         for part in self.modules():
-            for parameter in part._parameters.values():
-                if parameter is not None and parameter.dtype.kind == 2:
-                    _core.set_data(parameter, cast(parameter.detach(), kind))
-            for name, buffer in part._buffers.items():
+            for name, buffer in part._entries("buffer").items() if isinstance(part, Module) else ():
                 if buffer is not None and buffer.dtype.kind == 2:
-                    part._buffers[name] = cast(buffer, kind)
+                    setattr(part, name, cast(buffer, kind))  # others may hold the old one
+        CoreModule.to(self, kind.core)
 
     def float(self: T) -> T:
         """Convert to float32."""
@@ -329,14 +306,10 @@ class Module:
 
     def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
         """Names and numbers of all parameters and buffers, sharing their memory."""
-        result: dict[str, Any] = OrderedDict()
-        for path, part in self.named_modules(remove_duplicate=False):
-            start = prefix + (f"{path}." if path else "")
-            kept = {k: v for k, v in part._buffers.items() if k not in part.__dict__["_non_persistent"]}
-            for name, value in {**part._parameters, **kept}.items():
-                if value is not None:
-                    result[start + name] = value if keep_vars else value.detach()
-        return result
+        return OrderedDict(
+            (prefix + name, value if keep_vars else _in_class(value.detach()))
+            for name, value in self._named_state()
+        )
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> IncompatibleKeys:
         """Copy numbers in by name."""

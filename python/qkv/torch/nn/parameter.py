@@ -26,9 +26,12 @@ class Parameter(Tensor):
             raise TypeError(f"Parameter: data must be a Tensor; got {type(t).__name__}")
         result = _core.instance_of(cls, t.detach())
         result._kind = getattr(t, "_kind", None)
+        _core.mark_parameter(result)
         if requires_grad:
             result.requires_grad = True
         return result
+
+    _learned = True
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return "Parameter containing:\n" + super().__repr__()
