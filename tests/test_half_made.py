@@ -1,11 +1,13 @@
 """Objects whose ``__init__`` has not finished: every use is a TypeError that says so, no crash."""
 
+import gc
 import subprocess
 import sys
 
 import pytest
 
 import qkv
+import qkv.torch
 from qkv import nn
 
 UNFINISHED = r"super\(\).__init__\(\) must be called before"
@@ -171,3 +173,15 @@ def test_the_class_of_an_object_stays_of_its_kind() -> None:
     own.__class__ = Other  # type: ignore[assignment]
     assert type(own) is Other
     assert own.parameters() == []
+
+
+def test_the_collector_may_come_while_the_first_object_of_a_class_is_made():
+    before = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        for base in (nn.Linear, nn.Module, nn.MultiHeadAttention, qkv.torch.nn.Module):
+            for _ in range(5):
+                first = type("New", (base,), {})
+                first.__new__(first)
+    finally:
+        gc.set_threshold(*before)

@@ -26,7 +26,10 @@ concept Bound =
 
 // Whether the C++ object exists; `object` must be of a bound class.
 inline bool is_initialised(pybind11::handle object) {
-  return reinterpret_cast<pybind11::detail::instance*>(object.ptr())->get_value_and_holder().value_ptr() != nullptr;
+  auto* instance = reinterpret_cast<pybind11::detail::instance*>(object.ptr());
+  // The collector may come while pybind11 makes the first object of a class, before it has a place for the C++ object.
+  if (!instance->simple_layout && instance->nonsimple.values_and_holders == nullptr) return false;
+  return instance->get_value_and_holder().value_ptr() != nullptr;
 }
 
 // A TypeError that names the object's class.
