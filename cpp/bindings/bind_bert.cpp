@@ -14,7 +14,9 @@ template <> struct PythonForward<BertModel> {
   using Signature = BertModel::Output(const BertModel::Input&, Tensors*);
   // The class of the package, which gives the results their names.
   static bool only_names(const DefinedCall& forward) {
-    return py::getattr(forward.function, "__module__", py::none()).equal(py::str("qkv.models.bert"));
+    static const PyObject* const named =
+        py::object(py::module_::import("qkv.models.bert").attr("BertModel").attr("forward")).release().ptr();
+    return PyMethod_Check(forward.function.ptr()) != 0 && PyMethod_GET_FUNCTION(forward.function.ptr()) == named;
   }
   static BertModel::Output call(const BertModel& model, const DefinedCall& forward, const BertModel::Input& input,
                                 Tensors*) {

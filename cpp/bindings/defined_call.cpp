@@ -4,16 +4,30 @@
 
 namespace qkv::bindings {
 
-DefinedCall defined_call(py::handle self, py::function forward) {
+namespace {
+
+// Whether a class has this method from one written in Python.
+bool in_python(PyTypeObject* type, PyObject* method) {
+  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), method);
+  if (found == nullptr) PyErr_Clear();                                      // a Module has no forward
+  const bool own = found != nullptr && PyInstanceMethod_Check(found) == 0;  // those of the core are such
+  Py_XDECREF(found);
+  return own;
+}
+
+}  // namespace
+
+DefinedCall defined_call(py::handle self) {
   if (!self) return {};
-  static PyObject* const name = PyUnicode_InternFromString("__call__");
-  const auto call = py::reinterpret_steal<py::object>(
-      PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(self.ptr())), name));  // of the class, as Python calls it
-  if (!call) throw py::error_already_set();
+  static PyObject* const call = PyUnicode_InternFromString("__call__");
+  static PyObject* const forward = PyUnicode_InternFromString("forward");
   const auto object = py::reinterpret_borrow<py::object>(self);
-  if (PyInstanceMethod_Check(call.ptr()) == 0) return {object, object};  // those of the core are such
-  if (!forward) return {};
-  return {object, std::move(forward)};
+  if (in_python(Py_TYPE(self.ptr()), call)) return {object, object};
+  PyObject** attributes = _PyObject_GetDictPtr(self.ptr());
+  const bool assigned =
+      attributes != nullptr && *attributes != nullptr && PyDict_GetItemWithError(*attributes, forward) != nullptr;
+  if (!assigned && !in_python(Py_TYPE(self.ptr()), forward)) return {};
+  return {object, object.attr(py::handle(forward))};
 }
 
 bool DefinedCall::takes(const char* keyword) const {

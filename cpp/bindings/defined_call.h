@@ -7,7 +7,8 @@
 namespace qkv::bindings {
 
 // What containers call in Python: the module itself if its class has a __call__ of its own, as one that runs hooks,
-// else its forward. Nothing if the class defines neither.
+// else its forward, of the class or of the object. Nothing if there is neither. It is looked up at each call, as Python
+// does.
 struct DefinedCall {
   py::object self, function;
   explicit operator bool() const { return static_cast<bool>(function); }
@@ -15,11 +16,9 @@ struct DefinedCall {
   bool takes(const char* keyword) const;
 };
 
-// `forward`: that of a class in Python, or nothing.
-DefinedCall defined_call(py::handle self, py::function forward);
+DefinedCall defined_call(py::handle self);
 template <class Layer> DefinedCall defined_call(const Layer* layer) {
-  const py::handle self = py::detail::get_object_handle(layer, py::detail::get_type_info(typeid(Layer)));
-  return defined_call(self, py::get_override(layer, "forward"));
+  return defined_call(py::detail::get_object_handle(layer, py::detail::get_type_info(typeid(Layer))));
 }
 
 [[noreturn]] void wrong_result(const DefinedCall& call, const char* wanted, py::handle got);

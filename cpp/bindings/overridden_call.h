@@ -2,7 +2,6 @@
 // becomes a call of it, with the keywords that are set.
 #pragma once
 
-#include <atomic>
 #include <string>
 #include <utility>
 
@@ -101,7 +100,7 @@ template <class Whole> Tensor behind_inputs(const DefinedCall& call, nn::KVCache
 }
 
 // For each such layer: `Signature`, that of its forward, and `call`, which makes a call of Python of it. `only_names`,
-// if there is one, says of which forwards the layer's own does the work; it is asked once for a class.
+// if there is one, says of which forwards the layer's own does the work.
 template <class Layer> struct PythonForward;
 
 template <class Layer, class Signature> class OverridableForward;
@@ -112,7 +111,7 @@ class OverridableForward<Layer, Output(Arguments...)> : public Overridable<Layer
   using Overridable<Layer>::Overridable;
   using Overridable<Layer>::forward;
   Output forward(Arguments... arguments) override {
-    if (!names_.known()) {
+    {
       const InPython python;
       const DefinedCall own = defined_call(static_cast<const Layer*>(this));
       if (own && !only_names(own)) return PythonForward<Layer>::call(*this, own, arguments...);
@@ -121,31 +120,10 @@ class OverridableForward<Layer, Output(Arguments...)> : public Overridable<Layer
   }
 
  private:
-  struct Never {
-    static constexpr bool known() { return false; }
-  };
-  struct Once {
-    // The object lives as long as this one, and its class may be asked for without Python's lock.
-    bool known() const {
-      const PyTypeObject* named = type.load(std::memory_order_acquire);
-      return named != nullptr && Py_TYPE(self) == named;
-    }
-    std::atomic<const PyTypeObject*> type{nullptr};
-    PyObject* self = nullptr;
-  };
-  static constexpr bool kNames = requires(const DefinedCall& call) { PythonForward<Layer>::only_names(call); };
-
-  bool only_names(const DefinedCall& call) {
-    if constexpr (kNames) {
-      if (!PythonForward<Layer>::only_names(call)) return false;
-      names_.self = call.self.ptr();
-      names_.type.store(Py_TYPE(names_.self), std::memory_order_release);
-      return true;
-    }
+  static bool only_names(const DefinedCall& call) {
+    if constexpr (requires { PythonForward<Layer>::only_names(call); }) return PythonForward<Layer>::only_names(call);
     return false;
   }
-
-  [[no_unique_address]] std::conditional_t<kNames, Once, Never> names_;
 };
 
 template <class Layer> using OverridableCall = OverridableForward<Layer, typename PythonForward<Layer>::Signature>;

@@ -88,13 +88,17 @@ Tensor AdditiveAttention::score(const Tensor& queries, const Tensor& keys) {
                ", keys ", keys.shape());
   check_sizes(queries, keys);
   if (!complete()) make_parameters(queries.dim(-1), keys.dim(-1));
-  return scores(W_q->forward(queries), W_k->forward(keys));
+  return scores(W_q->forward(queries), W_k->forward(keys), score_weight());
 }
 
-Tensor AdditiveAttention::scores(const Tensor& queries, const Tensor& keys, std::optional<Index> head) const {
+Tensor AdditiveAttention::score_weight() const {
+  return plain(*w_v) && !w_v->bias.defined() ? ops::reshape(w_v->weight, {num_hiddens}) : Tensor();
+}
+
+Tensor AdditiveAttention::scores(const Tensor& queries, const Tensor& keys, const Tensor& weight,
+                                 std::optional<Index> head) const {
   const Index size = num_hiddens / heads(), first = head.value_or(0) * size;
-  if (matrix_alone()) {
-    const Tensor weight = ops::reshape(w_v->weight, {num_hiddens});
+  if (weight.defined()) {
     if (!head) return ops::additive_scores(queries, keys, weight);
     const auto part = [&](const Tensor& x) { return ops::slice(x, -1, first, first + size); };
     return ops::additive_scores(part(queries), part(keys), part(weight));
@@ -134,17 +138,17 @@ ops::AttentionOutputs AdditiveAttention::pooled(const Tensor& q, const Tensor& k
                                                 const ops::AttentionOptions& given, AttentionRecord::Axes axes) {
   ops::AttentionOptions o = given;
   o.operation = "AdditiveAttention";
-  const Tensor values = as_dtype_of(given_values, w_v->weight);
+  const Tensor values = as_dtype_of(given_values, w_v->weight), weight = score_weight();
   ops::AttentionOutputs outputs;
   if (arguments.num_heads) {  // each head has its part of the hidden layer
     Tensors parts;
-    for (Index h = 0; h < heads(); ++h) parts.push_back(scores(q, k, h));
+    for (Index h = 0; h < heads(); ++h) parts.push_back(scores(q, k, weight, h));
     outputs = ops::attention_of_scores(ops::stack(parts, 1), split("values", values), o);
     outputs.output = joined(outputs.output);
-  } else if (matrix_alone()) {
-    outputs = ops::additive_attention(q, k, ops::reshape(w_v->weight, {num_hiddens}), values, o);
+  } else if (weight.defined()) {
+    outputs = ops::additive_attention(q, k, weight, values, o);
   } else {
-    outputs = ops::attention_of_scores(scores(q, k), values, o);
+    outputs = ops::attention_of_scores(scores(q, k, weight), values, o);
   }
   record.keep(AttentionRecord::of(outputs.weights.data(), {axes.batch, true}));
   return outputs;

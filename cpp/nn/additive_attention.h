@@ -38,9 +38,9 @@ class AdditiveAttention : public Attention {
   ops::AttentionOutputs pooled(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                const ops::AttentionOptions& options, AttentionRecord::Axes axes);
   // Of projected queries and keys, (B, Lq, Lk): those of all of the hidden layer, or of one head's part of it.
-  Tensor scores(const Tensor& queries, const Tensor& keys, std::optional<Index> head = {}) const;
-  // Whether the scores need no more of w_v than its matrix.
-  bool matrix_alone() const { return plain(*w_v) && !w_v->bias.defined(); }
+  Tensor scores(const Tensor& queries, const Tensor& keys, const Tensor& weight, std::optional<Index> head = {}) const;
+  // The matrix of w_v (num_hiddens) if the scores need no more of it.
+  Tensor score_weight() const;
 
   std::optional<Index> query_size_, key_size_;
 };

@@ -237,3 +237,30 @@ def test_decoder_takes_an_attention_with_a_score_or_a_forward_of_its_own():
         found.append(module(IDS, state)[0].numpy())
         assert len(module.attention_weights) == (L if kind is Even else 0)
     close(found[0], found[1], "float32")
+
+
+def test_what_is_assigned_later_is_called():
+    class Later(nn.Tanh):
+        pass
+
+    layers = nn.Sequential(Later(), Later())
+    close(layers(X), np.tanh(np.tanh(X)), "float64")
+    Later.forward = lambda self, x: x + 1
+    close(layers(X), X + 2, "float64")
+    layers[1].forward = lambda x: x * 2
+    close(layers(X), (X + 1) * 2, "float64")
+    del Later.forward, layers[1].forward
+    close(layers(X), np.tanh(np.tanh(X)), "float64")
+
+
+def test_a_models_forward_that_is_assigned_later_is_called():
+    config = models.BertConfig(vocab_size=12, hidden_size=M, num_hidden_layers=1, num_attention_heads=2)
+    model = models.BertForTokenClassification(config).eval()
+    before = model(IDS).logits.numpy()
+    inner = model.bert
+    plain = inner.forward
+    inner.forward = lambda ids, **options: (plain(ids, **options).last_hidden_state * 0, None)
+    zeros = model.classifier(np.zeros((B, L, M)))
+    close(model(IDS).logits, zeros, "float32")
+    del inner.forward
+    close(model(IDS).logits, before, "float32")
