@@ -20,6 +20,7 @@ from qkv import _core, losses
 A, B, POSITIVE = normal(3, 5), normal(3, 5), np.abs(normal(3, 5)) + 0.5
 LENS = np.array([3, 7])
 PARTS = np.array([0, 2, 2, 1])
+PLACES = np.array([[0, 2, 2, 1], [1, 1, 1, 0], [2, 0, 1, 1]])
 
 
 def changed(t, change):
@@ -110,6 +111,37 @@ LAYOUT = {
     "pad": (lambda a: qkv.pad(a * a, 1) ** 2, A),
     "triangles": (lambda a: qkv.tril(a * a) + qkv.triu(a * a * a, 1), A),
     "cumsum": (lambda a: (a * a).cumsum(1) * qkv.cumsum(a, 0), A),
+    "cumprod": (lambda a: qkv.cumprod(a * a, 1) * qkv.cumprod(a, 0), A),
+    "cumprod of zeros": (lambda a, b: qkv.cumprod(a * (np.abs(A) > 0.5), 1) * b, A, B),
+    "gather": (
+        lambda a: _core.gather(a * a, 1, PARTS[:3].reshape(3, 1)) * _core.gather(a, 0, PARTS[None]),
+        A,
+    ),
+    "scatter": (
+        lambda a, b: (
+            _core.scatter(a * a, 1, PLACES, b[:, :4] * b[:, :4], False)
+            * _core.scatter(a, 0, PLACES, b[:, :4], False)
+        ),
+        A,
+        B,
+    ),
+    "scatter add": (
+        lambda a, b: (
+            _core.scatter(a * a, 1, PLACES, b[:, :4] * b[:, :4], True)
+            * _core.scatter(a, 0, PLACES, b[:, :4], True)
+        ),
+        A,
+        B,
+    ),
+    "entries of an axis": (
+        lambda a, b: (
+            _core.index_put(a * a, 0, PARTS, _core.index_select(b * b, 0, PARTS), True)
+            * _core.index_put(a, 1, PARTS[:2], b[:, :2], False)
+        ),
+        A,
+        B,
+    ),
+    "median": (lambda a: _core.median(a * a, 1)[0] * a, A),
     "running sum": (lambda a: qkv.cumsum(a, 0), A),
     "less their logsumexp": (lambda a: a - qkv.logsumexp(a[1:6]), A),
     "min": (lambda a: (a * a).min(axis=1, keepdims=True) * a, A),

@@ -114,6 +114,8 @@ CALLED = {
     "deviation": "std",
     "product": "prod",
     "cumulative_sum": "cumsum",
+    "cumulative_product": "cumprod",
+    "linear_scan": "cumprod",
     "slice": "slices",
     "take_flat": "index",
     "lower_triangle": "tril",
@@ -129,7 +131,7 @@ CALLED = {
 # Functions that record nothing, with the reason.
 WITHOUT = {
     "compare bitwise invert all any": "their results are booleans or whole numbers",
-    "place_of_max place_of_min best_places one_hot": "their results are whole numbers",
+    "place_of_max place_of_min best_places middle_places entries_along one_hot": "their results are whole numbers",
     "scalar_like indicator": "constants",
     "times over negative scaled transposed sum_to": "parts of rules, which every entry uses",
     "floating": "a cast",

@@ -83,6 +83,13 @@ def gather(module: Any, tensor: Any) -> Callable[[], Any]:
     return lambda: module.gather(x, 1, index)
 
 
+def scatter_add(module: Any, tensor: Any) -> Callable[[], Any]:
+    x, index, zero = tensor(normal(*LARGE)), places(tensor), tensor(np.zeros(LARGE, np.float32))
+    if module is qkv:
+        return lambda: qkv._core.scatter(zero, 1, index, x, True)
+    return lambda: module.scatter_add(zero, 1, index, x)
+
+
 def einsum(module: Any, tensor: Any) -> Callable[[], Any]:
     a, b = tensor(normal(3, 5, 31)), tensor(normal(3, 7, 31, seed=1))
     return lambda: module.einsum("bik,bjk->bij", a, b)
@@ -111,6 +118,13 @@ OPERATIONS: dict[str, tuple[Operation, list[Goal]]] = {
     ),
     "topk": (unary(lambda module, a: module.topk(a, 5), LARGE), [NEAR]),
     "gather": (gather, [NEAR]),
+    "scatter_add": (scatter_add, [NEAR]),
+    "median": (
+        unary(
+            lambda module, a: qkv._core.median(a, 1) if module is qkv else tuple(module.median(a, 1)), LARGE
+        ),
+        [NEAR],
+    ),
     f"backward through {DEEP:,} nodes": (deep_backward, [THIN]),
 }
 

@@ -17,6 +17,35 @@ void bind_arrays(py::module_& m) {
         return call.result(without_gil(input.numel(), [&] { return ops::cumulative_sum(numbers, along.value_or(0)); }));
       },
       py::arg("x"), py::arg("axis") = py::none());
+  m.def(
+      "cumprod",
+      [](py::handle x, py::handle axis) {
+        Call call("cumprod");
+        const Tensor input = call.any(x, "x");
+        const std::optional<Index> along = one_axis_from(axis, "cumprod");
+        const Tensor numbers = along ? input : ops::reshape(input, {-1});
+        return call.result(
+            without_gil(input.numel(), [&] { return ops::cumulative_product(numbers, along.value_or(0)); }));
+      },
+      py::arg("x"), py::arg("axis") = py::none());
+  m.def(
+      "sort",
+      [](py::handle x, Index axis, bool descending) {
+        Call call("sort");
+        const Tensor input = call.any(x, "x");
+        const ops::Sorted sorted = without_gil(input.numel(), [&] { return ops::sort(input, axis, descending); });
+        return py::make_tuple(call.result(sorted.values), call.result(sorted.places));
+      },
+      py::arg("x"), py::arg("axis"), py::arg("descending"));
+  m.def(
+      "median",
+      [](py::handle x, Index axis) {
+        Call call("median");
+        const Tensor input = call.any(x, "x");
+        const Array places = without_gil(input.numel(), [&] { return ops::middle_places(input, axis); });
+        return py::make_tuple(call.result(ops::take_along_axis(input, places, axis)), call.result(places));
+      },
+      py::arg("x"), py::arg("axis"));
   const auto triangle = [&](const char* name, Tensor (*f)(const Tensor&, Index)) {
     m.def(
         name,

@@ -12,6 +12,7 @@ void bind_tensor(pybind11::module_& m);
 void bind_subclass(pybind11::module_& m);
 void bind_functions(pybind11::module_& m);
 void bind_arrays(pybind11::module_& m);
+void bind_indices(pybind11::module_& m);
 void bind_random(pybind11::module_& m);
 void bind_additive(pybind11::module_& m);
 void bind_kernel_pooling(pybind11::module_& m);

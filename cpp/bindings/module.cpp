@@ -9,6 +9,7 @@ PYBIND11_MODULE(_core_in_main, m) {
   bind_subclass(m);
   bind_functions(m);
   bind_arrays(m);
+  bind_indices(m);
   bind_random(m);
   bind_additive(m);
   bind_kernel_pooling(m);

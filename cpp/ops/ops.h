@@ -70,15 +70,47 @@ Tensor root(const Tensor& square);
 Tensor variance(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof);
 Tensor deviation(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof);
 Tensor product(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
+
+// --- scan.cpp
 // Sums of the numbers up to each place of an axis; with `backwards` from each place on.
 Tensor cumulative_sum(const Tensor& x, Index axis, bool backwards = false);
+// Products likewise.
+Tensor cumulative_product(const Tensor& x, Index axis);
+// y[i] = a[i] + b[i] y[i - 1] along an axis, y[0] = a[0]; with `backwards` y[i] = a[i] + b[i] y[i + 1]. a and b have
+// one shape and floating dtype.
+Tensor linear_scan(const Tensor& a, const Tensor& b, Index axis, bool backwards = false);
 
-// --- ordering.cpp: NaN is larger than every number, and equal numbers keep their order
-// Where the largest, or smallest, number stands along an axis, or in the flat array; int64, and NaN counts as either.
+// --- places.cpp: NaN counts as the largest, and as the smallest
+// Where the largest, or smallest, number stands along an axis, or in the flat array; int64.
 Tensor place_of_max(const Tensor& x, std::optional<Index> axis, bool keepdims);
 Tensor place_of_min(const Tensor& x, std::optional<Index> axis, bool keepdims);
+
+// --- sorting.cpp: NaN is larger than every number, and equal numbers keep their order
+struct Sorted {
+  Tensor values;
+  Array places;  // int64: where they stood
+};
+Sorted sort(const Tensor& x, Index axis, bool descending);
 // The places of the k largest, or smallest, numbers along an axis, int64; the best first.
 Array best_places(const Tensor& x, Index k, Index axis, bool largest);
+// Where the middle number stands, the lower one of two, or the first NaN; the axis has size 1 then.
+Array middle_places(const Tensor& x, Index axis);
+
+// --- gather.cpp
+// Whose index it is, for errors, and whether it may count from the end.
+struct Lookup {
+  const char* operation;
+  const char* argument;
+  bool from_end = false;
+};
+// result[i][j] = x[index[i][j]][j] along axis 0, and likewise along others; the index (int64) may be smaller than x
+// along the others.
+Tensor gather(const Lookup& lookup, const Tensor& x, const Array& index, Index axis);
+// A copy of x with result[index[i][j]][j] = values[i][j], or += them; values broadcast to the index. Of several for one
+// place the last is put; the others get no gradient.
+Tensor scatter(const Lookup& lookup, const Tensor& x, const Array& index, const Tensor& values, Index axis, bool add);
+// The numbers of entries of an axis, (n), as an index into arrays of this shape: a view.
+Array entries_along(const Array& numbers, const Shape& shape, Index axis);
 // result[i][j] = x[places[i][j]][j] along axis 0, and likewise along others; places (int64) count from 0, and have x's
 // shape but for the axis.
 Tensor take_along_axis(const Tensor& x, const Array& places, Index axis);

@@ -11,7 +11,7 @@ from ._core import Tensor
 from ._errors import shown
 from ._public import documents
 
-__all__ = ["cumsum", "einsum", "normalize", "one_hot", "pad", "split", "tril", "triu"]
+__all__ = ["cumprod", "cumsum", "einsum", "normalize", "one_hot", "pad", "split", "tril", "triu"]
 
 
 @documents(_core.tril)
@@ -72,6 +72,36 @@ def triu(x: Any, k: int = 0) -> Any:
            [0, 0, 1]])
     """
     return _core.triu(x, k)
+
+
+@documents(_core.cumprod)
+def cumprod(x: Any, axis: int | None = None) -> Any:
+    """Products of the numbers up to each place.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape; integers stay integers.
+    axis : int, optional
+        Along which axis; None flattens ``x``.
+
+    Returns
+    -------
+    ndarray or Tensor
+        In the shape of ``x``; differentiable.
+
+    Raises
+    ------
+    ValueError
+        If ``x`` has no such axis.
+
+    Examples
+    --------
+    >>> qkv.cumprod([[1, 2, 3], [4, 5, 6]], axis=1)
+    array([[  1,   2,   6],
+           [  4,  20, 120]])
+    """
+    return _core.cumprod(x, axis)
 
 
 @documents(_core.cumsum)

@@ -41,25 +41,21 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
     >>> qkv.argsort([3.0, 1.0, 2.0])
     array([1, 2, 0])
     """
-    numbers = _core.as_numpy(x, "argsort", "x")
+    return _sorted("argsort", x, axis, descending)[1]
+
+
+def _sorted(operation: str, x: Any, axis: Any, descending: bool) -> Any:
+    numbers = x if isinstance(x, Tensor) else _core.as_numpy(x, operation, "x")
     if axis is None:
         numbers, axis = numbers.reshape(-1), -1
-    _check_axis("argsort", axis, numbers.ndim)
-    if descending:  # from the end, so that equal numbers keep their order
-        numbers = np.flip(numbers, axis)
-    places = np.argsort(numbers, axis=axis, kind="stable")
-    if descending:
-        places = np.flip(numbers.shape[axis] - 1 - places, axis)
-    return _core.tensor(places) if isinstance(x, Tensor) else places
-
-
-def _check_axis(operation: str, axis: Any, rank: int) -> None:
+    rank = numbers.ndim
     if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
         raise TypeError(f"{operation}: axis must be one number or None; got {shown(axis)}")
     if not -rank <= axis < rank:
         raise ValueError(
             f"{operation}: axis must be from {-rank} to {rank - 1} because the array has {rank} axes; got {axis}"
         )
+    return _core.sort(numbers, int(axis), bool(descending))
 
 
 def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
@@ -89,18 +85,8 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
     >>> qkv.sort([3.0, 1.0, 2.0], descending=True)
     array([3., 2., 1.], dtype=float32)
     """
-    numbers = _core.as_numpy(x, "sort", "x")
-    _check_axis("sort", -1 if axis is None else axis, 1 if axis is None else numbers.ndim)
-    if isinstance(x, Tensor) and x.requires_grad and _core.grad_enabled():
-        y = x.reshape(-1) if axis is None else x
-        along = -1 if axis is None else axis
-        return _core.take_along_axis(y, argsort(y, along, descending=descending), along)
-    result = np.sort(numbers, axis)
-    if descending:
-        result = np.ascontiguousarray(np.flip(result, -1 if axis is None else axis))
-    if isinstance(x, Tensor):
-        return _core.tensor(result)
-    return result if hasattr(x, "dtype") or result.dtype.kind != "f" else result.astype(np.float32)
+    values = _sorted("sort", x, axis, descending)[0]
+    return values if hasattr(x, "dtype") or values.dtype.kind != "f" else values.astype(np.float32)
 
 
 @documents(_core.topk)

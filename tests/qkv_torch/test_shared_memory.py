@@ -36,20 +36,6 @@ LAYER_FUNCTIONS = [
     and name != "dropout"
 ]
 
-# Known to be wrong, by cause: the names that show it.
-CAUSES: dict[str, tuple[str, ...]] = {
-    "a difference of order 0 is its input": ("diff",),
-}
-
-
-def cases(names):
-    found = []
-    for name in names:
-        cause = next((cause for cause, shown in CAUSES.items() if name in shown), None)
-        marks = () if cause is None else pytest.mark.xfail(raises=AssertionError, reason=cause)
-        found.append(pytest.param(name, marks=marks))
-    return found
-
 
 def compare(ours, theirs, *, method=False, copied=True):
     """Calls that are legal in both show the same."""
@@ -62,18 +48,18 @@ def compare(ours, theirs, *, method=False, copied=True):
 
 @pytest.mark.parametrize(
     "name",
-    cases(name for name in FUNCTIONS if name not in (*LEFT_OUT.split(), *OF_ARRAYS) and hasattr(torch, name)),
+    [name for name in FUNCTIONS if name not in (*LEFT_OUT.split(), *OF_ARRAYS) and hasattr(torch, name)],
 )
 def test_functions(name):
     compare(FUNCTIONS[name], getattr(torch, name))
 
 
-@pytest.mark.parametrize("name", cases(LAYER_FUNCTIONS))
+@pytest.mark.parametrize("name", LAYER_FUNCTIONS)
 def test_functions_of_layers(name):
     compare(getattr(qkv.torch.nn.functional, name), getattr(torch.nn.functional, name))
 
 
-@pytest.mark.parametrize("name", cases(METHODS))
+@pytest.mark.parametrize("name", METHODS)
 def test_methods(name):
     def call(t, *rest):
         member = getattr(t, name)
@@ -82,7 +68,7 @@ def test_methods(name):
     compare(call, call, method=True)
 
 
-@pytest.mark.parametrize("name", cases(OF_ARRAYS))
+@pytest.mark.parametrize("name", OF_ARRAYS)
 def test_arrays_are_shared_where_pytorch_shares_them(name):
     compare(FUNCTIONS[name], getattr(torch, name), copied=False)
 

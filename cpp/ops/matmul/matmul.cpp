@@ -138,12 +138,14 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   } else {
     result =
         record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b), batch](const Tensor& given, TensorGradients& dx) {
-          const Tensor a = p.tensor(), b = q.tensor(), dy = packed(given);
-          dx.add(0, [&] { return sum_to(gradient_matmul(GradientSide::left, dy, false, b, true, batch), a.shape()); });
+          const Tensor one = p.tensor(), other = q.tensor(), dy = packed(given);
+          dx.add(0, [&] {
+            return sum_to(gradient_matmul(GradientSide::left, dy, false, other, true, batch), one.shape());
+          });
           dx.add(1, [&] {
-            if (b.rank() == 2 && a.dim(-1) > 0 && dy.dim(-1) > 0)  // of many rows against one matrix
-              return gradient_matmul(GradientSide::right, as_rows(a), true, as_rows(dy), false, {});
-            return sum_to(gradient_matmul(GradientSide::right, a, true, dy, false, batch), b.shape());
+            if (other.rank() == 2 && one.dim(-1) > 0 && dy.dim(-1) > 0)  // of many rows against one matrix
+              return gradient_matmul(GradientSide::right, as_rows(one), true, as_rows(dy), false, {});
+            return sum_to(gradient_matmul(GradientSide::right, one, true, dy, false, batch), other.shape());
           });
         });
   }

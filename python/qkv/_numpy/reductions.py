@@ -127,6 +127,12 @@ def _cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     return (a if dtype is None else a.astype(dtype)).cumsum(axis)
 
 
+@_for("cumprod")
+def _cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    _only(out=out)
+    return _core.cumprod(a if dtype is None else a.astype(dtype), axis)
+
+
 @_for("average")
 def _average(
     a: Any, axis: Any = None, weights: Any = None, returned: Any = False, *, keepdims: Any = False

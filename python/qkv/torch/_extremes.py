@@ -9,7 +9,6 @@ import numpy as np
 from .. import _core
 from ._conversion import clone
 from ._elementwise import as_numbers
-from ._indexing import gather
 from ._reductions import axes_of
 from ._shaping import axis_of
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, function, wrap, wrap_array
@@ -104,34 +103,20 @@ _extreme("min", False)
 # Orders.
 
 
-def _order(t: Tensor, axis: int, descending: bool) -> np.ndarray:
-    numbers = as_numbers(t)
-    if not descending:
-        return np.argsort(numbers, axis=axis, kind="stable")
-    backwards = np.argsort(np.flip(numbers, axis), axis=axis, kind="stable")
-    return np.flip(numbers.shape[axis] - 1 - backwards, axis)
-
-
-def _picked(t: Tensor, axis: int, places: np.ndarray, op: str, kind: str) -> Any:
-    indices = wrap_array(places)
-    values = gather(t, axis, indices)
-    values._op = op if values._op else ""
-    return _TYPES[kind]((values, indices))
-
-
 @both("sort")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Values in order along an axis, and the places they come from."""
-    if not input.shape:
+    """Values in order along an axis, and the places they come from; equal ones keep their order."""
+    axis = axis_of(dim, len(_core_shape(input)), "sort")
+    if not _core_shape(input):
         return _TYPES["sort"]((clone(input), wrap_array(np.int64(0))))
-    axis = axis_of(dim, len(input.shape), "sort")
-    return _picked(input, axis, _order(input, axis, descending), "SortBackward0", "sort")
+    values, places = _core.sort(input, axis, bool(descending))
+    return _TYPES["sort"]((wrap(values, "SortBackward0", input._kind), wrap(places)))
 
 
 @both("argsort")
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The places from which the values in order come."""
-    return wrap_array(_order(input, axis_of(dim, len(input.shape), "argsort"), descending))
+    return sort(input.detach(), dim, descending)[1]  # type: ignore[no-any-return]
 
 
 @both("topk")
@@ -149,29 +134,20 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 @both("median")
 def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """The middle value, the lower one of two; with ``dim`` also its place."""
+    """The middle value, the lower one of two, NaN if there is one; with ``dim`` also its place."""
     if dim is None:
-        flat = input.reshape(-1)
-        if input.dtype.kind == 2 and np.isnan(as_numbers(flat)).any():
-            return clone(flat[int(np.isnan(as_numbers(flat)).argmax())])
-        if not flat.numel():
+        if not input.numel():
             return FUNCTIONS["full"]((), float("nan"), dtype=input.dtype)
-        return clone(flat[int(_order(flat, 0, False)[(flat.numel() - 1) // 2])])
+        value: Any = _core.median(Core.reshape(input, -1), 0)[0]
+        return wrap(Core.reshape(value, ()), "MedianBackward0", input._kind)
     axis = axis_of(dim, len(input.shape), "median")
     if not input.shape:
         return _TYPES["median"]((clone(input), wrap_array(np.int64(0))))
     if not input.shape[axis]:
         raise IndexError(f"median: axis {axis} must have at least one entry; got shape {tuple(input.shape)}")
-    numbers = as_numbers(input)
-    places = np.take(_order(input, axis, False), [(input.shape[axis] - 1) // 2], axis=axis)
-    if input.dtype.kind == 2:  # NaN if there is one
-        missing = np.isnan(numbers)
-        places = np.where(missing.any(axis, keepdims=True), missing.argmax(axis, keepdims=True), places)
-    values, indices = _picked(input, axis, places, "MedianBackward1", "median")
-    if not keepdim:
-        op, values, indices = values._op, values.squeeze(axis), indices.squeeze(axis)
-        values._op = op
-    return _TYPES["median"]((values, indices))
+    found: Any = _core.median(input, axis)
+    values, places = found if keepdim else (Core.squeeze(part, axis) for part in found)
+    return _TYPES["median"]((wrap(values, "MedianBackward1", input._kind), wrap(places)))
 
 
 @both("nonzero")

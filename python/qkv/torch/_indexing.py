@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from ._change import in_place
-from ._dtypes import bool_
+from ._dtypes import bool_, int64
 from ._elementwise import as_numbers, as_tensor, cast, is_operand
 from ._shaping import axis_of
 from ._tensor import Core, Tensor, _core_leaf, _core_shape, both, method, view, wrap, wrap_array
@@ -201,144 +202,120 @@ def chunk(t: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tenso
     return split(t, -(-t.shape[axis] // chunks), axis)
 
 
-@both("index_select")
-def index_select(t: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
-    """Entries of an axis by number."""
-    axis = axis_of(dim, len(t.shape), "index_select")
-    numbers = _entries(t, axis, index, "index_select")
-    return wrap(Core.__getitem__(t, _at(axis, numbers)), "IndexSelectBackward0", t._kind)
+def _whole_numbers(index: Any, operation: str) -> Any:
+    """An index, which must hold whole numbers: booleans would select by truth."""
+    index = as_tensor(index)
+    if index.dtype.kind != 1 and index.numel():
+        raise RuntimeError(f"{operation}: index must hold whole numbers; got dtype {index.dtype}")
+    return index if index.dtype.kind == 1 else cast(index, int64)
 
 
-def _whole_numbers(index: Any, operation: str) -> np.ndarray:
-    """An index as numbers; booleans would select by truth."""
-    numbers = as_numbers(index)
-    if numbers.dtype.kind not in "iu" and numbers.size:
-        raise RuntimeError(f"{operation}: index must hold whole numbers; got dtype {as_tensor(index).dtype}")
-    return numbers.astype(np.int64, copy=False)
+def _picking(name: str, op: str, core: Any, by_entries: builtins.bool = False) -> Callable[..., Any]:
+    """A function of a Tensor, an axis, an index and perhaps more; a Tensor without axes counts as one of size 1."""
+
+    def pick(t: Tensor, dim: builtins.int, index: Any, *more: Any) -> Tensor:
+        axis, numbers = axis_of(dim, len(_core_shape(t)), name), _whole_numbers(index, name)
+        if _core_shape(t):
+            return wrap(core(t, axis, numbers, *more), op, t._kind)
+        if not by_entries:
+            numbers = numbers.reshape(1)
+        result = core(Core.reshape(t, 1), 0, numbers, *more)
+        return wrap(Core.reshape(result, ()) if _core_shape(result) == (1,) else result, op, t._kind)
+
+    return pick
 
 
-def _check_range(numbers: np.ndarray, size: builtins.int, operation: str) -> None:
-    if numbers.size and not (numbers.min() >= 0 and numbers.max() < size):
-        raise IndexError(
-            f"{operation}: index must be from 0 to {size - 1}; got {numbers.min()} to {numbers.max()}"
-        )
-
-
-def _entries(t: Tensor, axis: builtins.int, index: Any, operation: str) -> np.ndarray:
-    """Numbers of entries of an axis."""
-    numbers = _whole_numbers(index, operation)
-    if numbers.ndim > 1:
-        raise IndexError(f"{operation}: index must have one axis; got shape {numbers.shape}")
-    _check_range(numbers, t.shape[axis] if t.shape else 1, operation)
-    return numbers.reshape(-1)
-
-
-def _grids(numbers: np.ndarray) -> Any:
-    """The numbers of each axis, as an index that broadcasts to all places."""
-    return np.indices(numbers.shape, sparse=True)
-
-
-def _places(t: Tensor, dim: builtins.int, index: Tensor, operation: str) -> tuple[Any, ...]:
-    """For each entry of `index` its place in `t`, as an index of NumPy's."""
-    axis, numbers = axis_of(dim, len(t.shape), operation), _whole_numbers(index, operation)
-    if numbers.ndim != len(t.shape):
-        raise RuntimeError(
-            f"{operation}: index must have as many axes as the Tensor {tuple(t.shape)}; got {tuple(numbers.shape)}"
-        )
-    _check_range(numbers, t.shape[axis] if t.shape else 1, operation)
-    return tuple(numbers if i == axis else grid for i, grid in enumerate(_grids(numbers)))
-
-
-def _without(shape: tuple[builtins.int, ...], axis: builtins.int) -> tuple[builtins.int, ...]:
-    return tuple(shape[:axis]) + tuple(shape[axis + 1 :])
+_gather = _picking("gather", "GatherBackward0", _core.gather)
+_select = _picking("index_select", "IndexSelectBackward0", _core.index_select, True)
+_put = _picking("scatter", "ScatterBackward0", _core.scatter)
+_put_one = _picking("scatter", "ScatterBackward1", _core.scatter)
+_add = _picking("scatter_add", "ScatterAddBackward0", _core.scatter)
+_add_entries = _picking("index_add", "IndexAddBackward0", _core.index_put, True)
+_put_entries = _picking("index_copy", "IndexCopyBackward0", _core.index_put, True)
 
 
 @both("gather")
-def gather(t: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
+def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
     """``t[i, index[i, j], ...]``: along an axis, the entries whose numbers are given."""
-    axis, numbers = axis_of(dim, len(t.shape), "gather"), _whole_numbers(index, "gather")
-    if numbers.ndim != len(t.shape):
-        raise RuntimeError(
-            f"gather: index must have as many axes as the Tensor {tuple(t.shape)}; got {tuple(numbers.shape)}"
-        )
-    _check_range(numbers, t.shape[axis] if t.shape else 1, "gather")
-    if not t.shape:
-        return wrap(Core.copy(t), "GatherBackward0", t._kind)
-    whole = Core.__getitem__(t, tuple(slice(None if i == axis else n) for i, n in enumerate(numbers.shape)))
-    if _without(_core_shape(whole), axis) != _without(numbers.shape, axis):
-        raise RuntimeError(
-            f"gather: index must not be larger than the Tensor {tuple(t.shape)} but along dim {dim}; got "
-            f"{tuple(numbers.shape)}"
-        )
-    return wrap(_core.take_along_axis(whole, numbers, axis), "GatherBackward0", t._kind)
+    return _gather(input, dim, index)  # type: ignore[no-any-return]
+
+
+@both("index_select")
+def index_select(input: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
+    """Entries of an axis by number."""
+    return _select(input, dim, index)  # type: ignore[no-any-return]
 
 
 @both("take_along_dim")
-def take_along_dim(t: Tensor, indices: Tensor, dim: builtins.int | None = None) -> Tensor:
+def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None) -> Tensor:
     """As `gather`; axes of size 1 of ``indices`` are expanded."""
     if dim is None:
-        return gather(t.reshape(-1), 0, indices.reshape(-1))
-    axis = axis_of(dim, len(t.shape), "take_along_dim")
-    shape = [indices.shape[i] if i == axis else size for i, size in enumerate(t.shape)]
-    return gather(t, dim, wrap_array(np.broadcast_to(as_numbers(indices), shape)))
+        return gather(input.reshape(-1), 0, indices.reshape(-1))
+    axis = axis_of(dim, len(input.shape), "take_along_dim")
+    shape = [indices.shape[i] if i == axis else size for i, size in enumerate(input.shape)]
+    return gather(input, dim, indices.expand(shape))
 
 
 @both("take")
-def take(t: Tensor, index: Tensor) -> Tensor:
+def take(input: Tensor, index: Tensor) -> Tensor:
     """Entries by number among all."""
-    numbers = _whole_numbers(index, "take")
-    return wrap(Core.__getitem__(Core.reshape(t, -1), (numbers,)), "TakeBackward0", t._kind)
+    numbers = as_numbers(_whole_numbers(index, "take"))
+    return wrap(Core.__getitem__(Core.reshape(input, -1), (numbers,)), "TakeBackward0", input._kind)
+
+
+def _part(src: Any, index: Any, t: Tensor) -> Any:
+    """What of `src` goes to the places of an index, in the dtype of `t`."""
+    if isinstance(src, Core):
+        return cast(Core.__getitem__(src, tuple(slice(0, n) for n in _core_shape(index))), t.dtype)
+    return wrap_array(np.asarray(src, t.dtype.core))
 
 
 @both("scatter")
-def scatter(t: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None) -> Tensor:
-    """A copy in which ``t[i, index[i, j], ...]`` are the entries of ``src``."""
-    places, given = _places(t, dim, index, "scatter"), src if src is not None else value
-    if isinstance(given, Core):
-        part = Core.__getitem__(given, tuple(slice(0, n) for n in _core_shape(index)))
-        return wrap(_core.replaced(t, places, cast(part, t.dtype)), "ScatterBackward0", t._kind)
-    number = wrap_array(np.asarray(given, t.dtype.core))
-    return wrap(_core.replaced(t, places, number), "ScatterBackward1", t._kind)
+def scatter(
+    input: Tensor,
+    dim: builtins.int,
+    index: Tensor,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """A copy in which ``t[i, index[i, j], ...]`` are the entries of ``src``, or ``value``; reduce="add" adds them."""
+    if reduce not in (None, "add"):
+        raise RuntimeError(f"scatter: reduce must be 'add' or None; got {reduce!r}")
+    given = src if src is not None else value
+    put = _put if isinstance(given, Core) else _put_one
+    return put(input, dim, index, _part(given, index, input), reduce == "add")  # type: ignore[no-any-return]
 
 
 @both("scatter_add")
-def scatter_add(t: Tensor, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
     """A copy in which the entries of ``src`` are added at ``t[i, index[i, j], ...]``."""
-    places = _places(t, dim, index, "scatter_add")
-    part = Core.__getitem__(src, tuple(slice(0, n) for n in _core_shape(index)))
-    flat = np.ravel_multi_index([np.broadcast_to(p, _core_shape(index)) for p in places], tuple(t.shape))
-    rows = wrap(Core.reshape(part, (-1, 1)))
-    return _added(t, flat.reshape(-1), rows, "ScatterAddBackward0")
-
-
-def _added(t: Tensor, at: np.ndarray, rows: Any, op: str) -> Tensor:
-    """``t`` plus rows that go to the places `at` of its rows of that width: several to one place add up."""
-    width = rows.shape[1]
-    order = np.argsort(at, kind="stable")
-    ends = np.searchsorted(at[order], np.arange(t.numel() // width), side="right")
-    running = Core.__getitem__(rows, (order,)) if len(at) else rows
-    if t.dtype.kind < 2 or not rows.requires_grad:
-        sums = np.zeros((t.numel() // width, width), t.dtype.core)
-        np.add.at(sums, at, as_numbers(rows))
-        return wrap(Core.__add__(t, _core.tensor(sums.reshape(t.shape))), op, t._kind)
-    parts, begin = [], 0
-    zero = wrap_array(np.zeros((1, width), t.dtype.core))
-    for end in ends.tolist():
-        part = Core.__getitem__(running, slice(begin, end))
-        parts.append(Core.reshape(Core.sum(part, 0), (1, width)) if end > begin else zero)
-        begin = end
-    return wrap(Core.__add__(t, Core.reshape(_core.concatenate(parts, 0), tuple(t.shape))), op)
+    return _add(input, dim, index, _part(src, index, input), True)  # type: ignore[no-any-return]
 
 
 @both("index_add")
-def index_add(t: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """A copy in which the entries of ``source`` are added to those of an axis by number."""
-    axis = axis_of(dim, len(t.shape), "index_add")
-    first = t.movedim(axis, 0).contiguous()
-    rows = (source * alpha).movedim(axis, 0).contiguous()
-    width = max(first[0].numel(), 1)
-    total = _added(first, _entries(t, axis, index, "index_add"), rows.reshape(-1, width), "IndexAddBackward0")
-    return renamed(total.movedim(0, axis), total._op)
+    rows = source if alpha == 1 else source * alpha
+    return _add_entries(input, dim, index, cast(rows, input.dtype), True)  # type: ignore[no-any-return]
+
+
+@both("index_copy")
+def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+    """A copy in which the entries of an axis by number are those of ``source``."""
+    return _put_entries(input, dim, index, cast(source, input.dtype), False)  # type: ignore[no-any-return]
+
+
+@both("index_fill")
+def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
+    """A copy in which the entries of an axis by number are one number."""
+    number = (
+        cast(value, input.dtype)
+        if isinstance(value, Core)
+        else wrap_array(np.asarray(value, input.dtype.core))
+    )
+    return _put_entries(input, dim, index, number, False)  # type: ignore[no-any-return]
 
 
 @both("masked_fill")
@@ -361,16 +338,19 @@ def masked_select(t: Tensor, mask: Tensor) -> Tensor:
 
 
 @both("roll")
-def roll(t: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Axes turned by some places."""
-    places = np.roll(np.arange(t.numel()).reshape(t.shape), _plain(shifts), _plain(dims))
-    return wrap(
-        Core.reshape(Core.__getitem__(Core.reshape(t, -1), (places,)), t.shape), "RollBackward0", t._kind
+    shifts, dims = (
+        value
+        if value is None
+        else tuple(one.__index__() for one in (value if isinstance(value, (tuple, list)) else (value,)))
+        for value in (shifts, dims)
     )
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, (tuple, list)) else value
+    if len(shifts) != (1 if dims is None else len(dims)):
+        raise RuntimeError(f"roll: shifts and dims must be as many; got {shown(shifts)} and {shown(dims)}")
+    places = np.roll(np.arange(input.numel()).reshape(input.shape), shifts, dims)
+    flat = Core.__getitem__(Core.reshape(input, -1), (places,))
+    return wrap(Core.reshape(flat, input.shape), "RollBackward0", input._kind)
 
 
 def in_place_of(*names: str) -> None:
@@ -386,11 +366,4 @@ def in_place_of(*names: str) -> None:
         method(f"{name}_")(f)
 
 
-in_place_of("masked_fill", "scatter", "scatter_add", "index_add")
-
-
-@method("index_fill_")
-def index_fill_(t: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-    """One number at the entries of an axis by number, in place."""
-    set_item(t, _at(axis_of(dim, len(t.shape), "index_fill_"), index), value)
-    return t
+in_place_of("masked_fill", "scatter", "scatter_add", "index_add", "index_copy", "index_fill")

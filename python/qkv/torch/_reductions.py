@@ -235,32 +235,26 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     if not t.shape:
         axis_of(dim, 0, "cumsum")
         return clone(t)
-    if not t.requires_grad:
-        with np.errstate(all="ignore"):
-            return wrap_array(np.cumsum(as_numbers(t), axis=axis_of(dim, len(t.shape), "cumsum")), t.dtype)
-    return wrap(_core.cumsum(t, axis_of(dim, len(t.shape), "cumsum")), "CumsumBackward0")
+    return wrap(_core.cumsum(t, axis_of(dim, len(t.shape), "cumsum")), "CumsumBackward0", t._kind)
 
 
 @both("cumprod")
-def cumprod(input: Tensor, dim: int) -> Tensor:
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Products of all entries up to each."""
-    axis = axis_of(dim, len(input.shape), "cumprod")
-    t = cast(input, int64) if input.dtype.kind < 2 else input
+    t = cast(input, computed(dtype, "cumprod")) if dtype is not None else input
+    t = cast(t, int64) if t.dtype.kind < 2 and dtype is None else t
+    axis = axis_of(dim, len(t.shape), "cumprod")
     if not t.shape:
         return clone(t)
-    if not t.requires_grad:
-        with np.errstate(all="ignore"):
-            return wrap_array(np.cumprod(as_numbers(t), axis=axis), t.dtype)
-    parts = list(input.unbind(axis))
-    for i in range(1, len(parts)):
-        parts[i] = parts[i - 1] * parts[i]
-    return wrap(_core.stack(parts, axis), "CumprodBackward0")
+    return wrap(_core.cumprod(t, axis), "CumprodBackward0", t._kind)
 
 
 @both("diff")
 def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
     """Differences of neighbours."""
     axis = axis_of(dim, len(input.shape), "diff")
+    if n == 0:
+        return clone(input)
     for _ in range(n):
         size = input.shape[axis]
         count = max(size - 1, 0)
