@@ -1,69 +1,37 @@
-// The Transformer with embeddings and logits, and the language model that only decodes.
+// The Transformer with embeddings and logits.
 #include "bindings/attention_weights.h"
 #include "bindings/bind_decoding.h"
 #include "bindings/bindings.h"
 #include "bindings/overridden_call.h"
-#include "bindings/split_sequence.h"
 #include "core/error.h"
-#include "models/causal_lm.h"
 #include "models/transformer.h"
 
 namespace qkv::bindings {
 
 using namespace models;
 
-// A forward without `cache` is called on all inputs so far, which the cache holds then.
-template <> struct PythonForward<CausalLMLayer> {
-  using Signature = Tensor(const Tensor&, const nn::Restriction&, nn::KVCache*);
-  static Tensor call(const CausalLMLayer&, const DefinedCall& forward, const Tensor& x,
-                     const nn::Restriction& restriction, nn::KVCache* cache) {
+template <> struct PythonForward<Transformer> {
+  using Signature = Tensor(const Array&, const Array&, const Array&, const Array&);
+  static Tensor call(const Transformer& model, const DefinedCall& forward, const Array& src, const Array& tgt,
+                     const Array& src_valid_lens, const Array& tgt_valid_lens) {
     Keywords keywords;
-    keywords.add(restriction);
-    const auto call = [&](const Tensor& input) {
-      return call_for_tensor(forward, py::make_tuple(input), keywords.all());
-    };
-    if (cache == nullptr) return call(x);
-    if (!forward.takes("cache")) return behind_inputs(forward, *cache, x, call);
-    keywords.add("cache", py::cast(cache));
-    const Index before = cache->length();
-    const Tensor y = call(x);
-    check_appended(forward, *cache, before, x.dim(1));
-    return y;
-  }
-};
-
-// Called by generation, which continues a cache: of a forward without `cache` the first layer's holds all ids so far.
-template <> struct PythonForward<CausalLM> {
-  using Signature = Tensor(const Array&, const Array&, std::span<nn::KVCache* const>);
-  static Tensor call(const CausalLM& model, const DefinedCall& forward, const Array& ids, const Array& valid_lens,
-                     std::span<nn::KVCache* const> caches) {
-    Keywords keywords;
-    keywords.add("valid_lens", valid_lens);
-    const auto call = [&](const Array& all) {
-      const Tensor y = call_for_tensor(forward, py::make_tuple(Tensor(all)), keywords.all());
-      return checked_shape(forward, y, {all.dim(0), all.dim(1), model.sizes.vocab_size});
-    };
-    if (!caches.empty() && !forward.takes("cache"))
-      return behind_inputs(forward, *caches.front(),
-                           Tensor(ids.cast(DType::float64).reshaped({ids.dim(0), ids.dim(1), 1})),
-                           [&](const Tensor& all) {
-                             return call(packed(all.data()).cast(DType::int64).reshaped({all.dim(0), all.dim(1)}));
-                           });
-    if (!caches.empty()) {
-      py::list all;
-      for (nn::KVCache* cache : caches) all.append(py::cast(cache));
-      keywords.add("cache", all);
-    }
-    return call(ids);
+    keywords.add("src_valid_lens", src_valid_lens);
+    keywords.add("tgt_valid_lens", tgt_valid_lens);
+    const Tensor y = call_for_tensor(forward, py::make_tuple(Tensor(src), Tensor(tgt)), keywords.all());
+    return checked_shape(forward, y, {tgt.dim(0), tgt.dim(1), model.sizes.tgt_vocab});
   }
 };
 
 namespace {
 
-nn::KVCache* cache_from(py::handle cache, const char* model, const char* what) {
-  if (!py::isinstance<nn::KVCache>(cache)) fail_type(model, ": ", what, "; got ", described(cache));
-  return cache.cast<nn::KVCache*>();
-}
+class OverridableTransformer : public OverridableCall<Transformer> {
+ public:
+  using OverridableCall<Transformer>::OverridableCall;
+  bool defines_forward() const override {
+    const InPython python;
+    return static_cast<bool>(defined_call(static_cast<const Transformer*>(this)));
+  }
+};
 
 #define QKV_GENERATE_PARAMETERS                                                                         \
   py::handle start_id, const py::object &end_id, const py::object &method, const py::object &beam_size, \
@@ -73,7 +41,7 @@ nn::KVCache* cache_from(py::handle cache, const char* model, const char* what) {
 }  // namespace
 
 void bind_transformer_model(py::module_& m) {
-  LayerClass<Transformer> transformer(m, "Transformer", R"doc(
+  py::class_<Transformer, nn::Module, OverridableTransformer, py::smart_holder> transformer(m, "Transformer", R"doc(
 Encoder and decoder with embeddings, positions and the layer that gives logits.
 
 A token's vector is ``sqrt(d_model)`` times its embedding plus the sines and cosines of its position. Each token of the
@@ -148,7 +116,7 @@ Examples
                },
                [=](Index sv, Index tv, Index m_, Index h, Index ne, Index nd, Index f, double p, std::string a,
                    bool first, Index len, Index pad) {
-                 return std::make_unique<Overridable<Transformer>>(
+                 return std::make_unique<OverridableTransformer>(
                      sizes_of(sv, tv, m_, h, ne, nd, f, p, std::move(a), first, len, pad));
                }),
            py::arg("src_vocab"), py::arg("tgt_vocab"), py::arg("d_model") = 512, py::arg("nhead") = 8,
@@ -162,7 +130,7 @@ Examples
             const Array from = call.integers(src, "src", false), to = call.integers(tgt, "tgt", false);
             const Array from_lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
             const Array to_lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
-            return without_gil([&] { return self.forward(from, to, from_lens, to_lens); });
+            return without_gil([&] { return self.Transformer::forward(from, to, from_lens, to_lens); });
           },
           py::arg("src"), py::arg("tgt"), py::kw_only(), py::arg("src_valid_lens") = py::none(),
           py::arg("tgt_valid_lens") = py::none())
@@ -218,177 +186,6 @@ Examples
       .def_property_readonly("attention_weights", [](Transformer& self) {
         return weights_of_layers(self.decoder->parts(),
                                  [](nn::TransformerDecoderLayer& layer) { return layer.multihead_attn; });
-      });
-
-  const auto layer_sizes = [](Index d_model, Index nhead, std::optional<Index> num_kv_heads,
-                              std::optional<Index> dim_feedforward, double dropout, double rotary_base,
-                              double norm_eps) {
-    return CausalLMSizes{1, d_model, nhead, 1, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps};
-  };
-  CalledLayerClass<CausalLMLayer>(m, "CausalLMLayer", R"doc(
-A layer of :class:`CausalLM`: ``y = x + attention(norm1(x))``, ``y + linear2(gelu(linear1(norm2(y))))``.
-
-Parameters
-----------
-d_model, nhead, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps
-    As in :class:`CausalLM`.
-
-Notes
------
-Called ``(x, *, valid_lens=None, cache=None)``; x ``(B, L, d_model)`` follows what the :class:`qkv.nn.KVCache` holds.
-
-Examples
---------
->>> qkv.models.CausalLMLayer(16, 4)(np.ones((2, 5, 16))).shape
-(2, 5, 16)
-)doc")
-      .def(py::init(
-               [=](Index m_, Index h, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
-                 return std::make_unique<CausalLMLayer>(layer_sizes(m_, h, kv, f, p, b, e));
-               },
-               [=](Index m_, Index h, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
-                 return std::make_unique<OverridableCall<CausalLMLayer>>(layer_sizes(m_, h, kv, f, p, b, e));
-               }),
-           py::arg("d_model"), py::arg("nhead"), py::kw_only(), py::arg("num_kv_heads") = py::none(),
-           py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0, py::arg("rotary_base") = 10000.0,
-           py::arg("norm_eps") = 1e-6)
-      .def(
-          "forward",
-          [](CausalLMLayer& self, py::handle x, py::handle valid_lens, py::handle cache) {
-            Call call("CausalLMLayer");
-            const Tensor input = call.floating(x, "x");
-            nn::Restriction restriction;
-            restriction.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-            nn::KVCache* own =
-                cache.is_none() ? nullptr : cache_from(cache, "CausalLMLayer", "cache must be a KVCache");
-            return without_gil([&] { return self.CausalLMLayer::forward(input, restriction, own); });
-          },
-          py::arg("x"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none());
-
-  CalledLayerClass<CausalLM> causal(m, "CausalLM", R"doc(
-A language model that only decodes: each token sees itself and those before it.
-
-``num_layers`` times ``y = x + attention(norm1(x))``, ``y + linear2(gelu(linear1(norm2(y))))``, with root-mean-square norms,
-rotary positions, key and value heads that query heads share, and no biases; then a norm and a Linear layer.
-
-Parameters
-----------
-vocab_size, d_model, nhead, num_layers : int
-num_kv_heads : int, optional
-    Heads of keys and values; ``nhead`` if not given.
-dim_feedforward : int, optional
-    ``4 d_model`` if not given.
-dropout : float
-    In training only.
-rotary_base : float
-norm_eps : float
-comm : MPI communicator, optional
-    Of :class:`qkv.nn.MultiHeadAttention` in all layers: ids hold this rank's parts of sequences.
-
-Attributes
-----------
-embedding, layers, norm, output : Module
-attention_weights : list of Tensor
-    ``(B, H, T, T)`` of each layer.
-
-Notes
------
-Called ``(ids, *, valid_lens=None, cache=None)``; ids ``(B, T)`` to logits ``(B, T, vocab_size)``: row ``t`` says what follows
-the tokens up to ``t``. ``cache`` is a list of one :class:`qkv.nn.KVCache` per layer: ids then follow the tokens in it.
-Matrices are drawn from N(0, 0.02^2), the last of each sublayer smaller by ``sqrt(2 num_layers)``.
-
-Raises
-------
-ValueError
-    If heads do not divide, ids are out of range, or the cache does not fit.
-
-References
-----------
-Radford et al., Language Models are Unsupervised Multitask Learners, 2019. Zhang, Sennrich, Root Mean Square Layer
-Normalization, 2019. Su et al., RoFormer, 2021. Ainslie et al., GQA, 2023.
-
-Examples
---------
->>> model = qkv.models.CausalLM(27, 16, 4, 2, num_kv_heads=2)
->>> model([[3, 1, 4, 1, 5]]).shape
-(1, 5, 27)
->>> [(ids, score, attention)] = model.generate([[3, 1, 4]], max_len=6, method="sample", top_k=5)[0]
->>> len(ids)
-6
-)doc");
-  const auto causal_sizes = [](Index vocab_size, Index d_model, Index nhead, Index num_layers,
-                               std::optional<Index> num_kv_heads, std::optional<Index> dim_feedforward, double dropout,
-                               double rotary_base, double norm_eps) {
-    return CausalLMSizes{vocab_size,      d_model, nhead,       num_layers, num_kv_heads,
-                         dim_feedforward, dropout, rotary_base, norm_eps};
-  };
-  const auto split_by = [](auto model, py::handle comm) {
-    const auto sequence = split_sequence_from(comm, "CausalLM");
-    if (sequence)
-      for (const auto& layer : model->parts()) layer->self_attn->split_sequence.set(sequence);
-    return model;
-  };
-  causal
-      .def(py::init(
-               [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
-                   double b, double e, py::handle comm) {
-                 return split_by(std::make_unique<CausalLM>(causal_sizes(v, m_, h, n, kv, f, p, b, e)), comm);
-               },
-               [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
-                   double b, double e, py::handle comm) {
-                 return split_by(std::make_unique<OverridableCall<CausalLM>>(causal_sizes(v, m_, h, n, kv, f, p, b, e)),
-                                 comm);
-               }),
-           py::arg("vocab_size"), py::arg("d_model"), py::arg("nhead"), py::arg("num_layers"), py::kw_only(),
-           py::arg("num_kv_heads") = py::none(), py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0,
-           py::arg("rotary_base") = 10000.0, py::arg("norm_eps") = 1e-6, py::arg("comm") = py::none())
-      .def(
-          "forward",
-          [](CausalLM& self, py::handle ids, py::handle valid_lens, const py::object& cache) {
-            Call call("CausalLM");
-            const Array tokens = call.integers(ids, "ids", false),
-                        lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-            std::vector<nn::KVCache*> caches;
-            if (!cache.is_none()) {
-              if (!py::isinstance<py::sequence>(cache))
-                fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
-              for (const py::handle one : cache)
-                caches.push_back(cache_from(one, "CausalLM", "cache must hold KVCaches"));
-              if (caches.empty())
-                fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers,
-                           " layers; got none");
-            }
-            return without_gil([&] { return self.CausalLM::forward(tokens, lens, caches); });
-          },
-          py::arg("ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none())
-      .def(
-          "generate",
-          [](CausalLM& self, py::handle ids, const py::object& end_id, const py::object& method,
-             const py::object& beam_size, const py::object& length_penalty, const py::object& temperature,
-             const py::object& top_k, const py::object& top_p, const py::object& max_len) {
-            Call call("CausalLM");
-            const Array prompts = call.integers(ids, "ids", false);
-            const GenerateArguments arguments{end_id,      method, beam_size, length_penalty,
-                                              temperature, top_k,  top_p,     max_len};
-            const GenerateOptions options = arguments.options("CausalLM", self.sizes.vocab_size);
-            const auto sentences = without_gil([&] {
-              const nn::Evaluating evaluating;
-              const auto continuation = self.continuation(prompts);
-              const Index length = prompts.dim(1);
-              Array last({prompts.dim(0)}, DType::int64);
-              for (Index b = 0; b < prompts.dim(0); ++b)
-                last.data<std::int64_t>()[b] = prompts.data<std::int64_t>()[(b + 1) * length - 1];
-              return generate(*continuation, last, options);
-            });
-            return sentences_from(sentences, options.length_penalty);
-          },
-          py::arg("ids"), py::kw_only(), py::arg("end_id") = py::none(), py::arg("method") = "greedy",
-          py::arg("beam_size") = 4, py::arg("length_penalty") = 0.0, py::arg("temperature") = 1.0,
-          py::arg("top_k") = py::none(), py::arg("top_p") = py::none(), py::arg("max_len") = 100,
-          "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
-          ":func:`qkv.models.generate` gives them, without attention.")
-      .def_property_readonly("attention_weights", [](CausalLM& self) {
-        return weights_of_layers(self.parts(), [](CausalLMLayer& layer) { return layer.self_attn; });
       });
 }
 

@@ -31,6 +31,7 @@ void bind_bert(pybind11::module_& m);
 void bind_bert_heads(pybind11::module_& m);
 void bind_decoding(pybind11::module_& m);
 void bind_transformer_model(pybind11::module_& m);
+void bind_causal_lm(pybind11::module_& m);
 void bind_seq2seq(pybind11::module_& m);
 void bind_softmax(pybind11::module_& m);
 void bind_activation(pybind11::module_& m);

@@ -28,6 +28,7 @@ PYBIND11_MODULE(_core_in_main, m) {
   bind_bert_heads(m);
   bind_decoding(m);
   bind_transformer_model(m);
+  bind_causal_lm(m);
   bind_seq2seq(m);
   bind_softmax(m);
   bind_activation(m);

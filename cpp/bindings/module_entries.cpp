@@ -55,6 +55,13 @@ py::object get_attribute(const py::object& self, const std::string& name) {
 
 bool is_parameter(py::handle value) { return is_tensor(value) && value.cast<Tensor>().impl()->is_parameter; }
 
+// The class written in C++ that this object is, or is a subclass of.
+py::object bound_class(const py::object& self) {
+  for (const py::handle cls : py::type::of(self).attr("__mro__"))
+    if (std::string(py::str(cls.attr("__module__"))) == "qkv._core") return py::reinterpret_borrow<py::object>(cls);
+  throw std::logic_error("Module: no class of the core");
+}
+
 void set_attribute(const py::object& self, const py::str& name, const py::object& value) {
   const std::string key = name;
   const bool module = py::isinstance<Module>(value);
@@ -62,6 +69,10 @@ void set_attribute(const py::object& self, const py::str& name, const py::object
   const Module::Entry* entry = module || parameter || is_initialised(self) ? initialised(self, key).find(key) : nullptr;
   if (module || parameter) return register_entry(self, module ? Kind::module : Kind::parameter, key, value);
   if (entry == nullptr) {
+    if (key == "forward" && bound_class(self).is(py::type::of(self)))
+      fail_type(type_name(self),
+                ": forward must be defined by a subclass because modules that contain this one call no other; got an "
+                "assignment to an object");
     if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) throw py::error_already_set();
     return;
   }
@@ -109,13 +120,6 @@ void register_entry(const py::object& self, Kind kind, const std::string& name, 
   }
   if (value.is_none()) instance_dict(self).attr("pop")(name, py::none());
   else instance_dict(self)[name.c_str()] = value;
-}
-
-// The class written in C++ that this object is, or is a subclass of.
-py::object bound_class(const py::object& self) {
-  for (const py::handle cls : py::type::of(self).attr("__mro__"))
-    if (std::string(py::str(cls.attr("__module__"))) == "qkv._core") return py::reinterpret_borrow<py::object>(cls);
-  throw std::logic_error("Module: no class of the core");
 }
 
 py::dict config_dict(const Module& module) {

@@ -37,6 +37,18 @@ template <class Stack, class Layer> std::shared_ptr<Stack> stack_of(const Transf
   return std::make_shared<Stack>(std::move(layers), std::move(norm));
 }
 
+// Entries `indices` of the first axis.
+Array picked(const Array& x, const Array& indices) {
+  Shape shape = x.shape();
+  shape[0] = indices.numel();
+  Array y(shape, x.dtype());
+  const Index size = x.shape().product(1, x.rank()) * item_size(x.dtype());
+  for (Index i = 0; i < indices.numel(); ++i)
+    std::copy_n(static_cast<const char*>(x.raw()) + indices.data<std::int64_t>()[i] * size, size,
+                static_cast<char*>(y.raw()) + i * size);
+  return y;
+}
+
 class TransformerContinuation : public Continuation {
  public:
   TransformerContinuation(Transformer& model, const Array& src, const Array& src_valid_lens)
@@ -92,23 +104,45 @@ class TransformerContinuation : public Continuation {
   }
 
  private:
-  static Array picked(const Array& x, const Array& indices) {
-    Shape shape = x.shape();
-    shape[0] = indices.numel();
-    Array y(shape, x.dtype());
-    const Index size = x.shape().product(1, x.rank()) * item_size(x.dtype());
-    for (Index i = 0; i < indices.numel(); ++i)
-      std::copy_n(static_cast<const char*>(x.raw()) + indices.data<std::int64_t>()[i] * size, size,
-                  static_cast<char*>(y.raw()) + i * size);
-    return y;
-  }
-
   Transformer& model_;
   Restriction restriction_;
   Tensor memory_;
   std::vector<nn::TransformerDecoder::LayerState> states_;
   Array sentence_;  // of each row
   Array real_;      // (N, 1, 1, t): which tokens so far are not padding
+};
+
+// Of a model with a forward of its own, which knows no state.
+class WholeContinuation : public Continuation {
+ public:
+  WholeContinuation(Transformer& model, const Array& src, const Array& src_valid_lens)
+      : model_(model), src_(src), lens_(src_valid_lens), tgt_({src.dim(0), 0}, DType::int64) {}
+
+  Array step(const Array& tokens) override {
+    const NoGrad off;
+    const Index rows = tokens.numel(), seen = tgt_.dim(1);
+    tgt_ = ops::concatenate({Tensor(tgt_), Tensor(tokens.reshaped({rows, 1}))}, 1).data();
+    const auto layers = model_.decoder->parts();
+    const nn::AttentionRecord::Own own(layers.empty() ? nullptr : &layers.back()->multihead_attn->record);
+    const Tensor logits = model_.forward(src_, tgt_, lens_, {});
+    const Array weights = nn::NoAttentionRecord::active() ? Array() : own.weights();  // (N, H, t, Ts)
+    attention_ = {};
+    if (weights.defined() && weights.dim(2) == seen + 1)
+      attention_ = packed(ops::mean(ops::slice(Tensor(weights), 2, seen, seen + 1), ops::Axes{1, 2}).data());
+    return packed(ops::slice(logits, 1, seen, seen + 1).data()).reshaped({rows, model_.sizes.tgt_vocab});
+  }
+
+  void reorder(const Array& indices) override {
+    src_ = picked(src_, indices);
+    tgt_ = picked(tgt_, indices);
+    if (lens_.defined()) lens_ = picked(lens_, indices);
+  }
+
+  Array attention() override { return attention_; }
+
+ private:
+  Transformer& model_;
+  Array src_, lens_, tgt_, attention_;
 };
 
 }  // namespace
@@ -219,6 +253,10 @@ Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src
 
 std::unique_ptr<Continuation> Transformer::continuation(const Array& src, const Array& src_valid_lens) {
   const NoGrad off;
+  if (defines_forward()) {
+    check_ids("Transformer", "src", src);
+    return std::make_unique<WholeContinuation>(*this, src, src_valid_lens);
+  }
   return std::make_unique<TransformerContinuation>(*this, src, src_valid_lens);
 }
 

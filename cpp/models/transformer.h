@@ -23,7 +23,9 @@ class Transformer : public nn::Module {
   using Module::forward;
 
   // src (B, Ts), tgt (B, Tt) to logits (B, Tt, tgt_vocab). Without lengths, keys whose id is pad_id do not count.
-  Tensor forward(const Array& src, const Array& tgt, const Array& src_valid_lens, const Array& tgt_valid_lens);
+  virtual Tensor forward(const Array& src, const Array& tgt, const Array& src_valid_lens, const Array& tgt_valid_lens);
+  // Whether a subclass has a forward of its own, which each step of decoding calls then on all tokens so far.
+  virtual bool defines_forward() const { return false; }
   Tensor encode(const Array& src, const Array& src_valid_lens);  // the memory (B, Ts, M)
   // The restrictions say which tokens of the target and which rows of the memory count. `states` is empty or has one
   // for each layer of the decoder; tgt then holds the tokens behind those that they have seen.

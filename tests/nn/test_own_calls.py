@@ -264,3 +264,56 @@ def test_a_models_forward_that_is_assigned_later_is_called():
     close(model(IDS).logits, zeros, "float32")
     del inner.forward
     close(model(IDS).logits, before, "float32")
+
+
+def test_a_forward_cannot_be_assigned_to_an_object_of_the_core():
+    with pytest.raises(TypeError, match="Linear: forward must be defined by a subclass"):
+        nn.Linear(2, 2).forward = lambda x: x
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_generation_calls_a_transformers_own_forward(method):
+    class Model(models.Transformer):
+        def forward(self, src, tgt, **options):
+            calls.append((np.shape(tgt), sorted(options)))
+            return super().forward(src, tgt, **options) + self.bonus
+
+    calls = []
+    qkv.manual_seed(4)
+    model = Model(12, 12, M, 2, 1, 1, 16)
+    model.bonus = qkv.tensor(np.zeros(12, "float32"))
+    plain = models.Transformer(12, 12, M, 2, 1, 1, 16)
+    plain.load_state_dict(model.state_dict())
+    options = {"src_valid_lens": [L, 2], "start_id": 1, "max_len": 3, "method": method, "beam_size": 2}
+    for found, expected in zip(model.generate(IDS, **options), plain.generate(IDS, **options), strict=True):
+        for a, b in zip(found, expected, strict=True):
+            assert a[0] == b[0]
+            close(a[1], b[1], "float32")
+            close(a[2], b[2], "float32")
+    rows = [B, *[B if method == "greedy" else 2 * B] * 2]
+    assert calls == [((n, t + 1), ["src_valid_lens"]) for t, n in enumerate(rows)]
+    model.bonus = qkv.tensor(np.where(np.arange(12) == 7, 100.0, 0.0).astype("float32"))
+    assert [best[0] for best, *_ in model.generate(IDS, **options)] == [[7, 7, 7]] * B
+
+
+def test_hooks_run_inside_containers_of_the_core():
+    torch = pytest.importorskip("qkv.torch")
+    inner = torch.nn.Linear(M, M)
+    calls = []
+    handles = [
+        inner.register_forward_pre_hook(lambda module, given: calls.append("before")),
+        inner.register_forward_hook(lambda module, given, result: result * 0),
+    ]
+    x = X.astype("float32")
+    for container in (
+        nn.Sequential(nn.Tanh(), inner),
+        nn.TransformerEncoder(nn.TransformerEncoderLayer(M, 2, 12), 1, inner),
+    ):
+        for mode in (True, False):
+            calls.clear()
+            assert not np.array(container.train(mode)(x)).any()
+            assert calls == ["before"]
+    for handle in handles:
+        handle.remove()
+    close(nn.Sequential(inner)(x), inner(torch.tensor(x)), "float32")
+    assert calls == ["before"]
