@@ -11,7 +11,8 @@ void check_ids(const char* operation, const char* name, const Array& ids) {
 namespace {
 
 // Slices `indices` of an axis, one behind the other.
-Array gathered(const Array& x, Index axis, const Array& indices) {
+Array gathered(const Array& given, Index axis, const Array& indices) {
+  const Array x = packed(given);
   const Index outer = x.shape().product(0, axis), inner = x.shape().product(axis + 1, x.rank()) * item_size(x.dtype());
   const Index size = x.dim(axis), count = indices.numel();
   Shape shape = x.shape();

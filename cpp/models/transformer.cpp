@@ -38,7 +38,8 @@ template <class Stack, class Layer> std::shared_ptr<Stack> stack_of(const Transf
 }
 
 // Entries `indices` of the first axis.
-Array picked(const Array& x, const Array& indices) {
+Array picked(const Array& given, const Array& indices) {
+  const Array x = packed(given);
   Shape shape = x.shape();
   shape[0] = indices.numel();
   Array y(shape, x.dtype());

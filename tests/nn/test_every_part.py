@@ -101,6 +101,25 @@ def test_a_part_that_changes_nothing_is_called_and_changes_nothing(name, path, m
                 close(a, b, dtype)
 
 
+def strided(y: Any) -> Any:
+    """The same numbers, which do not stand one after the other."""
+    if isinstance(y, list):
+        return list(map(strided, y))
+    if isinstance(y, tuple):
+        return type(y)(*map(strided, y)) if hasattr(y, "_fields") else tuple(map(strided, y))
+    return y if y is None else qkv.concatenate([y, y], axis=-1)[..., : y.shape[-1]]
+
+
+@pytest.mark.parametrize(("name", "path"), PARTS)
+def test_a_part_may_give_views(name, path):
+    module, calls = made(name, "float64", "train")
+    expected = results(module, calls)
+    replaced(module, path, counting("forward", strided))
+    for found, before in zip(results(module, calls), expected, strict=True):
+        for a, b in zip(found, before, strict=True):
+            close(a, b)
+
+
 def ramp(size: int) -> np.ndarray:
     return np.linspace(0, 1, size) ** 2
 

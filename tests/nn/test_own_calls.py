@@ -317,3 +317,16 @@ def test_hooks_run_inside_containers_of_the_core():
         handle.remove()
     close(nn.Sequential(inner)(x), inner(torch.tensor(x)), "float32")
     assert calls == ["before"]
+
+
+def test_a_state_may_be_made_of_views():
+    module = decoder().eval()
+    outputs, hidden = qkv.tensor(np.repeat(Y, 2, -1))[..., ::2], qkv.tensor(np.zeros((1, B, 2 * M)))[..., ::2]
+    lens = qkv.tensor(np.array([L, 9, 2, 9]))[::2]
+    state = module.init_state((outputs, hidden), lens)
+    close(
+        module(IDS, state)[0], module(IDS, module.init_state((Y, np.zeros((1, B, M))), [L, 2]))[0], "float32"
+    )
+    turned = module.reorder_state(state, [1, 1])
+    close(turned[0], Y[[1, 1]])
+    assert np.array(turned[2]).tolist() == [2, 2]
