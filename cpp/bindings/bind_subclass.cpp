@@ -2,6 +2,7 @@
 // place beneath them, whatever the Tensor is. Rules (leaves, gradients) are the class's.
 #include "autograd/in_place.h"
 #include "bindings/bindings.h"
+#include "bindings/direct_call.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
 
@@ -10,32 +11,13 @@ namespace {
 
 using Impl = std::shared_ptr<TensorImpl>;
 
-// Numbers of somebody else are read, never written to.
-void own(TensorImpl& t) {
-  if (t.data.buffer()->borrowed()) t.data = cloned(t.data);
-}
-
-// An object of `cls` that stands for the Tensor, beside those that do already.
-py::object instance_of(const py::type& cls, const Tensor& t) {
-  auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
-  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr())) == 0)
-    fail_type("instance_of: cls must be derived from Tensor; got ", std::string(py::str(cls.attr("__name__"))));
-  if (t.is_leaf()) own(*t.impl());
-  auto object = py::reinterpret_steal<py::object>(py::detail::make_new_instance(type));
-  auto* instance = reinterpret_cast<py::detail::instance*>(object.ptr());
-  const py::detail::type_info* core = py::detail::get_type_info(typeid(TensorImpl));
-  instance->get_value_and_holder(core).value_ptr() = t.impl().get();
-  core->init_instance(instance, &t.impl());
-  return object;
-}
-
 // The leaf holds the memory of `other` from now on. Its gradient stays if it still fits.
 void set_data(const Impl& t, const Tensor& other) {
   const bool fits = t->data.shape() == other.shape() && t->data.dtype() == other.dtype();
   if (!fits && !Tensor(t).is_leaf())
     throw std::runtime_error(text("set_data: data of a computed Tensor must keep its shape ", t->data.shape(),
                                   " and dtype; got ", other.shape(), " of ", other.dtype()));
-  own(*other.impl());
+  own_numbers(other);
   const Alone alone;
   t->data = other.data();
   if (!fits) t->grad.set({});
@@ -69,7 +51,8 @@ py::object result_class(py::handle argument) {
 
 py::object in_class(const py::type& cls, const py::object& result) {
   if (Py_TYPE(result.ptr()) == reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr()))
-    return instance_of(cls, result.cast<Tensor>());
+    return py::reinterpret_steal<py::object>(
+        direct::instance_of(reinterpret_cast<PyTypeObject*>(cls.ptr()), result.cast<Tensor>()));
   if (!py::isinstance<py::tuple>(result) && !py::isinstance<py::list>(result)) return result;
   py::list parts;
   for (const py::handle part : result) parts.append(in_class(cls, py::reinterpret_borrow<py::object>(part)));
@@ -89,7 +72,6 @@ py::object in_class_of(const py::args& args, const py::kwargs& kwargs, py::objec
 }
 
 void bind_subclass(py::module_& m) {
-  m.def("instance_of", instance_of, py::arg("cls"), py::arg("t"));
   m.def("mark_parameter", [](const Tensor& t) { t.impl()->is_parameter = true; }, py::arg("t"));
   m.def("set_in_place", set_in_place, py::arg("operation"), py::arg("t"), py::arg("result"));
   m.def("fill_in_place", fill_in_place, py::arg("operation"), py::arg("t"), py::arg("value"));

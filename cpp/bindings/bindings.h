@@ -10,6 +10,7 @@ namespace qkv::bindings {
 void bind_config(pybind11::module_& m);
 void bind_tensor(pybind11::module_& m);
 void bind_subclass(pybind11::module_& m);
+void bind_direct_calls(pybind11::module_& m);
 void bind_functions(pybind11::module_& m);
 void bind_arrays(pybind11::module_& m);
 void bind_indices(pybind11::module_& m);

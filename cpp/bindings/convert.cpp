@@ -34,9 +34,7 @@ bool pybind11::detail::type_caster<qkv::Tensor>::load(handle source, bool) {
 
 py::handle pybind11::detail::type_caster<qkv::Tensor>::cast(const qkv::Tensor& tensor, return_value_policy, handle) {
   if (!tensor.defined()) return none().release();
-  // A layer may hand its input through; what Python holds as a Tensor can be written to, a caller's array may not.
-  qkv::Array& data = tensor.impl()->data;
-  if (data.buffer()->borrowed() && tensor.is_leaf()) data = qkv::cloned(data);
+  qkv::bindings::own_numbers(tensor);  // a layer may hand its input through
   return pybind11::cast(tensor.impl()).release();
 }
 
@@ -151,6 +149,11 @@ std::string described(py::handle value) {
 }
 
 std::string type_name(py::handle value) { return py::str(py::type::handle_of(value).attr("__name__")); }
+
+void own_numbers(const Tensor& t) {
+  Array& data = t.impl()->data;
+  if (data.buffer()->borrowed() && t.is_leaf()) data = cloned(data);
+}
 
 bool is_tensor(py::handle value) { return PyObject_TypeCheck(value.ptr(), tensor_type()) != 0; }
 

@@ -28,6 +28,8 @@ namespace qkv::bindings {
 
 bool is_tensor(py::handle value);
 std::string type_name(py::handle value);
+// A leaf whose numbers are somebody else's gets a copy: what Python holds as a Tensor can be written to.
+void own_numbers(const Tensor& t);
 // A value for an error's text: numbers, strings and short tuples as they are, of anything else the type. Never a
 // content.
 std::string described(py::handle value);

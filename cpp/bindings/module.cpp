@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core_in_main, m) {
   bind_config(m);
   bind_tensor(m);
   bind_subclass(m);
+  bind_direct_calls(m);
   bind_functions(m);
   bind_arrays(m);
   bind_indices(m);

@@ -1,4 +1,6 @@
 // Indices of Python's class Tensor.
+#include <algorithm>
+
 #include "autograd/views.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
@@ -15,20 +17,38 @@ bool is_advanced(py::handle item) {
           !PySlice_Check(item.ptr()) && item.ptr() != Py_Ellipsis);
 }
 
-// What an index of whole numbers and slices selects of an array with these strides. Nothing for other indices and for
-// numbers out of range, which NumPy works out or refuses.
+// What an index of whole numbers, slices, None and one ellipsis selects of an array with these strides. Nothing for
+// other indices and for numbers out of range, which NumPy works out or refuses.
 std::optional<Region> plain_region(const Shape& shape, const Strides& own, py::handle index) {
-  const bool several = PyTuple_CheckExact(index.ptr()) != 0;
-  const Index count = several ? PyTuple_GET_SIZE(index.ptr()) : 1;
-  if (count > shape.rank()) return {};
+  PyObject* const one = index.ptr();
+  const bool several = PyTuple_CheckExact(one) != 0;
+  const Index count = several ? PyTuple_GET_SIZE(one) : 1;
+  PyObject* const* items = several ? PySequence_Fast_ITEMS(one) : &one;
+  const Index ellipses = std::count(items, items + count, Py_Ellipsis);
+  const Index left = shape.rank() - (count - ellipses - std::count(items, items + count, Py_None));
+  if (left < 0 || ellipses > 1) return {};
   Region region;
-  for (Index axis = 0; axis < shape.rank(); ++axis) {
+  Index axis = 0;
+  const auto keep = [&](Index axes) {
+    for (; axes > 0; --axes, ++axis) {
+      region.shape.push_back(shape.dim(axis));
+      region.strides.push_back(own[static_cast<std::size_t>(axis)]);
+    }
+  };
+  for (Index i = 0; i < count; ++i) {
+    PyObject* item = items[i];
+    if (item == Py_None) {
+      region.shape.push_back(1);
+      region.strides.push_back(0);
+      continue;
+    }
+    if (item == Py_Ellipsis) {
+      keep(left);
+      continue;
+    }
     const Index stride = own[static_cast<std::size_t>(axis)], size = shape.dim(axis);
-    PyObject* item = axis >= count ? nullptr : several ? PyTuple_GET_ITEM(index.ptr(), axis) : index.ptr();
-    if (item == nullptr) {
-      region.shape.push_back(size);
-      region.strides.push_back(stride);
-    } else if (PyLong_CheckExact(item) != 0) {
+    ++axis;
+    if (PyLong_CheckExact(item) != 0) {
       int overflow = 0;
       const long long at = PyLong_AsLongLongAndOverflow(item, &overflow);
       if (overflow != 0 || at < -size || at >= size) return {};
@@ -44,6 +64,7 @@ std::optional<Region> plain_region(const Shape& shape, const Strides& own, py::h
       return {};
     }
   }
+  if (ellipses == 0) keep(left);
   return region;
 }
 
@@ -92,9 +113,13 @@ Selection selection_from(const py::object& index) {
   return result;
 }
 
+std::optional<Tensor> plain_part_of(const Tensor& t, py::handle index) {
+  if (!plain_region(t.shape(), t.data().strides(), index)) return {};
+  return view(t, [&](const Strides& strides) { return *plain_region(t.shape(), strides, index); });
+}
+
 std::optional<Tensor> part_of(const Tensor& t, const py::object& index) {
-  if (plain_region(t.shape(), t.data().strides(), index))
-    return view(t, [&](const Strides& strides) { return *plain_region(t.shape(), strides, index); });
+  if (auto part = plain_part_of(t, index)) return part;
   Selection selection = selection_from(index);
   if (selection.advanced) return {};
   // With an ellipsis the result is a view even for a single number.

@@ -79,7 +79,9 @@ def _methods_of(name: str, cls: type) -> list[Target]:
     for base in cls.__mro__:
         if base is cls or (base.__module__.startswith("qkv.torch") and base.__name__.startswith("_")):
             for method, member in vars(base).items():
-                if inspect.isfunction(member) and (method.startswith("__") or not method.startswith("_")):
+                if inspect.isfunction(inspect.unwrap(member)) and (
+                    method.startswith("__") or not method.startswith("_")
+                ):
                     found.setdefault(method, _own(member, method=True))
     for method in found:  # the forms in place pass on what they are given
         if method.endswith("_") and method[:-1] in found:

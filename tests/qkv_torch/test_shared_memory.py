@@ -30,7 +30,7 @@ METHODS = [
 LAYER_FUNCTIONS = [
     name
     for name, f in vars(qkv.torch.nn.functional).items()
-    if inspect.isfunction(f)
+    if inspect.isfunction(inspect.unwrap(f))
     and f.__module__.startswith("qkv.torch.nn")
     and hasattr(torch.nn.functional, name)
     and name != "dropout"

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import _core
 from ._elementwise import cast
-from ._tensor import Core, Tensor, _core_leaf, _core_shape, wrap
+from ._tensor import Core, Tensor, _core_shape, wrap
 
 
 def assign(t: Tensor, new: Any, op: str, operation: str) -> Tensor:
@@ -18,7 +18,7 @@ def assign(t: Tensor, new: Any, op: str, operation: str) -> Tensor:
             f"place; got {tuple(_core_shape(new))}"
         )
     _core.set_in_place(operation, t, new)
-    if op and not _core_leaf(t):
+    if op:
         t._op = op
     return t
 
@@ -30,8 +30,8 @@ def before(t: Tensor, x: Any) -> Any:
     kept = _core.before_change(t, x)
     if kept is None:
         return x
-    kept = wrap(kept)
-    kept._kind, kept._op = getattr(x, "_kind", None), getattr(x, "_op", "")
+    kept = wrap(kept, getattr(x, "_op", ""))
+    kept._kind = getattr(x, "_kind", None)
     return kept
 
 

@@ -12,7 +12,7 @@ from .. import _core
 from .._errors import shown
 from . import _dtypes
 from ._dtypes import bool_, dtype, int64, uint8
-from ._tensor import FUNCTIONS, Core, Tensor, _core_dtype, _core_shape, both, constant, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, constant, wrap, wrap_array
 
 Number = (builtins.int, builtins.float, np.number, np.bool_)
 
@@ -108,11 +108,6 @@ def arithmetic(
 ) -> Tensor:
     """Compute in the dtype that both have together; `booleans` is NumPy's function for two of those."""
     try:
-        if isinstance(a, Tensor) and a._kind is None:
-            own = _core_dtype(a)
-            other = own if type(b) in (builtins.float, builtins.int) else _of(b)
-            if own.kind == "f" and own == other:  # most of what is computed, in a few microseconds
-                return wrap(core(a, b), op)
         if isinstance(a, np.ndarray):
             a = wrap_array(a)
         if isinstance(b, np.ndarray):
@@ -126,10 +121,6 @@ def arithmetic(
         return wrap(core(x, y), op, kind)
     except ValueError as error:
         raise RuntimeError(str(error)) from None  # shapes that do not fit
-
-
-def _of(value: Any) -> Any:
-    return _core_dtype(value) if isinstance(value, Tensor) and value._kind is None else None
 
 
 def _scaled(other: Any, alpha: Any) -> Any:

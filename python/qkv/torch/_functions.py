@@ -112,6 +112,9 @@ _define_unary()
 
 
 def _operators() -> None:
+    def attach(name: str, f: Any) -> None:
+        setattr(Tensor, name, _core.direct(name, f))
+
     def operator(
         f: Callable[[Any, Any], Tensor], swapped: builtins.bool = False
     ) -> Callable[[Any, Any], Any]:
@@ -128,18 +131,19 @@ def _operators() -> None:
         "mod": remainder,
         "pow": pow,
     }.items():
-        setattr(Tensor, f"__{name}__", operator(f))
-        setattr(Tensor, f"__r{name}__", operator(f, swapped=True))
+        attach(f"__{name}__", operator(f))
+        attach(f"__r{name}__", operator(f, swapped=True))
     for name, f in {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}.items():
-        setattr(Tensor, f"__{name}__", operator(f))
+        attach(f"__{name}__", operator(f))
     # PyTorch computes a quotient of a number and a Tensor by the reciprocal, and names it so.
     Tensor.__rtruediv__ = lambda a, b: _divided(b, a) if is_operand(b) else NotImplemented
-    Tensor.__rsub__ = lambda a, b: (
-        arithmetic(Core.__sub__, b, a, "RsubBackward1") if is_operand(b) else NotImplemented
+    attach(
+        "__rsub__",
+        lambda a, b: arithmetic(Core.__sub__, b, a, "RsubBackward1") if is_operand(b) else NotImplemented,
     )
-    Tensor.__neg__ = lambda a: FUNCTIONS["neg"](a)
+    Tensor.__neg__ = FUNCTIONS["neg"]
     Tensor.__pos__ = lambda a: a
-    Tensor.__abs__ = lambda a: FUNCTIONS["abs"](a)
+    Tensor.__abs__ = FUNCTIONS["abs"]
     Tensor.__invert__ = bitwise_not
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from .. import _core
 from ._change import assign, before, in_place
 from ._elementwise import cast, is_operand
-from ._tensor import Core, Tensor, _core_leaf, method, wrap_array
+from ._tensor import Core, Tensor, method, wrap_array
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs square
 floor ceil round clamp clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not"""
@@ -53,8 +53,7 @@ _define_in_place()
 def _fill(t: Tensor, value: Any, op: str, operation: str) -> Tensor:
     number = cast(value, t.dtype) if isinstance(value, Core) else wrap_array(np.asarray(value, t.dtype.core))
     _core.fill_in_place(operation, t, number)
-    if not _core_leaf(t):
-        t._op = op
+    t._op = op
     return t
 
 

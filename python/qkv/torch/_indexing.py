@@ -14,7 +14,7 @@ from ._change import in_place
 from ._dtypes import bool_, int64
 from ._elementwise import as_numbers, as_tensor, cast, is_operand
 from ._shaping import axis_of
-from ._tensor import Core, Tensor, _core_leaf, _core_shape, both, method, view, wrap, wrap_array
+from ._tensor import Core, Tensor, _core_shape, both, method, view, wrap, wrap_array
 
 _BASIC = (builtins.int, np.integer, slice, type(None), type(Ellipsis))
 
@@ -122,11 +122,10 @@ def set_item(t: Tensor, index: Any, value: Any) -> None:
         else wrap_array(np.asarray(value).astype(t.dtype.core), t._kind)
     )
     Core.__setitem__(t, items, new)
-    if not _core_leaf(t):
-        t._op = "IndexPutBackward0" if advanced else "CopySlices"
+    t._op = "IndexPutBackward0" if advanced else "CopySlices"
 
 
-Tensor.__getitem__ = _get_item
+Tensor.__getitem__ = _core.direct("__getitem__", _get_item)
 Tensor.__setitem__ = set_item
 
 

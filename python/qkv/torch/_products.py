@@ -42,7 +42,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return product(input, other)
 
 
-Tensor.__matmul__ = lambda a, b: product(a, b) if isinstance(b, (Core, np.ndarray)) else NotImplemented
+Tensor.__matmul__ = _core.direct(
+    "__matmul__", lambda a, b: product(a, b) if isinstance(b, (Core, np.ndarray)) else NotImplemented
+)
 Tensor.__rmatmul__ = lambda a, b: product(b, a) if isinstance(b, (Core, np.ndarray)) else NotImplemented
 
 

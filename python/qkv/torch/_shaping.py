@@ -187,7 +187,7 @@ def _matrix_transposed(t: Tensor) -> Tensor:
     return _swapped(t, -2, -1, "TransposeBackward0")
 
 
-Tensor.T = property(_reversed)  # type: ignore[assignment, method-assign]
+Tensor.T = property(_core.direct("T", _reversed))  # type: ignore[assignment, method-assign]
 Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
 
 

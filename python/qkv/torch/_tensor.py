@@ -33,10 +33,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}  # torch.<name>
 
 
 def function(name: str) -> Callable[[F], F]:
-    """Decorate what is ``torch.<name>``."""
+    """Decorate what is ``torch.<name>``; most calls of some of these functions the core answers."""
 
     def register(f: F) -> F:
         f.__name__ = f.__qualname__ = name
+        f = _core.direct(name, f)
         FUNCTIONS[name] = f
         return f
 
@@ -48,7 +49,7 @@ def method(*names: str) -> Callable[[F], F]:
 
     def register(f: F) -> F:
         for name in names:
-            setattr(Tensor, name, f)
+            setattr(Tensor, name, _core.direct(name, f))
         return f
 
     return register
@@ -56,7 +57,13 @@ def method(*names: str) -> Callable[[F], F]:
 
 def both(name: str) -> Callable[[F], F]:
     """Decorate what is ``torch.<name>`` and ``tensor.<name>``."""
-    return lambda f: method(name)(function(name)(f))
+
+    def register(f: F) -> F:
+        f = function(name)(f)
+        setattr(Tensor, name, f)
+        return f
+
+    return register
 
 
 class Tensor(Core):
@@ -70,7 +77,6 @@ class Tensor(Core):
     tensor(6., grad_fn=<SumBackward0>)
     """
 
-    _op = ""  # PyTorch's name of what made it
     _kind: dtype | None = None  # of narrow integers, which the core does not have
     _last_grad: Any = None  # what .grad gave last
     _learned = False  # a Parameter
@@ -130,10 +136,9 @@ class Tensor(Core):
         """``torch.float32`` and its like."""
         return self._kind or _dtypes.OF_CORE[_core_dtype(self)]
 
-    @property
-    def shape(self) -> Size:
-        """Sizes of the axes."""
-        return Size(_core_shape(self))
+    shape: Size = property(  # type: ignore[assignment]
+        _core.direct("shape", lambda t: Size(_core_shape(t))), doc="Sizes of the axes."
+    )
 
     @property
     def device(self) -> Any:
@@ -150,7 +155,16 @@ class Tensor(Core):
         """What made it, None for leaves."""
         if _core_leaf(self):
             return None
-        return Node.named(_core.history_name(self) or self._op or "QkvBackward0")
+        return Node.named(self._op or "QkvBackward0")
+
+    @property
+    def _op(self) -> str:
+        """PyTorch's name of what made it."""
+        return _core.history_name(self) or ""
+
+    @_op.setter
+    def _op(self, name: str) -> None:
+        _core.set_label(self, name)
 
     @property
     def requires_grad(self) -> Any:
@@ -276,6 +290,7 @@ class Tensor(Core):
 
 
 Tensor.__module__ = "qkv.torch"
+_core.direct_classes(Tensor, Size)
 Tensor._result_class = Tensor
 
 
@@ -323,18 +338,13 @@ def wrap(result: Any, op: str = "", kind: dtype | None = None) -> Tensor:
         t: Tensor = _core.instance_of(Tensor, narrowed(result, kind))
         t._kind = kind
         return t
-    t = _core.instance_of(Tensor, result)
-    if op and not _core_leaf(t):
-        t._op = op
-    return t
+    return _core.instance_of(Tensor, result, op)  # type: ignore[no-any-return]
 
 
 def view(result: Any, op: str, base: Tensor) -> Tensor:
     """Make a Tensor of this class of what shows memory of another; `op` is PyTorch's name for it."""
-    t: Tensor = _core.instance_of(Tensor, result)
+    t: Tensor = _core.instance_of(Tensor, result, op)
     t._kind = base._kind
-    if op:
-        t._op = op
     return t
 
 

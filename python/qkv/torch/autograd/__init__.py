@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import _core
-from .._tensor import Core, Tensor, _core_leaf, method, wrap
+from .._tensor import Core, Tensor, method, wrap
 from . import functional
 
 
@@ -73,7 +73,7 @@ def grad(
 
 def _finished(gradient: Any) -> Tensor:
     t = wrap(gradient)
-    if not _core_leaf(t):
+    if not t._op:
         t._op = "MulBackward0"
     return t
 

@@ -1,0 +1,44 @@
+// Functions written in Python that the core answers itself for what most calls are: floating Tensors of the class that
+// is derived from Tensor, beside numbers. Whatever else they are called with, and whatever is wrong with it, is left to
+// the Python function, which has the rules and the words.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <span>
+
+#include "autograd/tensor.h"
+
+namespace qkv::bindings::direct {
+
+// What a call passes, in CPython's layout: the values of keywords stand behind the others.
+struct Given {
+  PyObject* const* values;
+  Py_ssize_t count;  // by position
+  PyObject* names;   // of keywords, or null
+  bool by_position(Py_ssize_t wanted) const { return count == wanted && names == nullptr; }
+};
+
+// A new reference, or null if the call is left to Python. What it throws means the same.
+using Answer = PyObject* (*)(const Given&);
+
+struct Entry {
+  const char* name;
+  Answer answer;
+};
+std::span<const Entry> entries();  // of all names
+
+// The class derived from Tensor, and that of its shapes.
+struct Classes {
+  PyTypeObject* tensor = nullptr;
+  PyTypeObject* shape = nullptr;
+};
+Classes& classes();
+
+// An object of `cls` that stands for the Tensor, beside those that do already.
+PyObject* instance_of(PyTypeObject* cls, const Tensor& t);
+// The operation that made the Tensor, by the name that the derived class shows. What follows from a change in place
+// keeps its own.
+void set_label(const Tensor& t, const char* label);
+
+}  // namespace qkv::bindings::direct

@@ -1,0 +1,167 @@
+"""What the core answers itself of `qkv.torch` is what the Python functions give, which it answers for."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import qkv
+from qkv import torch
+from qkv.torch import Tensor
+
+X = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
+
+
+def tensors():
+    floats = torch.tensor(X)
+    recorded = torch.tensor(X, requires_grad=True)
+    return {
+        "floats": floats,
+        "doubles": floats.double(),
+        "recorded": recorded,
+        "computed": recorded * 1.5,
+        "transposed": recorded.t(),
+        "whole": torch.tensor([[1, 2, 3], [4, 5, 6]]),
+        "narrow": torch.tensor([[1, 2, 3], [4, 5, 6]], dtype=torch.int32),
+        "booleans": floats > 2,
+        "number": torch.tensor(2.0, requires_grad=True),
+        "empty": torch.zeros(0, 3),
+        "parameter": torch.nn.Parameter(torch.tensor(X)),
+    }
+
+
+BINARY = "add sub mul div pow eq ne lt le gt ge __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __pow__"
+BINARY += " __eq__ __ne__ __lt__ __le__ __gt__ __ge__"
+UNARY = "exp log sqrt sin cos erf neg abs tanh sigmoid relu clone t unsqueeze squeeze detach __neg__ __abs__ sum mean"
+OTHERS = (2, 2.0, 0.5, True, np.float64(2), np.ones(3, np.float32), None, "x", 10**400, 2**63)
+INDICES = (0, -1, 2, True, slice(1), slice(None), slice(None, None, -1), slice(0, 9, 2), None, ..., [0, 1])
+INDICES += (
+    (0, 1),
+    (0, 1, 2),
+    (..., 0),
+    (..., None, slice(1)),
+    (None, 0),
+    (slice(None), 1),
+    (..., ...),
+    2**70,
+)
+CALLS = [(name, (), {}) for name in UNARY.split()]
+CALLS += [(name, (other,), {}) for name in BINARY.split() for other in OTHERS]
+CALLS += [("__getitem__", (index,), {}) for index in INDICES]
+CALLS += [
+    (name, args, options)
+    for name in ("sum", "mean")
+    for args, options in [
+        ((0,), {}),
+        ((-1, True), {}),
+        ((), {"dim": 1}),
+        ((), {"axis": (0, 1), "keepdims": True}),
+        (((),), {}),
+        ((None, True), {}),
+        ((5,), {}),
+        ((0,), {"dim": 0}),
+        (((0, 0),), {}),
+        ((), {"dtype": torch.float64}),
+        ((), {"bad": 1}),
+        ((1, False, 3), {}),
+    ]
+]
+CALLS += [
+    (name, args, {})
+    for name in ("view", "reshape", "expand", "permute")
+    for args in [
+        (6,),
+        (3, 2),
+        ((3, 2),),
+        ([-1],),
+        (2, -1),
+        (1, 0),
+        (7,),
+        (-1, -1),
+        (0, 0),
+        (2, 2, 3),
+        (True, 6),
+        (),
+    ]
+]
+CALLS += [
+    (name, args, {})
+    for name in ("transpose", "unsqueeze", "squeeze")
+    for args in [(0, 1), (-1, 0), (0,), (-1,), (1,), (3,), (0, 5), (None,), ("x",)]
+]
+CALLS += [(name, ("itself",), {}) for name in [*BINARY.split(), "matmul", "__matmul__"]]
+
+
+def outcome(f, args, options):
+    try:
+        result = f(*args, **options)
+    except Exception as error:
+        return type(error), str(error)
+    if not isinstance(result, Tensor):
+        return type(result), str(result)
+    with np.errstate(all="ignore"):
+        numbers = qkv._core.Tensor.numpy(result).tobytes()
+    label = type(result.grad_fn).__name__
+    return (
+        type(result),
+        result.dtype,
+        tuple(result.shape),
+        result.stride(),
+        result.requires_grad,
+        label,
+        numbers,
+    )
+
+
+@pytest.mark.parametrize("kind", tensors())
+def test_the_core_answers_what_the_python_function_gives(kind):
+    t = tensors()[kind]
+    for name, args, options in CALLS:
+        f = getattr(Tensor, name)
+        args = tuple(t if isinstance(one, str) and one == "itself" else one for one in args)
+        expected = outcome(inspect.unwrap(f), (t, *args), options)
+        assert outcome(f, (t, *args), options) == expected, (name, args, options)
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in CALLS}))
+def test_the_core_has_an_answer(name):
+    assert inspect.unwrap(getattr(Tensor, name)) is not getattr(Tensor, name)
+
+
+def test_results_are_tensors_of_the_class_that_is_derived():
+    p, core = torch.nn.Parameter(torch.tensor(X)), qkv.tensor(X)
+    for result in (p + 1, 1 + p, p[0], p * p, p @ p.t(), p.exp(), core + p, p + core, core - p, core @ p.t()):
+        assert type(result) is Tensor
+
+
+def test_what_made_a_tensor_is_known_to_all_who_hold_it():
+    x = torch.tensor(X, requires_grad=True)
+    names = [
+        type(y.grad_fn).__name__ for y in (1 - x, x**0.5, x[0], x[:, None], x[..., 0], x.t(), x.T, x.sum(0))
+    ]
+    assert names == [
+        "RsubBackward1",
+        "PowBackward0",
+        "SelectBackward0",
+        "UnsqueezeBackward0",
+        "SelectBackward0",
+        "TBackward0",
+        "PermuteBackward0",
+        "SumBackward1",
+    ]
+    y = x * 2
+    assert (
+        type(torch.as_tensor(qkv._core.instance_of(qkv._core.Tensor, y)).grad_fn).__name__ == "MulBackward0"
+    )
+    z = y[0]
+    z += 1
+    assert type(y.grad_fn).__name__ == "CopySlices"
+    y.mul_(2)
+    assert type(z.grad_fn).__name__ == "AsStridedBackward0"
+
+
+def test_functions_show_the_name_text_and_signature_of_the_python_function():
+    assert torch.sum.__name__ == "sum"
+    assert torch.sum.__doc__ == "Sum over axes, or of everything."
+    assert list(inspect.signature(torch.sum).parameters)[:3] == ["input", "dim", "keepdim"]
+    assert repr(torch.sum).startswith("<function sum")
