@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from .. import _core
 from .._core import Tensor
@@ -26,6 +30,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
         [right] if isinstance(right, int) else list(right),
     )
     left, right = [axis % a.ndim for axis in left], [axis % b.ndim for axis in right]
+    plan = _Plan(((a.shape, a.dtype), (b.shape, b.dtype)))
     names_a: Labels = [("a", axis) for axis in range(a.ndim)]
     names_b: Labels = [("b", axis) for axis in range(b.ndim)]
     if len(left) != len(right) or any(a.shape[i] != b.shape[j] for i, j in zip(left, right, strict=True)):
@@ -37,7 +42,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     kept = [names_a[i] for i in range(a.ndim) if i not in left] + [
         names_b[j] for j in range(b.ndim) if j not in right
     ]
-    return contract([(a, names_a), (b, names_b)], kept)
+    plan.last = contract([(plan.operands[0], names_a), (plan.operands[1], names_b)], kept).at
+    return plan.run([a, b])
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
@@ -81,7 +87,78 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
 
 def summed(*operands: Any) -> Tensor:
     """Compute `einsum`; what only permutes axes or takes diagonals is a view."""
-    terms, result = _parsed(operands)
+    names: Any
+    if isinstance(operands[0], str):
+        names, arrays = operands[0], operands[1:]
+    else:
+        pairs = len(operands) // 2
+        wanted = tuple(operands[-1]) if len(operands) % 2 else None
+        names, arrays = (tuple(map(tuple, operands[1 : 2 * pairs : 2])), wanted), operands[: 2 * pairs : 2]
+    tensors = [tensor(x) for x in arrays]
+    return _plan(names, tuple((x.shape, x.dtype) for x in tensors)).run(tensors)
+
+
+class _Plan:
+    """What becomes of operands of some shapes, worked out once, step by step."""
+
+    def __init__(self, operands: tuple[Any, ...]):
+        self.steps: list[tuple[Callable[..., Any], int, tuple[Any, ...], int | None]] = []
+        self.given, self.last = len(operands), 0
+        self.operands = [_Operand(self, at, *operand) for at, operand in enumerate(operands)]
+
+    def add(
+        self, f: Any, x: _Operand, shape: Any, dtype: Any, *args: Any, other: int | None = None
+    ) -> _Operand:
+        self.steps.append((f, x.at, args, other))
+        return _Operand(self, self.given + len(self.steps) - 1, tuple(shape), dtype)
+
+    def run(self, tensors: list[Any]) -> Tensor:
+        values = tensors
+        for f, at, args, other in self.steps:
+            values.append(f(values[at], *args) if other is None else f(values[at], values[other]))
+        return values[self.last]  # type: ignore[no-any-return]
+
+
+class _Operand:
+    """A Tensor of a plan: what is done with it becomes a step, unless it changes nothing of several operands."""
+
+    def __init__(self, plan: _Plan, at: int, shape: tuple[int, ...], dtype: Any):
+        self.plan, self.at, self.shape, self.dtype, self.ndim = plan, at, shape, dtype, len(shape)
+
+    def reshape(self, *shape: Any) -> _Operand:
+        new = tuple(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+        if new == self.shape and self.plan.given > 1:
+            return self
+        return self.plan.add(Tensor.reshape, self, new, self.dtype, new)
+
+    def transpose(self, axes: Any) -> _Operand:
+        axes = tuple(axes or ())
+        if axes == tuple(range(self.ndim)) and self.plan.given > 1:
+            return self
+        return self.plan.add(Tensor.transpose, self, [self.shape[axis] for axis in axes], self.dtype, axes)
+
+    def diagonal(self, offset: int, i: int, j: int) -> _Operand:
+        shape = [size for axis, size in enumerate(self.shape) if axis not in (i, j)]
+        return self.plan.add(
+            Tensor.diagonal, self, [*shape, min(self.shape[i], self.shape[j])], self.dtype, offset, i, j
+        )
+
+    def summed(self, axes: tuple[int, ...]) -> _Operand:
+        # Of booleans it is whether any is true, as in NumPy.
+        f = Tensor.any if self.dtype.kind == "b" else Tensor.sum
+        shape = [size for axis, size in enumerate(self.shape) if axis not in axes]
+        return self.plan.add(f, self, shape, self.dtype, axes)
+
+    def __matmul__(self, other: _Operand) -> _Operand:
+        shape = (*self.shape[:-1], other.shape[-1])
+        dtype = np.result_type(self.dtype, other.dtype)
+        return self.plan.add(Tensor.__matmul__, self, shape, dtype, other=other.at)
+
+
+@lru_cache(maxsize=256)
+def _plan(names: Any, operands: tuple[Any, ...]) -> _Plan:
+    plan = _Plan(operands)
+    terms, result = _parsed(names, plan.operands)
     sizes: dict[Any, int] = {}
     for x, labels in terms:
         for label, size in zip(labels, x.shape, strict=True):
@@ -96,27 +173,25 @@ def summed(*operands: Any) -> Tensor:
         raise ValueError(
             f"einsum: the output must name axes of the operands, each once; got {''.join(map(str, result))}"
         )
-    return contract([_plain_axes(x, labels, sizes) for x, labels in terms], result)
+    plan.last = contract([_plain_axes(x, labels, sizes) for x, labels in terms], result).at
+    return plan
 
 
-def _parsed(operands: tuple[Any, ...]) -> tuple[list[tuple[Tensor, Labels]], Labels]:
+def _parsed(names: Any, operands: list[_Operand]) -> tuple[list[tuple[Any, Labels]], Labels]:
     """Give the operands with a label for each axis, and the labels of the result."""
-    if isinstance(operands[0], str):
-        left, arrow, right = operands[0].replace(" ", "").partition("->")
+    if isinstance(names, str):
+        left, arrow, right = names.replace(" ", "").partition("->")
         subscripts = [_characters(part) for part in left.split(",")]
-        arrays = [tensor(x) for x in operands[1:]]
         wanted = _characters(right) if arrow else None
     else:
-        pairs = len(operands) // 2
-        arrays = [tensor(x) for x in operands[: 2 * pairs : 2]]
-        subscripts = [list(labels) for labels in operands[1 : 2 * pairs : 2]]
-        wanted = list(operands[-1]) if len(operands) % 2 else None
-    if len(arrays) != len(subscripts):
+        subscripts = [list(labels) for labels in names[0]]
+        wanted = None if names[1] is None else list(names[1])
+    if len(operands) != len(subscripts):
         raise ValueError(
-            f"einsum: there must be one operand per term; got {len(subscripts)} terms, {len(arrays)} operands"
+            f"einsum: there must be one operand per term; got {len(subscripts)} terms, {len(operands)} operands"
         )
     terms = []
-    for x, labels in zip(arrays, subscripts, strict=True):
+    for x, labels in zip(operands, subscripts, strict=True):
         hidden = x.ndim - (len(labels) - (... in labels))
         if hidden < 0 or (hidden > 0 and ... not in labels):
             raise ValueError(
@@ -144,7 +219,7 @@ def _unfolded(labels: Labels, hidden: int) -> Labels:
     return unfolded
 
 
-def _plain_axes(x: Tensor, labels: Labels, sizes: dict[Any, int]) -> tuple[Tensor, Labels]:
+def _plain_axes(x: _Operand, labels: Labels, sizes: dict[Any, int]) -> tuple[_Operand, Labels]:
     """Take diagonals where a label stands twice, and leave out axes of size 1 that broadcast."""
     for label in set(labels):
         while labels.count(label) > 1:
@@ -156,7 +231,7 @@ def _plain_axes(x: Tensor, labels: Labels, sizes: dict[Any, int]) -> tuple[Tenso
     return x.reshape([x.shape[axis] for axis in kept]), [labels[axis] for axis in kept]
 
 
-def contract(terms: list[tuple[Tensor, Labels]], result: Labels) -> Tensor:
+def contract(terms: list[tuple[_Operand, Labels]], result: Labels) -> _Operand:
     """Multiply all and sum over the labels that the result does not have."""
     x, labels = terms[0]
     for i, (y, others) in enumerate(terms[1:], 2):
@@ -167,14 +242,14 @@ def contract(terms: list[tuple[Tensor, Labels]], result: Labels) -> Tensor:
     return x.transpose([labels.index(label) for label in result]) if labels != result else x
 
 
-def _summed(x: Tensor, labels: Labels, needed: set[Any]) -> tuple[Tensor, Labels]:
+def _summed(x: _Operand, labels: Labels, needed: set[Any]) -> tuple[_Operand, Labels]:
     axes = tuple(axis for axis, label in enumerate(labels) if label not in needed)
-    # Of booleans it is whether any is true, as in NumPy.
-    summed = x.any if x.dtype.kind == "b" else x.sum
-    return (summed(axes), [label for label in labels if label in needed]) if axes else (x, labels)
+    return (x.summed(axes), [label for label in labels if label in needed]) if axes else (x, labels)
 
 
-def _product(x: Tensor, left: Labels, y: Tensor, right: Labels, needed: set[Any]) -> tuple[Tensor, Labels]:
+def _product(
+    x: _Operand, left: Labels, y: _Operand, right: Labels, needed: set[Any]
+) -> tuple[_Operand, Labels]:
     """Multiply two operands as one batch of matrices, and sum over shared labels that nobody needs any more."""
     x, left = _summed(x, left, needed | set(right))
     y, right = _summed(y, right, needed | set(left))
