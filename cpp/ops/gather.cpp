@@ -38,8 +38,10 @@ class Places {
     bool wrong = false;
     const auto place = [&](I given) {
       const auto at = static_cast<std::uint64_t>(given < 0 ? given + wrap : given);
-      wrong |= at >= size;
-      return at < size ? static_cast<Index>(at) : 0;
+      if (at < size) [[likely]]
+        return static_cast<Index>(at);
+      wrong = true;
+      return Index{0};
     };
     if (step == 1 && stride == 1)
       for (Index i = 0; i < n; ++i) pick(i, place(index[i]));
@@ -162,17 +164,21 @@ void put_at(const Lookup& lookup, const Array& y, const Array& index, const Arra
            T* to = y.data<T>() + begin[0];
            const T* from = values.first_as<T>() + begin[2];
            const Index own = step[0], its = step[2];
-           const auto put = [=](Index i, Index place) {
-             T& target = to[i * own + place];
-             target = add ? sum_of(target, from[i * its]) : from[i * its];
+           const auto put_all = [&](auto change) {
+             if (step[1] != 0 && own == 0 && its == 1)  // along the last axis
+               return places.each(at + begin[1], step[1], n, [=](Index i, Index place) { change(to[place], from[i]); });
+             if (step[1] != 0)
+               return places.each(at + begin[1], step[1], n,
+                                  [=](Index i, Index place) { change(to[i * own + place], from[i * its]); });
+             places.each(at + begin[1], 0, 1, [=](Index, Index place) {  // one entry for the whole run
+               if (own == 1 && its == 1)
+                 for (Index i = 0; i < n; ++i) change(to[place + i], from[i]);
+               else
+                 for (Index i = 0; i < n; ++i) change(to[i * own + place], from[i * its]);
+             });
            };
-           if (step[1] != 0) return places.each(at + begin[1], step[1], n, put);
-           places.each(at + begin[1], 0, 1, [=](Index, Index place) {  // one entry for the whole run
-             if (add && own == 1 && its == 1)
-               for (Index i = 0; i < n; ++i) to[place + i] = sum_of(to[place + i], from[i]);
-             else
-               for (Index i = 0; i < n; ++i) put(i, place);
-           });
+           if (add) put_all([](T& target, T value) { target = sum_of(target, value); });
+           else put_all([](T& target, T value) { target = value; });
          });
   });
   places.check();

@@ -51,8 +51,13 @@ template <class T> void running_products(T* y, const T* x, Index outer, Index n,
     for (Index i = begin; i < end; ++i) {
       const T* from = x + i * n * inner;
       T* to = y + i * n * inner;
-      std::copy_n(from, inner, to);
       throw_if_interrupted();
+      if (inner == 1) {  // the product stays in a register
+        U total{1};
+        for (Index k = 0; k < n; ++k) to[k] = static_cast<T>(total *= static_cast<U>(from[k]));
+        continue;
+      }
+      std::copy_n(from, inner, to);
       for (Index k = inner; k < n * inner; ++k)
         to[k] = static_cast<T>(static_cast<U>(to[k - inner]) * static_cast<U>(from[k]));
     }

@@ -18,7 +18,7 @@ def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
     """A named tuple that prints as ``torch.return_types.max`` does."""
 
     def text(self: Any) -> str:
-        lines = ",\n".join(f"{field}={value}" for field, value in zip(fields, self, strict=True))
+        lines = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
         return f"torch.return_types.{name}(\n{lines})"
 
     members: dict[str, Any] = {"__slots__": (), "__repr__": text, "__module__": "qkv.torch"}

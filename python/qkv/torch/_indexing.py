@@ -216,9 +216,10 @@ def _picking(name: str, op: str, core: Any, by_entries: builtins.bool = False) -
         axis, numbers = axis_of(dim, len(_core_shape(t)), name), _whole_numbers(index, name)
         if _core_shape(t):
             return wrap(core(t, axis, numbers, *more), op, t._kind)
-        if not by_entries:
-            numbers = numbers.reshape(1)
-        result = core(Core.reshape(t, 1), 0, numbers, *more)
+        rows = numbers if by_entries else numbers.reshape(-1)
+        result = core(Core.reshape(t, 1), 0, rows, *more)
+        if name == "gather":
+            return wrap(Core.reshape(result, _core_shape(numbers)), op, t._kind)
         return wrap(Core.reshape(result, ()) if _core_shape(result) == (1,) else result, op, t._kind)
 
     return pick
@@ -262,11 +263,23 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return wrap(Core.__getitem__(Core.reshape(input, -1), (numbers,)), "TakeBackward0", input._kind)
 
 
-def _part(src: Any, index: Any, t: Tensor) -> Any:
-    """What of `src` goes to the places of an index, in the dtype of `t`."""
-    if isinstance(src, Core):
-        return cast(Core.__getitem__(src, tuple(slice(0, n) for n in _core_shape(index))), t.dtype)
-    return wrap_array(np.asarray(src, t.dtype.core))
+def _values(name: str, t: Tensor, value: Any) -> Any:
+    """What is put or added: a number in the dtype of `t`, or a Tensor of that dtype."""
+    if not isinstance(value, Core):
+        return wrap_array(np.asarray(value, t.dtype.core))
+    if as_tensor(value).dtype is not t.dtype:
+        raise RuntimeError(
+            f"{name}: the values must have the Tensor's dtype {t.dtype}; got {as_tensor(value).dtype}"
+        )
+    return value
+
+
+def _part(name: str, t: Tensor, src: Any, index: Any) -> Any:
+    """What of `src` goes to the places of an index."""
+    values, shape = _values(name, t, src), tuple(_core_shape(index))
+    if not _core_shape(values) or tuple(_core_shape(values)) == shape:
+        return values
+    return Core.__getitem__(values, tuple(slice(0, n) for n in shape))
 
 
 @both("scatter")
@@ -284,26 +297,26 @@ def scatter(
         raise RuntimeError(f"scatter: reduce must be 'add' or None; got {reduce!r}")
     given = src if src is not None else value
     put = _put if isinstance(given, Core) else _put_one
-    return put(input, dim, index, _part(given, index, input), reduce == "add")  # type: ignore[no-any-return]
+    return put(input, dim, index, _part("scatter", input, given, index), reduce == "add")  # type: ignore[no-any-return]
 
 
 @both("scatter_add")
 def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
     """A copy in which the entries of ``src`` are added at ``t[i, index[i, j], ...]``."""
-    return _add(input, dim, index, _part(src, index, input), True)  # type: ignore[no-any-return]
+    return _add(input, dim, index, _part("scatter_add", input, src, index), True)  # type: ignore[no-any-return]
 
 
 @both("index_add")
 def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """A copy in which the entries of ``source`` are added to those of an axis by number."""
     rows = source if alpha == 1 else source * alpha
-    return _add_entries(input, dim, index, cast(rows, input.dtype), True)  # type: ignore[no-any-return]
+    return _add_entries(input, dim, index, _values("index_add", input, rows), True)  # type: ignore[no-any-return]
 
 
 @both("index_copy")
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
     """A copy in which the entries of an axis by number are those of ``source``."""
-    return _put_entries(input, dim, index, cast(source, input.dtype), False)  # type: ignore[no-any-return]
+    return _put_entries(input, dim, index, _values("index_copy", input, source), False)  # type: ignore[no-any-return]
 
 
 @both("index_fill")
