@@ -16,6 +16,7 @@ import qkv.torch
 
 Operation = Callable[[Any, Any], Callable[[], Any]]  # of the module and of what makes a Tensor of an array
 SMALL, LARGE, SQUARE = (7, 11), (61, 1031), (31, 31)
+SHAPES = [(1000,), (256, 256), (1000, 1000)]
 THIN = time_over("qkv.torch", "qkv", 2.0)
 NEAR = time_over("qkv.torch", "PyTorch", 1.5)
 DEEP = 1000  # nodes
@@ -72,22 +73,45 @@ def deep_backward(module: Any, tensor: Any) -> Callable[[], Any]:
     return run
 
 
-def places(tensor: Any) -> Any:
-    return tensor(np.random.default_rng(3).integers(0, LARGE[1], LARGE))
+def places(tensor: Any, shape: tuple[int, ...]) -> Any:
+    return tensor(np.random.default_rng(3).integers(0, shape[-1], shape))
 
 
-def gather(module: Any, tensor: Any) -> Callable[[], Any]:
-    x, index = tensor(normal(*LARGE)), places(tensor)
-    if module is qkv:
-        return lambda: qkv.take_along_axis(x, index, 1)
-    return lambda: module.gather(x, 1, index)
+def order(shape: tuple[int, ...]) -> Operation:
+    return unary(lambda module, a: qkv.sort(a) if module is qkv else module.sort(a), shape)
 
 
-def scatter_add(module: Any, tensor: Any) -> Callable[[], Any]:
-    x, index, zero = tensor(normal(*LARGE)), places(tensor), tensor(np.zeros(LARGE, np.float32))
-    if module is qkv:
-        return lambda: qkv._core.scatter(zero, 1, index, x, True)
-    return lambda: module.scatter_add(zero, 1, index, x)
+def best(shape: tuple[int, ...]) -> Operation:
+    return unary(lambda module, a: module.topk(a, 5), shape)
+
+
+def largest(shape: tuple[int, ...]) -> Operation:
+    return unary(lambda module, a: a.max(-1), shape)
+
+
+def gather(shape: tuple[int, ...]) -> Operation:
+    def make(module: Any, tensor: Any) -> Callable[[], Any]:
+        x, index = tensor(normal(*shape)), places(tensor, shape)
+        if module is qkv:
+            return lambda: qkv.take_along_axis(x, index, -1)
+        return lambda: module.gather(x, -1, index)
+
+    return make
+
+
+def scatter_add(shape: tuple[int, ...]) -> Operation:
+    def make(module: Any, tensor: Any) -> Callable[[], Any]:
+        x, index, zero = tensor(normal(*shape)), places(tensor, shape), tensor(np.zeros(shape, np.float32))
+        if module is qkv:
+            return lambda: qkv._core.scatter(zero, -1, index, x, True)
+        return lambda: module.scatter_add(zero, -1, index, x)
+
+    return make
+
+
+def products(shape: tuple[int, ...]) -> Operation:
+    names = "i,i->" if len(shape) == 1 else "ij,kj->ik"
+    return unary(lambda module, a: module.einsum(names, a, a), shape)
 
 
 def einsum(module: Any, tensor: Any) -> Callable[[], Any]:
@@ -112,13 +136,10 @@ OPERATIONS: dict[str, tuple[Operation, list[Goal]]] = {
     "max of an axis": (unary(lambda module, a: a.max(1)), [THIN]),
     "matmul": (unary(lambda module, a: a @ a, SQUARE), [THIN]),
     "einsum": (einsum, [NEAR]),
-    "sort": (
-        unary(lambda module, a: qkv.sort(a, axis=1) if module is qkv else module.sort(a, dim=1), LARGE),
-        [NEAR],
-    ),
-    "topk": (unary(lambda module, a: module.topk(a, 5), LARGE), [NEAR]),
-    "gather": (gather, [NEAR]),
-    "scatter_add": (scatter_add, [NEAR]),
+    "sort": (order(LARGE), [NEAR]),
+    "topk": (best(LARGE), [NEAR]),
+    "gather": (gather(LARGE), [NEAR]),
+    "scatter_add": (scatter_add(LARGE), [NEAR]),
     "median": (
         unary(
             lambda module, a: qkv._core.median(a, 1) if module is qkv else tuple(module.median(a, 1)), LARGE
@@ -127,6 +148,17 @@ OPERATIONS: dict[str, tuple[Operation, list[Goal]]] = {
     ),
     f"backward through {DEEP:,} nodes": (deep_backward, [THIN]),
 }
+FAMILIES: dict[str, tuple[Callable[[tuple[int, ...]], Operation], list[Goal]]] = {
+    "sort": (order, [NEAR]),
+    "topk": (best, [NEAR]),
+    "gather": (gather, [NEAR]),
+    "scatter_add": (scatter_add, [NEAR]),
+    "einsum": (products, [NEAR]),
+    "max": (largest, [THIN]),
+}
+for _family, (_of_shape, _goals) in FAMILIES.items():
+    for _shape in SHAPES:
+        OPERATIONS[f"{_family} of {_shape}"] = (_of_shape(_shape), _goals)
 
 
 def first(result: Any) -> Any:

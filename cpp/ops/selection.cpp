@@ -47,9 +47,9 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
     });
   if (!wants_gradient({a, b})) return Tensor(std::move(y));
   return record(std::move(y), {a, b}, [chosen = Saved(choose)](const Tensor& dy, TensorGradients& dx) {
-    const Tensor chooser(chosen.get()), zero = scalar_like(dy, 0);
-    dx.add(0, [&] { return sum_to(where(chooser, dy, zero), dx.shape(0)); });
-    dx.add(1, [&] { return sum_to(where(chooser, zero, dy), dx.shape(1)); });
+    const Tensor first(chosen.get()), zero = scalar_like(dy, 0);
+    dx.add(0, [&] { return sum_to(where(first, dy, zero), dx.shape(0)); });
+    dx.add(1, [&] { return sum_to(where(first, zero, dy), dx.shape(1)); });
   });
 }
 

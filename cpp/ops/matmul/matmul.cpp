@@ -85,23 +85,23 @@ Tensor as_rows(const Tensor& x) { return reshape(x, {x.shape().product(0, x.rank
 // rule the zeros of both the old gradient and the new one count, and the side stays unless a transposed operand swaps
 // the factors.
 Tensor gradient_matmul(GradientSide side, const Tensor& a, bool ta, const Tensor& b, bool tb, const Shape& batch) {
-  Array y = batched(a.data(), ta, b.data(), tb, batch, side);
-  if (!wants_gradient({a, b})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {a, b}, [side, ta, tb, batch, p = Saved(a), q = Saved(b)](const Tensor& d, TensorGradients& dx) {
-        const Tensor a = p.tensor(), b = q.tensor();
-        const GradientSide other = side == GradientSide::left ? GradientSide::right : GradientSide::left;
-        dx.add(0, [&] {
-          return sum_to(
-              ta ? gradient_matmul(other, b, tb, d, true, batch) : gradient_matmul(side, d, false, b, !tb, batch),
-              a.shape());
-        });
-        dx.add(1, [&] {
-          return sum_to(
-              tb ? gradient_matmul(other, d, true, a, ta, batch) : gradient_matmul(side, a, !ta, d, false, batch),
-              b.shape());
-        });
-      });
+  Array product = batched(a.data(), ta, b.data(), tb, batch, side);
+  if (!wants_gradient({a, b})) return Tensor(std::move(product));
+  return record(std::move(product), {a, b},
+                [side, ta, tb, batch, p = Saved(a), q = Saved(b)](const Tensor& d, TensorGradients& dx) {
+                  const Tensor x = p.tensor(), y = q.tensor();
+                  const GradientSide other = side == GradientSide::left ? GradientSide::right : GradientSide::left;
+                  dx.add(0, [&] {
+                    return sum_to(ta ? gradient_matmul(other, y, tb, d, true, batch)
+                                     : gradient_matmul(side, d, false, y, !tb, batch),
+                                  x.shape());
+                  });
+                  dx.add(1, [&] {
+                    return sum_to(tb ? gradient_matmul(other, d, true, x, ta, batch)
+                                     : gradient_matmul(side, x, !ta, d, false, batch),
+                                  y.shape());
+                  });
+                });
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ _argument("argmin", False)
 
 def _extreme(name: str, largest: bool) -> None:
     title, reduce = name.capitalize(), Core.max if largest else Core.min
-    place = Core.argmax if largest else Core.argmin
+    result, op = _TYPES[name], f"{title}Backward0"
 
     def all_of(t: Tensor) -> Tensor:
         if t.dtype.kind < 2 or not t.requires_grad:
@@ -73,15 +73,11 @@ def _extreme(name: str, largest: bool) -> None:
             return getattr(Tensor, f"{name}imum")(input, other if other is not None else dim)
         if dim is None:
             return all_of(input)
-        which = axis_of(dim, len(input.shape), name)
-        if not input.shape:
-            return _TYPES[name]((clone(input), wrap_array(np.int64(0))))
-        places = place(input, which, True)
-        values = _core.take_along_axis(input, places, which)
-        if not keepdim:
-            shape = tuple(size for i, size in enumerate(_core_shape(input)) if i != which)
-            values, places = Core.reshape(values, shape), Core.reshape(places, shape)
-        return _TYPES[name]((wrap(values, f"{title}Backward0", input._kind), wrap(places)))
+        which = axis_of(dim, len(_core_shape(input)), name)
+        if not _core_shape(input):
+            return result((clone(input), wrap_array(np.int64(0))))
+        values, places = _core.extreme(input, which, bool(keepdim), largest)
+        return result((wrap(values, op, input._kind), wrap(places)))
 
     extreme.__doc__ = (
         f"The {'largest' if largest else 'smallest'} number of all; with ``dim`` values and their numbers."

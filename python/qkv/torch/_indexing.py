@@ -204,9 +204,11 @@ def chunk(t: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tenso
 def _whole_numbers(index: Any, operation: str) -> Any:
     """An index, which must hold whole numbers: booleans would select by truth."""
     index = as_tensor(index)
-    if index.dtype.kind != 1 and index.numel():
-        raise RuntimeError(f"{operation}: index must hold whole numbers; got dtype {index.dtype}")
-    return index if index.dtype.kind == 1 else cast(index, int64)
+    if (kind := index.dtype).kind == 1:
+        return index
+    if index.numel():
+        raise RuntimeError(f"{operation}: index must hold whole numbers; got dtype {kind}")
+    return cast(index, int64)
 
 
 def _picking(name: str, op: str, core: Any, by_entries: builtins.bool = False) -> Callable[..., Any]:
@@ -267,17 +269,15 @@ def _values(name: str, t: Tensor, value: Any) -> Any:
     """What is put or added: a number in the dtype of `t`, or a Tensor of that dtype."""
     if not isinstance(value, Core):
         return wrap_array(np.asarray(value, t.dtype.core))
-    if as_tensor(value).dtype is not t.dtype:
-        raise RuntimeError(
-            f"{name}: the values must have the Tensor's dtype {t.dtype}; got {as_tensor(value).dtype}"
-        )
+    if (kind := as_tensor(value).dtype) is not t.dtype:
+        raise RuntimeError(f"{name}: the values must have the Tensor's dtype {t.dtype}; got {kind}")
     return value
 
 
 def _part(name: str, t: Tensor, src: Any, index: Any) -> Any:
     """What of `src` goes to the places of an index."""
-    values, shape = _values(name, t, src), tuple(_core_shape(index))
-    if not _core_shape(values) or tuple(_core_shape(values)) == shape:
+    values, shape = _values(name, t, src), _core_shape(index)
+    if (own := _core_shape(values)) == shape or not own:
         return values
     return Core.__getitem__(values, tuple(slice(0, n) for n in shape))
 
