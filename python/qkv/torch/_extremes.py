@@ -32,38 +32,30 @@ _TYPES = {
 }
 
 
-def _index_of(numbers: np.ndarray, dim: Any, keepdim: bool, largest: bool) -> np.ndarray:
-    pick = np.argmax if largest else np.argmin
-    found = pick(
-        numbers.reshape(-1) if dim is None else numbers, axis=dim, keepdims=keepdim and dim is not None
-    )
-    return np.asarray(found).reshape((1,) * numbers.ndim) if keepdim and dim is None else np.asarray(found)
-
-
-def _argument(name: str, largest: bool) -> None:
+def _argument(name: str, find: Any) -> None:
     def argument(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Tensor:
         dim = dim if axis is None else axis
-        dim = None if dim is None else axis_of(dim, len(_core_shape(input)), name)
-        if dim == 0 and not _core_shape(input):
-            dim = None
-        return wrap_array(_index_of(as_numbers(input), dim, keepdim, largest))
+        which = None if dim is None else axis_of(dim, len(_core_shape(input)), name)
+        return wrap(find(input, which if _core_shape(input) else None, bool(keepdim)))
 
-    argument.__doc__ = f"Number of the {'largest' if largest else 'smallest'} entry; the first of equal ones."
+    argument.__doc__ = (
+        f"Number of the {'largest' if name == 'argmax' else 'smallest'} entry; the first of equal ones."
+    )
     both(name)(argument)
 
 
-_argument("argmax", True)
-_argument("argmin", False)
+_argument("argmax", Core.argmax)
+_argument("argmin", Core.argmin)
+
+
+def _single(name: str, t: Tensor) -> Any:
+    """A Tensor without axes, and that its number is the first one."""
+    return _TYPES[name]((clone(t), wrap_array(np.int64(0))))
 
 
 def _extreme(name: str, largest: bool) -> None:
     title, reduce = name.capitalize(), Core.max if largest else Core.min
     result, op = _TYPES[name], f"{title}Backward0"
-
-    def all_of(t: Tensor) -> Tensor:
-        if t.dtype.kind < 2 or not t.requires_grad:
-            return wrap_array((np.max if largest else np.min)(as_numbers(t)), t.dtype)
-        return wrap(reduce(t), f"{title}Backward1")
 
     def extreme(
         input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, other: Any = None
@@ -72,10 +64,10 @@ def _extreme(name: str, largest: bool) -> None:
         if isinstance(dim, Core) or other is not None:
             return getattr(Tensor, f"{name}imum")(input, other if other is not None else dim)
         if dim is None:
-            return all_of(input)
+            return wrap(reduce(input), f"{title}Backward1", input._kind)
         which = axis_of(dim, len(_core_shape(input)), name)
         if not _core_shape(input):
-            return result((clone(input), wrap_array(np.int64(0))))
+            return _single(name, input)
         values, places = _core.extreme(input, which, bool(keepdim), largest)
         return result((wrap(values, op, input._kind), wrap(places)))
 
@@ -104,7 +96,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     """Values in order along an axis, and the places they come from; equal ones keep their order."""
     axis = axis_of(dim, len(_core_shape(input)), "sort")
     if not _core_shape(input):
-        return _TYPES["sort"]((clone(input), wrap_array(np.int64(0))))
+        return _single("sort", input)
     values, places = _core.sort(input, axis, bool(descending))
     return _TYPES["sort"]((wrap(values, "SortBackward0", input._kind), wrap(places)))
 
@@ -138,7 +130,7 @@ def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         return wrap(Core.reshape(value, ()), "MedianBackward0", input._kind)
     axis = axis_of(dim, len(input.shape), "median")
     if not input.shape:
-        return _TYPES["median"]((clone(input), wrap_array(np.int64(0))))
+        return _single("median", input)
     if not input.shape[axis]:
         raise IndexError(f"median: axis {axis} must have at least one entry; got shape {tuple(input.shape)}")
     found: Any = _core.median(input, axis)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -89,18 +88,17 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return nansum(input, dim, keepdim) / sum(wrap_array(~np.isnan(as_numbers(input))), dim, keepdim)
 
 
-def _by_numpy(name: str, f: Callable[..., Any]) -> Callable[..., Tensor]:
+def _truth(name: str, core: Any) -> Any:
     def reduce(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Tensor:
         dim = dim if axis is None else axis
-        axes = axes_of(dim, len(_core_shape(input)), name)
-        return wrap_array(f(as_numbers(input), axis=axes, keepdims=keepdim))
+        return reduced(core, input, axes_of(dim, len(_core_shape(input)), name), bool(keepdim), "")
 
-    reduce.__doc__ = f"`{name}` over axes, or of everything; without a gradient."
+    reduce.__doc__ = f"Whether {name} of the numbers over axes, or of everything, are not 0."
     return both(name)(reduce)
 
 
-any = _by_numpy("any", np.any)
-all = _by_numpy("all", np.all)
+any = _truth("any", Core.any)
+all = _truth("all", Core.all)
 
 
 @both("count_nonzero")
@@ -115,12 +113,9 @@ def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     t = cast(input, computed(dtype, "prod")) if dtype is not None else input
     t = cast(t, int64) if t.dtype.kind < 2 and dtype is None else t
     axis = None if dim is None or not t.shape else axis_of(dim, len(t.shape), "prod")
-    if not t.requires_grad:
-        with np.errstate(all="ignore"):
-            return wrap_array(
-                np.prod(as_numbers(t), axis=axis, keepdims=keepdim and axis is not None), t.dtype
-            )
-    return wrap(Core.prod(t, axis, keepdim and axis is not None), f"ProdBackward{int(axis is not None)}")
+    return wrap(
+        Core.prod(t, axis, keepdim and axis is not None), f"ProdBackward{int(axis is not None)}", t._kind
+    )
 
 
 def _variance(t: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool, op: str) -> Tensor:
@@ -227,26 +222,21 @@ def matrix_norm(
 # Running.
 
 
-@both("cumsum")
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Sums of all entries up to each."""
-    t = cast(input, computed(dtype, "cumsum")) if dtype is not None else input
-    t = cast(t, int64) if t.dtype.kind < 2 and dtype is None else t
-    if not t.shape:
-        axis_of(dim, 0, "cumsum")
-        return clone(t)
-    return wrap(_core.cumsum(t, axis_of(dim, len(t.shape), "cumsum")), "CumsumBackward0", t._kind)
+def _running(name: str, core: Any, what: str) -> None:
+    def running(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+        t = cast(input, computed(dtype, name)) if dtype is not None else input
+        t = cast(t, int64) if t.dtype.kind < 2 and dtype is None else t
+        axis = axis_of(dim, len(_core_shape(t)), name)
+        if not _core_shape(t):
+            return clone(t)
+        return wrap(core(t, axis), f"{name.capitalize()}Backward0", t._kind)
+
+    running.__doc__ = f"{what} of all entries up to each."
+    both(name)(running)
 
 
-@both("cumprod")
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Products of all entries up to each."""
-    t = cast(input, computed(dtype, "cumprod")) if dtype is not None else input
-    t = cast(t, int64) if t.dtype.kind < 2 and dtype is None else t
-    axis = axis_of(dim, len(t.shape), "cumprod")
-    if not t.shape:
-        return clone(t)
-    return wrap(_core.cumprod(t, axis), "CumprodBackward0", t._kind)
+_running("cumsum", _core.cumsum, "Sums")
+_running("cumprod", _core.cumprod, "Products")
 
 
 @both("diff")
