@@ -19,6 +19,7 @@ LEFT_OUT = {
     "torch.load": "reads files",
     "torch.dtype": "made by torch alone",
     "torch.Tensor.__array__": "NumPy's conversion, with NumPy's warnings",
+    "torch.Tensor.__array_function__": "called by NumPy alone",
     "torch.nn.ModuleDict.__getitem__": "a dictionary's KeyError",
     "torch.nn.ModuleDict.__delitem__": "a dictionary's KeyError",
     "torch.nn.ModuleDict.pop": "a dictionary's KeyError",

@@ -119,13 +119,13 @@ def test_the_core_answers_what_the_python_function_gives(kind):
     for name, args, options in CALLS:
         f = getattr(Tensor, name)
         args = tuple(t if isinstance(one, str) and one == "itself" else one for one in args)
-        expected = outcome(inspect.unwrap(f), (t, *args), options)
+        expected = outcome(f.__wrapped__, (t, *args), options)
         assert outcome(f, (t, *args), options) == expected, (name, args, options)
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in CALLS}))
 def test_the_core_has_an_answer(name):
-    assert inspect.unwrap(getattr(Tensor, name)) is not getattr(Tensor, name)
+    assert type(getattr(Tensor, name)).__name__ == "direct_function"
 
 
 def test_results_are_tensors_of_the_class_that_is_derived():

@@ -159,10 +159,14 @@ def _full(
 
 def _filled(name: str, value: Any) -> Any:
     def make(
-        *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False, **layout: Any
+        *size: Any,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: builtins.bool = False,
+        layout: Any = None,
+        pin_memory: builtins.bool = False,
     ) -> Tensor:
-        shape = sizes(size or (layout.pop("size"),) if "size" in layout else size)
-        return _full(shape, value, dtype or _dtypes.get_default_dtype(), device, requires_grad, name)
+        return _full(sizes(size), value, dtype or _dtypes.get_default_dtype(), device, requires_grad, name)
 
     def like(
         input: Tensor,
@@ -170,7 +174,9 @@ def _filled(name: str, value: Any) -> Any:
         dtype: Any = None,
         device: Any = None,
         requires_grad: builtins.bool = False,
-        **layout: Any,
+        layout: Any = None,
+        memory_format: Any = None,
+        pin_memory: builtins.bool = False,
     ) -> Tensor:
         return _full(_core_shape(input), value, dtype or _as_tensor(input).dtype, device, requires_grad, name)
 
@@ -234,7 +240,7 @@ def _number(value: Any) -> Any:
 
 @function("arange")
 def arange(
-    start: Any,
+    start: Any = None,
     end: Any = None,
     step: Any = 1,
     *,
@@ -243,7 +249,11 @@ def arange(
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Numbers from ``start`` (0) up to ``end``, without it, in steps."""
-    first, last, by = (0, _number(start), _number(step)) if end is None else map(_number, (start, end, step))
+    if start is None and end is None:
+        raise TypeError("arange: end must be given; got neither start nor end")
+    first, last, by = map(
+        _number, (0, start, step) if end is None else (0 if start is None else start, end, step)
+    )
     if by == 0 or (last - first) / by < 0:
         raise RuntimeError(f"arange: step must lead from start to end; got {first}, {last}, step {by}")
     whole = all(isinstance(value, (builtins.int, np.integer)) for value in (first, last, by))

@@ -96,11 +96,11 @@ def _drawing(name: str, draw: Any) -> None:
         dtype: Any = None,
         device: Any = None,
         requires_grad: bool = False,
-        **layout: Any,
+        layout: Any = None,
+        pin_memory: bool = False,
     ) -> Tensor:
         kind = computed(dtype or _dtypes.get_default_dtype(), name)
-        shape = sizes((layout["size"],) if "size" in layout else size)
-        numbers = draw(shape, kind.core, _stream(generator))
+        numbers = draw(sizes(size), kind.core, _stream(generator))
         return finished(wrap_array(numbers, kind), requires_grad, device, name)
 
     def like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -120,7 +120,7 @@ _drawing("randn", lambda shape, kind, rng: random.randn(shape, dtype=kind, rng=r
 
 @function("randint")
 def randint(
-    low: int,
+    low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
@@ -130,10 +130,13 @@ def randint(
     requires_grad: bool = False,
 ) -> Tensor:
     """Whole numbers from ``low`` (0) up to ``high``, without it."""
-    if size is None:
-        low, high, size = 0, low, high
-    if isinstance(high, (tuple, list)):
-        low, high, size = 0, low, high
+    if isinstance(high, (tuple, list)) and size is None:
+        high, size = None, high
+    if high is None:
+        low, high = 0, low
+    if high is None or size is None:
+        raise TypeError("randint: high and size must be given, as in randint(0, 5, (3,)) or randint(5, (3,))")
+    low = 0 if low is None else low
     kind = computed(dtype or _dtypes.int64, "randint")
     numbers = random.randint(int(low), int(high), sizes((size,)), rng=_stream(generator))
     return finished(wrap_array(numbers.astype(kind.core), kind), requires_grad, device, "randint")

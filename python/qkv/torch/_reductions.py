@@ -26,10 +26,6 @@ def axes_of(dim: Any, rank: int, operation: str) -> tuple[int, ...] | None:
     return axes if rank else None
 
 
-def _named(dim: Any, axis: Any, keepdim: bool, keepdims: Any) -> tuple[Any, bool]:
-    return (dim if axis is None else axis), (keepdim if keepdims is None else bool(keepdims))
-
-
 def reduced(
     core: Any, t: Tensor, axes: tuple[int, ...] | None, keepdim: bool, op: str, kind: Any = None
 ) -> Tensor:
@@ -40,34 +36,16 @@ def reduced(
 
 
 @both("sum")
-def sum(
-    input: Tensor,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-    axis: Any = None,
-    keepdims: Any = None,
-) -> Tensor:
+def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over axes, or of everything."""
-    dim, keepdim = _named(dim, axis, keepdim, keepdims)
     t = as_tensor(input)
     t = cast(t, computed(dtype, "sum")) if dtype is not None else cast(t, int64) if t.dtype.kind < 2 else t
     return reduced(Core.sum, t, axes_of(dim, len(t.shape), "sum"), keepdim, "SumBackward")
 
 
 @both("mean")
-def mean(
-    input: Tensor,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-    axis: Any = None,
-    keepdims: Any = None,
-) -> Tensor:
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over axes, or of everything."""
-    dim, keepdim = _named(dim, axis, keepdim, keepdims)
     t = as_tensor(input) if dtype is None else cast(input, computed(dtype, "mean"))
     if t.dtype.kind < 2:
         raise RuntimeError(f"mean: input must hold floating numbers; got {t.dtype}. Use .float().mean()")
@@ -89,8 +67,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 
 def _truth(name: str, core: Any) -> Any:
-    def reduce(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Tensor:
-        dim = dim if axis is None else axis
+    def reduce(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
         return reduced(core, input, axes_of(dim, len(_core_shape(input)), name), bool(keepdim), "")
 
     reduce.__doc__ = f"Whether {name} of the numbers over axes, or of everything, are not 0."

@@ -76,11 +76,11 @@ def _full_shape(t: Tensor, shape: tuple[int, ...], operation: str) -> tuple[int,
 
 
 @method("view")
-def view(t: Tensor, *shape: Any) -> Tensor:
+def view(t: Tensor, *size: Any) -> Tensor:
     """The same memory under another shape; a dtype is refused, as the core has no views of bytes."""
-    if len(shape) == 1 and isinstance(shape[0], dtype):
+    if len(size) == 1 and isinstance(size[0], dtype):
         raise TypeError("view: shape must be sizes because qkv has no views of bytes; use to(dtype)")
-    wanted = _full_shape(t, sizes(shape), "view")
+    wanted = _full_shape(t, sizes(size), "view")
     result = _reshaped(t, wanted)
     if _core.address(result) != _core.address(t):
         raise RuntimeError(
@@ -165,8 +165,8 @@ def _swapped(t: Tensor, dim0: int, dim1: int, op: str) -> Tensor:
     return _permuted(t, axes, op)
 
 
-for _alias in ("swapaxes", "swapdims"):
-    both(_alias)(lambda t, axis0, axis1: _swapped(t, axis0, axis1, "TransposeBackward0"))
+both("swapaxes")(lambda t, axis0, axis1: _swapped(t, axis0, axis1, "TransposeBackward0"))
+both("swapdims")(lambda t, dim0, dim1: _swapped(t, dim0, dim1, "TransposeBackward0"))
 
 
 @both("t")
@@ -227,18 +227,18 @@ def squeeze(t: Tensor, dim: Any = None) -> Tensor:
 
 
 @method("expand")
-def expand(t: Tensor, *shape: Any) -> Tensor:
+def expand(t: Tensor, *size: Any) -> Tensor:
     """Axes of size 1 repeated without memory; -1 keeps a size."""
-    wanted, own = list(sizes(shape)), tuple(_core_shape(t))
+    wanted, own = list(sizes(size)), tuple(_core_shape(t))
     new = len(wanted) - len(own)
     if new < 0:
         raise RuntimeError(
             f"expand: shape must have at least the {len(own)} axes of the Tensor; got {tuple(wanted)}"
         )
-    for axis, size in enumerate(own, new):
+    for axis, kept in enumerate(own, new):
         if wanted[axis] == -1:
-            wanted[axis] = size
-        elif size not in (1, wanted[axis]):
+            wanted[axis] = kept
+        elif kept not in (1, wanted[axis]):
             raise RuntimeError(
                 f"expand: shape must keep the axes that are larger than 1; got shape {tuple(wanted)} for a Tensor {own}"
             )
@@ -252,9 +252,9 @@ def expand_as(t: Tensor, other: Tensor) -> Tensor:
 
 
 @both("broadcast_to")
-def broadcast_to(t: Tensor, shape: Any) -> Tensor:
+def broadcast_to(t: Tensor, size: Any) -> Tensor:
     """Expanded to a shape."""
-    return expand(t, shape)
+    return expand(t, size)
 
 
 @function("broadcast_tensors")
@@ -303,14 +303,14 @@ def joined(core: Any, tensors: Any, dim: int, op: str) -> Tensor:
 
 
 @function("cat")
-def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
+def cat(tensors: Any, dim: int = 0) -> Tensor:
     """Join Tensors along an axis that they have."""
     parts = [t for t in tensors if tuple(_core_shape(t)) != (0,)] or list(tensors)
-    return joined(_core.concatenate, parts, dim if axis is None else axis, "CatBackward0")
+    return joined(_core.concatenate, parts, dim, "CatBackward0")
 
 
 for _alias in ("concat", "concatenate"):
-    function(_alias)(lambda tensors, dim=0, *, axis=None: cat(tensors, dim, axis=axis))
+    function(_alias)(lambda tensors, dim=0: cat(tensors, dim))
 
 
 @function("stack")

@@ -18,6 +18,7 @@ from . import _dtypes
 from ._dtypes import Size, dtype
 from ._node import Node
 from ._printing import tensor_text
+from ._spelling import spelled
 
 Core = _core.Tensor
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,7 +38,7 @@ def function(name: str) -> Callable[[F], F]:
 
     def register(f: F) -> F:
         f.__name__ = f.__qualname__ = name
-        f = _core.direct(name, f)
+        f = _core.direct(name, spelled(name, f))
         FUNCTIONS[name] = f
         return f
 
@@ -49,7 +50,7 @@ def method(*names: str) -> Callable[[F], F]:
 
     def register(f: F) -> F:
         for name in names:
-            setattr(Tensor, name, _core.direct(name, f))
+            setattr(Tensor, name, _core.direct(name, spelled(name, f)))
         return f
 
     return register
