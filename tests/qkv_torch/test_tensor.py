@@ -343,3 +343,8 @@ def test_the_tab_list_has_public_names_alone():
     assert {"tensor", "float32", "nn", "d2l", "einsum"} <= set(names)
     assert not {"Any", "annotations"} & set(names)
     assert all(getattr(torch, name, None) is not None or name == "newaxis" for name in names)
+
+
+def test_numbers_too_large_for_the_dtype_fill_as_infinity():
+    assert torch.zeros(2).fill_(1e39).tolist() == [np.inf, np.inf]
+    assert torch.zeros(2).index_fill(0, torch.tensor([1]), -1e39).tolist() == [0, -np.inf]

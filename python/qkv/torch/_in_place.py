@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import _core
 from ._change import assign, before, in_place
 from ._elementwise import cast, is_operand
-from ._tensor import Core, Tensor, method, wrap_array
+from ._tensor import Core, Tensor, constant, method
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs square
 floor ceil round clamp clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not"""
@@ -51,7 +49,7 @@ _define_in_place()
 
 
 def _fill(t: Tensor, value: Any, op: str, operation: str) -> Tensor:
-    number = cast(value, t.dtype) if isinstance(value, Core) else wrap_array(np.asarray(value, t.dtype.core))
+    number = cast(value, t.dtype) if isinstance(value, Core) else constant(value, t.dtype)
     _core.fill_in_place(operation, t, number)
     t._op = op
     return t

@@ -14,7 +14,7 @@ from ._change import in_place
 from ._dtypes import bool_, int64
 from ._elementwise import as_numbers, as_tensor, cast, is_operand
 from ._shaping import axis_of
-from ._tensor import Core, Tensor, _core_shape, both, method, view, wrap, wrap_array
+from ._tensor import Core, Tensor, _core_shape, both, constant, method, view, wrap, wrap_array
 
 _BASIC = (builtins.int, np.integer, slice, type(None), type(Ellipsis))
 
@@ -322,11 +322,7 @@ def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) 
 @both("index_fill")
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
     """A copy in which the entries of an axis by number are one number."""
-    number = (
-        cast(value, input.dtype)
-        if isinstance(value, Core)
-        else wrap_array(np.asarray(value, input.dtype.core))
-    )
+    number = cast(value, input.dtype) if isinstance(value, Core) else constant(value, input.dtype)
     return _put_entries(input, dim, index, number, False)  # type: ignore[no-any-return]
 
 
