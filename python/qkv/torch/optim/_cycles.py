@@ -1,0 +1,136 @@
+"""Schedules that restart, or move the momentum too."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..._errors import shown
+from ._schedules import LRScheduler
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half a cosine down, again and again, each ``T_mult`` times as long."""
+
+    def __init__(
+        self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        for name, value in (("T_0", T_0), ("T_mult", T_mult)):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f"CosineAnnealingWarmRestarts: {name} must be an int above 0; got {shown(value)}"
+                )
+        self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The rates of now."""
+        height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
+        return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
+
+    def step(self, epoch: Any = None) -> None:
+        """Move on to the next rate, or to that of an epoch, which may be a fraction."""
+        self._step_count += 1
+        if epoch is None and self.last_epoch >= 0:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
+        else:
+            epoch = 0 if epoch is None else epoch
+            if epoch < 0:
+                raise ValueError(f"CosineAnnealingWarmRestarts: epoch must be at least 0; got {epoch}")
+            if epoch < self.T_0:
+                self.T_i, self.T_cur = self.T_0, epoch
+            elif self.T_mult == 1:
+                self.T_cur = epoch % self.T_0
+            else:
+                n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+                self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
+                self.T_i = self.T_0 * self.T_mult**n
+        self.last_epoch = math.floor(epoch)
+        self._set(self.get_lr())
+
+
+class OneCycleLR(LRScheduler):
+    """Up to ``max_lr`` and down again in ``total_steps`` steps, while the momentum goes down and up."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        max_lr: Any,
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: Any = 0.85,
+        max_momentum: Any = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        if total_steps is None:
+            if epochs is None or steps_per_epoch is None:
+                raise ValueError("OneCycleLR: total_steps, or epochs and steps_per_epoch, must be given")
+            total_steps = epochs * steps_per_epoch
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"OneCycleLR: anneal_strategy must be 'cos' or 'linear'; got {shown(anneal_strategy)}"
+            )
+        groups = optimizer.param_groups
+        self.total_steps, self.anneal_strategy, self.cycle_momentum = (
+            total_steps,
+            anneal_strategy,
+            cycle_momentum,
+        )
+        if cycle_momentum and not {"momentum", "betas"} & groups[0].keys():
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        top, last = float(pct_start * total_steps) - 1, total_steps - 1
+        middle = [(2 * pct_start * total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum")]
+        self._phases = [(top, "initial_lr", "max_lr", "max_momentum", "base_momentum")] + (
+            [*middle, (last, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
+            if three_phase
+            else [(last, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+        )
+        given = {"max_lr": max_lr, "base_momentum": base_momentum, "max_momentum": max_momentum}
+        for i, group in enumerate(groups if last_epoch == -1 else ()):
+            for name, value in given.items():
+                group[name] = value[i] if isinstance(value, (list, tuple)) else value
+            group["initial_lr"] = group["max_lr"] / div_factor
+            group["min_lr"] = group["initial_lr"] / final_div_factor
+            if cycle_momentum:
+                self._set_momentum(group, group["max_momentum"])
+        super().__init__(optimizer, last_epoch)
+
+    @staticmethod
+    def _set_momentum(group: Any, momentum: float) -> None:
+        if "betas" in group:
+            group["betas"] = (momentum, *group["betas"][1:])
+        else:
+            group["momentum"] = momentum
+
+    def _between(self, a: float, b: float, share: float) -> float:
+        if self.anneal_strategy == "linear":
+            return (b - a) * share + a
+        return b + (a - b) / 2.0 * (math.cos(math.pi * share) + 1)
+
+    def get_lr(self) -> list[float]:
+        """The rates of now; sets the momentum."""
+        n, rates = self.last_epoch, []
+        if n > self.total_steps:
+            raise ValueError(
+                f"Tried to step {n} times. The specified number of total steps is {self.total_steps}"
+            )
+        for group in self.optimizer.param_groups:
+            begins = [0.0, *(phase[0] for phase in self._phases)]
+            which = next((i for i, phase in enumerate(self._phases) if n <= phase[0]), len(self._phases) - 1)
+            start, (end, *names) = begins[which], self._phases[which]
+            share = (n - start) / (end - start)
+            a, b, c, d = (group[name] for name in names)
+            rates.append(self._between(a, b, share))
+            if self.cycle_momentum:
+                self._set_momentum(group, self._between(c, d, share))
+        return rates

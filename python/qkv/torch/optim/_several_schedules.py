@@ -1,0 +1,157 @@
+"""Schedules made of others, and the one that follows a measure."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from ..._errors import shown
+from ._schedules import LRScheduler
+
+
+class _Several(LRScheduler):
+    """Schedules of one optimizer."""
+
+    def __init__(self, optimizer: Any, schedulers: Any) -> None:
+        name = type(self).__name__
+        schedulers = list(schedulers)
+        if not schedulers or not all(isinstance(schedule, LRScheduler) for schedule in schedulers):
+            raise TypeError(f"{name}: schedulers must be schedules of torch.optim.lr_scheduler")
+        self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
+        if any(schedule.optimizer is not self.optimizer for schedule in schedulers):
+            raise ValueError(f"{name} expects all schedulers to belong to the same optimizer")
+        self._schedulers = schedulers
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the schedules stand."""
+        return {**super().state_dict(), "_schedulers": [one.state_dict() for one in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue where the schedules stood that gave `state_dict`."""
+        own, rest = self._schedulers, dict(state_dict)
+        states = rest.pop("_schedulers", ())
+        if len(states) != len(own):
+            raise ValueError(
+                f"load_state_dict: state_dict must be of {len(own)} schedules as there are here; got {len(states)}"
+            )
+        for schedule, state in zip(own, states, strict=True):
+            schedule.load_state_dict(state)
+        super().load_state_dict(rest)
+
+
+class SequentialLR(_Several):
+    """One schedule after the other, changed at the milestones."""
+
+    def __init__(
+        self, optimizer: Any, schedulers: list[Any], milestones: list[int], last_epoch: int = -1
+    ) -> None:
+        if len(schedulers) != len(milestones) + 1:
+            raise ValueError(
+                "SequentialLR: schedulers must be one more than milestones; got "
+                f"{len(schedulers)} and {len(milestones)}"
+            )
+        super().__init__(optimizer, schedulers)
+        self._milestones, self.last_epoch = milestones, last_epoch + 1
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"]
+        for schedule in schedulers:
+            _undo(schedule)
+        schedulers[0]._step_count = 0
+        schedulers[0].step()
+        self._last_lr = schedulers[0].get_last_lr()
+
+    def step(self, epoch: Any = None) -> None:
+        """Move on to the next rate."""
+        if epoch is not None:
+            raise TypeError("SequentialLR.step() takes no epoch")
+        self.last_epoch += 1
+        which = bisect_right(self._milestones, self.last_epoch)
+        starts = which > 0 and self._milestones[which - 1] == self.last_epoch
+        self._schedulers[which].step(*[0] * starts)
+        self._last_lr = self._schedulers[which].get_last_lr()
+
+
+def _undo(schedule: Any) -> None:
+    for part in schedule._schedulers if isinstance(schedule, _Several) else ():
+        _undo(part)
+    if hasattr(schedule, "last_epoch"):
+        schedule.last_epoch -= 1
+
+
+class ChainedScheduler(_Several):
+    """Several schedules at the same time."""
+
+    def __init__(self, schedulers: Any, optimizer: Any = None) -> None:
+        super().__init__(optimizer, schedulers)
+        self._last_lr = self._schedulers[-1].get_last_lr()
+
+    def step(self, epoch: Any = None) -> None:
+        """Move all of them on."""
+        for schedule in self._schedulers:
+            schedule.step()
+        self._last_lr = self._rates()
+
+
+class ReduceLROnPlateau:
+    """Times ``factor`` when a measure has not become better for ``patience`` epochs."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: Any = 0,
+        eps: float = 1e-8,
+    ) -> None:
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise ValueError(
+                "ReduceLROnPlateau: mode must be 'min' or 'max' and threshold_mode 'rel' or 'abs'; got "
+                f"{shown(mode)} and {shown(threshold_mode)}"
+            )
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
+        count = len(optimizer.param_groups)
+        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
+        if len(self.min_lrs) != count:
+            raise ValueError(f"expected {count} min_lrs, got {len(self.min_lrs)}")
+        self.eps = eps
+        self.best = math.inf if mode == "min" else -math.inf
+        self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
+        self._last_lr = [group["lr"] for group in optimizer.param_groups]
+
+    def is_better(self, a: float, best: float) -> bool:
+        """Whether a measure is better by more than the threshold."""
+        sign = -1 if self.mode == "min" else 1
+        by = 1 + sign * self.threshold if self.threshold_mode == "rel" else self.threshold
+        return a * sign > (best * by if self.threshold_mode == "rel" else best + sign * by) * sign
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
+        """Tell the measure of an epoch."""
+        current = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self.is_better(current, self.best):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+                rate = max(group["lr"] * self.factor, least)
+                if group["lr"] - rate > self.eps:
+                    group["lr"] = rate
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    get_last_lr: Callable[..., Any] = LRScheduler.get_last_lr
+    state_dict: Callable[..., Any] = LRScheduler.state_dict
+    load_state_dict: Callable[..., Any] = LRScheduler.load_state_dict
