@@ -16,7 +16,7 @@ Array entries(Call& call, const Tensor& x, py::handle index, Index axis) {
 
 Tensor put(Call& call, const ops::Lookup& lookup, const Tensor& x, const Array& index, py::handle values, Index axis,
            bool add) {
-  const Tensor given = call.any(values, lookup.argument);
+  const Tensor given = call.any(values, lookup.values);
   return without_gil(index.numel(), [&] { return ops::scatter(lookup, x, index, given, axis, add); });
 }
 
@@ -44,7 +44,7 @@ void bind_indices(py::module_& m) {
       [](const Tensor& x, Index axis, py::handle index, py::handle values, bool add) {
         Call call(add ? "scatter_add" : "scatter");
         const Array places = call.integers(index, "index", false);
-        return put(call, {add ? "scatter_add" : "scatter", "index"}, x, places, values, axis, add);
+        return put(call, {add ? "scatter_add" : "scatter", "index", false, "src"}, x, places, values, axis, add);
       },
       py::arg("x"), py::arg("axis"), py::arg("index"), py::arg("values"), py::arg("add"));
   m.def(
@@ -52,7 +52,7 @@ void bind_indices(py::module_& m) {
       [](const Tensor& x, Index axis, py::handle index, py::handle values, bool add) {
         Call call(add ? "index_add" : "index_copy");
         const Array places = entries(call, x, index, axis);
-        return put(call, {add ? "index_add" : "index_copy", "index"}, x, places, values, axis, add);
+        return put(call, {add ? "index_add" : "index_copy", "index", false, "source"}, x, places, values, axis, add);
       },
       py::arg("x"), py::arg("axis"), py::arg("index"), py::arg("values"), py::arg("add"));
 }

@@ -219,6 +219,10 @@ Tensor take_along_axis(const Tensor& x, const Array& places, Index axis) {
 Tensor scatter(const Lookup& lookup, const Tensor& x, const Array& index, const Tensor& values, Index axis, bool add) {
   axis = checked_axis(lookup.operation, axis, x.rank());
   check_index(lookup, index, x.shape(), axis);
+  Shape whole;
+  if (!broadcast(values.shape(), index.shape(), whole) || whole != index.shape())
+    throw std::runtime_error(text(lookup.operation, ": ", lookup.values, " must have the shape ", index.shape(),
+                                  " of what they replace, or broadcast to it; got ", values.shape()));
   const Tensor numbers = cast(values, x.dtype());
   Array y = cloned(x.data());
   put_at(lookup, y, index, numbers.data(), axis, add);

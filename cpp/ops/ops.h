@@ -102,6 +102,7 @@ struct Lookup {
   const char* operation;
   const char* argument;
   bool from_end = false;
+  const char* values = "values";  // the name of those that are put
 };
 // result[i][j] = x[index[i][j]][j] along axis 0, and likewise along others; the index (int64) may be smaller than x
 // along the others.

@@ -154,6 +154,21 @@ def test_refused():
             RuntimeError,
             r"gather: index must not be larger than the Tensor \(2, 3\) but along axis 1; got \(3, 3\)",
         ),
+        (
+            lambda: t.index_copy(1, index[0], t[:, :2]),
+            RuntimeError,
+            r"index_copy: source must have the shape \(2, 3\)",
+        ),
+        (
+            lambda: t.index_add(0, index[0, :1], t[0, :2]),
+            RuntimeError,
+            "index_add: source must have the shape",
+        ),
+        (
+            lambda: t.scatter_add(1, index * 0, t[0, 0]),
+            RuntimeError,
+            "scatter_add: src must have as many axes as index",
+        ),
         (lambda: t.index_select(1, index), IndexError, "index_select: index must have one axis; got shape"),
         (lambda: t[:, :0].index_select(1, index[0]), IndexError, "must be from 0 to -1; got 0"),
         (

@@ -125,7 +125,9 @@ def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The middle value, the lower one of two, NaN if there is one; with ``dim`` also its place."""
     if dim is None:
         if not input.numel():
-            return FUNCTIONS["full"]((), float("nan"), dtype=input.dtype)
+            return FUNCTIONS["full"](
+                (), float("nan") if input.dtype.kind == 2 else -(2**63), dtype=input.dtype
+            )
         value: Any = _core.median(Core.reshape(input, -1), 0)[0]
         return wrap(Core.reshape(value, ()), "MedianBackward0", input._kind)
     axis = axis_of(dim, len(input.shape), "median")

@@ -268,7 +268,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 def _values(name: str, t: Tensor, value: Any) -> Any:
     """What is put or added: a number in the dtype of `t`, or a Tensor of that dtype."""
     if not isinstance(value, Core):
-        return wrap_array(np.asarray(value, t.dtype.core))
+        return constant(value, t.dtype)
     if (kind := as_tensor(value).dtype) is not t.dtype:
         raise RuntimeError(f"{name}: the values must have the Tensor's dtype {t.dtype}; got {kind}")
     return value
@@ -277,8 +277,10 @@ def _values(name: str, t: Tensor, value: Any) -> Any:
 def _part(name: str, t: Tensor, src: Any, index: Any) -> Any:
     """What of `src` goes to the places of an index."""
     values, shape = _values(name, t, src), _core_shape(index)
-    if (own := _core_shape(values)) == shape or not own:
+    if not isinstance(src, Core) or (own := _core_shape(values)) == shape:
         return values
+    if len(own) != len(shape):
+        raise RuntimeError(f"{name}: src must have as many axes as index {shape}; got {own}")
     return Core.__getitem__(values, tuple(slice(0, n) for n in shape))
 
 
@@ -294,7 +296,7 @@ def scatter(
 ) -> Tensor:
     """A copy in which ``t[i, index[i, j], ...]`` are the entries of ``src``, or ``value``; reduce="add" adds them."""
     if reduce not in (None, "add"):
-        raise RuntimeError(f"scatter: reduce must be 'add' or None; got {reduce!r}")
+        raise RuntimeError(f"scatter: reduce must be 'add' or None; got {shown(reduce)}")
     given = src if src is not None else value
     put = _put if isinstance(given, Core) else _put_one
     return put(input, dim, index, _part("scatter", input, given, index), reduce == "add")  # type: ignore[no-any-return]
@@ -331,10 +333,8 @@ def masked_fill(t: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask is True."""
     if not isinstance(mask, Core) or as_tensor(mask).dtype is not bool_:
         raise TypeError("masked_fill: mask must be a Tensor of booleans; compare it (mask == 0) to have one")
-    number = value.item() if isinstance(value, Core) else value
-    if t.dtype.kind < 2:
-        return wrap_array(np.where(as_numbers(mask), number, as_numbers(t)).astype(t.dtype.core), t.dtype)
-    return wrap(_core.where(mask, wrap_array(np.asarray(number, t.dtype.core)), t), "MaskedFillBackward0")
+    number = constant(value.item() if isinstance(value, Core) else value, t.dtype)
+    return wrap(_core.where(mask, number, t), "MaskedFillBackward0", t._kind)
 
 
 @both("masked_select")

@@ -233,6 +233,8 @@ class Tensor(Core):
         return Core.__array__(self, dtype, copy)
 
     def __array_function__(self, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if not callable(called):
+            raise TypeError(f"__array_function__: function must be one of NumPy's; got {shown(called)}")
         given = [t for t in _tensors_in([args, kwargs]) if t.requires_grad]
         if given and _core.grad_enabled():
             return wrapped(called(*plain(args), **plain(kwargs)))
