@@ -92,14 +92,16 @@ PyTypeObject* function_type() {
 
 // The function itself if the core has no answer of that name.
 py::object direct(const std::string& name, py::object python) {
-  const auto all = entries();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Entry& entry) { return name == entry.name; });
-  if (found == all.end()) return python;
+  Answer answer = nullptr;
+  for (const auto entries : {number_entries(), view_entries()})
+    for (const Entry& entry : entries)
+      if (name == entry.name) answer = entry.answer;
+  if (answer == nullptr) return python;
   auto* function = PyObject_New(Function, function_type());
   if (function == nullptr) throw py::error_already_set();
   function->call = call;
   function->python = python.release().ptr();  // lives as long as the interpreter
-  function->answer = found->answer;
+  function->answer = answer;
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(function));
 }
 

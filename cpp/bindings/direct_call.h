@@ -26,7 +26,8 @@ struct Entry {
   const char* name;
   Answer answer;
 };
-std::span<const Entry> entries();  // of all names
+std::span<const Entry> number_entries();  // arithmetic, functions, reductions
+std::span<const Entry> view_entries();
 
 // The class derived from Tensor, and that of its shapes.
 struct Classes {
@@ -40,5 +41,15 @@ PyObject* instance_of(PyTypeObject* cls, const Tensor& t);
 // The operation that made the Tensor, by the name that the derived class shows. What follows from a change in place
 // keeps its own.
 void set_label(const Tensor& t, const char* label);
+
+// Undefined for anything but an object of the class derived from Tensor.
+Tensor tensor_of(PyObject* value);
+// An object of that class.
+PyObject* result(const Tensor& t, const char* label = nullptr);
+// A view of `of` has its dtype, which of integers the object knows.
+PyObject* view_of(PyObject* of, const Tensor& t, const char* label);
+// A whole number that is no bool; an axis, counted from the front. False for anything else.
+bool read(PyObject* value, Index& number);
+bool read_axis(PyObject* value, Index rank, Index& axis);
 
 }  // namespace qkv::bindings::direct

@@ -123,7 +123,37 @@ def test_the_core_answers_what_the_python_function_gives(kind):
         assert outcome(f, (t, *args), options) == expected, (name, args, options)
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _, _ in CALLS}))
+IN_PLACE = ["add_", "sub_", "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__"]
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+@pytest.mark.parametrize("recorded", [True, False])
+def test_the_core_changes_what_the_python_function_changes(name, recorded):
+    others = (
+        *OTHERS,
+        torch.tensor(X),
+        torch.ones(3),
+        torch.ones(2, 2, 3),
+        torch.ones(2, 3, dtype=torch.float64),
+    )
+    for kind in tensors():
+        for other in others:
+            for part in (lambda t: t, lambda t: t[:1], lambda t: t.expand(2, *t.shape)):
+                found = []
+                for route in (lambda f: f, lambda f: f.__wrapped__):
+                    t = tensors()[kind]
+                    with torch.set_grad_enabled(recorded):
+                        try:
+                            changed = part(t)
+                        except (IndexError, RuntimeError):
+                            continue
+                        version = t._version
+                        result = outcome(route(getattr(Tensor, name)), (changed, other), {})
+                        found.append((result, t.detach().tolist(), t._version > version))
+                assert found[:1] == found[1:], (kind, other)
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in CALLS} | {*IN_PLACE}))
 def test_the_core_has_an_answer(name):
     assert type(getattr(Tensor, name)).__name__ == "direct_function"
 

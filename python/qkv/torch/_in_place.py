@@ -32,10 +32,8 @@ def _define_in_place() -> None:
         "floordiv": "floor_divide",
         "mod": "remainder",
     }.items():
-        setattr(
-            Tensor,
-            f"__i{operator}__",
-            lambda t, o, _f=getattr(Tensor, f"{name}_"): _f(t, o) if is_operand(o) else NotImplemented,
+        method(f"__i{operator}__")(
+            lambda t, o, _f=getattr(Tensor, f"{name}_"): _f(t, o) if is_operand(o) else NotImplemented
         )
     for name in ("and", "or", "xor"):
         setattr(
