@@ -1,4 +1,5 @@
 // Python's class Tensor.
+#include "autograd/reached.h"
 #include "bindings/bindings.h"
 #include "bindings/tensor_class.h"
 #include "nn/parameter.h"
@@ -278,6 +279,7 @@ Examples
       },
       py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false);
 
+  m.def("reached", reached, py::arg("output"), py::arg("inputs"));
   m.def(
       "grad",
       [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {

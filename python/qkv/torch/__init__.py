@@ -41,7 +41,9 @@ from . import (  # noqa: F401  # each defines functions of this module
     _reductions,
     _serialization,
     _shaping,
+    amp,
     autograd,
+    func,
     nn,
     optim,
     utils,
@@ -61,25 +63,44 @@ globals().update(_dtypes.ALIASES)
 
 cuda = _Namespace(
     is_available=lambda: False,
+    is_bf16_supported=lambda: False,
     device_count=lambda: 0,
     empty_cache=lambda: None,
     manual_seed=lambda seed: None,
     manual_seed_all=lambda seed: None,
+    amp=amp,
 )
+# What a program may set of other devices and libraries; nothing here asks.
 backends = _Namespace(
-    mps=_Namespace(is_available=lambda: False), cudnn=_Namespace(deterministic=False, benchmark=False)
+    mps=_Namespace(is_available=lambda: False),
+    cudnn=_Namespace(deterministic=False, benchmark=False, enabled=False, allow_tf32=False),
+    cuda=_Namespace(matmul=_Namespace(allow_tf32=False)),
+    mkldnn=_Namespace(is_available=lambda: False),
 )
+
+
+def compile(model: Any = None, **options: Any) -> Any:
+    """Give the model back: the core is compiled already. Without one, a decorator."""
+    known = {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
+    if wrong := sorted(options.keys() - known):
+        raise TypeError(f"compile: got an unexpected keyword argument {wrong[0]!r}")
+    return compile if model is None else model
+
 
 __all__ = [
     "Generator",
     "Size",
     "Tensor",
+    "amp",
     "autograd",
+    "backends",
+    "compile",
     "cuda",
     "default_generator",
     "device",
     "dtype",
     "finfo",
+    "func",
     "get_default_dtype",
     "get_num_threads",
     "iinfo",

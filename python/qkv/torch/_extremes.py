@@ -171,6 +171,12 @@ def unique(
     return (values, *rest) if rest else values
 
 
+@function("isin")
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether numbers are among others."""
+    return wrap_array(np.isin(as_numbers(elements), as_numbers(test_elements), assume_unique, invert))
+
+
 Tensor.unique = unique  # type: ignore[attr-defined]
 
 

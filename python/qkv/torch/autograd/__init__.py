@@ -48,6 +48,9 @@ def grad(
 ) -> tuple[Any, ...]:
     """Gradients of outputs with respect to inputs; nobody's ``.grad`` changes.
 
+    An input that has no part in the outputs is refused; with ``allow_unused`` its gradient is None, with
+    ``materialize_grads`` zeros.
+
     Examples
     --------
     >>> import qkv.torch as torch
@@ -60,6 +63,16 @@ def grad(
     xs: Sequence[Any] = [inputs] if isinstance(inputs, Core) else list(inputs)
     given = [grad_outputs] if grad_outputs is None or isinstance(grad_outputs, Core) else list(grad_outputs)
     given = given * len(ys) if len(given) < len(ys) else given
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True")
+    if not all(x.requires_grad for x in xs):
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    used = [any(parts) for parts in zip(*(_core.reached(y, list(xs)) for y in ys), strict=True)]
+    if not (all(used) or allow_unused or materialize_grads):
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+            "this is the desired behavior."
+        )
     totals: list[Any] = [None] * len(xs)
     for i, (y, dy) in enumerate(zip(ys, given, strict=True)):
         keep = bool(retain_graph) or i + 1 < len(ys)
@@ -68,7 +81,10 @@ def grad(
             part if total is None else Core.__add__(total, part)
             for total, part in zip(totals, parts, strict=True)
         ]
-    return tuple(_finished(total if create_graph else Core.detach(total)) for total in totals)
+    return tuple(
+        _finished(total if create_graph else Core.detach(total)) if part or materialize_grads else None
+        for total, part in zip(totals, used, strict=True)
+    )
 
 
 def _finished(gradient: Any) -> Tensor:

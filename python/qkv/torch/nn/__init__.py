@@ -50,6 +50,7 @@ from ._layers import (
     Unflatten,
 )
 from ._module import Module
+from ._patches import Conv2d
 from ._recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from ._transformer import (
     Transformer,
@@ -72,6 +73,7 @@ __all__ = [
     "BCEWithLogitsLoss",
     "Bilinear",
     "Buffer",
+    "Conv2d",
     "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",

@@ -138,21 +138,45 @@ def nll_loss(
     return _or_nan(loss, target, ignore_index, reduction, len(_core_shape(input)))
 
 
+def _weighted(loss: Any, input: Tensor, weight: Tensor, reduction: str, operation: str) -> Tensor:
+    """Losses times weights, whose mean is over the sum of the weights."""
+    _check_same_shape(operation, input, weight, "weight")
+    total = reduced(
+        Core.__mul__(loss, weight), "sum" if reduction == "mean" else reduction, operation, "MulBackward0"
+    )
+    return total / weight.sum() if reduction == "mean" else total  # type: ignore[no-any-return]
+
+
 def mse_loss(
-    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Any = None,
 ) -> Tensor:
-    """``(input - target)^2``."""
+    """``(input - target)^2``, times a weight for each."""
     reduction = reduction_of(reduction, size_average, reduce)
     difference = Core.__sub__(input, target)
-    return reduced(Core.__mul__(difference, difference), reduction, "mse_loss", "MseLossBackward0")
+    loss = Core.__mul__(difference, difference)
+    if weight is not None:
+        return _weighted(loss, input, weight, reduction, "mse_loss")
+    return reduced(loss, reduction, "mse_loss", "MseLossBackward0")
 
 
 def l1_loss(
-    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Any = None,
 ) -> Tensor:
-    """``|input - target|``."""
+    """``|input - target|``, times a weight for each."""
     reduction = reduction_of(reduction, size_average, reduce)
     loss = wrap(Core.__abs__(Core.__sub__(input, target)), "AbsBackward0")
+    if weight is not None:
+        return _weighted(loss, input, weight, reduction, "l1_loss")
     return reduced(loss, reduction, "l1_loss") if reduction != "none" else loss
 
 
@@ -184,17 +208,19 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Tensor:
-    """Quadratic up to ``delta``, then ``delta (|input - target| - delta / 2)``."""
-    return reduced(
-        _quadratic_near_zero(input, target, delta, 1.0), reduction, "huber_loss", "HuberLossBackward0"
-    )
+    """Quadratic up to ``delta``, then ``delta (|input - target| - delta / 2)``, times a weight for each."""
+    loss = _quadratic_near_zero(input, target, delta, 1.0)
+    if weight is not None:
+        _check_same_shape("huber_loss", input, weight, "weight")
+        loss = Core.__mul__(loss, weight)
+    return reduced(loss, reduction, "huber_loss", "HuberLossBackward0")
 
 
-def _check_same_shape(operation: str, input: Tensor, target: Tensor) -> None:
+def _check_same_shape(operation: str, input: Tensor, target: Tensor, name: str = "target") -> None:
     """Refuse what would broadcast: (N, 1) and (N,) would make N losses of each number."""
     if _core_shape(input) != _core_shape(target):
         raise ValueError(
-            f"{operation}: target must have the shape of input, {tuple(input.shape)}; got {tuple(target.shape)}"
+            f"{operation}: {name} must have the shape of input, {tuple(input.shape)}; got {tuple(target.shape)}"
         )
 
 

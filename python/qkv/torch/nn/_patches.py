@@ -1,0 +1,91 @@
+"""Convolutions whose windows do not overlap: patches of a picture, as vision transformers take them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._creation import empty
+from .._tensor import Tensor
+from . import functional as F
+from . import init
+from ._module import Module
+from .parameter import Parameter
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    first, second = value if isinstance(value, (tuple, list)) else (value, value)
+    return int(first), int(second)
+
+
+class Conv2d(Module):
+    """A linear map of each patch, ``(N, C, H, W)`` to ``(N, out_channels, H // k, W // k)``; the stride is the kernel.
+
+    Examples
+    --------
+    >>> import qkv.torch as torch
+    >>> torch.nn.Conv2d(3, 8, kernel_size=4, stride=4)(torch.ones(2, 3, 9, 16)).shape
+    torch.Size([2, 8, 2, 4])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride = _pair(kernel_size), _pair(stride)
+        padded = padding not in (0, "valid") and _pair(padding) != (0, 0)
+        if self.stride != self.kernel_size or padded or _pair(dilation) != (1, 1) or groups != 1:
+            raise ValueError(
+                "Conv2d: stride must be the kernel size, without padding, dilation or groups, because qkv.torch cuts "
+                f"pictures into patches and knows no other convolution; got kernel {self.kernel_size}, stride "
+                f"{self.stride}"
+            )
+        self.weight = Parameter(
+            empty(out_channels, in_channels, *self.kernel_size, device=device, dtype=dtype)
+        )
+        if bias:
+            self.bias = Parameter(empty(out_channels, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(max(self.in_channels * math.prod(self.kernel_size), 1))
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The patches' maps."""
+        if len(input.shape) not in (3, 4) or input.shape[-3] != self.in_channels:
+            raise RuntimeError(
+                f"Conv2d: input must be (N, {self.in_channels}, H, W) or ({self.in_channels}, H, W); got "
+                f"{tuple(input.shape)}"
+            )
+        x = input if len(input.shape) == 4 else input.unsqueeze(0)
+        (h, w), (n, c, height, width) = self.kernel_size, x.shape
+        rows, columns = height // h, width // w
+        x = x[:, :, : rows * h, : columns * w].reshape(n, c, rows, h, columns, w)
+        x = x.permute(0, 2, 4, 1, 3, 5).reshape(n, rows, columns, c * h * w)
+        y = F.linear(x, self.weight.reshape(self.out_channels, -1), self.bias).permute(0, 3, 1, 2)
+        return y if len(input.shape) == 4 else y[0]
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
+        return text if self.bias is not None else f"{text}, bias=False"
