@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
+from .._errors import shown
 from . import UnsupportedError
 
 Labels = list[Any]
@@ -29,6 +30,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
         [left] if isinstance(left, int) else list(left),
         [right] if isinstance(right, int) else list(right),
     )
+    if any(not -a.ndim <= axis < a.ndim for axis in left) or any(
+        not -b.ndim <= axis < b.ndim for axis in right
+    ):
+        raise ValueError(f"tensordot: axes must be axes of a {a.shape} and b {b.shape}; got {shown(axes)}")
     left, right = [axis % a.ndim for axis in left], [axis % b.ndim for axis in right]
     plan = _Plan(((a.shape, a.dtype), (b.shape, b.dtype)))
     names_a: Labels = [("a", axis) for axis in range(a.ndim)]

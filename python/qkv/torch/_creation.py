@@ -154,7 +154,9 @@ def _full(
     kind = computed(dtype, operation)
     if any(size < 0 for size in shape):
         raise RuntimeError(f"{operation}: sizes must be at least 0; got {shape}")
-    return finished(wrap_array(np.full(shape, value, kind.core), kind), requires_grad, device, operation)
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = np.full(shape, value, kind.core)
+    return finished(wrap_array(numbers, kind), requires_grad, device, operation)
 
 
 def _filled(name: str, value: Any) -> Any:

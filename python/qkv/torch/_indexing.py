@@ -14,7 +14,7 @@ from ._change import in_place
 from ._dtypes import bool_, int64
 from ._elementwise import as_numbers, as_tensor, cast, is_operand
 from ._shaping import axis_of
-from ._tensor import Core, Tensor, _core_shape, both, constant, method, view, wrap, wrap_array
+from ._tensor import Core, Tensor, _core_shape, both, constant, method, view, wrap
 
 _BASIC = (builtins.int, np.integer, slice, type(None), type(Ellipsis))
 
@@ -116,11 +116,7 @@ def set_item(t: Tensor, index: Any, value: Any) -> None:
     items, advanced = _items(index)
     if advanced:
         t, items = _numbers_first(t, items)
-    new = (
-        cast(value, t.dtype)
-        if isinstance(value, Core)
-        else wrap_array(np.asarray(value).astype(t.dtype.core), t._kind)
-    )
+    new = cast(value, t.dtype) if isinstance(value, Core) else constant(value, t.dtype)
     Core.__setitem__(t, items, new)
     t._op = "IndexPutBackward0" if advanced else "CopySlices"
 

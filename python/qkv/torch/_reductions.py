@@ -224,7 +224,9 @@ def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
         return clone(input)
     for _ in range(n):
         size = input.shape[axis]
-        count = max(size - 1, 0)
+        if size == 0:
+            break
+        count = size - 1
         input = input.narrow(axis, min(size, 1), count) - input.narrow(axis, 0, count)
     return input
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from ._dtypes import dtype
-from ._elementwise import cast, common_dtype
+from ._elementwise import as_numbers, cast, common_dtype
 from ._tensor import Core, Tensor, _core_shape, _core_size, both, function, method, wrap
 from ._tensor import view as showing
 
@@ -338,9 +338,18 @@ def repeat_interleave(t: Tensor, repeats: Any, dim: int | None = None, *, output
     if dim is None:
         t, dim = reshape(t, (-1,)), 0
     axis = axis_of(dim, len(_core_shape(t)), "repeat_interleave")
-    places = np.repeat(np.arange(_core_shape(t)[axis]), np.asarray(repeats))
-    op = "ViewBackward0" if isinstance(repeats, int) else "IndexSelectBackward0"
-    return wrap(Core.__getitem__(t, (slice(None),) * axis + (places,)), op, t._kind)
+    if isinstance(repeats, int):
+        return wrap(Core.repeat(t, repeats, axis=axis), "ViewBackward0", t._kind)
+    counts = as_numbers(repeats)
+    if (
+        counts.dtype.kind not in "iu"
+        or counts.ndim > 1
+        or (counts < 0).any()
+        or counts.sum(dtype=float) > 2**40
+    ):
+        raise RuntimeError(f"repeat_interleave: repeats must be whole numbers from 0; got {shown(repeats)}")
+    places = np.repeat(np.arange(_core_shape(t)[axis]), counts)
+    return wrap(Core.__getitem__(t, (slice(None),) * axis + (places,)), "IndexSelectBackward0", t._kind)
 
 
 @method("repeat")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import _core
+from ..._errors import shown
 from .._functions import where
 from .._random import Generator, default_generator
 from .._tensor import Tensor, refuse_attribute
@@ -39,7 +40,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in _GAINS:
         raise ValueError(
-            f"calculate_gain: nonlinearity must be one of {[*_GAINS, 'leaky_relu']}; got {nonlinearity!r}"
+            f"calculate_gain: nonlinearity must be one of {[*_GAINS, 'leaky_relu']}; got {shown(nonlinearity)}"
         )
     return _GAINS[nonlinearity]
 

@@ -76,6 +76,8 @@ class OneCycleLR(LRScheduler):
             if epochs is None or steps_per_epoch is None:
                 raise ValueError("OneCycleLR: total_steps, or epochs and steps_per_epoch, must be given")
             total_steps = epochs * steps_per_epoch
+        if not isinstance(total_steps, int) or total_steps < 1:
+            raise ValueError(f"OneCycleLR: total_steps must be an int above 0; got {shown(total_steps)}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
                 f"OneCycleLR: anneal_strategy must be 'cos' or 'linear'; got {shown(anneal_strategy)}"
