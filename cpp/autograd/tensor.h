@@ -68,7 +68,7 @@ struct TensorImpl {
   bool under_no_grad = false;
   bool is_parameter = false;    // what a module learns, where it is assigned to one
   bool follows_module = false;  // a parameter made without a dtype: the module that it is assigned to decides
-  Index output = 0;  // which of the node's outputs it is
+  Index output = 0;             // which of the node's outputs it is
   Array data;
   LeafGradient grad;  // of leaves
 };

@@ -40,8 +40,8 @@ struct Selection {
 };
 Selection selection_from(const py::object& index);
 Tensor get_item(const Tensor& t, const py::object& index);
-// What an index of whole numbers, slices, None and `...` selects, a view; nothing for other indices. The first only asks
-// Python, and answers nothing where numbers of other classes stand in the index or one is out of range.
+// What an index of whole numbers, slices, None and `...` selects, a view; nothing for other indices. The first only
+// asks Python, and answers nothing where numbers of other classes stand in the index or one is out of range.
 std::optional<Tensor> plain_part_of(const Tensor& t, py::handle index);
 std::optional<Tensor> part_of(const Tensor& t, const py::object& index);
 // What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
