@@ -7,27 +7,20 @@
 namespace qkv::bindings {
 
 void bind_arrays(py::module_& m) {
-  m.def(
-      "cumsum",
-      [](py::handle x, py::handle axis) {
-        Call call("cumsum");
-        const Tensor input = call.any(x, "x");
-        const std::optional<Index> along = one_axis_from(axis, "cumsum");
-        const Tensor numbers = along ? input : ops::reshape(input, {-1});
-        return call.result(without_gil(input.numel(), [&] { return ops::cumulative_sum(numbers, along.value_or(0)); }));
-      },
-      py::arg("x"), py::arg("axis") = py::none());
-  m.def(
-      "cumprod",
-      [](py::handle x, py::handle axis) {
-        Call call("cumprod");
-        const Tensor input = call.any(x, "x");
-        const std::optional<Index> along = one_axis_from(axis, "cumprod");
-        const Tensor numbers = along ? input : ops::reshape(input, {-1});
-        return call.result(
-            without_gil(input.numel(), [&] { return ops::cumulative_product(numbers, along.value_or(0)); }));
-      },
-      py::arg("x"), py::arg("axis") = py::none());
+  const auto running = [&](const char* name, Tensor (*f)(const Tensor&, Index)) {
+    m.def(
+        name,
+        [name, f](py::handle x, py::handle axis) {
+          Call call(name);
+          const Tensor input = call.any(x, "x");
+          const std::optional<Index> along = one_axis_from(axis, name);
+          const Tensor numbers = along ? input : ops::reshape(input, {-1});
+          return call.result(without_gil(input.numel(), [&] { return f(numbers, along.value_or(0)); }));
+        },
+        py::arg("x"), py::arg("axis") = py::none());
+  };
+  running("cumsum", [](const Tensor& x, Index axis) { return ops::cumulative_sum(x, axis); });
+  running("cumprod", ops::cumulative_product);
   m.def(
       "sort",
       [](py::handle x, Index axis, bool descending) {

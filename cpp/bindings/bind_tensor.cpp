@@ -187,7 +187,7 @@ tensor([2., 4., 6.])
   def_in_place(tensor);
 
   tensor.def("__float__", [](const Impl& t) { return py::float_(item_of(Tensor(t))); })
-      .def("__int__", [](const Impl& t) { return py::int_(0) + py::int_(item_of(Tensor(t))); })  // no bool
+      .def("__int__", [](const Impl& t) { return py::int_(py::int_(0) + py::int_(item_of(Tensor(t)))); })  // no bool
       .def("__bool__",
            [](const Impl& t) {
              if (t->data.numel() != 1)

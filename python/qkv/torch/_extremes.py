@@ -33,8 +33,7 @@ _TYPES = {
 
 
 def _argument(name: str, find: Any) -> None:
-    def argument(input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None) -> Tensor:
-        dim = dim if axis is None else axis
+    def argument(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
         which = None if dim is None else axis_of(dim, len(_core_shape(input)), name)
         return wrap(find(input, which if _core_shape(input) else None, bool(keepdim)))
 
@@ -57,10 +56,7 @@ def _extreme(name: str, largest: bool) -> None:
     title, reduce = name.capitalize(), Core.max if largest else Core.min
     result, op = _TYPES[name], f"{title}Backward0"
 
-    def extreme(
-        input: Tensor, dim: Any = None, keepdim: bool = False, *, axis: Any = None, other: Any = None
-    ) -> Any:
-        dim = dim if axis is None else axis
+    def extreme(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
         if isinstance(dim, Core) or other is not None:
             return getattr(Tensor, f"{name}imum")(input, other if other is not None else dim)
         if dim is None:

@@ -226,8 +226,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
         size = input.shape[axis]
         if size == 0:
             break
-        count = size - 1
-        input = input.narrow(axis, min(size, 1), count) - input.narrow(axis, 0, count)
+        input = input.narrow(axis, 1, size - 1) - input.narrow(axis, 0, size - 1)
     return input
 
 

@@ -13,6 +13,15 @@ from ._module import Module
 from .parameter import Parameter, UninitializedParameter
 
 
+def draw_affine(weight: Tensor, bias: Tensor | None) -> None:
+    """Draw the weight and bias of a linear map, from ``+-1 / sqrt(n)`` for n inputs of an output."""
+    init.kaiming_uniform_(weight, a=math.sqrt(5))
+    if bias is not None:
+        inputs = math.prod(weight.shape[1:])
+        bound = 1 / math.sqrt(inputs) if inputs > 0 else 0
+        init.uniform_(bias, -bound, bound)
+
+
 class Identity(Module):
     """Gives its input back."""
 
@@ -48,10 +57,7 @@ class Linear(Module):
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
-            init.uniform_(self.bias, -bound, bound)
+        draw_affine(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """``(..., in_features)`` to ``(..., out_features)``."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from .._creation import empty
 from .._tensor import Tensor
 from . import functional as F
-from . import init
+from ._layers import draw_affine
 from ._module import Module
 from .parameter import Parameter
 
@@ -63,10 +62,7 @@ class Conv2d(Module):
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            bound = 1 / math.sqrt(max(self.in_channels * math.prod(self.kernel_size), 1))
-            init.uniform_(self.bias, -bound, bound)
+        draw_affine(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """The patches' maps."""
