@@ -120,6 +120,16 @@ CASES = [
     (lambda: nn.ReLU().register_buffer(3, X), TypeError, "buffer name should be a string. Got int"),
     (lambda: nn.ReLU().register_buffer("a.b", X), KeyError, "be empty or contain"),
     (
+        lambda: torch.optim.SGD([X], 0.1).add_param_group({}),
+        TypeError,
+        "param_group must be a dict with the key 'params'",
+    ),
+    (
+        lambda: torch.optim.Adam([{"params": [X], "amsgrad": True}]),
+        ValueError,
+        "Adam: amsgrad must be False",
+    ),
+    (
         lambda: torch.optim.SGD([X], 0.1).load_state_dict({}),
         ValueError,
         "state_dict must be what state_dict() gave",

@@ -6,8 +6,7 @@ from typing import Any
 
 from .._tensor import refuse_attribute
 from . import lr_scheduler
-from ._averages import Adagrad, RMSprop
-from ._optimizers import SGD, Adam, AdamW, Optimizer
+from ._optimizers import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
 

@@ -6,15 +6,16 @@ import math
 from typing import Any
 
 from ..._errors import shown
+from .._settings import REQUIRED, constructor
 from ._schedules import LRScheduler
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine down, again and again, each ``T_mult`` times as long."""
 
-    def __init__(
-        self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
-    ) -> None:
+    __init__ = constructor(optimizer=REQUIRED, T_0=REQUIRED, T_mult=1, eta_min=0.0, last_epoch=-1)
+
+    def _configure(self, optimizer: Any, T_0: int, T_mult: int, eta_min: float, last_epoch: int) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(
@@ -55,55 +56,54 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 class OneCycleLR(LRScheduler):
     """Up to ``max_lr`` and down again in ``total_steps`` steps, while the momentum goes down and up."""
 
-    def __init__(
-        self,
-        optimizer: Any,
-        max_lr: Any,
-        total_steps: int | None = None,
-        epochs: int | None = None,
-        steps_per_epoch: int | None = None,
-        pct_start: float = 0.3,
-        anneal_strategy: str = "cos",
-        cycle_momentum: bool = True,
-        base_momentum: Any = 0.85,
-        max_momentum: Any = 0.95,
-        div_factor: float = 25.0,
-        final_div_factor: float = 1e4,
-        three_phase: bool = False,
-        last_epoch: int = -1,
-    ) -> None:
-        if total_steps is None:
-            if epochs is None or steps_per_epoch is None:
+    __init__ = constructor(
+        optimizer=REQUIRED,
+        max_lr=REQUIRED,
+        total_steps=None,
+        epochs=None,
+        steps_per_epoch=None,
+        pct_start=0.3,
+        anneal_strategy="cos",
+        cycle_momentum=True,
+        base_momentum=0.85,
+        max_momentum=0.95,
+        div_factor=25.0,
+        final_div_factor=1e4,
+        three_phase=False,
+        last_epoch=-1,
+    )
+
+    def _configure(self, optimizer: Any, last_epoch: int, **given: Any) -> None:
+        total, strategy, start = given["total_steps"], given["anneal_strategy"], given["pct_start"]
+        if total is None:
+            if given["epochs"] is None or given["steps_per_epoch"] is None:
                 raise ValueError("OneCycleLR: total_steps, or epochs and steps_per_epoch, must be given")
-            total_steps = epochs * steps_per_epoch
-        if not isinstance(total_steps, int) or total_steps < 1:
-            raise ValueError(f"OneCycleLR: total_steps must be an int above 0; got {shown(total_steps)}")
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                f"OneCycleLR: anneal_strategy must be 'cos' or 'linear'; got {shown(anneal_strategy)}"
-            )
+            total = given["epochs"] * given["steps_per_epoch"]
+        if not isinstance(total, int) or total < 1:
+            raise ValueError(f"OneCycleLR: total_steps must be an int above 0; got {shown(total)}")
+        if not 0 <= start <= 1:
+            raise ValueError(f"OneCycleLR: pct_start must be between 0 and 1; got {start}")
+        if strategy not in ("cos", "linear"):
+            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear'; got {shown(strategy)}")
+        self.total_steps, self.anneal_strategy, self.cycle_momentum = total, strategy, given["cycle_momentum"]
         groups = optimizer.param_groups
-        self.total_steps, self.anneal_strategy, self.cycle_momentum = (
-            total_steps,
-            anneal_strategy,
-            cycle_momentum,
-        )
-        if cycle_momentum and not {"momentum", "betas"} & groups[0].keys():
+        if self.cycle_momentum and not {"momentum", "betas"} & groups[0].keys():
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        top, last = float(pct_start * total_steps) - 1, total_steps - 1
-        middle = [(2 * pct_start * total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum")]
-        self._phases = [(top, "initial_lr", "max_lr", "max_momentum", "base_momentum")] + (
-            [*middle, (last, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
-            if three_phase
-            else [(last, "max_lr", "min_lr", "base_momentum", "max_momentum")]
-        )
-        given = {"max_lr": max_lr, "base_momentum": base_momentum, "max_momentum": max_momentum}
+        top, last = float(start * total) - 1, total - 1
+        self._phases = [(top, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
+        if given["three_phase"]:
+            self._phases += [
+                (2 * start * total - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                (last, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+            ]
+        else:
+            self._phases += [(last, "max_lr", "min_lr", "base_momentum", "max_momentum")]
         for i, group in enumerate(groups if last_epoch == -1 else ()):
-            for name, value in given.items():
-                group[name] = value[i] if isinstance(value, (list, tuple)) else value
-            group["initial_lr"] = group["max_lr"] / div_factor
-            group["min_lr"] = group["initial_lr"] / final_div_factor
-            if cycle_momentum:
+            for name in ("max_lr", "base_momentum", "max_momentum"):
+                group[name] = given[name][i] if isinstance(given[name], (list, tuple)) else given[name]
+            group["initial_lr"] = group["max_lr"] / given["div_factor"]
+            group["min_lr"] = group["initial_lr"] / given["final_div_factor"]
+            if self.cycle_momentum:
                 self._set_momentum(group, group["max_momentum"])
         super().__init__(optimizer, last_epoch)
 

@@ -1,4 +1,4 @@
-"""Optimizers: the core's, with PyTorch's groups, states and text."""
+"""Optimizers: the core's, with PyTorch's groups, states and text, and two out of operations on Tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from ... import _core
 from ..._errors import shown
-from .._grad_mode import enable_grad
+from .._grad_mode import enable_grad, no_grad
+from .._settings import REQUIRED, constructor
 from .._tensor import Core, Tensor, wrap, wrap_array
 
 
@@ -50,6 +51,8 @@ class Optimizer:
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with settings of their own."""
+        if not isinstance(param_group, dict) or "params" not in param_group:
+            raise TypeError(f"param_group must be a dict with the key 'params'; got {shown(param_group)}")
         given = param_group["params"]
         members = [given] if isinstance(given, Core) else list(given)
         known = {id(p) for group in self.param_groups for p in group["params"]}
@@ -62,8 +65,15 @@ class Optimizer:
                 raise ValueError("some parameters appear in more than one parameter group")
         param_group["params"] = members
         for name, default in self.defaults.items():
-            param_group.setdefault(name, default)
+            if param_group.setdefault(name, default) is REQUIRED:
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
+        self._check(param_group)
         self.param_groups.append(param_group)
+
+    def _check(self, group: dict[str, Any]) -> None:
+        """Refuse settings of a group that are not followed."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients."""
@@ -114,6 +124,7 @@ class Optimizer:
                 raise ValueError(
                     "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
                 )
+            self._check({**group, **entry})
             group.update({k: v for k, v in entry.items() if k != "params"})
         self.state.clear()
         for i, p in self._numbered().items():
@@ -132,23 +143,121 @@ def _own(value: Any) -> Any:
     return value.clone() if isinstance(value, Tensor) else value
 
 
-class _OfCore(Optimizer):
+# Keywords that PyTorch's rules share; "foreach" and "fused" choose how it computes, not what.
+_KEYWORDS = {
+    "maximize": False,
+    "foreach": None,
+    "capturable": False,
+    "differentiable": False,
+    "fused": None,
+    "decoupled_weight_decay": False,
+}
+_REFUSED = {"maximize", "capturable", "differentiable", "dampening", "amsgrad", "centered"}
+_AT_LEAST_0 = ("lr", "eps", "weight_decay", "momentum", "alpha", "lr_decay", "initial_accumulator_value")
+
+
+def _of(without: str, **settings: Any) -> Any:
+    """Make the constructor of a rule out of its settings and of the shared keywords but some."""
+    keywords = {name: value for name, value in _KEYWORDS.items() if name not in without.split()}
+    return constructor(keywords, params=REQUIRED, **settings)
+
+
+class _Rule(Optimizer):
+    """An optimizer of PyTorch's: a constructor, and how one step changes a parameter."""
+
+    def _configure(self, params: Any, **defaults: Any) -> None:
+        super().__init__(params, defaults)
+
+    def _check(self, group: dict[str, Any]) -> None:
+        name = type(self).__name__
+        for setting in sorted(_REFUSED & group.keys()):
+            if group[setting]:
+                raise ValueError(
+                    f"{name}: {setting} must be {type(group[setting])()}; qkv.torch knows no other"
+                )
+        if group["foreach"] and group.get("fused"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        for setting in _AT_LEAST_0:
+            if not float(group.get(setting, 0)) >= 0:
+                raise ValueError(f"{name}: Invalid {setting} value: {group[setting]}; it must be at least 0")
+        if not all(0 <= beta < 1 for beta in group.get("betas", ())):
+            raise ValueError(f"{name}: Invalid betas: {group['betas']}; they must be at least 0 and below 1")
+
+    @no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient, in place."""
+        loss = self._loss(closure)
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["step"] = wrap_array(np.float32(0))
+                state["step"] += 1
+                g = p.grad + group["weight_decay"] * p if group["weight_decay"] else p.grad
+                self._update(p, g, state, group)
+        return loss
+
+    def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class RMSprop(_Rule):
+    """Steps by the gradient over the root of the running average of its square."""
+
+    __init__ = _of(
+        "fused capturable decoupled_weight_decay",
+        lr=1e-2,
+        alpha=0.99,
+        eps=1e-8,
+        weight_decay=0,
+        momentum=0,
+        centered=False,
+        capturable=False,
+    )
+
+    def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        square = state.setdefault("square_avg", p.detach() * 0)
+        step = g / square.mul_(group["alpha"]).addcmul_(g, g, value=1 - group["alpha"]).sqrt().add_(
+            group["eps"]
+        )
+        if group["momentum"]:
+            step = state.setdefault("momentum_buffer", step * 0).mul_(group["momentum"]).add_(step)
+        p.add_(step, alpha=-group["lr"])
+
+
+class Adagrad(_Rule):
+    """Steps by the gradient over the root of the sum of its squares."""
+
+    __init__ = _of(
+        "capturable decoupled_weight_decay",
+        lr=1e-2,
+        lr_decay=0,
+        weight_decay=0,
+        initial_accumulator_value=0,
+        eps=1e-10,
+    )
+
+    def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        total = state.setdefault("sum", p.detach() * 0 + group["initial_accumulator_value"]).addcmul_(
+            g, g, value=1
+        )
+        lr = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        p.addcdiv_(g, total.sqrt().add_(group["eps"]), value=-lr)
+
+
+class _OfCore(_Rule):
     """Steps of an optimizer of the core, which is made anew when parameters come or go, or `state` was looked at."""
 
     _kind: Any  # the core's class
     _options: tuple[str, ...]  # of a group, which the core's has too
     _names: tuple[str, ...]  # of the arrays that it remembers for each parameter
-    _not_known: dict[str, Any] = {}  # noqa: RUF012  # settings that must keep these values
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    def _configure(self, params: Any, **defaults: Any) -> None:
         self._engine: Any = None
         self._grouped: list[list[int]] = []  # by identity, as the engine has them
-        for name, value in self._not_known.items():
-            if name in defaults and defaults[name] != value:
-                raise ValueError(f"{type(self).__name__}: {name} must be {value}; qkv.torch knows no other")
-        if defaults["lr"] < 0:
-            raise ValueError(f"Invalid learning rate: {defaults['lr']}")
-        super().__init__(params, defaults)
+        super()._configure(params, **defaults)
 
     @property
     def state(self) -> Any:
@@ -220,36 +329,9 @@ class SGD(_OfCore):
     _kind = _core.SGD
     _options = ("lr", "momentum", "weight_decay", "nesterov")
     _names = ("momentum_buffer",)
-    _not_known = {"dampening": 0, "maximize": False, "differentiable": False}  # noqa: RUF012
-
-    def __init__(
-        self,
-        params: Any,
-        lr: float = 1e-3,
-        momentum: float = 0,
-        dampening: float = 0,
-        weight_decay: float = 0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: Any = None,
-        differentiable: bool = False,
-        fused: Any = None,
-    ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-                "maximize": maximize,
-                "foreach": foreach,
-                "differentiable": differentiable,
-                "fused": fused,
-            },
-        )
+    __init__ = _of(
+        "capturable decoupled_weight_decay", lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False
+    )
 
     def _entry(self, entry: dict[str, Any]) -> dict[str, Any]:
         found = entry.get("momentum_buffer")
@@ -262,56 +344,19 @@ class Adam(_OfCore):
     _kind = _core.Adam
     _options = ("lr", "betas", "eps", "weight_decay")
     _names = ("exp_avg", "exp_avg_sq")
-    _not_known = {"amsgrad": False, "maximize": False, "differentiable": False}  # noqa: RUF012
-    _decoupled = False
+    __init__ = _of("", lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False)
 
-    def __init__(
-        self,
-        params: Any,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        amsgrad: bool = False,
-        *,
-        foreach: Any = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: Any = None,
-    ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "amsgrad": amsgrad,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "fused": fused,
-                "decoupled_weight_decay": self._decoupled,
-            },
-        )
+    def _configure(self, params: Any, **defaults: Any) -> None:
+        self._kind = _core.AdamW if defaults["decoupled_weight_decay"] else _core.Adam
+        super()._configure(params, **defaults)
 
 
 class AdamW(Adam):
     """Adam with weight decay that does not pass through the averages."""
 
-    _kind = _core.AdamW
-    _decoupled = True
+    __init__ = _of(
+        "decoupled_weight_decay", lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False
+    )
 
-    def __init__(
-        self,
-        params: Any,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        **options: Any,
-    ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **options)
+    def _configure(self, params: Any, **defaults: Any) -> None:
+        super()._configure(params, **defaults, decoupled_weight_decay=True)

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from .._settings import REQUIRED, constructor
+
 
 class LRScheduler:
     """Base of the schedules; a subclass defines ``get_lr``, a rate for each group at ``self.last_epoch``.
@@ -25,8 +27,6 @@ class LRScheduler:
     >>> rates
     [1.0, 0.1, 0.1, 0.01]
     """
-
-    _closed: Any = None  # gives a function from a first rate to that of `last_epoch`
 
     def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
@@ -53,9 +53,6 @@ class LRScheduler:
     def _rates(self) -> list[float]:
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    def _times(self, factor: float) -> list[float]:
-        return [rate * factor for rate in self._rates()]
-
     def _set(self, rates: Iterable[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
@@ -65,10 +62,11 @@ class LRScheduler:
         """Move on to the next rate, or to that of an epoch."""
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        if epoch is not None and self._closed is not None:
-            self._set(map(self._closed(), self.base_lrs))
-        else:
-            self._set(self.get_lr())
+        self._set(self.get_lr() if epoch is None else self._closed())
+
+    def _closed(self) -> list[float]:
+        """The rates of `last_epoch`, whatever those before it were."""
+        return self.get_lr()
 
     def state_dict(self) -> dict[str, Any]:
         """Where the schedule stands."""
@@ -82,7 +80,9 @@ class LRScheduler:
 class LambdaLR(LRScheduler):
     """The first rate times a function of the epoch."""
 
-    def __init__(self, optimizer: Any, lr_lambda: Any, last_epoch: int = -1) -> None:
+    __init__ = constructor(optimizer=REQUIRED, lr_lambda=REQUIRED, last_epoch=-1)
+
+    def _configure(self, optimizer: Any, lr_lambda: Any, last_epoch: int) -> None:
         count = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(self.lr_lambdas) != count:
@@ -108,155 +108,142 @@ class MultiplicativeLR(LambdaLR):
         return [rate * f(self.last_epoch) for f, rate in zip(self.lr_lambdas, self._rates(), strict=True)]
 
 
-class StepLR(LRScheduler):
+class _Rule(LRScheduler):
+    """A schedule that goes from the first rate to a last one, ``eta_min``, as a function of the epoch says.
+
+    At each step the rate of now is changed by what the function changed, so that several schedules may act together.
+    """
+
+    eta_min = 0.0
+
+    def _configure(self, optimizer: Any, last_epoch: int, **settings: Any) -> None:
+        vars(self).update(settings)
+        super().__init__(optimizer, last_epoch)
+
+    def _share(self, n: int) -> float:
+        """The share of the first rate at an epoch."""
+        raise NotImplementedError
+
+    def _closed(self) -> list[float]:
+        return [self.eta_min + (base - self.eta_min) * self._share(self.last_epoch) for base in self.base_lrs]
+
+    def _ratio(self, n: int) -> float:
+        """By what the rate is multiplied at an epoch."""
+        return self._share(n) / self._share(n - 1)
+
+    def get_lr(self) -> list[float]:
+        """The rates of now."""
+        n, rates, least = self.last_epoch, self._rates(), self.eta_min
+        before, now = self._share(n - 1) if n else 1.0, self._share(n)
+        if before in (now, 0):
+            return rates
+        ratio = self._ratio(n) if n else now
+        return [ratio * (rate - least) + least for rate in rates]
+
+
+class _Powers(_Rule):
+    """Times ``gamma`` at some epochs; a subclass says how often until an epoch."""
+
+    def _times(self, n: int) -> int:
+        raise NotImplementedError
+
+    def _share(self, n: int) -> float:
+        return float(self.gamma ** self._times(n))
+
+    def _ratio(self, n: int) -> float:
+        return float(self.gamma ** (self._times(n) - self._times(n - 1)))
+
+
+class StepLR(_Powers):
     """Times ``gamma`` every ``step_size`` epochs."""
 
-    def __init__(self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
-        self.step_size, self.gamma = step_size, gamma
-        super().__init__(optimizer, last_epoch)
+    __init__ = constructor(optimizer=REQUIRED, step_size=REQUIRED, gamma=0.1, last_epoch=-1)
 
-    def get_lr(self) -> list[float]:
-        """The rates of now."""
-        if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
-            return self._rates()
-        return self._times(self.gamma)
-
-    def _closed(self) -> Any:
-        return lambda base: base * self.gamma ** (self.last_epoch // self.step_size)
+    def _times(self, n: int) -> int:
+        return n // self.step_size
 
 
-class MultiStepLR(LRScheduler):
+class MultiStepLR(_Powers):
     """Times ``gamma`` at each milestone."""
 
-    def __init__(
-        self, optimizer: Any, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
-    ) -> None:
-        self.milestones, self.gamma = Counter(milestones), gamma
-        super().__init__(optimizer, last_epoch)
+    __init__ = constructor(optimizer=REQUIRED, milestones=REQUIRED, gamma=0.1, last_epoch=-1)
 
-    def get_lr(self) -> list[float]:
-        """The rates of now."""
-        times = self.milestones[self.last_epoch]
-        return self._times(self.gamma**times) if times else self._rates()
+    def _configure(self, optimizer: Any, milestones: Iterable[int], **settings: Any) -> None:
+        super()._configure(optimizer, milestones=Counter(milestones), **settings)
 
-    def _closed(self) -> Any:
-        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
-        return lambda base: base * self.gamma**passed
+    def _times(self, n: int) -> int:
+        return bisect_right(sorted(self.milestones.elements()), n)
 
 
-class ExponentialLR(LRScheduler):
+class ExponentialLR(_Powers):
     """Times ``gamma`` each epoch."""
 
-    def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1) -> None:
-        self.gamma = gamma
-        super().__init__(optimizer, last_epoch)
+    __init__ = constructor(optimizer=REQUIRED, gamma=REQUIRED, last_epoch=-1)
 
-    def get_lr(self) -> list[float]:
-        """The rates of now."""
-        return self._rates() if self.last_epoch == 0 else self._times(self.gamma)
-
-    def _closed(self) -> Any:
-        return lambda base: base * self.gamma**self.last_epoch
+    def _times(self, n: int) -> int:
+        return n
 
 
-class ConstantLR(LRScheduler):
+class ConstantLR(_Rule):
     """Times ``factor`` for the first ``total_iters`` epochs."""
 
-    def __init__(
-        self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
-    ) -> None:
-        self.factor, self.total_iters = factor, total_iters
-        super().__init__(optimizer, last_epoch)
+    __init__ = constructor(optimizer=REQUIRED, factor=1.0 / 3, total_iters=5, last_epoch=-1)
 
-    def get_lr(self) -> list[float]:
-        """The rates of now."""
-        if self.last_epoch == 0:
-            return self._times(self.factor)
-        return self._times(1.0 / self.factor) if self.last_epoch == self.total_iters else self._rates()
+    def _configure(self, optimizer: Any, factor: float, **settings: Any) -> None:
+        if not 0 <= factor <= 1:
+            raise ValueError(f"ConstantLR: factor must be between 0 and 1; got {factor}")
+        super()._configure(optimizer, factor=factor, **settings)
 
-    def _closed(self) -> Any:
-        factor = self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)
-        return lambda base: base * factor
+    def _share(self, n: int) -> float:
+        return self.factor if n < self.total_iters else 1.0
 
 
-class LinearLR(LRScheduler):
+class LinearLR(_Rule):
     """Linearly from ``start_factor`` to ``end_factor`` of the rate in ``total_iters`` epochs."""
 
-    def __init__(
-        self,
-        optimizer: Any,
-        start_factor: float = 1.0 / 3,
-        end_factor: float = 1.0,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
+    __init__ = constructor(
+        optimizer=REQUIRED, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1
+    )
+
+    def _configure(self, optimizer: Any, start_factor: float, end_factor: float, **settings: Any) -> None:
         if not 0 < start_factor <= 1:
             raise ValueError(f"LinearLR: start_factor must be above 0 and at most 1; got {start_factor}")
         if not 0 <= end_factor <= 1:
             raise ValueError(f"LinearLR: end_factor must be between 0 and 1; got {end_factor}")
-        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
-        super().__init__(optimizer, last_epoch)
+        super()._configure(optimizer, start_factor=start_factor, end_factor=end_factor, **settings)
 
-    def get_lr(self) -> list[float]:
-        """The rates of now."""
-        if self.last_epoch == 0:
-            return self._times(self.start_factor)
-        if self.last_epoch > self.total_iters:
-            return self._rates()
+    def _share(self, n: int) -> float:
+        way = min(n, self.total_iters) / self.total_iters
+        return self.start_factor + (self.end_factor - self.start_factor) * way
+
+    def _ratio(self, n: int) -> float:
         rise = self.end_factor - self.start_factor
-        before = self.total_iters * self.start_factor + (self.last_epoch - 1) * rise
-        return self._times(1.0 + rise / before)
-
-    def _closed(self) -> Any:
-        rise = (self.end_factor - self.start_factor) * min(self.total_iters, self.last_epoch)
-        return lambda base: base * (self.start_factor + rise / self.total_iters)
+        return 1.0 + rise / (self.total_iters * self.start_factor + (n - 1) * rise)
 
 
-class PolynomialLR(LRScheduler):
+class PolynomialLR(_Rule):
     """Down to 0 in ``total_iters`` epochs, by a power."""
 
-    def __init__(
-        self, optimizer: Any, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
-    ) -> None:
-        self.total_iters, self.power = total_iters, power
-        super().__init__(optimizer, last_epoch)
+    __init__ = constructor(optimizer=REQUIRED, total_iters=5, power=1.0, last_epoch=-1)
 
-    def get_lr(self) -> list[float]:
-        """The rates of now."""
-        if self.last_epoch == 0 or self.last_epoch > self.total_iters:
-            return self._rates()
-        left = 1.0 - self.last_epoch / self.total_iters
-        return self._times((left / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power)
-
-    def _closed(self) -> Any:
-        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
-        return lambda base: base * left**self.power
+    def _share(self, n: int) -> float:
+        return (1.0 - min(n, self.total_iters) / self.total_iters) ** self.power
 
 
-class CosineAnnealingLR(LRScheduler):
+class CosineAnnealingLR(_Rule):
     """Half a cosine down to ``eta_min`` in ``T_max`` epochs."""
 
-    def __init__(self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        self.T_max, self.eta_min = T_max, eta_min
-        super().__init__(optimizer, last_epoch)
+    __init__ = constructor(optimizer=REQUIRED, T_max=REQUIRED, eta_min=0.0, last_epoch=-1)
+
+    def _share(self, n: int) -> float:
+        return (1 + math.cos(math.pi * n / self.T_max)) / 2
 
     def get_lr(self) -> list[float]:
-        """The rates of now."""
-        if self.last_epoch == 0:
-            return self._rates()
-        if self._step_count == 1:  # resumed
-            return list(map(self._closed(), self.base_lrs))
-        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
+        """The rates of now; those of a schedule that begins in the middle do not depend on the last ones."""
+        if self._step_count == 1 and self.last_epoch > 0:
+            return self._closed()
+        if self.last_epoch and self._share(self.last_epoch - 1) == 0:  # up again
             step = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [
-                rate + (base - self.eta_min) * step
-                for base, rate in zip(self.base_lrs, self._rates(), strict=True)
-            ]
-        share = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / (
-            1 + math.cos(math.pi * (self.last_epoch - 1) / self.T_max)
-        )
-        return [share * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
-
-    def _closed(self) -> Any:
-        height = 1 + math.cos(math.pi * self.last_epoch / self.T_max)
-        return lambda base: self.eta_min + (base - self.eta_min) * height / 2
+            rates = zip(self._rates(), self.base_lrs, strict=True)
+            return [rate + (base - self.eta_min) * step for rate, base in rates]
+        return super().get_lr()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
 from typing import Any
 
 from ..._errors import shown
+from .._settings import REQUIRED, constructor
 from ._schedules import LRScheduler
 
 
@@ -62,10 +62,8 @@ class SequentialLR(_Several):
         schedulers[0].step()
         self._last_lr = schedulers[0].get_last_lr()
 
-    def step(self, epoch: Any = None) -> None:
+    def step(self) -> None:
         """Move on to the next rate."""
-        if epoch is not None:
-            raise TypeError("SequentialLR.step() takes no epoch")
         self.last_epoch += 1
         which = bisect_right(self._milestones, self.last_epoch)
         starts = which > 0 and self._milestones[which - 1] == self.last_epoch
@@ -87,45 +85,44 @@ class ChainedScheduler(_Several):
         super().__init__(optimizer, schedulers)
         self._last_lr = self._schedulers[-1].get_last_lr()
 
-    def step(self, epoch: Any = None) -> None:
+    def step(self) -> None:
         """Move all of them on."""
         for schedule in self._schedulers:
             schedule.step()
         self._last_lr = self._rates()
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(LRScheduler):
     """Times ``factor`` when a measure has not become better for ``patience`` epochs."""
 
-    def __init__(
-        self,
-        optimizer: Any,
-        mode: str = "min",
-        factor: float = 0.1,
-        patience: int = 10,
-        threshold: float = 1e-4,
-        threshold_mode: str = "rel",
-        cooldown: int = 0,
-        min_lr: Any = 0,
-        eps: float = 1e-8,
-    ) -> None:
-        if factor >= 1.0:
+    __init__ = constructor(
+        optimizer=REQUIRED,
+        mode="min",
+        factor=0.1,
+        patience=10,
+        threshold=1e-4,
+        threshold_mode="rel",
+        cooldown=0,
+        min_lr=0,
+        eps=1e-8,
+    )
+
+    def _configure(self, optimizer: Any, min_lr: Any, **settings: Any) -> None:
+        vars(self).update(settings, optimizer=optimizer)
+        if self.factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
-        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+        if self.mode not in ("min", "max") or self.threshold_mode not in ("rel", "abs"):
             raise ValueError(
                 "ReduceLROnPlateau: mode must be 'min' or 'max' and threshold_mode 'rel' or 'abs'; got "
-                f"{shown(mode)} and {shown(threshold_mode)}"
+                f"{shown(self.mode)} and {shown(self.threshold_mode)}"
             )
-        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
-        self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
         count = len(optimizer.param_groups)
         self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
         if len(self.min_lrs) != count:
             raise ValueError(f"expected {count} min_lrs, got {len(self.min_lrs)}")
-        self.eps = eps
-        self.best = math.inf if mode == "min" else -math.inf
+        self.best = math.inf if self.mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
-        self._last_lr = [group["lr"] for group in optimizer.param_groups]
+        self._last_lr = self._rates()
 
     def is_better(self, a: float, best: float) -> bool:
         """Whether a measure is better by more than the threshold."""
@@ -150,8 +147,4 @@ class ReduceLROnPlateau:
                 if group["lr"] - rate > self.eps:
                     group["lr"] = rate
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
-
-    get_last_lr: Callable[..., Any] = LRScheduler.get_last_lr
-    state_dict: Callable[..., Any] = LRScheduler.state_dict
-    load_state_dict: Callable[..., Any] = LRScheduler.load_state_dict
+        self._last_lr = self._rates()
