@@ -41,6 +41,7 @@ void bind_embedding(pybind11::module_& m);
 void bind_loss(pybind11::module_& m);
 void bind_optim(pybind11::module_& m);
 void bind_processes(pybind11::module_& m);
+void bind_rules(pybind11::module_& m);
 void bind_explained(pybind11::module_& m);
 
 // When everything is bound: docstrings begin with signatures that Python reads.

@@ -38,6 +38,7 @@ PYBIND11_MODULE(_core_in_main, m) {
   bind_loss(m);
   bind_optim(m);
   bind_processes(m);
+  bind_rules(m);
   bind_explained(m);
   show_signatures(m);
   suggest_attributes(m);

@@ -1,4 +1,4 @@
-"""Gradients: ``torch.autograd.grad``, ``torch.autograd.functional``."""
+"""Gradients: ``torch.autograd.grad``, ``Function``, ``functional``, ``gradcheck``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import _core
+from .._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .._tensor import Core, Tensor, method, wrap
-from . import functional
+from . import function, functional
+from .function import Function
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 
 
 @method("backward")
@@ -94,4 +97,17 @@ def _finished(gradient: Any) -> Tensor:
     return t
 
 
-__all__ = ["backward", "functional", "grad"]
+__all__ = [
+    "Function",
+    "GradcheckError",
+    "backward",
+    "enable_grad",
+    "function",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+]
