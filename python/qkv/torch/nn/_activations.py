@@ -1,252 +1,92 @@
-"""Activations and losses as modules."""
+"""Functions of `nn.functional` as modules: activations and losses."""
 
 from __future__ import annotations
 
-from typing import Any
+from inspect import Parameter, signature
+from typing import Any, ClassVar
 
-from .._tensor import Tensor
+from .._settings import constructor
 from . import functional as F
 from ._losses import reduction_of
 from ._module import Module
 
 
-class _Activation(Module):
-    """Calls a function of `nn.functional` with the arguments that it was made with."""
+class _OfFunction(Module):
+    """Calls a function of `nn.functional` with what the call gives and the settings that it was made with."""
 
     _function: Any = None
-    _arguments: tuple[str, ...] = ()  # of the function, in order
-    _defaults: tuple[Any, ...] = ()
-    _hidden: tuple[str, ...] = ("inplace",)  # shown only where they are not the default
+    _passed: tuple[str, ...] = ()  # names of the settings
+    _shown: ClassVar[dict[str, Any]] = {}  # in the text: names and defaults
+    _hidden: tuple[str, ...] = ("inplace",)  # of these, shown only where they are not the default
+    weight: Any
+    pos_weight: Any
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def _configure(self, **settings: Any) -> None:
         super().__init__()
-        if len(args) > len(self._arguments):
-            raise TypeError(f"{type(self).__name__} takes {len(self._arguments)} arguments; got {len(args)}")
-        values = dict(zip(self._arguments, self._defaults, strict=True))
-        values |= dict(zip(self._arguments, args, strict=False))
-        unknown = set(kwargs) - set(self._arguments)
-        if unknown:
-            raise TypeError(
-                f"{type(self).__name__} got an unexpected keyword argument {sorted(unknown)[0]!r}"
-            )
-        for name, value in {**values, **kwargs}.items():
-            setattr(self, name, value)
+        old = settings.pop("size_average", None), settings.pop("reduce", None)
+        if "reduction" in settings:
+            settings["reduction"] = reduction_of(settings["reduction"], *old)
+        for name, value in settings.items():
+            if name in ("weight", "pos_weight"):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
 
-    def forward(self, input: Tensor) -> Any:
-        """The same shape."""
-        return type(self)._function(input, **{name: getattr(self, name) for name in self._arguments})
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """What the function gives."""
+        return type(self)._function(*inputs, **named, **{name: getattr(self, name) for name in self._passed})
 
     def extra_repr(self) -> str:
-        """The arguments."""
-        shown = [
+        """The settings, but for those of losses."""
+        return ", ".join(
             f"{name}={getattr(self, name)!r}"
-            for name, default in zip(self._arguments, self._defaults, strict=True)
+            for name, default in self._shown.items()
             if name not in self._hidden or getattr(self, name) != default
-        ]
-        return ", ".join(shown)
+        )
 
 
-def _activation(name: str, function: Any, **arguments: Any) -> type[_Activation]:
+def of_function(name: str, function: Any, *without: str, module: str = __name__) -> type[_OfFunction]:
+    """Make the class of a function: the settings are its arguments with a default, but for some."""
+    left_out = {"dtype", "training", "_stacklevel", *without}
+    known = [p for p in signature(function).parameters.values() if p.kind is not Parameter.KEYWORD_ONLY]
+    settings = {p.name: p.default for p in known if p.default is not p.empty and p.name not in left_out}
+    passed = [name for name in settings if name not in ("size_average", "reduce")]
+    passed += [p.name for p in known if p.name == "training"]
     members = {
+        "__init__": constructor(**settings),
         "_function": staticmethod(function),
-        "_arguments": tuple(arguments),
-        "_defaults": tuple(arguments.values()),
+        "_passed": tuple(passed),
+        "_shown": {} if "reduction" in settings or "eps" in settings else settings,
         "__doc__": f"`nn.functional.{getattr(function, '__name__', name.lower())}` as a module.",
-        "__module__": __name__,
+        "__module__": module,
     }
-    return type(name, (_Activation,), members)
+    return type(name, (_OfFunction,), members)
 
 
-ReLU = _activation("ReLU", F.relu, inplace=False)
-ReLU6 = _activation("ReLU6", F.relu6, inplace=False)
-Tanh = _activation("Tanh", F.tanh)
-Sigmoid = _activation("Sigmoid", F.sigmoid)
-GELU = _activation("GELU", F.gelu, approximate="none")
-SiLU = _activation("SiLU", F.silu, inplace=False)
-Mish = _activation("Mish", F.mish, inplace=False)
-SELU = _activation("SELU", F.selu, inplace=False)
-LeakyReLU = _activation("LeakyReLU", F.leaky_relu, negative_slope=0.01, inplace=False)
-ELU = _activation("ELU", F.elu, alpha=1.0, inplace=False)
-Softplus = _activation("Softplus", F.softplus, beta=1.0, threshold=20.0)
-LogSigmoid = _activation("LogSigmoid", F.logsigmoid)
-Hardtanh = _activation("Hardtanh", F.hardtanh, min_val=-1.0, max_val=1.0, inplace=False)
-Softmax = _activation("Softmax", F.softmax, dim=None)
-LogSoftmax = _activation("LogSoftmax", F.log_softmax, dim=None)
-Softmin = _activation("Softmin", F.softmin, dim=None)
-GLU = _activation("GLU", F.glu, dim=-1)
-
-
-class _Loss(Module):
-    def __init__(self, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = reduction
-
-
-class _WithWeight(_Loss):
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.register_buffer("weight", weight)
-
-
-class CrossEntropyLoss(_WithWeight):
-    """`nn.functional.cross_entropy` as a module.
-
-    Examples
-    --------
-    >>> import qkv.torch as torch
-    >>> torch.nn.CrossEntropyLoss()(torch.zeros(2, 3), torch.tensor([0, 2]))
-    tensor(1.0986)
-    """
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: Any = None,
-        ignore_index: int = -100,
-        reduce: Any = None,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(weight, reduction_of(reduction, size_average, reduce))
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Logits ``(N, C, ...)`` and class numbers ``(N, ...)`` to a loss."""
-        return F.cross_entropy(
-            input,
-            target,
-            self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
-
-
-class NLLLoss(_WithWeight):
-    """`nn.functional.nll_loss` as a module."""
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: Any = None,
-        ignore_index: int = -100,
-        reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, reduction_of(reduction, size_average, reduce))
-        self.ignore_index = ignore_index
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Log-probabilities ``(N, C, ...)`` and class numbers ``(N, ...)`` to a loss."""
-        return F.nll_loss(
-            input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
-        )
-
-
-class MSELoss(_Loss):
-    """`nn.functional.mse_loss` as a module."""
-
-    def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> None:
-        super().__init__(reduction_of(reduction, size_average, reduce))
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two Tensors of one shape to a loss."""
-        return F.mse_loss(input, target, reduction=self.reduction)
-
-
-class L1Loss(MSELoss):
-    """`nn.functional.l1_loss` as a module."""
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two Tensors of one shape to a loss."""
-        return F.l1_loss(input, target, reduction=self.reduction)
-
-
-class SmoothL1Loss(_Loss):
-    """`nn.functional.smooth_l1_loss` as a module."""
-
-    def __init__(
-        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
-    ) -> None:
-        super().__init__(reduction_of(reduction, size_average, reduce))
-        self.beta = beta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two Tensors of one shape to a loss."""
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
-
-
-class HuberLoss(_Loss):
-    """`nn.functional.huber_loss` as a module."""
-
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
-        self.delta = delta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two Tensors of one shape to a loss."""
-        return F.huber_loss(input, target, self.reduction, self.delta)
-
-
-class BCELoss(_WithWeight):
-    """`nn.functional.binary_cross_entropy` as a module."""
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: Any = None,
-        reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, reduction_of(reduction, size_average, reduce))
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Probabilities and targets of one shape to a loss."""
-        return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
-
-
-class BCEWithLogitsLoss(_WithWeight):
-    """`nn.functional.binary_cross_entropy_with_logits` as a module."""
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: Any = None,
-        reduce: Any = None,
-        reduction: str = "mean",
-        pos_weight: Tensor | None = None,
-    ) -> None:
-        super().__init__(weight, reduction_of(reduction, size_average, reduce))
-        self.register_buffer("pos_weight", pos_weight)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Logits and targets of one shape to a loss."""
-        return F.binary_cross_entropy_with_logits(
-            input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
-        )
-
-
-class KLDivLoss(_Loss):
-    """`nn.functional.kl_div` as a module."""
-
-    def __init__(
-        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False
-    ) -> None:
-        super().__init__(reduction_of(reduction, size_average, reduce))
-        self.log_target = log_target
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Log-probabilities and probabilities of one shape to a loss."""
-        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
-
-
-class CosineSimilarity(Module):
-    """`nn.functional.cosine_similarity` as a module."""
-
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim, self.eps = dim, eps
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Two Tensors of one shape to one without the axis."""
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+ReLU = of_function("ReLU", F.relu)
+ReLU6 = of_function("ReLU6", F.relu6)
+Tanh = of_function("Tanh", F.tanh)
+Sigmoid = of_function("Sigmoid", F.sigmoid)
+GELU = of_function("GELU", F.gelu)
+SiLU = of_function("SiLU", F.silu)
+Mish = of_function("Mish", F.mish)
+SELU = of_function("SELU", F.selu)
+LeakyReLU = of_function("LeakyReLU", F.leaky_relu)
+ELU = of_function("ELU", F.elu)
+Softplus = of_function("Softplus", F.softplus)
+LogSigmoid = of_function("LogSigmoid", F.logsigmoid)
+Hardtanh = of_function("Hardtanh", F.hardtanh)
+Softmax = of_function("Softmax", F.softmax)
+LogSoftmax = of_function("LogSoftmax", F.log_softmax)
+Softmin = of_function("Softmin", F.softmin)
+GLU = of_function("GLU", F.glu)
+CosineSimilarity = of_function("CosineSimilarity", F.cosine_similarity)
+CrossEntropyLoss = of_function("CrossEntropyLoss", F.cross_entropy)
+NLLLoss = of_function("NLLLoss", F.nll_loss)
+MSELoss = of_function("MSELoss", F.mse_loss, "weight")
+L1Loss = of_function("L1Loss", F.l1_loss, "weight")
+SmoothL1Loss = of_function("SmoothL1Loss", F.smooth_l1_loss)
+HuberLoss = of_function("HuberLoss", F.huber_loss, "weight")
+BCELoss = of_function("BCELoss", F.binary_cross_entropy)
+BCEWithLogitsLoss = of_function("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits)
+KLDivLoss = of_function("KLDivLoss", F.kl_div)

@@ -6,17 +6,17 @@ import math
 from typing import Any
 
 from .. import _dtypes
-from .._creation import empty, zeros
+from .._creation import zeros
 from .._elementwise import cast
 from .._functions import where
 from .._products import product
 from .._reductions import mean
+from .._settings import REQUIRED, constructor
 from .._tensor import Tensor
 from . import functional as F
 from . import init
-from ._layers import NonDynamicallyQuantizableLinear
+from ._layers import NonDynamicallyQuantizableLinear, add_parameter
 from ._module import Module
-from .parameter import Parameter
 
 
 def additive(mask: Tensor | None, name: str, kind: Any) -> Tensor | None:
@@ -48,71 +48,55 @@ class MultiheadAttention(Module):
     (torch.Size([2, 3, 4]), torch.Size([2, 3, 3]))
     """
 
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        bias: bool = True,
-        add_bias_kv: bool = False,
-        add_zero_attn: bool = False,
-        kdim: int | None = None,
-        vdim: int | None = None,
-        batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+    __init__ = constructor(
+        embed_dim=REQUIRED,
+        num_heads=REQUIRED,
+        dropout=0.0,
+        bias=True,
+        add_bias_kv=False,
+        add_zero_attn=False,
+        kdim=None,
+        vdim=None,
+        batch_first=False,
+        device=None,
+        dtype=None,
+    )
+
+    def _configure(
+        self, embed_dim: int, num_heads: int, dropout: float, bias: bool, batch_first: bool, **rest: Any
     ) -> None:
         super().__init__()
-        if add_bias_kv or add_zero_attn:
+        if rest["add_bias_kv"] or rest["add_zero_attn"]:
             raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are not known to qkv.torch")
         if num_heads <= 0 or embed_dim <= 0 or embed_dim % num_heads:
             raise AssertionError(
                 f"embed_dim must be divisible by num_heads; got embed_dim = {embed_dim}, num_heads = {num_heads}"
             )
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
-        self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
+        self.kdim, self.vdim = rest["kdim"] or embed_dim, rest["vdim"] or embed_dim
         self.dropout, self.batch_first = dropout, batch_first
-        self._qkv_same_embed_dim = self.kdim == embed_dim == self.vdim
-        if self._qkv_same_embed_dim:
-            self.in_proj_weight = Parameter(empty(3 * embed_dim, embed_dim, dtype=dtype))
-            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
-                self.register_parameter(name, None)
-        else:
-            self.q_proj_weight = Parameter(empty(embed_dim, embed_dim, dtype=dtype))
-            self.k_proj_weight = Parameter(empty(embed_dim, self.kdim, dtype=dtype))
-            self.v_proj_weight = Parameter(empty(embed_dim, self.vdim, dtype=dtype))
-            self.register_parameter("in_proj_weight", None)
-        if bias:
-            self.in_proj_bias = Parameter(empty(3 * embed_dim, dtype=dtype))
-        else:
-            self.register_parameter("in_proj_bias", None)
-        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, dtype=dtype)
+        self._qkv_same_embed_dim = together = self.kdim == embed_dim == self.vdim
+        kind = {"device": rest["device"], "dtype": rest["dtype"]}
+        for name, width in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
+            add_parameter(self, f"{name}_proj_weight", embed_dim, width, wanted=not together, **kind)
+        add_parameter(self, "in_proj_weight", 3 * embed_dim, embed_dim, wanted=together, **kind)
+        add_parameter(self, "in_proj_bias", 3 * embed_dim, wanted=bias, **kind)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **kind)
         self.bias_k = self.bias_v = None
         self.add_zero_attn = False
         self._reset_parameters()
 
-    def _reset_parameters(self) -> None:
+    def _weights(self) -> list[Tensor]:
         if self._qkv_same_embed_dim:
-            init.xavier_uniform_(self.in_proj_weight)
-        else:
-            for weight in (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
-                init.xavier_uniform_(weight)
+            return list(self.in_proj_weight.split(self.embed_dim))
+        return [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+
+    def _reset_parameters(self) -> None:
+        for weight in [self.in_proj_weight] if self._qkv_same_embed_dim else self._weights():
+            init.xavier_uniform_(weight)
         if self.in_proj_bias is not None:
             init.constant_(self.in_proj_bias, 0.0)
             init.constant_(self.out_proj.bias, 0.0)
-
-    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-        n = self.embed_dim
-        biases = [None] * 3 if self.in_proj_bias is None else list(self.in_proj_bias.split(n))
-        if self._qkv_same_embed_dim:
-            weights = list(self.in_proj_weight.split(n))
-        else:
-            weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
-        return [F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)]
-
-    def _split(self, x: Tensor, length: int, batch: int) -> Any:
-        """``(L, B, E)`` to ``(B, H, L, D)``."""
-        return x.reshape(length, batch, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
 
     def forward(
         self,
@@ -137,8 +121,11 @@ class MultiheadAttention(Module):
         length, batch, _ = given[0].shape
         keys = given[1].shape[0]
         mask = self._mask(attn_mask, key_padding_mask, batch if batched else None, length, keys, query.dtype)
-        q, k, v = self._projected(*given)
-        q, k, v = self._split(q, length, batch), self._split(k, keys, batch), self._split(v, keys, batch)
+        biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self.embed_dim)
+        q, k, v = (  # (L, B, E) to (B, H, L, D)
+            F.linear(x, w, b).reshape(-1, batch, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
+            for x, w, b in zip(given, self._weights(), biases, strict=True)
+        )
         weights = None
         if need_weights:
             scores = product(q * math.sqrt(1.0 / self.head_dim), k.transpose(-2, -1))
@@ -156,13 +143,7 @@ class MultiheadAttention(Module):
         return (out.transpose(0, 1) if self.batch_first else out), weights
 
     def _mask(
-        self,
-        attn_mask: Tensor | None,
-        padding: Tensor | None,
-        batch: int | None,
-        length: int,
-        keys: int,
-        kind: Any,
+        self, attn_mask: Any, padding: Any, batch: int | None, length: int, keys: int, kind: Any
     ) -> Tensor | None:
         """Both masks as one that is added to scores ``(B, H, Lq, Lk)``; no `batch` stands for inputs without one."""
         items = 1 if batch is None else batch

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._creation import empty, ones, zeros
+from .._creation import empty
+from .._settings import REQUIRED, constructor
 from .._tensor import Tensor
 from . import functional as F
 from . import init
+from ._activations import of_function
 from ._module import Module
 from .parameter import Parameter, UninitializedParameter
 
@@ -17,9 +19,32 @@ def draw_affine(weight: Tensor, bias: Tensor | None) -> None:
     """Draw the weight and bias of a linear map, from ``+-1 / sqrt(n)`` for n inputs of an output."""
     init.kaiming_uniform_(weight, a=math.sqrt(5))
     if bias is not None:
-        inputs = math.prod(weight.shape[1:])
-        bound = 1 / math.sqrt(inputs) if inputs > 0 else 0
+        bound = spread(math.prod(weight.shape[1:]))
         init.uniform_(bias, -bound, bound)
+
+
+def spread(count: int) -> float:
+    """Bound of the numbers that a map of `count` inputs is drawn from."""
+    return 1 / math.sqrt(count) if count > 0 else 0.0
+
+
+def draw_evenly(module: Module, count: int) -> None:
+    """Draw all parameters from ``+-1 / sqrt(count)``."""
+    for parameter in module.parameters():
+        init.uniform_(parameter, -spread(count), spread(count))
+
+
+def add_parameter(module: Module, name: str, *shape: int, wanted: Any = True, **kind: Any) -> None:
+    """Give a module a parameter that is to be drawn, or None in its place."""
+    module.register_parameter(name, Parameter(empty(*shape, **kind)) if wanted else None)
+
+
+def settings_of(module: Any, *names: str) -> str:
+    """Settings as a module's text has them; of a bias, whether there is one."""
+    values = {name: getattr(module, name) for name in names}
+    if "bias" in values:
+        values["bias"] = values["bias"] is not None
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 class Identity(Module):
@@ -48,11 +73,8 @@ class Linear(Module):
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(empty(out_features, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        add_parameter(self, "weight", out_features, in_features, device=device, dtype=dtype)
+        add_parameter(self, "bias", out_features, wanted=bias, dtype=dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -65,9 +87,7 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         """The sizes."""
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-        )
+        return settings_of(self, "in_features", "out_features", "bias")
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -89,11 +109,8 @@ class LazyLinear(Linear):
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         Module.__init__(self)
         self.in_features, self.out_features = 0, out_features
-        self.weight = UninitializedParameter()
-        if bias:
-            self.bias = UninitializedParameter()
-        else:
-            self.register_parameter("bias", None)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.register_parameter("bias", UninitializedParameter(dtype=dtype) if bias else None)
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, once the sizes are known."""
@@ -120,17 +137,27 @@ class LazyLinear(Linear):
 class Bilinear(Module):
     """``x1 weight[k] x2 + bias[k]``."""
 
-    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
+    __init__ = constructor(
+        in1_features=REQUIRED,
+        in2_features=REQUIRED,
+        out_features=REQUIRED,
+        bias=True,
+        device=None,
+        dtype=None,
+    )
+
+    def _configure(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool, **kind: Any
+    ) -> None:
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        bound = 1 / math.sqrt(in1_features) if in1_features > 0 else 0
-        self.weight = Parameter(empty(out_features, in1_features, in2_features))
-        init.uniform_(self.weight, -bound, bound)
-        if bias:
-            self.bias = Parameter(empty(out_features))
-            init.uniform_(self.bias, -bound, bound)
-        else:
-            self.register_parameter("bias", None)
+        add_parameter(self, "weight", out_features, in1_features, in2_features, **kind)
+        add_parameter(self, "bias", out_features, wanted=bias, **kind)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        draw_evenly(self, self.in1_features)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         """Two inputs to one output."""
@@ -138,10 +165,7 @@ class Bilinear(Module):
 
     def extra_repr(self) -> str:
         """The sizes."""
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}"
-        )
+        return settings_of(self, "in1_features", "in2_features", "out_features", "bias")
 
 
 class Embedding(Module):
@@ -154,31 +178,42 @@ class Embedding(Module):
     torch.Size([1, 2, 3])
     """
 
-    def __init__(
+    __init__ = constructor(
+        num_embeddings=REQUIRED,
+        embedding_dim=REQUIRED,
+        padding_idx=None,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        sparse=False,
+        _weight=None,
+        _freeze=False,
+        device=None,
+        dtype=None,
+    )
+
+    def _configure(
         self,
         num_embeddings: int,
         embedding_dim: int,
-        padding_idx: int | None = None,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        device: Any = None,
-        dtype: Any = None,
+        padding_idx: int | None,
+        device: Any,
+        dtype: Any,
+        **rest: Any,
     ) -> None:
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq:
-            raise ValueError("Embedding: max_norm and scale_grad_by_freq are not known to qkv.torch")
+        F._check_embedding(rest["max_norm"], rest["scale_grad_by_freq"], rest["sparse"])
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx = (
-            padding_idx if padding_idx is None or padding_idx >= 0 else padding_idx + num_embeddings
-        )
-        if _weight is None:
-            self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        self.padding_idx = padding_idx if padding_idx is None else padding_idx % num_embeddings
+        drawn = rest["_weight"] is None
+        table = empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if drawn else rest["_weight"]
+        if tuple(table.shape) != (num_embeddings, embedding_dim):
+            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+        self.weight = Parameter(table, not rest["_freeze"])
+        if drawn:
             self.reset_parameters()
-        else:
-            self.weight = Parameter(_weight)
 
     def reset_parameters(self) -> None:
         """Draw the table anew; the row of the padding is 0."""
@@ -188,13 +223,18 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, **options: Any
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ) -> Embedding:
         """A table of vectors that exist."""
-        rows, width = embeddings.shape
-        made = cls(rows, width, padding_idx=padding_idx, _weight=embeddings)
-        made.weight.requires_grad = not freeze
-        return made
+        rules = (max_norm, norm_type, scale_grad_by_freq, sparse)
+        return cls(*embeddings.shape, padding_idx, *rules, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Tensor:
         """``(...)`` to ``(..., embedding_dim)``."""
@@ -206,31 +246,22 @@ class Embedding(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
 
-def _shape(normalized_shape: Any) -> tuple[int, ...]:
-    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+class _Norm(Module):
+    """Over the last axes, with learned weights."""
 
+    weight: Tensor | None
+    bias: Tensor | None
 
-class LayerNorm(Module):
-    """Shifted and scaled to mean 0 and variance 1 over the last axes, then by learned weights."""
-
-    def __init__(
-        self,
-        normalized_shape: Any,
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+    def _configure(
+        self, normalized_shape: Any, eps: Any, elementwise_affine: bool, bias: bool = False, **kind: Any
     ) -> None:
         super().__init__()
-        self.normalized_shape = _shape(normalized_shape)
+        single = isinstance(normalized_shape, int)
+        self.normalized_shape = (normalized_shape,) if single else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", None)
-        self.register_parameter("bias", None)
-        if elementwise_affine:
-            self.weight = Parameter(ones(*self.normalized_shape, dtype=dtype))
-            if bias:
-                self.bias = Parameter(zeros(*self.normalized_shape, dtype=dtype))
+        add_parameter(self, "weight", *self.normalized_shape, wanted=elementwise_affine, **kind)
+        add_parameter(self, "bias", *self.normalized_shape, wanted=elementwise_affine and bias, **kind)
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Weights 1, biases 0."""
@@ -239,78 +270,55 @@ class LayerNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
+
+class LayerNorm(_Norm):
+    """Shifted and scaled to mean 0 and variance 1 over the last axes, then by learned weights."""
+
+    __init__ = constructor(
+        normalized_shape=REQUIRED, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None
+    )
+
     def forward(self, input: Tensor) -> Tensor:
         """The same shape."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """The arguments."""
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
-            f"bias={self.bias is not None}"
-        )
+        return f"{self.normalized_shape}, {settings_of(self, 'eps', 'elementwise_affine', 'bias')}"
 
 
-class RMSNorm(Module):
+class RMSNorm(_Norm):
     """Divided by the root of the mean square over the last axes, times learned weights."""
 
-    def __init__(
-        self,
-        normalized_shape: Any,
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.normalized_shape = _shape(normalized_shape)
-        self.eps, self.elementwise_affine = eps, elementwise_affine
-        if elementwise_affine:
-            self.weight = Parameter(ones(*self.normalized_shape, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
+    __init__ = constructor(
+        normalized_shape=REQUIRED, eps=None, elementwise_affine=True, device=None, dtype=None
+    )
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
-        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """The arguments."""
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return f"{self.normalized_shape}, {settings_of(self, 'eps', 'elementwise_affine')}"
 
 
-class Dropout(Module):
+class Dropout(of_function("Dropout", F.dropout)):  # type: ignore[misc]
     """Zeros with probability p in training, the rest divided by ``1 - p``."""
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p, self.inplace = p, inplace
+    _hidden = ()
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.dropout(input, self.p, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        """The arguments."""
-        return f"p={self.p}, inplace={self.inplace}"
+    def _configure(self, **settings: Any) -> None:
+        F._check_probability(settings["p"])
+        super()._configure(**settings)
 
 
-class Flatten(Module):
+def flatten(input: Tensor, start_dim: int = 1, end_dim: int = -1) -> Any:
     """Axes ``start_dim`` to ``end_dim`` as one."""
+    return input.flatten(start_dim, end_dim)
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim, self.end_dim = start_dim, end_dim
 
-    def forward(self, input: Tensor) -> Any:
-        """Fewer axes."""
-        return input.flatten(self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        """The arguments."""
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+Flatten = of_function("Flatten", flatten, module=__name__)
 
 
 class Unflatten(Module):
@@ -326,4 +334,4 @@ class Unflatten(Module):
 
     def extra_repr(self) -> str:
         """The arguments."""
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+        return settings_of(self, "dim", "unflattened_size")

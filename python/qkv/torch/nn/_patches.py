@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._creation import empty
+from .._settings import REQUIRED, constructor
 from .._tensor import Tensor
 from . import functional as F
-from ._layers import draw_affine
+from ._layers import add_parameter, draw_affine
 from ._module import Module
-from .parameter import Parameter
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -27,37 +26,41 @@ class Conv2d(Module):
     torch.Size([2, 8, 2, 4])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+    __init__ = constructor(
+        in_channels=REQUIRED,
+        out_channels=REQUIRED,
+        kernel_size=REQUIRED,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups=1,
+        bias=True,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    )
+
+    def _configure(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, bias: bool, **rest: Any
     ) -> None:
         super().__init__()
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size, self.stride = _pair(kernel_size), _pair(stride)
-        padded = padding not in (0, "valid") and _pair(padding) != (0, 0)
-        if self.stride != self.kernel_size or padded or _pair(dilation) != (1, 1) or groups != 1:
+        padded = rest["padding"] not in (0, (0, 0), "valid")
+        if (
+            self.stride != self.kernel_size
+            or padded
+            or _pair(rest["dilation"]) != (1, 1)
+            or rest["groups"] != 1
+        ):
             raise ValueError(
                 "Conv2d: stride must be the kernel size, without padding, dilation or groups, because qkv.torch cuts "
                 f"pictures into patches and knows no other convolution; got kernel {self.kernel_size}, stride "
                 f"{self.stride}"
             )
-        self.weight = Parameter(
-            empty(out_channels, in_channels, *self.kernel_size, device=device, dtype=dtype)
-        )
-        if bias:
-            self.bias = Parameter(empty(out_channels, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        kind = {"device": rest["device"], "dtype": rest["dtype"]}
+        add_parameter(self, "weight", out_channels, in_channels, *self.kernel_size, **kind)
+        add_parameter(self, "bias", out_channels, wanted=bias, **kind)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -6,9 +6,9 @@ import copy
 import math
 from typing import Any
 
-import numpy as np
-
-from .._tensor import Tensor, wrap_array
+from .._creation import full
+from .._settings import REQUIRED, constructor
+from .._tensor import Tensor
 from . import functional as F
 from . import init
 from ._attention import MultiheadAttention
@@ -27,21 +27,65 @@ def _activation(given: Any) -> Any:
     return _ACTIVATIONS[given]
 
 
+# What both layers and the whole model are made with.
+_SETTINGS = {
+    "dim_feedforward": 2048,
+    "dropout": 0.1,
+    "activation": F.relu,
+    "layer_norm_eps": 1e-5,
+    "batch_first": False,
+    "norm_first": False,
+    "bias": True,
+    "device": None,
+    "dtype": None,
+}
+
+
 class _Layer(Module):
-    norm_first: bool
-    dropout: Dropout
+    """Attentions and a feed-forward part, each with a residual connection and a norm."""
 
-    def _feed_forward(self, d_model: int, dim_feedforward: int, dropout: float, bias: bool) -> None:
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias)
+    _attentions: tuple[str, ...]  # their names
+    __init__ = constructor(d_model=REQUIRED, nhead=REQUIRED, **_SETTINGS)
+
+    def _configure(
+        self, d_model: int, nhead: int, dropout: float, bias: bool, norm_first: bool, **rest: Any
+    ) -> None:
+        super().__init__()
+        kind = {"device": rest["device"], "dtype": rest["dtype"]}
+        for name in self._attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout, bias, batch_first=rest["batch_first"], **kind
+            )
+            self.add_module(name, attention)
+        self.linear1 = Linear(d_model, rest["dim_feedforward"], bias, **kind)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias)
+        self.linear2 = Linear(rest["dim_feedforward"], d_model, bias, **kind)
+        self.norm_first = norm_first
+        parts = range(1, len(self._attentions) + 2)
+        for i in parts:
+            self.add_module(f"norm{i}", LayerNorm(d_model, rest["layer_norm_eps"], bias=bias, **kind))
+        for i in parts:
+            self.add_module(f"dropout{i}", Dropout(dropout))
+        self.activation = _activation(rest["activation"])
 
-    def _inner(self, x: Tensor) -> Any:
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+    def _around(self, x: Any, i: int, part: Any) -> Any:
+        """The residual connection of a part, its norm before or behind."""
+        norm, drop = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
+        return x + drop(part(norm(x))) if self.norm_first else norm(x + drop(part(x)))
 
-    def _around(self, x: Any, norm: Module, part: Any) -> Any:
-        """The residual connection with its norm before or behind."""
-        return x + part(norm(x)) if self.norm_first else norm(x + part(x))
+    def _attend(self, x: Any, i: int, memory: Any, mask: Any, padding: Any, is_causal: Any) -> Any:
+        """The residual connection of an attention, to `memory` or to itself."""
+        layer = getattr(self, self._attentions[i - 1])
+        options = {"attn_mask": mask, "key_padding_mask": padding, **_hints(is_causal=is_causal)}
+
+        def part(y: Any) -> Any:
+            keys = y if memory is None else memory
+            return layer(y, keys, keys, need_weights=False, **options)[0]
+
+        return self._around(x, i, part)
+
+    def _feed_forward(self, x: Any, i: int) -> Any:
+        return self._around(x, i, lambda y: self.linear2(self.dropout(self.activation(self.linear1(y)))))
 
 
 class TransformerEncoderLayer(_Layer):
@@ -55,81 +99,20 @@ class TransformerEncoderLayer(_Layer):
     torch.Size([2, 3, 8])
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Any = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
-        self._feed_forward(d_model, dim_feedforward, dropout, bias)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias)
-        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
-        self.activation = _activation(activation)
+    _attentions = ("self_attn",)
 
     def forward(
-        self,
-        src: Tensor,
-        src_mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        is_causal: bool = False,
+        self, src: Tensor, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
     ) -> Any:
         """The same shape."""
-
-        def attend(x: Tensor) -> Any:
-            out = self.self_attn(
-                x,
-                x,
-                x,
-                attn_mask=src_mask,
-                key_padding_mask=src_key_padding_mask,
-                need_weights=False,
-                **_hints(is_causal=is_causal),
-            )
-            return self.dropout1(out[0])
-
-        x = self._around(src, self.norm1, attend)
-        return self._around(x, self.norm2, lambda y: self.dropout2(self._inner(y)))
+        x = self._attend(src, 1, None, src_mask, src_key_padding_mask, is_causal)
+        return self._feed_forward(x, 2)
 
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to an encoder's output and a feed-forward part."""
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Any = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
-        self._feed_forward(d_model, dim_feedforward, dropout, bias)
-        self.norm_first = norm_first
-        for i in (1, 2, 3):
-            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias))
-        for i in (1, 2, 3):
-            setattr(self, f"dropout{i}", Dropout(dropout))
-        self.activation = _activation(activation)
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
@@ -143,33 +126,9 @@ class TransformerDecoderLayer(_Layer):
         memory_is_causal: bool = False,
     ) -> Any:
         """The shape of ``tgt``."""
-
-        def attend(layer: Any, drop: Any, x: Tensor, y: Tensor, mask: Any, padding: Any, causal: Any) -> Any:
-            hints = _hints(is_causal=causal)
-            out = layer(x, y, y, attn_mask=mask, key_padding_mask=padding, need_weights=False, **hints)
-            return drop(out[0])
-
-        x = self._around(
-            tgt,
-            self.norm1,
-            lambda z: attend(
-                self.self_attn, self.dropout1, z, z, tgt_mask, tgt_key_padding_mask, tgt_is_causal
-            ),
-        )
-        x = self._around(
-            x,
-            self.norm2,
-            lambda z: attend(
-                self.multihead_attn,
-                self.dropout2,
-                z,
-                memory,
-                memory_mask,
-                memory_key_padding_mask,
-                memory_is_causal,
-            ),
-        )
-        return self._around(x, self.norm3, lambda y: self.dropout3(self._inner(y)))
+        x = self._attend(tgt, 1, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        x = self._attend(x, 2, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        return self._feed_forward(x, 3)
 
 
 _MOST = 1 << 40  # bytes of one stack
@@ -187,7 +146,21 @@ def _copies(layer: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
-class TransformerEncoder(Module):
+class _Stack(Module):
+    """Copies of a layer, one behind the other, and a norm."""
+
+    def _configure(self, layer: Module, num_layers: int, norm: Module | None) -> None:
+        super().__init__()
+        self.layers = _copies(layer, num_layers)
+        self.num_layers, self.norm = num_layers, norm
+
+    def _through(self, x: Any, *memory: Any, **options: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x, *memory, **options)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerEncoder(_Stack):
     """Copies of an encoder layer, one behind the other."""
 
     def __init__(
@@ -198,35 +171,21 @@ class TransformerEncoder(Module):
         enable_nested_tensor: bool = True,
         mask_check: bool = True,
     ) -> None:
-        super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
-        self.num_layers = num_layers
-        self.norm = norm
+        self._configure(encoder_layer, num_layers, norm)
 
     def forward(
-        self,
-        src: Tensor,
-        mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        is_causal: bool | None = None,
+        self, src: Tensor, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
     ) -> Any:
         """The same shape."""
-        x = src
-        for layer in self.layers:
-            x = layer(
-                x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, **_hints(is_causal=is_causal)
-            )
-        return x if self.norm is None else self.norm(x)
+        options = {"src_mask": mask, "src_key_padding_mask": src_key_padding_mask}
+        return self._through(src, **options, **_hints(is_causal=is_causal))
 
 
-class TransformerDecoder(Module):
+class TransformerDecoder(_Stack):
     """Copies of a decoder layer, one behind the other."""
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
-        super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
-        self.num_layers = num_layers
-        self.norm = norm
+        self._configure(decoder_layer, num_layers, norm)
 
     def forward(
         self,
@@ -240,62 +199,55 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Any:
         """The shape of ``tgt``."""
-        x = tgt
-        for layer in self.layers:
-            x = layer(
-                x,
-                memory,
-                tgt_mask=tgt_mask,
-                memory_mask=memory_mask,
-                tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask,
-                **_hints(tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal),
-            )
-        return x if self.norm is None else self.norm(x)
+        return self._through(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            **_hints(tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal),
+        )
 
 
 class Transformer(Module):
     """An encoder and a decoder, of inputs that are embedded already."""
 
-    def __init__(
+    __init__ = constructor(
+        d_model=512,
+        nhead=8,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        **dict(list(_SETTINGS.items())[:3]),
+        custom_encoder=None,
+        custom_decoder=None,
+        **dict(list(_SETTINGS.items())[3:]),
+    )
+
+    def _configure(
         self,
-        d_model: int = 512,
-        nhead: int = 8,
-        num_encoder_layers: int = 6,
-        num_decoder_layers: int = 6,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Any = "relu",
-        custom_encoder: Any = None,
-        custom_decoder: Any = None,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        num_encoder_layers: int,
+        num_decoder_layers: int,
+        custom_encoder: Any,
+        custom_decoder: Any,
+        **rest: Any,
     ) -> None:
         super().__init__()
-        arguments: Any = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps)
-        options: Any = {"batch_first": batch_first, "norm_first": norm_first, "bias": bias}
-        if custom_encoder is not None:
-            self.encoder = custom_encoder
-        else:
-            layer = TransformerEncoderLayer(*arguments, **options)
-            norm = LayerNorm(d_model, layer_norm_eps, bias=bias)
-            self.encoder = TransformerEncoder(layer, num_encoder_layers, norm)
-        if custom_decoder is not None:
-            self.decoder = custom_decoder
-        else:
-            self.decoder = TransformerDecoder(
-                TransformerDecoderLayer(*arguments, **options),
-                num_decoder_layers,
-                LayerNorm(d_model, layer_norm_eps, bias=bias),
-            )
+
+        def norm() -> LayerNorm:
+            kind = {"bias": rest["bias"], "device": rest["device"], "dtype": rest["dtype"]}
+            return LayerNorm(rest["d_model"], rest["layer_norm_eps"], **kind)
+
+        if custom_encoder is None:
+            layer = TransformerEncoderLayer(**rest)
+            custom_encoder = TransformerEncoder(layer, num_encoder_layers, norm())
+        if custom_decoder is None:
+            custom_decoder = TransformerDecoder(TransformerDecoderLayer(**rest), num_decoder_layers, norm())
+        self.encoder, self.decoder = custom_encoder, custom_decoder
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 init.xavier_uniform_(parameter)
-        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        self.d_model, self.nhead, self.batch_first = rest["d_model"], rest["nhead"], rest["batch_first"]
 
     def forward(
         self,
@@ -331,4 +283,4 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
         """-inf above the diagonal, 0 elsewhere."""
-        return wrap_array(np.triu(np.full((sz, sz), -math.inf, np.float32), 1))
+        return full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,35 +46,30 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     >>> torch.nn.functional.softmax(torch.zeros(2), dim=-1)
     tensor([0.5000, 0.5000])
     """
-    return wrap(_core.softmax(_floating(input, dtype), _dim(input, dim, "softmax"), 1.0), "SoftmaxBackward0")
+    x, axis = _numbers_and_axis("softmax", input, dim, dtype)
+    return wrap(_core.softmax(x, axis, 1.0), "SoftmaxBackward0")
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Logarithm of `softmax`."""
-    return wrap(
-        _core.log_softmax(_floating(input, dtype), _dim(input, dim, "log_softmax"), 1.0),
-        "LogSoftmaxBackward0",
-    )
+    x, axis = _numbers_and_axis("log_softmax", input, dim, dtype)
+    return wrap(_core.log_softmax(x, axis, 1.0), "LogSoftmaxBackward0")
 
 
-def softmin(input: Tensor, dim: int | None = None) -> Tensor:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """`softmax` of ``-x``."""
-    return softmax(-input, dim)
+    return softmax(-input, dim, dtype=dtype)
 
 
-def _floating(t: Tensor, kind: Any) -> Tensor:
-    if kind is not None:
-        return cast(t, _dtypes.computed(kind, "softmax"))
-    if t.dtype.kind < 2:
-        raise RuntimeError(f"softmax: input must hold floating numbers; got {t.dtype}. Use .float()")
-    return t
-
-
-def _dim(t: Tensor, dim: int | None, operation: str) -> int:
+def _numbers_and_axis(operation: str, t: Tensor, dim: int | None, kind: Any) -> tuple[Tensor, int]:
     rank = len(_core_shape(t))
     if dim is None:
-        return 0 if rank in (0, 1, 3) else 1  # PyTorch's old rule, which it warns of
-    return axis_of(dim, rank, operation)
+        dim = 0 if rank in (0, 1, 3) else 1  # PyTorch's old rule, which it warns of
+    if kind is not None:
+        t = cast(t, _dtypes.computed(kind, operation))
+    elif t.dtype.kind < 2:
+        raise RuntimeError(f"{operation}: input must hold floating numbers; got {t.dtype}. Use .float()")
+    return t, axis_of(dim, rank, operation)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -82,22 +77,9 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return FUNCTIONS["relu"](input) if not inplace else input.relu_()  # type: ignore[no-any-return]
 
 
-def _activation(core: Callable[[Any], Any], op: str) -> Callable[[Tensor, bool], Tensor]:
-    def f(input: Tensor, inplace: bool = False) -> Tensor:
-        result = wrap(core(floats(input)), op)
-        return assign(input, result, op, op) if inplace else result
-
-    return f
-
-
-def _positive_and_negative(x: Any, negative: Any) -> Any:
-    """``x`` above 0, elsewhere ``negative(min(x, 0))``, whose gradient above 0 is 0 and not NaN."""
-    below = Core.__sub__(x, _core.relu(x))
-    return _core.where(Core.__gt__(x, 0.0), x, negative(below))
-
-
-def _exp_minus_one(x: Any) -> Any:
-    return np.expm1(_core.instance_of(Core, x))
+def _finished(input: Tensor, result: Any, op: str, inplace: bool) -> Tensor:
+    """Give the result of an activation, or write it into the input."""
+    return assign(input, wrap(result, op), op, op) if inplace else wrap(result, op)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -107,62 +89,49 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x sigmoid(x)``."""
-    return _activation(_core.silu, "SiluBackward0")(input, inplace)
+    return _finished(input, _core.silu(floats(input)), "SiluBackward0", inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``negative_slope x`` below."""
-    f = _activation(lambda x: _core.leaky_relu(x, negative_slope), "LeakyReluBackward0")
-    return f(input, inplace)
+    return _finished(input, _core.leaky_relu(floats(input), negative_slope), "LeakyReluBackward0", inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``alpha (e^x - 1)`` below."""
-    return _activation(lambda x: _core.elu(x, alpha), "EluBackward0")(input, inplace)
+    return _finished(input, _core.elu(floats(input), alpha), "EluBackward0", inplace)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """`elu`, scaled so that mean 0 and variance 1 stay."""
-    scale = 1.0507009873554804934193349852946
-    f = _activation(
-        lambda x: Core.__mul__(
-            _positive_and_negative(
-                x, lambda b: Core.__mul__(_exp_minus_one(b), 1.6732632423543772848170429916717)
-            ),
-            scale,
-        ),
-        "EluBackward0",
-    )
-    return f(input, inplace)
+    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    return _finished(input, _core.elu(floats(input), alpha) * scale, "EluBackward0", inplace)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """``log(1 + e^(beta x)) / beta``."""
-    scaled = Core.__mul__(input, beta) if beta != 1 else input
+    """``log(1 + e^(beta x)) / beta``; x itself where ``beta x`` is above the threshold."""
     smooth = _core.softplus(input, beta)
-    return wrap(_core.where(Core.__gt__(scaled, threshold), input, smooth), "SoftplusBackward0")
+    return wrap(_core.where(Core.__gt__(input * beta, threshold), input, smooth), "SoftplusBackward0")
 
 
 def logsigmoid(input: Tensor) -> Tensor:
     """Logarithm of the sigmoid."""
-    return wrap(Core.__neg__(softplus(-input, threshold=math.inf)), "LogSigmoidBackward0")
+    return wrap(-softplus(-input, threshold=math.inf), "LogSigmoidBackward0")
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x tanh(softplus(x))``."""
-    return _activation(lambda x: Core.__mul__(x, _core.tanh(softplus(x))), "MishBackward0")(input, inplace)
+    x = floats(input)
+    return _finished(input, x * _core.tanh(softplus(x)), "MishBackward0", inplace)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` within bounds."""
-
-    def within(x: Any) -> Any:  # the slope at the bounds is 0
-        inside = Core.numpy(x)
-        with np.errstate(over="ignore"):
-            inside = (inside > min_val) & (inside < max_val)
-        return _core.where(inside, x, _core.clip(Core.detach(x), min_val, max_val))
-
-    return _activation(within, "HardtanhBackward0")(input, inplace)
+    x = floats(input)
+    with np.errstate(over="ignore"):
+        inside = (Core.numpy(x) > min_val) & (Core.numpy(x) < max_val)  # the slope at the bounds is 0
+    result = _core.where(inside, x, _core.clip(Core.detach(x), min_val, max_val))
+    return _finished(input, result, "HardtanhBackward0", inplace)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -176,7 +145,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if not input.shape or input.shape[axis] % 2:
         raise RuntimeError(f"glu: axis {axis} must have an even size; got shape {tuple(input.shape)}")
     a, b = input.chunk(2, axis)
-    return wrap(Core.__mul__(a, _core.sigmoid(b)), "GluBackward0")
+    return wrap(a * _core.sigmoid(b), "GluBackward0")
 
 
 # Layers.
@@ -209,6 +178,17 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return y if bias is None else y + bias
 
 
+def _check_embedding(max_norm: Any, scale_grad_by_freq: bool, sparse: bool) -> None:
+    """Refuse the settings of a table of vectors that are not followed."""
+    if max_norm is not None:
+        raise ValueError("embedding: max_norm must be None because qkv does not change the table on reading")
+    for name, value in {"scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}.items():
+        if value:
+            raise ValueError(
+                f"embedding: {name} must be False because qkv adds gradients as they come, to all rows"
+            )
+
+
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -219,12 +199,7 @@ def embedding(
     sparse: bool = False,
 ) -> Tensor:
     """Rows of a table by number."""
-    if max_norm is not None:
-        raise ValueError("embedding: max_norm must be None because qkv does not change the table on reading")
-    if scale_grad_by_freq:
-        raise ValueError(
-            "embedding: scale_grad_by_freq must be False because qkv adds gradients as they come"
-        )
+    _check_embedding(max_norm, scale_grad_by_freq, sparse)
     ids = as_numbers(input)
     if ids.size and not (ids.min() >= 0 and ids.max() < weight.shape[0]):
         raise IndexError(
@@ -270,10 +245,15 @@ def rms_norm(
     return wrap(_core.rms_norm(input, weight, tuple(normalized_shape), least), "MulBackward0")
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeros with probability p, the rest divided by ``1 - p``: PyTorch's mask, in the order of memory."""
+def _check_probability(p: float) -> None:
+    """Refuse what is no probability."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeros with probability p, the rest divided by ``1 - p``: PyTorch's mask, in the order of memory."""
+    _check_probability(p)
     if not training or p == 0:
         return input
     strides = _core.strides(input)
