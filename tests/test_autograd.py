@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import qkv
+import qkv.torch
 
 
 def leaf(*data: float) -> qkv.Tensor:
@@ -266,3 +267,58 @@ def test_a_long_chain_does_not_exhaust_the_stack():
     y.sum().backward()
     assert x.grad.tolist() == [1]
     del y
+
+
+def test_later_passes_add_into_the_same_gradient():
+    p = qkv.tensor(np.ones((2, 3)), requires_grad=True)
+    (p * 2).sum().backward()
+    held, row = p.grad, p.grad[1]
+    (p * 3).sum().backward()
+    assert p.grad is held
+    assert held.tolist() == [[5] * 3] * 2
+    assert row.tolist() == [5] * 3
+    y = (row * p[0]).sum()  # keeps the gradient for its derivative
+    p.sum().backward()
+    assert row.tolist() == [6] * 3
+    with pytest.raises(RuntimeError, match="was changed"):
+        qkv.grad(y, p)
+    p.grad = None
+    p.sum().backward()
+    assert held.tolist() == [[6] * 3] * 2
+    assert p.grad is not held
+
+
+def test_the_first_gradient_is_in_memory_of_its_own():
+    p, q = (qkv.tensor(np.ones(3), requires_grad=True) for _ in range(2))
+    seed = qkv.tensor(np.ones(3))
+    (p + q).backward(seed)
+    (p + q).backward(p.grad)  # what arrives is the memory that it is added to
+    (p.reshape(3) + q).backward(q.grad)
+    assert (p.grad.tolist(), q.grad.tolist(), seed.tolist()) == ([4] * 3, [4] * 3, [1] * 3)
+
+
+def test_a_gradient_of_other_data():
+    p = qkv.torch.tensor([1.0, 2.0], requires_grad=True)
+    p.sum().backward()
+    p.grad.data = qkv.torch.tensor([[3.0, 0.0], [4.0, 0.0]])[:, 0]  # strided
+    p.sum().backward()
+    assert p.grad.tolist() == [4, 5]
+    p.grad.data = qkv.torch.ones(3)
+    with pytest.raises(
+        RuntimeError, match=r"^backward: the gradient of a leaf of shape \(2,\) was given other data"
+    ):
+        p.sum().backward()
+
+
+def test_a_view_follows_a_base_that_comes_to_require_a_gradient():
+    x = qkv.tensor(np.ones((2, 3)))
+    row, scaled = x[1], x[0] * 2
+    assert not row.requires_grad
+    x.requires_grad = True
+    assert row.requires_grad
+    assert not row.is_leaf
+    assert not scaled.requires_grad
+    (row * 5).sum().backward()
+    assert x.grad.tolist() == [[0] * 3, [5] * 3]
+    with pytest.raises(RuntimeError, match="a view of a leaf that requires a gradient"):
+        row += 1

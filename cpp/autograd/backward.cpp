@@ -108,8 +108,6 @@ namespace {
 void give(const Tensor& leaf, Tensor sum) {
   Array numbers = packed(sum.data());
   sum = {};
-  if (2 * numbers.bytes() < static_cast<Index>(numbers.buffer()->bytes())) numbers = numbers.clone();  // a part of it
-  numbers.make_unique();
   leaf.impl()->grad.add(std::move(numbers));
 }
 

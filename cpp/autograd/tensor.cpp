@@ -22,10 +22,7 @@ Tensor::Tensor(Array data, bool requires_grad) : impl_(std::make_shared<TensorIm
   impl_->requires_grad = requires_grad;
 }
 
-void accumulate(Array& y, const Array& given) {
-  if (!y.is_packed()) y = gathered(y);
-  y.make_unique();
-  const Array x = packed(given);
+void add_packed(const Array& y, const Array& x) {
   visit_floating(y.dtype(), [&](auto tag) {
     using T = decltype(tag);
     T* sum = y.data<T>();
@@ -36,50 +33,10 @@ void accumulate(Array& y, const Array& given) {
   });
 }
 
-Array LeafGradient::get() const {
-  const Lock lock(mutex_of(this));
-  return tensor_ ? tensor_->data : Array();
-}
-
-Tensor LeafGradient::tensor() const {
-  const Lock lock(mutex_of(this));
-  return Tensor(tensor_);
-}
-
-void LeafGradient::set(Array array) {
-  auto tensor = array.defined() ? std::make_shared<TensorImpl>(std::move(array)) : nullptr;
-  const Lock lock(mutex_of(this));
-  tensor_.swap(tensor);  // the old one ends behind the lock
-}
-
-void LeafGradient::add(Array part) {
-  while (true) {
-    const Array before = get();
-    if (!before.defined()) {
-      if (replace(before, part)) return;
-      continue;
-    }
-    Array sum(before.shape(), before.dtype());
-    const Array old = packed(before);
-    visit_floating(sum.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const T *x = old.data<T>(), *y = part.data<T>();
-      T* z = sum.data<T>();
-      parallel_for(0, sum.numel(), grain_for(1), [&](Index begin, Index end) {
-        kernels::kernels<T>().elementwise.binary(kernels::Binary::add, z + begin, x + begin, 1, y + begin, 1,
-                                                 end - begin);
-      });
-    });
-    if (replace(before, std::move(sum))) return;  // otherwise another thread's part is to be added, too
-  }
-}
-
-bool LeafGradient::replace(const Array& before, Array array) {
-  auto tensor = std::make_shared<TensorImpl>(array);
-  const Lock lock(mutex_of(this));
-  if (!(tensor_ ? tensor_->data : Array()).is(before)) return false;
-  tensor_.swap(tensor);
-  return true;
+void accumulate(Array& y, const Array& x) {
+  if (!y.is_packed()) y = gathered(y);
+  y.make_unique();
+  add_packed(y, packed(x));
 }
 
 History::History(const Tensor& t) {

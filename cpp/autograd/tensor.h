@@ -25,6 +25,7 @@
 #include <span>
 #include <vector>
 
+#include "autograd/leaf_gradient.h"
 #include "autograd/strided.h"
 
 namespace qkv {
@@ -32,23 +33,6 @@ namespace qkv {
 struct Node;
 struct TensorImpl;
 class Tensor;
-
-// The sum of what backward passes left for a leaf. Several may add to it at once, while others read or replace it.
-// Between two sums it is one Tensor, which may be changed in place.
-class LeafGradient {
- public:
-  LeafGradient() = default;
-  LeafGradient(const LeafGradient& other) { set(other.get()); }
-  Array get() const;  // not defined before the first backward
-  Tensor tensor() const;
-  void set(Array array);
-  void add(Array part);  // whose memory is nobody else's
-  // Unless another thread has changed what get() gave as `before`: then false.
-  bool replace(const Array& before, Array array);
-
- private:
-  std::shared_ptr<TensorImpl> tensor_;  // whoever got it keeps its numbers: a sum is a new one
-};
 
 struct TensorImpl {
   explicit TensorImpl(Array d) : data(std::move(d)) {}
@@ -356,6 +340,8 @@ template <class Compose> Tensor record_composed(Array output, const Tensors& inp
 // derivation reads.
 inline Tensor owned(Tensor t) { return t.defined() && t.data().buffer()->borrowed() ? Tensor(cloned(t.data())) : t; }
 
+// y += x, both packed and of equal shape and dtype, in the memory that y has.
+void add_packed(const Array& y, const Array& x);
 // y += x for arrays of equal shape and dtype; leaves others that share y's memory alone.
 void accumulate(Array& y, const Array& x);
 

@@ -18,7 +18,12 @@ void set_data(const Impl& t, const Tensor& other) {
     throw std::runtime_error(text("set_data: data of a computed Tensor must keep its shape ", t->data.shape(),
                                   " and dtype; got ", other.shape(), " of ", other.dtype()));
   own_numbers(other);
+  Tensor(t).current();
   const Alone alone;
+  if (t->data.buffer() != other.data().buffer()) {  // it is no view any more
+    t->base.reset();
+    t->under_no_grad = false;
+  }
   t->data = other.data();
   if (!fits) t->grad.set({});
 }
@@ -85,6 +90,17 @@ void bind_subclass(py::module_& m) {
         return before.impl() == x.impl() ? std::optional<Tensor>() : before;
       },
       py::arg("t"), py::arg("x"));
+  // The numbers as what an operation made of the operands that has no derivative: an error where one is asked for.
+  m.def(
+      "without_derivative",
+      [](const std::string& operation, const Tensor& numbers, const Tensors& operands) {
+        if (!wants_gradient(operands)) return numbers;
+        return record(Array(numbers.data()), operands, [operation](const Tensor&, TensorGradients&) {
+          throw std::runtime_error(
+              text("backward: ", operation, " has no derivative; detach() its operands, or its result"));
+        });
+      },
+      py::arg("operation"), py::arg("numbers"), py::arg("operands"));
   m.def("is_same", [](const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); }, py::arg("a"), py::arg("b"));
   m.def("detach_in_place", detach_in_place, py::arg("t"));
   m.def(

@@ -122,7 +122,10 @@ tensor([2., 4., 6.])
               t.lacks_history = false;
               if (t.data.buffer()->borrowed()) t.data = cloned(t.data);  // a gradient needs numbers that stay
             }
+            if (wanted == t.requires_grad) return;
+            const Alone alone;
             t.requires_grad = wanted;
+            if (wanted) ++t.rebased;  // its views have a history from now on
           },
           "True if gradients flow to or through it.")
       .def_property(

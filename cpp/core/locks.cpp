@@ -103,4 +103,17 @@ void at_fork_in_child(void (*function)()) {
   Registry::get().in_child.push_back(function);
 }
 
+namespace {
+
+std::atomic<unsigned> forks_so_far{0};
+
+[[maybe_unused]] const bool counts_forks = [] {
+  at_fork_in_child([] { ++forks_so_far; });
+  return true;
+}();
+
+}  // namespace
+
+unsigned forks() { return forks_so_far; }
+
 }  // namespace qkv

@@ -48,6 +48,8 @@ Mutex& mutex_of(const void* object);
 
 // In the child of every fork, before it goes on.
 void at_fork_in_child(void (*function)());
+// How many forks led to this process.
+unsigned forks();
 
 // One immutable value that threads read and replace as a whole.
 template <class T> class Published {

@@ -1,6 +1,5 @@
 #include "core/turns.h"
 
-#include <atomic>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -8,22 +7,11 @@
 #include "core/parallel.h"
 
 namespace qkv {
-namespace {
-
-// A thread that paused before a fork does not exist in the child.
-std::atomic<unsigned> forks{0};
-
-[[maybe_unused]] const bool counts_forks = [] {
-  at_fork_in_child([] { ++forks; });
-  return true;
-}();
-
-}  // namespace
 
 void Turns::begin() {
   while (true) {
     mutex_.lock();
-    if (paused_ == std::thread::id() || paused_ == std::this_thread::get_id() || paused_forks_ != forks) return;
+    if (paused_ == std::thread::id() || paused_ == std::this_thread::get_id() || paused_forks_ != forks()) return;
     mutex_.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     throw_if_interrupted();
@@ -32,7 +20,7 @@ void Turns::begin() {
 
 void Turns::pause() {
   const auto before = std::exchange(paused_, std::this_thread::get_id());
-  paused_forks_ = forks;
+  paused_forks_ = forks();
   mutex_.unlock();
   std::exception_ptr stop;
   try {

@@ -20,7 +20,7 @@ class Turns {
  private:
   Mutex mutex_;
   std::thread::id paused_;     // the thread in whose turn there is a pause
-  unsigned paused_forks_ = 0;  // and how many forks had led to this process then
+  unsigned paused_forks_ = 0;  // and forks() then: in the child of one that thread does not exist
 };
 
 class Turn {

@@ -70,6 +70,7 @@ void Optimizer::step() {
     for (std::size_t i = 0; i < group.parameters_.size(); ++i) {
       TensorImpl& p = *group.parameters_[i].impl();
       ParameterState& state = group.states_[i];
+      const LeafGradient::Quiet quiet(p.grad);
       Array gradient = p.grad.get();
       if (!gradient.defined()) continue;
       // After module.to(dtype) what is remembered follows the parameter.
@@ -215,6 +216,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm) {
   constexpr Index kPiece = 1 << 15;
   double squares = 0;
   for (const Tensor& p : parameters) {
+    const LeafGradient::Quiet quiet(p.impl()->grad);
     const Array g = p.impl()->grad.get();
     if (!g.defined()) continue;
     std::vector<double> parts(static_cast<std::size_t>((g.numel() + kPiece - 1) / kPiece));
@@ -231,6 +233,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm) {
   if (factor >= 1) return norm;
   for (const Tensor& p : parameters) {
     LeafGradient& grad = p.impl()->grad;
+    const LeafGradient::Quiet quiet(grad);
     for (Array g = grad.get(); g.defined(); g = grad.get()) {
       const Array scaled(g.shape(), g.dtype());  // other threads may read the old one
       visit_floating(g.dtype(), [&](auto tag) {
@@ -241,7 +244,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm) {
                                                    g.data<T>() + begin, 1, &share, 0, end - begin);
         });
       });
-      if (grad.replace(g, scaled)) break;  // otherwise another backward pass has added to it
+      if (grad.replace(g, scaled)) break;  // otherwise another thread has set it
     }
   }
   return norm;

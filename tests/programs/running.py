@@ -27,6 +27,7 @@ EXEMPT = {
     "deviation of equal numbers": "it is rounding error alone, and its gradient a quotient of two such",
     "median of what overlaps": "PyTorch reads past an expanded Tensor",
     "view made without gradients": "PyTorch says that it requires a gradient, but none flows through it",
+    "view whose data were set": "PyTorch still takes it for a view of its former base, whose history becomes its own",
     "data written before backward": "PyTorch's gradient is wrong in silence, ours is right or an error",
     "finite gradient": "PyTorch's is NaN where 0 meets infinity behind a selection",
 }
@@ -77,7 +78,7 @@ class Session:
     def __init__(self, dialect: str) -> None:
         self.theirs, self.ours = pytorch(), DIALECTS[dialect]()
         self.names: list[str] = []
-        self.blind: set[str] = set()  # views made without gradients, and what is made of them
+        self.blind: dict[str, str] = {}  # views without a history, and what is made of them: the exemption
         self.raw: set[str] = set()  # what .data gave, whose changes PyTorch does not count
         self.data_written = self.ended = False
         self.result = Result()
@@ -110,8 +111,11 @@ class Session:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            parted = self._parted(line) if kind == "set data" else []
             try:
+                wanted = self._wanting() if kind.startswith("requires_grad") else set()
                 exec(line, self.theirs)
+                self._tell_views(wanted, kind)
             except Exception:
                 counts["skipped"] += 1  # perhaps after a part of what it does
                 self.ended = "backward" in line or "grad(" in line or self._difference() is not None
@@ -136,10 +140,36 @@ class Session:
             if target:
                 self.names.append(target)
                 unrecorded = line.startswith("with ") and self.theirs[target]._is_view()
-                if unrecorded or any(_mentions(line, name) for name in self.blind):
-                    self.blind.add(target)
+                reasons = [reason for name, reason in self.blind.items() if _mentions(line, name)]
+                if unrecorded:
+                    reasons.append("view made without gradients")
+                if reasons:
+                    self.blind[target] = reasons[-1]
+            self.blind.update(dict.fromkeys(parted, "view whose data were set"))
             self.result.wrong = self._difference()
             self.ended |= self.result.wrong is not None
+
+    def _wanting(self) -> set[str]:
+        return {name for name, t in self.tensors().items() if t.is_leaf and t.requires_grad}
+
+    def _tell_views(self, wanted: set[str], kind: str) -> None:
+        """Let the views of what requires a gradient from now on follow it, as PyTorch's do after any change of it."""
+        if not kind.startswith("requires_grad"):
+            return
+        for name in self._wanting() - wanted:
+            t = self.theirs[name]
+            if not t._is_view() and len(self._sharing(t)) > 1:
+                with self.theirs["torch"].no_grad():
+                    t.mul_(1)
+
+    def _sharing(self, t: Any) -> list[str]:
+        place = t.untyped_storage().data_ptr()
+        return [n for n, u in self.tensors().items() if u.untyped_storage().data_ptr() == place]
+
+    def _parted(self, line: str) -> list[str]:
+        """Name the view whose data are set, and what shows the same memory."""
+        target = self.theirs[line.removeprefix("with torch.no_grad(): ").split(".")[0]]
+        return self._sharing(target) if target._is_view() else []
 
     def _is_change(self, line: str) -> bool:
         bare = line.removeprefix("with torch.no_grad(): ")
@@ -204,13 +234,13 @@ class Session:
                 return f"{name}: values"
             for what, fact in zip(("is_leaf", "requires_grad"), facts, strict=True):
                 if getattr(ours, what) != fact and name in self.blind:
-                    self.result.counts["exempt: view made without gradients"] += 1
+                    self.result.counts[f"exempt: {self.blind[name]}"] += 1
                     self.ended = True
                     return None
                 if getattr(ours, what) != fact:
                     return f"{name}: {what} {getattr(ours, what)} instead of {fact}"
             wrong = self._gradient_difference(name, precise) if facts[0] else None
-            if wrong:
+            if wrong or self.ended:
                 return wrong
         return None
 

@@ -172,3 +172,26 @@ def test_what_is_without_history():
     assert (y.tolist(), y.is_leaf) == ([2, 2, 2], False)
     with pytest.raises(RuntimeError, match="must keep its shape"):
         y.data = torch.ones(4)
+
+
+def test_a_view_that_gets_other_memory_is_a_view_no_longer():
+    base, w = torch.ones(2, 3), torch.full((2, 3), 5.0, requires_grad=True)
+    part = base[1]
+    part.data = torch.full((3,), 7.0)
+    base[:] = w
+    assert (part.requires_grad, part.tolist()) == (False, [7, 7, 7])
+    part *= w[0]  # as of any Tensor, and nothing of the base's
+    part.sum().backward()
+    assert w.grad.tolist() == [[7] * 3, [0] * 3]
+    assert base.tolist() == [[5] * 3] * 2
+
+
+def test_a_quotient_that_is_rounded_down_is_computed():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = x // 0.7
+    assert (y.is_leaf, y.requires_grad, y.tolist()) == (False, True, [1, 2])
+    with pytest.raises(RuntimeError, match=r"^backward: floor_divide has no derivative"):
+        (x * y).sum().backward()
+    (x * y.detach() + x % 0.7).sum().backward()
+    assert x.grad.tolist() == [2, 3]
+    assert (torch.tensor([3.0]) // 2).is_leaf

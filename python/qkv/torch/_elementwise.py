@@ -175,10 +175,17 @@ def as_numbers(value: Any) -> np.ndarray:
 
 @both("floor_divide")
 def floor_divide(input: Any, other: Any) -> Tensor:
-    """``input // other``, rounded down; without a gradient, which is 0."""
+    """``input // other``, rounded down; backward through it is refused."""
     kind = result_dtype(input, other)
     x, y = pair(input, other, kind)
     _check_divisor("floor_divide", kind, y)
+    operands = [t for t in (x, y) if isinstance(t, Core)]
+    return wrap(
+        _core.without_derivative("floor_divide", _floored(x, y, kind), operands), "NotImplemented", kind
+    )
+
+
+def _floored(x: Any, y: Any, kind: dtype) -> Tensor:
     with np.errstate(all="ignore"):
         return wrap_array(np.floor_divide(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
 
@@ -189,7 +196,7 @@ def remainder(input: Any, other: Any) -> Tensor:
     kind = result_dtype(input, other)
     x, y = pair(input, other, kind)
     if kind.kind == 2 and (x.requires_grad or getattr(y, "requires_grad", False)):
-        return wrap(Core.__sub__(x, Core.__mul__(floor_divide(x, y), y)), "RemainderBackward0", kind)
+        return wrap(Core.__sub__(x, Core.__mul__(_floored(x, y, kind), y)), "RemainderBackward0", kind)
     _check_divisor("remainder", kind, y)
     with np.errstate(all="ignore"):
         return wrap_array(np.remainder(as_numbers(x), as_numbers(y)).astype(kind.core), kind)

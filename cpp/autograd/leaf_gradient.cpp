@@ -1,0 +1,72 @@
+#include "autograd/leaf_gradient.h"
+
+#include <thread>
+
+#include "autograd/tensor.h"
+#include "core/locks.h"
+#include "core/parallel.h"
+
+namespace qkv {
+LeafGradient::Quiet::Quiet(LeafGradient& gradient) : gradient_(gradient) {
+  const unsigned mine = 1 + forks();
+  unsigned found = 0;
+  while (!gradient.quiet_.compare_exchange_weak(found, mine, std::memory_order_acquire)) {
+    if (found == mine) {
+      std::this_thread::yield();
+      found = 0;
+    }
+  }
+}
+
+Array LeafGradient::get() const {
+  const Lock lock(mutex_of(this));
+  return tensor_ ? tensor_->data : Array();
+}
+
+Tensor LeafGradient::tensor() const {
+  const Lock lock(mutex_of(this));
+  return Tensor(tensor_);
+}
+
+void LeafGradient::set(Array array) {
+  auto tensor = array.defined() ? std::make_shared<TensorImpl>(std::move(array)) : nullptr;
+  const Lock lock(mutex_of(this));
+  tensor_.swap(tensor);  // the old one ends behind the lock
+}
+
+void LeafGradient::add(Array part) {
+  const Quiet quiet(*this);
+  while (true) {
+    const Array before = get();
+    if (!before.defined()) {
+      if (2 * part.bytes() < static_cast<Index>(part.buffer()->bytes())) part = part.clone();  // it keeps no more
+      part.make_unique();
+      if (replace(before, part)) return;
+      continue;
+    }
+    if (before.shape() != part.shape())
+      throw std::runtime_error(text("backward: the gradient of a leaf of shape ", part.shape(),
+                                    " was given other data, of shape ", before.shape(),
+                                    ", which it cannot be added to"));
+    Array given = part.cast(before.dtype());
+    if (before.is_packed() && !before.buffer()->borrowed()) {
+      if (given.buffer() == before.buffer() && !given.is(before)) given = given.clone();
+      add_packed(before, given);
+      before.buffer()->raise_version();
+      return;
+    }
+    Array sum = cloned(before);
+    add_packed(sum, given);
+    if (replace(before, std::move(sum))) return;
+  }
+}
+
+bool LeafGradient::replace(const Array& before, Array array) {
+  auto tensor = std::make_shared<TensorImpl>(array);
+  const Lock lock(mutex_of(this));
+  if (!(tensor_ ? tensor_->data : Array()).is(before)) return false;
+  tensor_.swap(tensor);
+  return true;
+}
+
+}  // namespace qkv
