@@ -17,6 +17,7 @@ from .._errors import shown
 from . import _dtypes
 from ._dtypes import Size, dtype
 from ._node import Node
+from ._outside import lies_outside
 from ._printing import tensor_text
 from ._spelling import spelled
 
@@ -299,6 +300,10 @@ Tensor._result_class = Tensor
 
 def refuse_attribute(where: str, name: str) -> NoReturn:
     """Say that qkv.torch lacks a name."""
+    if lies_outside(name):
+        raise AttributeError(
+            f"{where}: {name} lies outside qkv.torch, which holds attention and transformers (docs/torch.md)"
+        )
     raise AttributeError(
         f"{where}: qkv.torch has no {name!r}; it holds what attention needs of PyTorch (docs/torch.md)"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from ._module import Module
@@ -17,49 +18,69 @@ def _place(index: Any, count: int) -> int:
     return i + count if i < 0 else i
 
 
-class _Numbered(Module):
+class _Container(Module):
+    """Modules or parameters by name."""
+
+    _of = "_modules"
+
+    @property
+    def _held(self) -> Any:
+        return getattr(self, self._of)
+
+    def _hold(self, name: str, value: Any) -> None:
+        if self._of == "_modules":
+            self.add_module(name, value)
+        else:
+            self.register_parameter(name, value if isinstance(value, Parameter) else Parameter(value))
+
     def __len__(self) -> int:
-        return len(self._modules)
+        return len(self._held)
+
+
+class _Numbered(_Container):
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self.extend(values or ())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
+        return iter(self._held.values())
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return self._several(list(self._modules.items())[index])
-        return list(self._modules.values())[_place(index, len(self))]
+            return self._several(list(self._held.items())[index])
+        return list(self)[_place(index, len(self))]
 
     def _several(self, parts: list[tuple[str, Any]]) -> Any:
-        return type(self)(*[part for _, part in parts])
+        return type(self)([part for _, part in parts])
 
-    def __setitem__(self, index: Any, module: Any) -> None:
-        self._modules[list(self._modules)[_place(index, len(self))]] = module
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._hold(list(self._held)[_place(index, len(self))], value)
 
     def __delitem__(self, index: Any) -> None:
-        names = list(self._modules)
-        for name in names[index] if isinstance(index, slice) else [names[_place(index, len(self))]]:
-            del self._modules[name]
-        parts = list(self._modules.values())
-        self._modules.clear()
-        self._modules.update({str(i): part for i, part in enumerate(parts)})
+        parts = list(self)
+        del parts[index if isinstance(index, slice) else _place(index, len(self))]
+        self._renumber(parts)
 
-    def append(self, module: Any) -> Any:
+    def _renumber(self, parts: list[Any]) -> None:
+        self._held.clear()
+        self.extend(parts)
+
+    def append(self, value: Any) -> Any:
         """Add one at the end."""
-        self.add_module(str(len(self)), module)
+        self._hold(str(len(self)), value)
         return self
 
-    def insert(self, index: int, module: Any) -> Any:
+    def insert(self, index: int, value: Any) -> Any:
         """Add one before another."""
-        parts = list(self._modules.values())
-        parts.insert(index, module)
-        self._modules.clear()
-        self._modules.update({str(i): part for i, part in enumerate(parts)})
+        parts = list(self)
+        parts.insert(index, value)
+        self._renumber(parts)
         return self
 
-    def extend(self, modules: Iterable[Any]) -> Any:
+    def extend(self, values: Iterable[Any]) -> Any:
         """Add several at the end."""
-        for module in modules:
-            self.append(module)
+        for value in values:
+            self.append(value)
         return self
 
 
@@ -96,95 +117,25 @@ class ModuleList(_Numbered):
     """A list of modules."""
 
     def __init__(self, modules: Iterable[Any] | None = None) -> None:
-        super().__init__()
-        self.extend(modules or ())
-
-    def _several(self, parts: list[tuple[str, Any]]) -> Any:
-        return type(self)([part for _, part in parts])
+        super().__init__(modules)
 
     def __repr__(self) -> str:
-        runs: list[list[Any]] = []  # of parts that print the same
-        for i, part in enumerate(self):
-            text = repr(part)
-            if runs and runs[-1][2] == text:
-                runs[-1][1] = i
-            else:
-                runs.append([i, i, text])
-        if not runs:
-            return f"{self._get_name()}()"
-        lines = [
-            f"({a}): {text}" if a == b else f"({a}-{b}): {b - a + 1} x {text}"
-            for a, b, text in ((a, b, text.replace("\n", "\n  ")) for a, b, text in runs)
-        ]
-        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+        runs = [
+            (text, len(list(same))) for text, same in groupby(map(repr, self))
+        ]  # of parts that print the same
+        lines, i = [], 0
+        for text, count in runs:
+            place = f"({i})" if count == 1 else f"({i}-{i + count - 1})"
+            lines.append(f"{place}: {text if count == 1 else f'{count} x {text}'}")
+            i += count
+        inner = "\n".join(lines).replace("\n", "\n  ")
+        return f"{self._get_name()}(\n  {inner}\n)" if lines else f"{self._get_name()}()"
 
 
-class ModuleDict(Module):
-    """A dict of modules."""
-
-    def __init__(self, modules: Any = None) -> None:
-        super().__init__()
-        if modules is not None:
-            self.update(modules)
-
-    def __getitem__(self, key: str) -> Any:
-        return self._modules[key]
-
-    def __setitem__(self, key: str, module: Any) -> None:
-        self.add_module(key, module)
-
-    def __delitem__(self, key: str) -> None:
-        del self._modules[key]
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._modules
-
-    def keys(self) -> Any:
-        """The names."""
-        return self._modules.keys()
-
-    def values(self) -> Any:
-        """The modules."""
-        return self._modules.values()
-
-    def items(self) -> Any:
-        """Names and modules."""
-        return self._modules.items()
-
-    def update(self, modules: Any) -> None:
-        """Add several."""
-        for key, module in modules.items() if hasattr(modules, "items") else modules:
-            self.add_module(key, module)
-
-
-class ParameterList(Module):
+class ParameterList(_Numbered):
     """A list of parameters."""
 
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
-        super().__init__()
-        for value in values or ():
-            self.append(value)
-
-    def append(self, value: Any) -> ParameterList:
-        """Add one at the end."""
-        as_parameter = value if isinstance(value, Parameter) else Parameter(value)
-        self.register_parameter(str(len(self)), as_parameter)
-        return self
-
-    def __getitem__(self, index: int) -> Any:
-        return list(self._parameters.values())[_place(index, len(self))]
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._parameters.values())
+    _of = "_parameters"
 
     def extra_repr(self) -> str:
         """The parameters' dtypes and sizes."""
@@ -194,29 +145,59 @@ class ParameterList(Module):
         )
 
 
-class ParameterDict(Module):
+class _Named(_Container):
+    def __getitem__(self, key: str) -> Any:
+        return self._held[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._hold(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        del self._held[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._held
+
+    def keys(self) -> Any:
+        """The names."""
+        return self._held.keys()
+
+    def values(self) -> Any:
+        """The entries."""
+        return self._held.values()
+
+    def items(self) -> Any:
+        """Names and entries."""
+        return self._held.items()
+
+    def update(self, entries: Any) -> None:
+        """Add several."""
+        for key, value in entries.items() if hasattr(entries, "items") else entries:
+            self[key] = value
+
+    def pop(self, key: str) -> Any:
+        """Take one out."""
+        value = self[key]
+        del self[key]
+        return value
+
+
+class ModuleDict(_Named):
+    """A dict of modules."""
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        self.update(modules or {})
+
+
+class ParameterDict(_Named):
     """A dict of parameters."""
+
+    _of = "_parameters"
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
-        for key, value in (parameters or {}).items():
-            self[key] = value
-
-    def __getitem__(self, key: str) -> Any:
-        return self._parameters[key]
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self.register_parameter(key, value if isinstance(value, Parameter) else Parameter(value))
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._parameters
-
-    def items(self) -> Any:
-        """Names and parameters."""
-        return self._parameters.items()
+        self.update(parameters or {})

@@ -185,9 +185,9 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
                 path = f"{prefix}.{name}" if prefix else name
                 yield from Module.named_modules(part, memo, path, remove_duplicate)
 
-    def modules(self) -> Iterator[Any]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
         """This module and all parts of parts."""
-        return (part for _, part in self.named_modules())
+        return (part for _, part in self.named_modules(remove_duplicate=remove_duplicate))
 
     def _members(
         self, kind: Any, prefix: str, recurse: bool, remove_duplicate: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABCMeta
 from collections.abc import Iterator, MutableMapping
 from typing import Any
@@ -51,6 +52,11 @@ class Entries(MutableMapping[str, Any]):
 
 class ModuleType(ABCMeta, type(CoreModule)):  # type: ignore[misc]
     """Lets modules be abstract base classes, too."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        made = inspect.signature(cls.__init__)
+        return made.replace(parameters=list(made.parameters.values())[1:], return_annotation=made.empty)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls.__abstractmethods__:

@@ -346,16 +346,6 @@ def _composed_attention(
     return product(dropout(softmax(scores, -1), dropout_p), value)
 
 
-def gumbel_softmax(
-    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
-) -> Tensor:
-    """Refused: its noise is not drawn here."""
-    return refuse_attribute("torch.nn.functional", "gumbel_softmax")
-
-
-for _name in ("softmax", "log_softmax", "selu", "pairwise_distance"):
-    if _name in globals():
-        setattr(Tensor, _name, globals()[_name])
 Tensor.softmax = lambda t, dim, dtype=None: softmax(t, dim, dtype=dtype)
 Tensor.log_softmax = lambda t, dim, dtype=None: log_softmax(t, dim, dtype=dtype)
 function("softmax")(lambda input, dim, *, dtype=None: softmax(input, dim, dtype=dtype))

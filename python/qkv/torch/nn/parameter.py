@@ -46,11 +46,11 @@ class UninitializedParameter(Parameter):
     """A parameter whose shape is known when the first input comes."""
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        return super().__new__(cls, empty(0), requires_grad)
+        return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
-    def materialize(self, shape: tuple[int, ...], dtype: Any = None) -> None:
+    def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
         """Become a Parameter of that shape."""
-        _core.set_data(self, empty(*shape, dtype=dtype or self.dtype))
+        _core.set_data(self, empty(*shape, device=device, dtype=dtype or self.dtype))
         self.__class__ = Parameter  # type: ignore[assignment]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:

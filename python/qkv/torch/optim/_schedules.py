@@ -103,7 +103,7 @@ class MultiplicativeLR(LambdaLR):
 
     def get_lr(self) -> list[float]:
         """The rates of now."""
-        if self.last_epoch == 0:
+        if self._step_count == 1:
             return self._rates()
         return [rate * f(self.last_epoch) for f, rate in zip(self.lr_lambdas, self._rates(), strict=True)]
 
@@ -115,6 +115,7 @@ class _Rule(LRScheduler):
     """
 
     eta_min = 0.0
+    _jumps = False  # whether a schedule that begins at a later epoch does that epoch's change
 
     def _configure(self, optimizer: Any, last_epoch: int, **settings: Any) -> None:
         vars(self).update(settings)
@@ -135,7 +136,7 @@ class _Rule(LRScheduler):
         """The rates of now."""
         n, rates, least = self.last_epoch, self._rates(), self.eta_min
         before, now = self._share(n - 1) if n else 1.0, self._share(n)
-        if before in (now, 0):
+        if before in (now, 0) or (n and self._step_count == 1 and not self._jumps):
             return rates
         ratio = self._ratio(n) if n else now
         return [ratio * (rate - least) + least for rate in rates]
@@ -157,6 +158,7 @@ class _Powers(_Rule):
 class StepLR(_Powers):
     """Times ``gamma`` every ``step_size`` epochs."""
 
+    _jumps = True
     __init__ = constructor(optimizer=REQUIRED, step_size=REQUIRED, gamma=0.1, last_epoch=-1)
 
     def _times(self, n: int) -> int:
@@ -166,6 +168,7 @@ class StepLR(_Powers):
 class MultiStepLR(_Powers):
     """Times ``gamma`` at each milestone."""
 
+    _jumps = True
     __init__ = constructor(optimizer=REQUIRED, milestones=REQUIRED, gamma=0.1, last_epoch=-1)
 
     def _configure(self, optimizer: Any, milestones: Iterable[int], **settings: Any) -> None:
@@ -187,6 +190,7 @@ class ExponentialLR(_Powers):
 class ConstantLR(_Rule):
     """Times ``factor`` for the first ``total_iters`` epochs."""
 
+    _jumps = True
     __init__ = constructor(optimizer=REQUIRED, factor=1.0 / 3, total_iters=5, last_epoch=-1)
 
     def _configure(self, optimizer: Any, factor: float, **settings: Any) -> None:
@@ -239,10 +243,8 @@ class CosineAnnealingLR(_Rule):
         return (1 + math.cos(math.pi * n / self.T_max)) / 2
 
     def get_lr(self) -> list[float]:
-        """The rates of now; those of a schedule that begins in the middle do not depend on the last ones."""
-        if self._step_count == 1 and self.last_epoch > 0:
-            return self._closed()
-        if self.last_epoch and self._share(self.last_epoch - 1) == 0:  # up again
+        """The rates of now."""
+        if self._step_count > 1 and self._share(self.last_epoch - 1) == 0:  # up again
             step = (1 - math.cos(math.pi / self.T_max)) / 2
             rates = zip(self._rates(), self.base_lrs, strict=True)
             return [rate + (base - self.eta_min) * step for rate, base in rates]

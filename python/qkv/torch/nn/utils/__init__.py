@@ -10,7 +10,7 @@ import numpy as np
 from .... import _core
 from ... import _dtypes
 from ..._shaping import cat
-from ..._tensor import Tensor, wrap, wrap_array
+from ..._tensor import Tensor, refuse_attribute, wrap, wrap_array
 from . import rnn
 
 
@@ -63,3 +63,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
 
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "rnn", "vector_to_parameters"]
+
+
+def __getattr__(name: str) -> Any:
+    refuse_attribute("torch.nn.utils", name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._creation import tensor
 from ..._random import Generator, default_generator, random_number, randperm
+from ..._settings import REQUIRED, constructor
 from ..._shaping import stack
 from ..._tensor import Core, Tensor, refuse_attribute
 
@@ -234,43 +235,73 @@ class DataLoader:
     def __class_getitem__(cls, item: Any) -> Any:
         return cls
 
-    def __init__(
+    __init__ = constructor(
+        {"prefetch_factor": None, "persistent_workers": False, "pin_memory_device": "", "in_order": True},
+        dataset=REQUIRED,
+        batch_size=1,
+        shuffle=None,
+        sampler=None,
+        batch_sampler=None,
+        num_workers=0,
+        collate_fn=None,
+        pin_memory=False,
+        drop_last=False,
+        timeout=0,
+        worker_init_fn=None,
+        multiprocessing_context=None,
+        generator=None,
+    )
+
+    def _configure(
         self,
         dataset: Any,
-        batch_size: int | None = 1,
-        shuffle: bool | None = None,
-        sampler: Any = None,
-        batch_sampler: Any = None,
-        num_workers: int = 0,
-        collate_fn: Callable[[Any], Any] | None = None,
-        pin_memory: bool = False,
-        drop_last: bool = False,
-        timeout: float = 0,
-        worker_init_fn: Any = None,
-        multiprocessing_context: Any = None,
-        generator: Generator | None = None,
-        **options: Any,
+        batch_size: int | None,
+        shuffle: bool | None,
+        sampler: Any,
+        batch_sampler: Any,
+        num_workers: int,
+        **rest: Any,
     ) -> None:
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
-        self.dataset, self.num_workers, self.drop_last, self.generator = (
-            dataset,
-            num_workers,
-            drop_last,
-            generator,
-        )
+        self._check(shuffle, sampler, batch_sampler, batch_size, num_workers, rest)
+        self.dataset, self.num_workers = dataset, num_workers
+        self.drop_last, self.generator = rest["drop_last"], rest["generator"]
         self._iterable = isinstance(dataset, IterableDataset)
         if sampler is None and not self._iterable:
-            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            sampler = (
+                RandomSampler(dataset, generator=self.generator) if shuffle else SequentialSampler(dataset)
+            )
         self.sampler = sampler
         if batch_sampler is None and batch_size is not None and not self._iterable:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+            batch_sampler = BatchSampler(sampler, batch_size, self.drop_last)
         elif batch_sampler is not None:
             batch_size = None
         self.batch_sampler, self.batch_size = batch_sampler, batch_size
-        self.collate_fn = collate_fn or (
+        self.collate_fn = rest["collate_fn"] or (
             default_collate if batch_size or batch_sampler else lambda entry: entry
         )
+
+    @staticmethod
+    def _check(
+        shuffle: Any, sampler: Any, batch_sampler: Any, batch_size: Any, workers: int, rest: dict[str, Any]
+    ) -> None:
+        """Refuse what contradicts itself, and what only processes of their own could do."""
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None and (
+            batch_size != 1 or shuffle or sampler is not None or rest["drop_last"]
+        ):
+            raise ValueError(
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+            )
+        if workers < 0 or rest["timeout"] < 0:
+            raise ValueError("num_workers and timeout options should be non-negative")
+        if workers and rest["worker_init_fn"] is not None:
+            raise ValueError(
+                "worker_init_fn must be None with num_workers because qkv.torch reads in this process"
+            )
+        for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
+            if rest[name] and not workers:
+                raise ValueError(f"{name} option needs num_workers > 0")
 
     def __iter__(self) -> Iterator[Any]:
         random_number(self.generator)  # PyTorch draws a seed for its workers here, whether it has any or not
