@@ -10,7 +10,7 @@ from .._errors import shown
 from . import _dtypes
 from ._dtypes import check_device, computed, dtype, refuse_device
 from ._elementwise import cast, common_dtype, result_dtype
-from ._tensor import Core, Tensor, _core_leaf, _core_shape, _core_size, both, function, method, view, wrap
+from ._tensor import Core, Tensor, _core_leaf, _core_shape, _core_size, both, function, method
 
 
 @method("to")
@@ -68,16 +68,16 @@ def cuda(t: Tensor, device: Any = None) -> Tensor:
     refuse_device("cuda", "cuda")
 
 
-@both("clone")
-def clone(t: Tensor, *, memory_format: Any = None) -> Tensor:
+@both("clone", label="CloneBackward0")
+def clone(input: Tensor, *, memory_format: Any = None) -> Any:
     """The same numbers in memory of their own; gradients flow back."""
-    return wrap(Core.copy(t), "CloneBackward0", t._kind)
+    return Core.copy(input)
 
 
-@both("detach")
-def detach(t: Tensor) -> Tensor:
+@both("detach", label="")
+def detach(input: Tensor) -> Tensor:
     """The same memory without a history."""
-    return view(Core.detach(t), "", t)
+    return Core.detach(input)  # type: ignore[return-value]
 
 
 @method("detach_")
@@ -113,9 +113,9 @@ def dim(t: Tensor) -> builtins.int:
 
 
 @both("numel")
-def numel(t: Tensor) -> builtins.int:
+def numel(input: Tensor) -> builtins.int:
     """Number of elements."""
-    return int(_core_size(t))
+    return int(_core_size(input))
 
 
 method("nelement")(numel)
@@ -134,13 +134,13 @@ def data_ptr(t: Tensor) -> builtins.int:
 
 
 @both("is_floating_point")
-def is_floating_point(t: Tensor) -> builtins.bool:
+def is_floating_point(input: Tensor) -> builtins.bool:
     """Whether the dtype is a floating one."""
-    return bool(t.dtype.is_floating_point)
+    return bool(input.dtype.is_floating_point)
 
 
 @both("is_complex")
-def is_complex(t: Tensor) -> builtins.bool:
+def is_complex(input: Tensor) -> builtins.bool:
     """Always False."""
     return False
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import functools
+import inspect
 from typing import Any
 
 import numpy as np
@@ -54,12 +56,62 @@ def numbers_of(data: Any) -> Any:
     return data.detach().numpy() if isinstance(data, Core) else np.asarray(data)
 
 
-def finished(t: Tensor, requires_grad: builtins.bool, where: Any, operation: str) -> Tensor:
-    """Set what the factories' common arguments ask for."""
-    check_device(where, operation)
+def finished(
+    numbers: Any, kind: dtype, operation: str, device: Any = None, requires_grad: builtins.bool = False
+) -> Tensor:
+    """A leaf of these numbers in a dtype, as the factories' common arguments ask for it."""
+    check_device(device, operation)
+    if np.iscomplexobj(numbers):
+        raise TypeError(
+            f"{operation}: data must be real numbers because qkv computes in no others; got {shown(numbers)}"
+        )
+    with np.errstate(invalid="ignore", over="ignore"):
+        t = wrap_array(np.asarray(numbers).astype(kind.core, copy=False), kind)
     if requires_grad:
         t.requires_grad = True
     return t
+
+
+_COMMON = ("dtype", "device", "requires_grad", "layout", "pin_memory", "memory_format")
+
+
+def factory(name: str, kind: Any = None, like: builtins.bool = False) -> Any:
+    """Decorate what gives the numbers of ``torch.<name>``, to which `dtype`, `device` and their like are added.
+
+    The dtype is `kind`, or that of the first argument where the new Tensor is like it, or that of the numbers: of
+    floating ones the default dtype. A function with a parameter ``dtype`` is told it, as the core has it.
+    """
+
+    def decorate(f: Any) -> Any:
+        own = inspect.signature(f)
+
+        @functools.wraps(f)
+        def make(
+            *args: Any,
+            dtype: Any = None,
+            device: Any = None,
+            requires_grad: builtins.bool = False,
+            layout: Any = None,
+            pin_memory: builtins.bool = False,
+            memory_format: Any = None,
+            **options: Any,
+        ) -> Tensor:
+            wanted = dtype or (
+                _as_tensor(args[0] if args else options["input"]).dtype if like else kind and kind()
+            )
+            chosen = None if wanted is None else computed(wanted, name)
+            told = {"dtype": chosen} if "dtype" in own.parameters else {}
+            numbers = f(*args, **told, **options)
+            if chosen is None:
+                chosen = {"b": _dtypes.bool_, "i": int64}.get(numbers.dtype.kind, _dtypes.get_default_dtype())
+            return finished(numbers, chosen, name, device, requires_grad)
+
+        common = [inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=None) for one in _COMMON]
+        parameters = [p for p in own.parameters.values() if p.name != "dtype"]
+        make.__signature__ = inspect.Signature([*parameters, *common])  # type: ignore[attr-defined]
+        return make
+
+    return decorate
 
 
 @function("tensor")
@@ -82,16 +134,9 @@ def tensor(
     """
     kind = kind_of(data) if dtype is None else computed(dtype, "tensor")
     numbers = numbers_of(data)
-    if numbers.dtype.kind == "c":
-        raise TypeError(
-            f"tensor: data must be real numbers because qkv computes in no others; got {shown(data)}"
-        )
     if numbers.dtype == object:
         raise ValueError("tensor: data must be lists of equal lengths; got lists of different ones")
-    with np.errstate(invalid="ignore", over="ignore"):
-        return finished(
-            wrap_array(numbers.astype(kind.core, copy=False), kind), requires_grad, device, "tensor"
-        )
+    return finished(numbers, kind, "tensor", device, requires_grad)
 
 
 @function("as_tensor")
@@ -148,51 +193,29 @@ for _name, _kind in _dtypes.TYPE_NAMES.items():
     _legacy(_name, _kind)
 
 
-def _full(
-    shape: tuple[int, ...], value: Any, dtype: Any, device: Any, requires_grad: builtins.bool, operation: str
-) -> Tensor:
-    kind = computed(dtype, operation)
-    if any(size < 0 for size in shape):
-        raise RuntimeError(f"{operation}: sizes must be at least 0; got {shape}")
-    with np.errstate(over="ignore", invalid="ignore"):
-        numbers = np.full(shape, value, kind.core)
-    return finished(wrap_array(numbers, kind), requires_grad, device, operation)
+def _shape(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
+    shape = sizes(size)
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"{name}: sizes must be at least 0; got {shape}")
+    return shape
 
 
 def _filled(name: str, value: Any) -> Any:
-    def make(
-        *size: Any,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: builtins.bool = False,
-        layout: Any = None,
-        pin_memory: builtins.bool = False,
-    ) -> Tensor:
-        return _full(sizes(size), value, dtype or _dtypes.get_default_dtype(), device, requires_grad, name)
+    def make(*size: Any, dtype: Any) -> Any:
+        return np.full(_shape(name, size), value, dtype.core)
 
-    def like(
-        input: Tensor,
-        *,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: builtins.bool = False,
-        layout: Any = None,
-        memory_format: Any = None,
-        pin_memory: builtins.bool = False,
-    ) -> Tensor:
-        return _full(_core_shape(input), value, dtype or _as_tensor(input).dtype, device, requires_grad, name)
+    def like(input: Tensor, dtype: Any) -> Any:
+        return np.full(_core_shape(input), value, dtype.core)
 
-    def new(
-        t: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
-    ) -> Tensor:
-        return _full(sizes(size), value, dtype or t.dtype, device, requires_grad, f"new_{name}")
+    def new(t: Tensor, *size: Any, dtype: Any) -> Any:
+        return make(*size, dtype=dtype)
 
     make.__doc__ = f"A Tensor of that shape{'' if name == 'empty' else ' of ' + name}."
     like.__doc__ = f"`{name}` in the shape and dtype of another."
     new.__doc__ = f"`{name}` in the dtype of this one."
-    function(f"{name}_like")(like)
-    method(f"new_{name}")(new)
-    return function(name)(make)
+    function(f"{name}_like")(factory(f"{name}_like", like=True)(like))
+    method(f"new_{name}")(factory(f"new_{name}", like=True)(new))
+    return function(name)(factory(name, _dtypes.get_default_dtype)(make))
 
 
 zeros = _filled("zeros", 0)
@@ -200,56 +223,41 @@ ones = _filled("ones", 1)
 empty = _filled("empty", 0)
 
 
-@function("full")
-def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
-) -> Tensor:
-    """One number everywhere."""
-    number = fill_value.item() if isinstance(fill_value, Core) else fill_value
-    return _full(sizes((size,)), number, dtype or number_dtype(number), device, requires_grad, "full")
-
-
-@function("full_like")
-def full_like(
-    input: Tensor,
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: builtins.bool = False,
-) -> Tensor:
-    """One number everywhere, in the shape and dtype of another."""
-    return full(
-        tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad
-    )
-
-
-@method("new_full")
-def new_full(t: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """`full` in the dtype of this one."""
-    return full(size, fill_value, dtype=dtype or t.dtype, device=device)
-
-
-@method("new_tensor")
-def new_tensor(t: Tensor, data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """`tensor` in the dtype of this one."""
-    return tensor(data, dtype=dtype or t.dtype, device=device)
-
-
 def _number(value: Any) -> Any:
     return value.item() if isinstance(value, Core) else value
 
 
+@function("full")
+@factory("full")
+def full(size: Any, fill_value: Any) -> Any:
+    """One number everywhere."""
+    return np.full(_shape("full", (size,)), _number(fill_value))
+
+
+@function("full_like")
+@factory("full_like", like=True)
+def full_like(input: Tensor, fill_value: Any) -> Any:
+    """One number everywhere, in the shape and dtype of another."""
+    return np.full(_core_shape(input), _number(fill_value))
+
+
+@method("new_full")
+@factory("new_full", like=True)
+def new_full(t: Tensor, size: Any, fill_value: Any) -> Any:
+    """`full` in the dtype of this one."""
+    return np.full(_shape("new_full", (size,)), _number(fill_value))
+
+
+@method("new_tensor")
+@factory("new_tensor", like=True)
+def new_tensor(t: Tensor, data: Any) -> Any:
+    """`tensor` in the dtype of this one."""
+    return numbers_of(data)
+
+
 @function("arange")
-def arange(
-    start: Any = None,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: builtins.bool = False,
-) -> Tensor:
+@factory("arange")
+def arange(start: Any = None, end: Any = None, step: Any = 1) -> Any:
     """Numbers from ``start`` (0) up to ``end``, without it, in steps."""
     if start is None and end is None:
         raise TypeError("arange: end must be given; got neither start nor end")
@@ -259,60 +267,37 @@ def arange(
     if by == 0 or (last - first) / by < 0:
         raise RuntimeError(f"arange: step must lead from start to end; got {first}, {last}, step {by}")
     whole = all(isinstance(value, (builtins.int, np.integer)) for value in (first, last, by))
-    kind = computed(dtype, "arange") if dtype is not None else int64 if whole else _dtypes.get_default_dtype()
-    count = int(np.ceil((last - first) / by))
-    numbers = first + np.arange(count, dtype=np.int64 if whole else np.float64) * by
-    return finished(wrap_array(numbers.astype(kind.core), kind), requires_grad, device, "arange")
+    count = -(-(last - first) // by) if whole else int(np.ceil((last - first) / by))
+    return first + np.arange(count, dtype=np.int64 if whole else np.float64) * by
 
 
 @function("linspace")
-def linspace(
-    start: Any,
-    end: Any,
-    steps: builtins.int,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: builtins.bool = False,
-) -> Tensor:
+@factory("linspace", _dtypes.get_default_dtype)
+def linspace(start: Any, end: Any, steps: builtins.int, dtype: Any) -> Any:
     """``steps`` numbers from ``start`` to ``end``, both included, computed from either end as PyTorch does."""
-    kind = computed(dtype or _dtypes.get_default_dtype(), "linspace")
-    one = np.dtype(kind.core).type
-    places = np.arange(int(steps))
+    ends = np.array([_number(start), _number(end)])
+    if np.iscomplexobj(ends):
+        return ends  # is refused
+    places = np.arange(count := int(steps))
     with np.errstate(all="ignore"):
-        first, last, count = one(_number(start)), one(_number(end)), int(steps)
-        by = (last - first) / one(max(count - 1, 1))
-        numbers = np.where(
-            places < count // 2,
-            first + by * places.astype(kind.core),
-            last - by * (count - 1 - places).astype(kind.core),
-        )
-    if count == 1:
-        numbers = np.array([first])
-    return finished(wrap_array(numbers.astype(kind.core), kind), requires_grad, device, "linspace")
+        first, last = ends.astype(dtype.core)
+        by = (last - first) / np.dtype(dtype.core).type(max(count - 1, 1))
+        front, behind = places.astype(dtype.core), (count - 1 - places).astype(dtype.core)
+        return np.where((places < count // 2) | (count == 1), first + by * front, last - by * behind)
 
 
 @function("logspace")
-def logspace(start: Any, end: Any, steps: builtins.int, base: Any = 10.0, *, dtype: Any = None) -> Tensor:
+@factory("logspace", _dtypes.get_default_dtype)
+def logspace(start: Any, end: Any, steps: builtins.int, base: Any = 10.0) -> Any:
     """Powers of ``base`` from ``start`` to ``end``."""
-    kind = computed(dtype or _dtypes.get_default_dtype(), "logspace")
-    return wrap_array(
-        np.logspace(_number(start), _number(end), int(steps), base=base).astype(kind.core), kind
-    )
+    return np.logspace(_number(start), _number(end), int(steps), base=base)
 
 
 @function("eye")
-def eye(
-    n: builtins.int,
-    m: builtins.int | None = None,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: builtins.bool = False,
-) -> Tensor:
+@factory("eye", _dtypes.get_default_dtype)
+def eye(n: builtins.int, m: builtins.int | None = None) -> Any:
     """1 on the diagonal, 0 elsewhere."""
-    kind = computed(dtype or _dtypes.get_default_dtype(), "eye")
-    return finished(wrap_array(np.eye(n, m, dtype=kind.core), kind), requires_grad, device, "eye")
+    return np.eye(n, m)
 
 
 @function("meshgrid")

@@ -12,7 +12,7 @@ from .. import _core
 from .._errors import shown
 from . import _dtypes
 from ._dtypes import bool_, dtype, int64, uint8
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, constant, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, constant, function, wrap, wrap_array
 
 Number = (builtins.int, builtins.float, np.number, np.bool_)
 
@@ -82,45 +82,27 @@ def is_operand(value: Any) -> builtins.bool:
 
 
 def pair(a: Any, b: Any, kind: dtype) -> tuple[Any, Any]:
-    """Both operands in a dtype, at least one as a Tensor."""
-    if isinstance(a, np.ndarray):
-        a = wrap_array(a)
-    if isinstance(b, np.ndarray):
-        b = wrap_array(b)
-    if isinstance(a, Core):
-        a = a if getattr(a, "dtype", None) is kind else cast(a, kind)
-    if isinstance(b, Core):
-        b = b if getattr(b, "dtype", None) is kind else cast(b, kind)
-    if not isinstance(a, Core):
-        a = constant(a, kind)
-    if not isinstance(b, Core):
-        b = constant(b, kind) if kind.kind < 2 else builtins.float(b)
-    return a, b
+    """Both operands in a dtype, as Tensors, but a floating number as the second as it is."""
+
+    def operand(value: Any) -> Tensor:
+        return cast(value, kind) if isinstance(value, (Core, np.ndarray)) else constant(value, kind)
+
+    return operand(a), builtins.float(b) if kind.kind == 2 and isinstance(b, Number) else operand(b)
 
 
-def arithmetic(
-    core: Callable[[Any, Any], Any],
-    a: Any,
-    b: Any,
-    op: str,
-    divides: builtins.bool = False,
-    booleans: Any = None,
-) -> Tensor:
+def arithmetic(core: Callable[[Any, Any], Any], a: Any, b: Any, op: str, booleans: Any = None) -> Tensor:
     """Compute in the dtype that both have together; `booleans` is NumPy's function for two of those."""
-    try:
-        if isinstance(a, np.ndarray):
-            a = wrap_array(a)
-        if isinstance(b, np.ndarray):
-            b = wrap_array(b)
-        kind = result_dtype(a, b)
-        if kind is bool_ and booleans is not None:
-            return wrap_array(booleans(as_numbers(a), as_numbers(b)))
-        if divides and kind.kind < 2:
-            kind = _dtypes.get_default_dtype()
-        x, y = pair(a, b, kind)
-        return wrap(core(x, y), op, kind)
-    except ValueError as error:
-        raise RuntimeError(str(error)) from None  # shapes that do not fit
+    kind = result_dtype(a, b)
+    if kind is bool_ and booleans is not None:
+        return wrap_array(booleans(as_numbers(a), as_numbers(b)))
+    if core is Core.__truediv__ and kind.kind < 2:
+        kind = _dtypes.get_default_dtype()
+    return wrap(core(*pair(a, b, kind)), op, kind)
+
+
+def as_numbers(value: Any) -> np.ndarray:
+    """NumPy's view of an operand, in the core's dtype."""
+    return Core.numpy(value) if isinstance(value, Core) else np.asarray(value)
 
 
 def _scaled(other: Any, alpha: Any) -> Any:
@@ -130,129 +112,111 @@ def _scaled(other: Any, alpha: Any) -> Any:
 @both("add")
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``input + alpha other``."""
-    return arithmetic(Core.__add__, input, _scaled(other, alpha), "AddBackward0", booleans=np.logical_or)
+    return arithmetic(Core.__add__, input, _scaled(other, alpha), "AddBackward0", np.logical_or)
 
 
-@both("sub")
+@both("sub", "subtract")
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``input - alpha other``."""
     return arithmetic(Core.__sub__, input, _scaled(other, alpha), "SubBackward0")
 
 
-@both("mul")
+@function("rsub")
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """``other - alpha input``."""
+    return arithmetic(Core.__sub__, other, _scaled(input, alpha), "RsubBackward1")
+
+
+@both("mul", "multiply")
 def mul(input: Any, other: Any) -> Tensor:
     """``input * other``."""
-    return arithmetic(Core.__mul__, input, other, "MulBackward0", booleans=np.logical_and)
+    return arithmetic(Core.__mul__, input, other, "MulBackward0", np.logical_and)
 
 
-@both("div")
+@both("div", "divide", "true_divide")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """``input / other``; rounded down with "floor", towards 0 with "trunc"."""
     if rounding_mode is None:
-        return arithmetic(Core.__truediv__, input, other, "DivBackward0", divides=True)
+        return arithmetic(Core.__truediv__, input, other, "DivBackward0")
     if rounding_mode not in ("floor", "trunc"):
-        raise ValueError(f"div: rounding_mode must be None, 'floor' or 'trunc'; got {shown(rounding_mode)}")
-    if rounding_mode == "floor":
-        return floor_divide(input, other)
-    kind = result_dtype(input, other)
-    x, y = pair(input, other, kind)
-    a, b = as_numbers(x), as_numbers(y)
-    _check_divisor("div", kind, y)
+        raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc'; got {shown(rounding_mode)}")
+    return (
+        floor_divide(input, other) if rounding_mode == "floor" else _of_whole("div", _truncated, input, other)
+    )
+
+
+def _truncated(a: Any, b: Any) -> Any:
+    return np.trunc(a / b) if a.dtype.kind == "f" else (a - np.fmod(a, b)) // b
+
+
+def _of_whole(name: str, compute: Any, a: Any, b: Any, whole: Any = None) -> Tensor:
+    """What NumPy computes; what is left of `a` after ``whole(a / b)`` times `b` has that as its gradient."""
+    kind = result_dtype(a, b)
+    x, y = pair(a, b, kind)
+    if kind.kind < 2 and not np.all(as_numbers(y)):
+        raise RuntimeError(f"{name}: other must not be 0 because integers have no infinity")
     with np.errstate(all="ignore"):
-        exact = np.trunc(np.true_divide(a, b)) if kind.kind == 2 else (a - np.fmod(a, b)) // b
-    return wrap_array(exact.astype(kind.core), kind)
-
-
-def _check_divisor(operation: str, kind: dtype, other: Any) -> None:
-    if kind.kind < 2 and not np.all(as_numbers(other)):
-        raise RuntimeError(f"{operation}: other must not be 0 because integers have no infinity")
-
-
-def as_numbers(value: Any) -> np.ndarray:
-    """NumPy's view of an operand, in the core's dtype."""
-    return Core.numpy(value) if isinstance(value, Core) else np.asarray(value)
+        if whole is not None and kind.kind == 2 and (x.requires_grad or getattr(y, "requires_grad", False)):
+            multiple = Core.__mul__(_core.tensor(whole(as_numbers(x), as_numbers(y))), y)
+            return wrap(Core.__sub__(x, multiple), f"{name.capitalize()}Backward0", kind)
+        return wrap_array(compute(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
 
 
 @both("floor_divide")
 def floor_divide(input: Any, other: Any) -> Tensor:
     """``input // other``, rounded down; backward through it is refused."""
-    kind = result_dtype(input, other)
-    x, y = pair(input, other, kind)
-    _check_divisor("floor_divide", kind, y)
-    operands = [t for t in (x, y) if isinstance(t, Core)]
-    return wrap(
-        _core.without_derivative("floor_divide", _floored(x, y, kind), operands), "NotImplemented", kind
-    )
-
-
-def _floored(x: Any, y: Any, kind: dtype) -> Tensor:
-    with np.errstate(all="ignore"):
-        return wrap_array(np.floor_divide(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
+    result = _of_whole("floor_divide", np.floor_divide, input, other)
+    operands = [t for t in (input, other) if isinstance(t, Core)]
+    return wrap(_core.without_derivative("floor_divide", result, operands), "NotImplemented", result._kind)
 
 
 @both("remainder")
 def remainder(input: Any, other: Any) -> Tensor:
     """``input % other``, with the sign of ``other``."""
-    kind = result_dtype(input, other)
-    x, y = pair(input, other, kind)
-    if kind.kind == 2 and (x.requires_grad or getattr(y, "requires_grad", False)):
-        return wrap(Core.__sub__(x, Core.__mul__(_floored(x, y, kind), y)), "RemainderBackward0", kind)
-    _check_divisor("remainder", kind, y)
-    with np.errstate(all="ignore"):
-        return wrap_array(np.remainder(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
+    return _of_whole("remainder", np.remainder, input, other, np.floor_divide)
 
 
 @both("fmod")
 def fmod(input: Any, other: Any) -> Tensor:
     """What is left of ``input`` after whole multiples of ``other``, with the sign of ``input``."""
-    kind = result_dtype(input, other)
-    x, y = pair(input, other, kind)
-    _check_divisor("fmod", kind, y)
-    with np.errstate(all="ignore"):
-        left = np.fmod(as_numbers(x), as_numbers(y)).astype(kind.core)
-    if kind.kind == 2 and (x.requires_grad or getattr(y, "requires_grad", False)):
-        with np.errstate(all="ignore"):
-            whole = _core.tensor(np.trunc(as_numbers(x) / as_numbers(y)))
-        return wrap(Core.__sub__(x, Core.__mul__(whole, y)), "FmodBackward0", kind)
-    return wrap_array(left, kind)
+    return _of_whole("fmod", np.fmod, input, other, _truncated)
 
 
 @both("pow")
 def pow(input: Any, exponent: Any) -> Tensor:
     """``input ** exponent``."""
-    if not isinstance(input, Core):
-        return arithmetic(Core.__pow__, input, exponent, "PowBackward2")
-    if isinstance(exponent, Core):
-        return arithmetic(Core.__pow__, input, exponent, "PowBackward1")
     if isinstance(exponent, builtins.float) and exponent == 0.5 and as_tensor(input).dtype.kind == 2:
         return wrap(_core.sqrt(input), "PowBackward0")
-    return arithmetic(Core.__pow__, input, exponent, "PowBackward0")
+    number = 2 if not isinstance(input, Core) else 1 if isinstance(exponent, Core) else 0
+    return arithmetic(Core.__pow__, input, exponent, f"PowBackward{number}")
 
 
-def _comparison(core: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Tensor]:
+def _comparison(name: str, sign: str) -> Any:
+    core = getattr(Core, f"__{name}__")
+
     def compare(input: Any, other: Any) -> Tensor:
         x, y = pair(input, other, result_dtype(input, other)) if isinstance(other, Core) else (input, other)
         result = core(x, y) if isinstance(x, Core) else NotImplemented
         if result is NotImplemented:
             raise TypeError(
-                f"input {name} other: both must be Tensors or numbers, one a Tensor; got {shown(input)} and "
+                f"input {sign} other: both must be Tensors or numbers, one a Tensor; got {shown(input)} and "
                 f"{shown(other)}"
             )
         return wrap(result)
 
-    compare.__doc__ = f"Element by element, to booleans: ``{name}``."
-    return compare
+    compare.__doc__ = f"Element by element, to booleans: ``{sign}``."
+    return both(name)(compare)
 
 
-eq = both("eq")(_comparison(Core.__eq__, "=="))
-ne = both("ne")(_comparison(Core.__ne__, "!="))
-lt = both("lt")(_comparison(Core.__lt__, "<"))
-le = both("le")(_comparison(Core.__le__, "<="))
-gt = both("gt")(_comparison(Core.__gt__, ">"))
-ge = both("ge")(_comparison(Core.__ge__, ">="))
+COMPARISONS = {
+    name: _comparison(name, sign)
+    for name, sign in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()
+}
 
 
-def _logical(ufunc: Any, bitwise: Any, name: str) -> None:
+def _logical(name: str) -> None:
+    ufunc, bitwise = getattr(np, f"logical_{name}"), getattr(np, f"bitwise_{name}")
+
     def logical(input: Any, other: Any) -> Tensor:
         """Of what is not 0, to booleans."""
         return wrap_array(ufunc(as_numbers(input), as_numbers(other)))
@@ -266,14 +230,20 @@ def _logical(ufunc: Any, bitwise: Any, name: str) -> None:
         return wrap_array(bitwise(as_numbers(x), as_numbers(y)), kind)
 
     both(f"logical_{name}")(logical)
-    both(f"bitwise_{name}")(bits)
-    setattr(Tensor, f"__{name}__", lambda a, b: bits(a, b) if is_operand(b) else NotImplemented)
-    setattr(Tensor, f"__r{name}__", lambda a, b: bits(b, a) if is_operand(b) else NotImplemented)
+    OPERATORS[name] = both(f"bitwise_{name}")(bits)
 
 
-_logical(np.logical_and, np.bitwise_and, "and")
-_logical(np.logical_or, np.bitwise_or, "or")
-_logical(np.logical_xor, np.bitwise_xor, "xor")
+OPERATORS: dict[str, Any] = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "truediv": div,
+    "floordiv": floor_divide,
+    "mod": remainder,
+    "pow": pow,
+}
+for _name in ("and", "or", "xor"):
+    _logical(_name)
 
 
 @both("logical_not")
@@ -288,3 +258,29 @@ def bitwise_not(input: Tensor) -> Tensor:
     if input.dtype.kind == 2:
         raise TypeError(f"bitwise_not: input must hold booleans or integers; got {input.dtype}")
     return wrap_array(np.invert(as_numbers(input)), input.dtype)
+
+
+def _attach_operators() -> None:
+    def attach(name: str, f: Any, swapped: builtins.bool = False) -> None:
+        def operator(a: Any, b: Any) -> Any:
+            if not is_operand(b):
+                return NotImplemented
+            return f(b, a) if swapped else f(a, b)
+
+        setattr(Tensor, name, _core.direct(name, operator))
+
+    for name, f in OPERATORS.items():
+        attach(f"__{name}__", f)
+        attach(f"__r{name}__", f, swapped=True)
+    for name, f in COMPARISONS.items():
+        attach(f"__{name}__", f)
+    attach("__rsub__", rsub)
+    # PyTorch computes a quotient of a number and a Tensor by the reciprocal, and names it so.
+    attach(
+        "__rtruediv__",
+        lambda a, b: div(b, a) if isinstance(b, (Core, np.ndarray)) else mul(a.reciprocal(), b),
+    )
+    Tensor.__pos__, Tensor.__invert__ = (lambda a: a), bitwise_not
+
+
+_attach_operators()

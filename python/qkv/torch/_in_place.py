@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from .. import _core
+from . import _functions, _indexing, _matrices, _reductions  # noqa: F401  # whose functions have forms in place
 from ._change import assign, before, in_place
-from ._elementwise import cast, is_operand
+from ._elementwise import OPERATORS, cast, is_operand
 from ._tensor import Core, Tensor, constant, method
 
-_IN_PLACE = """add sub mul div pow floor_divide remainder exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs square
-floor ceil round clamp clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not"""
+_IN_PLACE = """add sub mul div pow floor_divide remainder fmod exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs
+square floor ceil round trunc clamp clip clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not bitwise_and
+bitwise_or bitwise_xor bitwise_not masked_fill scatter scatter_add index_add index_copy index_fill triu tril cumsum
+cumprod"""
 
 
-def _define_in_place() -> None:
-    for name in _IN_PLACE.split():
+def _define(name: str) -> Any:
+    changed = getattr(Tensor, name)
 
-        def f(
-            t: Tensor, *args: Any, _f: Any = getattr(Tensor, name), _name: str = name, **options: Any
-        ) -> Tensor:
-            return in_place(t, _f, f"{_name}_", *args, **options)
+    def f(t: Tensor, *args: Any, **options: Any) -> Tensor:
+        return in_place(t, changed, f"{name}_", *args, **options)
 
-        f.__doc__ = f"``{name}``, in place."
-        method(f"{name}_")(f)
-    for operator, name in {
-        "add": "add",
-        "sub": "sub",
-        "mul": "mul",
-        "truediv": "div",
-        "pow": "pow",
-        "floordiv": "floor_divide",
-        "mod": "remainder",
-    }.items():
-        method(f"__i{operator}__")(
-            lambda t, o, _f=getattr(Tensor, f"{name}_"): _f(t, o) if is_operand(o) else NotImplemented
-        )
-    for name in ("and", "or", "xor"):
-        setattr(
-            Tensor,
-            f"__i{name}__",
-            lambda t, o, _f=getattr(Tensor, f"bitwise_{name}"): in_place(t, _f, "bitwise", o),
-        )
+    f.__doc__ = f"`{name}`, in place."
+    parameters = inspect.signature(changed).parameters.values()
+    f.__signature__ = inspect.Signature([p for p in parameters if p.name != "out"])  # type: ignore[attr-defined]
+    return method(f"{name}_")(f)
 
 
-_define_in_place()
+def _operator(f: Any) -> Any:
+    return lambda t, other: f(t, other) if is_operand(other) else NotImplemented
+
+
+_defined = {_name: _define(_name) for _name in _IN_PLACE.split()}
+_defined |= {_name: _defined[f"bitwise_{_name}"] for _name in ("and", "or", "xor")}
+for _name, _f in OPERATORS.items():
+    _changed = _operator(_defined.get(_name) or _defined[_f.__name__])
+    setattr(Tensor, f"__i{_name}__", _core.direct(f"__i{_name}__", _changed))
 
 
 def _fill(t: Tensor, value: Any, op: str, operation: str) -> Tensor:

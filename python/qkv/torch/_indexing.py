@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,104 +11,64 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
-from ._change import in_place
 from ._dtypes import bool_, int64
 from ._elementwise import as_numbers, as_tensor, cast, is_operand
 from ._shaping import axis_of
-from ._tensor import Core, Tensor, _core_shape, both, constant, method, view, wrap
-
-_BASIC = (builtins.int, np.integer, slice, type(None), type(Ellipsis))
+from ._tensor import Core, Tensor, _core_shape, as_core, both, constant, wrap
 
 
 def _items(index: Any) -> tuple[tuple[Any, ...], builtins.bool]:
     """An index as a tuple with whole numbers for 0-d Tensors, and whether it selects by arrays."""
-    items, advanced = [], False
+    items: list[Any] = []
     for item in index if isinstance(index, tuple) else (index,):
         if isinstance(item, Core):
-            kind = as_tensor(item).dtype
-            if not _core_shape(item) and kind.kind == 1:
-                item = builtins.int(item.item())
-            else:
-                if kind.kind == 2:
-                    raise IndexError(f"tensors used as indices must be whole numbers or booleans; got {kind}")
-                item, advanced = item.detach().numpy(), True
-        elif isinstance(item, np.ndarray):
-            if not item.shape and item.dtype.kind in "iu":
-                item = builtins.int(item)
-            else:
-                advanced = True
-        elif isinstance(item, (builtins.bool, np.bool_)) or not isinstance(item, _BASIC):
-            advanced = (
-                advanced or not hasattr(item, "__index__") or isinstance(item, (builtins.bool, np.bool_))
-            )
-            item = (
-                item
-                if isinstance(item, (builtins.bool, np.bool_)) or hasattr(item, "__index__")
-                else np.asarray(item)
-            )
-        elif isinstance(item, slice):
-            if any(isinstance(part, Core) for part in (item.start, item.stop, item.step)):
-                part = lambda v: None if v is None else v.__index__()  # noqa: E731
-                item = slice(part(item.start), part(item.stop), part(item.step))
+            if (kind := as_tensor(item).dtype).kind == 2:
+                raise IndexError(f"tensors used as indices must be whole numbers or booleans; got {kind}")
+            item = item.detach().numpy()
+        if isinstance(item, slice):
+            parts = (item.start, item.stop, item.step)
+            item = slice(*(None if part is None else operator.index(part) for part in parts))
             if item.step is not None and item.step <= 0:
                 raise ValueError("step must be greater than zero")
+        elif item is not None and item is not Ellipsis and not isinstance(item, (builtins.bool, np.bool_)):
+            numbers = np.asarray(item)
+            item = operator.index(item) if not numbers.shape and numbers.dtype.kind in "iu" else numbers
         items.append(item)
-    return tuple(items), advanced
+    return tuple(items), builtins.any(
+        isinstance(item, (np.ndarray, builtins.bool, np.bool_)) for item in items
+    )
 
 
-def _viewed(t: Tensor, items: tuple[Any, ...]) -> Tensor:
-    """A view by whole numbers, slices, None and an ellipsis, with PyTorch's name."""
-    shape = tuple(_core_shape(t))
-    named = sum(item is not None and item is not Ellipsis for item in items)
-    if named > len(shape):
-        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
-    op, axis = "AliasBackward0", 0
-    for item in items:
-        if item is Ellipsis:
-            axis += len(shape) - named
-        elif item is None:
-            op = "UnsqueezeBackward0"
-        elif isinstance(item, slice):
-            if item != slice(None) or op == "AliasBackward0":
-                op = "SliceBackward0"
-            axis += 1
-        else:
-            if not -shape[axis] <= item < shape[axis]:
-                raise IndexError(
-                    f"index {item} is out of bounds for dimension {axis} with size {shape[axis]}"
-                )
-            op, axis = "SelectBackward0", axis + 1
-    return view(Core.__getitem__(t, items), op, t)
+# By whole numbers and slices; of the core, which has the names of these views.
+_viewed = _core.direct(
+    "__getitem__", lambda t, items: wrap(Core.__getitem__(t, items), "SliceBackward0", t._kind)
+)
 
 
 def _numbers_first(t: Tensor, items: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
     """What whole numbers select, as a view, and the other items: NumPy would let them join the arrays."""
+    if not builtins.any(type(item) is builtins.int for item in items):
+        return t, items
     axes = [
         item.ndim
         if isinstance(item, np.ndarray) and item.dtype.kind == "b"
         else builtins.int(item is not None)
         for item in items
     ]
-    if not builtins.any(type(item) is builtins.int for item in items):
-        return t, items
-    rest = len(_core_shape(t)) - builtins.sum(
-        n for n, item in zip(axes, items, strict=True) if item is not Ellipsis
-    )
+    rest = len(_core_shape(t)) - sum(n for n, item in zip(axes, items, strict=True) if item is not Ellipsis)
     first: list[Any] = []
     for n, item in zip(axes, items, strict=True):
-        if type(item) is builtins.int:
-            first.append(item)
-        else:
-            first += [slice(None)] * (rest if item is Ellipsis else n)
+        number = type(item) is builtins.int
+        first += [item] if number else [slice(None)] * (rest if item is Ellipsis else n)
     return _viewed(t, tuple(first)), tuple(item for item in items if type(item) is not builtins.int)
 
 
 def _get_item(t: Tensor, index: Any) -> Tensor:
     items, advanced = _items(index)
-    if advanced:
-        t, items = _numbers_first(t, items)
-        return wrap(Core.__getitem__(t, items), "IndexBackward0", t._kind)
-    return _viewed(t, items)
+    if not advanced:
+        return _viewed(t, items)  # type: ignore[no-any-return]
+    t, items = _numbers_first(t, items)
+    return wrap(Core.__getitem__(t, items), "IndexBackward0", t._kind)
 
 
 def set_item(t: Tensor, index: Any, value: Any) -> None:
@@ -125,36 +86,29 @@ Tensor.__getitem__ = _core.direct("__getitem__", _get_item)
 Tensor.__setitem__ = set_item
 
 
-def _at(axis: builtins.int, item: Any) -> tuple[Any, ...]:
-    return (slice(None),) * axis + (item,)
+def _at(t: Tensor, dim: Any, operation: str, item: Any) -> Any:
+    """What an item selects of an axis."""
+    return _viewed(t, (slice(None),) * axis_of(dim, len(t.shape), operation) + (item,))
 
 
 @both("select")
-def select(t: Tensor, dim: builtins.int, index: Any) -> Tensor:
+def select(input: Tensor, dim: builtins.int, index: Any) -> Tensor:
     """One entry of an axis, which goes."""
-    return _viewed(t, _at(axis_of(dim, len(t.shape), "select"), index.__index__()))
+    return _at(input, dim, "select", operator.index(index))  # type: ignore[no-any-return]
 
 
 @both("narrow")
-def narrow(t: Tensor, dim: builtins.int, start: Any, length: builtins.int) -> Tensor:
+def narrow(input: Tensor, dim: builtins.int, start: Any, length: builtins.int) -> Tensor:
     """``length`` entries of an axis from ``start`` on."""
-    axis, first, count = axis_of(dim, len(t.shape), "narrow"), start.__index__(), length.__index__()
-    total = t.shape[axis]
-    if not -total <= first <= total or not 0 <= count <= total - (first % total if first < total else first):
+    first, count = operator.index(start), operator.index(length)
+    total = input.shape[axis_of(dim, len(input.shape), "narrow")]
+    begin = first + total if first < 0 else first
+    if not 0 <= begin <= begin + count <= total:
         raise RuntimeError(
-            f"narrow: start and length must stay within the {total} entries of axis {axis}; got start {first}, "
+            f"narrow: start and length must stay within the {total} entries of axis {dim}; got start {first}, "
             f"length {count}"
         )
-    first = first + total if first < 0 else first
-    return _viewed(t, _at(axis, slice(first, first + count)))
-
-
-@both("unbind")
-def unbind(t: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """The entries of an axis."""
-    axis = axis_of(dim, len(t.shape), "unbind")
-    parts = [_viewed(t, _at(axis, i)) for i in range(t.shape[axis])]
-    return tuple(renamed(part, "UnbindBackward0") for part in parts)
+    return _at(input, dim, "narrow", slice(begin, begin + count))  # type: ignore[no-any-return]
 
 
 def renamed(t: Tensor, op: str) -> Tensor:
@@ -162,49 +116,40 @@ def renamed(t: Tensor, op: str) -> Tensor:
     return t
 
 
+@both("unbind")
+def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    """The entries of an axis."""
+    count = input.shape[axis_of(dim, len(input.shape), "unbind")]
+    return tuple(renamed(_at(input, dim, "unbind", i), "UnbindBackward0") for i in range(count))
+
+
 @both("split")
-def split(t: Tensor, split_size_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+def split(input: Tensor, split_size_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Parts of equal size along an axis, or of the sizes given."""
-    if not t.shape:
+    if not input.shape:
         raise RuntimeError("split: the Tensor must have at least one axis; got one of 0 axes")
-    axis = axis_of(dim, len(t.shape), "split")
-    total, given = t.shape[axis], split_size_or_sections
-    op = "SplitBackward0" if isinstance(given, builtins.int) else "SplitWithSizesBackward0"
+    total, given = input.shape[axis_of(dim, len(input.shape), "split")], split_size_or_sections
     if isinstance(given, builtins.int):
-        whole, rest = divmod(total, given) if given > 0 else (0, 0)
-        parts = [given] * whole + [rest] * (rest > 0) if total else [0]
+        parts = [builtins.min(given, total - i) for i in range(0, total, given)] if given > 0 else []
+        parts, label = parts or [0], "SplitBackward0"
     else:
-        parts = [part.__index__() for part in given]
+        parts, label = [operator.index(part) for part in given], "SplitWithSizesBackward0"
     if builtins.sum(parts) != total:
-        raise RuntimeError(
-            f"split: sections must sum to the size of axis {axis}, {total}; got {shown(given)}"
-        )
-    begins = np.cumsum([0, *parts])
+        raise RuntimeError(f"split: sections must sum to the size of axis {dim}, {total}; got {shown(given)}")
+    begins = [builtins.sum(parts[:i]) for i in range(len(parts))]
     return tuple(
-        renamed(_viewed(t, _at(axis, slice(int(b), int(b) + n))), op)
-        for b, n in zip(begins, parts, strict=False)
+        renamed(_at(input, dim, "split", slice(begin, begin + n)), label)
+        for begin, n in zip(begins, parts, strict=True)
     )
 
 
 @both("chunk")
-def chunk(t: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """At most that many parts of equal size along an axis."""
-    axis = axis_of(dim, len(t.shape), "chunk")
+    total = input.shape[axis_of(dim, len(input.shape), "chunk")]
     if chunks < 1:
         raise RuntimeError(f"chunk: chunks must be at least 1; got {chunks}")
-    if not t.shape[axis]:
-        return tuple(_viewed(t, _at(axis, slice(0, 0))) for _ in range(chunks))
-    return split(t, -(-t.shape[axis] // chunks), axis)
-
-
-def _whole_numbers(index: Any, operation: str) -> Any:
-    """An index, which must hold whole numbers: booleans would select by truth."""
-    index = as_tensor(index)
-    if (kind := index.dtype).kind == 1:
-        return index
-    if index.numel():
-        raise RuntimeError(f"{operation}: index must hold whole numbers; got dtype {kind}")
-    return cast(index, int64)
+    return split(input, -(-total // chunks) if total else [0] * chunks, dim)
 
 
 def _picking(name: str, op: str, core: Any, by_entries: builtins.bool = False) -> Callable[..., Any]:
@@ -214,13 +159,25 @@ def _picking(name: str, op: str, core: Any, by_entries: builtins.bool = False) -
         axis, numbers = axis_of(dim, len(_core_shape(t)), name), _whole_numbers(index, name)
         if _core_shape(t):
             return wrap(core(t, axis, numbers, *more), op, t._kind)
-        rows = numbers if by_entries else numbers.reshape(-1)
-        result = core(Core.reshape(t, 1), 0, rows, *more)
-        if name == "gather":
-            return wrap(Core.reshape(result, _core_shape(numbers)), op, t._kind)
-        return wrap(Core.reshape(result, ()) if _core_shape(result) == (1,) else result, op, t._kind)
+        result = core(Core.reshape(t, 1), 0, numbers if by_entries else numbers.reshape(-1), *more)
+        shape = (
+            _core_shape(numbers)
+            if name == "gather"
+            else ()
+            if _core_shape(result) == (1,)
+            else _core_shape(result)
+        )
+        return wrap(Core.reshape(result, shape), op, t._kind)
 
     return pick
+
+
+def _whole_numbers(index: Any, operation: str) -> Any:
+    """An index, which must hold whole numbers: booleans would select by truth."""
+    index = as_tensor(index)
+    if (kind := index.dtype).kind != 1 and index.numel():
+        raise RuntimeError(f"{operation}: index must hold whole numbers; got dtype {kind}")
+    return cast(index, int64)
 
 
 _gather = _picking("gather", "GatherBackward0", _core.gather)
@@ -254,11 +211,10 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = No
     return gather(input, dim, indices.expand(shape))
 
 
-@both("take")
-def take(input: Tensor, index: Tensor) -> Tensor:
+@both("take", label="TakeBackward0")
+def take(input: Tensor, index: Tensor) -> Any:
     """Entries by number among all."""
-    numbers = as_numbers(_whole_numbers(index, "take"))
-    return wrap(Core.__getitem__(Core.reshape(input, -1), (numbers,)), "TakeBackward0", input._kind)
+    return np.take(as_core(input), as_numbers(_whole_numbers(index, "take")))
 
 
 def _values(name: str, t: Tensor, value: Any) -> Any:
@@ -324,50 +280,28 @@ def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> T
     return _put_entries(input, dim, index, number, False)  # type: ignore[no-any-return]
 
 
-@both("masked_fill")
-def masked_fill(t: Tensor, mask: Tensor, value: Any) -> Tensor:
+@both("masked_fill", label="MaskedFillBackward0")
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     """``value`` where the mask is True."""
     if not isinstance(mask, Core) or as_tensor(mask).dtype is not bool_:
         raise TypeError("masked_fill: mask must be a Tensor of booleans; compare it (mask == 0) to have one")
-    number = constant(value.item() if isinstance(value, Core) else value, t.dtype)
-    return wrap(_core.where(mask, number, t), "MaskedFillBackward0", t._kind)
+    return _core.where(mask, constant(value.item() if isinstance(value, Core) else value, input.dtype), input)
 
 
-@both("masked_select")
-def masked_select(t: Tensor, mask: Tensor) -> Tensor:
+@both("masked_select", label="MaskedSelectBackward0")
+def masked_select(input: Tensor, mask: Tensor) -> Any:
     """The entries at which the mask is True, on one axis."""
-    shape = np.broadcast_shapes(tuple(t.shape), tuple(mask.shape))
-    chosen = np.broadcast_to(as_numbers(mask), shape)
-    return wrap(Core.__getitem__(_core.expanded(t, shape), (chosen,)), "MaskedSelectBackward0", t._kind)
+    shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    return Core.__getitem__(_core.expanded(input, shape), (np.broadcast_to(as_numbers(mask), shape),))
 
 
-@both("roll")
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+@both("roll", label="RollBackward0")
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
     """Axes turned by some places."""
-    shifts, dims = (
-        value
-        if value is None
-        else tuple(one.__index__() for one in (value if isinstance(value, (tuple, list)) else (value,)))
-        for value in (shifts, dims)
+    given = (
+        tuple(np.atleast_1d(as_numbers(one)).tolist()) if one is not None else None for one in (shifts, dims)
     )
-    if len(shifts) != (1 if dims is None else len(dims)):
+    places, axes = given
+    if len(places or ()) != (1 if axes is None else len(axes)):
         raise RuntimeError(f"roll: shifts and dims must be as many; got {shown(shifts)} and {shown(dims)}")
-    places = np.roll(np.arange(input.numel()).reshape(input.shape), shifts, dims)
-    flat = Core.__getitem__(Core.reshape(input, -1), (places,))
-    return wrap(Core.reshape(flat, input.shape), "RollBackward0", input._kind)
-
-
-def in_place_of(*names: str) -> None:
-    """Define the forms in place of methods."""
-    for name in names:
-
-        def f(
-            t: Tensor, *args: Any, _f: Any = getattr(Tensor, name), _name: str = name, **options: Any
-        ) -> Tensor:
-            return in_place(t, _f, f"{_name}_", *args, **options)
-
-        f.__doc__ = f"`{name}`, in place."
-        method(f"{name}_")(f)
-
-
-in_place_of("masked_fill", "scatter", "scatter_add", "index_add", "index_copy", "index_fill")
+    return np.roll(as_core(input), places, axes)

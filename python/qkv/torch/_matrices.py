@@ -9,71 +9,75 @@ import numpy as np
 
 from .. import _core
 from ._conversion import clone
-from ._indexing import in_place_of, renamed, set_item
+from ._creation import factory
+from ._indexing import renamed, set_item
 from ._shaping import axis_of
-from ._tensor import Core, Tensor, both, function, method, view, wrap, wrap_array
+from ._tensor import Core, Tensor, both, function, method, wrap_array
 
 
-@both("diagonal")
-def diagonal(t: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+@both("diagonal", label="DiagonalBackward0")
+def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Any:
     """The diagonal of two axes, as the last axis."""
-    rank = len(t.shape)
-    a, b = axis_of(dim1, rank, "diagonal"), axis_of(dim2, rank, "diagonal")
-    if a == b:
-        raise RuntimeError(f"diagonal: dim1 and dim2 must be different axes; got {dim1} and {dim2}")
-    return view(Core.diagonal(t, offset, a, b), "DiagonalBackward0", t)
+    return Core.diagonal(input, offset, *(axis_of(dim, len(input.shape), "diagonal") for dim in (dim1, dim2)))
+
+
+_diagonal = diagonal
 
 
 @both("diag")
-def diag(t: Tensor, diagonal: builtins.int = 0) -> Tensor:
+def diag(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
     """The diagonal of a matrix, or a matrix with that diagonal."""
-    if len(t.shape) == 2:
-        return renamed(clone(_diagonal(t, diagonal)), "DiagonalBackward0_copy")
-    return diag_embed(t, diagonal)
+    if len(input.shape) == 2:
+        return renamed(clone(_diagonal(input, diagonal)), "DiagonalBackward0_copy")
+    return diag_embed(input, diagonal)
 
 
-@both("diag_embed")
-def diag_embed(t: Tensor, offset: builtins.int = 0) -> Tensor:
+@both("diag_embed", label="DiagEmbedBackward0")
+def diag_embed(
+    input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1
+) -> Any:
     """Matrices with these diagonals."""
-    n = t.shape[-1]
-    size = n + builtins.abs(offset)
-    at = np.arange(n)
-    zeros = wrap_array(np.zeros((*t.shape[:-1], size, size), t.dtype.core))
-    items = (..., at - min(offset, 0), at + max(offset, 0))
-    return wrap(_core.replaced(zeros, items, t), "DiagEmbedBackward0", t._kind)
+    at = np.arange(input.shape[-1])
+    size = len(at) + builtins.abs(offset)
+    zeros = wrap_array(np.zeros((*input.shape[:-1], size, size), input.dtype.core))
+    made = _core.replaced(zeros, (..., at - min(offset, 0), at + max(offset, 0)), input)
+    return np.moveaxis(made, (-2, -1), (dim1, dim2))
 
 
 @both("trace")
-def trace(t: Tensor) -> Tensor:
+def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal."""
-    return renamed(diagonal(t).sum(), "TraceBackward0")
+    return renamed(_diagonal(input).sum(), "TraceBackward0")
 
 
 def _triangle(name: str, core: Any, keep: Any) -> None:
-    def triangle(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
-        return wrap(core(input, diagonal), f"{name.capitalize()}Backward0", input._kind)
+    def triangle(input: Tensor, diagonal: builtins.int = 0) -> Any:
+        return core(input, diagonal)
 
     triangle.__doc__ = f"The {'upper' if name == 'triu' else 'lower'} triangle of matrices, 0 elsewhere."
-    both(name)(triangle)
+    both(name, label=f"{name.capitalize()}Backward0")(triangle)
 
-    def indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0) -> Tensor:
-        return wrap_array(np.stack(np.nonzero(keep(np.ones((row, col), bool), offset))))
+    def indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0) -> Any:
+        return np.stack(np.nonzero(keep(np.ones((row, col), bool), offset)))
 
     indices.__doc__ = f"Rows and columns of the entries that `{name}` keeps."
-    function(f"{name}_indices")(indices)
+    function(f"{name}_indices")(factory(f"{name}_indices")(indices))
 
 
 _triangle("triu", _core.triu, np.triu)
 _triangle("tril", _core.tril, np.tril)
 
 
-_diagonal = diagonal
-in_place_of("triu", "tril")
-
-
 @method("fill_diagonal_")
-def fill_diagonal_(t: Tensor, fill_value: Any) -> Tensor:
-    """One number on the diagonal, in place."""
-    count = np.arange(min(t.shape))
-    set_item(t, (count,) * len(t.shape), fill_value)
+def fill_diagonal_(t: Tensor, fill_value: Any, wrap: builtins.bool = False) -> Tensor:
+    """One number on the diagonal, in place; with `wrap` again where a tall matrix goes on below its square."""
+    if len(t.shape) < 2 or (len(t.shape) > 2 and len({*t.shape}) > 1):
+        raise RuntimeError(
+            f"fill_diagonal_: the Tensor must be a matrix or have equal axes; got {tuple(t.shape)}"
+        )
+    if wrap and len(t.shape) == 2 and t.shape[0] > t.shape[1] + 1:
+        at = np.arange(0, t.numel(), t.shape[1] + 1)
+        set_item(t, (at // t.shape[1], at % t.shape[1]), fill_value)
+    else:
+        set_item(t, (np.arange(min(t.shape)),) * len(t.shape), fill_value)
     return t

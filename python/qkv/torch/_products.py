@@ -11,7 +11,7 @@ from .. import _core
 from .._numpy import products
 from . import _reductions
 from ._elementwise import cast, result_dtype
-from ._tensor import Core, Tensor, _core_shape, both, function, plain, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, function, plain, wrap, wrap_array
 
 
 def _product_name(a: int, b: int) -> str:
@@ -27,13 +27,7 @@ def product(a: Any, b: Any, op: str = "") -> Tensor:
         raise RuntimeError(
             f"expected both Tensors of a product to have the same dtype; got {x.dtype} and {y.dtype}"
         )
-    ranks = len(_core_shape(x)), len(_core_shape(y))
-    if x.dtype.kind < 2:
-        return wrap_array(np.matmul(Core.numpy(x), Core.numpy(y)), x.dtype)
-    try:
-        return wrap(_core.matmul(x, y), op or _product_name(*ranks))
-    except ValueError as error:
-        raise RuntimeError(str(error)) from None
+    return wrap(_core.matmul(x, y), op or _product_name(*map(len, (_core_shape(x), _core_shape(y)))), x._kind)
 
 
 @both("matmul")
@@ -42,42 +36,46 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return product(input, other)
 
 
-Tensor.__matmul__ = _core.direct(
-    "__matmul__", lambda a, b: product(a, b) if isinstance(b, (Core, np.ndarray)) else NotImplemented
-)
-Tensor.__rmatmul__ = lambda a, b: product(b, a) if isinstance(b, (Core, np.ndarray)) else NotImplemented
+def _operator(swapped: bool) -> Any:
+    def operator(a: Any, b: Any) -> Any:
+        if not isinstance(b, (Core, np.ndarray)):
+            return NotImplemented
+        return matmul(b, a) if swapped else matmul(a, b)
+
+    return operator
 
 
-def _of_ranks(name: str, first: int, second: int, op: str, what: str) -> Any:
-    def f(input: Tensor, other: Tensor) -> Tensor:
-        ranks = len(_core_shape(input)), len(_core_shape(other))
-        if ranks != (first, second):
+Tensor.__matmul__, Tensor.__rmatmul__ = _core.direct("__matmul__", _operator(False)), _operator(True)
+
+
+def _of_ranks(name: str, first: int, second: int, what: str) -> None:
+    def f(input: Tensor, other: Tensor, *, out_dtype: Any = None) -> Tensor:
+        shapes = _core_shape(input), _core_shape(other)
+        if tuple(map(len, shapes)) != (first, second) or shapes[0][:-2] != shapes[1][: max(first - 2, 0)]:
             raise RuntimeError(
-                f"{name}: needs Tensors of {first} and {second} axes; got shapes {tuple(input.shape)} and "
-                f"{tuple(other.shape)}"
+                f"{name}: input and other must have {first} and {second} axes and equal batches; got {shapes[0]} and "
+                f"{shapes[1]}"
             )
-        if input.shape[:-2] != other.shape[: first - 2 if first > 2 else 0]:
-            raise RuntimeError(
-                f"{name}: batches must be equal; got {tuple(input.shape)} and {tuple(other.shape)}"
-            )
-        return product(input, other, op)
+        result = product(input, other, f"{name.capitalize()}Backward0")
+        return result if out_dtype is None else cast(result, out_dtype)
 
     f.__doc__ = what
-    return both(name)(f)
+    both(name)(f)
 
 
-mm = _of_ranks("mm", 2, 2, "MmBackward0", "Product of two matrices.")
-bmm = _of_ranks(
-    "bmm", 3, 3, "BmmBackward0", "Products of two stacks of matrices, ``(B, L, M)`` and ``(B, M, N)``."
-)
-mv = _of_ranks("mv", 2, 1, "MvBackward0", "Product of a matrix and a vector.")
-dot = _of_ranks("dot", 1, 1, "DotBackward0", "Product of two vectors.")
-function("inner")(
-    lambda input, other: product(input, other.transpose(-1, -2) if len(other.shape) > 1 else other)
-)
+_of_ranks("mm", 2, 2, "Product of two matrices.")
+_of_ranks("bmm", 3, 3, "Products of two stacks of matrices, ``(B, L, M)`` and ``(B, M, N)``.")
+_of_ranks("mv", 2, 1, "Product of a matrix and a vector.")
+_of_ranks("dot", 1, 1, "Product of two vectors.")
 
 
-@both("outer")
+@both("inner")
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Products summed over the last axes of both."""
+    return product(input, other.transpose(-1, -2) if len(other.shape) > 1 else other)
+
+
+@both("outer", "ger")
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """Product of each entry of one vector with each of the other."""
     if len(input.shape) != 1 or len(vec2.shape) != 1:
@@ -87,33 +85,32 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return input.reshape(-1, 1) * vec2
 
 
-def _plus(name: str, op: str, what: str) -> None:
+def _plus(name: str, multiply: str, what: str) -> None:
     def f(input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-        multiplied = product(a, b)
+        multiplied = FUNCTIONS[multiply](a, b)
         scaled = multiplied if alpha == 1 else multiplied * alpha
-        kind = result_dtype(input, multiplied)
-        start = cast(input, kind) if beta == 1 else cast(input, kind) * beta
-        return wrap(Core.__add__(start, scaled), op, kind)
+        start = cast(input, result_dtype(input, multiplied))
+        return wrap(
+            Core.__add__(start if beta == 1 else start * beta, scaled),
+            f"{name.capitalize()}Backward0",
+            start._kind,
+        )
 
     f.__doc__ = f"``beta input + alpha a @ b`` for {what}."
     both(name)(f)
 
 
-_plus("addmm", "AddmmBackward0", "matrices")
-_plus("baddbmm", "BaddbmmBackward0", "stacks of matrices")
-_plus("addmv", "AddmvBackward0", "a matrix and a vector")
+_plus("addmm", "mm", "matrices")
+_plus("baddbmm", "bmm", "stacks of matrices")
+_plus("addmv", "mv", "a matrix and a vector")
 
 
-def _contracted(contract: Any, tensors: list[Any], *how: Any) -> Tensor:
+def _contracted(contract: Any, tensors: list[Any]) -> Tensor:
     """A sum of products as the core computes it, of Tensors of one dtype."""
     kinds = {t.dtype.name: t.dtype for t in tensors}
     if len(kinds) > 1:
         raise RuntimeError(f"expected Tensors of a product to have the same dtype; got {', '.join(kinds)}")
-    try:
-        result = contract(plain(tensors), *how)
-    except ValueError as error:
-        raise RuntimeError(str(error)) from None
-    return wrap(result, "ViewBackward0", tensors[0]._kind)
+    return wrap(contract(plain(tensors)), "ViewBackward0", tensors[0]._kind)
 
 
 @function("einsum")
@@ -132,35 +129,38 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 @function("cdist")
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """Distances of each row of one to each row of the other."""
-    apart = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    result = _reductions.norm(apart, p, -1)
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
+    """Distances of each row of one to each row of the other, by their difference in every mode."""
+    result = _reductions.norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
     result._op = "CdistBackward0" if result._op else ""
-    return result
+    return result  # type: ignore[no-any-return]
 
 
-def _constant(t: Tensor, operation: str) -> np.ndarray:
-    """Numbers of what NumPy computes, through which no gradient flows."""
-    if t.dtype.kind < 2:
-        raise RuntimeError(f"{operation}: the Tensor must hold floating numbers; got {t.dtype}")
-    if t.requires_grad and _core.grad_enabled():
-        raise RuntimeError(f"{operation}: has no gradient in qkv.torch; detach() the Tensor")
-    return Core.numpy(t)
-
-
-def _norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Tensor:
+def _norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Of a vector, or of a matrix where `ord` is given and two axes are meant."""
     matrices = len(A.shape) == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
     if ord is not None and matrices:
-        return _reductions.matrix_norm(A, ord, (0, 1) if dim is None else tuple(dim), keepdim)
-    return _reductions.norm(A, ord, dim, keepdim)
+        return _reductions.matrix_norm(A, ord, (0, 1) if dim is None else tuple(dim), keepdim, dtype=dtype)
+    return _reductions.norm(A, ord, dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def _of_matrices(name: str) -> Any:
+    def f(A: Tensor) -> Tensor:
+        if A.dtype.kind < 2:
+            raise RuntimeError(f"linalg.{name}: the Tensor must hold floating numbers; got {A.dtype}")
+        if A.requires_grad and _core.grad_enabled():
+            raise RuntimeError(f"linalg.{name}: has no gradient in qkv.torch; detach() the Tensor")
+        return wrap_array(getattr(np.linalg, name)(Core.numpy(A)))
+
+    return f
 
 
 linalg = SimpleNamespace(
     norm=_norm,
     matrix_norm=_reductions.matrix_norm,
-    vector_norm=lambda x, ord=2, dim=None, keepdim=False: _reductions.norm(x, ord, dim, keepdim),
-    inv=lambda A: wrap_array(np.linalg.inv(_constant(A, "linalg.inv"))),
-    det=lambda A: wrap_array(np.linalg.det(_constant(A, "linalg.det"))),
+    vector_norm=lambda x, ord=2, dim=None, keepdim=False, *, dtype=None: _reductions.norm(
+        x, ord, dim, keepdim, dtype=dtype
+    ),
+    inv=_of_matrices("inv"),
+    det=_of_matrices("det"),
 )

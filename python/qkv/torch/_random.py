@@ -9,8 +9,7 @@ import numpy as np
 from .. import _core, random
 from . import _dtypes
 from ._change import assign
-from ._creation import finished
-from ._dtypes import computed
+from ._creation import factory
 from ._elementwise import as_numbers, cast
 from ._shaping import sizes
 from ._tensor import Core, Tensor, both, function, method, wrap_array
@@ -89,115 +88,72 @@ def random_number(generator: Generator | None = None) -> int:
     return int(_stream(generator).random64()) & _MASK
 
 
-def _drawing(name: str, draw: Any) -> None:
-    def make(
-        *size: Any,
-        generator: Generator | None = None,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: bool = False,
-        layout: Any = None,
-        pin_memory: bool = False,
-    ) -> Tensor:
-        kind = computed(dtype or _dtypes.get_default_dtype(), name)
-        numbers = draw(sizes(size), kind.core, _stream(generator))
-        return finished(wrap_array(numbers, kind), requires_grad, device, name)
+def _drawing(name: str, draw: Any, what: str) -> None:
+    def make(*size: Any, generator: Generator | None = None, dtype: Any) -> Any:
+        return draw(sizes(size), dtype=dtype.core, rng=_stream(generator))
 
-    def like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-        return make(*input.shape, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    def like(input: Tensor, *, generator: Generator | None = None, dtype: Any) -> Any:
+        return make(*input.shape, generator=generator, dtype=dtype)
 
-    make.__doc__ = (
-        "Uniform numbers from 0 to 1." if name == "rand" else "Normal numbers with mean 0 and deviation 1."
-    )
-    like.__doc__ = f"`{name}` in the shape and dtype of another."
-    function(name)(make)
-    function(f"{name}_like")(like)
+    make.__doc__, like.__doc__ = what, f"`{name}` in the shape and dtype of another."
+    function(name)(factory(name, _dtypes.get_default_dtype)(make))
+    function(f"{name}_like")(factory(f"{name}_like", like=True)(like))
 
 
-_drawing("rand", lambda shape, kind, rng: random.rand(shape, dtype=kind, rng=rng))
-_drawing("randn", lambda shape, kind, rng: random.randn(shape, dtype=kind, rng=rng))
+_drawing("rand", random.rand, "Uniform numbers from 0 to 1.")
+_drawing("randn", random.randn, "Normal numbers with mean 0 and deviation 1.")
 
 
 @function("randint")
+@factory("randint", lambda: _dtypes.int64)
 def randint(
-    low: Any = None,
-    high: Any = None,
-    size: Any = None,
-    *,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+    low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None
+) -> Any:
     """Whole numbers from ``low`` (0) up to ``high``, without it."""
     if isinstance(high, (tuple, list)) and size is None:
         high, size = None, high
-    if high is None:
-        low, high = 0, low
+    low, high = (0, low) if high is None else (low or 0, high)
     if high is None or size is None:
         raise TypeError("randint: high and size must be given, as in randint(0, 5, (3,)) or randint(5, (3,))")
-    low = 0 if low is None else low
-    kind = computed(dtype or _dtypes.int64, "randint")
-    numbers = random.randint(int(low), int(high), sizes((size,)), rng=_stream(generator))
-    return finished(wrap_array(numbers.astype(kind.core), kind), requires_grad, device, "randint")
+    return random.randint(int(low), int(high), sizes((size,)), rng=_stream(generator))
 
 
 @function("randint_like")
-def randint_like(input: Tensor, low: int, high: Any = None, *, dtype: Any = None) -> Tensor:
+@factory("randint_like", like=True)
+def randint_like(input: Tensor, low: int, high: Any = None, *, generator: Generator | None = None) -> Any:
     """`randint` in the shape and dtype of another."""
     first, last = (0, low) if high is None else (low, high)
-    return randint(first, last, tuple(input.shape), dtype=dtype or input.dtype)
+    return random.randint(int(first), int(last), tuple(input.shape), rng=_stream(generator))
 
 
 @function("randperm")
-def randperm(
-    n: int,
-    *,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@factory("randperm", lambda: _dtypes.int64)
+def randperm(n: int, *, generator: Generator | None = None) -> Any:
     """The numbers from 0 to n - 1 in random order."""
-    kind = computed(dtype or _dtypes.int64, "randperm")
-    numbers = random.randperm(int(n), rng=_stream(generator))
-    return finished(wrap_array(numbers.astype(kind.core), kind), requires_grad, device, "randperm")
+    return random.randperm(int(n), rng=_stream(generator))
 
 
 @function("normal")
+@factory("normal", _dtypes.get_default_dtype)
 def normal(
-    mean: Any = 0.0,
-    std: Any = 1.0,
-    size: Any = None,
-    *,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any
+) -> Any:
     """Normal numbers; ``mean`` and ``std`` are numbers with a ``size``, or Tensors."""
-    kind = computed(dtype or _dtypes.get_default_dtype(), "normal")
+    rng = _stream(generator)
     if not isinstance(mean, Core) and not isinstance(std, Core):
-        shape = () if size is None else sizes((size,))
-        numbers = random.normal(mean, std, shape, dtype=kind.core, rng=_stream(generator))
-    else:
-        m, s = as_numbers(mean), as_numbers(std)
-        unit = random.randn(np.broadcast_shapes(m.shape, s.shape), dtype=kind.core, rng=_stream(generator))
-        numbers = (unit * s + m).astype(kind.core)
-    return finished(wrap_array(numbers, kind), requires_grad, device, "normal")
+        return random.normal(mean, std, () if size is None else sizes((size,)), dtype=dtype.core, rng=rng)
+    m, s = as_numbers(mean), as_numbers(std)
+    return random.randn(np.broadcast_shapes(m.shape, s.shape), dtype=dtype.core, rng=rng) * s + m
 
 
 @both("bernoulli")
 def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that the Tensor holds, else 0."""
+    rng = _stream(generator)
     if p is not None:
-        numbers = random.bernoulli(
-            float(p), tuple(input.shape), dtype=input.dtype.core, rng=_stream(generator)
-        )
+        numbers = random.bernoulli(float(p), tuple(input.shape), dtype=input.dtype.core, rng=rng)
     else:
-        numbers = random.bernoulli(np.atleast_1d(as_numbers(input)), rng=_stream(generator)).reshape(
-            input.shape
-        )
+        numbers = random.bernoulli(np.atleast_1d(as_numbers(input)), rng=rng).reshape(input.shape)
     return wrap_array(numbers, input.dtype)
 
 
@@ -216,6 +172,10 @@ def _fill(t: Tensor, numbers: Any, operation: str, op: str) -> Tensor:
     return assign(t, cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype), op, operation)
 
 
+def _fill(t: Tensor, numbers: Any, operation: str, op: str) -> Tensor:
+    return assign(t, cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype), op, operation)
+
+
 @method("normal_")
 def normal_(t: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Normal numbers, in place."""
@@ -224,12 +184,9 @@ def normal_(t: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Genera
 
 
 @method("uniform_")
-def uniform_(
-    t: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None, **ends: float
-) -> Tensor:
+def uniform_(t: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Uniform numbers from a to b, in place."""
-    low, high = ends.get("from", a), ends.get("to", b)
-    numbers = random.uniform(low, high, tuple(t.shape), dtype=t.dtype.core, rng=_stream(generator))
+    numbers = random.uniform(a, b, tuple(t.shape), dtype=t.dtype.core, rng=_stream(generator))
     return _fill(t, numbers, "uniform_", "UniformBackward0")
 
 
@@ -247,21 +204,16 @@ def exponential_(t: Tensor, lambd: float = 1.0, *, generator: Generator | None =
     return _fill(t, drawn, "exponential_", "ExponentialBackward0")
 
 
+_DIGITS = {_dtypes.float32: 2**24 + 1, _dtypes.float64: 2**53 + 1}  # up to which all whole numbers are
+
+
 @method("random_")
-def random_(t: Tensor, *bounds: int, generator: Generator | None = None) -> Tensor:
+def random_(t: Tensor, a: Any = None, b: Any = None, *, generator: Generator | None = None) -> Tensor:
     """Whole numbers below a bound, or from one to another, in place; int64 without bounds up to 2**63 - 1."""
-    if bounds:
-        low, high = (0, bounds[0]) if len(bounds) == 1 else bounds
-        numbers = random.randint(low, high, tuple(t.shape), rng=_stream(generator))
-    elif t.dtype is _dtypes.int64:
-        numbers = np.array([random_number(generator) for _ in range(t.numel())], np.int64)
-    else:
-        high = (
-            2**24 + 1
-            if t.dtype is _dtypes.float32
-            else 2**53 + 1
-            if t.dtype.kind == 2
-            else 2 ** (8 * t.dtype.itemsize - 1)
-        )
-        numbers = random.randint(0, high, tuple(t.shape), rng=_stream(generator))
+    if a is None and t.dtype is _dtypes.int64:
+        return _fill(t, [random_number(generator) for _ in range(t.numel())], "random_", "RandomBackward2")
+    low, high = (0, a) if b is None else (a, b)
+    if high is None:
+        high = _DIGITS.get(t.dtype) or 2 ** (8 * t.dtype.itemsize - 1)
+    numbers = random.randint(low, high, tuple(t.shape), rng=_stream(generator))
     return _fill(t, numbers, "random_", "RandomBackward2")

@@ -1,12 +1,14 @@
-"""The keywords that PyTorch takes for one argument, beside the name that a function gives it."""
+"""How functions of PyTorch's are called: by every keyword, with ``out``, and with PyTorch's classes of errors."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
+# Keywords that PyTorch takes for one argument, beside the name that a function gives it.
 _EVERYWHERE = {"axis": "dim", "keepdims": "keepdim", "x2": "other"}
 _OF = {
     "mm": {"mat2": "other"},
@@ -16,36 +18,50 @@ _OF = {
     "addmm": {"mat1": "a", "mat2": "b"},
     "baddbmm": {"batch1": "a", "batch2": "b"},
     "addmv": {"mat": "a", "vec": "b"},
+    "swapaxes": {"axis0": "dim0", "axis1": "dim1"},
     "split": {"split_size": "split_size_or_sections", "tensor": "input"},
     "copy_": {"other": "src"},
+    "uniform_": {"from": "a", "to": "b"},
+    "random_": {"from": "a", "to": "b"},
 }
+_KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "__getitem__"}  # PyTorch's are ValueErrors, too
 
 
-def spelled(name: str, f: Callable[..., Any]) -> Any:
-    """Give the function for every spelling; a Tensor is its first argument, or `input`."""
+def spelled(name: str, f: Callable[..., Any], finish: Callable[[Any, Any, Any], Any]) -> Any:
+    """Give the function for every spelling; ``finish(result, first argument, out)`` makes what it returns."""
     parameters = list(inspect.signature(f).parameters.values())
     known = {p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
+    first = parameters[0].name if parameters else ""
     sizes = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), None)
-    others = {
-        new: old
-        for new, old in {**_EVERYWHERE, **_OF.get(name, {})}.items()
-        if new not in known and old in known | {"input"}
-    }
-    takes_tensor = bool(parameters) and parameters[0].name == "t"
-    if not (others or sizes or takes_tensor) or any(p.kind == p.VAR_KEYWORD for p in parameters):
-        return f
+    spellings = {**_EVERYWHERE, **_OF.get(name, {})}
+    others = {new: old for new, old in spellings.items() if new not in known and old in known}
 
     @functools.wraps(f)
     def call(*args: Any, **options: Any) -> Any:
+        out = None
         if options:
-            for new in [new for new in options if new in others]:
+            for new in options.keys() & others.keys():
                 if others[new] in options:
                     raise TypeError(f"{name}: {others[new]} must be given once; got {new}, too")
                 options[others[new]] = options.pop(new)
-            if takes_tensor and not args and "input" in options:
-                args = (options.pop("input"),)
+            if not args and first in options:
+                args = (options.pop(first),)
             if sizes in options:
                 args = (*args, options.pop(sizes))
-        return f(*args, **options)
+            out = options.pop("out", None)
+        try:
+            result = f(*args, **options)
+        except ValueError as error:
+            raise in_torch(name, error) from None
+        return finish(result, args[0] if args else None, out)
 
     return call
+
+
+def in_torch(name: str, error: ValueError) -> Exception:
+    """Give an error of the core's the class that PyTorch's has, and the function's name."""
+    if type(error) is not ValueError or name in _KEEP_ERRORS:
+        return error
+    text = re.sub(r"\bax(is|es)(?=\d| must)", lambda m: "dim" if m[1] == "is" else "dims", str(error))
+    text = f"{name}: {re.sub(r'^[.a-z_]+: ', '', text)}"
+    return (IndexError if "dim must be from" in text else RuntimeError)(text)

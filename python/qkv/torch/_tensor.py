@@ -8,7 +8,7 @@ methods that compute are defined beside the functions of the same name, in the m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -34,38 +34,58 @@ _core_requires: Any = Core.requires_grad
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # torch.<name>
 
 
-def function(name: str) -> Callable[[F], F]:
-    """Decorate what is ``torch.<name>``; most calls of some of these functions the core answers."""
+def function(*names: str, label: str | None = None) -> Callable[[F], F]:
+    """Decorate what is ``torch.<name>``; most calls of some of these functions the core answers.
 
-    def register(f: F) -> F:
-        f.__name__ = f.__qualname__ = name
-        f = _core.direct(name, spelled(name, f))
+    With a `label`, PyTorch's name of the operation, it returns a Tensor of the core in the dtype of its first argument.
+    """
+    return _registered(names, label, FUNCTIONS.__setitem__)
+
+
+def method(*names: str, label: str | None = None) -> Callable[[F], F]:
+    """Decorate what is ``tensor.<name>``; see `function`."""
+    return _registered(names, label, lambda name, f: setattr(Tensor, name, f))
+
+
+def both(*names: str, label: str | None = None) -> Callable[[F], F]:
+    """Decorate what is ``torch.<name>`` and ``tensor.<name>``; see `function`."""
+
+    def register(name: str, f: Any) -> None:
         FUNCTIONS[name] = f
-        return f
-
-    return register
-
-
-def method(*names: str) -> Callable[[F], F]:
-    """Decorate what is ``tensor.<name>``."""
-
-    def register(f: F) -> F:
-        for name in names:
-            setattr(Tensor, name, _core.direct(name, spelled(name, f)))
-        return f
-
-    return register
-
-
-def both(name: str) -> Callable[[F], F]:
-    """Decorate what is ``torch.<name>`` and ``tensor.<name>``."""
-
-    def register(f: F) -> F:
-        f = function(name)(f)
         setattr(Tensor, name, f)
-        return f
 
-    return register
+    return _registered(names, label, register)
+
+
+def _registered(names: tuple[str, ...], label: str | None, register: Any) -> Callable[[F], F]:
+    def finish(result: Any, first: Any, out: Any) -> Any:
+        if label is not None and result is not first:
+            result = wrap(result, label, getattr(first, "_kind", None))
+        return result if out is None else _written(names[0], out, result)
+
+    def decorate(f: F) -> F:
+        f.__name__ = f.__qualname__ = names[0]
+        made = [_core.direct(name, spelled(name, f, finish)) for name in names]
+        for name, one in zip(names, made, strict=True):
+            register(name, one)
+        return made[0]  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _written(name: str, out: Any, result: Any) -> Any:
+    """Let the Tensors that a caller has given as ``out`` hold the result."""
+    if isinstance(result, tuple):
+        return type(result)(_written(name, a, b) for a, b in zip(out, result, strict=True))
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}: out must be a Tensor; got {shown(out)}")
+    if _core.grad_enabled() and (out.requires_grad or result.requires_grad):
+        raise RuntimeError(f"{name}: out must be None because gradients are recorded; see torch.no_grad()")
+    if out.dtype.kind < result.dtype.kind:
+        raise RuntimeError(f"{name}: out must hold {result.dtype}; got one of {out.dtype}")
+    if _core_shape(out) != _core_shape(result):
+        out.data = wrap(_core.full(_core_shape(result), 0, dtype=out.dtype.core), "", out._kind)
+    return out.copy_(result)
 
 
 class Tensor(Core):
@@ -83,47 +103,6 @@ class Tensor(Core):
     _last_grad: Any = None  # what .grad gave last
     _learned = False  # a Parameter
     _result_class: Any = None  # of what modules of the core compute of it: this class
-
-    if TYPE_CHECKING:  # attached by `method` and by loops
-        __add__: Any
-        __sub__: Any
-        __mul__: Any
-        __truediv__: Any
-        __pow__: Any
-        __matmul__: Any
-        __neg__: Any
-        __invert__: Any
-        __getitem__: Any
-        __lt__: Any
-        __gt__: Any
-        __ge__: Any
-        T: Any
-        reshape: Any
-        transpose: Any
-        swapaxes: Any
-        sum: Any
-        mean: Any
-        max: Any
-        detach: Any
-        backward: Any
-        copy_: Any
-        size: Any
-        squeeze: Any
-        unsqueeze: Any
-        flatten: Any
-        repeat: Any
-        min: Any
-        var: Any
-        std: Any
-        prod: Any
-        any: Any
-        all: Any
-        argmax: Any
-        argmin: Any
-        __mod__: Any
-        __floordiv__: Any
-        __and__: Any
-        __or__: Any
 
     def __init__(self, *data: Any, **options: Any) -> None:
         pass  # __new__ (_creation.py) has made it
@@ -349,11 +328,9 @@ def wrap(result: Any, op: str = "", kind: dtype | None = None) -> Tensor:
     return _core.instance_of(Tensor, result, op)  # type: ignore[no-any-return]
 
 
-def view(result: Any, op: str, base: Tensor) -> Tensor:
-    """Make a Tensor of this class of what shows memory of another; `op` is PyTorch's name for it."""
-    t: Tensor = _core.instance_of(Tensor, result, op)
-    t._kind = base._kind
-    return t
+def as_core(t: Any) -> Any:
+    """Give the core's Tensor of one of this class: NumPy's functions compute with it, and record gradients."""
+    return _core.instance_of(Core, t)
 
 
 def wrap_array(array: Any, kind: dtype | None = None) -> Tensor:
@@ -364,7 +341,7 @@ def wrap_array(array: Any, kind: dtype | None = None) -> Tensor:
 def constant(value: Any, kind: dtype) -> Tensor:
     """Make a leaf of a number or an array in a dtype; what is too large for it is infinite."""
     numbers = np.asarray(value)
-    if numbers.dtype.kind == "c":
+    if numbers.dtype.kind not in "biufO" or (numbers.dtype.kind == "O" and not isinstance(value, int)):
         raise TypeError(f"expected real numbers because qkv computes in no others; got {shown(value)}")
     with np.errstate(over="ignore", invalid="ignore"):
         return wrap_array(numbers.astype(kind.core), kind)
@@ -392,7 +369,7 @@ def _mapped(value: Any, change: Callable[[Any], Any], kind: type) -> Any:
 
 def plain(value: Any) -> Any:
     """Replace Tensors of this class by the core's, which have NumPy's methods."""
-    return _mapped(value, lambda t: _core.instance_of(Core, t), Tensor)
+    return _mapped(value, as_core, Tensor)
 
 
 def as_arrays(value: Any) -> Any:
