@@ -43,11 +43,6 @@ def logaddexp(a: Any, b: Any) -> Any:
     return _core.logsumexp(_core.stack([a + zeros, b + zeros], 0), 0, False)
 
 
-def _steps(ufunc: np.ufunc) -> Callable[[Tensor], Any]:
-    """A function that is constant but for its steps: its gradient is 0."""
-    return lambda x: _core.where(False, x, ufunc(x.numpy()))
-
-
 CALLS: dict[Any, Callable[..., Any]] = {
     np.negative: lambda x: -x,
     np.positive: lambda x: x.copy(),
@@ -78,7 +73,6 @@ CALLS: dict[Any, Callable[..., Any]] = {
     np.maximum: _core.maximum,
     np.minimum: _core.minimum,
     np.divmod: divmod,
-    **{ufunc: _steps(ufunc) for ufunc in (np.floor, np.ceil, np.trunc, np.rint, np.sign)},
 }
 
 

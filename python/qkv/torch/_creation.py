@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def finished(
 _COMMON = ("dtype", "device", "requires_grad", "layout", "pin_memory", "memory_format")
 
 
-def factory(name: str, kind: Any = None, like: builtins.bool = False) -> Any:
+def factory(name: str, kind: Any = None, like: builtins.bool = False) -> Callable[[Any], Any]:
     """Decorate what gives the numbers of ``torch.<name>``, to which `dtype`, `device` and their like are added.
 
     The dtype is `kind`, or that of the first argument where the new Tensor is like it, or that of the numbers: of
@@ -96,6 +97,8 @@ def factory(name: str, kind: Any = None, like: builtins.bool = False) -> Any:
             memory_format: Any = None,
             **options: Any,
         ) -> Tensor:
+            if like and not args and "input" not in options:
+                raise TypeError(f"{name}: input must be given")
             wanted = dtype or (
                 _as_tensor(args[0] if args else options["input"]).dtype if like else kind and kind()
             )
@@ -196,7 +199,7 @@ for _name, _kind in _dtypes.TYPE_NAMES.items():
 def _shape(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = sizes(size)
     if any(n < 0 for n in shape):
-        raise RuntimeError(f"{name}: sizes must be at least 0; got {shape}")
+        raise RuntimeError(f"{name}: sizes must be at least 0; got {shown(shape)}")
     return shape
 
 

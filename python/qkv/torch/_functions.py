@@ -11,7 +11,7 @@ from .. import _core
 from . import _dtypes
 from ._conversion import clone
 from ._dtypes import bool_
-from ._elementwise import arithmetic, as_numbers, as_tensor, cast, result_dtype
+from ._elementwise import add, arithmetic, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
 from ._tensor import FUNCTIONS, Core, Tensor, as_core, both, constant, wrap, wrap_array
 
 
@@ -22,7 +22,7 @@ def floats(t: Any) -> Tensor:
 
 
 _FLOATING = "exp exp2 expm1 log log1p log2 log10 sqrt reciprocal sin cos tan sinh cosh tanh"
-_KEEPING = "negative absolute square floor ceil trunc"  # whole numbers stay whole
+_KEEPING = "negative absolute square"  # whole numbers stay whole
 _SHORT = {"negative": "neg", "absolute": "abs"}
 _LABELS = {"log1p": "Log1PBackward0", "square": "PowBackward0"}
 
@@ -47,7 +47,9 @@ _unary(("sigmoid",), _core.sigmoid, floats)
 _unary(("erf",), _core.erf, floats)
 _unary(("rsqrt",), lambda x: 1.0 / _core.sqrt(x), floats)
 _unary(("relu",), lambda x: _core.relu(x) if x.dtype.kind == "f" else x * (x > 0), as_tensor)
-_unary(("sign",), lambda x: np.sign(np.nan_to_num(x)), as_tensor)
+for _name in ("floor", "ceil", "trunc", "sign"):  # steps, whose gradient is 0
+    _steps = getattr(np, _name) if _name != "sign" else lambda x: np.nan_to_num(np.sign(x))
+    _unary((_name,), lambda x, _f=_steps: _core.where(False, x, _f(x.numpy())), as_tensor)
 
 
 @both("round")
@@ -59,7 +61,7 @@ def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
     return wrap(_core.where(False, input, rounded), "RoundBackward0")
 
 
-@both("clamp", "clip", label="ClampBackward1")
+@both("clamp", "clip")
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """Numbers below ``min`` become ``min``, above ``max`` ``max``; Tensors for both are legal."""
     given = [bound for bound in (min, max) if bound is not None]
@@ -67,7 +69,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         raise RuntimeError("clamp: min or max must be given; got neither")
     kind = result_dtype(input, *given)
     low, high = (cast(v, kind) if isinstance(v, Core) else v for v in (min, max))
-    return wrap(np.clip(as_core(cast(input, kind)), low, high), "", kind)
+    return wrap(np.clip(as_core(cast(input, kind)), low, high), "ClampBackward1", kind)
 
 
 both("clamp_min")(lambda input, min: clamp(input, min=min))
@@ -113,16 +115,16 @@ def nan_to_num(input: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = 
 @both("addcmul", label="AddcmulBackward0")
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
     """``input + value tensor1 tensor2``."""
-    return input + tensor1 * tensor2 * value
+    return add(input, mul(mul(tensor1, tensor2), value))
 
 
 @both("addcdiv", label="AddcdivBackward0")
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
     """``input + value tensor1 / tensor2``."""
-    return input + tensor1 * value / tensor2
+    return add(input, div(mul(tensor1, value), tensor2))
 
 
 @both("lerp", label="LerpBackward0")
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Any:
     """``input + weight (end - input)``."""
-    return input + (end - input) * weight
+    return add(input, mul(sub(end, input), weight))

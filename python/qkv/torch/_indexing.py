@@ -298,10 +298,9 @@ def masked_select(input: Tensor, mask: Tensor) -> Any:
 @both("roll", label="RollBackward0")
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
     """Axes turned by some places."""
-    given = (
-        tuple(np.atleast_1d(as_numbers(one)).tolist()) if one is not None else None for one in (shifts, dims)
+    places, axes = (
+        None if one is None else tuple(np.atleast_1d(as_numbers(one)).tolist()) for one in (shifts, dims)
     )
-    places, axes = given
     if len(places or ()) != (1 if axes is None else len(axes)):
         raise RuntimeError(f"roll: shifts and dims must be as many; got {shown(shifts)} and {shown(dims)}")
-    return np.roll(as_core(input), places, axes)
+    return np.roll(as_core(input), places or (), axes)

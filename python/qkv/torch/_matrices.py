@@ -40,7 +40,7 @@ def diag_embed(
     at = np.arange(input.shape[-1])
     size = len(at) + builtins.abs(offset)
     zeros = wrap_array(np.zeros((*input.shape[:-1], size, size), input.dtype.core))
-    made = _core.replaced(zeros, (..., at - min(offset, 0), at + max(offset, 0)), input)
+    made: Any = _core.replaced(zeros, (..., at - min(offset, 0), at + max(offset, 0)), input)
     return np.moveaxis(made, (-2, -1), (dim1, dim2))
 
 

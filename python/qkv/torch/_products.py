@@ -38,9 +38,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 def _operator(swapped: bool) -> Any:
     def operator(a: Any, b: Any) -> Any:
-        if not isinstance(b, (Core, np.ndarray)):
-            return NotImplemented
-        return matmul(b, a) if swapped else matmul(a, b)
+        x, y = (b, a) if swapped else (a, b)
+        return matmul(x, y) if isinstance(b, (Core, np.ndarray)) else NotImplemented
 
     return operator
 

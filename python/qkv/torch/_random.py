@@ -172,10 +172,6 @@ def _fill(t: Tensor, numbers: Any, operation: str, op: str) -> Tensor:
     return assign(t, cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype), op, operation)
 
 
-def _fill(t: Tensor, numbers: Any, operation: str, op: str) -> Tensor:
-    return assign(t, cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype), op, operation)
-
-
 @method("normal_")
 def normal_(t: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Normal numbers, in place."""

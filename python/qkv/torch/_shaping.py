@@ -216,7 +216,7 @@ def _joined(core: Any, name: str, tensors: Any, dim: Any) -> Any:
     parts = list(tensors)
     if not all(isinstance(part, Core) for part in parts):
         raise TypeError(f"{name}: tensors must be Tensors; got {shown(parts)}")
-    kind = parts[0].dtype if parts else None
+    kind: Any = parts[0].dtype if parts else None
     for part in parts[1:]:
         kind = common_dtype(kind, part.dtype)
     parts = [cast(part, kind) for part in parts]

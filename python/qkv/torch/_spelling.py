@@ -24,7 +24,12 @@ _OF = {
     "uniform_": {"from": "a", "to": "b"},
     "random_": {"from": "a", "to": "b"},
 }
-_KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "__getitem__"}  # PyTorch's are ValueErrors, too
+_KEEP_ERRORS = {
+    "tensor",
+    "as_tensor",
+    "from_numpy",
+    "backward",
+}  # ValueErrors there, too, or of a function given
 
 
 def spelled(name: str, f: Callable[..., Any], finish: Callable[[Any, Any, Any], Any]) -> Any:

@@ -21,7 +21,7 @@ from ._outside import lies_outside
 from ._printing import tensor_text
 from ._spelling import spelled
 
-Core = _core.Tensor
+Core: Any = _core.Tensor  # whose methods here have PyTorch's arguments
 F = TypeVar("F", bound=Callable[..., Any])
 
 _core_dtype: Any = Core.dtype.fget  # type: ignore[attr-defined]
@@ -60,7 +60,8 @@ def both(*names: str, label: str | None = None) -> Callable[[F], F]:
 def _registered(names: tuple[str, ...], label: str | None, register: Any) -> Callable[[F], F]:
     def finish(result: Any, first: Any, out: Any) -> Any:
         if label is not None and result is not first:
-            result = wrap(result, label, getattr(first, "_kind", None))
+            source = result if isinstance(result, Tensor) else first
+            result = wrap(result, label, getattr(source, "_kind", None))
         return result if out is None else _written(names[0], out, result)
 
     def decorate(f: F) -> F:
