@@ -1,31 +1,28 @@
-"""Constructors whose arguments are one table of names and defaults, as PyTorch's signature has them."""
+"""Constructors whose arguments stand in one text, as PyTorch's documentation has them."""
 
 from __future__ import annotations
 
-from inspect import Parameter, Signature
+import inspect
 from typing import Any
 
-REQUIRED: Any = Parameter.empty
 
-
-def constructor(_by_keyword: dict[str, Any] | None = None, /, **settings: Any) -> Any:
-    """Make an ``__init__`` with these arguments and defaults, which hands their values to ``self._configure``.
+def constructor(text: str) -> Any:
+    """Make an ``__init__`` with the arguments of a text, which hands their values to ``self._configure`` by name.
 
     Examples
     --------
-    >>> from qkv.torch._settings import REQUIRED, constructor
+    >>> from qkv.torch._settings import constructor
     >>> class Steps:
-    ...     __init__ = constructor(size=REQUIRED, gamma=0.1)
+    ...     __init__ = constructor("size, gamma=0.1, *, last=-1")
     ...
     ...     def _configure(self, **settings):
     ...         print(settings)
     >>> _ = Steps(3)
-    {'size': 3, 'gamma': 0.1}
+    {'size': 3, 'gamma': 0.1, 'last': -1}
     """
-    known = [Parameter("self", Parameter.POSITIONAL_ONLY)]
-    for kind, table in ((Parameter.POSITIONAL_OR_KEYWORD, settings), (Parameter.KEYWORD_ONLY, _by_keyword)):
-        known += [Parameter(name, kind, default=default) for name, default in (table or {}).items()]
-    signature = Signature(known)
+    signature = inspect.signature(
+        eval(f"lambda self, /, {text}: None")
+    )  # the texts are those of this package
 
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
         try:

@@ -5,126 +5,70 @@ from __future__ import annotations
 from typing import Any
 
 from .._tensor import refuse_attribute
-from . import functional, init, utils
-from ._activations import (
-    ELU,
-    GELU,
-    GLU,
-    SELU,
-    BCELoss,
-    BCEWithLogitsLoss,
-    CosineSimilarity,
-    CrossEntropyLoss,
-    Hardtanh,
-    HuberLoss,
-    KLDivLoss,
-    L1Loss,
-    LeakyReLU,
-    LogSigmoid,
-    LogSoftmax,
-    Mish,
-    MSELoss,
-    NLLLoss,
-    ReLU,
-    ReLU6,
-    Sigmoid,
-    SiLU,
-    SmoothL1Loss,
-    Softmax,
-    Softmin,
-    Softplus,
-    Tanh,
-)
-from ._attention import MultiheadAttention
-from ._containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from ._layers import (
-    Bilinear,
-    Dropout,
-    Embedding,
-    Flatten,
-    Identity,
-    LayerNorm,
-    LazyLinear,
-    Linear,
-    RMSNorm,
-    Unflatten,
-)
-from ._module import Module
-from ._patches import Conv2d
-from ._recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
-from ._transformer import (
-    Transformer,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-)
-from .parameter import Buffer, Parameter, UninitializedParameter
+from . import functional as functional
+from . import init as init
+from . import utils as utils
+from ._activations import ELU as ELU
+from ._activations import GELU as GELU
+from ._activations import GLU as GLU
+from ._activations import SELU as SELU
+from ._activations import BCELoss as BCELoss
+from ._activations import BCEWithLogitsLoss as BCEWithLogitsLoss
+from ._activations import CosineSimilarity as CosineSimilarity
+from ._activations import CrossEntropyLoss as CrossEntropyLoss
+from ._activations import Hardtanh as Hardtanh
+from ._activations import HuberLoss as HuberLoss
+from ._activations import KLDivLoss as KLDivLoss
+from ._activations import L1Loss as L1Loss
+from ._activations import LeakyReLU as LeakyReLU
+from ._activations import LogSigmoid as LogSigmoid
+from ._activations import LogSoftmax as LogSoftmax
+from ._activations import Mish as Mish
+from ._activations import MSELoss as MSELoss
+from ._activations import NLLLoss as NLLLoss
+from ._activations import ReLU as ReLU
+from ._activations import ReLU6 as ReLU6
+from ._activations import Sigmoid as Sigmoid
+from ._activations import SiLU as SiLU
+from ._activations import SmoothL1Loss as SmoothL1Loss
+from ._activations import Softmax as Softmax
+from ._activations import Softmin as Softmin
+from ._activations import Softplus as Softplus
+from ._activations import Tanh as Tanh
+from ._attention import MultiheadAttention as MultiheadAttention
+from ._containers import ModuleDict as ModuleDict
+from ._containers import ModuleList as ModuleList
+from ._containers import ParameterDict as ParameterDict
+from ._containers import ParameterList as ParameterList
+from ._containers import Sequential as Sequential
+from ._layers import Bilinear as Bilinear
+from ._layers import Dropout as Dropout
+from ._layers import Embedding as Embedding
+from ._layers import Flatten as Flatten
+from ._layers import Identity as Identity
+from ._layers import LayerNorm as LayerNorm
+from ._layers import LazyLinear as LazyLinear
+from ._layers import Linear as Linear
+from ._layers import RMSNorm as RMSNorm
+from ._layers import Unflatten as Unflatten
+from ._module import Module as Module
+from ._patches import Conv2d as Conv2d
+from ._recurrent import GRU as GRU
+from ._recurrent import LSTM as LSTM
+from ._recurrent import RNN as RNN
+from ._recurrent import GRUCell as GRUCell
+from ._recurrent import LSTMCell as LSTMCell
+from ._recurrent import RNNCell as RNNCell
+from ._transformer import Transformer as Transformer
+from ._transformer import TransformerDecoder as TransformerDecoder
+from ._transformer import TransformerDecoderLayer as TransformerDecoderLayer
+from ._transformer import TransformerEncoder as TransformerEncoder
+from ._transformer import TransformerEncoderLayer as TransformerEncoderLayer
+from .parameter import Buffer as Buffer
+from .parameter import Parameter as Parameter
+from .parameter import UninitializedParameter as UninitializedParameter
 
-__all__ = [
-    "ELU",
-    "GELU",
-    "GLU",
-    "GRU",
-    "LSTM",
-    "RNN",
-    "SELU",
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "Bilinear",
-    "Buffer",
-    "Conv2d",
-    "CosineSimilarity",
-    "CrossEntropyLoss",
-    "Dropout",
-    "Embedding",
-    "Flatten",
-    "GRUCell",
-    "Hardtanh",
-    "HuberLoss",
-    "Identity",
-    "KLDivLoss",
-    "L1Loss",
-    "LSTMCell",
-    "LayerNorm",
-    "LazyLinear",
-    "LeakyReLU",
-    "Linear",
-    "LogSigmoid",
-    "LogSoftmax",
-    "MSELoss",
-    "Mish",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "MultiheadAttention",
-    "NLLLoss",
-    "Parameter",
-    "ParameterDict",
-    "ParameterList",
-    "RMSNorm",
-    "RNNCell",
-    "ReLU",
-    "ReLU6",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "SmoothL1Loss",
-    "Softmax",
-    "Softmin",
-    "Softplus",
-    "Tanh",
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-    "Unflatten",
-    "UninitializedParameter",
-    "functional",
-    "init",
-    "utils",
-]
+__all__ = [name for name in dir() if name[0].isupper() and name != "Any"] + ["functional", "init", "utils"]
 
 
 def __getattr__(name: str) -> Any:

@@ -53,7 +53,7 @@ def of_function(name: str, function: Any, *without: str, module: str = __name__)
     passed = [name for name in settings if name not in ("size_average", "reduce")]
     passed += [p.name for p in known if p.name == "training"]
     members = {
-        "__init__": constructor(**settings),
+        "__init__": constructor(", ".join(f"{key}={value!r}" for key, value in settings.items())),
         "_function": staticmethod(function),
         "_passed": tuple(passed),
         "_shown": {} if "reduction" in settings or "eps" in settings else settings,

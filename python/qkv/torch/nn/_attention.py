@@ -11,7 +11,7 @@ from .._elementwise import cast
 from .._functions import where
 from .._products import product
 from .._reductions import mean
-from .._settings import REQUIRED, constructor
+from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
 from . import init
@@ -49,17 +49,8 @@ class MultiheadAttention(Module):
     """
 
     __init__ = constructor(
-        embed_dim=REQUIRED,
-        num_heads=REQUIRED,
-        dropout=0.0,
-        bias=True,
-        add_bias_kv=False,
-        add_zero_attn=False,
-        kdim=None,
-        vdim=None,
-        batch_first=False,
-        device=None,
-        dtype=None,
+        "embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, "
+        "vdim=None, batch_first=False, device=None, dtype=None"
     )
 
     def _configure(

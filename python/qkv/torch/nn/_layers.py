@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._creation import empty
-from .._settings import REQUIRED, constructor
+from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
 from . import init
@@ -137,14 +137,7 @@ class LazyLinear(Linear):
 class Bilinear(Module):
     """``x1 weight[k] x2 + bias[k]``."""
 
-    __init__ = constructor(
-        in1_features=REQUIRED,
-        in2_features=REQUIRED,
-        out_features=REQUIRED,
-        bias=True,
-        device=None,
-        dtype=None,
-    )
+    __init__ = constructor("in1_features, in2_features, out_features, bias=True, device=None, dtype=None")
 
     def _configure(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool, **kind: Any
@@ -179,17 +172,8 @@ class Embedding(Module):
     """
 
     __init__ = constructor(
-        num_embeddings=REQUIRED,
-        embedding_dim=REQUIRED,
-        padding_idx=None,
-        max_norm=None,
-        norm_type=2.0,
-        scale_grad_by_freq=False,
-        sparse=False,
-        _weight=None,
-        _freeze=False,
-        device=None,
-        dtype=None,
+        "num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, "
+        "scale_grad_by_freq=False, sparse=False, _weight=None, _freeze=False, device=None, dtype=None"
     )
 
     def _configure(
@@ -275,7 +259,7 @@ class LayerNorm(_Norm):
     """Shifted and scaled to mean 0 and variance 1 over the last axes, then by learned weights."""
 
     __init__ = constructor(
-        normalized_shape=REQUIRED, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None
+        "normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None"
     )
 
     def forward(self, input: Tensor) -> Tensor:
@@ -290,9 +274,7 @@ class LayerNorm(_Norm):
 class RMSNorm(_Norm):
     """Divided by the root of the mean square over the last axes, times learned weights."""
 
-    __init__ = constructor(
-        normalized_shape=REQUIRED, eps=None, elementwise_affine=True, device=None, dtype=None
-    )
+    __init__ = constructor("normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None")
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._settings import REQUIRED, constructor
+from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
 from ._layers import add_parameter, draw_affine
@@ -27,17 +27,8 @@ class Conv2d(Module):
     """
 
     __init__ = constructor(
-        in_channels=REQUIRED,
-        out_channels=REQUIRED,
-        kernel_size=REQUIRED,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups=1,
-        bias=True,
-        padding_mode="zeros",
-        device=None,
-        dtype=None,
+        "in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, "
+        "padding_mode='zeros', device=None, dtype=None"
     )
 
     def _configure(

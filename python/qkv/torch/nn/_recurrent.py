@@ -6,21 +6,15 @@ from typing import Any
 
 from ... import _core
 from .._creation import zeros
-from .._settings import REQUIRED, constructor
+from .._settings import constructor
 from .._shaping import cat, stack
 from .._tensor import Core, Tensor, wrap
 from . import functional as F
 from ._layers import add_parameter, draw_evenly
 from ._module import Module
 
-_REST = {
-    "bias": True,
-    "batch_first": False,
-    "dropout": 0.0,
-    "bidirectional": False,
-    "device": None,
-    "dtype": None,
-}
+_REST = "bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None"
+_SHOWN = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
 
 
 def _each(state: Any, f: Any) -> Any:
@@ -68,7 +62,7 @@ class _Rule(Module):
 
 
 class _Layers(_Rule):
-    __init__ = constructor(input_size=REQUIRED, hidden_size=REQUIRED, num_layers=1, **_REST)
+    __init__ = constructor(f"input_size, hidden_size, num_layers=1, {_REST}")
 
     def _configure(self, input_size: int, hidden_size: int, num_layers: int, **rest: Any) -> None:
         super().__init__()
@@ -138,15 +132,12 @@ class _Layers(_Rule):
 
     def extra_repr(self) -> str:
         """The arguments that are not the defaults."""
-        defaults = {"num_layers": 1, **_REST}
-        shown = [n for n in defaults if getattr(self, n, defaults[n]) != defaults[n]]
-        return ", ".join(
-            [f"{self.input_size}, {self.hidden_size}", *(f"{n}={getattr(self, n)}" for n in shown)]
-        )
+        shown = [f"{n}={getattr(self, n)}" for n, default in _SHOWN.items() if getattr(self, n) != default]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
 
 
 class _Cell(_Rule):
-    __init__ = constructor(input_size=REQUIRED, hidden_size=REQUIRED, bias=True, device=None, dtype=None)
+    __init__ = constructor("input_size, hidden_size, bias=True, device=None, dtype=None")
 
     def _configure(self, input_size: int, hidden_size: int, bias: bool, **kind: Any) -> None:
         super().__init__()
@@ -221,9 +212,7 @@ class LSTM(_LSTMRule, _Layers):
 class RNN(_RNNRule, _Layers):
     """Plain recurrence: ``tanh`` or ``relu`` of input plus state."""
 
-    __init__ = constructor(
-        input_size=REQUIRED, hidden_size=REQUIRED, num_layers=1, nonlinearity="tanh", **_REST
-    )
+    __init__ = constructor(f"input_size, hidden_size, num_layers=1, nonlinearity='tanh', {_REST}")
 
 
 class GRUCell(_GRURule, _Cell):
@@ -237,9 +226,7 @@ class LSTMCell(_LSTMRule, _Cell):
 class RNNCell(_RNNRule, _Cell):
     """One step of an `RNN`."""
 
-    __init__ = constructor(
-        input_size=REQUIRED, hidden_size=REQUIRED, bias=True, nonlinearity="tanh", device=None, dtype=None
-    )
+    __init__ = constructor("input_size, hidden_size, bias=True, nonlinearity='tanh', device=None, dtype=None")
 
     def extra_repr(self) -> str:
         """The sizes, and the nonlinearity where it is not the default."""

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from .._creation import full
-from .._settings import REQUIRED, constructor
+from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
 from . import init
@@ -27,25 +27,16 @@ def _activation(given: Any) -> Any:
     return _ACTIVATIONS[given]
 
 
-# What both layers and the whole model are made with.
-_SETTINGS = {
-    "dim_feedforward": 2048,
-    "dropout": 0.1,
-    "activation": F.relu,
-    "layer_norm_eps": 1e-5,
-    "batch_first": False,
-    "norm_first": False,
-    "bias": True,
-    "device": None,
-    "dtype": None,
-}
+# What a layer is made with, and the whole model, in two parts.
+_INNER = "dim_feedforward=2048, dropout=0.1, activation='relu'"
+_OUTER = "layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None"
 
 
 class _Layer(Module):
     """Attentions and a feed-forward part, each with a residual connection and a norm."""
 
     _attentions: tuple[str, ...]  # their names
-    __init__ = constructor(d_model=REQUIRED, nhead=REQUIRED, **_SETTINGS)
+    __init__ = constructor(f"d_model, nhead, {_INNER}, {_OUTER}")
 
     def _configure(
         self, d_model: int, nhead: int, dropout: float, bias: bool, norm_first: bool, **rest: Any
@@ -214,14 +205,8 @@ class Transformer(Module):
     """An encoder and a decoder, of inputs that are embedded already."""
 
     __init__ = constructor(
-        d_model=512,
-        nhead=8,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
-        **dict(list(_SETTINGS.items())[:3]),
-        custom_encoder=None,
-        custom_decoder=None,
-        **dict(list(_SETTINGS.items())[3:]),
+        "d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, "
+        f"{_INNER}, custom_encoder=None, custom_decoder=None, {_OUTER}"
     )
 
     def _configure(

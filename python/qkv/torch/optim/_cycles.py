@@ -6,14 +6,14 @@ import math
 from typing import Any
 
 from ..._errors import shown
-from .._settings import REQUIRED, constructor
+from .._settings import constructor
 from ._schedules import LRScheduler
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine down, again and again, each ``T_mult`` times as long."""
 
-    __init__ = constructor(optimizer=REQUIRED, T_0=REQUIRED, T_mult=1, eta_min=0.0, last_epoch=-1)
+    __init__ = constructor("optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1")
 
     def _configure(self, optimizer: Any, T_0: int, T_mult: int, eta_min: float, last_epoch: int) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
@@ -57,20 +57,9 @@ class OneCycleLR(LRScheduler):
     """Up to ``max_lr`` and down again in ``total_steps`` steps, while the momentum goes down and up."""
 
     __init__ = constructor(
-        optimizer=REQUIRED,
-        max_lr=REQUIRED,
-        total_steps=None,
-        epochs=None,
-        steps_per_epoch=None,
-        pct_start=0.3,
-        anneal_strategy="cos",
-        cycle_momentum=True,
-        base_momentum=0.85,
-        max_momentum=0.95,
-        div_factor=25.0,
-        final_div_factor=1e4,
-        three_phase=False,
-        last_epoch=-1,
+        "optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3, "
+        "anneal_strategy='cos', cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, "
+        "div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1"
     )
 
     def _configure(self, optimizer: Any, last_epoch: int, **given: Any) -> None:

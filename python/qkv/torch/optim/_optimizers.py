@@ -11,7 +11,7 @@ import numpy as np
 from ... import _core
 from ..._errors import shown
 from .._grad_mode import enable_grad, no_grad
-from .._settings import REQUIRED, constructor
+from .._settings import constructor
 from .._tensor import Core, Tensor, wrap, wrap_array
 
 
@@ -65,10 +65,7 @@ class Optimizer:
                 raise ValueError("some parameters appear in more than one parameter group")
         param_group["params"] = members
         for name, default in self.defaults.items():
-            if param_group.setdefault(name, default) is REQUIRED:
-                raise ValueError(
-                    f"parameter group didn't specify a value of required optimization parameter {name}"
-                )
+            param_group.setdefault(name, default)
         self._check(param_group)
         self.param_groups.append(param_group)
 
@@ -143,23 +140,9 @@ def _own(value: Any) -> Any:
     return value.clone() if isinstance(value, Tensor) else value
 
 
-# Keywords that PyTorch's rules share; "foreach" and "fused" choose how it computes, not what.
-_KEYWORDS = {
-    "maximize": False,
-    "foreach": None,
-    "capturable": False,
-    "differentiable": False,
-    "fused": None,
-    "decoupled_weight_decay": False,
-}
+# Settings of PyTorch's that must keep these values; "foreach" and "fused" choose how it computes, not what.
 _REFUSED = {"maximize", "capturable", "differentiable", "dampening", "amsgrad", "centered"}
 _AT_LEAST_0 = ("lr", "eps", "weight_decay", "momentum", "alpha", "lr_decay", "initial_accumulator_value")
-
-
-def _of(without: str, **settings: Any) -> Any:
-    """Make the constructor of a rule out of its settings and of the shared keywords but some."""
-    keywords = {name: value for name, value in _KEYWORDS.items() if name not in without.split()}
-    return constructor(keywords, params=REQUIRED, **settings)
 
 
 class _Rule(Optimizer):
@@ -206,15 +189,9 @@ class _Rule(Optimizer):
 class RMSprop(_Rule):
     """Steps by the gradient over the root of the running average of its square."""
 
-    __init__ = _of(
-        "fused capturable decoupled_weight_decay",
-        lr=1e-2,
-        alpha=0.99,
-        eps=1e-8,
-        weight_decay=0,
-        momentum=0,
-        centered=False,
-        capturable=False,
+    __init__ = constructor(
+        "params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, "
+        "capturable=False, foreach=None, maximize=False, differentiable=False"
     )
 
     def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -230,13 +207,9 @@ class RMSprop(_Rule):
 class Adagrad(_Rule):
     """Steps by the gradient over the root of the sum of its squares."""
 
-    __init__ = _of(
-        "capturable decoupled_weight_decay",
-        lr=1e-2,
-        lr_decay=0,
-        weight_decay=0,
-        initial_accumulator_value=0,
-        eps=1e-10,
+    __init__ = constructor(
+        "params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, "
+        "foreach=None, *, maximize=False, differentiable=False, fused=None"
     )
 
     def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -329,8 +302,9 @@ class SGD(_OfCore):
     _kind = _core.SGD
     _options = ("lr", "momentum", "weight_decay", "nesterov")
     _names = ("momentum_buffer",)
-    __init__ = _of(
-        "capturable decoupled_weight_decay", lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False
+    __init__ = constructor(
+        "params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, "
+        "maximize=False, foreach=None, differentiable=False, fused=None"
     )
 
     def _entry(self, entry: dict[str, Any]) -> dict[str, Any]:
@@ -344,7 +318,10 @@ class Adam(_OfCore):
     _kind = _core.Adam
     _options = ("lr", "betas", "eps", "weight_decay")
     _names = ("exp_avg", "exp_avg_sq")
-    __init__ = _of("", lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False)
+    __init__ = constructor(
+        "params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False, "
+        "foreach=None, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False"
+    )
 
     def _configure(self, params: Any, **defaults: Any) -> None:
         self._kind = _core.AdamW if defaults["decoupled_weight_decay"] else _core.Adam
@@ -354,8 +331,9 @@ class Adam(_OfCore):
 class AdamW(Adam):
     """Adam with weight decay that does not pass through the averages."""
 
-    __init__ = _of(
-        "decoupled_weight_decay", lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False
+    __init__ = constructor(
+        "params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, "
+        "maximize=False, foreach=None, capturable=False, differentiable=False, fused=None"
     )
 
     def _configure(self, params: Any, **defaults: Any) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from .._settings import REQUIRED, constructor
+from .._settings import constructor
 
 
 class LRScheduler:
@@ -80,7 +80,7 @@ class LRScheduler:
 class LambdaLR(LRScheduler):
     """The first rate times a function of the epoch."""
 
-    __init__ = constructor(optimizer=REQUIRED, lr_lambda=REQUIRED, last_epoch=-1)
+    __init__ = constructor("optimizer, lr_lambda, last_epoch=-1")
 
     def _configure(self, optimizer: Any, lr_lambda: Any, last_epoch: int) -> None:
         count = len(optimizer.param_groups)
@@ -159,7 +159,7 @@ class StepLR(_Powers):
     """Times ``gamma`` every ``step_size`` epochs."""
 
     _jumps = True
-    __init__ = constructor(optimizer=REQUIRED, step_size=REQUIRED, gamma=0.1, last_epoch=-1)
+    __init__ = constructor("optimizer, step_size, gamma=0.1, last_epoch=-1")
 
     def _times(self, n: int) -> int:
         return n // self.step_size
@@ -169,7 +169,7 @@ class MultiStepLR(_Powers):
     """Times ``gamma`` at each milestone."""
 
     _jumps = True
-    __init__ = constructor(optimizer=REQUIRED, milestones=REQUIRED, gamma=0.1, last_epoch=-1)
+    __init__ = constructor("optimizer, milestones, gamma=0.1, last_epoch=-1")
 
     def _configure(self, optimizer: Any, milestones: Iterable[int], **settings: Any) -> None:
         super()._configure(optimizer, milestones=Counter(milestones), **settings)
@@ -181,7 +181,7 @@ class MultiStepLR(_Powers):
 class ExponentialLR(_Powers):
     """Times ``gamma`` each epoch."""
 
-    __init__ = constructor(optimizer=REQUIRED, gamma=REQUIRED, last_epoch=-1)
+    __init__ = constructor("optimizer, gamma, last_epoch=-1")
 
     def _times(self, n: int) -> int:
         return n
@@ -191,7 +191,7 @@ class ConstantLR(_Rule):
     """Times ``factor`` for the first ``total_iters`` epochs."""
 
     _jumps = True
-    __init__ = constructor(optimizer=REQUIRED, factor=1.0 / 3, total_iters=5, last_epoch=-1)
+    __init__ = constructor("optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1")
 
     def _configure(self, optimizer: Any, factor: float, **settings: Any) -> None:
         if not 0 <= factor <= 1:
@@ -205,9 +205,7 @@ class ConstantLR(_Rule):
 class LinearLR(_Rule):
     """Linearly from ``start_factor`` to ``end_factor`` of the rate in ``total_iters`` epochs."""
 
-    __init__ = constructor(
-        optimizer=REQUIRED, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1
-    )
+    __init__ = constructor("optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1")
 
     def _configure(self, optimizer: Any, start_factor: float, end_factor: float, **settings: Any) -> None:
         if not 0 < start_factor <= 1:
@@ -228,7 +226,7 @@ class LinearLR(_Rule):
 class PolynomialLR(_Rule):
     """Down to 0 in ``total_iters`` epochs, by a power."""
 
-    __init__ = constructor(optimizer=REQUIRED, total_iters=5, power=1.0, last_epoch=-1)
+    __init__ = constructor("optimizer, total_iters=5, power=1.0, last_epoch=-1")
 
     def _share(self, n: int) -> float:
         return (1.0 - min(n, self.total_iters) / self.total_iters) ** self.power
@@ -237,7 +235,7 @@ class PolynomialLR(_Rule):
 class CosineAnnealingLR(_Rule):
     """Half a cosine down to ``eta_min`` in ``T_max`` epochs."""
 
-    __init__ = constructor(optimizer=REQUIRED, T_max=REQUIRED, eta_min=0.0, last_epoch=-1)
+    __init__ = constructor("optimizer, T_max, eta_min=0.0, last_epoch=-1")
 
     def _share(self, n: int) -> float:
         return (1 + math.cos(math.pi * n / self.T_max)) / 2

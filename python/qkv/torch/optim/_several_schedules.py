@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import Any
 
 from ..._errors import shown
-from .._settings import REQUIRED, constructor
+from .._settings import constructor
 from ._schedules import LRScheduler
 
 
@@ -96,15 +96,8 @@ class ReduceLROnPlateau(LRScheduler):
     """Times ``factor`` when a measure has not become better for ``patience`` epochs."""
 
     __init__ = constructor(
-        optimizer=REQUIRED,
-        mode="min",
-        factor=0.1,
-        patience=10,
-        threshold=1e-4,
-        threshold_mode="rel",
-        cooldown=0,
-        min_lr=0,
-        eps=1e-8,
+        "optimizer, mode='min', factor=0.1, patience=10, threshold=1e-4, threshold_mode='rel', cooldown=0, "
+        "min_lr=0, eps=1e-8"
     )
 
     def _configure(self, optimizer: Any, min_lr: Any, **settings: Any) -> None:

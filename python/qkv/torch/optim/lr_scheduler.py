@@ -5,40 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from .._tensor import refuse_attribute
-from ._cycles import CosineAnnealingWarmRestarts, OneCycleLR
-from ._schedules import (
-    ConstantLR,
-    CosineAnnealingLR,
-    ExponentialLR,
-    LambdaLR,
-    LinearLR,
-    LRScheduler,
-    MultiplicativeLR,
-    MultiStepLR,
-    PolynomialLR,
-    StepLR,
-)
-from ._several_schedules import ChainedScheduler, ReduceLROnPlateau, SequentialLR
+from ._cycles import CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts
+from ._cycles import OneCycleLR as OneCycleLR
+from ._schedules import ConstantLR as ConstantLR
+from ._schedules import CosineAnnealingLR as CosineAnnealingLR
+from ._schedules import ExponentialLR as ExponentialLR
+from ._schedules import LambdaLR as LambdaLR
+from ._schedules import LinearLR as LinearLR
+from ._schedules import LRScheduler as LRScheduler
+from ._schedules import MultiplicativeLR as MultiplicativeLR
+from ._schedules import MultiStepLR as MultiStepLR
+from ._schedules import PolynomialLR as PolynomialLR
+from ._schedules import StepLR as StepLR
+from ._several_schedules import ChainedScheduler as ChainedScheduler
+from ._several_schedules import ReduceLROnPlateau as ReduceLROnPlateau
+from ._several_schedules import SequentialLR as SequentialLR
 
 _LRScheduler = LRScheduler
 
-__all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
+__all__ = [name for name in dir() if name[0].isupper() and name != "Any"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._creation import tensor
 from ..._random import Generator, default_generator, random_number, randperm
-from ..._settings import REQUIRED, constructor
+from ..._settings import constructor
 from ..._shaping import stack
 from ..._tensor import Core, Tensor, refuse_attribute
 
@@ -236,35 +236,17 @@ class DataLoader:
         return cls
 
     __init__ = constructor(
-        {"prefetch_factor": None, "persistent_workers": False, "pin_memory_device": "", "in_order": True},
-        dataset=REQUIRED,
-        batch_size=1,
-        shuffle=None,
-        sampler=None,
-        batch_sampler=None,
-        num_workers=0,
-        collate_fn=None,
-        pin_memory=False,
-        drop_last=False,
-        timeout=0,
-        worker_init_fn=None,
-        multiprocessing_context=None,
-        generator=None,
+        "dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, "
+        "collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None, "
+        "multiprocessing_context=None, generator=None, *, prefetch_factor=None, "
+        "persistent_workers=False, pin_memory_device='', in_order=True"
     )
 
-    def _configure(
-        self,
-        dataset: Any,
-        batch_size: int | None,
-        shuffle: bool | None,
-        sampler: Any,
-        batch_sampler: Any,
-        num_workers: int,
-        **rest: Any,
-    ) -> None:
-        self._check(shuffle, sampler, batch_sampler, batch_size, num_workers, rest)
-        self.dataset, self.num_workers = dataset, num_workers
-        self.drop_last, self.generator = rest["drop_last"], rest["generator"]
+    def _configure(self, **given: Any) -> None:
+        dataset, batch_size, shuffle, sampler, batch_sampler = list(given.values())[:5]
+        self._check(given)
+        self.dataset, self.num_workers = dataset, given["num_workers"]
+        self.drop_last, self.generator = given["drop_last"], given["generator"]
         self._iterable = isinstance(dataset, IterableDataset)
         if sampler is None and not self._iterable:
             sampler = (
@@ -276,31 +258,25 @@ class DataLoader:
         elif batch_sampler is not None:
             batch_size = None
         self.batch_sampler, self.batch_size = batch_sampler, batch_size
-        self.collate_fn = rest["collate_fn"] or (
+        self.collate_fn = given["collate_fn"] or (
             default_collate if batch_size or batch_sampler else lambda entry: entry
         )
 
-    @staticmethod
-    def _check(
-        shuffle: Any, sampler: Any, batch_sampler: Any, batch_size: Any, workers: int, rest: dict[str, Any]
-    ) -> None:
+    def _check(self, given: dict[str, Any]) -> None:
         """Refuse what contradicts itself, and what only processes of their own could do."""
-        if sampler is not None and shuffle:
+        workers, drawn = given["num_workers"], given["shuffle"] or given["sampler"] is not None
+        if given["sampler"] is not None and given["shuffle"]:
             raise ValueError("sampler option is mutually exclusive with shuffle")
-        if batch_sampler is not None and (
-            batch_size != 1 or shuffle or sampler is not None or rest["drop_last"]
-        ):
+        if given["batch_sampler"] is not None and (given["batch_size"] != 1 or drawn or given["drop_last"]):
             raise ValueError(
                 "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
             )
-        if workers < 0 or rest["timeout"] < 0:
+        if workers < 0 or given["timeout"] < 0:
             raise ValueError("num_workers and timeout options should be non-negative")
-        if workers and rest["worker_init_fn"] is not None:
-            raise ValueError(
-                "worker_init_fn must be None with num_workers because qkv.torch reads in this process"
-            )
+        if workers and given["worker_init_fn"] is not None:
+            raise ValueError("worker_init_fn must be None because qkv.torch reads in this process")
         for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
-            if rest[name] and not workers:
+            if given[name] and not workers:
                 raise ValueError(f"{name} option needs num_workers > 0")
 
     def __iter__(self) -> Iterator[Any]:
