@@ -104,3 +104,13 @@ def test_integers_do_not_wrap():
     with pytest.raises(ValueError, match=r"^arange: stop must be below 2\^63 .*; got 9223372036854775808$"):
         qkv.arange(0, 2**63)
     assert qkv.arange(2**63 - 3, 2**63 - 1).tolist() == [2**63 - 3, 2**63 - 2]
+
+
+def test_complex_numbers_are_refused():
+    for make in (
+        lambda: qkv.full(3, 1j, dtype="float32"),
+        lambda: qkv.full_like(np.ones(3), 1j),
+        lambda: qkv.linspace(0, np.ones(3, complex)),
+    ):
+        with pytest.raises(TypeError, match=r"^expected real numbers because qkv computes in no others"):
+            make()

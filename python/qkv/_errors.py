@@ -15,6 +15,13 @@ _MOST = 6
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
 
 
+def real(value: Any) -> Any:
+    """Give numbers as they are; complex ones are refused."""
+    if np.iscomplexobj(value):
+        raise TypeError(f"expected real numbers because qkv computes in no others; got {shown(value)}")
+    return value
+
+
 def shown(value: Any) -> str:
     """Numbers, strings and short tuples as they are, of anything else the type.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._core import Tensor
-from ._errors import no_dtype, shown
+from ._errors import no_dtype, real, shown
 
 __all__ = [
     "arange",
@@ -31,7 +31,8 @@ def _quiet() -> np.errstate:
 
 
 def _fits(operation: str, name: str, value: npt.NDArray[Any], dtype: npt.DTypeLike) -> None:
-    """Refuse whole numbers that int64 cannot hold, which would wrap."""
+    """Refuse complex numbers, and whole ones that int64 cannot hold, which would wrap."""
+    real(value)
     if np.dtype(dtype) == np.int64 and value.dtype.kind == "u" and (value > np.iinfo(np.int64).max).any():
         raise ValueError(
             f"{operation}: {name} must be below 2^63 because the dtype is int64; got {value.max()}"
@@ -52,7 +53,7 @@ def _shape(operation: str, size: Sequence[Any]) -> tuple[int, ...]:
             f"{operation}: size must be integers or a tuple of integers because it is a shape; got {shown(tuple(size))}"
         ) from None
     if any(n < 0 for n in shape):
-        raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shape}")
+        raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shown(shape)}")
     return shape
 
 
@@ -295,14 +296,16 @@ def linspace(
     """
     (count,) = _shape("linspace", (num,))
     with _quiet():
-        return np.linspace(start, stop, count, endpoint=endpoint).astype(_dtype("linspace", dtype))
+        return np.linspace(real(start), real(stop), count, endpoint=endpoint).astype(
+            _dtype("linspace", dtype)
+        )
 
 
 def _like(operation: str, x: Any, value: Any, dtype: npt.DTypeLike | None) -> Any:
     numbers = _core.as_numpy(x, operation, "x")
     kept = numbers.dtype if hasattr(x, "dtype") or numbers.dtype.kind != "f" else "float32"
     with _quiet():
-        made = np.full(numbers.shape, value, kept if dtype is None else _dtype(operation, dtype))
+        made = np.full(numbers.shape, real(value), kept if dtype is None else _dtype(operation, dtype))
     return _core.tensor(made) if isinstance(x, Tensor) else made
 
 

@@ -15,6 +15,32 @@ from qkv.torch import nn
 
 X = torch.arange(12.0).view(3, 4)
 CASES = [
+    *(
+        (call, TypeError, f"expected real numbers because qkv computes in no others; got {given}")
+        for call, given in (
+            (lambda: torch.full((3,), 1j), "1j"),
+            (lambda: torch.linspace(1j, 2, 3), "1j"),
+            (lambda: torch.logspace(0, 1j, 3), "1j"),
+            (lambda: torch.bernoulli(1j), "1j"),
+            (lambda: torch.multinomial(np.ones(3, complex), 2), "ndarray"),
+        )
+    ),
+    (lambda: torch.multinomial(10**40, 3), RuntimeError, "multinomial: p must be (n,) or (rows, n)"),
+    (
+        lambda: torch.randint(3, tuple(range(-128, 128))),
+        RuntimeError,
+        "randint: size must not be negative because it is a shape; got (-128, -127, -126, -125, -124, -123, ...)",
+    ),
+    (
+        lambda: torch.zeros(torch.arange(-128, 128)),
+        RuntimeError,
+        "zeros: sizes must be at least 0; got (-128, -127, -126, -125, -124, -123, ...)",
+    ),
+    (
+        lambda: nn.init.trunc_normal_(torch.ones(3), std=0.0),
+        ValueError,
+        "trunc_normal_: std must be above 0 because it is divided by; got 0.0",
+    ),
     (
         lambda: X.narrow(0, 2, 3),
         RuntimeError,

@@ -164,3 +164,15 @@ def test_refused():
     ):
         with pytest.raises(error, match=text):
             call()
+
+
+def test_no_epochs():
+    """What divides by their number is refused; where nothing is left to change, the rate stays."""
+    s, o = qkv.torch.optim.lr_scheduler, lambda: qkv.torch.optim.SGD([qkv.torch.ones(3)], 0.5)
+    for cls in (s.StepLR, s.CosineAnnealingLR):
+        with pytest.raises(ValueError, match=f"^{cls.__name__}: a number of epochs must not be 0"):
+            cls(o(), 0)
+    for cls, rate in ((s.PolynomialLR, 0.5), (s.LinearLR, 0.5 / 3)):
+        schedule = cls(o(), total_iters=0)
+        schedule.step()
+        assert schedule.get_last_lr() == pytest.approx([rate])

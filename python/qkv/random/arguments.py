@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv._core import Generator, default_generator
-from qkv._errors import shown
+from qkv._errors import real, shown
 
 DEFAULT: Generator = default_generator()
 _INT64 = np.iinfo(np.int64)
@@ -39,7 +39,7 @@ def shape_of(operation: str, size: Any) -> tuple[int, ...]:
             f"{operation}: size must be an integer or a tuple of integers because it is a shape; got {shown(size)}"
         ) from None
     if any(n < 0 for n in shape):
-        raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shape}")
+        raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shown(shape)}")
     return shape
 
 
@@ -70,6 +70,7 @@ def float_name(operation: str, dtype: npt.DTypeLike) -> str:
 
 def floats(values: npt.ArrayLike) -> npt.NDArray[Any]:
     """Contiguous; lists of numbers and integers count as float32, as in all functions."""
-    array = np.asarray(values)
+    array = np.asarray(real(values))
     keeps = array.dtype == np.float64 and not isinstance(values, (list, tuple, float))
-    return np.asarray(array, dtype=np.float64 if keeps else np.float32, order="C")
+    with np.errstate(over="ignore"):
+        return np.asarray(array, dtype=np.float64 if keeps else np.float32, order="C")

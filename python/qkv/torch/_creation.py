@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
+from .._errors import real, shown
 from . import _dtypes
 from ._dtypes import check_device, computed, dtype, int64, of_numpy
 from ._elementwise import as_tensor as _as_tensor
@@ -227,7 +227,7 @@ empty = _filled("empty", 0)
 
 
 def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, Core) else value
+    return value.item() if isinstance(value, Core) else real(value)
 
 
 @function("full")
@@ -293,7 +293,8 @@ def linspace(start: Any, end: Any, steps: builtins.int, dtype: Any) -> Any:
 @factory("logspace", _dtypes.get_default_dtype)
 def logspace(start: Any, end: Any, steps: builtins.int, base: Any = 10.0) -> Any:
     """Powers of ``base`` from ``start`` to ``end``."""
-    return np.logspace(_number(start), _number(end), int(steps), base=base)
+    with np.errstate(all="ignore"):
+        return np.logspace(_number(start), _number(end), int(steps), base=_number(base))
 
 
 @function("eye")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
+from .._errors import real, shown
 from . import _dtypes
 from ._dtypes import bool_, dtype, int64, uint8
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, constant, function, wrap, wrap_array
@@ -102,7 +102,7 @@ def arithmetic(core: Callable[[Any, Any], Any], a: Any, b: Any, op: str, boolean
 
 def as_numbers(value: Any) -> np.ndarray:
     """NumPy's view of an operand, in the core's dtype."""
-    return Core.numpy(value) if isinstance(value, Core) else np.asarray(value)
+    return Core.numpy(value) if isinstance(value, Core) else np.asarray(real(value))
 
 
 def _scaled(other: Any, alpha: Any) -> Any:

@@ -57,7 +57,8 @@ def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
     """To the nearest whole number, halves to the even one."""
     if input.dtype.kind < 2:
         return clone(input)
-    rounded = np.round(Core.numpy(input), decimals)
+    with np.errstate(all="ignore"):
+        rounded = np.round(Core.numpy(input), decimals)
     return wrap(_core.where(False, input, rounded), "RoundBackward0")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from .._errors import shown
 from . import _dtypes
 
 __all__ = ["GradScaler", "autocast"]
@@ -25,7 +26,7 @@ class autocast(contextlib.ContextDecorator):  # noqa: N801  # its name in PyTorc
         self, device_type: str = "cpu", dtype: Any = None, enabled: bool = True, cache_enabled: Any = None
     ) -> None:
         if device_type not in ("cpu", "cuda", "mps", "xpu"):
-            raise RuntimeError(f"autocast: device_type must be 'cpu'; got {device_type!r}")
+            raise RuntimeError(f"autocast: device_type must be 'cpu'; got {shown(device_type)}")
         if dtype is not None and not isinstance(dtype, _dtypes.dtype):
             raise TypeError(f"autocast: dtype must be a dtype such as torch.bfloat16; got {dtype!r}")
 

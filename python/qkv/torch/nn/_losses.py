@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ... import _core
+from ..._errors import shown
 from .._elementwise import as_numbers
 from .._reductions import mean
 from .._reductions import sum as _sum
@@ -52,7 +53,7 @@ def _with_old_arguments(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def reduced(loss: Any, reduction: str, operation: str, op: str = "", single: str = "") -> Tensor:
     """Mean, sum or all of the losses; `op` is PyTorch's name where it is not that of the mean or the sum, or of all."""
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"{operation}: reduction must be 'mean', 'sum' or 'none'; got {reduction!r}")
+        raise ValueError(f"{operation}: reduction must be 'mean', 'sum' or 'none'; got {shown(reduction)}")
     t = wrap(loss, single or op)
     if reduction == "none":
         return t

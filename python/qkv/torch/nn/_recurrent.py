@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _core
+from ..._errors import shown
 from .._creation import zeros
 from .._settings import constructor
 from .._shaping import cat, stack
@@ -184,7 +185,7 @@ class _RNNRule(_Rule):
     def _configure(self, *args: Any, nonlinearity: str, **settings: Any) -> None:
         if nonlinearity not in ("tanh", "relu"):
             name = type(self).__name__
-            raise ValueError(f"{name}: nonlinearity must be 'tanh' or 'relu'; got {nonlinearity!r}")
+            raise ValueError(f"{name}: nonlinearity must be 'tanh' or 'relu'; got {shown(nonlinearity)}")
         super()._configure(*args, **settings)
         self.nonlinearity = nonlinearity
 

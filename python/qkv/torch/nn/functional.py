@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import _core
+from ..._errors import shown
 from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
 from .._change import assign
@@ -278,7 +279,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
 def pad(input: Tensor, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Tensor:
     """Numbers before and after the last axes: pairs from the last axis backwards; negative ones cut off."""
     if mode != "constant":
-        raise NotImplementedError(f"pad: mode must be 'constant'; got {mode!r}")
+        raise NotImplementedError(f"pad: mode must be 'constant'; got {shown(mode)}")
     widths = [one.__index__() for one in pad]
     if len(widths) % 2 or len(widths) // 2 > len(input.shape):
         raise RuntimeError(f"pad: pad must hold a pair for each of the last axes; got {len(widths)} numbers")
@@ -332,7 +333,7 @@ def _composed_attention(
     if enable_gqa:
         shared = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
-    root = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    root = math.sqrt(1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale)
     scores = product(query * root, (key * root).transpose(-2, -1))
     if is_causal:
         if attn_mask is not None:

@@ -99,6 +99,8 @@ def trunc_normal_(
             wrong = (result < a) | (result > b) if normal else wrong & ~dense_enough(again)
         return tensor.copy_(result)  # type: ignore[no-any-return]
 
+    if not std > 0:
+        raise ValueError(f"trunc_normal_: std must be above 0 because it is divided by; got {shown(std)}")
     unit = NormalDist()
     normal = unit.cdf((b - mean) / std) - unit.cdf((a - mean) / std) > 0.3
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
@@ -177,7 +179,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     drawn = Tensor(rows, columns).normal_(0, 1, generator=generator or default_generator).numpy()
     q, r = np.linalg.qr(drawn.T if rows < columns else drawn)
     q = q * np.sign(np.diag(r))
-    values = gain * (q.T if rows < columns else q).reshape(tensor.shape)
+    with np.errstate(over="ignore"):
+        values = gain * (q.T if rows < columns else q).reshape(tensor.shape)
     return _quietly(lambda: tensor.copy_(Tensor(values)))  # type: ignore[no-any-return]
 
 

@@ -121,6 +121,19 @@ class _Rule(LRScheduler):
         vars(self).update(settings)
         super().__init__(optimizer, last_epoch)
 
+    def step(self, epoch: Any = None) -> None:
+        """Move on to the next rate, or to that of an epoch."""
+        try:
+            super().step(epoch)
+        except ZeroDivisionError:
+            raise ValueError(
+                f"{type(self).__name__}: a number of epochs must not be 0 because it is divided by"
+            ) from None
+
+    def _way(self, n: int) -> float:
+        """The share of `total_iters` that is behind it at an epoch."""
+        return min(n, self.total_iters) / self.total_iters if self.total_iters else 0.0
+
     def _share(self, n: int) -> float:
         """The share of the first rate at an epoch."""
         raise NotImplementedError
@@ -215,8 +228,7 @@ class LinearLR(_Rule):
         super()._configure(optimizer, start_factor=start_factor, end_factor=end_factor, **settings)
 
     def _share(self, n: int) -> float:
-        way = min(n, self.total_iters) / self.total_iters
-        return self.start_factor + (self.end_factor - self.start_factor) * way
+        return self.start_factor + (self.end_factor - self.start_factor) * self._way(n)
 
     def _ratio(self, n: int) -> float:
         rise = self.end_factor - self.start_factor
@@ -229,7 +241,7 @@ class PolynomialLR(_Rule):
     __init__ = constructor("optimizer, total_iters=5, power=1.0, last_epoch=-1")
 
     def _share(self, n: int) -> float:
-        return (1.0 - min(n, self.total_iters) / self.total_iters) ** self.power
+        return (1.0 - self._way(n)) ** self.power
 
 
 class CosineAnnealingLR(_Rule):
