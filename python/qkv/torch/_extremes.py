@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._errors import shown
 from ._conversion import clone
 from ._elementwise import as_numbers
 from ._reductions import axes_of
@@ -55,6 +56,11 @@ def _pair(name: str, t: Tensor, found: Any, label: str = "Backward0") -> Any:
     return _TYPES[name]((wrap(values, f"{name.capitalize()}{label}", t._kind), wrap(places)))
 
 
+def _refuse_keepdim(name: str, keepdim: Any) -> None:
+    if keepdim:
+        raise TypeError(f"{name}: dim must be given with keepdim; got {shown(keepdim)} alone")
+
+
 def _extreme(name: str, largest: bool) -> None:
     reduce, what = Core.max if largest else Core.min, "largest" if largest else "smallest"
 
@@ -62,6 +68,7 @@ def _extreme(name: str, largest: bool) -> None:
         if isinstance(dim, Core) or other is not None:
             return getattr(input, f"{name}imum")(other if other is not None else dim)
         if dim is None:
+            _refuse_keepdim(name, keepdim)
             return wrap(reduce(input), f"{name.capitalize()}Backward1", input._kind)
         which = axis_of(dim, len(_core_shape(input)), name)
         return _pair(name, input, lambda: _core.extreme(input, which, bool(keepdim), largest))
@@ -111,6 +118,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The middle value, the lower one of two, NaN if there is one; with ``dim`` also its place."""
     if dim is None:
+        _refuse_keepdim("median", keepdim)
         if not input.numel():
             nothing = float("nan") if input.dtype.kind == 2 else -(2**63)
             return FUNCTIONS["full"]((), nothing, dtype=input.dtype)
@@ -173,5 +181,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 @both("bincount")
 def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each whole number occurs."""
-    weights = None if weights is None else as_numbers(weights)
-    return wrap_array(np.bincount(as_numbers(input), weights, minlength))
+    if weights is None:
+        return wrap_array(np.bincount(as_numbers(input), None, minlength))
+    counts = np.bincount(as_numbers(input), as_numbers(weights), minlength)
+    return wrap_array(counts.astype(as_numbers(weights).dtype))

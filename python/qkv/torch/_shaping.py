@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,12 @@ def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
         given = tuple(given[0])
     elif len(given) == 1 and isinstance(given[0], Tensor) and _core_shape(given[0]):
         given = tuple(given[0].tolist())
-    return tuple(one.__index__() for one in given)
+    return tuple(map(operator.index, given))
 
 
 def axis_of(dim: Any, rank: int, operation: str) -> int:
     """Count an axis from the front; of a Tensor that has none, 0 and -1 are legal."""
-    axis: int = dim.__index__()
+    axis = operator.index(dim)
     size = max(rank, 1)
     if not -size <= axis < size:
         raise IndexError(
@@ -265,7 +266,10 @@ def repeat_interleave(
     ):
         raise RuntimeError(f"repeat_interleave: repeats must be whole numbers from 0; got {shown(repeats)}")
     label = "ViewBackward0" if isinstance(repeats, int) else "IndexSelectBackward0"
-    return wrap(np.repeat(as_core(input), counts, axis), label, input._kind)
+    result = wrap(np.repeat(as_core(input), counts, axis), label, input._kind)
+    if output_size not in (None, result.shape[axis]):
+        raise RuntimeError(f"repeat_interleave: output_size must be {result.shape[axis]}; got {output_size}")
+    return result
 
 
 @both("tile", label="RepeatBackward0")

@@ -9,7 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 # Keywords that PyTorch takes for one argument, beside the name that a function gives it.
-_EVERYWHERE = {"axis": "dim", "keepdims": "keepdim", "x2": "other"}
+_EVERYWHERE = {
+    **dict.fromkeys(("a", "x", "x1"), "input"),  # NumPy's
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x2": "other",
+}
 _OF = {
     "mm": {"mat2": "other"},
     "bmm": {"mat2": "other"},
@@ -21,6 +26,7 @@ _OF = {
     "swapaxes": {"axis0": "dim0", "axis1": "dim1"},
     "split": {"split_size": "split_size_or_sections", "tensor": "input"},
     "copy_": {"other": "src"},
+    "result_type": {"tensor": "tensor1", "other": "tensor2"},
     "uniform_": {"from": "a", "to": "b"},
     "random_": {"from": "a", "to": "b"},
 }

@@ -85,7 +85,7 @@ def _written(name: str, out: Any, result: Any) -> Any:
     if out.dtype.kind < result.dtype.kind:
         raise RuntimeError(f"{name}: out must hold {result.dtype}; got one of {out.dtype}")
     if _core_shape(out) != _core_shape(result):
-        out.data = wrap(_core.full(_core_shape(result), 0, dtype=out.dtype.core), "", out._kind)
+        out.data = wrap_array(np.zeros(_core_shape(result)), out.dtype)
     return out.copy_(result)
 
 
