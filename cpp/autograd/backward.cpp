@@ -311,7 +311,7 @@ std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, con
   std::vector<Array> results;
   for (const Tensor& input : inputs) {
     const Tensor& found = pass.watched(input);
-    results.push_back(found.defined() ? packed(found.data()) : Array::zeros(input.shape(), input.dtype()));
+    results.push_back(found.defined() ? packed(found.data()) : Array());
   }
   return results;
 }
@@ -325,10 +325,7 @@ Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const
   pass.start(output, keeps_history ? gradient : seed(output, gradient.defined() ? gradient.data() : Array()));
   pass.run();
   Tensors results;
-  for (const Tensor& input : inputs) {
-    const Tensor& found = pass.watched(input);
-    results.push_back(found.defined() ? found : Tensor(Array::zeros(input.shape(), input.dtype())));
-  }
+  for (const Tensor& input : inputs) results.push_back(pass.watched(input));
   return results;
 }
 

@@ -108,8 +108,8 @@ Tensor with_history(const Array& numbers, const std::shared_ptr<Node>& node, Ind
 
 using Tensors = std::vector<Tensor>;
 
-// The gradients of `output` with respect to `inputs`, which need not be leaves; zeros for an input that has no part in
-// it. Adds to nobody's grad.
+// The gradients of `output` with respect to `inputs`, which need not be leaves; undefined for an input that has no part
+// in it. Adds to nobody's grad.
 std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, const Array& gradient = {},
                                 bool retain_graph = false);
 // The same as functions of all that they were computed from, `gradient` included: they can be differentiated again. The

@@ -1,5 +1,4 @@
 // Python's class Tensor.
-#include "autograd/reached.h"
 #include "bindings/bindings.h"
 #include "bindings/tensor_class.h"
 #include "nn/parameter.h"
@@ -57,6 +56,25 @@ py::object array_protocol(const Tensor& t, py::handle dtype, py::handle copy) {
     return view.attr("astype")(dtype);
   }
   return converts ? view.attr("astype")(dtype) : view.attr("copy")();
+}
+
+Tensors gradients(const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph,
+                  bool create_graph) {
+  Call call("grad");
+  const Tensor given = call.optional(gradient, "gradient");
+  return without_gil([&]() -> Tensors {
+    if (create_graph)
+      return recorded_gradients_of(output, inputs, given.defined() ? ops::cast(given, output.dtype()) : given);
+    Tensors results;
+    for (Array& array : gradients_of(output, inputs, given.defined() ? given.data() : Array(), retain_graph)) {
+      results.emplace_back();
+      if (!array.defined()) continue;
+      array.make_unique();  // from the others and from `gradient`: each may be changed in place
+      results.back() = Tensor(std::move(array));
+      results.back().impl()->lacks_history = grad_enabled();
+    }
+    return results;
+  });
 }
 
 }  // namespace
@@ -282,26 +300,26 @@ Examples
       },
       py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false);
 
-  m.def("reached", reached, py::arg("output"), py::arg("inputs"));
   m.def(
       "grad",
       [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
-        Call call("grad");
-        const Tensor given = call.optional(gradient, "gradient");
-        return without_gil([&]() -> Tensors {
-          if (create_graph)
-            return recorded_gradients_of(output, inputs, given.defined() ? ops::cast(given, output.dtype()) : given);
-          Tensors results;
-          for (Array& array : gradients_of(output, inputs, given.defined() ? given.data() : Array(), retain_graph)) {
-            array.make_unique();  // from the others and from `gradient`: each may be changed in place
-            results.emplace_back(std::move(array));
-            results.back().impl()->lacks_history = grad_enabled();
-          }
-          return results;
-        });
+        Tensors found = gradients(output, inputs, gradient, retain_graph, create_graph);
+        for (std::size_t i = 0; i < found.size(); ++i)
+          if (!found[i].defined()) found[i] = Tensor(Array::zeros(inputs[i].shape(), inputs[i].dtype()));
+        return found;
       },
       py::arg("output"), py::arg("inputs"), py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
       py::arg("create_graph") = false);
+  // None for an input that has no part in the output.
+  m.def(
+      "grad_where_used",
+      [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
+        std::vector<std::optional<Tensor>> results;
+        for (Tensor& found : gradients(output, inputs, gradient, retain_graph, create_graph))
+          results.push_back(found.defined() ? std::optional(std::move(found)) : std::nullopt);
+        return results;
+      },
+      py::arg("output"), py::arg("inputs"), py::arg("gradient"), py::arg("retain_graph"), py::arg("create_graph"));
   // Whether it has a gradient; an error if it should have one but lacks its history.
   m.def(
       "is_differentiable",

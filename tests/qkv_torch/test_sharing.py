@@ -195,3 +195,17 @@ def test_a_quotient_that_is_rounded_down_is_computed():
     (x * y.detach() + x % 0.7).sum().backward()
     assert x.grad.tolist() == [2, 3]
     assert (torch.tensor([3.0]) // 2).is_leaf
+
+
+def test_the_pass_tells_which_inputs_have_a_part():
+    x, y = (torch.ones(2, requires_grad=True) for _ in range(2))
+    z = (x * x).sum()
+    with pytest.raises(RuntimeError, match="appears to not have been used"):
+        torch.autograd.grad(z, (x, y), retain_graph=True)
+    found = torch.autograd.grad((z, (y * 3).sum()), (x, y), retain_graph=True)
+    assert [t.tolist() for t in found] == [[2, 2], [3, 3]]
+    for recorded in (True, False):  # the last frees the graph
+        slope, nothing = torch.autograd.grad(z, (x, y), allow_unused=True, create_graph=recorded)
+        assert (slope.tolist(), nothing) == ([2, 2], None)
+    with pytest.raises(RuntimeError, match="the graph was freed"):
+        torch.autograd.grad(z, x)

@@ -70,23 +70,23 @@ def grad(
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True")
     if not all(x.requires_grad for x in xs):
         raise RuntimeError("One of the differentiated Tensors does not require grad")
-    used = [any(parts) for parts in zip(*(_core.reached(y, list(xs)) for y in ys), strict=True)]
-    if not (all(used) or allow_unused or materialize_grads):
+    gradients_of: Any = _core.grad if materialize_grads else _core.grad_where_used
+    totals: list[Any] = [None] * len(xs)
+    for i, (y, dy) in enumerate(zip(ys, given, strict=True)):
+        keep = bool(retain_graph) or i + 1 < len(ys)
+        parts = gradients_of(y, list(xs), dy, keep, create_graph)
+        totals = [
+            part if total is None else total if part is None else Core.__add__(total, part)
+            for total, part in zip(totals, parts, strict=True)
+        ]
+    if not allow_unused and any(total is None for total in totals):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
             "this is the desired behavior."
         )
-    totals: list[Any] = [None] * len(xs)
-    for i, (y, dy) in enumerate(zip(ys, given, strict=True)):
-        keep = bool(retain_graph) or i + 1 < len(ys)
-        parts = _core.grad(y, list(xs), dy, keep, create_graph)
-        totals = [
-            part if total is None else Core.__add__(total, part)
-            for total, part in zip(totals, parts, strict=True)
-        ]
     return tuple(
-        _finished(total if create_graph else Core.detach(total)) if part or materialize_grads else None
-        for total, part in zip(totals, used, strict=True)
+        None if total is None else _finished(total if create_graph else Core.detach(total))
+        for total in totals
     )
 
 
