@@ -226,16 +226,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def layer_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
+    input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
     """Shifted and scaled to mean 0 and variance 1 over the last axes."""
-    return wrap(
-        _core.layer_norm(input, weight, bias, tuple(normalized_shape), eps), "NativeLayerNormBackward0"
-    )
+    y = _core.layer_norm(input, weight, bias, tuple(normalized_shape), eps)
+    return wrap(y, "NativeLayerNormBackward0")
 
 
 def rms_norm(
@@ -258,14 +253,14 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if not training or p == 0:
         return input
     strides = _core.strides(input)
-    order = sorted(range(len(strides)), key=lambda axis: -strides[axis])
-    if order != list(range(len(strides))) and 0 not in strides:
-        in_memory = wrap(Core.transpose(input, order))
-        dropped = _core.dropout(in_memory, p, default_generator._stream)
-        result = wrap(Core.transpose(dropped, tuple(int(i) for i in np.argsort(order))), "MulBackward0")
+    order = [] if 0 in strides else sorted(range(len(strides)), key=lambda axis: -strides[axis])
+    places = tuple(int(i) for i in np.argsort(order))
+    if order == sorted(order):
+        dropped = _core.dropout(input, p, default_generator._stream)
     else:
-        result = wrap(_core.dropout(input, p, default_generator._stream), "MulBackward0")
-    return assign(input, result, "MulBackward0", "dropout") if inplace else result
+        in_memory = _core.dropout(wrap(Core.transpose(input, order)), p, default_generator._stream)
+        dropped = Core.transpose(in_memory, places)
+    return _finished(input, dropped, "MulBackward0", inplace)
 
 
 function("dropout")(lambda input, p=0.5, train=True: dropout(input, p, train))
@@ -314,25 +309,18 @@ def scaled_dot_product_attention(
     torch.Size([1, 2, 3, 4])
     """
     if dropout_p > 0:
-        return _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        if enable_gqa:
+            shared = query.shape[-3] // key.shape[-3]
+            key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
+        return _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
     y = attend(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa)
     return wrap(y, "ScaledDotProductFlashAttentionForCpuBackward0")
 
 
 def _composed_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
+    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None
 ) -> Tensor:
     """With the dropout mask that PyTorch draws over whole weights."""
-    if enable_gqa:
-        shared = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
     root = math.sqrt(1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale)
     scores = product(query * root, (key * root).transpose(-2, -1))
     if is_causal:
@@ -351,11 +339,7 @@ Tensor.softmax = lambda t, dim, dtype=None: softmax(t, dim, dtype=dtype)
 Tensor.log_softmax = lambda t, dim, dtype=None: log_softmax(t, dim, dtype=dtype)
 function("softmax")(lambda input, dim, *, dtype=None: softmax(input, dim, dtype=dtype))
 function("log_softmax")(lambda input, dim, *, dtype=None: log_softmax(input, dim, dtype=dtype))
-function("layer_norm")(
-    lambda input, normalized_shape, weight=None, bias=None, eps=1e-5: layer_norm(
-        input, normalized_shape, weight, bias, eps
-    )
-)
+function("layer_norm")(layer_norm)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ... import _core
 from ..._errors import shown
 from .._functions import where
+from .._grad_mode import no_grad
 from .._random import Generator, default_generator
 from .._tensor import Tensor, refuse_attribute
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
-
-
-def _quietly(change: Any) -> Any:
-    before = _core.grad_enabled()
-    _core.set_grad_enabled(False)
-    try:
-        return change()
-    finally:
-        _core.set_grad_enabled(before)
 
 
 def _fans(tensor: Tensor) -> tuple[int, int]:
@@ -45,6 +37,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
+@no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform numbers from a to b.
 
@@ -54,16 +47,18 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
     >>> torch.nn.init.uniform_(torch.empty(2, 3)).shape
     torch.Size([2, 3])
     """
-    return _quietly(lambda: tensor.uniform_(a, b, generator=generator))  # type: ignore[no-any-return]
+    return tensor.uniform_(a, b, generator=generator)
 
 
+@no_grad()
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Normal numbers."""
-    return _quietly(lambda: tensor.normal_(mean, std, generator=generator))  # type: ignore[no-any-return]
+    return tensor.normal_(mean, std, generator=generator)
 
 
+@no_grad()
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -104,12 +99,13 @@ def trunc_normal_(
     unit = NormalDist()
     normal = unit.cdf((b - mean) / std) - unit.cdf((a - mean) / std) > 0.3
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
-    return _quietly(draw)  # type: ignore[no-any-return]
+    return draw()
 
 
+@no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One number everywhere."""
-    return _quietly(lambda: tensor.fill_(val))  # type: ignore[no-any-return]
+    return tensor.fill_(val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
@@ -122,55 +118,60 @@ def ones_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 1.0)
 
 
+@no_grad()
 def eye_(tensor: Tensor) -> Tensor:
     """1 on the diagonal, 0 elsewhere."""
-    return _quietly(lambda: tensor.copy_(Tensor(np.eye(*tensor.shape))))  # type: ignore[no-any-return]
+    return tensor.copy_(Tensor(np.eye(*tensor.shape)))
+
+
+def _xavier(tensor: Tensor, gain: float) -> float:
+    fan_in, fan_out = _fans(tensor)
+    return gain * math.sqrt(2.0 / float(fan_in + fan_out))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform in ``+-gain sqrt(6 / (fan_in + fan_out))``."""
-    fan_in, fan_out = _fans(tensor)
-    a = math.sqrt(3.0) * (gain * math.sqrt(2.0 / float(fan_in + fan_out)))
-    return uniform_(tensor, -a, a, generator)
+    bound = math.sqrt(3.0) * _xavier(tensor, gain)
+    return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with standard deviation ``gain sqrt(2 / (fan_in + fan_out))``."""
-    fan_in, fan_out = _fans(tensor)
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
+    return normal_(tensor, 0.0, _xavier(tensor, gain), generator)
 
 
-def _kaiming(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    fan_in, fan_out = _fans(tensor)
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"kaiming: mode must be 'fan_in' or 'fan_out'; got {mode!r}")
-    fan = fan_in if mode == "fan_in" else fan_out
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
+def _kaiming(name: str, meaning: str, draw: Callable[[Tensor, float, Generator | None], Tensor]) -> Any:
+    """Make a function that draws with the standard deviation ``gain / sqrt(fan)``."""
+
+    def f(
+        tensor: Tensor,
+        a: float = 0,
+        mode: str = "fan_in",
+        nonlinearity: str = "leaky_relu",
+        generator: Generator | None = None,
+    ) -> Tensor:
+        if mode not in ("fan_in", "fan_out"):
+            raise ValueError(f"{name}: mode must be 'fan_in' or 'fan_out'; got {mode!r}")
+        fan = _fans(tensor)[mode == "fan_out"]
+        return draw(tensor, calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0, generator)
+
+    f.__name__, f.__qualname__, f.__doc__ = name, name, meaning
+    return f
 
 
-def kaiming_uniform_(
-    tensor: Tensor,
-    a: float = 0,
-    mode: str = "fan_in",
-    nonlinearity: str = "leaky_relu",
-    generator: Generator | None = None,
-) -> Tensor:
-    """Uniform in ``+-sqrt(3) gain / sqrt(fan)``."""
-    bound = math.sqrt(3.0) * _kaiming(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound, generator)
+kaiming_uniform_ = _kaiming(
+    "kaiming_uniform_",
+    "Uniform in ``+-sqrt(3) gain / sqrt(fan)``.",
+    lambda t, std, rng: uniform_(t, -math.sqrt(3.0) * std, math.sqrt(3.0) * std, rng),
+)
+kaiming_normal_ = _kaiming(
+    "kaiming_normal_",
+    "Normal with standard deviation ``gain / sqrt(fan)``.",
+    lambda t, std, rng: normal_(t, 0.0, std, rng),
+)
 
 
-def kaiming_normal_(
-    tensor: Tensor,
-    a: float = 0,
-    mode: str = "fan_in",
-    nonlinearity: str = "leaky_relu",
-    generator: Generator | None = None,
-) -> Tensor:
-    """Normal with standard deviation ``gain / sqrt(fan)``."""
-    return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity), generator)
-
-
+@no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Orthogonal rows or columns: the Q of a random matrix."""
     if len(tensor.shape) < 2:
@@ -181,17 +182,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     q = q * np.sign(np.diag(r))
     with np.errstate(over="ignore"):
         values = gain * (q.T if rows < columns else q).reshape(tensor.shape)
-    return _quietly(lambda: tensor.copy_(Tensor(values)))  # type: ignore[no-any-return]
+    return tensor.copy_(Tensor(values))
 
 
 # Old names, with a warning in PyTorch.
-xavier_uniform, xavier_normal, normal, uniform, constant = (
-    xavier_uniform_,
-    xavier_normal_,
-    normal_,
-    uniform_,
-    constant_,
-)
+xavier_uniform, xavier_normal, uniform, normal = xavier_uniform_, xavier_normal_, uniform_, normal_
+constant = constant_
 
 
 def __getattr__(name: str) -> Any:

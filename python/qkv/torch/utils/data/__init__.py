@@ -15,7 +15,14 @@ from ..._shaping import stack
 from ..._tensor import Core, Tensor, refuse_attribute
 
 
-class Dataset:
+class _Of:
+    """What may be written with the kind of its entries, as in ``Dataset[int]``."""
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+
+class Dataset(_Of):
     """Base of data sets: a subclass defines ``__getitem__`` and ``__len__``.
 
     Examples
@@ -30,9 +37,6 @@ class Dataset:
     >>> next(iter(torch.utils.data.DataLoader(Squares(), batch_size=3)))
     [tensor([0, 1, 2]), tensor([0, 1, 4])]
     """
-
-    def __class_getitem__(cls, item: Any) -> Any:
-        return cls
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
@@ -108,14 +112,11 @@ def random_split(dataset: Any, lengths: Sequence[Any], generator: Generator | No
     return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, sizes, strict=True)]
 
 
-class Sampler:
+class Sampler(_Of):
     """Base of what says in which order entries are taken."""
 
     def __init__(self, data_source: Any = None) -> None:
         self.data_source = data_source
-
-    def __class_getitem__(cls, item: Any) -> Any:
-        return cls
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
@@ -219,7 +220,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
-class DataLoader:
+class DataLoader(_Of):
     """Batches of a data set; with ``shuffle`` in the order that PyTorch draws. It reads in this process.
 
     Examples
@@ -231,9 +232,6 @@ class DataLoader:
     tensor([0., 1., 2.]) tensor([0, 1, 2])
     tensor([3.]) tensor([3])
     """
-
-    def __class_getitem__(cls, item: Any) -> Any:
-        return cls
 
     __init__ = constructor(
         "dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, "
@@ -285,26 +283,15 @@ class DataLoader:
 
     def _batches(self) -> Iterator[Any]:
         if self._iterable:
-            yield from self._of_iterable()
+            single = self.batch_size is None
+            yield from map(
+                self.collate_fn,
+                self.dataset if single else BatchSampler(self.dataset, self.batch_size, self.drop_last),
+            )
         elif self.batch_sampler is None:
-            for i in self.sampler:
-                yield self.collate_fn(self.dataset[i])
+            yield from (self.collate_fn(self.dataset[i]) for i in self.sampler)
         else:
-            for indices in self.batch_sampler:
-                yield self.collate_fn([self.dataset[i] for i in indices])
-
-    def _of_iterable(self) -> Iterator[Any]:
-        if self.batch_size is None:
-            yield from map(self.collate_fn, self.dataset)
-            return
-        batch = []
-        for entry in self.dataset:
-            batch.append(entry)
-            if len(batch) == self.batch_size:
-                yield self.collate_fn(batch)
-                batch = []
-        if batch and not self.drop_last:
-            yield self.collate_fn(batch)
+            yield from (self.collate_fn([self.dataset[i] for i in indices]) for indices in self.batch_sampler)
 
     def __len__(self) -> int:
         if self._iterable:
