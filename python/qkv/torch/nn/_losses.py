@@ -138,11 +138,7 @@ def _soft_cross_entropy(
 
 @_with_old_arguments
 def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
     """``-input[target]`` of log-probabilities."""
     ids = _checked_targets("nll_loss", input, target, ignore_index)
@@ -223,17 +219,11 @@ def binary_cross_entropy(
 
 @_with_old_arguments
 def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
+    input: Tensor, target: Tensor, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Tensor:
     """`binary_cross_entropy` of the sigmoid, safe for numbers of any size."""
     _check_same_shape("binary_cross_entropy_with_logits", input, target)
-    factor = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1
-    loss = (1 - target) * input + _core.softplus(-input, 1.0) * factor  # the latter is -log of the sigmoid
-    loss = loss if weight is None else loss * weight
+    loss = _core.binary_cross_entropy_with_logits(input, target, weight, pos_weight, "none")
     op = "BinaryCrossEntropyWithLogitsBackward0"
     return reduced(loss, reduction, "binary_cross_entropy_with_logits", op)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from ... import _core
 from .. import _dtypes
 from .._elementwise import cast
+from .._grad_mode import no_grad
 from .._tensor import Core, Tensor
 from ._registry import CoreModule, Entries, ModuleType
 from .parameter import Buffer, Parameter, UninitializedParameter, check_part
@@ -49,7 +50,7 @@ def _indented(text: str) -> str:
 
 
 def _in_class(t: Any) -> Any:
-    return t if isinstance(t, Tensor) else _core.instance_of(Tensor, t)
+    return t if isinstance(t, Tensor) else _core.instance_of(Tensor, t) if isinstance(t, Core) else Tensor(t)
 
 
 class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
@@ -317,16 +318,12 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
         problems = []
-        if strict and unexpected:
-            problems.append(
-                "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ". "
-            )
-        if strict and missing:
-            problems.append("Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ". ")
-        for name, target in own.items():
-            if name not in state_dict:
-                continue
-            source = state_dict[name] if isinstance(state_dict[name], Tensor) else Tensor(state_dict[name])
+        for text, names in (("Unexpected", unexpected), ("Missing", missing)):
+            if strict and names:
+                problems.append(f"{text} key(s) in state_dict: " + ", ".join(f'"{k}"' for k in names) + ". ")
+        given = {name: _in_class(state_dict[name]) for name in own if name in state_dict}
+        for name, source in given.items():
+            target = own[name]
             if isinstance(target, UninitializedParameter):
                 target.materialize(tuple(source.shape))
             if tuple(source.shape) != tuple(target.shape):
@@ -338,19 +335,15 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
             raise RuntimeError(
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems)
             )
-        with_gradients = _core.grad_enabled()
-        _core.set_grad_enabled(False)
-        try:
-            for name, target in own.items():
-                if name in state_dict and assign and isinstance(target, Parameter):
+        with no_grad():
+            for name, source in given.items():
+                if assign and isinstance(own[name], Parameter):
                     where, _, last = name.rpartition(".")
-                    given = state_dict[name]
-                    kept = given if isinstance(given, Parameter) else Parameter(given, target.requires_grad)
-                    setattr(self.get_submodule(where), last, kept)
-                elif name in state_dict:
-                    target.copy_(state_dict[name])
-        finally:
-            _core.set_grad_enabled(with_gradients)
+                    kept = isinstance(source, Parameter)
+                    taken = source if kept else Parameter(source, own[name].requires_grad)
+                    setattr(self.get_submodule(where), last, taken)
+                else:
+                    own[name].copy_(source)
         return IncompatibleKeys(missing, unexpected)
 
     # Text.

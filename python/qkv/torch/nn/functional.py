@@ -278,15 +278,13 @@ def pad(input: Tensor, pad: Sequence[Any], mode: str = "constant", value: float 
     widths = [one.__index__() for one in pad]
     if len(widths) % 2 or len(widths) // 2 > len(input.shape):
         raise RuntimeError(f"pad: pad must hold a pair for each of the last axes; got {len(widths)} numbers")
-    shape, cut, placed = list(input.shape), [slice(None)] * len(input.shape), [slice(None)] * len(input.shape)
-    for i in range(0, len(widths), 2):
-        axis, (before, after) = len(shape) - 1 - i // 2, widths[i : i + 2]
-        cut[axis] = slice(max(-before, 0), shape[axis] - max(-after, 0))
-        shape[axis] += before + after
-        placed[axis] = slice(max(before, 0), shape[axis] - max(after, 0))
-    frame = wrap_array(np.full(shape, value or 0, input.dtype.core), input.dtype)
-    inner = Core.__getitem__(input, tuple(cut)) if len(cut) else input
-    return wrap(_core.replaced(frame, tuple(placed), inner), "ConstantPadNdBackward0", input._kind)
+    unpadded = [0] * (len(input.shape) - len(widths) // 2)
+    before, behind = unpadded + widths[-2::-2], unpadded + widths[::-2]
+    ends = zip(input.shape, before, behind, strict=True)
+    cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, a, b in ends)
+    inner = Core.__getitem__(input, cut) if cut else input
+    padded = _core.pad(inner, [max(n, 0) for n in before], [max(n, 0) for n in behind], value or 0)
+    return wrap(padded, "ConstantPadNdBackward0", input._kind)
 
 
 def scaled_dot_product_attention(
