@@ -323,6 +323,13 @@ CASES |= {
     "nn.Module.requires_grad_": Case(
         lambda m, **o: next(net(m).requires_grad_(**o).parameters()).requires_grad, {"requires_grad": False}
     ),
+    "nn.Module.to": Case(
+        lambda m, **o: list(net(m).to(**{k: given(m, v) for k, v in o.items()}).parameters()),
+        KIND,
+        {**CPU, "non_blocking": True},
+        {"memory_format": None, "dtpe": None},
+    ),
+    "nn.Module.to, of a Tensor": Case(lambda m: list(net(m).to(m.ones(1, dtype=m.float64)).parameters())),
     "nn.Module.zero_grad": Case(_gradients_forgotten, {"set_to_none": False}),
     "nn.Module.named_parameters": Case(told("named_parameters"), _NAMED),
     "nn.Module.named_buffers": Case(

@@ -39,6 +39,7 @@ WITHOUT_SIGNATURE = {
     "nn.functional.softplus": "beta threshold",
     "nn.functional.tanh": "",
     "nn.functional.sigmoid": "",
+    "nn.Module.to": "device dtype non_blocking memory_format",
     "nn.RNN": f"nonlinearity {_RECURRENT}",
     "nn.GRU": _RECURRENT,
     "nn.LSTM": f"{_RECURRENT} proj_size",

@@ -137,25 +137,19 @@ class MultiheadAttention(Module):
         self, attn_mask: Any, padding: Any, batch: int | None, length: int, keys: int, kind: Any
     ) -> Tensor | None:
         """Both masks as one that is added to scores ``(B, H, Lq, Lk)``; no `batch` stands for inputs without one."""
-        items = 1 if batch is None else batch
-        mask = additive(attn_mask, "attn_mask", kind)
-        if mask is not None:
-            shape = (length, keys) if len(mask.shape) == 2 else (items * self.num_heads, length, keys)
-            if tuple(mask.shape) != shape:
-                raise RuntimeError(
-                    f"MultiheadAttention: attn_mask must be {shape}, (Lq, Lk) or (B * num_heads, Lq, Lk); got "
-                    f"{tuple(mask.shape)}"
-                )
-            if len(mask.shape) == 3:
-                mask = mask.reshape(items, self.num_heads, length, keys)
-        padded = additive(padding, "key_padding_mask", kind)
-        if padded is None:
-            return mask
-        shape = (keys,) if batch is None else (batch, keys)
-        if tuple(padded.shape) != shape:
-            axes = "(Lk,)" if batch is None else "(B, Lk)"
-            raise RuntimeError(
-                f"MultiheadAttention: key_padding_mask must be {axes} = {shape}; got {tuple(padded.shape)}"
-            )
-        padded = padded.reshape(items, 1, 1, keys)
-        return padded if mask is None else mask + padded
+        items, scores = batch or 1, (length, keys)
+        many = attn_mask is not None and len(attn_mask.shape) == 3
+        first = (items * self.num_heads, *scores) if many else scores
+        into = (items, self.num_heads, *scores) if many else scores
+        mask = _shaped(attn_mask, "attn_mask", first, into, "(Lq, Lk) or (B * num_heads, Lq, Lk)", kind)
+        second, axes = ((keys,), "(Lk,)") if batch is None else ((batch, keys), "(B, Lk)")
+        padded = _shaped(padding, "key_padding_mask", second, (items, 1, 1, keys), axes, kind)
+        return mask if padded is None else padded if mask is None else mask + padded
+
+
+def _shaped(mask: Any, name: str, shape: Any, into: Any, axes: str, kind: Any) -> Tensor | None:
+    """A mask of that shape as numbers, reshaped."""
+    added = additive(mask, name, kind)
+    if added is not None and tuple(added.shape) != shape:
+        raise RuntimeError(f"MultiheadAttention: {name} must be {axes} = {shape}; got {tuple(added.shape)}")
+    return None if added is None else added.reshape(into)

@@ -268,14 +268,14 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
             else:
                 _in_class(parameter.grad).zero_()
 
-    def to(self: T, *args: Any, **kwargs: Any) -> T:
+    def to(self: T, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> T:
         """Convert the floating parameters and buffers to a dtype; the only device is the CPU."""
-        kwargs.pop("non_blocking", None)
-        for wanted in (*args, *kwargs.values()):
-            if isinstance(wanted, (_dtypes.dtype, type)):
-                self._convert(_dtypes.computed(wanted, "to"))
-            elif wanted is not None and not isinstance(wanted, bool):
-                _dtypes.check_device(wanted, "to")
+        for wanted in (*args, device, dtype):
+            kind = wanted.dtype if isinstance(wanted, Tensor) else wanted
+            if isinstance(kind, (_dtypes.dtype, type)):
+                self._convert(_dtypes.computed(kind, "to"))
+            elif kind is not None and not isinstance(kind, bool):
+                _dtypes.check_device(kind, "to")
         return self
 
     def _convert(self, kind: _dtypes.dtype) -> None:
