@@ -251,11 +251,17 @@ CASES |= {
             "generator": Of(lambda m: m.Generator().manual_seed(3)),
         },
         {
-            "num_workers": 0, "timeout": 0, "worker_init_fn": print, "in_order": False, "pin_memory_device": "",
-            "pin_memory": False,
+            "num_workers": 1, "worker_init_fn": print, "in_order": False, "pin_memory": True, "pin_memory_device": "",
         },
         {"prefetch_factor": 2, "persistent_workers": True, "multiprocessing_context": "fork", "timeout": -1},
         base={"batch_size": 4, "shuffle": None},
+    ),
+    "utils.data.DataLoader, with workers": Case(
+        batches,
+        {},
+        {"timeout": 5, "prefetch_factor": 3, "persistent_workers": True, "multiprocessing_context": "fork"},
+        {"worker_init_fn": print},
+        base={"num_workers": 1},
     ),
     "utils.data.DataLoader, batch_sampler": Case(
         batches, {"batch_sampler": Of(lambda m: [[3, 1], [2]])}

@@ -186,6 +186,12 @@ def test_what_is_refused(path, name):
     assert name in text or name.endswith("is_causal") or name == "device", text
 
 
+@pytest.mark.parametrize("path", [path for path, case in CASES.items() if "device" in case.without_effect])
+def test_other_devices_are_refused(path):
+    with pytest.raises(RuntimeError, match=r"^[^\n]*cuda[^\n]*$"):
+        outcome(CASES[path], qkv.torch, device="cuda")
+
+
 def test_causal_hints():
     """Beside the causal mask they change nothing."""
     case = CASES["nn.MultiheadAttention.forward"]

@@ -15,14 +15,6 @@ from ._module import Module
 from .parameter import Parameter, UninitializedParameter
 
 
-def draw_affine(weight: Tensor, bias: Tensor | None) -> None:
-    """Draw the weight and bias of a linear map, from ``+-1 / sqrt(n)`` for n inputs of an output."""
-    init.kaiming_uniform_(weight, a=math.sqrt(5))
-    if bias is not None:
-        bound = spread(math.prod(weight.shape[1:]))
-        init.uniform_(bias, -bound, bound)
-
-
 def spread(count: int) -> float:
     """Bound of the numbers that a map of `count` inputs is drawn from."""
     return 1 / math.sqrt(count) if count > 0 else 0.0
@@ -47,6 +39,25 @@ def settings_of(module: Any, *names: str) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
+class Affine(Module):
+    """Weights ``(outputs, inputs...)`` and a bias, drawn from ``+-1 / sqrt(n)`` for n inputs of an output."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def _add_weights(self, outputs: int, *inputs: int, bias: bool, **kind: Any) -> None:
+        add_parameter(self, "weight", outputs, *inputs, **kind)
+        add_parameter(self, "bias", outputs, wanted=bias, **kind)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = spread(math.prod(self.weight.shape[1:]))
+            init.uniform_(self.bias, -bound, bound)
+
+
 class Identity(Module):
     """Gives its input back."""
 
@@ -58,7 +69,7 @@ class Identity(Module):
         return input
 
 
-class Linear(Module):
+class Linear(Affine):
     """``x @ weight.T + bias``; weight and bias are drawn from ``+-1 / sqrt(in_features)``.
 
     Examples
@@ -73,13 +84,7 @@ class Linear(Module):
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        add_parameter(self, "weight", out_features, in_features, device=device, dtype=dtype)
-        add_parameter(self, "bias", out_features, wanted=bias, dtype=dtype)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
-        draw_affine(self.weight, self.bias)
+        self._add_weights(out_features, in_features, bias=bias, device=device, dtype=dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         """``(..., in_features)`` to ``(..., out_features)``."""
@@ -134,7 +139,7 @@ class LazyLinear(Linear):
         return F.linear(input, self.weight, self.bias)
 
 
-class Bilinear(Module):
+class Bilinear(Affine):
     """``x1 weight[k] x2 + bias[k]``."""
 
     __init__ = constructor("in1_features, in2_features, out_features, bias=True, device=None, dtype=None")
@@ -144,9 +149,7 @@ class Bilinear(Module):
     ) -> None:
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        add_parameter(self, "weight", out_features, in1_features, in2_features, **kind)
-        add_parameter(self, "bias", out_features, wanted=bias, **kind)
-        self.reset_parameters()
+        self._add_weights(out_features, in1_features, in2_features, bias=bias, **kind)
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""

@@ -7,8 +7,7 @@ from typing import Any
 from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
-from ._layers import add_parameter, draw_affine
-from ._module import Module
+from ._layers import Affine
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -16,7 +15,7 @@ def _pair(value: Any) -> tuple[int, int]:
     return int(first), int(second)
 
 
-class Conv2d(Module):
+class Conv2d(Affine):
     """A linear map of each patch, ``(N, C, H, W)`` to ``(N, out_channels, H // k, W // k)``; the stride is the kernel.
 
     Examples
@@ -50,13 +49,7 @@ class Conv2d(Module):
                 f"{self.stride}"
             )
         kind = {"device": rest["device"], "dtype": rest["dtype"]}
-        add_parameter(self, "weight", out_channels, in_channels, *self.kernel_size, **kind)
-        add_parameter(self, "bias", out_channels, wanted=bias, **kind)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
-        draw_affine(self.weight, self.bias)
+        self._add_weights(out_channels, in_channels, *self.kernel_size, bias=bias, **kind)
 
     def forward(self, input: Tensor) -> Tensor:
         """The patches' maps."""
