@@ -13,7 +13,7 @@ from .._elementwise import cast
 from .._grad_mode import no_grad
 from .._tensor import Core, Tensor
 from ._registry import CoreModule, Entries, ModuleType
-from .parameter import Buffer, Parameter, UninitializedParameter, check_part
+from .parameter import Buffer, Parameter, UninitializedParameter, check_part, forget_gradients
 
 T = TypeVar("T", bound="Module")
 _TABLES = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
@@ -262,11 +262,7 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients."""
-        for parameter in self.parameters():
-            if set_to_none or parameter.grad is None:
-                parameter.grad = None
-            else:
-                _in_class(parameter.grad).zero_()
+        forget_gradients(self.parameters(), set_to_none)
 
     def to(self: T, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> T:
         """Convert the floating parameters and buffers to a dtype; the only device is the CPU."""

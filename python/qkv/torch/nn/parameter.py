@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ... import _core
@@ -81,3 +82,12 @@ def check_part(what: str, name: Any, value: Any, kind: type) -> None:
         raise TypeError(
             f"cannot assign {type(value).__name__!r} object to {what} {name!r}: {kind.__name__} or None required"
         )
+
+
+def forget_gradients(parameters: Iterable[Any], set_to_none: bool) -> None:
+    """Take the gradients away, or make them 0 where they are."""
+    for parameter in parameters:
+        if set_to_none or parameter.grad is None:
+            parameter.grad = None
+        else:
+            _core.instance_of(Tensor, parameter.grad).zero_()

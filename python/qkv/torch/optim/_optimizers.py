@@ -13,6 +13,7 @@ from ..._errors import shown
 from .._grad_mode import enable_grad, no_grad
 from .._settings import constructor
 from .._tensor import Core, Tensor, wrap, wrap_array
+from ..nn.parameter import forget_gradients
 
 
 class Optimizer:
@@ -74,12 +75,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if set_to_none or p.grad is None:
-                    p.grad = None
-                else:
-                    p.grad.zero_()
+        forget_gradients(self._numbered().values(), set_to_none)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters; to be defined by the subclass."""
@@ -98,12 +94,10 @@ class Optimizer:
         """What decides the next steps, in PyTorch's layout: parameters are named by numbers."""
         numbers = {id(p): i for i, p in self._numbered().items()}
         groups = [
-            {
-                **{k: v for k, v in group.items() if k != "params"},
-                "params": [numbers[id(p)] for p in group["params"]],
-            }
-            for group in self.param_groups
+            dict(group, params=[numbers[id(p)] for p in group["params"]]) for group in self.param_groups
         ]
+        for group in groups:
+            group["params"] = group.pop("params")  # the last, as there
         state = {i: dict(self.state[p]) for i, p in self._numbered().items() if self.state.get(p)}
         return {"state": state, "param_groups": groups}
 
