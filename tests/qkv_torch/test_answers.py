@@ -161,3 +161,13 @@ def test_star_imports():
     exec("from qkv.torch.nn.functional import *", names)
     assert {"softmax", "relu", "cross_entropy", "scaled_dot_product_attention"} <= set(names)
     assert not {"np", "math", "wrap", "Core"} & set(names)
+
+
+@pytest.mark.parametrize("name", ["RMSprop", "Adagrad"])
+def test_an_infinite_parameter_does_not_spoil_what_is_remembered_of_it(name):
+    w = torch.tensor([math.inf, 1.0], requires_grad=True)
+    optimizer = getattr(torch.optim, name)([w], lr=0.1)
+    w.grad = torch.ones(2)
+    optimizer.step()
+    assert w[0].item() == math.inf
+    assert w[1].item() < 1

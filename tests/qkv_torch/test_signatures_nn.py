@@ -88,6 +88,10 @@ def defaults(path: str) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.default is not p.empty and p.name != "self"}
 
 
+def by_position(parameters: Any) -> list[str]:
+    return [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
 def cases(path: str) -> list[Any]:
     return [case for name, case in CASES.items() if name.split(",")[0] == path]
 
@@ -108,6 +112,9 @@ def test_every_argument_is_judged(path):
     assert set(theirs) <= known, f"not judged: {set(theirs) - known}"
     parameters = inspect.signature(found(qkv.torch, path)).parameters
     refused = {name for case in tables for name in case.refused}
+    if path not in WITHOUT_SIGNATURE:
+        there, here = by_position(inspect.signature(found(torch, path)).parameters), by_position(parameters)
+        assert here[: len(there)] == [name for name in there if name in parameters or name not in refused]
     for name, default in theirs.items():
         if name not in parameters:
             assert name in refused, f"{name} is missing"

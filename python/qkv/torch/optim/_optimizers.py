@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import _core
 from ..._errors import shown
+from .._creation import full
 from .._grad_mode import enable_grad, no_grad
 from .._settings import constructor
 from .._tensor import Core, Tensor, wrap, wrap_array
@@ -180,6 +181,13 @@ class _Rule(Optimizer):
         raise NotImplementedError
 
 
+def _kept(state: dict[str, Any], name: str, p: Any, value: float = 0.0) -> Any:
+    """What an optimizer remembers of a parameter: numbers in its shape, at first all the same."""
+    if name not in state:
+        state[name] = full(p.shape, value, dtype=p.dtype)
+    return state[name]
+
+
 class RMSprop(_Rule):
     """Steps by the gradient over the root of the running average of its square."""
 
@@ -189,12 +197,10 @@ class RMSprop(_Rule):
     )
 
     def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        square = state.setdefault("square_avg", p.detach() * 0)
-        step = g / square.mul_(group["alpha"]).addcmul_(g, g, value=1 - group["alpha"]).sqrt().add_(
-            group["eps"]
-        )
+        square = _kept(state, "square_avg", p).mul_(group["alpha"]).addcmul_(g, g, value=1 - group["alpha"])
+        step = g / square.sqrt().add_(group["eps"])
         if group["momentum"]:
-            step = state.setdefault("momentum_buffer", step * 0).mul_(group["momentum"]).add_(step)
+            step = _kept(state, "momentum_buffer", p).mul_(group["momentum"]).add_(step)
         p.add_(step, alpha=-group["lr"])
 
 
@@ -207,9 +213,7 @@ class Adagrad(_Rule):
     )
 
     def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        total = state.setdefault("sum", p.detach() * 0 + group["initial_accumulator_value"]).addcmul_(
-            g, g, value=1
-        )
+        total = _kept(state, "sum", p, group["initial_accumulator_value"]).addcmul_(g, g, value=1)
         lr = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
         p.addcdiv_(g, total.sqrt().add_(group["eps"]), value=-lr)
 
@@ -325,6 +329,7 @@ class Adam(_OfCore):
 class AdamW(Adam):
     """Adam with weight decay that does not pass through the averages."""
 
+    _kind = _core.AdamW
     __init__ = constructor(
         "params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, "
         "maximize=False, foreach=None, capturable=False, differentiable=False, fused=None"
