@@ -149,6 +149,13 @@ def test_the_momentum_of_one_cycle():
     assert min(seen) == 0.85
 
 
+def test_powers_of_far_epochs():
+    s, o = qkv.torch.optim.lr_scheduler, qkv.torch.optim.SGD([qkv.torch.ones(1, requires_grad=True)], lr=1.0)
+    schedule = s.ExponentialLR(o, 2)
+    schedule.step(2**32)
+    assert schedule.get_last_lr() == [float("inf")]
+
+
 def test_refused():
     s, o = qkv.torch.optim.lr_scheduler, qkv.torch.optim.SGD([qkv.torch.ones(1, requires_grad=True)], lr=1.0)
     for call, error, text in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._errors import shown
 from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
@@ -45,8 +46,8 @@ class Conv2d(Affine):
         ):
             raise ValueError(
                 "Conv2d: stride must be the kernel size, without padding, dilation or groups, because qkv.torch cuts "
-                f"pictures into patches and knows no other convolution; got kernel {self.kernel_size}, stride "
-                f"{self.stride}"
+                f"pictures into patches and knows no other convolution; got kernel "
+                f"{shown(self.kernel_size)}, stride {shown(self.stride)}"
             )
         kind = {"device": rest["device"], "dtype": rest["dtype"]}
         self._add_weights(out_channels, in_channels, *self.kernel_size, bias=bias, **kind)

@@ -151,7 +151,7 @@ def _kaiming(name: str, meaning: str, draw: Callable[[Tensor, float, Generator |
         generator: Generator | None = None,
     ) -> Tensor:
         if mode not in ("fan_in", "fan_out"):
-            raise ValueError(f"{name}: mode must be 'fan_in' or 'fan_out'; got {mode!r}")
+            raise ValueError(f"{name}: mode must be 'fan_in' or 'fan_out'; got {shown(mode)}")
         fan = _fans(tensor)[mode == "fan_out"]
         return draw(tensor, calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0, generator)
 

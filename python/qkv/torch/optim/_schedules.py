@@ -162,10 +162,16 @@ class _Powers(_Rule):
         raise NotImplementedError
 
     def _share(self, n: int) -> float:
-        return float(self.gamma ** self._times(n))
+        return self._power(self._times(n))
 
     def _ratio(self, n: int) -> float:
-        return float(self.gamma ** (self._times(n) - self._times(n - 1)))
+        return self._power(self._times(n) - self._times(n - 1))
+
+    def _power(self, times: int) -> float:
+        try:
+            return float(float(self.gamma) ** times)
+        except OverflowError:
+            return math.inf
 
 
 class StepLR(_Powers):
