@@ -329,6 +329,28 @@ Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const
   return results;
 }
 
+Tensors leaves(const Tensor& output) {
+  Tensors found;
+  std::unordered_set<const void*> seen;
+  std::vector<std::shared_ptr<Node>> waiting;
+  const auto arrive = [&](const History& at) {
+    if (at.leaf && at.leaf->requires_grad && seen.insert(at.leaf.get()).second) found.emplace_back(at.leaf);
+    if (at.node && seen.insert(at.node.get()).second) waiting.push_back(at.node);
+  };
+  arrive(History(output));
+  while (!waiting.empty()) {
+    const std::shared_ptr<Node> node = std::move(waiting.back());
+    waiting.pop_back();
+    std::vector<Edge> edges;
+    {
+      const Lock lock(mutex_of(node.get()));  // a pass may be about to free it
+      edges = node->inputs;
+    }
+    for (const Edge& edge : edges) arrive(edge);
+  }
+  return found;
+}
+
 void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
                      const std::function<Tensors(const Tensors& inputs)>& compose) {
   // Differentiated with respect to stand-ins of the inputs, where the pass stops; their own history is the inputs. What

@@ -116,6 +116,9 @@ std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, con
 // graph is retained, as that of the results leads into it.
 Tensors recorded_gradients_of(const Tensor& output, const Tensors& inputs, const Tensor& gradient = {});
 
+// The leaves that require a gradient and that gradients of the output flow to.
+Tensors leaves(const Tensor& output);
+
 // The error for a Tensor that lacks its history.
 [[noreturn]] void fail_without_history();
 

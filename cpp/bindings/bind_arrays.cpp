@@ -62,18 +62,10 @@ void bind_arrays(py::module_& m) {
         return call.result(without_gil(input.numel(), [&] { return ops::pad(input, first, last, *number); }));
       },
       py::arg("x"), py::arg("before"), py::arg("behind"), py::arg("value"));
-  // The largest, or smallest, numbers along an axis, the first of equal ones, and their places.
   m.def(
       "extreme",
       [](const Tensor& x, Index axis, bool keepdims, bool largest) {
-        return without_gil(x.numel(), [&] {
-          const Tensor places = (largest ? ops::place_of_max : ops::place_of_min)(x, axis, true);
-          const Tensor values = ops::take_along_axis(x, places.data(), axis);
-          if (keepdims) return std::pair(values, places);
-          Shape shape = x.shape();
-          shape.erase(shape.begin() + ops::checked_axis("extreme", axis, x.rank()));
-          return std::pair(ops::reshape(values, shape), Tensor(places.data().reshaped(shape)));
-        });
+        return without_gil(x.numel(), [&] { return ops::extreme(x, axis, keepdims, largest); });
       },
       py::arg("x"), py::arg("axis"), py::arg("keepdims"), py::arg("largest"));
   m.def(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string>
 
@@ -145,11 +146,14 @@ void bind_direct_calls(py::module_& m) {
   m.def("direct", direct::direct, py::arg("name"), py::arg("function"));
   m.def(
       "direct_classes",
-      [](const py::type& tensor, const py::type& shape) {
-        direct::classes() = {reinterpret_cast<PyTypeObject*>(tensor.inc_ref().ptr()),
-                             reinterpret_cast<PyTypeObject*>(shape.inc_ref().ptr())};
+      [](const std::map<std::string, py::type>& given) {
+        const std::map<std::string, PyTypeObject**> places = {{"tensor", &direct::classes().tensor},
+                                                              {"shape", &direct::classes().shape},
+                                                              {"max", &direct::classes().max},
+                                                              {"min", &direct::classes().min}};
+        for (const auto& [name, cls] : given) *places.at(name) = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr());
       },
-      py::arg("tensor"), py::arg("shape"));
+      py::arg("classes"));
   m.def(
       "instance_of",
       [](const py::type& cls, const Tensor& t, const std::string& label) {

@@ -320,6 +320,7 @@ Examples
         return results;
       },
       py::arg("output"), py::arg("inputs"), py::arg("gradient"), py::arg("retain_graph"), py::arg("create_graph"));
+  m.def("leaves", leaves, py::arg("output"));
   // Whether it has a gradient; an error if it should have one but lacks its history.
   m.def(
       "is_differentiable",

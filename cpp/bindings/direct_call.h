@@ -29,10 +29,12 @@ struct Entry {
 std::span<const Entry> number_entries();  // arithmetic, functions, reductions
 std::span<const Entry> view_entries();
 
-// The class derived from Tensor, and that of its shapes.
+// The class derived from Tensor, and those of what it gives beside Tensors.
 struct Classes {
   PyTypeObject* tensor = nullptr;
   PyTypeObject* shape = nullptr;
+  PyTypeObject* max = nullptr;  // tuples of numbers and their places
+  PyTypeObject* min = nullptr;
 };
 Classes& classes();
 

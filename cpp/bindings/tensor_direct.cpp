@@ -204,6 +204,23 @@ PyObject* reduced(const Given& given, Reduction f, const char* of_all, const cha
 PyObject* sum(const Given& given) { return reduced(given, ops::sum, "SumBackward0", "SumBackward1"); }
 PyObject* mean(const Given& given) { return reduced(given, ops::mean, "MeanBackward0", "MeanBackward1"); }
 
+// Along one axis; without one, or beside another Tensor, it means something else.
+PyObject* extreme(const Given& given, bool largest) {
+  PyTypeObject* cls = largest ? classes().max : classes().min;
+  const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
+  Over over;
+  if (cls == nullptr || !x.defined() || x.rank() == 0 || !read_over(given, x, over) || !over.axes ||
+      over.axes->size() != 1)
+    return nullptr;
+  const auto [values, places] =
+      without_gil(x.numel(), [&] { return ops::extreme(x, over.axes->front(), over.kept, largest); });
+  auto pair = py::reinterpret_steal<py::object>(cls->tp_alloc(cls, 2));
+  if (!pair) throw py::error_already_set();
+  PyTuple_SET_ITEM(pair.ptr(), 0, result(values, largest ? "MaxBackward0" : "MinBackward0"));
+  PyTuple_SET_ITEM(pair.ptr(), 1, result(places));
+  return pair.release().ptr();
+}
+
 }  // namespace
 
 std::span<const Entry> number_entries() {
@@ -257,6 +274,8 @@ std::span<const Entry> number_entries() {
       {"__matmul__", product},
       {"sum", sum},
       {"mean", mean},
+      {"max", [](const Given& given) { return extreme(given, true); }},
+      {"min", [](const Given& given) { return extreme(given, false); }},
   };
   return all;
 }

@@ -93,6 +93,8 @@ struct Sorted {
 Sorted sort(const Tensor& x, Index axis, bool descending);
 // The places of the k largest, or smallest, numbers along an axis, int64; the best first.
 Array best_places(const Tensor& x, Index k, Index axis, bool largest);
+// The largest, or smallest, numbers along an axis, the first of equal ones, and their places.
+std::pair<Tensor, Tensor> extreme(const Tensor& x, Index axis, bool keepdims, bool largest);
 // Where the middle number stands, the lower one of two, or the first NaN; the axis has size 1 then.
 Array middle_places(const Tensor& x, Index axis);
 

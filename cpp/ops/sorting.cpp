@@ -155,4 +155,13 @@ Array middle_places(const Tensor& x, Index axis) {
   return places;
 }
 
+std::pair<Tensor, Tensor> extreme(const Tensor& x, Index axis, bool keepdims, bool largest) {
+  const Tensor places = (largest ? place_of_max : place_of_min)(x, axis, true);
+  const Tensor values = take_along_axis(x, places.data(), axis);
+  if (keepdims) return {values, places};
+  Shape shape = x.shape();
+  shape.erase(shape.begin() + checked_axis("extreme", axis, x.rank()));
+  return {reshape(values, shape), Tensor(places.data().reshaped(shape))};
+}
+
 }  // namespace qkv::ops

@@ -32,6 +32,8 @@ _TYPES = {
     for name in ("max", "min", "sort", "topk", "median", "mode", "cummax", "cummin", "kthvalue")
 }
 
+_core.direct_classes({name: _TYPES[name] for name in ("max", "min")})
+
 
 def _argument(name: str, find: Any) -> None:
     def argument(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:

@@ -274,7 +274,7 @@ class Tensor(Core):
 
 
 Tensor.__module__ = "qkv.torch"
-_core.direct_classes(Tensor, Size)
+_core.direct_classes({"tensor": Tensor, "shape": Size})
 Tensor._result_class = Tensor
 
 

@@ -21,23 +21,40 @@ def _backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of this Tensor to the leaves that it was computed from."""
-    if create_graph or inputs is not None:
-        raise TypeError(
-            "backward: create_graph and inputs are not known to qkv.torch; torch.autograd.grad(..., create_graph=True) "
-            "gives gradients that can be differentiated again"
-        )
+    """Add the gradients of this Tensor to the leaves that it was computed from, or to these inputs alone.
+
+    With ``create_graph`` the gradients can be differentiated again, and the sum is a new Tensor.
+    """
     if not t.requires_grad:
         raise RuntimeError("backward: the Tensor must require a gradient or be computed from one that does")
-    Core.backward(t, gradient, bool(retain_graph))
+    if not create_graph and inputs is None:
+        Core.backward(t, gradient, bool(retain_graph))
+        return
+    members: list[Any] = [inputs] if isinstance(inputs, Core) else _core.leaves(t) if inputs is None else list(inputs)
+    if not members:
+        raise RuntimeError("backward: inputs must be at least one Tensor; got none")
+    for x, part in zip(members, grad(t, members, gradient, retain_graph, create_graph, True), strict=True):
+        if part is not None and x.grad is not None and not create_graph:
+            x.grad.add_(part)
+        elif part is not None:
+            x.grad = part if x.grad is None else x.grad + part
 
 
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None) -> None:
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
     """Call ``backward`` on several Tensors; what they share is kept for the next."""
+    if grad_variables is not None:
+        raise TypeError("backward: grad_variables must be None; its name is grad_tensors")
     given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     gradients = [None] * len(given) if grad_tensors is None else list(grad_tensors)
     for i, (t, gradient) in enumerate(zip(given, gradients, strict=True)):
-        _backward(t, gradient, retain_graph or i + 1 < len(given))
+        _backward(t, gradient, retain_graph or i + 1 < len(given), create_graph, inputs)
 
 
 def grad(
