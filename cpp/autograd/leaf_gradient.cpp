@@ -29,7 +29,10 @@ Tensor LeafGradient::tensor() const {
 }
 
 void LeafGradient::set(Array array) {
-  auto tensor = array.defined() ? std::make_shared<TensorImpl>(std::move(array)) : nullptr;
+  share(array.defined() ? std::make_shared<TensorImpl>(std::move(array)) : nullptr);
+}
+
+void LeafGradient::share(std::shared_ptr<TensorImpl> tensor) {
   const Lock lock(mutex_of(this));
   tensor_.swap(tensor);  // the old one ends behind the lock
 }

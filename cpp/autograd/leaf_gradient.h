@@ -21,7 +21,8 @@ class LeafGradient {
   Array get() const;  // not defined before the first backward
   Tensor tensor() const;
   void set(Array array);
-  void add(Array part);  // packed
+  void share(std::shared_ptr<TensorImpl> tensor);  // this one itself, with its history
+  void add(Array part);                          // packed
   // Unless another thread has changed what get() gave as `before`: then false.
   bool replace(const Array& before, Array array);
 

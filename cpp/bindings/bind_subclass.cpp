@@ -102,6 +102,15 @@ void bind_subclass(py::module_& m) {
       },
       py::arg("operation"), py::arg("numbers"), py::arg("operands"));
   m.def("is_same", [](const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); }, py::arg("a"), py::arg("b"));
+  // Let a Tensor itself be the gradient, if it has the shape and dtype.
+  m.def(
+      "share_grad",
+      [](const Tensor& t, const Tensor& gradient) {
+        const bool fits = gradient.shape() == t.shape() && gradient.dtype() == t.dtype();
+        if (fits) t.impl()->grad.share(gradient.impl());
+        return fits;
+      },
+      py::arg("t"), py::arg("gradient"));
   m.def("detach_in_place", detach_in_place, py::arg("t"));
   m.def(
       "replaced",

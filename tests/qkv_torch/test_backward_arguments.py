@@ -52,6 +52,19 @@ def test_gradients_with_a_graph():
     same(program)
 
 
+def test_a_gradient_that_is_given_is_shared():
+    def program(torch):
+        a, b = leaves(torch)
+        g = torch.ones(3)
+        a.grad = g
+        (a * b).sum().backward()
+        held = a.grad is g
+        a.grad.mul_(2)
+        return g, a.grad, held
+
+    same(program)
+
+
 def test_several_tensors():
     def program(torch):
         a, b = leaves(torch)

@@ -178,7 +178,10 @@ class Tensor(Core):
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        _core_grad.fset(self, value)
+        if isinstance(value, Tensor) and value is not self and _core.share_grad(self, value):
+            self._last_grad = value
+        else:
+            _core_grad.fset(self, value)
 
     @property
     def data(self) -> Any:

@@ -30,7 +30,9 @@ def _backward(
     if not create_graph and inputs is None:
         Core.backward(t, gradient, bool(retain_graph))
         return
-    members: list[Any] = [inputs] if isinstance(inputs, Core) else _core.leaves(t) if inputs is None else list(inputs)
+    members: list[Any] = (
+        [inputs] if isinstance(inputs, Core) else _core.leaves(t) if inputs is None else list(inputs)
+    )
     if not members:
         raise RuntimeError("backward: inputs must be at least one Tensor; got none")
     for x, part in zip(members, grad(t, members, gradient, retain_graph, create_graph, True), strict=True):
