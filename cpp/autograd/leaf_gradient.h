@@ -22,7 +22,7 @@ class LeafGradient {
   Tensor tensor() const;
   void set(Array array);
   void share(std::shared_ptr<TensorImpl> tensor);  // this one itself, with its history
-  void add(Array part);                          // packed
+  void add(Array part);                            // packed
   // Unless another thread has changed what get() gave as `before`: then false.
   bool replace(const Array& before, Array array);
 
