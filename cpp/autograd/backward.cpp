@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <queue>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -134,13 +133,13 @@ class Backward {
   void run() {
     if (recorded_) find_needed();
     if (finished_ != nullptr) count_uses();
-    for (unsigned count = 1; !waiting_.empty(); ++count) {
+    for (unsigned count = 1; !arriving_.empty(); ++count) {
       if (count % kBetweenChecks == 0) throw_if_interrupted();
-      const std::shared_ptr<Node> node = waiting_.top();
-      waiting_.pop();
-      Tensors dys = std::move(arriving_.at(node.get()));
-      arriving_.erase(node.get());
-      for (std::size_t i = 0; i < dys.size(); ++i) {
+      const auto newest = std::prev(arriving_.end());
+      const std::shared_ptr<Node> node = std::move(newest->second.node);
+      const Tensors dys = std::move(newest->second.dys);
+      arriving_.erase(newest);
+      for (std::size_t i = 0; !watched_.empty() && i < dys.size(); ++i) {
         const auto watched = watched_.find({node.get(), static_cast<Index>(i)});
         if (watched != watched_.end()) watched->second = dys[i];
       }
@@ -185,7 +184,7 @@ class Backward {
     std::map<std::uint64_t, std::pair<const Node*, std::vector<Edge>>>
         found;  // by age, so that inputs come before what they made
     std::vector<const Node*> ahead;
-    for (const auto& [node, dys] : arriving_) ahead.push_back(node);
+    for (const auto& [sequence, start] : arriving_) ahead.push_back(start.node.get());
     while (!ahead.empty()) {
       const Node& node = *ahead.back();
       ahead.pop_back();
@@ -210,7 +209,7 @@ class Backward {
   void count_uses() {
     std::unordered_set<const Node*> seen;
     std::vector<const Node*> ahead;
-    for (const auto& [node, dys] : arriving_) ahead.push_back(node);
+    for (const auto& [sequence, start] : arriving_) ahead.push_back(start.node.get());
     while (!ahead.empty()) {
       const Node& node = *ahead.back();
       ahead.pop_back();
@@ -238,32 +237,33 @@ class Backward {
 
   void send(const Edge& to, Tensor gradient) {
     const bool stops = !stops_.empty() && stops_.contains(key(to));
-    if (to.node == nullptr || stops) {
+    if ((to.node == nullptr || stops) && !watched_.empty()) {
       const auto watched = watched_.find(key(to));
       if (watched != watched_.end()) merge(watched->second, gradient);
-      if (stops) return;
     }
+    if (stops) return;
     if (to.node == nullptr) {
       auto& [leaf, sum] = leaves_[to.leaf.get()];
-      leaf = Tensor(to.leaf);
+      if (!leaf.defined()) leaf = Tensor(to.leaf);
       merge(sum, std::move(gradient));
       return;
     }
-    const auto [entry, first] = arriving_.try_emplace(to.node.get(), to.node->output_shapes.size());
-    if (first) waiting_.push(to.node);
-    merge(entry->second[static_cast<std::size_t>(to.output)], std::move(gradient));
+    Arriving& arriving = arriving_[to.node->sequence];
+    if (arriving.node == nullptr) {
+      arriving.node = to.node;
+      arriving.dys.resize(static_cast<std::size_t>(to.node->outputs));
+    }
+    merge(arriving.dys[static_cast<std::size_t>(to.output)], std::move(gradient));
   }
 
-  struct Older {
-    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
-      return a->sequence < b->sequence;
-    }
+  struct Arriving {
+    std::shared_ptr<Node> node;
+    Tensors dys;  // of its outputs
   };
 
   const bool retain_graph_, recorded_;
-  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> waiting_;
-  std::unordered_map<const Node*, Tensors> arriving_;
-  std::unordered_map<const TensorImpl*, std::pair<Tensor, Tensor>> leaves_;
+  std::map<std::uint64_t, Arriving> arriving_;  // by age
+  std::map<const TensorImpl*, std::pair<Tensor, Tensor>> leaves_;
   std::map<Key, Tensor> watched_;
   std::set<Key> stops_;
   std::unordered_set<const Node*> needed_;
@@ -293,7 +293,8 @@ void Tensor::backward(const Array& gradient, bool retain_graph,
                       const std::function<void(const Tensor& leaf)>& finished) const {
   Backward pass(retain_graph, false);
   if (finished) pass.call_when_finished(finished);
-  pass.start(*this, seed(*this, gradient));
+  // A copy: what arrives at one leaf may be the memory of another's gradient otherwise, which is added to.
+  pass.start(*this, seed(*this, gradient.defined() ? cloned(gradient) : gradient));
   pass.run();
   {
     const Uninterrupted whole;  // all leaves or none

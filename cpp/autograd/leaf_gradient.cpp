@@ -40,27 +40,33 @@ void LeafGradient::share(std::shared_ptr<TensorImpl> tensor) {
 void LeafGradient::add(Array part) {
   const Quiet quiet(*this);
   while (true) {
-    const Array before = get();
-    if (!before.defined()) {
+    const Tensor held = tensor();
+    if (!held.defined()) {
       if (2 * part.bytes() < static_cast<Index>(part.buffer()->bytes())) part = part.clone();  // it keeps no more
       part.make_unique();
-      if (replace(before, part)) return;
+      auto first = std::make_shared<TensorImpl>(std::move(part));
+      const Lock lock(mutex_of(this));
+      if (tensor_ == nullptr) {
+        tensor_ = std::move(first);
+        return;
+      }
+      part = first->data;
       continue;
     }
-    if (before.shape() != part.shape())
+    const Array& sum = held.data();
+    if (sum.shape() != part.shape())
       throw std::runtime_error(text("backward: the gradient of a leaf of shape ", part.shape(),
-                                    " was given other data, of shape ", before.shape(),
-                                    ", which it cannot be added to"));
-    Array given = part.cast(before.dtype());
-    if (before.is_packed() && !before.buffer()->borrowed()) {
-      if (given.buffer() == before.buffer() && !given.is(before)) given = given.clone();
-      add_packed(before, given);
-      before.buffer()->raise_version();
+                                    " was given other data, of shape ", sum.shape(), ", which it cannot be added to"));
+    if (sum.dtype() != part.dtype()) part = part.cast(sum.dtype());
+    if (sum.is_packed() && !sum.buffer()->borrowed()) {
+      if (part.buffer() == sum.buffer() && !part.is(sum)) part = part.clone();
+      add_packed(sum, part);
+      sum.buffer()->raise_version();
       return;
     }
-    Array sum = cloned(before);
-    add_packed(sum, given);
-    if (replace(before, std::move(sum))) return;
+    Array total = cloned(sum);
+    add_packed(total, part);
+    if (replace(sum, std::move(total))) return;
   }
 }
 

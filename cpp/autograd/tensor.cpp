@@ -153,29 +153,46 @@ template <class List> bool any_wants(const List& inputs) {
 bool wants_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> inputs) { return any_wants(inputs); }
 bool wants_gradient(const Tensors& inputs) { return any_wants(inputs); }
 
+namespace {
+
+// Null if no input has a gradient.
+std::shared_ptr<Node> new_node(std::span<const Tensor> inputs, std::unique_ptr<const Step> step, Index outputs) {
+  if (std::none_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); }))
+    return nullptr;
+  auto node = std::make_shared<Node>();
+  node->inputs.reserve(inputs.size());
+  for (const Tensor& input : inputs) {
+    node->inputs.emplace_back(input);
+    node->lacks_history = node->lacks_history || (input.defined() && input.impl()->lacks_history);
+  }
+  node->step = std::move(step);
+  node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  node->outputs = outputs;
+  return node;
+}
+
+Tensor result_of(std::shared_ptr<Node> node, Index output, Array numbers) {
+  Tensor result(std::move(numbers));
+  TensorImpl& impl = *result.impl();
+  impl.lacks_history = node == nullptr;
+  impl.node = std::move(node);
+  impl.output = output;
+  return result;
+}
+
+}  // namespace
+
 Tensors record_step(std::vector<Array> outputs, const Tensors& inputs, std::unique_ptr<const Step> step) {
-  std::shared_ptr<Node> node;
+  const auto node = new_node(inputs, std::move(step), static_cast<Index>(outputs.size()));
   Tensors results;
   results.reserve(outputs.size());
-  if (std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); })) {
-    node = std::make_shared<Node>();
-    node->inputs.reserve(inputs.size());
-    for (const Tensor& input : inputs) {
-      node->inputs.emplace_back(input);
-      node->lacks_history = node->lacks_history || (input.defined() && input.impl()->lacks_history);
-    }
-    node->step = std::move(step);
-    node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
-  }
-  for (Array& output : outputs) {
-    if (node) node->output_shapes.push_back(output.shape());
-    Tensor result(std::move(output));
-    result.impl()->lacks_history = !node;
-    result.impl()->node = node;
-    result.impl()->output = static_cast<Index>(results.size());
-    results.push_back(std::move(result));
-  }
+  for (Array& output : outputs)
+    results.push_back(result_of(node, static_cast<Index>(results.size()), std::move(output)));
   return results;
+}
+
+Tensor record_step(Array output, std::span<const Tensor> inputs, std::unique_ptr<const Step> step) {
+  return result_of(new_node(inputs, std::move(step), 1), 0, std::move(output));
 }
 
 }  // namespace qkv

@@ -241,7 +241,7 @@ template <class Rule> struct RuleStep final : Step {
 struct Node {
   std::vector<Edge> inputs;
   std::unique_ptr<const Step> step;
-  std::vector<Shape> output_shapes;
+  Index outputs = 1;
   std::uint64_t sequence = 0;  // rises with every recorded operation, so it orders them
   const char* name = nullptr;  // where it is not that of the operation that a caller knows
   bool lacks_history = false;  // of one of the inputs
@@ -287,6 +287,7 @@ bool wants_gradient(std::initializer_list<std::reference_wrapper<const Tensor>> 
 bool wants_gradient(const Tensors& inputs);
 
 Tensors record_step(std::vector<Array> outputs, const Tensors& inputs, std::unique_ptr<const Step> step);
+Tensor record_step(Array output, std::span<const Tensor> inputs, std::unique_ptr<const Step> step);
 
 template <class PullBack, class Derive>
 void FusedStep<PullBack, Derive>::backward(std::span<const Tensor> dys, TensorGradients& dx) const {
@@ -300,7 +301,11 @@ void FusedStep<PullBack, Derive>::backward(std::span<const Tensor> dys, TensorGr
 
 // An operation with one output and one rule(dy, dx).
 template <class Rule> Tensor record(Array output, const Tensors& inputs, Rule rule) {
-  return record_step({std::move(output)}, inputs, std::make_unique<RuleStep<Rule>>(std::move(rule)))[0];
+  return record_step(std::move(output), inputs, std::make_unique<RuleStep<Rule>>(std::move(rule)));
+}
+template <class Rule> Tensor record(Array output, std::initializer_list<Tensor> inputs, Rule rule) {
+  return record_step(std::move(output), {inputs.begin(), inputs.size()},
+                     std::make_unique<RuleStep<Rule>>(std::move(rule)));
 }
 
 // Fused operations: pull_back(dys, dx) and derive(dys, dx), with spans of Arrays and of Tensors.
@@ -313,10 +318,15 @@ Tensors record_many(std::vector<Array> outputs, const Tensors& inputs, PullBack 
 // With one output: dy instead of dys.
 template <class PullBack, class Derive>
 Tensor record_fused(Array output, const Tensors& inputs, PullBack pull_back, Derive derive) {
-  return record_many(
-      {std::move(output)}, inputs,
-      [pull_back = std::move(pull_back)](std::span<const Array> dys, Gradients& dx) { pull_back(dys[0], dx); },
-      [derive = std::move(derive)](std::span<const Tensor> dys, TensorGradients& dx) { derive(dys[0], dx); })[0];
+  auto first_back = [pull_back = std::move(pull_back)](std::span<const Array> dys, Gradients& dx) {
+    pull_back(dys[0], dx);
+  };
+  auto first_derived = [derive = std::move(derive)](std::span<const Tensor> dys, TensorGradients& dx) {
+    derive(dys[0], dx);
+  };
+  return record_step(std::move(output), inputs,
+                     std::make_unique<FusedStep<decltype(first_back), decltype(first_derived)>>(
+                         inputs, std::move(first_back), std::move(first_derived)));
 }
 
 // For a derivation: records the outputs anew as `compose` makes them of the inputs, and differentiates that.
@@ -335,8 +345,7 @@ template <class Compose> struct ComposedStep final : Step {
 };
 
 template <class Compose> Tensor record_composed(Array output, const Tensors& inputs, Compose compose) {
-  return record_step({std::move(output)}, inputs,
-                     std::make_unique<ComposedStep<Compose>>(inputs, std::move(compose)))[0];
+  return record_step(std::move(output), inputs, std::make_unique<ComposedStep<Compose>>(inputs, std::move(compose)));
 }
 
 // The Tensor itself, or a copy if its numbers lie in somebody else's memory, where they may change: for inputs that a
