@@ -51,6 +51,18 @@ export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=$build/report:e
 export TSAN_OPTIONS=suppressions=$PWD/tools/sanitize_thread.txt:die_after_fork=0:detect_deadlocks=0:allocator_may_return_null=1:log_path=$build/report:exitcode=99:history_size=4
 export QKV_SANITIZER=$kind PYTHONPATH=$build/site PYTHONDONTWRITEBYTECODE=1
 
+# An editable install of qkv would be found before this build, whatever PYTHONPATH says.
+cat >"$build/site/sitecustomize.py" <<'END'
+import sys
+
+sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_editable_")]
+END
+found=$("$python" -c 'import importlib.util; print(importlib.util.find_spec("qkv").origin)')
+if [[ $found != "$build"/* ]]; then
+  echo "sanitize.sh: $python must find the qkv that was built; got $found" >&2
+  exit 2
+fi
+
 tests=("$@")
 if [[ ${#tests[@]} -eq 0 ]]; then tests=(--ignore=tests/test_notebooks.py --ignore=tests/reproduce); fi
 status=0
