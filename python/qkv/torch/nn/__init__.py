@@ -53,6 +53,7 @@ from ._layers import RMSNorm as RMSNorm
 from ._layers import Unflatten as Unflatten
 from ._module import Module as Module
 from ._patches import Conv2d as Conv2d
+from ._patches import LazyConv2d as LazyConv2d
 from ._recurrent import GRU as GRU
 from ._recurrent import LSTM as LSTM
 from ._recurrent import RNN as RNN

@@ -9,6 +9,7 @@ from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
 from ._layers import Affine
+from .parameter import UninitializedParameter
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -73,3 +74,24 @@ class Conv2d(Affine):
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         )
         return text if self.bias is not None else f"{text}, bias=False"
+
+
+class LazyConv2d(Conv2d):
+    """A `Conv2d` whose channels are those of its first input, when its weights are drawn."""
+
+    def __init__(self, out_channels: int, kernel_size: Any, *args: Any, **options: Any) -> None:
+        super().__init__(0, 0, kernel_size, *args, **options)
+        self.out_channels, self.weight = out_channels, UninitializedParameter()
+        if self.bias is not None:
+            self.bias = UninitializedParameter()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The patches' maps."""
+        if isinstance(self.weight, UninitializedParameter):
+            self.in_channels = input.shape[-3]
+            self.weight.materialize((self.out_channels, self.in_channels, *self.kernel_size))
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+        self.__class__ = Conv2d  # type: ignore[assignment]
+        return Conv2d.forward(self, input)

@@ -1,0 +1,1 @@
+"""The modules of `qkv.torch.d2l`, written with the names of PyTorch alone."""
