@@ -257,6 +257,13 @@ CASES |= {
         {"stride": 1, "padding": 1, "dilation": 2, "groups": 2},
         base=_CONV,
     ),
+    "nn.LazyConv2d": Case(
+        layer("LazyConv2d", 4, inputs=(normal(3, 2, 4, 4),)),
+        {"bias": False, **KIND},
+        {"padding_mode": "circular", **CPU},
+        {"stride": 1, "padding": 1, "dilation": 2, "groups": 2},
+        base=_CONV,
+    ),
     "nn.MultiheadAttention": Case(
         layer("MultiheadAttention", 8, 2, inputs=_attention_inputs),
         {"dropout": 0.5, "bias": False, "kdim": 5, "vdim": 3, "batch_first": True, **KIND},

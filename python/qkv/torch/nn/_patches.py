@@ -79,11 +79,16 @@ class Conv2d(Affine):
 class LazyConv2d(Conv2d):
     """A `Conv2d` whose channels are those of its first input, when its weights are drawn."""
 
-    def __init__(self, out_channels: int, kernel_size: Any, *args: Any, **options: Any) -> None:
-        super().__init__(0, 0, kernel_size, *args, **options)
-        self.out_channels, self.weight = out_channels, UninitializedParameter()
+    __init__ = constructor(
+        "out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode='zeros', "
+        "device=None, dtype=None"
+    )
+
+    def _configure(self, out_channels: int, **rest: Any) -> None:  # type: ignore[override]
+        Conv2d._configure(self, 0, 0, **rest)
+        self.out_channels, self.weight = out_channels, UninitializedParameter(dtype=rest["dtype"])
         if self.bias is not None:
-            self.bias = UninitializedParameter()
+            self.bias = UninitializedParameter(dtype=rest["dtype"])
 
     def forward(self, input: Tensor) -> Tensor:
         """The patches' maps."""
