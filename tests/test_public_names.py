@@ -153,3 +153,26 @@ def test_question_marks_show_signatures():
         shown = info.get("init_definition") or info.get("definition") or info.get("call_def")
         assert (shown or "").startswith(expected), (name, info)
     shell.clear_instance()
+
+
+def test_a_class_of_the_core_is_of_the_module_that_lists_it():
+    assert qkv.nn.Linear.__module__ == "qkv.nn"
+    assert qkv.Tensor.__module__ == "qkv"
+    assert qkv.optim.Adam.__module__ == "qkv.optim"
+    assert repr(qkv.nn.Linear) == "<class 'qkv.nn.Linear'>"
+    assert pickle.loads(pickle.dumps(qkv.nn.Linear)) is qkv.nn.Linear
+
+
+def test_asking_for_a_name_that_does_not_exist_imports_nothing():
+    program = (
+        "import sys, qkv; before = set(sys.modules); x = qkv.tensor([1.0]);"
+        "assert not hasattr(qkv, 'zzz') and not hasattr(qkv.nn, 'zzz') and not hasattr(x, 'zzz');"
+        "assert not hasattr(qkv.nn.Linear(2, 3), 'zzz'); print(*sorted(m for m in set(sys.modules) - before))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
+    with pytest.raises(AttributeError, match="did you mean softmax") as error:
+        qkv.softmaxx  # noqa: B018
+    known = pickle.loads(pickle.dumps(error.value))
+    assert type(known) is AttributeError
+    assert str(known) == str(error.value)

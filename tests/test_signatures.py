@@ -16,6 +16,7 @@ from test_typing import CLASSES, LAYERS, STUB, functions
 
 import qkv
 from qkv import _core, nn
+from qkv._public import of_core
 
 MODULES = [
     qkv,
@@ -70,7 +71,7 @@ def test_every_public_callable_shows_its_parameters(name):
     shown = [p for p in inspect.signature(thing).parameters if p not in ("args", "kwargs")]
     assert not [p for p in shown if re.fullmatch(r"arg\d+", p)], shown
     assert not CPLUSPLUS.search(inspect.getdoc(thing) or "")
-    if inspect.isclass(thing) and thing.__module__ == "qkv._core":
+    if inspect.isclass(thing) and of_core(thing):
         text = pydoc.plain(pydoc.render_doc(thing))
         assert not CPLUSPLUS.search(text), CPLUSPLUS.search(text)
 
@@ -127,7 +128,7 @@ def test_functions_of_the_core_are_those_of_the_stub():
 def test_a_layer_is_called_like_its_forward(name):
     layer = LAYERS[name]()
     assert inspect.signature(layer) == inspect.signature(layer.forward)
-    if type(layer).__module__ == "qkv._core" and "forward" in vars(type(layer)):
+    if of_core(type(layer)) and "forward" in vars(type(layer)):
         assert inspect.signature(layer.__call__) == inspect.signature(layer.forward)
         shown = pydoc.plain(pydoc.render_doc(layer.forward))
         assert without_spaces(inspect.signature(layer)) in without_spaces(shown)

@@ -119,6 +119,14 @@ def test_every_kernel_family_is_listed():
     assert {f for f in families if f'"{f}"' not in page} == set()
 
 
+def test_the_core_imports_no_module_of_the_package():
+    pattern = re.compile(r'import(?:_)?\(\s*"qkv')  # callbacks are registered by python/qkv/_callbacks.py
+    assert {name(p) for p in SOURCES if pattern.search(p.read_text(encoding="utf8"))} == set()
+    called = {n for p in SOURCES for n in re.findall(r'\bcallback\("(\w+)"\)', p.read_text(encoding="utf8"))}
+    text = (PYTHON / "_callbacks.py").read_text(encoding="utf8")
+    assert called == set(re.findall(r"^    (\w+)=", text, re.M))
+
+
 def test_every_binding_is_listed():
     listed = set(
         re.findall(r"\bbind_\w+(?=\(m\);)", (CPP / "bindings" / "module.cpp").read_text(encoding="utf8"))

@@ -2,6 +2,8 @@
 #include <cstring>
 
 #include "bindings/bindings.h"
+#include "bindings/call_python.h"
+#include "bindings/class.h"
 #include "bindings/explained.h"
 
 namespace py = pybind11;
@@ -36,16 +38,13 @@ void set_attribute_error(PyObject* self, PyObject* name) {
     return;
   }
   try {
-    const py::object words =
-        py::module_::import("qkv._errors").attr("unknown_attribute")(py::handle(self), py::handle(name));
-    // Its own name and object, so that Python adds no suggestion to ours when it shows the error.
-    const py::object error =
-        py::handle(PyExc_AttributeError)(words, py::arg("name") = py::handle(name), py::arg("obj") = py::none());
-    PyErr_SetObject(PyExc_AttributeError, error.ptr());
+    PyErr_SetObject(PyExc_AttributeError, callback("unknown_attribute")(py::handle(self), py::handle(name)).ptr());
   } catch (const std::exception&) {  // no memory, or the interpreter ends
     PyErr_SetObject(PyExc_AttributeError, name);
   }
 }
+
+}  // namespace
 
 PyObject* get_or_suggest(PyObject* self, PyObject* name) {
   PyObject* value = _PyObject_GenericGetAttrWithDict(self, name, nullptr, 1);  // no error of its own
@@ -54,21 +53,9 @@ PyObject* get_or_suggest(PyObject* self, PyObject* name) {
   return value;
 }
 
-}  // namespace
-
 void fail_attribute(py::handle object, py::handle name) {
   set_attribute_error(object.ptr(), name.ptr());
   throw py::error_already_set();
-}
-
-void suggest_attributes(const py::module_& m) {
-  for (const auto& [name, value] : m.attr("__dict__").cast<py::dict>()) {
-    if (!PyType_Check(value.ptr())) continue;
-    auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
-    if (type->tp_getattro != PyObject_GenericGetAttr) continue;  // modules find their parts by a __getattr__
-    type->tp_getattro = get_or_suggest;
-    PyType_Modified(type);
-  }
 }
 
 }  // namespace qkv::bindings

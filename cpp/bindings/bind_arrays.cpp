@@ -1,5 +1,6 @@
 // Functions that move numbers, order them or make arrays of their places.
 #include "bindings/bindings.h"
+#include "bindings/call_python.h"
 #include "bindings/options.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
@@ -101,7 +102,7 @@ void bind_arrays(py::module_& m) {
         Call call("einsum");
         py::list tensors;
         for (const py::handle operand : operands) tensors.append(py::cast(call.any(operand, "operands")));
-        const py::object y = py::module_::import("qkv._numpy.products").attr("einsum")(subscripts, *tensors);
+        const py::object y = callback("einsum")(subscripts, *tensors);
         return call.result(y.cast<Tensor>());
       },
       py::arg("subscripts"), py::arg("operands"));

@@ -1,5 +1,6 @@
 // Attention layers that differ in their score.
 #include "bindings/attention_weights.h"
+#include "bindings/class.h"
 #include "bindings/overridden_call.h"
 #include "nn/additive_attention.h"
 
@@ -60,7 +61,7 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
 };
 
 template <class Layer, class Base>
-using AttentionClass = py::class_<Layer, Base, OverridableAttention<Layer>, py::smart_holder>;
+using AttentionClass = Class<Layer, Base, OverridableAttention<Layer>, py::smart_holder>;
 
 template <class Class> void def_attention_call(Class& layer) {
   using Layer = typename Class::type;

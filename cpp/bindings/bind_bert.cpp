@@ -2,6 +2,7 @@
 #include "bindings/bind_bert.h"
 
 #include "bindings/bindings.h"
+#include "bindings/call_python.h"
 #include "bindings/overridden_call.h"
 #include "core/error.h"
 #include "models/bert_heads.h"
@@ -14,8 +15,7 @@ template <> struct PythonForward<BertModel> {
   using Signature = BertModel::Output(const BertModel::Input&, Tensors*);
   // The class of the package, which gives the results their names.
   static bool only_names(const DefinedCall& forward) {
-    static const PyObject* const named =
-        py::object(py::module_::import("qkv.models.bert").attr("BertModel").attr("forward")).release().ptr();
+    static const PyObject* const named = callback("bert_forward")().release().ptr();
     return PyMethod_Check(forward.function.ptr()) != 0 && PyMethod_GET_FUNCTION(forward.function.ptr()) == named;
   }
   static BertModel::Output call(const BertModel& model, const DefinedCall& forward, const BertModel::Input& input,

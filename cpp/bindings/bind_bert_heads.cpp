@@ -1,6 +1,7 @@
 // BERT with heads: for pre-training and for classes of texts and of words.
 #include "bindings/bind_bert.h"
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "models/bert_heads.h"
 
 namespace qkv::bindings {
@@ -8,9 +9,9 @@ namespace {
 
 using namespace models;
 
-template <class Model, class Base, class Class = py::class_<Model, Base, Overridable<Model>, py::smart_holder>>
-Class def_head(py::module_& m, const char* name) {
-  Class model(m, name, (std::string("The core of qkv.models.") + name + ".").c_str());
+template <class Model, class Base, class Bound = Class<Model, Base, Overridable<Model>, py::smart_holder>>
+Bound def_head(py::module_& m, const char* name) {
+  Bound model(m, name, (std::string("The core of qkv.models.") + name + ".").c_str());
   model.def_property_readonly("attention_weights", [](Model& self) { return weights_of(*self.bert); }, kWeights);
   return model;
 }

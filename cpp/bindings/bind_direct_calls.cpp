@@ -1,9 +1,5 @@
 #include "bindings/direct_call.h"
 
-#include <structmember.h>
-
-#include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <map>
 #include <set>
@@ -15,97 +11,6 @@
 namespace qkv::bindings::direct {
 namespace {
 
-struct Function {
-  PyObject_HEAD vectorcallfunc call;
-  PyObject* python;
-  Answer answer;
-};
-
-// Errors are told by the Python function, but not what the interpreter itself has raised.
-PyObject* answered(Answer answer, const Given& given) {
-  try {
-    return answer(given);
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::exception&) {
-  }
-  return nullptr;
-}
-
-PyObject* call(PyObject* self, PyObject* const* values, std::size_t flags, PyObject* names) {
-  const auto* function = reinterpret_cast<Function*>(self);
-  const Given given{values, PyVectorcall_NARGS(flags), names};
-  if (PyObject* result = answered(function->answer, given); result != nullptr) return result;
-  if (PyErr_Occurred() != nullptr) {
-    if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return nullptr;
-    PyErr_Clear();
-  }
-  return PyObject_Vectorcall(function->python, values, flags, names);
-}
-
-PyObject* bound(PyObject* self, PyObject* object, PyObject*) {
-  return object == nullptr || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
-}
-
-PyObject* wrapped(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<Function*>(self)->python); }
-
-// A function's name, docstring and module are those of the Python function.
-PyObject* attribute(PyObject* self, PyObject* name) {
-  static constexpr const char* kOwn[] = {"__class__",   "__call__",   "__get__",
-                                         "__wrapped__", "__reduce__", "__reduce_ex__"};
-  const char* text = PyUnicode_AsUTF8(name);
-  if (text == nullptr) return nullptr;
-  if (std::any_of(std::begin(kOwn), std::end(kOwn), [&](const char* own) { return std::strcmp(own, text) == 0; }))
-    return PyObject_GenericGetAttr(self, name);
-  return PyObject_GetAttr(reinterpret_cast<Function*>(self)->python, name);
-}
-
-PyObject* reduced(PyObject* self, PyObject*) {
-  return PyObject_GetAttrString(reinterpret_cast<Function*>(self)->python, "__qualname__");
-}
-
-PyObject* shown_as(PyObject* self) { return PyObject_Repr(reinterpret_cast<Function*>(self)->python); }
-
-PyTypeObject* function_type() {
-  static PyTypeObject* type = [] {
-    static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, call), READONLY, nullptr},
-                                    {}};
-    static PyGetSetDef properties[] = {{"__wrapped__", wrapped, nullptr, nullptr, nullptr}, {}};
-    static PyMethodDef methods[] = {{"__reduce__", reduced, METH_NOARGS, nullptr}, {}};
-    static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                                  {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
-                                  {Py_tp_getattro, reinterpret_cast<void*>(attribute)},
-                                  {Py_tp_repr, reinterpret_cast<void*>(shown_as)},
-                                  {Py_tp_members, members},
-                                  {Py_tp_getset, properties},
-                                  {Py_tp_methods, methods},
-                                  {0, nullptr}};
-    static PyType_Spec spec = {"qkv._core.direct_function", sizeof(Function), 0,
-                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
-                                   Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               slots};
-    PyObject* made = PyType_FromSpec(&spec);
-    if (made == nullptr) throw py::error_already_set();
-    return reinterpret_cast<PyTypeObject*>(made);
-  }();
-  return type;
-}
-
-// The function itself if the core has no answer of that name.
-py::object direct(const std::string& name, py::object python) {
-  Answer answer = nullptr;
-  for (const auto entries : {number_entries(), view_entries()})
-    for (const Entry& entry : entries)
-      if (name == entry.name) answer = entry.answer;
-  if (answer == nullptr) return python;
-  auto* function = PyObject_New(Function, function_type());
-  if (function == nullptr) throw py::error_already_set();
-  function->call = call;
-  function->python = python.release().ptr();  // lives as long as the interpreter
-  function->answer = answer;
-  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(function));
-}
-
 // Nodes keep the address, and may outlive the interpreter.
 const char* kept(const std::string& label) {
   static auto* labels = new std::set<std::string>;
@@ -113,6 +18,13 @@ const char* kept(const std::string& label) {
 }
 
 }  // namespace
+
+Answer answer_of(std::string_view name) {
+  for (const auto entries : {number_entries(), view_entries()})
+    for (const Entry& entry : entries)
+      if (name == entry.name) return entry.answer;
+  return nullptr;
+}
 
 Classes& classes() {
   static Classes all;
@@ -143,7 +55,6 @@ void set_label(const Tensor& t, const char* label) {
 namespace qkv::bindings {
 
 void bind_direct_calls(py::module_& m) {
-  m.def("direct", direct::direct, py::arg("name"), py::arg("function"));
   m.def(
       "direct_classes",
       [](const std::map<std::string, py::type>& given) {

@@ -1,6 +1,7 @@
 // Functions written in Python that refuse arguments in our words, as bound ones do: Python's own text names neither
 // what a function takes nor what was meant. Where the function only documents a compiled one, the compiled one is
-// called without a frame of Python in between.
+// called without a frame of Python in between; where the core has an answer for most calls (direct_call.h), the
+// function is called with the others.
 #include <Python.h>
 #include <structmember.h>
 
@@ -13,6 +14,8 @@
 #include <pybind11/stl.h>
 
 #include "bindings/bindings.h"
+#include "bindings/call_python.h"
+#include "bindings/direct_call.h"
 #include "bindings/explained.h"
 
 namespace py = pybind11;
@@ -29,6 +32,7 @@ struct Explained {
   PyObject* names;     // tuple of the arguments' names, for a target
   PyObject* defaults;  // tuple of the same length; the names' tuple itself where there is no default
   Py_ssize_t positional;
+  direct::Answer answer;  // null: none
   PyObject* dict;
   PyObject* weak_references;
   vectorcallfunc entry;
@@ -40,7 +44,7 @@ struct Explained {
       py::tuple positional(static_cast<std::size_t>(count));
       for (Py_ssize_t i = 0; i < count; ++i) positional[static_cast<std::size_t>(i)] = py::handle(arguments[i]);
       const auto keywords = names == nullptr ? py::tuple() : py::reinterpret_borrow<py::tuple>(names);
-      return py::module_::import("qkv._errors").attr("refusal")(py::handle(of(self).function), positional, keywords);
+      return callback("refusal")(py::handle(of(self).function), positional, keywords);
     });
     return nullptr;
   }
@@ -83,6 +87,22 @@ struct Explained {
       return PyObject_Vectorcall(own.target, all.data(), static_cast<size_t>(count), nullptr);
     PyErr_SetString(PyExc_TypeError, "the arguments do not fit");
     return refuse(self, arguments, given, names);
+  }
+
+  // Errors are told by the Python function, but not what the interpreter itself has raised.
+  static PyObject* call_answer(PyObject* self, PyObject* const* arguments, size_t flags, PyObject* names) {
+    try {
+      if (PyObject* result = of(self).answer({arguments, PyVectorcall_NARGS(flags), names}); result != nullptr)
+        return result;
+    } catch (py::error_already_set& error) {
+      error.restore();
+    } catch (const std::exception&) {
+    }
+    if (PyErr_Occurred() != nullptr) {
+      if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return nullptr;
+      PyErr_Clear();
+    }
+    return PyObject_Vectorcall(of(self).function, arguments, flags, names);
   }
 
   // Methods of classes are bound as functions are.
@@ -189,23 +209,38 @@ void Explained::send_to(const py::function& compiled) {
     record->args.emplace_back(strdup(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i))), nullptr, py::handle(), true, true);
 }
 
-py::object explained(const py::function& function, const std::optional<py::function>& compiled) {
+// A callable with the name, documentation and attributes of the function.
+py::object explained(const py::function& function, const std::optional<py::function>& compiled, direct::Answer answer) {
   static PyTypeObject* const type = Explained::make_type();
   auto made = py::reinterpret_steal<py::object>(type->tp_alloc(type, 0));
   if (!made) throw py::error_already_set();
   Explained& own = Explained::of(made.ptr());
   own.function = function.inc_ref().ptr();
-  own.entry = Explained::call;
+  own.answer = answer;
+  own.entry = answer == nullptr ? Explained::call : Explained::call_answer;
   if (compiled) own.send_to(*compiled);
-  return made;
+  return py::module_::import("functools").attr("update_wrapper")(made, function);
 }
 
 }  // namespace
 
 void bind_explained(py::module_& m) {
-  m.def("explained", &explained, py::arg("function"), py::arg("compiled") = py::none(),
-        "The same function; arguments that do not fit its signature are refused in qkv's words. With `compiled`, calls "
-        "go there, with all arguments by position, and the function is documentation.");
+  m.def(
+      "explained",
+      [](const py::function& function, const std::optional<py::function>& compiled) {
+        return explained(function, compiled, nullptr);
+      },
+      py::arg("function"), py::arg("compiled") = py::none(),
+      "The same function; arguments that do not fit its signature are refused in qkv's words. With `compiled`, calls "
+      "go there, with all arguments by position, and the function is documentation.");
+  m.def(
+      "direct",
+      [](const std::string& name, const py::function& function) -> py::object {
+        const direct::Answer answer = direct::answer_of(name);
+        return answer == nullptr ? py::object(function) : explained(function, {}, answer);
+      },
+      py::arg("name"), py::arg("function"),
+      "The function; calls that the core has an answer for do not enter it. Itself if there is none.");
 }
 
 }  // namespace qkv::bindings

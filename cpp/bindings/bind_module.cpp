@@ -2,6 +2,8 @@
 #include "bindings/bind_module.h"
 
 #include "bindings/bindings.h"
+#include "bindings/call_python.h"
+#include "bindings/class.h"
 #include "bindings/module_entries.h"
 #include "bindings/tensor_class.h"
 
@@ -64,7 +66,7 @@ void load_state_dict(Module& module, py::handle state, bool strict) {
 }  // namespace
 
 void bind_module(py::module_& m) {
-  py::class_<Module, Overridable<Module>, py::smart_holder> cls(m, "Module", py::dynamic_attr(), R"doc(
+  Class<Module, Overridable<Module>, py::smart_holder> cls(m, "Module", py::dynamic_attr(), R"doc(
 Base of all layers and models: holds parameters, buffers and other modules under names.
 
 A subclass makes its parts in ``__init__``, after ``super().__init__()``, and defines ``forward``; calling the module
@@ -98,10 +100,9 @@ Examples
              // Debuggers and tracebacks show modules whose constructor has not run.
              if (!is_initialised(self))
                return py::str("{}(not initialised)").format(py::type::of(self).attr("__name__"));
-             return py::module_::import("qkv._format").attr("module_repr")(self);
+             return callback("module_repr")(self);
            })
-      .def("_repr_html_",
-           [](const py::object& self) { return py::module_::import("qkv._html").attr("module_html")(self); })
+      .def("_repr_html_", [](const py::object& self) { return callback("module_html")(self); })
       .def("__dir__",
            [](const py::object& self) {
              py::list names = py::module_::import("builtins").attr("object").attr("__dir__")(self);

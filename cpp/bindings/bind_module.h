@@ -3,6 +3,7 @@
 
 #include <pybind11/trampoline_self_life_support.h>
 
+#include "bindings/class.h"
 #include "bindings/defined_call.h"
 #include "bindings/options.h"
 #include "nn/module.h"
@@ -25,7 +26,7 @@ template <class Base> class Overridable : public Base, public py::trampoline_sel
 };
 
 template <class Layer, class Base = nn::Module>
-using LayerClass = py::class_<Layer, Base, Overridable<Layer>, py::smart_holder>;
+using LayerClass = Class<Layer, Base, Overridable<Layer>, py::smart_holder>;
 
 // forward(x) for layers of one floating argument.
 template <class Class> void def_forward(Class& layer, const char* name) {

@@ -1,5 +1,6 @@
 // Attention layers with projections, and their cache.
 #include "bindings/attention_weights.h"
+#include "bindings/class.h"
 #include "bindings/overridden_call.h"
 #include "bindings/split_sequence.h"
 #include "nn/multi_head_attention.h"
@@ -101,7 +102,7 @@ Examples
           py::arg("attn_mask") = py::none(), py::arg("dropout_keep") = py::none(), py::arg("return_weights") = false);
   def_attention_weights(self_attention);
 
-  py::class_<KVCache, std::shared_ptr<KVCache>>(m, "KVCache", R"doc(
+  Class<KVCache, std::shared_ptr<KVCache>>(m, "KVCache", R"doc(
 Keys and values of the tokens so far, so that decoding token by token computes each only once.
 
 Passed to :class:`MultiHeadAttention`, which adds the new tokens' keys and values; its length is the position of the

@@ -4,6 +4,7 @@
 #include "bindings/bindings.h"
 
 #include <algorithm>
+#include "bindings/class.h"
 #include "bindings/convert.h"
 #include "bindings/interpreter.h"
 #include "bindings/parameter_groups.h"
@@ -219,7 +220,7 @@ template <class T> auto pickled() {
 
 void bind_optim(py::module_& m) {
   bind_parameter_group(m);
-  py::class_<Optimizer, std::shared_ptr<Optimizer>>(m, "Optimizer", "What SGD, Adam and AdamW have in common.")
+  Class<Optimizer, std::shared_ptr<Optimizer>>(m, "Optimizer", "What SGD, Adam and AdamW have in common.")
       .def("step", &Optimizer::step, py::call_guard<GilReleased>(),
            "Update every parameter that has a gradient, in place; raises the parameters' versions.")
       .def("zero_grad", &Optimizer::zero_grad, "Forget the gradients: ``grad`` becomes None.")
@@ -247,7 +248,7 @@ void bind_optim(py::module_& m) {
            "dicts are legal too.")
       .def("__repr__", &shown);
 
-  py::class_<SGD, Optimizer, std::shared_ptr<SGD>>(m, "SGD", R"doc(
+  Class<SGD, Optimizer, std::shared_ptr<SGD>>(m, "SGD", R"doc(
 Gradient descent: ``v = momentum v + g``, ``w -= lr v``, with ``g = grad + weight_decay w``.
 
 Parameters
@@ -291,7 +292,7 @@ Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momen
            py::arg("nesterov") = false)
       .def(pickled<SGD>());
 
-  py::class_<Adam, Optimizer, std::shared_ptr<Adam>>(m, "Adam", R"doc(
+  Class<Adam, Optimizer, std::shared_ptr<Adam>>(m, "Adam", R"doc(
 Adam: ``w -= lr m^ / (sqrt(v^) + eps)`` with the bias-corrected running averages of the gradient and of its square.
 
 Parameters
@@ -331,7 +332,7 @@ Kingma, Ba, "Adam: a method for stochastic optimization", 2015.
            py::arg("betas") = std::make_pair(0.9, 0.999), py::arg("eps") = 1e-8, py::arg("weight_decay") = 0.0)
       .def(pickled<Adam>());
 
-  py::class_<AdamW, Adam, std::shared_ptr<AdamW>>(m, "AdamW", R"doc(
+  Class<AdamW, Adam, std::shared_ptr<AdamW>>(m, "AdamW", R"doc(
 Adam with decoupled weight decay: ``w -= lr weight_decay w`` first, then Adam's step without decay.
 
 Parameters

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/convert.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -120,7 +121,7 @@ Examples
 }  // namespace
 
 void bind_random(py::module_& m) {
-  py::class_<Generator>(m, "Generator", kGeneratorDoc)
+  Class<Generator>(m, "Generator", kGeneratorDoc)
       .def(py::init([](const py::object& seed) {
              return seed.is_none() ? std::make_unique<Generator>() : std::make_unique<Generator>(seed_from(seed));
            }),

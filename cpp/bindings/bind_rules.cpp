@@ -2,6 +2,7 @@
 #include "autograd/views.h"
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
+#include "bindings/class.h"
 #include "bindings/convert.h"
 #include "ops/ops.h"
 
@@ -82,7 +83,7 @@ void bind_rules(py::module_& m) {
         return results;
       },
       py::arg("operation"), py::arg("outputs"), py::arg("inputs"), py::arg("rule"));
-  py::class_<Kept>(m, "KeptTensor")
+  Class<Kept>(m, "KeptTensor")
       .def(py::init<const Tensor&, bool>(), py::arg("t"), py::arg("is_output") = false)
       .def("tensor", &Kept::tensor);
 }

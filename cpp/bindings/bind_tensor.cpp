@@ -1,5 +1,7 @@
 // Python's class Tensor.
 #include "bindings/bindings.h"
+#include "bindings/call_python.h"
+#include "bindings/class.h"
 #include "bindings/tensor_class.h"
 #include "nn/parameter.h"
 #include "ops/ops.h"
@@ -222,7 +224,7 @@ tensor([2., 4., 6.])
                  "Tensor: items cannot be deleted because a shape does not change; np.delete(t, index, axis) "
                  "gives a new array");
            })
-      .def("__repr__", [](const py::object& t) { return py::module_::import("qkv._format").attr("tensor_repr")(t); })
+      .def("__repr__", [](const py::object& t) { return callback("tensor_repr")(t); })
       .def("__format__",
            [](const Impl& t, const py::str& spec) -> py::object {
              if (t->data.numel() == 1 && t->data.rank() == 0) return item_of(Tensor(t)).attr("__format__")(spec);
@@ -240,7 +242,7 @@ tensor([2., 4., 6.])
             return Tensor(copy_of(state[0], py::none(), "Tensor"), state[1].cast<bool>()).impl();
           }));
 
-  py::class_<ParameterImpl, TensorImpl, std::shared_ptr<ParameterImpl>>(m, "Parameter", R"doc(
+  Class<ParameterImpl, TensorImpl, std::shared_ptr<ParameterImpl>>(m, "Parameter", R"doc(
 A Tensor that a module learns: a leaf that requires a gradient and is found by ``module.parameters()``.
 
 Parameters

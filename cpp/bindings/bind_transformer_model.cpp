@@ -2,6 +2,7 @@
 #include "bindings/attention_weights.h"
 #include "bindings/bind_decoding.h"
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/overridden_call.h"
 #include "core/error.h"
 #include "models/transformer.h"
@@ -41,7 +42,7 @@ class OverridableTransformer : public OverridableCall<Transformer> {
 }  // namespace
 
 void bind_transformer_model(py::module_& m) {
-  py::class_<Transformer, nn::Module, OverridableTransformer, py::smart_holder> transformer(m, "Transformer", R"doc(
+  Class<Transformer, nn::Module, OverridableTransformer, py::smart_holder> transformer(m, "Transformer", R"doc(
 Encoder and decoder with embeddings, positions and the layer that gives logits.
 
 A token's vector is ``sqrt(d_model)`` times its embedding plus the sines and cosines of its position. Each token of the

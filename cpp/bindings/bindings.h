@@ -8,6 +8,7 @@
 namespace qkv::bindings {
 
 void bind_config(pybind11::module_& m);
+void bind_callbacks(pybind11::module_& m);
 void bind_tensor(pybind11::module_& m);
 void bind_subclass(pybind11::module_& m);
 void bind_direct_calls(pybind11::module_& m);
@@ -46,12 +47,7 @@ void bind_explained(pybind11::module_& m);
 
 // When everything is bound: docstrings begin with signatures that Python reads.
 void show_signatures(pybind11::module_& m);
-// When everything is bound: an attribute that an object has not is answered with what was meant.
-void suggest_attributes(const pybind11::module_& m);
-// When everything is bound: `__class__` stays within one class of the core, cycles of modules can be collected, and
-// arguments that fit no signature are answered in our words.
-void keep_classes(const pybind11::module_& m);
-void show_parts_to_collector(const pybind11::module_& m);
+// When everything is bound: arguments that fit no signature are answered in our words.
 void reword_rejections(const pybind11::module_& m);
 
 }  // namespace qkv::bindings

@@ -5,6 +5,9 @@
 
 namespace qkv::bindings {
 
+// A function of Python's that the package has registered under this name (bind_callbacks.cpp).
+pybind11::object callback(const char* name);
+
 // function(*arguments, **keywords). A thread that loses Python's lock in there because the interpreter ends goes no
 // further: what lies between here and its first frame cannot be destroyed without the lock.
 inline pybind11::object call_python(pybind11::handle function, const pybind11::tuple& arguments,

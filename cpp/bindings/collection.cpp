@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "bindings/bindings.h"
+#include "bindings/class.h"
 
 namespace py = pybind11;
 
@@ -85,10 +85,12 @@ int visit_parts(const Owned& root, visitproc visit, void* arg) {
   return 0;
 }
 
-int traverse(PyObject* self, visitproc visit, void* arg) {
+}  // namespace
+
+int traverse_module(PyObject* self, visitproc visit, void* arg) {
   PyTypeObject* type = Py_TYPE(self);
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
-  if (type->tp_traverse == traverse)  // a subclass's own has shown the dict, in this version
+  if (type->tp_traverse == traverse_module)  // a subclass's own has shown the dict, in this version
 #endif
   {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -110,17 +112,6 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   } catch (const std::bad_alloc&) {  // shown next time
   }
   return 0;
-}
-
-}  // namespace
-
-void show_parts_to_collector(const py::module_& m) {
-  const auto* module_type = reinterpret_cast<PyTypeObject*>(py::type::of<Module>().ptr());
-  for (const auto& [name, value] : m.attr("__dict__").cast<py::dict>()) {
-    if (!PyType_Check(value.ptr())) continue;
-    auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
-    if (PyType_IsSubtype(type, const_cast<PyTypeObject*>(module_type)) != 0) type->tp_traverse = traverse;
-  }
 }
 
 }  // namespace qkv::bindings

@@ -1,4 +1,5 @@
 #include "bindings/convert.h"
+#include "bindings/call_python.h"
 
 #include <algorithm>
 #include <limits>
@@ -195,7 +196,7 @@ DType dtype_from(py::handle value, const char* operation) {
   try {
     wanted = numpy().attr("dtype")(value);
   } catch (py::error_already_set&) {
-    throw TypeError(py::module_::import("qkv._errors").attr("no_dtype")(operation, value).cast<std::string>());
+    throw TypeError(callback("no_dtype")(operation, value).cast<std::string>());
   }
   const auto dtype = direct_dtype(wanted.cast<py::dtype>());
   if (!dtype)

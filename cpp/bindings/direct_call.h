@@ -6,6 +6,7 @@
 #include <pybind11/pybind11.h>
 
 #include <span>
+#include <string_view>
 
 #include "autograd/tensor.h"
 
@@ -28,6 +29,7 @@ struct Entry {
 };
 std::span<const Entry> number_entries();  // arithmetic, functions, reductions
 std::span<const Entry> view_entries();
+Answer answer_of(std::string_view name);  // null: none
 
 // The class derived from Tensor, and those of what it gives beside Tensors.
 struct Classes {

@@ -5,6 +5,7 @@ PYBIND11_MODULE(_core_in_main, m) {
   using namespace qkv::bindings;
   m.doc() = "The C++ core of qkv; use the package qkv.";
   bind_config(m);
+  bind_callbacks(m);
   bind_tensor(m);
   bind_subclass(m);
   bind_direct_calls(m);
@@ -41,9 +42,6 @@ PYBIND11_MODULE(_core_in_main, m) {
   bind_rules(m);
   bind_explained(m);
   show_signatures(m);
-  suggest_attributes(m);
-  keep_classes(m);
-  show_parts_to_collector(m);
   reword_rejections(m);
 }
 

@@ -57,9 +57,8 @@ bool is_parameter(py::handle value) { return is_tensor(value) && value.cast<Tens
 
 // The class written in C++ that this object is, or is a subclass of.
 py::object bound_class(const py::object& self) {
-  for (const py::handle cls : py::type::of(self).attr("__mro__"))
-    if (std::string(py::str(cls.attr("__module__"))) == "qkv._core") return py::reinterpret_borrow<py::object>(cls);
-  throw std::logic_error("Module: no class of the core");
+  return py::reinterpret_borrow<py::object>(
+      reinterpret_cast<PyObject*>(py::detail::all_type_info(Py_TYPE(self.ptr())).front()->type));
 }
 
 void set_attribute(const py::object& self, const py::str& name, const py::object& value) {

@@ -2,6 +2,7 @@
 // first argument decides. NumPy's own dispatch of np.squeeze(t) takes some 0.3 us, the general way 4 us more.
 #include <pybind11/pybind11.h>
 
+#include "bindings/call_python.h"
 #include "bindings/tensor_class.h"
 
 namespace qkv::bindings {
@@ -15,11 +16,9 @@ struct Tables {
 
   static const Tables& get() {
     static const auto* tables = [] {
-      const py::module_ numpy = py::module_::import("qkv._numpy"),
-                        functions = py::module_::import("qkv._numpy.functions");
-      return new Tables{functions.attr("TABLE"),        py::module_::import("qkv._numpy.ufuncs").attr("CALLS"),
-                        functions.attr("ANY_DTYPE"),    numpy.attr("array_function"),
-                        numpy.attr("UnsupportedError"), py::module_::import("numpy").attr("ndarray")};
+      const py::dict tables = callback("numpy_tables")();
+      return new Tables{tables["functions"],      tables["ufuncs"],      tables["any_dtype"],
+                        tables["array_function"], tables["unsupported"], py::module_::import("numpy").attr("ndarray")};
     }();
     return *tables;
   }
@@ -88,7 +87,7 @@ void refuse_numpys_list() {
   PyObject* name = globals == nullptr ? nullptr : PyDict_GetItemString(globals, "__name__");
   if (name == nullptr || PyUnicode_Check(name) == 0) return;
   const std::string module = py::cast<std::string>(name);
-  if (module == "numpy" || module.starts_with("numpy.")) py::module_::import("qkv._numpy").attr("refuse_list")();
+  if (module == "numpy" || module.starts_with("numpy.")) callback("refuse_list")();
 }
 
 void def_numpy(TensorClass& tensor) {

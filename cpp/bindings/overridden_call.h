@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bindings/bind_module.h"
+#include "bindings/class.h"
 #include "core/error.h"
 #include "nn/attention.h"
 #include "nn/kv_cache.h"
@@ -128,6 +129,6 @@ class OverridableForward<Layer, Output(Arguments...)> : public Overridable<Layer
 
 template <class Layer> using OverridableCall = OverridableForward<Layer, typename PythonForward<Layer>::Signature>;
 
-template <class Layer> using CalledLayerClass = py::class_<Layer, nn::Module, OverridableCall<Layer>, py::smart_holder>;
+template <class Layer> using CalledLayerClass = Class<Layer, nn::Module, OverridableCall<Layer>, py::smart_holder>;
 
 }  // namespace qkv::bindings

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "bindings/call_python.h"
+#include "bindings/class.h"
 #include "bindings/options.h"
 #include "core/error.h"
 
@@ -68,7 +70,7 @@ py::object misfit(const Optimizer& optimizer, py::handle names, const std::strin
   for (const Option& option : options(optimizer)) known.append(py::make_tuple(option.name, false));
   py::list given;
   for (const py::handle name : names) given.append(py::str(name));
-  return py::module_::import("qkv._errors").attr("misfit")(operation, known, 0, false, 0, given);
+  return callback("misfit")(operation, known, 0, false, 0, given);
 }
 
 [[noreturn]] void fail_key(const ParameterGroup& group, const py::str& name) {
@@ -218,7 +220,7 @@ OptimizerSettings saved_settings(const Optimizer& optimizer, const py::dict& gro
 }
 
 void bind_parameter_group(py::module_& m) {
-  py::class_<ParameterGroup, std::shared_ptr<ParameterGroup>>(m, "ParameterGroup", R"doc(
+  Class<ParameterGroup, std::shared_ptr<ParameterGroup>>(m, "ParameterGroup", R"doc(
 Parameters of an optimizer that are stepped by the same options, read and assigned by name as in a dict.
 
 ``group["params"]`` is the tuple of its Tensors; every other key is an option of the optimizer, such as ``"lr"`` or

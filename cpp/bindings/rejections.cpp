@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "bindings/bindings.h"
+#include "bindings/call_python.h"
 #include "core/error.h"
 
 namespace py = pybind11;
@@ -134,9 +135,8 @@ std::optional<std::string> misfit(const function_record& function, const Given& 
   const py::object most = function.has_args ? py::object(py::none()) : py::int_(function.nargs_pos - own);
   py::tuple names(given.named.size());
   for (std::size_t i = 0; i < given.named.size(); ++i) names[i] = given.name(i);
-  const py::object text = py::module_::import("qkv._errors")
-                              .attr("misfit")(operation, parameters, most, function.has_kwargs,
-                                              std::max(given.positional.size(), own) - own, names);
+  const py::object text = callback("misfit")(operation, parameters, most, function.has_kwargs,
+                                             std::max(given.positional.size(), own) - own, names);
   if (text.is_none()) return {};
   return text.cast<std::string>();
 }
@@ -186,6 +186,7 @@ void reword(const function_record& function, const Given& given) {
   PyObject *type = scope.type, *value = scope.value;
   if (type == nullptr || (scope.trace != nullptr && scope.trace != Py_None)) return;
   const auto is = [&](PyObject* error) { return PyErr_GivenExceptionMatches(type, error) != 0; };
+  if (!is(PyExc_TypeError) && !is(PyExc_RuntimeError) && !is(PyExc_OverflowError)) return;
   std::string message;
   if (value != nullptr) {
     const auto shown = py::reinterpret_steal<py::object>(PyObject_Str(value));

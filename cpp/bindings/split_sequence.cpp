@@ -10,15 +10,14 @@ py::object causal_object(ops::Causal causal) {
   return py::bool_(causal != ops::Causal::none);
 }
 
-py::object function(const char* name) { return py::module_::import("qkv.distributed.layer").attr(name); }
-
 class Communicator final : public nn::SplitSequence {
  public:
   explicit Communicator(py::handle comm) : comm_(keep_alive(comm)) {}
 
   Array positions(Index rows, ops::Causal causal) const override {
     const InPython python;
-    const py::object found = call_python(function("positions"), py::make_tuple(comm(), rows, causal_object(causal)));
+    const py::object found =
+        call_python(callback("split_positions"), py::make_tuple(comm(), rows, causal_object(causal)));
     return copy_of(found, py::none(), "positions").cast(DType::float64);
   }
 
@@ -35,7 +34,7 @@ class Communicator final : public nn::SplitSequence {
     options["masked_value"] = py::cast(o.masked_value);
     options["dropout_p"] = o.dropout;
     options["dropout_keep"] = array(o.dropout_keep);
-    return call_python(function("attend"), py::make_tuple(comm(), query, key, value, options)).cast<Tensor>();
+    return call_python(callback("split_attention"), py::make_tuple(comm(), query, key, value, options)).cast<Tensor>();
   }
 
   py::handle comm() const { return static_cast<PyObject*>(comm_.get()); }
@@ -48,11 +47,11 @@ class Communicator final : public nn::SplitSequence {
 
 std::shared_ptr<const nn::SplitSequence> split_sequence_from(py::handle comm, const char* layer) {
   if (comm.is_none()) return nullptr;
-  function("check")(comm, layer);
+  callback("check_communicator")(comm, layer);
   return std::make_shared<const Communicator>(comm);
 }
 
-py::object shared_communicator(const py::object& comm) { return function("Shared")(comm); }
+py::object shared_communicator(const py::object& comm) { return callback("shared_communicator")(comm); }
 
 py::object communicator_of(const std::shared_ptr<const nn::SplitSequence>& split) {
   const auto* known = dynamic_cast<const Communicator*>(split.get());

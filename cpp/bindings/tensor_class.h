@@ -1,11 +1,12 @@
 // The parts of Python's class Tensor.
 #pragma once
 
+#include "bindings/class.h"
 #include "bindings/convert.h"
 
 namespace qkv::bindings {
 
-using TensorClass = py::class_<TensorImpl, std::shared_ptr<TensorImpl>>;
+using TensorClass = Class<TensorImpl, std::shared_ptr<TensorImpl>>;
 
 void def_operators(TensorClass& tensor);   // + - * / ** // % @ & | ^ ~, comparisons
 void def_reductions(TensorClass& tensor);  // sum, mean, max, argmax, all, cumsum, ...

@@ -1,4 +1,5 @@
 // Operators of Python's class Tensor.
+#include "bindings/call_python.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
 
@@ -138,7 +139,7 @@ py::object array_ufunc(py::handle self, py::handle ufunc, py::handle method, con
   if (found == nullptr) {
     if (plain)
       if (const py::object result = numpy_call(ufunc, inputs)) return result;
-    return py::module_::import("qkv._numpy").attr("array_ufunc")(self, ufunc, method, *inputs, **options);
+    return callback("array_ufunc")(self, ufunc, method, *inputs, **options);
   }
   const py::handle a = PyTuple_GET_ITEM(inputs.ptr(), 0), b = PyTuple_GET_ITEM(inputs.ptr(), 1);
   return is_tensor(a) ? found->left(a.cast<Tensor>().impl(), b) : found->right(b.cast<Tensor>().impl(), a);

@@ -35,6 +35,7 @@ except ImportError as error:
     preload(error)
     from . import _core
 
+from . import _callbacks as _callbacks
 from . import arrays, creation, functions, interop, nn, ordering
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
 from ._public import publish as _publish

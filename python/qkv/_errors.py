@@ -147,6 +147,31 @@ def refusal(function: Any, positional: tuple[Any, ...], names: tuple[str, ...]) 
     )
 
 
+class UnknownNameError(AttributeError):
+    """A name that does not exist; what was meant by it is looked for when the error is read.
+
+    `hasattr` and tools that ask for what may be there pay for no words. Neither name nor object are Python's, which
+    would add a suggestion of its own.
+    """
+
+    def __init__(self, words: Callable[[], str]) -> None:
+        super().__init__(name="", obj=None)
+        self._words = words
+
+    def __str__(self) -> str:
+        return self._words()
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return AttributeError, (str(self),)
+
+
+# Tracebacks show the class by its name.
+UnknownNameError.__module__, UnknownNameError.__qualname__, UnknownNameError.__name__ = (
+    "builtins",
+    *["AttributeError"] * 2,
+)
+
+
 @functools.lru_cache(maxsize=256)  # libraries ask objects again and again for what they may have
 def _attribute_hint(cls: type, parts: frozenset[str], name: str) -> str | None:
     from ._habits import ATTRIBUTES
@@ -159,21 +184,29 @@ def _attribute_hint(cls: type, parts: frozenset[str], name: str) -> str | None:
     return _hint(name, names, habits, lambda: f"the function qkv.{name}(t)" if is_function else None)
 
 
-def unknown_attribute(value: Any, name: str) -> str:
+def unknown_attribute(value: Any, name: str) -> UnknownNameError:
     """Say that an object of qkv has no such attribute."""
-    cls = type(value)
-    parts = frozenset(dir(value)) if hasattr(cls, "_children") else frozenset()  # a module's own names
-    hint = _attribute_hint(cls, parts, name)  # type: ignore[arg-type]  # mypy takes no class for hashable
-    return f"{cls.__name__!r} object has no attribute {name!r}" + ("" if hint is None else f"; {hint}")
+
+    def words() -> str:
+        cls = type(value)
+        parts = frozenset(dir(value)) if hasattr(cls, "_children") else frozenset()  # a module's own names
+        hint = _attribute_hint(cls, parts, name)  # type: ignore[arg-type]  # mypy takes no class for hashable
+        return f"{cls.__name__!r} object has no attribute {name!r}" + ("" if hint is None else f"; {hint}")
+
+    return UnknownNameError(words)
 
 
 def unknown_name(
     module: str, name: str, public: Iterable[str], elsewhere: Callable[[str], str | None]
-) -> str:
+) -> UnknownNameError:
     """Say that a module of qkv has no such name."""
-    from ._habits import NAMES
 
-    hint = _hint(name, public, NAMES.get(name, ()), lambda: elsewhere(name))
-    if hint is None and module == "qkv" and not isinstance(getattr(np, name, np), ModuleType):
-        hint = f"NumPy has it, and takes Tensors: np.{name}"
-    return f"module {module!r} has no attribute {name!r}" + ("" if hint is None else f"; {hint}")
+    def words() -> str:
+        from ._habits import NAMES
+
+        hint = _hint(name, public, NAMES.get(name, ()), lambda: elsewhere(name))
+        if hint is None and module == "qkv" and not isinstance(getattr(np, name, np), ModuleType):
+            hint = f"NumPy has it, and takes Tensors: np.{name}"
+        return f"module {module!r} has no attribute {name!r}" + ("" if hint is None else f"; {hint}")
+
+    return UnknownNameError(words)

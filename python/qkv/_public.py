@@ -4,7 +4,6 @@ functions refuse arguments in qkv's words.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterable
@@ -35,8 +34,7 @@ def publish(module: str, submodules: Iterable[str] = ()) -> None:
             return importlib.import_module(f"{module}.{name}")
         if name.startswith("_"):  # asked for by tools, which have no typing errors
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=None)
-        text = unknown_name(module, name, public, lambda name: _elsewhere(module, name))
-        raise AttributeError(text, name=name, obj=None)
+        raise unknown_name(module, name, public, lambda name: _elsewhere(module, name))
 
     space["__getattr__"], space["__dir__"] = get, lambda: public
     for name in public:
@@ -45,7 +43,11 @@ def publish(module: str, submodules: Iterable[str] = ()) -> None:
             space[name] = _published(value, sys.modules[value.__module__])
         elif isinstance(value, type) and not issubclass(value, BaseException):
             for cls in value.__mro__:
-                if cls.__module__.startswith("qkv.") and cls.__module__ != _core.__name__:
+                if of_core(cls):
+                    cls.__module__ = (
+                        module if cls.__module__ == _core.__name__ and cls is value else cls.__module__
+                    )
+                elif cls.__module__.startswith("qkv."):
                     _explain_methods(cls)
 
 
@@ -53,14 +55,15 @@ def _published(function: FunctionType, home: ModuleType) -> Any:
     found = vars(home).get(function.__name__)
     if getattr(found, "__wrapped__", None) is function:  # published by another module, too
         return found
-    explained = _explained(function)
+    explained = _core.explained(function)
     if found is function:
         setattr(home, function.__name__, explained)  # so that it can be pickled
     return explained
 
 
-def _explained(function: FunctionType) -> Any:
-    return functools.update_wrapper(_core.explained(function), function)
+def of_core(cls: type) -> bool:
+    """Say whether a class is one of the compiled core."""
+    return vars(_core).get(cls.__name__) is cls
 
 
 def _explain_methods(cls: type) -> None:
@@ -68,9 +71,9 @@ def _explain_methods(cls: type) -> None:
         if name.startswith("_") and name not in ("__init__", "__call__"):
             continue
         if isinstance(value, FunctionType):
-            setattr(cls, name, _explained(value))
+            setattr(cls, name, _core.explained(value))
         elif isinstance(value, (classmethod, staticmethod)) and isinstance(value.__func__, FunctionType):
-            setattr(cls, name, type(value)(_explained(value.__func__)))
+            setattr(cls, name, type(value)(_core.explained(value.__func__)))
 
 
 def documents(compiled: Any) -> Callable[[F], F]:
@@ -80,7 +83,7 @@ def documents(compiled: Any) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        explained: Any = functools.update_wrapper(_core.explained(function, compiled), function)
+        explained: Any = _core.explained(function, compiled)
         return explained  # type: ignore[no-any-return]
 
     return decorate

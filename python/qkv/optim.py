@@ -146,7 +146,7 @@ class Schedule:
         return f"{type(self).__name__}(update {self.count}, {shown})"
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(unknown_attribute(self, name), name=name, obj=None)
+        raise unknown_attribute(self, name)
 
     def _check(self, name: str, value: Any, least: float) -> None:
         if not isinstance(value, Real):

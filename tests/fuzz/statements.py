@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from qkv._public import of_core
+
 from . import values
 
 T = TypeVar("T")
@@ -96,12 +98,12 @@ def public() -> list[Target]:
     seen: set[str] = set()
 
     def add_class(name: str, cls: type) -> None:
-        core = next((base for base in cls.__mro__ if base.__module__ == "qkv._core"), None)
+        core = next((base for base in cls.__mro__ if of_core(base)), None)
         made = stub.get(core.__name__, {}) if core is not None else {}
         if "__init__" in made or core is None:
             targets.append(Target(name, made.get("__init__") or parameters_of(cls)))
         for base in cls.__mro__:
-            members = stub.get(base.__name__, {}) if base.__module__ == "qkv._core" else _methods(base)
+            members = stub.get(base.__name__, {}) if of_core(base) else _methods(base)
             for method, parameters in members.items():
                 if method not in INTERNAL and (method.startswith("__") or not method.startswith("_")):
                     targets.append(Target(method, parameters, name, core is not None))

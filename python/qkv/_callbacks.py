@@ -1,0 +1,61 @@
+"""Functions that the compiled core calls: the words of errors, what objects print, NumPy's functions, other ranks.
+
+The core imports no module of the package; it calls what is registered here. Modules that `import qkv` does not need are
+imported by the first call.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from . import _core, _errors
+
+
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """Give a function that imports its module when it is called."""
+
+    def call(*values: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(module, __package__), name)(*values, **options)
+
+    return call
+
+
+def _numpy_tables() -> dict[str, Any]:
+    from . import _numpy
+    from ._numpy import functions, ufuncs
+
+    return {
+        "functions": functions.TABLE,
+        "any_dtype": functions.ANY_DTYPE,
+        "ufuncs": ufuncs.CALLS,
+        "array_function": _numpy.array_function,
+        "unsupported": _numpy.UnsupportedError,
+    }
+
+
+def _bert_forward() -> Any:
+    from .models.bert import BertModel
+
+    return BertModel.forward
+
+
+_core.register_callbacks(
+    misfit=_errors.misfit,
+    refusal=_errors.refusal,
+    no_dtype=_errors.no_dtype,
+    unknown_attribute=_errors.unknown_attribute,
+    tensor_repr=_later("._format", "tensor_repr"),
+    module_repr=_later("._format", "module_repr"),
+    module_html=_later("._html", "module_html"),
+    einsum=_later("._numpy.products", "einsum"),
+    numpy_tables=_numpy_tables,
+    array_ufunc=_later("._numpy", "array_ufunc"),
+    refuse_list=_later("._numpy", "refuse_list"),
+    split_positions=_later(".distributed.layer", "positions"),
+    split_attention=_later(".distributed.layer", "attend"),
+    check_communicator=_later(".distributed.layer", "check"),
+    shared_communicator=_later(".distributed.layer", "Shared"),
+    bert_forward=_bert_forward,
+)
