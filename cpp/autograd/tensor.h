@@ -78,6 +78,7 @@ class Tensor {
   bool is_leaf() const { return current().node == nullptr; }
   bool requires_grad() const { return current().requires_grad || impl_->node != nullptr; }
   const std::shared_ptr<TensorImpl>& impl() const { return impl_; }
+  bool operator==(const Tensor& other) const = default;  // the same Tensor
   // With the history that it has now: that of a view follows its base's.
   const TensorImpl& current() const {
     if (impl_->base != nullptr && impl_->seen.load(std::memory_order_acquire) != impl_->base->rebased) renew();

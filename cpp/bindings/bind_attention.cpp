@@ -22,10 +22,7 @@ void bind_attention(py::module_& m) {
           o.causal = causal_from(is_causal, name);
           o.scale = number_from(scale, name, "scale");
           o.enable_gqa = enable_gqa;
-          if (const auto sides = window_from(window, name)) {
-            o.left = sides->first;
-            o.right = sides->second;
-          }
+          o.window = window_from(window, name);
           o.softcap = required_number_from(softcap, name, "softcap");
           if (!alibi_slopes.is_none())
             o.alibi_slopes = packed(call.floating(alibi_slopes, "alibi_slopes", false).data());

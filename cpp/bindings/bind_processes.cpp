@@ -22,7 +22,7 @@ ops::AttentionOptions block_options(Call& call, const py::dict& given) {
   if (const py::object causal = option("is_causal"); !causal.is_none()) o.causal = causal_from(causal, name);
   o.scale = number_from(option("scale"), name, "scale");
   o.enable_gqa = true;
-  if (const auto sides = window_from(option("window"), name)) std::tie(o.left, o.right) = *sides;
+  o.window = window_from(option("window"), name);
   o.softcap = number("softcap");
   if (const py::object slopes = option("alibi_slopes"); !slopes.is_none())
     o.alibi_slopes = packed(call.floating(slopes, "alibi_slopes", false).data());

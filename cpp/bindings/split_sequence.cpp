@@ -25,12 +25,22 @@ class Communicator final : public nn::SplitSequence {
                    const ops::AttentionOptions& o) const override {
     const InPython python;
     const auto array = [](const Array& x) { return x.defined() ? py::cast(Tensor(x)) : py::none(); };
+    // The options that follow are all that the ranks are told of.
+    ops::AttentionOptions told{static_cast<const ops::Restriction&>(o)};
+    told.operation = o.operation;
+    told.causal = o.causal;
+    told.scale = o.scale;
+    told.window = o.window;
+    told.masked_value = o.masked_value;
+    told.dropout = o.dropout;
+    if (told != o)
+      throw std::logic_error("attention over several processes was asked for an option that it does not pass on");
     py::dict options;
     options["attn_mask"] = o.attn_mask.defined() ? py::cast(o.attn_mask) : py::none();
     options["valid_lens"] = array(o.valid_lens);
     options["is_causal"] = causal_object(o.causal);
     options["scale"] = py::cast(o.scale);
-    options["window"] = py::make_tuple(o.left, o.right);
+    options["window"] = py::cast(o.window);
     options["masked_value"] = py::cast(o.masked_value);
     options["dropout_p"] = o.dropout;
     options["dropout_keep"] = array(o.dropout_keep);

@@ -60,6 +60,7 @@ class Array {
     return data_ == other.data_ && buffer_ == other.buffer_ && key_ == other.key_ && shape_ == other.shape_ &&
            (is_packed() || *strides_ == *other.strides_);
   }
+  bool operator==(const Array& other) const { return is(other); }
 
   // The same memory under another shape of equal size.
   Array reshaped(Shape shape) const;

@@ -100,10 +100,7 @@ ops::AttentionOptions Attention::options(const Call& call) const {
   o.operation = "Attention";
   set_restriction(o, call.restriction, arguments.dropout, training());
   o.causal = call.causal.value_or(arguments.causal);
-  if (arguments.window) {
-    o.left = arguments.window->first;
-    o.right = arguments.window->second;
-  }
+  o.window = arguments.window;
   o.masked_value = arguments.masked_value;
   o.return_weights = call.weights != nullptr;
   return o;

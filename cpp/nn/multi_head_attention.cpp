@@ -218,10 +218,7 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   o.causal = causal;
   if (o.causal == ops::Causal::lower_right) o.q_offset = {};
   o.scale = a.scale;
-  if (a.window) {
-    o.left = a.window->first;
-    o.right = a.window->second;
-  }
+  o.window = a.window;
   o.masked_value = a.masked_value;
   if (sequence) {
     if (call.weights != nullptr)

@@ -349,7 +349,7 @@ template <class T> Attention<T> attention_kernels() {
   table.forward = forward<T>;
   set_backward_kernels(table);
   set_bias_gradient_kernel(table);
-  set_small_kernel(table);
+  set_short_kernel(table);
   return table;
 }
 

@@ -187,7 +187,7 @@ template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock
     part = {v, 1, 0, n, fill_bias};
     if (!p.fill) {
       part.from = between(block.any_low[v] - key, 0, n);
-      if (p.uniform) part.from -= part.from % 4;  // sums over keys start at the same place for all rows
+      if (p.batch_invariant) part.from -= part.from % 4;  // sums over keys start at the same place for all rows
       part.to = between(block.any_high[v] - key, part.from, n);
     }
     if (p.mask.data != nullptr) narrow_by_mask(part, block, key);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "core/index.h"
+#include "kernels/attention/key_rules.h"
 
 namespace qkv::kernels {
 
@@ -20,81 +20,60 @@ template <class T> struct WeightsView {
   T* data = nullptr;
   Index batch = 0, head = 0, query = 0, key = 0;
   T* at(Index b, Index h, Index i, Index j) const { return data + b * batch + h * head + i * query + j * key; }
-};
-
-// Options that are numbers, as a caller gives them (double) and as the kernels read them.
-template <class T> struct AttentionNumbers {
-  T softcap = 0;                // 0: none
-  Index left = -1, right = -1;  // window; -1: unlimited
-  double dropout = 0;           // probability of dropping a weight; with dropout_keep only the factor 1 / (1 - p)
-
-  // The same in another dtype; round(name, number) is called for what has digits to lose.
-  template <class U, class Round> AttentionNumbers<U> as(Round round) const {
-    return {round("softcap", softcap), left, right, dropout};
-  }
+  bool operator==(const WeightsView&) const = default;
 };
 
 // The place of the first weight of a problem that is a part of a larger one.
 struct DropoutOrigin {
   Index batch = 0, query = 0, key = 0;
+  bool operator==(const DropoutOrigin&) const = default;
 };
 
-// What to compute. Query i of batch b stands at position p = q_offset[b] + i; query head h reads key/value head
-// h / (heads / kv_heads). The score of a query and a key j is
-//     softcap * tanh(scale * q.k / softcap) - slope * |p - j| + bias,
-// and the pair is excluded unless all of these allow it: mask, j <= p (causal), p - left <= j <= p + right (window),
-// j < valid_lens. An excluded pair has weight exactly 0, whatever its key and value hold, or, with fill, the score
-// masked_value. A bias of -inf excludes as the mask does.
-template <class T> struct AttentionProblem : AttentionNumbers<T> {
+struct DropoutOptions {
+  double p = 0;                  // probability of dropping a weight; with `keep` only the factor 1 / (1 - p)
+  uint64_t key = 0;              // of the counter-based stream (core/counter_random.h)
+  DropoutOrigin origin;          // where the problem's weights lie in the matrices that the stream is for
+  WeightsView<const bool> keep;  // replaces the stream if given
+  bool operator==(const DropoutOptions&) const = default;
+};
+
+// What changes a score before the bias is added: softcap * tanh(score / softcap) - slope * |p - j|.
+template <class T> struct ScoreOptions {
+  T softcap = 0;              // 0: none
+  const T* slopes = nullptr;  // ALiBi (H), or null
+  bool operator==(const ScoreOptions&) const = default;
+};
+
+// What a call asks for beyond plain attention. Each option has a default that asks for nothing. A kernel for special
+// cases runs only where the options that it does not support equal their defaults: it compares the whole struct, so
+// that an option which it does not know of makes it step aside.
+template <class T> struct ProblemOptions : KeyRules, ScoreOptions<T> {
+  WeightsView<const T> bias;     // float mask; -inf excludes as the mask does
+  WeightsView<const bool> mask;  // true = may attend
+  const T* sinks = nullptr;      // (H): one more logit in each row's sum, without key or value; or null
+  bool fill = false;             // give excluded pairs the score masked_value instead of skipping them
+  T masked_value = 0;
+  DropoutOptions dropout;
+  // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
+  bool batch_invariant = false;
+  bool operator==(const ProblemOptions&) const = default;
+};
+
+// What to compute. Query head h reads key/value head h / (heads / kv_heads). The score of a query and a key is
+// scale * q.k, changed by the score options, plus the bias. A pair that the rules or the mask exclude has weight
+// exactly 0, whatever its key and value hold, or, with fill, the score masked_value.
+template <class T> struct AttentionProblem : ProblemOptions<T> {
   HeadsView<const T> query;  // (B, H, Lq, D)
   HeadsView<const T> key;    // (B, Hkv, Lk, D)
   HeadsView<const T> value;  // (B, Hkv, Lk, Dv)
   Index batches = 0, heads = 0, kv_heads = 0;
   Index queries = 0, keys = 0, key_size = 0, value_size = 0;  // Lq, Lk, D, Dv
   T scale = 1;
-  const T* slopes = nullptr;     // ALiBi (H), or null
-  WeightsView<const T> bias;     // float mask
-  WeightsView<const bool> mask;  // true = may attend
-  bool causal = false;
-  const int64_t* q_offset = nullptr;       // (B), or null for 0; may be negative
-  const int64_t* valid_lens = nullptr;     // 0..Lk, or null
-  Index valid_batch = 0, valid_query = 0;  // strides of valid_lens; (B): 1, 0; (B, Lq): Lq, 1
-  const T* sinks = nullptr;                // (H): one more logit in each row's sum, without key or value; or null
-  bool fill = false;                       // give excluded pairs the score masked_value instead of skipping them
-  T masked_value = 0;
-  uint64_t dropout_key = 0;              // of the counter-based stream (core/counter_random.h)
-  DropoutOrigin dropout_origin;          // where this problem's weights lie in the matrices that the stream is for
-  WeightsView<const bool> dropout_keep;  // replaces the stream if given
-  // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
-  bool uniform = false;
 };
 
-// What a call asks for beyond plain attention. A kernel for special cases says which of these it supports: a call with
-// others is the general kernel's.
-namespace feature {
-enum : unsigned {
-  softcap = 1 << 0,
-  slopes = 1 << 1,
-  bias = 1 << 2,
-  mask = 1 << 3,
-  causal = 1 << 4,
-  window = 1 << 5,
-  lengths = 1 << 6,
-  sinks = 1 << 7,
-  fill = 1 << 8,
-  dropout = 1 << 9,
-  uniform = 1 << 10,
-  groups = 1 << 11,  // fewer key/value heads than query heads
-};
-}  // namespace feature
-template <class T> inline unsigned features(const AttentionProblem<T>& p) {
-  const auto bit = [](bool on, unsigned which) { return on ? which : 0u; };
-  return bit(p.softcap != 0, feature::softcap) | bit(p.slopes != nullptr, feature::slopes) |
-         bit(p.bias.data != nullptr, feature::bias) | bit(p.mask.data != nullptr, feature::mask) |
-         bit(p.causal, feature::causal) | bit(p.left >= 0 || p.right >= 0, feature::window) |
-         bit(p.valid_lens != nullptr, feature::lengths) | bit(p.sinks != nullptr, feature::sinks) |
-         bit(p.fill, feature::fill) | bit(p.dropout > 0 || p.dropout_keep.data != nullptr, feature::dropout) |
-         bit(p.uniform, feature::uniform) | bit(p.heads != p.kv_heads, feature::groups);
+// Whether a call is plain attention, for kernels that support no option.
+template <class T> constexpr bool is_plain(const AttentionProblem<T>& p) {
+  return static_cast<const ProblemOptions<T>&>(p) == ProblemOptions<T>{} && p.heads == p.kv_heads;
 }
 
 template <class T> struct AttentionResult {
@@ -137,10 +116,9 @@ template <class T> struct Attention {
   void (*forward)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, AttentionPiece piece,
                   T* scratch);
 
-  // Whether all of it is plain attention over few queries and keys, for which `small` computes the heads [begin, end)
-  // of (B * H) without scratch.
-  bool (*is_small)(const AttentionProblem<T>& problem);
-  void (*small)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, Index begin, Index end);
+  // Whether there are few queries and keys. Plain attention over these needs no scratch: heads [begin, end) of (B * H).
+  bool (*is_short)(const AttentionProblem<T>& problem);
+  void (*forward_short)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, Index begin, Index end);
 
   // The backward pass. First shift (B, H, Lq) = dout . out + weights . dweights - dlse, for the rows of a piece; then,
   // in any order, what is wanted of the other three. Elements of scratch that any of them needs for a range of n keys:

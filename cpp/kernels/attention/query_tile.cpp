@@ -3,25 +3,13 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-inline Index smaller(Index a, Index b) { return a < b ? a : b; }
-inline Index larger(Index a, Index b) { return a > b ? a : b; }
-
-// Keys [low, high) that causal order, window and lengths allow to row `lane`.
+// Position and limits of row `lane`.
 template <class T> void set_limits(RowBlock<T>& block, Index lane) {
   const AttentionProblem<T>& p = *block.problem;
-  const Index i = block.query[lane], far = Index{1} << 60;  // far + far does not overflow
-  const Index offset = p.q_offset != nullptr ? static_cast<Index>(p.q_offset[block.batch]) : 0;
-  const Index position = larger(-far, smaller(far, offset)) + i;
-  Index low = 0, high = p.keys;
-  if (p.causal) high = smaller(high, position + 1);
-  if (p.left >= 0) low = larger(low, position - smaller(far, p.left));
-  if (p.right >= 0) high = smaller(high, position + smaller(far, p.right) + 1);
-  if (p.valid_lens != nullptr)
-    high = smaller(high, static_cast<Index>(p.valid_lens[block.batch * p.valid_batch + i * p.valid_query]));
-  high = larger(high, 0);
-  block.position[lane] = position;
-  block.low[lane] = smaller(low, high);
-  block.high[lane] = high;
+  const KeyRange range = keys_of(p, block.batch, block.query[lane], p.keys);
+  block.position[lane] = query_position(p, block.batch, block.query[lane]);
+  block.low[lane] = range.low;
+  block.high[lane] = range.high;
 }
 
 }  // namespace
@@ -36,8 +24,7 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   block.rows = end - begin;
   block.vectors = (block.rows + kLanes<T> - 1) / kLanes<T>;
   block.width = kFixedWidth ? kPanelWidth<T> : block.vectors * kLanes<T>;
-  const bool rows_differ = problem.causal || problem.left >= 0 || problem.right >= 0 || problem.slopes != nullptr ||
-                           (problem.valid_lens != nullptr && problem.valid_query != 0);
+  const bool rows_differ = differ_by_query(problem) || problem.slopes != nullptr;
   Index head = begin / problem.queries, query = begin % problem.queries;
   for (Index lane = 0; lane < block.width; ++lane) {
     block.head[lane] = kv_head * group + head;
@@ -59,18 +46,18 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
     Index any_low = problem.keys, any_high = 0, all_low = 0, all_high = problem.keys;
     for (Index lane = v * kLanes<T>; lane < (v + 1) * kLanes<T>; ++lane) {
       if (block.low[lane] < block.high[lane]) {
-        any_low = smaller(any_low, block.low[lane]);
-        any_high = larger(any_high, block.high[lane]);
+        any_low = at_most(any_low, block.low[lane]);
+        any_high = at_least(any_high, block.high[lane]);
       }
-      all_low = larger(all_low, block.low[lane]);
-      all_high = smaller(all_high, block.high[lane]);
+      all_low = at_least(all_low, block.low[lane]);
+      all_high = at_most(all_high, block.high[lane]);
     }
     block.any_low[v] = any_low;
     block.any_high[v] = any_high;
     block.all_low[v] = all_low;
     block.all_high[v] = all_high;
-    block.first = smaller(block.first, any_low);
-    block.last = larger(block.last, any_high);
+    block.first = at_most(block.first, any_low);
+    block.last = at_least(block.last, any_high);
   }
   if (problem.fill) {
     block.first = 0;
@@ -79,7 +66,7 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   if (block.first >= block.last) block.first = block.last = 0;
   const Index step = key_step(problem);
   block.first -= block.first % step;
-  block.last = smaller(problem.keys, (block.last + step - 1) / step * step);
+  block.last = at_most(problem.keys, (block.last + step - 1) / step * step);
   block.next = 0;
   block.same_head = block.head[0] == block.head[block.width - 1];
 }

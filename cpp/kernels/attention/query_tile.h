@@ -22,7 +22,7 @@ constexpr Index kBlockKeys = 128;
 // that are computed with it. Equal steps, since a last step of 8 keys takes as long as one of 40, and whole cache lines
 // of a mask or of weights.
 template <class T> inline Index key_step(const AttentionProblem<T>& p) {
-  if (p.uniform) return kBlockKeys;
+  if (p.batch_invariant) return kBlockKeys;
   // With 16 registers the weights of all panels should leave room for keys and values in the first-level cache.
   const bool half = kFixedWidth && (p.causal || p.key_size * static_cast<Index>(sizeof(T)) > 256);
   const Index most = half ? kBlockKeys / 2 : kBlockKeys, steps = (p.keys + most - 1) / most;
@@ -47,7 +47,7 @@ template <class T> struct RowBlock {
   Index next;      // queries from these rows to those of the tile that comes next, if known, else 0
   // Panels of at most this many rows read keys and values feature by feature (decode.cpp).
   static constexpr Index kFew = 4;
-  bool few() const { return rows <= kFew && !problem->uniform; }
+  bool few() const { return rows <= kFew && !problem->batch_invariant; }
 
   const T* key(Index j) const { return problem->key.at(batch, kv_head, j); }
   const T* value(Index j) const { return problem->value.at(batch, kv_head, j); }
@@ -147,12 +147,12 @@ template <class T> inline bool finite_lines(const T* x, Index n, Index width, In
 template <class T> inline bool finite(const T* x, Index n) { return finite_lines(x, n / kLanes<T>, kLanes<T>, 1); }
 
 template <class T> inline bool drops(const AttentionProblem<T>& p) {
-  return p.dropout > 0 || p.dropout_keep.data != nullptr;
+  return p.dropout.p > 0 || p.dropout.keep.data != nullptr;
 }
 
 // Fill in the entries of the backward pass.
 template <class T> void set_backward_kernels(Attention<T>& table);
 template <class T> void set_bias_gradient_kernel(Attention<T>& table);
-template <class T> void set_small_kernel(Attention<T>& table);
+template <class T> void set_short_kernel(Attention<T>& table);
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -149,8 +149,8 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
   set_step(step, tiles.allowed, block, key, n);
   const bool biased = p.bias.data != nullptr;
   // The product can be added to the bias. That saves a pass over the tile.
-  const bool bias_first =
-      biased && !careful && !block.few() && !p.fill && p.softcap == 0 && p.slopes == nullptr && !one_bias_row(block);
+  const bool bias_first = biased && !careful && !block.few() && !p.fill &&
+                          static_cast<const ScoreOptions<T>&>(p) == ScoreOptions<T>{} && !one_bias_row(block);
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     T* scores = tiles.scores + part.from * width;
@@ -173,21 +173,21 @@ template <class T>
 void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& block, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
-  const T factor = p.dropout < 1 ? static_cast<T>(1 / (1 - p.dropout)) : T(0);
-  if (p.dropout_keep.data != nullptr) {
+  const T factor = p.dropout.p < 1 ? static_cast<T>(1 / (1 - p.dropout.p)) : T(0);
+  if (p.dropout.keep.data != nullptr) {
     const StepPart all = {0, block.vectors, 0, n, true};
-    bytes_from_rows(bytes, p.dropout_keep, block, all, key);
+    bytes_from_rows(bytes, p.dropout.keep, block, all, key);
     const Vec<T> kept = splat<T>(factor);
     for (Index i = 0; i < n * width; i += kLanes<T>)
       store(to + i, select_by(bytes + i, load(weights + i) * kept, Vec<T>{}));
     return;
   }
-  const DropoutOrigin origin = p.dropout_origin;
-  const uint32_t threshold = counter_threshold(p.dropout);
+  const DropoutOrigin origin = p.dropout.origin;
+  const uint32_t threshold = counter_threshold(p.dropout.p);
   uint32_t first[kPanelWidth<T>], second[kPanelWidth<T>];
   for (Index lane = 0; lane < width; ++lane) {
     const Index matrix = (block.batch + origin.batch) * p.heads + block.head[lane];
-    const CounterRow row = counter_row(p.dropout_key, static_cast<uint64_t>(matrix),
+    const CounterRow row = counter_row(p.dropout.key, static_cast<uint64_t>(matrix),
                                        static_cast<uint64_t>(block.query[lane] + origin.query));
     first[lane] = row.first;
     second[lane] = row.second;

@@ -9,11 +9,8 @@ namespace {
 
 constexpr Index kMostKeys = 16, kMostFeatures = 128;
 
-constexpr unsigned kSupported = 0;  // of the features
-
-template <class T> bool is_small(const AttentionProblem<T>& p) {
-  return (features(p) & ~kSupported) == 0 && p.queries <= kLanes<T> && p.keys > 0 && p.keys <= kMostKeys &&
-         p.key_size <= kMostFeatures;
+template <class T> bool is_short(const AttentionProblem<T>& p) {
+  return p.queries <= kLanes<T> && p.keys > 0 && p.keys <= kMostKeys && p.key_size <= kMostFeatures;
 }
 
 // scores[j * lanes + i] = q_i . k_j for K keys from `first` on; queries (D, lanes). Two running sums for each.
@@ -71,7 +68,8 @@ void rows_of(T* const* out, const T* weights, const T* const* values, Index keys
   }
 }
 
-template <class T> void small(const AttentionResult<T>& result, const AttentionProblem<T>& p, Index begin, Index end) {
+template <class T>
+void forward_short(const AttentionResult<T>& result, const AttentionProblem<T>& p, Index begin, Index end) {
   constexpr Index w = kLanes<T>;
   alignas(64) T queries[kMostFeatures * w], scores[kMostKeys * w], largest[w], inverse[w], lse[w];
   const Vec<T> zero = {}, lowest = splat<T>(static_cast<T>(-INFINITY));
@@ -137,12 +135,12 @@ template <class T> void small(const AttentionResult<T>& result, const AttentionP
 
 }  // namespace
 
-template <class T> void set_small_kernel(Attention<T>& table) {
-  table.is_small = is_small<T>;
-  table.small = small<T>;
+template <class T> void set_short_kernel(Attention<T>& table) {
+  table.is_short = is_short<T>;
+  table.forward_short = forward_short<T>;
 }
 
-template void set_small_kernel(Attention<float>&);
-template void set_small_kernel(Attention<double>&);
+template void set_short_kernel(Attention<float>&);
+template void set_short_kernel(Attention<double>&);
 
 }  // namespace qkv::kernels::QKV_ISA

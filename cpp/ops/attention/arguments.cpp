@@ -19,9 +19,9 @@ void check_numbers(const AttentionOptions& o, const Geometry& g) {
   if (!(o.softcap >= 0) || std::isinf(o.softcap))
     fail_value(op, ": softcap must be 0 (off) or a positive number; got ", o.softcap);
   if (!(o.dropout >= 0 && o.dropout <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout);
-  if (o.left < -1 || o.right < -1)
-    fail_value(op, ": window must be (left, right) with -1 for unlimited or numbers from 0; got (", o.left, ", ",
-               o.right, ")");
+  if (o.window && (o.window->first < -1 || o.window->second < -1))
+    fail_value(op, ": window must be (left, right) with -1 for unlimited or numbers from 0; got (", o.window->first,
+               ", ", o.window->second, ")");
   if (o.masked_value && std::isnan(*o.masked_value)) fail_value(op, ": masked_value must be a number; got nan");
   if (o.causal == Causal::lower_right && o.q_offset.defined())
     fail_value(op, ": q_offset must not be given with is_causal=\"lower_right\" because that sets it to Lk - Lq = ",
@@ -41,9 +41,7 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   const char* op = o.operation;
   check_numbers(o, g);
   const double usual = g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0;
-  const auto rounded = [op](const char* name, double number) { return in_range_above_zero<T>(op, name, number); };
   AttentionProblem<T> p;
-  static_cast<kernels::AttentionNumbers<T>&>(p) = o.as<T>(rounded);
   p.batches = g.batches;
   p.heads = g.heads;
   p.kv_heads = g.kv_heads;
@@ -52,10 +50,13 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   p.key_size = g.key_size;
   p.value_size = g.value_size;
   p.scale = in_range<T>(op, "scale", o.scale.value_or(usual));
+  p.softcap = in_range_above_zero<T>(op, "softcap", o.softcap);
+  p.dropout.p = o.dropout;
   p.causal = o.causal != Causal::none;
+  if (o.window) std::tie(p.left, p.right) = *o.window;
   p.fill = o.masked_value.has_value();
   if (p.fill) p.masked_value = in_range<T>(op, "masked_value", *o.masked_value);
-  p.uniform = batch_invariant();
+  p.batch_invariant = batch_invariant();
   return p;
 }
 
@@ -114,7 +115,10 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
     check_per_head(op, "alibi_slopes", o.alibi_slopes.shape(), g);
     slopes_ = o.alibi_slopes.cast(dtype_v<T>);
   }
-  if (o.causal == Causal::lower_right || o.q_offset.defined()) offsets_ = checked_offsets(o, g);
+  if (o.causal == Causal::lower_right || o.q_offset.defined()) {
+    const Array offsets = checked_offsets(o, g);
+    if (p.causal || o.window || slopes_.defined()) offsets_ = offsets;  // else nothing reads positions
+  }
   if (o.sinks.defined()) {
     check_per_head(op, "sinks", o.sinks.shape(), g);
     sinks = packed_as(o.sinks, dtype_v<T>);
@@ -125,11 +129,11 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
     check_keep_is_used(op, o.dropout);
     dropout_keep_ = o.dropout_keep.reshaped(shape);
   } else if (o.dropout_key) {
-    p.dropout_key = *o.dropout_key;
-    p.dropout_origin = o.dropout_origin;
+    p.dropout.key = *o.dropout_key;
+    p.dropout.origin = o.dropout_origin;
   } else if (o.dropout > 0) {
-    p.dropout_key = default_generator().random64();
-    p.dropout_origin.batch = outside_of_part(g.batches).before;
+    p.dropout.key = default_generator().random64();
+    p.dropout.origin.batch = outside_of_part(g.batches).before;
   }
 
   records = wants_gradient({query, key, value, bias, sinks});
@@ -164,7 +168,7 @@ template <class T> void Arguments<T>::point(const Array& query, const Array& key
   if (offsets_.defined()) p.q_offset = offsets_.data<std::int64_t>();
   if (slopes_.defined()) p.slopes = slopes_.data<T>();
   if (dropout_keep_.defined())
-    p.dropout_keep = weights_view<const bool>(dropout_keep_.data<bool>(), dropout_keep_.shape(), g);
+    p.dropout.keep = weights_view<const bool>(dropout_keep_.data<bool>(), dropout_keep_.shape(), g);
 }
 
 template class Arguments<float>;

@@ -15,29 +15,35 @@ enum class Causal { none, upper_left, lower_right };
 struct RestrictionNames {
   const char* valid_lens = "valid_lens";
   const char* attn_mask = "attn_mask";
+  bool operator==(const RestrictionNames&) const = default;
 };
 struct Restriction {
   Array valid_lens = {};    // int64 (B,) or (B, Lq)
   Tensor attn_mask = {};    // broadcasts to the weights: boolean (true = may attend) or floating (added)
   Array dropout_keep = {};  // boolean, the weights' shape; replaces the draw
   RestrictionNames names = {};
+  bool operator==(const Restriction&) const = default;
 };
 
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
-struct AttentionOptions : kernels::AttentionNumbers<double>, Restriction {
+struct AttentionOptions : Restriction {
   const char* operation = "scaled_dot_product_attention";  // who complains
   Causal causal = Causal::none;
-  std::optional<double> scale;  // 1 / sqrt(D) if not given
-  bool enable_gqa = false;      // allow fewer key/value heads than query heads
-  Array alibi_slopes;           // (H,)
-  Array q_offset;               // int64 () or (B,)
-  Tensor sinks;                 // (H,)
+  std::optional<std::pair<Index, Index>> window;  // (left, right); -1: unlimited
+  std::optional<double> scale;                    // 1 / sqrt(D) if not given
+  double softcap = 0;                             // 0: none
+  bool enable_gqa = false;                        // allow fewer key/value heads than query heads
+  Array alibi_slopes;                             // (H,)
+  Array q_offset;                                 // int64 () or (B,)
+  Tensor sinks;                                   // (H,)
   std::optional<double> masked_value;
+  double dropout = 0;                        // probability of dropping a weight
   std::optional<std::uint64_t> dropout_key;  // of the stream; one 64-bit draw of the default generator if not given
   kernels::DropoutOrigin dropout_origin;     // used with that key
   bool return_weights = false;
   bool return_lse = false;
+  bool operator==(const AttentionOptions&) const = default;
 };
 
 struct AttentionOutputs {
@@ -49,8 +55,8 @@ AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor&
                            const AttentionOptions& options);
 
 // softmax(scores) @ values, for variants with scores of their own: scores (B, Lq, Lk) and values (B, Lk, Dv), both with
-// H behind B or without B. Of the options it takes attn_mask, which broadcasts to the scores, valid_lens, causal, left,
-// right, masked_value and dropout, and it always returns the weights.
+// H behind B or without B. Of the options it takes attn_mask, which broadcasts to the scores, valid_lens, causal,
+// window, masked_value and dropout, and it always returns the weights.
 AttentionOutputs attention_of_scores(const Tensor& scores, const Tensor& values, const AttentionOptions& options);
 
 // Heads side by side, as projections give them: query (B, Lq, H * D), key (B, rows, Hkv * D), value (B, rows, Hkv * Dv)

@@ -23,20 +23,14 @@ template <class T, class F> void each_pair(const AttentionProblem<T>& p, F f) {
 
 template <class T> Shape full_shape(const AttentionProblem<T>& p) { return {p.batches, p.heads, p.queries, p.keys}; }
 
-template <class T> Index position(const AttentionProblem<T>& p, Index batch, Index query) {
-  return query + (p.q_offset != nullptr ? p.q_offset[batch] : 0);
-}
-
 // Which pairs are not excluded.
 template <class T> Array allowed_pairs(const AttentionProblem<T>& p) {
   Array allowed(full_shape(p), DType::boolean);
   each_pair(p, [&](Index b, Index h, Index i, Index j, Index at) {
-    const Index pos = position(p, b, i);
+    const kernels::KeyRange range = kernels::keys_of(p, b, i, p.keys);
     bool& here = allowed.data<bool>()[at];
-    here = p.mask.data == nullptr || *p.mask.at(b, h, i, j);
+    here = j >= range.low && j < range.high && (p.mask.data == nullptr || *p.mask.at(b, h, i, j));
     here = here && (p.bias.data == nullptr || *p.bias.at(b, h, i, j) != -std::numeric_limits<T>::infinity());
-    here = here && (!p.causal || j <= pos) && (p.left < 0 || j >= pos - p.left) && (p.right < 0 || j <= pos + p.right);
-    here = here && (p.valid_lens == nullptr || j < p.valid_lens[b * p.valid_batch + i * p.valid_query]);
   });
   return allowed;
 }
@@ -44,7 +38,7 @@ template <class T> Array allowed_pairs(const AttentionProblem<T>& p) {
 template <class T> Array alibi(const AttentionProblem<T>& p) {
   Array bias(full_shape(p), dtype_v<T>);
   each_pair(p, [&](Index b, Index h, Index i, Index j, Index at) {
-    bias.data<T>()[at] = -p.slopes[h] * static_cast<T>(std::abs(position(p, b, i) - j));
+    bias.data<T>()[at] = -p.slopes[h] * static_cast<T>(std::abs(kernels::query_position(p, b, i) - j));
   });
   return bias;
 }
@@ -53,13 +47,13 @@ template <class T> Array alibi(const AttentionProblem<T>& p) {
 template <class T> Array dropout_factors(const AttentionProblem<T>& p) {
   const Shape shape = full_shape(p);
   WeightDropout dropout;
-  dropout.p = p.dropout;
-  dropout.key = p.dropout_key;
-  dropout.first_matrix = p.dropout_origin.batch * p.heads;
-  if (p.dropout_keep.data != nullptr) {
+  dropout.p = p.dropout.p;
+  dropout.key = p.dropout.key;
+  dropout.first_matrix = p.dropout.origin.batch * p.heads;
+  if (p.dropout.keep.data != nullptr) {
     dropout.keep = Array(shape, DType::boolean);
     each_pair(p, [&](Index b, Index h, Index i, Index j, Index at) {
-      dropout.keep.data<bool>()[at] = *p.dropout_keep.at(b, h, i, j);
+      dropout.keep.data<bool>()[at] = *p.dropout.keep.at(b, h, i, j);
     });
   }
   return dropped(Array::full(shape, dtype_v<T>, 1), dropout);
@@ -132,7 +126,7 @@ template <class T> Tensors composed_attention(const Arguments<T>& call, const Te
   if (inputs[4].defined()) weights = slice(weights, 3, 0, p.keys);
 
   Tensor used = weights;
-  if (p.dropout > 0) used = multiply(used, Tensor(dropout_factors(p)));
+  if (p.dropout.p > 0) used = multiply(used, Tensor(dropout_factors(p)));
   Tensor out = reshape(weighted_values(by_keys(used, p), v), {p.batches, p.heads, p.queries, p.value_size});
   if (packed) out = swapaxes(out, 1, 2);
   Tensors results{reshape(out, g.output_shape())};

@@ -82,10 +82,10 @@ AdjoiningRows<T>::AdjoiningRows(const AttentionProblem<T>& given)
 
 template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem) {
   const auto& attention = kernels::kernels<T>().attention;
-  if (attention.is_small(problem)) {
+  if (kernels::is_plain(problem) && attention.is_short(problem)) {
     const Index cost = problem.queries * problem.keys * (problem.key_size + problem.value_size + 32) / 16;
     parallel_for(0, problem.batches * problem.heads, grain_for(cost),
-                 [&](Index begin, Index end) { attention.small(result, problem, begin, end); });
+                 [&](Index begin, Index end) { attention.forward_short(result, problem, begin, end); });
     return;
   }
   if (problem.batches == 0 || problem.heads == 0 || problem.queries == 0) return;
@@ -99,8 +99,7 @@ template <class T> void attention_weights(WeightsView<T> weights, const Attentio
   AttentionProblem<T> without_values = problem;
   without_values.value = {};
   without_values.value_size = 0;
-  without_values.dropout = 0;
-  without_values.dropout_keep = {};
+  without_values.dropout = {};
   AttentionResult<T> result;
   result.weights = weights;
   attention_forward(result, without_values);

@@ -29,7 +29,6 @@ using kernels::WeightsView;
 constexpr Index kLargestPiece = Index{1} << 30;
 
 // Writes every element of out, and of weights, lse and statistics where these are given.
-// dropout: 0 with dropout_keep null means none. p = 1 drops everything.
 template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem);
 
 // The weights alone, (B, H, Lq, Lk), from the same inputs: the same bits as attention_forward's. problem.value is not

@@ -216,15 +216,15 @@ namespace {
 
 // The mask with what is_causal and window exclude, (Lq, Lk) or as wide as it was.
 Tensor mask_with_positions(const AttentionOptions& o, Index queries, Index keys) {
-  if (o.causal == Causal::none && o.left < 0 && o.right < 0) return o.attn_mask;
-  const Index first = o.causal == Causal::lower_right ? keys - queries : 0;
-  Array allowed({queries, keys}, DType::boolean);
-  for (Index i = 0; i < queries; ++i)
-    for (Index j = 0; j < keys; ++j) {
-      const Index at = first + i;
-      allowed.data<bool>()[i * keys + j] = (o.causal == Causal::none || j <= at) && (o.left < 0 || at - j <= o.left) &&
-                                           (o.right < 0 || j - at <= o.right);
-    }
+  if (o.causal == Causal::none && !o.window) return o.attn_mask;
+  const std::int64_t first = o.causal == Causal::lower_right ? keys - queries : 0;
+  kernels::KeyRules rules{.causal = o.causal != Causal::none, .q_offset = &first};
+  if (o.window) std::tie(rules.left, rules.right) = *o.window;
+  const Array allowed = Array::zeros({queries, keys}, DType::boolean);
+  for (Index i = 0; i < queries; ++i) {
+    const kernels::KeyRange range = kernels::keys_of(rules, 0, i, keys);
+    std::fill(allowed.data<bool>() + i * keys + range.low, allowed.data<bool>() + i * keys + range.high, true);
+  }
   const Tensor& mask = o.attn_mask;
   if (!mask.defined()) return Tensor(std::move(allowed));
   check_mask_dtype(o.operation, o.names.attn_mask, mask.dtype());

@@ -1,0 +1,59 @@
+// Which keys a query may attend to by its position: causal order, windows and lengths. All of qkv that computes asks
+// here; qkv.reference states the same rules once more, independently.
+//
+// Functions have internal linkage and no templates, so that a kernel for any instruction set may include this.
+#pragma once
+
+#include <stdint.h>
+
+#include "core/index.h"
+
+namespace qkv::kernels {
+
+// Query i of batch entry b stands at p = q_offset[b] + i. Key j is allowed if all of these allow it.
+struct KeyRules {
+  bool causal = false;                     // j <= p
+  Index left = -1, right = -1;             // p - left <= j <= p + right (window); -1: unlimited
+  const int64_t* q_offset = nullptr;       // (B), or null for 0; may be negative
+  const int64_t* valid_lens = nullptr;     // j < valid_lens, 0..Lk; or null
+  Index valid_batch = 0, valid_query = 0;  // strides of valid_lens; (B): 1, 0; (B, Lq): Lq, 1
+  bool operator==(const KeyRules&) const = default;
+};
+
+// Keys [low, high), 0 <= low <= high.
+struct KeyRange {
+  Index low, high;
+};
+
+static inline Index at_least(Index n, Index low) { return n < low ? low : n; }
+static inline Index at_most(Index n, Index high) { return n > high ? high : n; }
+
+constexpr Index kFar = Index{1} << 60;  // farther than any key; kFar + kFar does not overflow
+
+static inline Index query_position(const KeyRules& rules, Index batch, Index query) {
+  const Index offset = rules.q_offset != nullptr ? static_cast<Index>(rules.q_offset[batch]) : 0;
+  return at_least(at_most(offset, kFar), -kFar) + query;
+}
+
+// Of the keys [0, length) those for a query at a position. Both limits grow with the position.
+static inline KeyRange keys_at(const KeyRules& rules, Index position, Index length) {
+  Index low = 0, high = length;
+  if (rules.causal) high = at_most(high, position + 1);
+  if (rules.left >= 0) low = at_least(low, position - at_most(rules.left, kFar));
+  if (rules.right >= 0) high = at_most(high, position + at_most(rules.right, kFar) + 1);
+  high = at_least(high, 0);
+  return {at_most(low, high), high};
+}
+
+static inline KeyRange keys_of(const KeyRules& rules, Index batch, Index query, Index keys) {
+  if (rules.valid_lens != nullptr)
+    keys = static_cast<Index>(rules.valid_lens[batch * rules.valid_batch + query * rules.valid_query]);
+  return keys_at(rules, query_position(rules, batch, query), keys);
+}
+
+// Whether queries of one batch entry may see different keys.
+static inline bool differ_by_query(const KeyRules& rules) {
+  return rules.causal || rules.left >= 0 || rules.right >= 0 || (rules.valid_lens != nullptr && rules.valid_query != 0);
+}
+
+}  // namespace qkv::kernels
