@@ -2,6 +2,7 @@
 
 import base64
 import importlib.util
+import os
 import re
 import struct
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.reproduce import arrays, registry, run
+from qkv.reproduce import arrays, registry, report, results, run
 from qkv.reproduce.checks import ID
 from qkv.reproduce.display import MIME
 
@@ -30,7 +31,10 @@ NOTEBOOKS = sorted(
 
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory):
-    """Run every notebook; gives the report and the folder with what it wrote."""
+    """Run every notebook, or read what a run has made; gives the report and the folder with what it wrote."""
+    if "QKV_REPRODUCED" in os.environ:
+        folder = Path(os.environ["QKV_REPRODUCED"])
+        return report.build(results.read(folder, results.about(folder)), list(EXPERIMENTS)), folder
     folder = tmp_path_factory.mktemp("notebooks") / "reproduced"
     return run.reproduce(folder=folder), folder
 
@@ -58,6 +62,7 @@ def records(notebook):
     return [output.data[MIME] for output in outputs(notebook) if MIME in output.get("data", {})]
 
 
+@pytest.mark.notebooks
 class TestRun:
     def test_every_notebook_comes_to_its_end(self, reproduced):
         assert reproduced[0].errors == {}

@@ -175,7 +175,7 @@ def test_the_commands_of_the_readme_are_what_ci_runs():
     commands = [line for line in page.splitlines() if line.startswith("python3 -m venv .venv && ")]
     assert [c.rpartition(" && ")[2] for c in commands] == [
         ".venv/bin/qkv reproduce",
-        ".venv/bin/python -m pytest",
+        ".venv/bin/python -m pytest -n 2 --dist loadfile",
     ]
 
 

@@ -28,6 +28,9 @@ PAGES = {
 }
 
 
+pytestmark = pytest.mark.site
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Build the whole site."""

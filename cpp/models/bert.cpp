@@ -36,7 +36,7 @@ const BertArguments& checked(const BertArguments& a) {
   const auto from_zero = [](const char* name, double number) {
     if (!(number >= 0) || std::isinf(number))
       fail_value("BertConfig: ", name, " must be a number from 0; got ", number);
-    in_range<float>("BertConfig", name, number);
+    in_range_above_zero<float>("BertConfig", name, number);
   };
   from_zero("initializer_range", a.initializer_range);
   from_zero("layer_norm_eps", a.layer_norm_eps);

@@ -69,7 +69,9 @@ def expected(model, texts, tmp_path, monkeypatch):
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize(
+    "ranks", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kind", ["npy", "jsonl"])
 def test_ranks_write_what_one_process_writes(model, texts, expected, tmp_path, ranks, kind):
     output = tmp_path / f"out.{kind}"
@@ -79,7 +81,7 @@ def test_ranks_write_what_one_process_writes(model, texts, expected, tmp_path, r
     assert sorted(p.name for p in tmp_path.iterdir()) == [output.name, "texts.txt"]
 
 
-@pytest.mark.parametrize("kind", ["npy", "jsonl"])
+@pytest.mark.parametrize("kind", ["npy", pytest.param("jsonl", marks=pytest.mark.slow)])
 def test_a_job_that_is_killed_again_and_again(model, texts, expected, tmp_path, kind):
     output, rng = tmp_path / f"out.{kind}", random.Random(1)
     kills = 0

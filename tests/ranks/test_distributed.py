@@ -13,7 +13,7 @@ from qkv import distributed, training
 from qkv.distributed import batch
 from ranks.mpi import Job, environment, fails, needs_mpi, run
 
-RANKS = [1, 2, 4]
+RANKS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)]
 
 
 def test_one_process_is_rank_0_and_needs_no_mpi():
@@ -71,10 +71,12 @@ def results(folder, ranks, **options):
 @pytest.mark.parametrize(
     ("ranks", "options"),
     [
-        ((2, 4), {"steps": 200, "accumulate": 1}),  # 13 items: parts are uneven
-        ((1, 4), {"steps": 20, "accumulate": 3, "size": 17}),
+        pytest.param(
+            (2, 4), {"steps": 200, "accumulate": 1}, marks=pytest.mark.slow
+        ),  # 13 items: parts are uneven
+        pytest.param((1, 4), {"steps": 20, "accumulate": 3, "size": 17}, marks=pytest.mark.slow),
         ((4,), {"steps": 12, "size": 3, "accumulate": 1}),  # fewer items than ranks
-        ((2,), {"steps": 12, "mean": 1, "accumulate": 2}),
+        pytest.param((2,), {"steps": 12, "mean": 1, "accumulate": 2}, marks=pytest.mark.slow),
     ],
     ids=["uneven", "accumulated", "few items", "means"],
 )
@@ -94,6 +96,7 @@ def test_curves_differ_by_rounding_only(tmp_path, ranks, options):
 
 
 @needs_mpi
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_on_any_number_of_ranks(tmp_path):
     whole = results(tmp_path, 0, steps=25)
     path = tmp_path / "run.npz"
@@ -123,7 +126,7 @@ def test_layers_and_a_language_model_on_split_sequences(tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_wrong_arguments_are_refused_on_all_ranks(ranks):
     assert run(ranks, "refuse.py") == "done\n"
 

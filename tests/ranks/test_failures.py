@@ -29,7 +29,11 @@ REASONS = {
 
 @needs_mpi
 @pytest.mark.parametrize(
-    ("kind", "ranks", "rank"), [(kind, 2 + 2 * (i % 2), 1) for i, kind in enumerate(REASONS)]
+    ("kind", "ranks", "rank"),
+    [
+        pytest.param(kind, 2 + 2 * (i % 2), 1, marks=[] if kind in ("raise", "kill") else pytest.mark.slow)
+        for i, kind in enumerate(REASONS)
+    ],
 )
 def test_the_rank_and_the_reason_are_named_once(kind, ranks, rank):
     if kind in ("crash", "memory") and "QKV_SANITIZER" in os.environ:

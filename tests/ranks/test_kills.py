@@ -13,11 +13,12 @@ from ranks.mpi import needs_mpi
 pytestmark = needs_mpi
 
 
+@pytest.mark.slow
 def test_a_training_that_is_killed(tmp_path):
     assert len(kills.training(tmp_path, kills=3, seed=1)) == 3
 
 
-@pytest.mark.parametrize("ending", ["npy", "jsonl"])
+@pytest.mark.parametrize("ending", ["npy", pytest.param("jsonl", marks=pytest.mark.slow)])
 def test_an_embedding_that_is_killed(tmp_path, ending):
     pytest.importorskip("safetensors")
     pytest.importorskip("tokenizers")

@@ -301,6 +301,7 @@ def test_a_process_that_fails_is_told(monkeypatch):
 
 
 @needs_mpi
+@pytest.mark.slow
 def test_rates_are_measured_on_several_ranks(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")

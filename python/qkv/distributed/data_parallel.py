@@ -11,12 +11,12 @@ import numpy as np
 
 from .. import _core
 from ..random import get_rng_state, set_rng_state
-from ..training.alone import Alone, check_finite, loss_of
 from . import failure
 from .agreed import agreed
 from .batch import items_of, share, take
 from .buckets import Buckets
 from .communicator import agree, check, from_main, own
+from .one_process import OneProcess, check_finite, loss_of
 from .trace import span
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def batch_part(first: int, count: int, total: int) -> Iterator[None]:
         _core.set_batch_part(0, 0, 0)
 
 
-class DataParallel(Alone):
+class DataParallel(OneProcess):
     """The ranks of a communicator, with equal parameters."""
 
     def __init__(self, comm: Any, split: Split | None = None) -> None:

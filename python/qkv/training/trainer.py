@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from .._errors import shown
+from ..distributed.one_process import OneProcess
 from ..optim import clip_grad_norm
 from ..tensors import no_grad
 from . import state
-from .alone import Alone
 from .checkpoint import CheckpointError, load_arrays, save_arrays
 from .history import History
 from .interrupt import InterruptAfterUpdate
@@ -329,13 +329,13 @@ class Trainer:
         self._stopped = self.stop_when is not None and bool(self.stop_when(entry))
 
 
-def _team(comm: Any, split: Callable[[Any, int, int], Any] | None) -> Alone:
+def _team(comm: Any, split: Callable[[Any, int, int], Any] | None) -> OneProcess:
     if comm is None:
         if split is not None:
             raise ValueError(
                 "Trainer: split must not be given without comm because there is nothing to share; got it"
             )
-        return Alone()
+        return OneProcess()
     from ..distributed.data_parallel import DataParallel
 
     return DataParallel(comm, split)

@@ -15,7 +15,7 @@ from .._errors import shown
 T = TypeVar("T")
 
 
-class Alone:
+class OneProcess:
     """One process with the whole of each batch."""
 
     is_main = True
