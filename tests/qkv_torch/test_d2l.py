@@ -193,6 +193,92 @@ def test_sequences_to_sequences():
     same(program, rtol=1e-3, atol=1e-4)
 
 
+def test_a_transformer_translates():
+    def program(torch):
+        d2l, nn = book(torch), torch.nn
+
+        class TransformerDecoderBlock(nn.Module):
+            def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, dropout, i):
+                super().__init__()
+                self.i = i
+                self.attention1 = d2l.MultiHeadAttention(num_hiddens, num_heads, dropout)
+                self.addnorm1 = d2l.AddNorm(num_hiddens, dropout)
+                self.attention2 = d2l.MultiHeadAttention(num_hiddens, num_heads, dropout)
+                self.addnorm2 = d2l.AddNorm(num_hiddens, dropout)
+                self.ffn = d2l.PositionWiseFFN(ffn_num_hiddens, num_hiddens)
+                self.addnorm3 = d2l.AddNorm(num_hiddens, dropout)
+
+            def forward(self, X, state):
+                outputs, lens, before = state
+                seen = X if before[self.i] is None else torch.cat((before[self.i], X), dim=1)
+                before[self.i] = seen
+                causal = None
+                if self.training:
+                    batch, steps, _ = X.shape
+                    causal = torch.arange(1, steps + 1, device=X.device).repeat(batch, 1)
+                Y = self.addnorm1(X, self.attention1(X, seen, seen, causal))
+                Z = self.addnorm2(Y, self.attention2(Y, outputs, outputs, lens))
+                return self.addnorm3(Z, self.ffn(Z)), state
+
+        class TransformerDecoder(d2l.AttentionDecoder):
+            def __init__(self, vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout):
+                super().__init__()
+                self.num_hiddens, self.num_blks = num_hiddens, num_blks
+                self.embedding = nn.Embedding(vocab_size, num_hiddens)
+                self.pos_encoding = d2l.PositionalEncoding(num_hiddens, dropout)
+                self.blks = nn.Sequential()
+                for i in range(num_blks):
+                    self.blks.add_module(
+                        "block" + str(i),
+                        TransformerDecoderBlock(num_hiddens, ffn_num_hiddens, num_heads, dropout, i),
+                    )
+                self.dense = nn.LazyLinear(vocab_size)
+
+            def init_state(self, enc_outputs, enc_valid_lens):
+                return [enc_outputs, enc_valid_lens, [None] * self.num_blks]
+
+            def forward(self, X, state):
+                X = self.pos_encoding(self.embedding(X) * self.num_hiddens**0.5)
+                self._attention_weights = [[None] * len(self.blks) for _ in range(2)]
+                for i, blk in enumerate(self.blks):
+                    X, state = blk(X, state)
+                    self._attention_weights[0][i] = blk.attention1.attention.attention_weights
+                    self._attention_weights[1][i] = blk.attention2.attention.attention_weights
+                return self.dense(X), state
+
+            @property
+            def attention_weights(self):
+                return self._attention_weights
+
+        class Reversed(d2l.DataModule):
+            def __init__(self):
+                self.batch_size = 8
+                src = torch.randint(3, 9, (16, 5))
+                lens = torch.arange(16) % 3 + 3
+                src[torch.arange(5)[None] >= lens[:, None]] = 0
+                label = src.flip(1)
+                start = torch.ones(16, 1, dtype=torch.int64)
+                self.tensors = (src, torch.cat((start, label[:, :-1]), 1), lens, label)
+
+            def get_dataloader(self, train):
+                return self.get_tensorloader(self.tensors, train)
+
+        torch.manual_seed(5)
+        data = Reversed()
+        encoder = d2l.TransformerEncoder(9, 8, 16, 2, 2, 0.2)
+        decoder = TransformerDecoder(9, 8, 16, 2, 2, 0.2)
+        model = d2l.Seq2Seq(encoder, decoder, tgt_pad=0, lr=0.01)
+        trainer = d2l.Trainer(max_epochs=3, gradient_clip_val=1)
+        trainer.fit(model, data)
+        model.eval()
+        tokens, weights = model.predict_step(data.tensors, torch.device("cpu"), 5, True)
+        d2l.check_shape(weights[4][0][1], (32, 1, 5))
+        scores = (trainer.train_losses, trainer.val_losses, tokens, encoder.attention_weights[1])
+        return scores, [step[0][1] for step in weights], [step[1] for step in weights]
+
+    same(program, rtol=1e-3, atol=1e-4)
+
+
 def test_recurrent_layers_and_first_weights():
     def program(torch):
         d2l = book(torch)
