@@ -77,7 +77,8 @@ def _blas_of_numpy() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
     libraries = ThreadpoolController().lib_controllers
-    return [x for x in libraries if x.user_api == "blas" and "scipy_openblas32" not in x.filepath]
+    ours = {"_openblas", "scipy_openblas32"}  # of an installed qkv, of one that is built in place
+    return [x for x in libraries if x.user_api == "blas" and not ours & set(Path(x.filepath).parts)]
 
 
 # Seconds. Linux counts the time of a thread that runs on only at its ticks, up to 10 ms apart.

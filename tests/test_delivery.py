@@ -79,3 +79,17 @@ def test_installed_notebooks_have_no_outputs(tmp_path):
         assert '"output_type"' not in path.read_text(encoding="utf8")
         assert execute._size(path, execute.read(path)) == full.stat().st_size
         assert execute._size(full, execute.read(full)) == full.stat().st_size
+
+
+def test_workflows_name_actions_by_commit():
+    paths = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    used = [line for path in paths for line in re.findall(r"uses: (.+)", path.read_text(encoding="utf8"))]
+    assert len(used) > 15
+    ours = [line for line in used if line.startswith("./")]
+    assert [line for line in used if not re.fullmatch(r"\S+@[0-9a-f]{40} # v[\d.]+", line)] == ours
+    wheels = (ROOT / ".github" / "workflows" / "wheels.yml").read_text(encoding="utf8")
+    assert "needs: [tests, wheels, sdist]" in wheels, "nothing is published untested"
+
+
+def test_a_wheel_needs_numpy_alone():
+    assert [re.split(r"[<>=]", name)[0] for name in PROJECT["project"]["dependencies"]] == ["numpy"]

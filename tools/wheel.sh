@@ -3,8 +3,8 @@
 #
 #     tools/wheel.sh [PYTHON ...]    # default: python3
 #
-# The C++ library is linked into the extension, so the wheel asks for no newer one than the system has; OpenBLAS comes
-# with its package. `auditwheel` gives the oldest manylinux tag that the symbols of the C library allow: those of this
+# The C++ library is linked into the extension, so the wheel asks for no newer one than the system has; OpenBLAS stands
+# in the package. `auditwheel` gives the oldest manylinux tag that the symbols of the C library allow: those of this
 # machine's, so wheels that older systems take come from cibuildwheel, which builds in containers of these. Wheels and
 # environments are left in build/wheels. TESTS names the tests to run.
 set -euo pipefail

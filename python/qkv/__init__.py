@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 try:
     from . import _core
 except ImportError as error:
-    from ._openblas import preload
-
-    preload(error)
-    from . import _core
+    if "subinterpreter" in str(error):
+        raise
+    raise ImportError(
+        f"qkv's compiled core could not be loaded ({error}); build it from the checkout: pip install ."
+    ) from error
 
 from . import _callbacks as _callbacks
 from . import arrays, creation, functions, interop, nn, ordering
