@@ -133,7 +133,7 @@ WITHOUT = {
     "compare bitwise invert all any": "their results are booleans or whole numbers",
     "place_of_max place_of_min best_places middle_places entries_along one_hot": "their results are whole numbers",
     "scalar_like indicator": "constants",
-    "times over negative scaled transposed sum_to": "parts of rules, which every entry uses",
+    "times over negative scaled transposed sum_to softmax_gradient products_where_read": "parts of rules",
     "floating": "a cast",
     "dropped packed_as": "numbers of Tensors that others record",
 }

@@ -118,6 +118,25 @@ void bind_processes(py::module_& m) {
       },
       py::arg("operation"), py::arg("outputs"), py::arg("inputs"), py::arg("pull_back"));
 
+  // Keys [low, high) that the positions offset + 0 .. offset + queries - 1 may see, (..., queries) for offsets (...).
+  m.def(
+      "allowed_keys",
+      [](py::handle offsets, Index queries, Index keys, bool causal, Index left, Index right) {
+        Call call("allowed_keys");
+        const Array first = call.integers(offsets, "offsets");
+        const kernels::KeyRules rules{
+            .causal = causal, .left = left, .right = right, .q_offset = first.data<std::int64_t>()};
+        Shape shape = first.shape();
+        shape.push_back(queries);
+        const Array low(shape, DType::int64), high(shape, DType::int64);
+        for (Index i = 0; i < low.numel(); ++i) {
+          const kernels::KeyRange range = kernels::keys_of(rules, i / queries, i % queries, keys);
+          low.data<std::int64_t>()[i] = range.low;
+          high.data<std::int64_t>()[i] = range.high;
+        }
+        return std::pair(to_numpy(low, true, false), to_numpy(high, true, false));
+      },
+      py::arg("offsets"), py::arg("queries"), py::arg("keys"), py::arg("causal"), py::arg("left"), py::arg("right"));
   m.def(
       "attention_block",
       [](py::handle query, py::handle key, py::handle value, const py::dict& options) {

@@ -18,12 +18,15 @@ void bind_softmax(py::module_& m) {
         [](py::handle scores, py::handle valid_lens, py::handle mask, std::optional<double> masked_value) {
           Call call("masked_softmax"), aside("masked_softmax");  // the mask has no say in the result's dtype
           const Tensor input = call.floating(scores, "scores");
-          const Array lens = call.integers(valid_lens, "valid_lens");
-          const Tensor allowed = mask.is_none() ? Tensor() : aside.any(mask, "mask");
-          warn_of_swapped("masked_softmax", {.valid_lens = lens, .attn_mask = allowed},
-                          input.rank() == 0 ? 0 : input.dim(-1));
+          ops::AttentionOptions o;
+          o.operation = call.operation();
+          o.valid_lens = call.integers(valid_lens, "valid_lens");
+          if (!mask.is_none()) o.attn_mask = aside.any(mask, "mask");
+          o.names.attn_mask = "mask";
+          o.masked_value = masked_value;
+          warn_of_swapped(o.operation, o, input.rank() == 0 ? 0 : input.dim(-1));
           if (aside.any_tensor()) call.force_tensor();
-          return call.result(without_gil([&] { return ops::masked_softmax(input, lens, allowed, masked_value); }));
+          return call.result(without_gil([&] { return ops::masked_softmax(input, o); }));
         });
   m.def("softmax_jacobian", [](py::handle x) {
     Call call("softmax_jacobian");

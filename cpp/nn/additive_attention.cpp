@@ -143,12 +143,12 @@ ops::AttentionOutputs AdditiveAttention::pooled(const Tensor& q, const Tensor& k
   if (arguments.num_heads) {  // each head has its part of the hidden layer
     Tensors parts;
     for (Index h = 0; h < heads(); ++h) parts.push_back(scores(q, k, weight, h));
-    outputs = ops::attention_of_scores(ops::stack(parts, 1), split("values", values), o);
+    outputs = ops::composed_attention(ops::stack(parts, 1), split("values", values), o);
     outputs.output = joined(outputs.output);
   } else if (weight.defined()) {
     outputs = ops::additive_attention(q, k, weight, values, o);
   } else {
-    outputs = ops::attention_of_scores(scores(q, k, weight), values, o);
+    outputs = ops::composed_attention(scores(q, k, weight), values, o);
   }
   record.keep(AttentionRecord::of(outputs.weights.data(), {axes.batch, true}));
   return outputs;

@@ -169,7 +169,7 @@ ops::AttentionOutputs Attention::attend(const Tensor& queries, const Tensor& key
                !arguments.num_heads && scores.defined() && scores.rank() == 4
                    ? "; the constructor's num_heads gives queries, keys and scores an axis of heads"
                    : "");
-  ops::AttentionOutputs outputs = ops::attention_of_scores(scores, v, options);
+  ops::AttentionOutputs outputs = ops::composed_attention(scores, v, options);
   record.keep(AttentionRecord::of(outputs.weights.data(), {axes.batch, true}));
   outputs.output = joined(outputs.output);
   return outputs;

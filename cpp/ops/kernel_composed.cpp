@@ -52,7 +52,7 @@ Tensors composed_pooling(Kernel kernel, const Tensor& queries, const Tensor& key
   const auto weights = [&]() -> Tensor {
     switch (kernel) {
       case Kernel::gaussian:
-        return masked_softmax(scaled(relative, -0.5), {}, allowed, {});
+        return masked_softmax(scaled(relative, -0.5), allowed);
       case Kernel::epanechnikov:
         return composed_weights(falling(relative), allowed);
       default:

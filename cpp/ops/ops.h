@@ -155,21 +155,6 @@ Tensors linears(const Tensor& x, std::span<const LinearLayer> layers);
 // --- softmax.cpp
 Tensor softmax(const Tensor& x, Index axis, double temperature);  // exp(x / temperature), divided by its sum
 Tensor log_softmax(const Tensor& x, Index axis, double temperature);
-// Softmax over the allowed keys of scores ([B, [H,]] Lq, Lk); 0 elsewhere. valid_lens: int64, () for rank 2, else (B,)
-// or (B, Lq). mask broadcasts to scores: boolean, or floating and added (it may want a gradient; -inf excludes). Both
-// may be undefined. Rows without a key become zeros; with masked_value excluded scores are replaced instead. Messages
-// name the caller and what it calls both.
-struct SoftmaxCaller {
-  const char* operation = "masked_softmax";
-  const char* mask = "mask";
-  const char* valid_lens = "valid_lens";
-};
-Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Tensor& mask,
-                      std::optional<double> masked_value, SoftmaxCaller caller = {});
-inline Tensor masked_softmax(const Tensor& scores, const Array& valid_lens, const Array& mask,
-                             std::optional<double> masked_value) {
-  return masked_softmax(scores, valid_lens, mask.defined() ? Tensor(mask) : Tensor(), masked_value);
-}
 Tensor softmax_jacobian(const Tensor& x);  // (..., n) to (..., n, n)
 
 // --- activation.cpp
@@ -225,6 +210,14 @@ Tensor kl_divergence(const Tensor& log_probs, const Tensor& targets, bool log_ta
 
 // --- attention: a folder of its own, ops/attention/attention.h and additive.h
 
+// --- attention/masked_softmax.cpp
+// Softmax over the allowed keys of scores ([B, [H,]] Lq, Lk); 0 elsewhere. Of the options it takes those that exclude:
+// causal, window, q_offset, valid_lens and attn_mask, which broadcasts to scores: boolean, or floating and added (it
+// may want a gradient; -inf excludes). Rows without a key become zeros; with masked_value excluded scores are replaced.
+struct AttentionOptions;
+Tensor masked_softmax(const Tensor& scores, const AttentionOptions& options);
+Tensor masked_softmax(const Tensor& scores, const Tensor& allowed, std::optional<double> masked_value = {});
+
 // --- attention/weighted_values.cpp: dropout of attention weights and their product with the values
 struct WeightDropout {
   double p = 0;
@@ -234,12 +227,15 @@ struct WeightDropout {
 };
 // dropout_keep without dropout would be ignored.
 void check_keep_is_used(const char* operation, double p);
-// Checks and, where a stream is needed, draws its key.
-WeightDropout weight_dropout(const char* operation, double p, const Array& keep, const Shape& weights);
+// Checks and, where a stream is needed and the options have no key, draws that.
+WeightDropout weight_dropout(const AttentionOptions& options, const Shape& weights);
 Array dropped(const Array& weights, const WeightDropout& dropout);  // weights * keep / (1 - p)
 // weights (..., Lq, Lk) after dropout @ values (..., Lk, Dv), equal leading axes. A key of weight 0 is not read: what
 // is behind it may be NaN.
 Tensor weighted_values(const Tensor& weights, const Tensor& values, const WeightDropout& dropout = {});
+
+// a @ b^T of each matrix. A row of b with NaN or infinity is read only where `read` is not 0, and gives NaN there.
+Tensor products_where_read(const Tensor& a, const Tensor& b, const Tensor& read);
 
 // --- recurrent.cpp has a page of its own: ops/recurrent.h
 
@@ -248,6 +244,8 @@ Tensor weighted_values(const Tensor& weights, const Tensor& values, const Weight
 // --- helpers of the operations themselves
 // A mask is boolean or floating: an integer one, called `name`, could mean either.
 void check_mask_dtype(const char* operation, const char* name, DType dtype);
+// p (dy - sum of p dy): the gradient of a softmax p over an axis.
+Tensor softmax_gradient(const Tensor& p, const Tensor& dy, Index axis);
 // x as packed floating numbers: integers and booleans become float32.
 Tensor floating(const Tensor& x);
 // The wider of the inputs' floating dtypes; undefined ones do not count.

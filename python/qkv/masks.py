@@ -29,7 +29,6 @@ from ._public import publish
 __all__ = ["attention", "causal", "lengths", "padding", "window"]
 
 Mask = NDArray[np.bool_]
-_FAR = 2**60  # farther than any position; sums with it stay within 64 bits
 
 
 def lengths(valid_lens: ArrayLike, max_len: int, *, heads_axis: bool = False) -> Mask:
@@ -145,8 +144,7 @@ def causal(
     array([[1, 1, 0],
            [1, 1, 1]])
     """
-    p, keys = _positions("causal", Lq, Lk, alignment, q_offset)
-    return keys <= p
+    return _allowed("causal", Lq, Lk, alignment, q_offset, True, (-1, -1))
 
 
 def window(
@@ -194,10 +192,7 @@ def window(
         raise ValueError(
             f"window: window must be (left, right), each at least 0, or -1 for unlimited; got {shown(window)}"
         )
-    left, right = np.minimum(sides, _FAR).tolist()
-    p, keys = _positions("window", Lq, Lk, alignment, q_offset)
-    mask: Mask = ((left < 0) | (keys >= p - left)) & ((right < 0) | (keys <= p + right))
-    return mask
+    return _allowed("window", Lq, Lk, alignment, q_offset, False, sides.tolist())
 
 
 def attention(
@@ -280,10 +275,16 @@ def _check_lengths(operation: str, name: str, lens: NDArray[np.int64], size: int
         )
 
 
-def _positions(
-    operation: str, Lq: int, Lk: int | None, alignment: str, q_offset: ArrayLike | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of the queries, ([B,] Lq, 1), and of the keys, (Lk,)."""
+def _allowed(
+    operation: str,
+    Lq: int,
+    Lk: int | None,
+    alignment: str,
+    q_offset: ArrayLike | None,
+    causal: bool,
+    sides: tuple[int, int],
+) -> Mask:
+    """Mask ([B,] Lq, Lk) of what causal order and a window allow."""
     queries = _size(operation, "Lq", Lq)
     keys = queries if Lk is None else _size(operation, "Lk", Lk)
     if alignment not in ("upper_left", "lower_right"):
@@ -300,7 +301,9 @@ def _positions(
     offset = _integers(operation, "q_offset", start)
     if offset.ndim > 1:
         raise ValueError(f"{operation}: q_offset must be an int or (B,); got q_offset {offset.shape}")
-    return (np.clip(offset, -_FAR, _FAR)[..., None] + np.arange(queries))[..., None], np.arange(keys)
+    low, high = _core.allowed_keys(offset, queries, keys, causal, *sides)
+    mask: Mask = (np.arange(keys) >= low[..., None]) & (np.arange(keys) < high[..., None])
+    return mask
 
 
 publish(__name__)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import qkv
+from qkv.distributed.ring import Layout, Reach
 
 FAR = sys.maxsize
 CPP = Path(__file__).parents[2] / "cpp"
@@ -98,3 +99,26 @@ def test_fast_kernels_step_aside_for_an_option_that_they_do_not_know(struct, tmp
         timeout=120,
     )
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [(-1, -1), (0, 0), (3, 1), (-1, 2), (4, FAR), (FAR, FAR)])
+@pytest.mark.parametrize("offset", [0, -5, 4, FAR])
+def test_ranks_exchange_the_keys_that_some_query_sees(causal, window, offset):
+    ranks, queries, keys, longest = 3, 12, 17, 14
+    reach = Reach((causal, *window), (offset, offset), longest, False)
+    layout = Layout(ranks, queries, keys, False, reach)
+    far = np.clip(offset, -(2**40), 2**40)
+    options = {"q_offset": far, "window": tuple(min(n, 2**41) for n in window), "is_causal": causal}
+    _, weights = qkv.reference.scaled_dot_product_attention(
+        *(np.zeros((n, 1)) for n in (queries, keys, keys)), valid_lens=longest, return_weights=True, **options
+    )
+    for rank in range(ranks):
+        for owner in range(ranks):
+            expected = [
+                (i, j)
+                for i, rows in enumerate(layout.queries[rank])
+                for j, columns in enumerate(layout.keys[owner])
+                if weights[rows.begin : rows.end, columns.begin : columns.end].any()
+            ]
+            assert layout.pairs(rank, owner) == expected

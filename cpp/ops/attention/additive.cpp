@@ -9,6 +9,7 @@
 #include "core/parallel.h"
 #include "core/strides.h"
 #include "kernels/kernels.h"
+#include "ops/attention/allowed.h"
 #include "ops/lengths.h"
 #include "ops/ops.h"
 
@@ -19,17 +20,22 @@ constexpr Index kBlock = 4;  // queries that are scored together
 
 struct AdditiveSizes {
   Index batches, queries, keys, features, stride;
+  kernels::KeyRules rules = {};
+
+  // The same with lengths: (B), (B, Lq) or undefined.
+  AdditiveSizes seeing(const Array& lens) const {
+    AdditiveSizes n = *this;
+    if (lens.defined()) set_lengths(n.rules, lens, lens.numel() != batches, queries);
+    return n;
+  }
 };
 
 // How many keys row `i` of batch `b` sees.
-Index length_of(const Array& lens, const AdditiveSizes& n, Index b, Index i) {
-  if (!lens.defined()) return n.keys;
-  return static_cast<Index>(lens.data<std::int64_t>()[lens.numel() == n.batches ? b : b * n.queries + i]);
-}
+Index length_of(const AdditiveSizes& n, Index b, Index i) { return kernels::keys_of(n.rules, b, i, n.keys).high; }
 
-Index longest(const Array& lens, const AdditiveSizes& n, Index b, Index begin, Index end) {
+Index longest(const AdditiveSizes& n, Index b, Index begin, Index end) {
   Index result = 0;
-  for (Index i = begin; i < end; ++i) result = std::max(result, length_of(lens, n, b, i));
+  for (Index i = begin; i < end; ++i) result = std::max(result, length_of(n, b, i));
   return result;
 }
 
@@ -50,15 +56,13 @@ template <class T> struct Prepared {
 template <class T> struct AdditiveProblem {
   AdditiveSizes n;
   const T *q, *k;
-  const Array& lens;
   Prepared<T> queries, keys;
   std::vector<T> weight, weight4, ones;  // (stride); 4 w turns what the kernel sums into gradients
 
-  AdditiveProblem(const AdditiveSizes& sizes, const T* q_, const T* k_, const T* w, const Array& lens_)
+  AdditiveProblem(const AdditiveSizes& sizes, const T* q_, const T* k_, const T* w)
       : n(sizes),
         q(q_),
         k(k_),
-        lens(lens_),
         queries(n.batches * n.queries, n.stride),
         keys(n.batches * n.keys, n.stride),
         weight(static_cast<std::size_t>(n.stride)),
@@ -71,7 +75,7 @@ template <class T> struct AdditiveProblem {
     // Keys that nobody sees are left alone. Pieces go across the batches: those of one may be too few for two threads.
     parallel_for(0, n.batches * n.keys, grain_for(2 * n.stride), [&](Index first, Index last) {
       for (Index b = first / n.keys; b * n.keys < last; ++b) {
-        const Index end = std::min(last, b * n.keys + longest(lens, n, b, 0, n.queries));
+        const Index end = std::min(last, b * n.keys + longest(n, b, 0, n.queries));
         if (const Index begin = std::max(first, b * n.keys); begin < end) keys.fill(k, begin, end, n);
       }
     });
@@ -86,12 +90,12 @@ template <class T> struct AdditiveProblem {
 template <class T> void score_block(T* s, const AdditiveProblem<T>& p, T* scratch, Index b, Index begin, Index end) {
   const auto& kernel = kernels::kernels<T>().additive;
   const AdditiveSizes& n = p.n;
-  const Index first = b * n.queries + begin, used = longest(p.lens, n, b, begin, end);
+  const Index first = b * n.queries + begin, used = longest(n, b, begin, end);
   s += first * n.keys;
   kernel.scores(s, n.keys, p.queries.row(first, n), p.keys.row(b * n.keys, n), p.weight.data(), end - begin, used,
                 n.features, n.stride);
   for (Index i = begin; i < end; ++i, s += n.keys) {
-    const Index query = b * n.queries + i, length = length_of(p.lens, n, b, i);
+    const Index query = b * n.queries + i, length = length_of(n, b, i);
     for (Index j = 0; j < length; ++j) {
       if (p.queries.moderate(query) && p.keys.moderate(b * n.keys + j)) continue;
       p.pair(scratch, query, b * n.keys + j);
@@ -102,10 +106,10 @@ template <class T> void score_block(T* s, const AdditiveProblem<T>& p, T* scratc
 }
 
 // One query in each batch.
-template <class T> void score_one(T* s, const T* q, const T* k, const T* w, const Array& lens, const AdditiveSizes& n) {
+template <class T> void score_one(T* s, const T* q, const T* k, const T* w, const AdditiveSizes& n) {
   parallel_for(0, n.batches, grain_for(n.keys * n.features), [&](Index first, Index last) {
     for (Index b = first; b < last; ++b) {
-      const Index length = length_of(lens, n, b, 0);
+      const Index length = length_of(n, b, 0);
       kernels::kernels<T>().additive.direct(s + b * n.keys, q + b * n.features, k + b * n.keys * n.features, w, length,
                                             n.features);
       std::fill(s + b * n.keys + length, s + (b + 1) * n.keys, T(0));
@@ -212,7 +216,7 @@ void check_shapes(const char* op, const Shape& q, const Shape& k, const Shape& w
 
 // The scores of recorded operations, which holds (B, Lq, Lk, M) numbers. `arriving`, the gradient of the scores: a pair
 // that holds NaN or infinity and whose gradient is 0 was excluded later.
-Tensor composed_scores(const Tensors& inputs, const Array& lens, const AdditiveSizes& n, const Array& arriving) {
+Tensor composed_scores(const Tensors& inputs, const AdditiveSizes& n, const Array& arriving) {
   const Tensor q = reshape(inputs[0], {n.batches, n.queries, 1, n.features}),
                k = reshape(inputs[1], {n.batches, 1, n.keys, n.features});
   const Tensor sums = add(q, k);
@@ -221,7 +225,7 @@ Tensor composed_scores(const Tensors& inputs, const Array& lens, const AdditiveS
     using T = decltype(tag);
     for (Index at = 0; at < counted.numel(); ++at) {
       const Index row = at / n.keys;
-      const bool seen = at % n.keys < length_of(lens, n, row / n.queries, row % n.queries);
+      const bool seen = at % n.keys < length_of(n, row / n.queries, row % n.queries);
       const T* pair = sums.ptr<T>() + at * n.features;
       const bool finite = std::all_of(pair, pair + n.features, [](T x) { return std::isfinite(x); });
       counted.data<bool>()[at] = seen && (finite || arriving.data<T>()[at] != 0);
@@ -237,13 +241,13 @@ Tensor composed_scores(const Tensors& inputs, const Array& lens, const AdditiveS
 Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Array& valid_lens) {
   const DType dtype = promoted({queries, keys, score_weight});
   Tensor q = packed_as(queries, dtype), k = packed_as(keys, dtype), w = packed_as(score_weight, dtype);
-  const AdditiveSizes n{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))};
+  const AdditiveSizes n =
+      AdditiveSizes{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))}.seeing(valid_lens);
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
-    if (n.queries == 1 && !batch_invariant())
-      return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens, n);
-    const AdditiveProblem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), valid_lens);
+    if (n.queries == 1 && !batch_invariant()) return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), n);
+    const AdditiveProblem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>());
     const Index blocks = (n.queries + kBlock - 1) / kBlock;
     parallel_for(0, n.batches * blocks, grain_for(kBlock * n.keys * n.features), [&](Index first, Index last) {
       const Scratch scratch(static_cast<std::size_t>(n.stride) * sizeof(T));
@@ -263,14 +267,14 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
       [q = Saved(q), k = Saved(k), w = Saved(w), lens = kept_lens, n](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
-          const AdditiveProblem<T> problem(n, q.data<T>(), k.data<T>(), w.data<T>(), lens.get());
+          const AdditiveProblem<T> problem(n.seeing(lens.get()), q.data<T>(), k.data<T>(), w.data<T>());
           const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
           backward(target(0), target(1), target(2), dy.data<T>(), problem);
         });
       },
       [kept_lens, n](const Tensor& dy, TensorGradients& dx) {
         derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-          return {composed_scores(inputs, kept_lens.get(), n, packed(dy.data()))};
+          return {composed_scores(inputs, n.seeing(kept_lens.get()), packed(dy.data()))};
         });
       });
 }
@@ -289,7 +293,7 @@ AttentionOutputs additive_attention(const Tensor& queries, const Tensor& keys, c
   Tensor scores =
       additive_scores(input(queries), input(keys), cast(score_weight, dtype), options.valid_lens);  // (B, Lq, Lk)
   if (alone) scores = reshape(scores, {rows, keys.dim(0)});
-  return attention_of_scores(scores, values, options);
+  return composed_attention(scores, values, options);
 }
 
 }  // namespace qkv::ops

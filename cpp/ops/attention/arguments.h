@@ -19,21 +19,26 @@ template <class T> class Arguments {
     for (const Saved& array : saved_) array.get();
     return problem_;
   }
-  Shape bias_shape() const { return bias_.shape(); }
+  // The shape of a float mask, broadcast to (B, H, Lq, Lk).
+  const Shape& bias_shape() const { return options.attn_mask.shape(); }
 
-  Geometry geometry;
-  bool with_weights, with_lse;
+  const Geometry geometry;
+  // As the call gave them, with floating arrays in T, masks of the axes of (B, H, Lq, Lk), lengths (B) or (B, Lq), the
+  // positions (B) of the first queries if anything reads them, and the key of a dropout that was drawn.
+  AttentionOptions options;
   bool records = false;  // the call has a backward pass
   // Of a call that records: query, key, value, bias (a float mask), sinks; undefined where there is none.
   Tensors inputs;
 
  private:
+  void take_masks();
+  void take_arrays();
   void point(const Array& query, const Array& key, const Array& value);
+  bool has_bias() const { return options.attn_mask.defined() && options.attn_mask.dtype() != DType::boolean; }
 
   kernels::AttentionProblem<T> problem_;
   std::array<Tensor, 3> held_;  // queries, keys and values of a call that does not record
-  // What the problem points to beside these.
-  Array bias_, sinks_, mask_, valid_lens_, offsets_, slopes_, dropout_keep_;
+  Array not_excluded_;          // where a float mask does not exclude; of a call that fills
   std::vector<Saved> saved_;
 };
 

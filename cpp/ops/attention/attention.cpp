@@ -27,11 +27,11 @@ template <class T> void pull_back(const Forward<T>& forward, std::span<const Arr
   saved.dout = g.view<const T>(dout.data<T>(), g.heads, g.queries, g.value_size);
   saved.out = g.view<const T>(forward.out.template data<T>(), g.heads, g.queries, g.value_size);
   saved.statistics = forward.statistics.template data<T>();
-  if (call.with_weights && dys[1].defined()) {
+  if (call.options.return_weights && dys[1].defined()) {
     const auto view = contiguous_weights<T>(dys[1], g);
     saved.dweights = {view.data, view.batch, view.head, view.query, view.key};
   }
-  if (call.with_lse && dys.back().defined()) saved.dlse = dys.back().data<T>();
+  if (call.options.return_lse && dys.back().defined()) saved.dlse = dys.back().data<T>();
 
   AttentionGradients<T> gradients;
   if (dx.wants(0)) gradients.dquery = g.view<T>(dx.of(0).data<T>(), g.heads, g.queries, g.key_size);
@@ -48,11 +48,11 @@ AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Ge
   Array out(g.output_shape(), dtype_v<T>), weights, lse, statistics;
   AttentionResult<T> result;
   result.out = g.view<T>(out.data<T>(), g.heads, g.queries, g.value_size);
-  if (call.with_weights) {
+  if (call.options.return_weights) {
     weights = Array(g.weights_shape(), dtype_v<T>);
     result.weights = contiguous_weights<T>(weights, g);
   }
-  if (call.with_lse) {
+  if (call.options.return_lse) {
     lse = Array(g.lse_shape(), dtype_v<T>);
     result.lse = lse.data<T>();
   }
@@ -65,8 +65,8 @@ AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Ge
   AttentionOutputs outputs;
   if (!call.records) {
     outputs.output = Tensor(std::move(out));
-    if (call.with_weights) outputs.weights = Tensor(std::move(weights));
-    if (call.with_lse) outputs.lse = Tensor(std::move(lse));
+    if (call.options.return_weights) outputs.weights = Tensor(std::move(weights));
+    if (call.options.return_lse) outputs.lse = Tensor(std::move(lse));
     return outputs;
   }
   Tensors inputs = std::move(call.inputs);

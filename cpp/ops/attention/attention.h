@@ -54,10 +54,11 @@ struct AttentionOutputs {
 AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value,
                            const AttentionOptions& options);
 
-// softmax(scores) @ values, for variants with scores of their own: scores (B, Lq, Lk) and values (B, Lk, Dv), both with
-// H behind B or without B. Of the options it takes attn_mask, which broadcasts to the scores, valid_lens, causal,
-// window, masked_value and dropout, and it always returns the weights.
-AttentionOutputs attention_of_scores(const Tensor& scores, const Tensor& values, const AttentionOptions& options);
+// The composed form of all attention: scores, what is allowed, normaliser, dropout, values, by recorded operations. It
+// serves scores that no kernel makes and is what gradients of the kernels' attention are when they are differentiated
+// again. Scores ([B, [H,]] Lq, Lk) are scaled and nothing else, values ([B, [H,]] Lk, Dv); the weights are returned,
+// too.
+AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, const AttentionOptions& options);
 
 // Heads side by side, as projections give them: query (B, Lq, H * D), key (B, rows, Hkv * D), value (B, rows, Hkv * Dv)
 // of which the first `length` rows count (all if it is -1); output (B, Lq, H * Dv), weights (B, H, Lq, Lk). The mask is

@@ -1,13 +1,13 @@
-// Attention of recorded operations, for gradients that are differentiated again: the same mathematics as the kernels',
-// with arrays of (B, H, Lq, Lk).
+// Attention of recorded operations: what follows scores that are no kernel's, and gradients that are differentiated
+// again. The same mathematics as the kernels', with arrays of (B, H, Lq, Lk).
 #pragma once
 
 #include "ops/attention/arguments.h"
 
 namespace qkv::ops {
 
-// The call with `inputs` in place of its own (in their order). Returns the output and what was asked for of weights and
-// lse.
+// A call of the kernels with `inputs` in place of its own (in their order). Returns the output and what was asked for
+// of weights and lse.
 template <class T> Tensors composed_attention(const Arguments<T>& call, const Tensors& inputs);
 
 }  // namespace qkv::ops

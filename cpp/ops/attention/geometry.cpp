@@ -56,7 +56,7 @@ Geometry packed_geometry(const char* op, const Shape& q, const Shape& k, Index v
 }
 
 Shape lifted(Shape shape, const Geometry& g) {
-  if (!g.packed && g.rank == 3 && shape.rank() == 3) shape.insert(shape.begin() + 1, 1);
+  if (shape.rank() == 3 && (g.packed || g.rank == 3)) shape.insert(shape.begin() + 1, 1);
   return shape;
 }
 

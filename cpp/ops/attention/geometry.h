@@ -42,7 +42,7 @@ struct Geometry {
 Geometry plain_geometry(const Shape& q, const Shape& k, const Shape& v, const AttentionOptions& o);
 Geometry packed_geometry(const char* op, const Shape& q, const Shape& k, Index value_width, Heads heads);
 
-// The shape of an array that broadcasts to the weights, with the axes that the caller's ranks lack.
+// The shape of an array that broadcasts to the weights, with the axis of heads where the caller's ranks lack it.
 Shape lifted(Shape shape, const Geometry& g);
 
 // An array that broadcasts to the weights, by its strides.

@@ -118,18 +118,22 @@ void check_keep_is_used(const char* operation, double p) {
     fail_value(operation, ": dropout_p must be above 0 because dropout_keep stands for its draw; got dropout_p = 0");
 }
 
-WeightDropout weight_dropout(const char* operation, double p, const Array& keep, const Shape& weights) {
-  if (!(p >= 0 && p <= 1)) fail_value(operation, ": dropout_p must be from 0 to 1; got ", p);
+WeightDropout weight_dropout(const AttentionOptions& o, const Shape& weights) {
+  const char* op = o.operation;
+  if (!(o.dropout >= 0 && o.dropout <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout);
   WeightDropout result;
-  result.p = p;
-  if (keep.defined()) {
+  result.p = o.dropout;
+  if (o.dropout_keep.defined()) {
     Shape common;
-    if (!broadcast(keep.shape(), weights, common) || common != weights)
-      fail_value(operation, ": dropout_keep must broadcast to the weights' shape ", weights, "; got dropout_keep ",
-                 keep.shape());
-    check_keep_is_used(operation, p);
-    result.keep = keep;
-  } else if (p > 0) {
+    if (!broadcast(o.dropout_keep.shape(), weights, common) || common != weights)
+      fail_value(op, ": dropout_keep must broadcast to the weights' shape ", weights, "; got dropout_keep ",
+                 o.dropout_keep.shape());
+    check_keep_is_used(op, o.dropout);
+    result.keep = o.dropout_keep;
+  } else if (o.dropout_key) {
+    result.key = *o.dropout_key;
+    result.first_matrix = o.dropout_origin.batch * weights.product(1, weights.rank() - 2);
+  } else if (o.dropout > 0) {
     result.key = default_generator().random64();
     result.first_matrix = outside_of_part(weights.product(0, weights.rank() - 2)).before;
   }
@@ -147,19 +151,21 @@ Tensor infinite_rows(const Tensor& x) {
 
 void derive_weighted(const WeightDropout& dropout, const Tensor& dy, TensorGradients& dx) {
   const Tensor &weights = dx.input(0), &values = dx.input(1);
-  const Tensor zero = scalar_like(dy, 0), factor(dropped(Array::full(weights.shape(), dy.dtype(), 1), dropout));
+  const Tensor factor(dropped(Array::full(weights.shape(), dy.dtype(), 1), dropout));
   if (dx.wants(1)) dx.add(1, matmul(transposed(multiply(weights, factor)), dy));
-  if (!dx.wants(0)) return;
-  // Values that are not finite reach those weights only that are not 0, and make them NaN.
-  const Tensor infinite = infinite_rows(values);
-  Tensor dweights = matmul(dy, transposed(where(infinite, zero, values)));
-  const Tensor reached =
-      multiply(Tensor(packed(weights.data()).cast(DType::boolean).cast(dy.dtype())), transposed(infinite));
-  dweights = where(reached, scalar_like(dy, std::numeric_limits<double>::quiet_NaN()), dweights);
-  dx.add(0, multiply(dweights, factor));
+  // Values that are not finite reach those weights only that are not 0.
+  if (dx.wants(0)) dx.add(0, multiply(products_where_read(dy, values, weights), factor));
 }
 
 }  // namespace
+
+Tensor products_where_read(const Tensor& a, const Tensor& b, const Tensor& read) {
+  const Tensor infinite = infinite_rows(b), zero = scalar_like(b, 0);
+  const Tensor y = matmul(a, transposed(where(infinite, zero, b)));
+  const Tensor reads(packed(read.data()).cast(DType::boolean).cast(y.dtype()));
+  const Tensor nan = scalar_like(y, std::numeric_limits<double>::quiet_NaN());
+  return where(multiply(reads, transposed(infinite)), nan, y);
+}
 
 Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, const WeightDropout& dropout) {
   const Tensor weights = packed(given_weights), values = packed(given_values);
@@ -210,38 +216,6 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
         });
       },
       [drawn](const Tensor& dy, TensorGradients& dx) { derive_weighted(drawn.get(), dy, dx); });
-}
-
-namespace {
-
-// The mask with what is_causal and window exclude, (Lq, Lk) or as wide as it was.
-Tensor mask_with_positions(const AttentionOptions& o, Index queries, Index keys) {
-  if (o.causal == Causal::none && !o.window) return o.attn_mask;
-  const std::int64_t first = o.causal == Causal::lower_right ? keys - queries : 0;
-  kernels::KeyRules rules{.causal = o.causal != Causal::none, .q_offset = &first};
-  if (o.window) std::tie(rules.left, rules.right) = *o.window;
-  const Array allowed = Array::zeros({queries, keys}, DType::boolean);
-  for (Index i = 0; i < queries; ++i) {
-    const kernels::KeyRange range = kernels::keys_of(rules, 0, i, keys);
-    std::fill(allowed.data<bool>() + i * keys + range.low, allowed.data<bool>() + i * keys + range.high, true);
-  }
-  const Tensor& mask = o.attn_mask;
-  if (!mask.defined()) return Tensor(std::move(allowed));
-  check_mask_dtype(o.operation, o.names.attn_mask, mask.dtype());
-  if (mask.dtype() == DType::boolean) return bitwise(Bitwise::conjunction, Tensor(allowed), mask);
-  return where(Tensor(allowed), mask, scalar_like(mask, -std::numeric_limits<double>::infinity()));
-}
-
-}  // namespace
-
-AttentionOutputs attention_of_scores(const Tensor& scores, const Tensor& values, const AttentionOptions& options) {
-  const WeightDropout dropout =
-      weight_dropout(options.operation, options.dropout, options.dropout_keep, scores.shape());
-  const DType dtype = promoted({scores, values});
-  const Tensor weights = masked_softmax(
-      cast(scores, dtype), options.valid_lens, mask_with_positions(options, scores.dim(-2), scores.dim(-1)),
-      options.masked_value, {options.operation, options.names.attn_mask, options.names.valid_lens});
-  return {weighted_values(weights, cast(values, dtype), dropout), weights};
 }
 
 }  // namespace qkv::ops

@@ -190,8 +190,8 @@ class Arguments:
         left, right = o["window"] or (-1, -1)
         offsets = self.offset if self.offset.size else np.zeros(1, np.int64)
         reach = Reach(
-            bool(o["is_causal"]),
-            *(int(left), int(right), (int(offsets.min()), int(offsets.max()))),
+            (bool(o["is_causal"]), int(left), int(right)),
+            (int(offsets.min()), int(offsets.max())),
             longest,
             o["masked_value"] is not None,
         )

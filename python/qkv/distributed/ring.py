@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
 from .agreed import agreed
 from .positions import count, stretches
 from .trace import span
@@ -46,9 +47,7 @@ def whole_length(operation: str, name: str, lengths: Sequence[int], causal: bool
 class Reach(NamedTuple):
     """Which keys a query at position p may attend to: those that all of these allow."""
 
-    causal: bool  # j <= p
-    left: int  # p - left <= j, unless it is -1
-    right: int  # j <= p + right, unless it is -1
+    rules: tuple[bool, int, int]  # causal order, and a window
     offsets: tuple[int, int]  # the least and the largest position of query 0
     longest: int | None  # j < longest
     everywhere: bool  # excluded scores are replaced and not skipped
@@ -69,21 +68,18 @@ class Layout:
         self.steps = [t for t in range(ranks) if t == 0 or between[rank, (rank - t) % ranks].any()]
 
     def _scores(self, reach: Reach) -> NDArray[np.bool_]:
-        queries = np.array(self.queries)[:, :, None, None]
-        keys = np.array(self.keys)[None, None]
-        first, last = queries[..., 0] + reach.offsets[0], queries[..., 1] - 1 + reach.offsets[1]
+        queries, keys = np.array(self.queries), np.array(self.keys)[None, None]
         begin, end = keys[..., 0], keys[..., 1]
-        found: NDArray[np.bool_] = np.asarray((queries[..., 0] < queries[..., 1]) & (begin < end))
+        found: NDArray[np.bool_] = (queries[..., 0] < queries[..., 1])[..., None, None] & (begin < end)
         if reach.everywhere:
             return found
-        if reach.causal:
-            found = found & (begin <= last)
-        if reach.left >= 0:
-            found = found & (end - 1 >= first - reach.left)
-        if reach.right >= 0:
-            found = found & (begin <= last + reach.right)
-        if reach.longest is not None:
-            found = found & (begin < reach.longest)
+        # Both limits of a query's keys grow with its position.
+        length = int(end.max()) if reach.longest is None else reach.longest
+        first, last = np.clip(reach.offsets, -(2**60), 2**60)
+        low, _ = _core.allowed_keys(queries[..., 0] + first, 1, length, *reach.rules)
+        _, high = _core.allowed_keys(queries[..., 1] - 1 + last, 1, length, *reach.rules)
+        low, high = low[..., None], high[..., None]
+        found &= (low < high) & (begin < high) & (end > low)
         return found
 
     def pairs(self, rank: int, owner: int) -> list[tuple[int, int]]:

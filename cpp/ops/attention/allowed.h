@@ -1,0 +1,52 @@
+// Which pairs of a query and a key a call allows, for scores that stand in memory: by its rules, a boolean mask and a
+// float mask of -inf.
+#pragma once
+
+#include "ops/attention/attention.h"
+
+namespace qkv::ops {
+
+// Causal order, window and positions of a call; `offsets` gets those of the first queries, (B), if anything reads them.
+kernels::KeyRules checked_rules(const AttentionOptions& options, Index batches, Index queries, Index keys,
+                                Array& offsets);
+// Lengths of the batch entries or, per_query, of their queries.
+void set_lengths(kernels::KeyRules& rules, const Array& valid_lens, bool per_query, Index queries);
+
+// scores + a float mask, if there is one, but for its -inf.
+Tensor with_bias(const Tensor& scores, const Tensor& bias);
+
+class Allowed {
+ public:
+  // Of scores ([B, [H,]] Lq, Lk); checks what the options say of them.
+  Allowed(const Shape& scores, DType dtype, const AttentionOptions& options);
+
+  Index keys() const { return shape_.dim(-1); }
+  bool has_mask() const { return mask().defined(); }
+  bool has_bias() const { return has_mask() && mask().dtype() != DType::boolean; }
+  // Of a row of the scores: the keys that the rules leave, and the distance of the query from each key times -slope.
+  kernels::KeyRange range(Index row) const;
+  template <class T> void distances(T* y, Index row, const T* slopes) const;
+  // y + mask, for a mask that is added.
+  template <class T> void add_bias(T* y, Index row) const;
+  // y = value where a pair is excluded.
+  template <class T> void exclude(T* y, Index row, T value) const;
+  // All pairs, boolean, in the shape of the scores.
+  Array array() const;
+  // For use after the call: holds memory that nobody else may change.
+  void keep();
+
+ private:
+  void take_lengths(const AttentionOptions& options);
+  void take_mask(const AttentionOptions& options, DType dtype);
+  const Array& mask() const { return saved_.defined() ? saved_.get() : mask_; }
+  Index mask_offset(Index row) const;
+
+  Shape shape_;
+  Index queries_ = 0, rows_per_batch_ = 1;
+  kernels::KeyRules rules_;
+  Array offsets_, lengths_, mask_;
+  Saved saved_;
+  Strides mask_strides_;
+};
+
+}  // namespace qkv::ops
