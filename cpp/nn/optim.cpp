@@ -230,7 +230,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm) {
     for (const double part : parts) squares += part;
   }
   const double norm = std::sqrt(squares), factor = max_norm / (norm + 1e-6);
-  if (factor >= 1) return norm;
+  if (factor >= 1 || std::isinf(max_norm)) return norm;
   for (const Tensor& p : parameters) {
     LeafGradient& grad = p.impl()->grad;
     const LeafGradient::Quiet quiet(grad);

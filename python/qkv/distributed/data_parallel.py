@@ -16,10 +16,11 @@ from .agreed import agreed
 from .batch import items_of, share, take
 from .buckets import Buckets
 from .communicator import agree, check, from_main, own
-from .one_process import OneProcess, check_finite, loss_of
+from .one_process import Means, OneProcess, check_finite, loss_of
 from .trace import span
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 Split = Callable[[Any, int, int], Any]
 CHECK_EVERY = 100  # updates between two comparisons of the parameters of all ranks
 
@@ -71,15 +72,19 @@ class DataParallel(OneProcess):
         if len(trainer.history) % CHECK_EVERY == 0:
             self._check(trainer)
 
-    def gradients(self, trainer: Any, batches: Sequence[Any]) -> tuple[float, float]:
+    def agreed(self, error: E) -> E:
+        return agreed(error)
+
+    def gradients(self, trainer: Any, batches: Sequence[Any]) -> tuple[float, float, dict[str, float]]:
         assert self._buckets is not None
+        own_means, means = Means(), Means()
         sums = np.zeros(3)  # of the losses, of what they are divided by, of the wishes to end
         sums[2] = self._asked
         for i, batch in enumerate(batches):
             with span("compute"):
                 part, (first, count, total), weight = self._part_of(batch)
                 with batch_part(first, count, total):
-                    value, size = loss_of(trainer, part)
+                    value, size, facts = loss_of(trainer, part)
             if size is not None:
                 factor = float(weight > 0)
                 sums[1] += size * factor
@@ -87,6 +92,7 @@ class DataParallel(OneProcess):
                 factor = weight
                 sums[1] += self.is_main
             sums[0] += float(value) * factor
+            own_means.add(facts, factor if size is None else size * factor)
             check_finite(trainer, float(value), value)
             if factor != 1.0:
                 value = value * factor
@@ -101,7 +107,10 @@ class DataParallel(OneProcess):
                 request.Wait()
             self._buckets.end(max(float(sums[1]), 1.0))
         self._asked = bool(sums[2])
-        return float(sums[0]), float(sums[1])
+        if own_means.sums:  # on all ranks or on none
+            for found in self.comm.allgather(own_means.sums):
+                means.add_sums(found)
+        return float(sums[0]), float(sums[1]), means.result()
 
     def interrupted(self, asked: bool) -> bool:
         # What one rank knows now, all know after the next update.
@@ -144,6 +153,7 @@ class DataParallel(OneProcess):
                 "evaluate": trainer.evaluate is not None,
                 "evaluate_every": trainer.evaluate_every,
                 "stop_when": trainer.stop_when is not None,
+                "monitor": trainer.watched(),
                 "checkpoint": trainer.checkpoint is not None,
                 "checkpoint_every": trainer.checkpoint_every,
                 "split": self.split is not None,

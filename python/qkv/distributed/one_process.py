@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from .._core import Tensor
 from .._errors import shown
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 
 class OneProcess:
@@ -35,12 +36,21 @@ class OneProcess:
     def after_update(self, trainer: Any) -> None:
         """Look at the parameters that an update made."""
 
-    def gradients(self, trainer: Any, batches: Sequence[Any]) -> tuple[float, float]:
-        """Leave the gradients of the mean loss of some batches; give the loss's sum and what it is divided by."""
+    def agreed(self, error: E) -> E:
+        """Give an error that all processes raise."""
+        return error
+
+    def gradients(self, trainer: Any, batches: Sequence[Any]) -> tuple[float, float, dict[str, float]]:
+        """Leave the gradients of the mean loss of some batches.
+
+        Gives the loss's sum, what it is divided by, and the means of what was logged.
+        """
         total = count = 0.0
+        logged = Means()
         for batch in batches:
-            value, size = loss_of(trainer, batch)
+            value, size, facts = loss_of(trainer, batch)
             total, count = total + float(value), count + (1.0 if size is None else size)
+            logged.add(facts, 1.0 if size is None else size)
             check_finite(trainer, total, value)
             if len(batches) == 1:
                 value = value / max(count, 1.0)
@@ -50,23 +60,45 @@ class OneProcess:
                 if parameter.grad is not None:
                     gradient = np.asarray(parameter.grad)
                     np.divide(gradient, gradient.dtype.type(max(count, 1.0)), out=gradient)
-        return total, count
+        return total, count, logged.result()
 
     def interrupted(self, asked: bool) -> bool:
         """Say whether any process was asked to end after the last update."""
         return asked
 
 
-def loss_of(trainer: Any, batch: Any) -> tuple[Any, float | None]:
-    """Give the loss of a batch and what it is to be divided by; None if it is a mean already."""
-    value = trainer.loss(trainer.model, batch)
-    value, size = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
-    if not isinstance(value, Tensor):
+class Means:
+    """Weighted means of numbers by name."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, tuple[float, float]] = {}  # of values times weights, of weights
+
+    def add(self, values: Mapping[str, Any], weight: float) -> None:
+        """Take some numbers into the means."""
+        self.add_sums({str(name): (float(value) * weight, weight) for name, value in values.items()})
+
+    def add_sums(self, sums: Mapping[str, tuple[float, float]]) -> None:
+        """Take the sums of other means into these."""
+        for name, (total, weights) in sums.items():
+            before = self.sums.get(name, (0.0, 0.0))
+            self.sums[name] = (before[0] + total, before[1] + weights)
+
+    def result(self) -> dict[str, float]:
+        """Give the means."""
+        return {name: total / (weights or 1.0) for name, (total, weights) in self.sums.items()}
+
+
+def loss_of(trainer: Any, batch: Any) -> tuple[Any, float | None, Mapping[str, Any]]:
+    """Give the loss of a batch, what it is to be divided by (None if it is a mean already), and what it logs."""
+    given = trainer.loss(trainer.model, batch)
+    parts = list(given) if isinstance(given, tuple) else [given]
+    logged = parts.pop() if len(parts) > 1 and isinstance(parts[-1], Mapping) else {}
+    if len(parts) not in (1, 2) or not isinstance(parts[0], Tensor):
         raise TypeError(
             "Trainer.fit: loss must return a Tensor, or a Tensor and a count, because gradients come from it; "
-            f"got {shown(value)}"
+            f"got {shown(given)}"
         )
-    return value, None if size is None else float(size)
+    return parts[0], float(parts[1]) if len(parts) == 2 else None, logged
 
 
 def check_finite(trainer: Any, total: float, value: Any) -> None:
@@ -76,3 +108,20 @@ def check_finite(trainer: Any, total: float, value: Any) -> None:
             f"Trainer.fit: the loss must be finite because no step can be made from it; "
             f"got {float(value)} in update {len(trainer.history) + 1}"
         )
+
+
+def check_gradients(trainer: Any, team: OneProcess) -> None:
+    """Raise a FloatingPointError unless all gradients are numbers."""
+    parameters = list(trainer.optimizer.params)
+    for name, parameter in trainer.model.named_parameters():
+        if (
+            any(parameter is p for p in parameters)
+            and parameter.grad is not None
+            and not np.isfinite(np.asarray(parameter.grad)).all()
+        ):
+            raise team.agreed(
+                FloatingPointError(
+                    f"Trainer.fit: gradients must be finite because no step can be made from them; got NaN or "
+                    f"infinity for {name} in update {len(trainer.history) + 1}"
+                )
+            )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 COLUMNS = ("loss", "lr", "grad_norm", "count")
+LOGGED = "logged."  # before the names of what the loss gave in a dict
 
 
 class History:
@@ -28,6 +29,8 @@ class History:
         Number of updates that were done at the end of each epoch.
     evaluations : list of dict
         ``{"step": ..., "epoch": ..., **metrics}``, one for each evaluation.
+    logged : dict
+        By name the updates and values of the numbers that the loss gave in a dict.
     seconds : float
         Time in the loop, over all resumed parts.
 
@@ -48,12 +51,25 @@ class History:
         self.count: list[float] = []
         self.epoch_ends: list[int] = []
         self.evaluations: list[dict[str, Any]] = []
+        self.logged: dict[str, tuple[list[int], list[float]]] = {}
         self.seconds = 0.0
 
-    def add(self, *, loss: float, lr: float, grad_norm: float, count: float) -> None:
+    def add(
+        self,
+        *,
+        loss: float,
+        lr: float,
+        grad_norm: float,
+        count: float,
+        logged: Mapping[str, float] | None = None,
+    ) -> None:
         """Append one update."""
-        for name, value in zip(COLUMNS, (loss, lr, grad_norm, count), strict=True):
-            getattr(self, name).append(float(value))
+        for column, value in zip(COLUMNS, (loss, lr, grad_norm, count), strict=True):
+            getattr(self, column).append(float(value))
+        for name, value in (logged or {}).items():
+            steps, values = self.logged.setdefault(name, ([], []))
+            steps.append(len(self))
+            values.append(float(value))
 
     def __len__(self) -> int:
         """Give the number of updates."""
@@ -67,8 +83,11 @@ class History:
         return [float((loss[s] * count[s]).sum() / max(count[s].sum(), 1.0)) for s in spans]
 
     def metric(self, name: str) -> tuple[list[int], list[float]]:
-        """Give the updates at which a metric was measured, and its values."""
+        """Give the updates at which a metric was measured or logged, and its values; evaluations come first."""
         found = [(e["step"], e[name]) for e in self.evaluations if name in e]
+        if not found and name in self.logged:
+            steps, values = self.logged[name]
+            return [*steps], [*values]
         return [step for step, _ in found], [value for _, value in found]
 
     def metrics(self) -> list[str]:
@@ -76,11 +95,14 @@ class History:
         names: dict[str, None] = {}
         for evaluation in self.evaluations:
             names.update(dict.fromkeys(k for k, v in evaluation.items() if isinstance(v, (int, float))))
+        names.update(dict.fromkeys(self.logged))
         return [name for name in names if name not in ("step", "epoch")]
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Give the numbers per update, each as an array (updates,)."""
-        return {name: np.array(getattr(self, name), np.float64) for name in COLUMNS}
+        """Give the numbers per update, each as an array (updates,); what was logged as (2, n) with its updates."""
+        tables = {name: getattr(self, name) for name in COLUMNS}
+        tables.update({LOGGED + name: pair for name, pair in self.logged.items()})
+        return {name: np.array(table, np.float64) for name, table in tables.items()}
 
     def facts(self) -> dict[str, Any]:
         """Give everything else, as JSON can hold it."""
@@ -96,6 +118,9 @@ class History:
         history = cls()
         for name in COLUMNS:
             setattr(history, name, arrays[name].tolist())
+        for name in (name for name in arrays if name.startswith(LOGGED)):
+            steps, values = arrays[name].tolist()
+            history.logged[name.removeprefix(LOGGED)] = ([int(step) for step in steps], values)
         history.epoch_ends = [int(end) for end in facts["epoch_ends"]]
         history.evaluations = [dict(evaluation) for evaluation in facts["evaluations"]]
         history.seconds = float(facts["seconds"])

@@ -9,17 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .._errors import shown
-from ..distributed.one_process import OneProcess
-from ..optim import clip_grad_norm
+from ..distributed.one_process import check_gradients
+from ..optim import ReduceLROnPlateau, clip_grad_norm
 from ..tensors import no_grad
 from . import state
+from .arguments import check_count, check_parts, plain, team_of
 from .checkpoint import CheckpointError, load_arrays, save_arrays
 from .history import History
 from .interrupt import InterruptAfterUpdate
+from .monitor import Monitor
 from .progress import Progress
+
+LOSS = "loss"  # the metric that there is without evaluate
 
 
 class Trainer:
@@ -32,9 +34,10 @@ class Trainer:
         Over the model's parameters.
     loss : callable
         ``loss(model, batch)`` gives a pair ``(total, count)``, a loss summed over ``count`` things, as
-        :func:`token_loss` does; or one Tensor, the mean of the batch, which is the same with count 1.
+        :func:`token_loss` does; or one Tensor, the mean of the batch, which is the same with count 1. Behind these may
+        stand a dict of numbers, ``(loss, dict)`` or ``(total, count, dict)``, for ``history.metric(name)``.
     schedule : qkv.optim.Schedule, optional
-        Of this optimizer; moved on after each update.
+        Of this optimizer; moved on after each update, :class:`qkv.optim.ReduceLROnPlateau` after each evaluation.
     max_grad_norm : float, optional
         Clip the norm of all gradients together to this.
     accumulate : int
@@ -45,11 +48,20 @@ class Trainer:
         mode, every ``evaluate_every`` updates, or at the end of each epoch.
     evaluate_every : int, optional
     stop_when : callable, optional
-        ``stop_when(metrics)`` is asked after each evaluation; True ends the training.
+        ``stop_when(metrics)`` is asked after each evaluation; True ends the training. Where a run goes on from a
+        checkpoint, it is asked about the evaluations before once more, so that what it counts is what it was.
+    patience : int, optional
+        End the training at this many evaluations in a row without a new best `monitor`.
+    monitor : str, optional
+        Name of a metric of `evaluate`; None is the only one. Without `evaluate` it is the training loss of an epoch.
+    mode : {"min", "max"}
+        Whether the least or the largest `monitor` is the best.
+    restore_best : bool
+        Give the model the parameters of the best evaluation when the training ends; a checkpoint has them, too.
     checkpoint : path, optional
-        File that holds everything needed to go on: parameters, optimizer, schedule, the common random generator, the
-        place in the data, the history. It is written every ``checkpoint_every`` updates, or at the end of each epoch,
-        and when the training ends or is interrupted.
+        File that holds everything needed to go on: parameters, optimizer, schedule, patience, the common random
+        generator, the place in the data, the history. It is written every ``checkpoint_every`` updates, or at the end
+        of each epoch, and when the training ends or is interrupted.
     checkpoint_every : int, optional
     comm : MPI communicator, optional
         Train on all its ranks, which ``mpiexec -n N`` starts with the same program: each takes its part of the items of
@@ -72,7 +84,8 @@ class Trainer:
     Raises
     ------
     ValueError
-        If a number is out of its range, the schedule is of another optimizer, or ``split`` is given without ``comm``.
+        If a number is out of its range, the schedule is of another optimizer, the optimizer of another model, or
+        ``split`` is given without ``comm``.
     TypeError
         If ``comm`` is no communicator.
 
@@ -99,6 +112,7 @@ class Trainer:
     epoch: int
     position: int
     interrupted: bool
+    _asked = 0
 
     def __init__(
         self,
@@ -112,36 +126,43 @@ class Trainer:
         evaluate: Callable[[Any], Mapping[str, Any]] | None = None,
         evaluate_every: int | None = None,
         stop_when: Callable[[dict[str, Any]], bool] | None = None,
+        patience: int | None = None,
+        monitor: str | None = None,
+        mode: str = "min",
+        restore_best: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int | None = None,
         comm: Any = None,
         split: Callable[[Any, int, int], Any] | None = None,
     ) -> None:
-        _check_count("accumulate", accumulate)
-        _check_count("evaluate_every", evaluate_every)
-        _check_count("checkpoint_every", checkpoint_every)
+        check_count("accumulate", accumulate)
+        check_count("evaluate_every", evaluate_every)
+        check_count("checkpoint_every", checkpoint_every)
+        check_count("patience", patience)
         if max_grad_norm is not None and not max_grad_norm > 0:
             raise ValueError(
                 f"Trainer: max_grad_norm must be positive because gradients of norm 0 train nothing; "
                 f"got {max_grad_norm}"
             )
-        self._team = _team(comm, split)
-        if not hasattr(optimizer, "param_groups"):
-            raise TypeError(f"Trainer: optimizer must be one of qkv.optim; got {shown(optimizer)}")
-        if schedule is not None and getattr(schedule, "optimizer", None) is not optimizer:
+        self._team = team_of(comm, split)
+        check_parts(model, optimizer, schedule)
+        if evaluate is None and monitor not in (None, LOSS):
             raise ValueError(
-                "Trainer: schedule must be of the given optimizer because it sets its learning rate; "
-                f"got {shown(schedule)}"
+                f"Trainer: monitor must be {LOSS} without evaluate because nothing else is measured; "
+                f"got {shown(monitor)}"
             )
         if checkpoint is not None and Path(checkpoint).is_dir():
             raise ValueError(f"Trainer: checkpoint must be a file to be written; got the folder {checkpoint}")
         self.model, self.optimizer, self.loss, self.schedule = model, optimizer, loss, schedule
         self.max_grad_norm, self.accumulate = max_grad_norm, accumulate
         self.evaluate, self.evaluate_every, self.stop_when = evaluate, evaluate_every, stop_when
+        self._plateau = isinstance(schedule, ReduceLROnPlateau)
+        self._monitor = Monitor(monitor, mode, patience, restore_best)
+        self._is_watched = self._plateau or restore_best or (patience, monitor) != (None, None)
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
         self.comm = comm
-        self._restart()
+        self._restart(resume=False)
 
     def __repr__(self) -> str:
         parts = [self.model, self.optimizer, *([] if self.schedule is None else [self.schedule])]
@@ -180,18 +201,18 @@ class Trainer:
         Raises
         ------
         ValueError
-            If there is no end or no batch.
+            If there is no end or no batch, or ``monitor`` is none of the metrics.
         TypeError
             If ``batches`` is no sequence, or ``loss`` returns no Tensor.
         CheckpointError
-            If the checkpoint is damaged or belongs to another run.
+            If the checkpoint is damaged or belongs to another run, or its place lies behind the end of the batches.
         FloatingPointError
-            If a loss is infinite or NaN; the checkpoint keeps its last state.
+            If a loss or a gradient is infinite or NaN; model and checkpoint keep their last state.
         RuntimeError
             If the ranks' parameters are not equal any more; it names the rank.
         """
-        _check_count("epochs", epochs)
-        _check_count("steps", steps)
+        check_count("epochs", epochs)
+        check_count("steps", steps)
         if epochs is None and steps is None:
             raise ValueError(
                 "Trainer.fit: epochs or steps must be given because the training needs an end; got neither"
@@ -202,7 +223,7 @@ class Trainer:
                 f"it from the start; got {shown(batches)}; write list(batches)"
             )
         given: Callable[[int], Sequence[Any]] = batches if callable(batches) else lambda epoch: batches
-        self._restart()
+        self._restart(resume)
         team = self._team
         with team.working(self, {"epochs": epochs, "steps": steps, "resume": resume}):
             return self._train(given, epochs, steps, resume, progress if team.is_main else False)
@@ -230,6 +251,11 @@ class Trainer:
                     raise ValueError(
                         "Trainer.fit: batches must have at least one batch in each epoch; got none"
                     )
+                if self.position >= len(order):
+                    raise CheckpointError(
+                        f"Trainer.fit: batches of epoch {self.epoch} must be more than the {self.position} that were "
+                        f"used before the checkpoint because the run goes on behind them; got {len(order)}"
+                    )
                 last = min(self.position + self.accumulate, len(order))
                 self._team.before_update(self)
                 self._update([order[i] for i in range(self.position, last)])
@@ -241,13 +267,14 @@ class Trainer:
                 self._team.after_update(self)
                 self.interrupted = self._team.interrupted(interrupt.asked)
                 self.history.seconds = time.perf_counter() - start
-                if self.evaluate is not None and self._is_due(self.evaluate_every):
-                    self._evaluate(self.evaluate)
+                if self._is_due(self.evaluate_every if self.evaluate is not None else None):
+                    self._judge()
                     self.history.seconds = time.perf_counter() - start
                 if self._is_due(self.checkpoint_every) or self.interrupted or self._is_done(epochs, steps):
                     self.save()
                 if self.interrupted:
                     break
+        self._monitor.put_back(self.model)
         return self.history
 
     def save(self) -> None:
@@ -256,14 +283,20 @@ class Trainer:
             return
         arrays, facts = state.collect(self.model, self.optimizer, self.schedule)
         arrays.update({f"history.{name}": table for name, table in self.history.arrays().items()})
+        arrays.update(self._monitor.arrays())
         place = {"epoch": self.epoch, "position": self.position, "stopped": self._stopped}
-        save_arrays(
-            self.checkpoint,
-            arrays,
-            {**facts, "place": place, "history": self.history.facts(), "run": self._run()},
+        facts.update(
+            place=place, history=self.history.facts(), run=self._run(), monitor=self._monitor.facts()
         )
+        save_arrays(self.checkpoint, arrays, facts)
 
-    def _restart(self) -> None:
+    def watched(self) -> list[Any]:
+        """Give what decides when the training ends before its time."""
+        return [self._monitor.name, self._monitor.mode, self._monitor.patience, self._monitor.keeps_best]
+
+    def _restart(self, resume: bool) -> None:
+        self._asked = self._asked if resume else 0  # evaluations that stop_when was asked about
+        self._monitor.restart()
         self.history = History()
         self.epoch, self.position = 0, 0
         self.interrupted, self._stopped = False, False
@@ -286,6 +319,9 @@ class Trainer:
         self.history = History.restore(history, facts["history"])
         place = facts["place"]
         self.epoch, self.position, self._stopped = place["epoch"], place["position"], place["stopped"]
+        self._monitor.restore(arrays, facts.get("monitor") if self._is_watched else None)
+        for entry in self.history.evaluations[self._asked :]:
+            self._ask(entry)
 
     def _run(self) -> dict[str, Any]:
         """Give what must be equal where a run goes on."""
@@ -305,55 +341,49 @@ class Trainer:
 
     def _update(self, batches: Sequence[Any]) -> None:
         self.optimizer.zero_grad()
-        total, count = self._team.gradients(self, batches)
-        norm = math.nan
-        if self.max_grad_norm is not None:
-            norm = clip_grad_norm(self.optimizer.params, self.max_grad_norm)
+        total, count, logged = self._team.gradients(self, batches)
+        clip = self.max_grad_norm
+        norm = clip_grad_norm(self.optimizer.params, math.inf)
+        if not math.isfinite(norm):
+            check_gradients(self, self._team)
+        if clip is not None and norm > clip - 1e-6:
+            clip_grad_norm(self.optimizer.params, clip)
         self.history.add(
-            loss=total / max(count, 1.0), lr=self.optimizer.param_groups[0]["lr"], grad_norm=norm, count=count
+            loss=total / max(count, 1.0),
+            lr=self.optimizer.param_groups[0]["lr"],
+            grad_norm=math.nan if clip is None else norm,
+            count=count,
+            logged=logged,
         )
         self.optimizer.step()
-        if self.schedule is not None:
+        if self.schedule is not None and not self._plateau:
             self.schedule.step()
+
+    def _judge(self) -> None:
+        """Evaluate, and let what depends on the metrics see them."""
+        if self.evaluate is not None:
+            self._evaluate(self.evaluate)
+            metrics = self.history.evaluations[-1]
+        else:
+            metrics = {LOSS: self.history.epoch_losses()[-1]}
+        if self._is_watched:
+            value = self._monitor.observe(metrics, self.model)
+            if self._plateau:
+                self.schedule.step(value)
+            self._stopped = self._stopped or self._monitor.exhausted
+
+    def _ask(self, entry: dict[str, Any]) -> bool:
+        self._asked += 1
+        return self.stop_when is not None and bool(self.stop_when(entry))
 
     def _evaluate(self, evaluate: Callable[[Any], Mapping[str, Any]]) -> None:
         self.model.eval()
         try:
             with no_grad():
-                found = {name: _plain(value) for name, value in evaluate(self.model).items()}
+                found = {name: plain(value) for name, value in evaluate(self.model).items()}
         finally:
             self.model.train()
         metrics = self._team.from_main(lambda: found)
         entry = {"step": len(self.history), "epoch": self.epoch, **metrics}
         self.history.evaluations.append(entry)
-        self._stopped = self.stop_when is not None and bool(self.stop_when(entry))
-
-
-def _team(comm: Any, split: Callable[[Any, int, int], Any] | None) -> OneProcess:
-    if comm is None:
-        if split is not None:
-            raise ValueError(
-                "Trainer: split must not be given without comm because there is nothing to share; got it"
-            )
-        return OneProcess()
-    from ..distributed.data_parallel import DataParallel
-
-    return DataParallel(comm, split)
-
-
-def _plain(value: Any) -> Any:
-    """Give a number as JSON can hold it; leave texts and lists as they are."""
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (str, list, dict)) or value is None:
-        return value
-    return float(value)
-
-
-def _check_count(name: str, value: int | None) -> None:
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1
-    ):
-        raise ValueError(f"Trainer: {name} must be an integer of at least 1; got {value!r}")
+        self._stopped = self._ask(entry)

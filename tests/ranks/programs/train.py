@@ -37,7 +37,8 @@ def batches_of(size, seed=0):
 def loss(model, batch):
     source, target = batch
     logits = model(source.ids, target.ids[:, :-1], src_valid_lens=source.lens)
-    return training.token_loss(logits, target.ids[:, 1:], valid_lens=target.lens - 1)
+    total, count = training.token_loss(logits, target.ids[:, 1:], valid_lens=target.lens - 1)
+    return total, count, {"mean": total / count}
 
 
 def mean_loss(model, batch):
@@ -45,7 +46,8 @@ def mean_loss(model, batch):
     source, target = batch
     logits = model(source.ids, target.ids[:, :-1], src_valid_lens=source.lens)
     each = losses.cross_entropy(logits, target.ids[:, 1:], reduction="none")
-    return each.sum(axis=1).mean()
+    mean = each.sum(axis=1).mean()
+    return mean, {"mean": mean}
 
 
 def build(dropout=0.1, dtype="float64", size=13, accumulate=2, checkpoint=None, mean=0, comm=None, seed=3):

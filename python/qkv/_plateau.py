@@ -1,0 +1,103 @@
+"""A learning rate that falls where a metric no longer gets better."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ._errors import shown
+from ._schedules import Schedule
+
+
+class ReduceLROnPlateau(Schedule):
+    """Multiply the learning rate by ``factor`` after more than ``patience`` metrics in a row without a new best.
+
+    PyTorch's rule. :class:`qkv.training.Trainer` calls ``step(metric)`` with its ``monitor`` after each evaluation.
+
+    Parameters
+    ----------
+    optimizer : SGD, Adam or AdamW
+        Its ``lr`` is the first rate.
+    mode : {"min", "max"}
+        Whether the least or the largest metric is the best.
+    factor : float
+        Between 0 and 1.
+    patience : int
+        Number of metrics without a new best that change nothing.
+    threshold : float
+        How much better a new best must be: a share of the best if ``threshold_mode`` is "rel", else a difference.
+    threshold_mode : {"rel", "abs"}
+    cooldown : int
+        Number of metrics after a reduction that do not count.
+    min_lr : float
+        The rate does not fall below this.
+    eps : float
+        Smaller reductions are left out.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+
+    Examples
+    --------
+    >>> optimizer = qkv.optim.SGD([qkv.tensor([1.0], requires_grad=True)], lr=1.0)
+    >>> schedule = qkv.optim.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    >>> for metric in (3.0, 2.0, 2.5, 2.0):
+    ...     schedule.step(metric)
+    >>> optimizer.lr
+    0.5
+    """
+
+    def __init__(
+        self,
+        optimizer: Any,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float = 0.0,
+        eps: float = 1e-8,
+    ) -> None:
+        numbers = {"factor": factor, "patience": patience, "threshold": threshold}
+        for name, value in {**numbers, "cooldown": cooldown, "min_lr": min_lr, "eps": eps}.items():
+            self._check(name, value, 0)
+        if not factor < 1:
+            raise ValueError(f"ReduceLROnPlateau: factor must be below 1 because rates fall; got {factor}")
+        for name, text, words in (
+            ("mode", mode, ("min", "max")),
+            ("threshold_mode", threshold_mode, ("rel", "abs")),
+        ):
+            if text not in words:
+                raise ValueError(f"ReduceLROnPlateau: {name} must be {' or '.join(words)}; got {shown(text)}")
+        self.mode, self.factor, self.patience, self.threshold = mode, factor, patience, threshold
+        self.threshold_mode, self.cooldown, self.min_lr, self.eps = threshold_mode, cooldown, min_lr, eps
+        self.rate: float | None = None
+        self.best = math.inf if mode == "min" else -math.inf
+        self.bad = self.cooling = 0
+        super().__init__(optimizer)
+
+    def lr_at(self, n: int) -> float:
+        """Learning rate now; those of other updates depend on the metrics."""
+        return self.base_lr if self.rate is None else self.rate
+
+    def step(self, metric: Any) -> None:  # type: ignore[override]
+        """Take the next metric into account."""
+        value = float(metric)
+        sign = 1.0 if self.mode == "min" else -1.0
+        step = sign * self.threshold
+        target = self.best * (1 - step) if self.threshold_mode == "rel" else self.best - step
+        if sign * value < sign * target:
+            self.best, self.bad = value, 0
+        else:
+            self.bad += 1
+        if self.cooling > 0:
+            self.cooling, self.bad = self.cooling - 1, 0
+        if self.bad > self.patience:
+            rate = max(self.lr_at(self.count) * self.factor, self.min_lr)
+            if self.lr_at(self.count) - rate > self.eps:
+                self.rate = rate
+            self.cooling, self.bad = self.cooldown, 0
+        super().step()

@@ -1,0 +1,61 @@
+"""What a training checks of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._errors import shown
+from ..distributed.one_process import OneProcess
+
+
+def check_parts(model: Any, optimizer: Any, schedule: Any) -> None:
+    """Refuse an optimizer of another model and a schedule of another optimizer."""
+    if not hasattr(optimizer, "param_groups"):
+        raise TypeError(f"Trainer: optimizer must be one of qkv.optim; got {shown(optimizer)}")
+    if schedule is not None and getattr(schedule, "optimizer", None) is not optimizer:
+        raise ValueError(
+            "Trainer: schedule must be of the given optimizer because it sets its learning rate; "
+            f"got {shown(schedule)}"
+        )
+    own, given = list(model.parameters()), list(optimizer.params)  # objects that live until they are compared
+    strange = len({id(parameter) for parameter in given} - {id(parameter) for parameter in own})
+    if strange:
+        raise ValueError(
+            f"Trainer: optimizer must be over parameters of the model because those are trained; got {strange} of "
+            f"{len(given)} that are none of {type(model).__name__}'s"
+        )
+
+
+def team_of(comm: Any, split: Callable[[Any, int, int], Any] | None) -> OneProcess:
+    """Give what trains: this process, or the ranks of a communicator."""
+    if comm is None:
+        if split is not None:
+            raise ValueError(
+                "Trainer: split must not be given without comm because there is nothing to share; got it"
+            )
+        return OneProcess()
+    from ..distributed.data_parallel import DataParallel
+
+    return DataParallel(comm, split)
+
+
+def plain(value: Any) -> Any:
+    """Give a number as JSON can hold it; leave texts and lists as they are."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (str, list, dict)) or value is None:
+        return value
+    return float(value)
+
+
+def check_count(name: str, value: int | None) -> None:
+    """Refuse what is no count."""
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1
+    ):
+        raise ValueError(f"Trainer: {name} must be an integer of at least 1; got {value!r}")
