@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,25 @@ FORMULAS = {
     "weightedmean": lambda x: np.average(x, axis=0, weights=np.arange(1, len(x) + 1)),
     "lasttoken": lambda x: x[-1],
 }
+
+
+def test_the_length_of_one_thread_is_not_that_of_others(tmp_path):
+    tokenizer = models.Tokenizer.from_pretrained(make_folder(tmp_path))
+    text, wrong = "a dog is on the sofa " * 8, []
+    whole = tokenizer.encode(text)
+
+    def encode(length):
+        wanted = whole if length is None else [*whole[: length - 1], whole[-1]]
+        for _ in range(60):
+            wrong.extend(found for found in tokenizer.encode([text] * 4, length) if found != wanted)
+
+    threads = [threading.Thread(target=encode, args=(length,)) for length in (None, 3, 7, 12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert tokenizer.encode([text, "a dog"], 2) == [[whole[0], whole[-1]]] * 2
 
 
 @pytest.mark.parametrize("pooling", FORMULAS)

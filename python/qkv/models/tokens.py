@@ -109,17 +109,19 @@ class Tokenizer:
         """
         if isinstance(texts, str):
             return self.encode([texts], max_length)[0]
-        if max_length is None:
-            self.tokenizer.no_truncation()
-        else:
-            around = self.tokenizer.num_special_tokens_to_add(is_pair=False)
-            if max_length < around:
-                raise ValueError(
-                    f"encode: max_length must be at least {around}, the tokens around a text; got {max_length}"
-                )
-            self.tokenizer.enable_truncation(max_length)
+        tokenizer, whole = self.tokenizer, max_length is None
+        around = tokenizer.num_special_tokens_to_add(is_pair=False)
+        if max_length is not None and max_length < around:
+            raise ValueError(
+                f"encode: max_length must be at least {around}, the tokens around a text; got {max_length}"
+            )
         try:
-            return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(list(texts))]
+            encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=whole)
+            if max_length is not None:  # the library would keep the length where other threads see it
+                for encoding in encodings:
+                    encoding.truncate(max_length - around)
+                encodings = [tokenizer.post_process(encoding) for encoding in encodings]
+            return [encoding.ids for encoding in encodings]
         except TypeError:
             raise TypeError("encode: texts must be a sequence of strings; got something else") from None
         except (
