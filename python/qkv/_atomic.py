@@ -41,11 +41,12 @@ def write_files(targets: Sequence[tuple[str | os.PathLike[str], Writer]]) -> Non
     with ExitStack() as stack:
         ready: list[tuple[str, Path]] = []
         for target, write in targets:
-            path = Path(os.path.realpath(target))  # a link stays one
-            if path.exists() and not path.is_file() and not path.is_dir():
-                with path.open("wb") as device:
+            given = Path(target)
+            if given.exists() and not given.is_file() and not given.is_dir():
+                with given.open("wb") as device:  # under this name: that of a pipe in /dev/fd has no other
                     write(device)
                 continue
+            path = Path(os.path.realpath(given))  # a link stays one
             file = stack.enter_context(_temporary(path))
             write(file)
             file.flush()

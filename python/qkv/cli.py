@@ -11,10 +11,12 @@ from . import __version__
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 success, 1 a check failed, 2 nothing could be run."""
+    _open_closed_streams()
     options = _parser().parse_args(arguments)
     try:
         status = int(options.run(options))
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return status
     except KeyboardInterrupt as stop:
         ended = type(stop).__name__ == "Terminated"
@@ -25,6 +27,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has left. Python flushes once more when it ends: what is buffered goes nowhere then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _open_closed_streams() -> None:
+    """Give the numbers of closed standard streams to nothing, so that no file that is opened gets one of them."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:  # print would write to the standard output
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _parser() -> argparse.ArgumentParser:

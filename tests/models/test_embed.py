@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -184,3 +185,84 @@ def test_the_model_must_be_named(capsys):
     assert "--model" in capsys.readouterr().err
     with pytest.raises(ValueError, match="format must be npy or jsonl; got csv"):
         models.embed_lines("m", format="csv")
+
+
+def command(model, *arguments):
+    return [sys.executable, "-m", "qkv", "embed", "--model", str(model), *map(str, arguments)]
+
+
+@pytest.mark.parametrize(("redirection", "name"), [("<&-", "source"), (">&-", "output"), (">&- 2>&-", None)])
+def test_closed_standard_streams(model, texts, tmp_path, redirection, name):
+    line = f"exec {shlex.join(command(model, *([] if name == 'source' else [texts])))} {redirection}"
+    found = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert found.returncode == 2
+    if name is not None:
+        said = f"qkv: embed: {name} must be a file because the standard one is closed; got -\n"
+        assert found.stderr == said
+    output = tmp_path / "out.npy"
+    line = f"exec {shlex.join(command(model, texts, '--output', output))} <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", line]).returncode == 0
+    assert np.load(output).shape == (len(TEXTS), 24)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="has no /dev/stdout")
+def test_names_of_the_standard_streams(model, texts, expected, tmp_path):
+    for line in (
+        f"{shlex.join(command(model, '/dev/stdin', '--output', '/dev/stdout'))} < {texts} | cat",
+        f"{shlex.join(command(model, '/dev/fd/0', '--output', '/dev/fd/1'))} < {texts} >> {tmp_path}/out",
+        f"{shlex.join(command(model, texts, '--output', '/dev/fd/3', '--format', 'jsonl'))} 3>&1 >&2 | cat",
+    ):
+        (tmp_path / "out").write_bytes(b"")
+        found = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True)
+        names, rows = read_lines(found.stdout or (tmp_path / "out").read_text(encoding="utf8"))
+        assert names == TEXTS, found.stderr
+        np.testing.assert_array_equal(rows, expected)
+    line = f"{shlex.join(command(model, texts, '--output', '/dev/stdout', '--format', 'npy'))} | cat"
+    assert (
+        "npy must have an output file"
+        in subprocess.run(["sh", "-c", line], capture_output=True, text=True).stderr
+    )
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_byte_order_mark_is_no_text(model, tmp_path, resume):
+    (tmp_path / "in").write_bytes(b"\xef\xbb\xbfdog\n\xef\xbb\xbfcat\n")
+    models.embed_lines(model, tmp_path / "in", tmp_path / "out.jsonl", resume=resume)
+    assert read_lines((tmp_path / "out.jsonl").read_text(encoding="utf8"))[0] == ["dog", "\ufeffcat"]
+
+
+def test_the_output_is_another_file_than_the_input(model, tmp_path, monkeypatch):
+    path, link, other = (tmp_path / f"{name}.jsonl" for name in ("in", "link", "other"))
+    path.write_bytes(b"dog\n")
+    link.symlink_to(path)
+    os.link(path, other)
+    for output in (path, link, other):
+        for resume in (False, True):
+            with pytest.raises(
+                ValueError, match=r"output must be another file than source; got .*jsonl for both"
+            ):
+                models.embed_lines(model, path, output, resume=resume)
+    for line in (
+        f"{shlex.join(command(model, path))} >> {path}",
+        f"{shlex.join(command(model))} < {path} 1<> {path}",
+    ):
+        found = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+        assert "output must be another file than source" in found.stderr
+    assert path.read_bytes() == b"dog\n"
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_an_input_that_changes_while_it_is_read(model, tmp_path, monkeypatch, resume):
+    monkeypatch.setattr(models.embed, "CHUNK", 2)
+    path, encode = tmp_path / "in", models.SentenceEncoder.encode
+    path.write_bytes(b"dog\n" * 5)
+
+    def changing(*arguments):
+        with path.open("ab") as file:
+            file.write(b"c")
+        return encode(*arguments)
+
+    monkeypatch.setattr(models.SentenceEncoder, "encode", changing)
+    with pytest.raises(ValueError, match=r"source must stay as it is while it is read .* bytes after 20"):
+        models.embed_lines(model, path, tmp_path / "out.npy", batch_size=1, resume=resume)
+    assert not (tmp_path / "out.npy").exists()

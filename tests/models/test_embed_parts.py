@@ -158,6 +158,20 @@ def test_another_job_does_not_go_on(model, texts, tmp_path, monkeypatch, capsys)
     assert models.embed_lines(model, texts, output) == 1
 
 
+def test_models_differ_in_any_byte_of_a_file(tmp_path):
+    large = tmp_path / "model.safetensors"
+    large.write_bytes(bytes(3 * embed_parts.PIECE))
+    before = embed_parts.fingerprint(tmp_path)
+    assert embed_parts.fingerprint(tmp_path) == before
+    for place in (0, 2 * embed_parts.PIECE + 5):
+        with large.open("r+b") as file:
+            file.seek(place)
+            file.write(b"x")
+        after = embed_parts.fingerprint(tmp_path)
+        assert after != before
+        before = after
+
+
 def test_parts_need_files(model, texts, tmp_path):
     with pytest.raises(ValueError, match="embed: source must be a file because ranks share it"):
         models.embed_lines(model, "-", tmp_path / "out.npy", resume=True)

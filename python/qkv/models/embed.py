@@ -8,8 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,6 +24,8 @@ from .sentence_encoder import SentenceEncoder, progress_bar
 FORMATS = ("npy", "jsonl")
 CHUNK = 256  # lines that are computed together, the longest first
 STANDARD = "-"  # input or output is the standard one
+STANDARD_INPUT = (STANDARD, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+STANDARD_OUTPUT = (STANDARD, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
 def embed_lines(
@@ -42,8 +45,8 @@ def embed_lines(
     model : path
         Folder of a :class:`SentenceEncoder`.
     source, output : path
-        Text in UTF-8, one per line; ``"-"`` is the standard input or output. A file is written under another name and
-        gets its own when it is whole.
+        Text in UTF-8, one per line, with or without a byte order mark; ``"-"`` is the standard input or output, as
+        ``/dev/stdin`` and ``/dev/stdout`` are. A file is written under another name and gets its own when it is whole.
     format : {"npy", "jsonl"}, optional
         An array ``(N, M)`` of float32, or lines ``{"text": ..., "embedding": [...]}``. By default the ending of
         `output` says it, and lines go to the standard output.
@@ -65,7 +68,8 @@ def embed_lines(
     OSError
         If the folder or a file cannot be read or written.
     ValueError
-        If the model or an option does not fit, a line is not UTF-8, or a job that is to go on was another one.
+        If the model or an option does not fit, a line is not UTF-8, a job that is to go on was another one, a standard
+        stream is closed, `output` is `source`, or `source` changes while it is read.
 
     Notes
     -----
@@ -77,9 +81,12 @@ def embed_lines(
     >>> qkv.models.embed_lines("all-MiniLM-L6-v2", "texts.txt", "embeddings.npy")  # doctest: +SKIP
     2
     """
+    source = STANDARD if str(source) in STANDARD_INPUT else source
+    output = STANDARD if str(output) in STANDARD_OUTPUT else output
     kind = _format(output, format)
     if batch_size < 1:
         raise ValueError(f"embed: batch_size must be at least 1; got {batch_size}")
+    _check_streams(source, output)
     comm = world()
     several = comm is not None and comm.Get_size() > 1
     if several or resume:
@@ -106,9 +113,12 @@ def embed_lines(
         stack.callback(close)
 
         def blocks() -> Iterator[tuple[list[str], np.ndarray]]:
+            before = None if size is None else os.fstat(lines.fileno())
             for texts, read in _chunks(lines, str(source), max(CHUNK, batch_size)):
                 yield texts, encoder.encode(texts, batch_size)
                 tick(len(texts) if size is None else read)
+                if before is not None:  # each time: a file that grows as it is read has no end
+                    _check_unchanged(source, before, os.fstat(lines.fileno()))
 
         if str(output) == STANDARD:
             return _write_lines(sys.stdout.buffer, blocks())
@@ -122,6 +132,30 @@ def embed_lines(
 
         write_file(output, write)
         return counted[0]
+
+
+def _check_streams(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
+    """Refuse standard streams that are closed, and an output that is the input under whatever name."""
+    found = []
+    for name, path, stream in (("source", source, sys.stdin), ("output", output, sys.stdout)):
+        if str(path) != STANDARD:
+            found.append(os.stat(path) if os.path.exists(path) else None)
+        elif stream is None:
+            raise ValueError(f"embed: {name} must be a file because the standard one is closed; got {path}")
+        else:
+            with suppress(AttributeError, OSError, ValueError):  # what stands for a stream may have no number
+                found.append(os.fstat(stream.fileno()))
+    files = [entry for entry in found if entry is not None and S_ISREG(entry.st_mode)]
+    if len(files) == 2 and os.path.samestat(*files):
+        raise ValueError(f"embed: output must be another file than source; got {output} for both")
+
+
+def _check_unchanged(source: str | os.PathLike[str], before: os.stat_result, now: os.stat_result) -> None:
+    if (before.st_size, before.st_mtime_ns, before.st_ino) != (now.st_size, now.st_mtime_ns, now.st_ino):
+        raise ValueError(
+            f"embed: source must stay as it is while it is read because its lines are read one after the other; got "
+            f"{source} of {now.st_size} bytes after {before.st_size}, changed at {now.st_mtime_ns}"
+        )
 
 
 def _check_files(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
@@ -151,7 +185,7 @@ def _embed_parts(
     state, lines = source.stat(), max(CHUNK, batch_size)
     facts = {
         "input": f"{source.name} of {state.st_size} bytes, changed at {state.st_mtime_ns}",
-        "model": fingerprint(model),
+        "model": fingerprint(model) if comm.rank == 0 else "",  # who compares it
         "batch_size": batch_size,
         "format": kind,
     }
@@ -186,17 +220,18 @@ def _embed_parts(
                 reports.done(ends.bytes_of(number))
         reports.wait(len(left) - (end - begin))
         close()
-        parts.finish(kind == "jsonl")
+        parts.finish(kind == "jsonl", lambda: _check_unchanged(source, state, source.stat()))
     return int(ends.rows)
 
 
 def _format(output: str | os.PathLike[str], format: str | None) -> str:
     if format is not None and format not in FORMATS:
         raise ValueError(f"embed: format must be npy or jsonl; got {format}")
-    if str(output) == STANDARD:
+    if str(output) == STANDARD or Path(output).is_fifo():
         if format == "npy":
             raise ValueError(
-                "embed: format npy must have an output file because its first bytes hold the number of lines; got -"
+                "embed: format npy must have an output file because its first bytes hold the number of lines; "
+                f"got {output}"
             )
         return "jsonl"
     if Path(output).is_dir():
@@ -215,7 +250,7 @@ def _chunks(lines: BinaryIO, name: str, size: int, number: int = 0) -> Iterator[
         for line in block:
             number += 1
             try:
-                texts.append(line.decode("utf8").rstrip("\r\n"))
+                texts.append(line.decode("utf-8-sig" if number == 1 else "utf8").rstrip("\r\n"))
             except UnicodeDecodeError as error:
                 raise ValueError(f"{name}: must hold UTF-8; line {number}: {error}") from None
         yield texts, sum(map(len, block))

@@ -81,14 +81,15 @@ class Ends:
 
 
 def fingerprint(model: str | os.PathLike[str]) -> str:
-    """Give what tells apart two folders of a model: their files' names and sizes, and the small files' content."""
+    """Give what tells apart two folders of a model: their files' names, sizes and content."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(Path(model).rglob("*")):
         if path.is_file():
             size = path.stat().st_size
             digest.update(f"{path.relative_to(model).as_posix()} {size}\n".encode())
             with path.open("rb") as file:
-                digest.update(file.read(PIECE))
+                while piece := file.read(PIECE):
+                    digest.update(piece)
     return digest.hexdigest()
 
 
@@ -198,9 +199,10 @@ class Parts:
 
         self._on_main(make)
 
-    def finish(self, lines: bool) -> None:
-        """Give the output its name, when all ranks have come here."""
+    def finish(self, lines: bool, check: Callable[[], None]) -> None:
+        """Give the output its name, when all ranks have come here and `check` raises nothing."""
         self.comm.barrier()
+        self._on_main(check)
         if lines:
             self._join()
             self.comm.barrier()
