@@ -111,7 +111,7 @@ CALLED = {
     "unary": "exp",
     "cast": "astype",
     "variance": "var",
-    "deviation": "std",
+    "stddev": "std",
     "product": "prod",
     "cumulative_sum": "cumsum",
     "cumulative_product": "cumprod",
@@ -125,13 +125,13 @@ CALLED = {
     "dropout": "dropout_with_mask",
     "binary_cross_entropy": "binary_cross_entropy_with_logits",
     "kl_divergence": "kl_div",
-    "root": "std",
+    "safe_sqrt": "std",
     "weighted_values": "additive with dropout",
 }
 # Functions that record nothing, with the reason.
 WITHOUT = {
     "compare bitwise invert all any": "their results are booleans or whole numbers",
-    "place_of_max place_of_min best_places middle_places entries_along one_hot": "their results are whole numbers",
+    "argmax argmin topk middle_places entries_along one_hot": "their results are whole numbers",
     "scalar_like indicator": "constants",
     "times over negative scaled transposed sum_to softmax_gradient products_where_read": "parts of rules",
     "floating": "a cast",

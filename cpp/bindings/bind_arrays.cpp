@@ -74,7 +74,7 @@ void bind_arrays(py::module_& m) {
       [](py::handle x, Index k, Index axis, bool largest) {
         Call call("topk");
         const Tensor input = call.any(x, "x");
-        const Array places = without_gil(input.numel(), [&] { return ops::best_places(input, k, axis, largest); });
+        const Array places = without_gil(input.numel(), [&] { return ops::topk(input, k, axis, largest); });
         return py::make_tuple(call.result(ops::take_along_axis(input, places, axis)), call.result(places));
       },
       py::arg("x"), py::arg("k"), py::arg("axis"), py::arg("largest"));

@@ -145,9 +145,9 @@ void def_in_place(TensorClass& tensor) {
       return updated(operation, self, o, [op](const Tensor& a, const Tensor& b) { return ops::bitwise(op, a, b); });
     });
   };
-  bits("__iand__", "bitwise_and", ops::Bitwise::conjunction);
-  bits("__ior__", "bitwise_or", ops::Bitwise::disjunction);
-  bits("__ixor__", "bitwise_xor", ops::Bitwise::exclusive);
+  bits("__iand__", "bitwise_and", ops::Bitwise::bit_and);
+  bits("__ior__", "bitwise_or", ops::Bitwise::bit_or);
+  bits("__ixor__", "bitwise_xor", ops::Bitwise::bit_xor);
   tensor.def("__setitem__", set_item)
       .def(
           "copy_",

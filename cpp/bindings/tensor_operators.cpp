@@ -107,9 +107,9 @@ constexpr Operator kOperators[] = {
     {"power", arithmetic<Binary::power, false>, arithmetic<Binary::power, true>},
     {"floor_divide", arithmetic<Binary::floor_divide, false>, arithmetic<Binary::floor_divide, true>},
     {"remainder", arithmetic<Binary::remainder, false>, arithmetic<Binary::remainder, true>},
-    {"bitwise_and", bits<Bitwise::conjunction>, bits<Bitwise::conjunction>},
-    {"bitwise_or", bits<Bitwise::disjunction>, bits<Bitwise::disjunction>},
-    {"bitwise_xor", bits<Bitwise::exclusive>, bits<Bitwise::exclusive>},
+    {"bitwise_and", bits<Bitwise::bit_and>, bits<Bitwise::bit_and>},
+    {"bitwise_or", bits<Bitwise::bit_or>, bits<Bitwise::bit_or>},
+    {"bitwise_xor", bits<Bitwise::bit_xor>, bits<Bitwise::bit_xor>},
     {"matmul", product<false>, product<true>},
     {"equal", comparison<Compare::equal>, comparison<Compare::equal>},
     {"not_equal", comparison<Compare::not_equal>, comparison<Compare::not_equal>},
@@ -189,12 +189,12 @@ void def_operators(TensorClass& tensor) {
       .def("__rmod__", arithmetic<Binary::remainder, true>)
       .def("__divmod__", quotient_and_rest<false>)
       .def("__rdivmod__", quotient_and_rest<true>)
-      .def("__and__", bits<Bitwise::conjunction>)
-      .def("__rand__", bits<Bitwise::conjunction>)
-      .def("__or__", bits<Bitwise::disjunction>)
-      .def("__ror__", bits<Bitwise::disjunction>)
-      .def("__xor__", bits<Bitwise::exclusive>)
-      .def("__rxor__", bits<Bitwise::exclusive>)
+      .def("__and__", bits<Bitwise::bit_and>)
+      .def("__rand__", bits<Bitwise::bit_and>)
+      .def("__or__", bits<Bitwise::bit_or>)
+      .def("__ror__", bits<Bitwise::bit_or>)
+      .def("__xor__", bits<Bitwise::bit_xor>)
+      .def("__rxor__", bits<Bitwise::bit_xor>)
       .def("__invert__", [](const Impl& t) { return ops::invert(Tensor(t)); })
       .def("__matmul__", product<false>)
       .def("__rmatmul__", product<true>)

@@ -73,8 +73,8 @@ void def_reductions(TensorClass& tensor) {
   spread_over("var", ops::variance,
               "Variance: the squared distances from the mean, summed and divided by the count less `ddof`. As in NumPy "
               "that is 0 unless given; PyTorch's is 1.");
-  spread_over("std", ops::deviation,
-              "Standard deviation: the root of the variance, with NumPy's `ddof` of 0. Its gradient at 0 is 0.");
+  spread_over("std", ops::stddev,
+              "Standard stddev: the root of the variance, with NumPy's `ddof` of 0. Its gradient at 0 is 0.");
 
   const auto place = [&](const char* name, Tensor (*f)(const Tensor&, std::optional<Index>, bool), const char* doc) {
     tensor.def(
@@ -87,9 +87,9 @@ void def_reductions(TensorClass& tensor) {
         py::arg("axis") = py::none(), py::arg("keepdims") = false, doc);
   };
   place(
-      "argmax", ops::place_of_max,
+      "argmax", ops::argmax,
       "Where the first largest number stands along an axis, or in the flattened Tensor; int64. NaN counts as largest.");
-  place("argmin", ops::place_of_min,
+  place("argmin", ops::argmin,
         "Where the first smallest number stands along an axis, or in the flattened Tensor; int64. NaN counts as "
         "smallest.");
   tensor.def(

@@ -62,11 +62,11 @@ template <class T> void forward(Activation f, T* y, const T* x, T a, Index n) {
   }
 }
 
-// dx = dy * slope(saved), and 0 where dy is, whatever was saved.
-template <class T, class F> void put_slopes(T* dx, const T* dy, const T* saved, Index n, F slope) {
+// dx = dy * derivative(saved), and 0 where dy is, whatever was saved.
+template <class T, class F> void put_gradients(T* dx, const T* dy, const T* saved, Index n, F derivative) {
   each_vector<T>(n, [&](Index i, auto at) {
     const Vec<T> zero = {}, d = at(dy + i);
-    at.put(dx + i, select(d == zero, zero, d * slope(at(saved + i))));
+    at.put(dx + i, select(d == zero, zero, d * derivative(at(saved + i))));
   });
 }
 
@@ -78,32 +78,32 @@ template <class T> void backward(Activation f, T* dx, const T* dy, const T* save
         at.put(dx + i, select(at(saved + i) <= zero, zero, at(dy + i)));
       });
     case Activation::gelu:  // Phi(x) + x phi(x)
-      return put_slopes(dx, dy, saved, n, [](Vec<T> x) {
+      return put_gradients(dx, dy, saved, n, [](Vec<T> x) {
         return normal_cdf<T>(x) + x * (all<T>(kNormal) * weight_of<T>(all<T>(-0.5) * x * x));
       });
     case Activation::gelu_tanh:
-      return put_slopes(dx, dy, saved, n, [](Vec<T> x) {
+      return put_gradients(dx, dy, saved, n, [](Vec<T> x) {
         const Vec<T> t = inner_tanh<T>(x), one = all<T>(1);
         const Vec<T> inner = all<T>(kRootTwoOverPi) * (one + all<T>(3 * kCubic) * x * x);
         return all<T>(0.5) * (one + t) + all<T>(0.5) * x * (one - t * t) * inner;
       });
     case Activation::tanh:
-      return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return all<T>(1) - y * y; });
+      return put_gradients(dx, dy, saved, n, [](Vec<T> y) { return all<T>(1) - y * y; });
     case Activation::sigmoid:
-      return put_slopes(dx, dy, saved, n, [](Vec<T> y) { return y * (all<T>(1) - y); });
+      return put_gradients(dx, dy, saved, n, [](Vec<T> y) { return y * (all<T>(1) - y); });
     case Activation::silu:
-      return put_slopes(dx, dy, saved, n, [](Vec<T> x) {
+      return put_gradients(dx, dy, saved, n, [](Vec<T> x) {
         const Vec<T> s = sigmoid_of<T>(x);
         return s + x * (s * sigmoid_of<T>(-x));
       });
     case Activation::leaky_relu:
-      return put_slopes(dx, dy, saved, n, [=](Vec<T> x) { return select(x > Vec<T>{}, all<T>(1), splat<T>(a)); });
+      return put_gradients(dx, dy, saved, n, [=](Vec<T> x) { return select(x > Vec<T>{}, all<T>(1), splat<T>(a)); });
     case Activation::elu:
-      return put_slopes(dx, dy, saved, n, [=](Vec<T> x) {
+      return put_gradients(dx, dy, saved, n, [=](Vec<T> x) {
         return select(x > Vec<T>{}, all<T>(1), splat<T>(a) * exp_of<T>(minimum(Vec<T>{}, x)));
       });
     case Activation::softplus:
-      return put_slopes(dx, dy, saved, n, [=](Vec<T> x) { return sigmoid_of<T>(x * splat<T>(a)); });
+      return put_gradients(dx, dy, saved, n, [=](Vec<T> x) { return sigmoid_of<T>(x * splat<T>(a)); });
   }
 }
 

@@ -136,9 +136,9 @@ void backward(T* dq, T* dr, T* const* dk, const T* g, const T* a, const T* const
     }
   }
   for (; n < count; ++n) {
-    const Vec<T> slope = splat(g[n]);
+    const Vec<T> dscore = splat(g[n]);
     for (Index m = 0; m < features; m += L) {
-      const Vec<T> e = minimum(cap, load(a + m) * load(b[n] + m)), r = one / (e + one), gr = slope * r,
+      const Vec<T> e = minimum(cap, load(a + m) * load(b[n] + m)), r = one / (e + one), gr = dscore * r,
                    s = gr * (e * r);
       store(dr + m, load(dr + m) + gr);
       store(dq + m, load(dq + m) + s);

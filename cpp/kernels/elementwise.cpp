@@ -13,8 +13,8 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-constexpr Index kRowsAhead = 8;                    // fetched while others are summed
-constexpr double kErfSlope = 1.12837916709551257;  // of the error function at 0: 2 / sqrt(pi)
+constexpr Index kRowsAhead = 8;                         // fetched while others are summed
+constexpr double kErfDerivative = 1.12837916709551257;  // of the error function at 0: 2 / sqrt(pi)
 
 template <class T, class F> void each_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
   if (step_a == 1 && step_b == 1) {
@@ -116,8 +116,8 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
   }
 }
 
-template <class T> inline Vec<T> gradient_times(Vec<T> dy, Vec<T> slope) {
-  return select(dy == Vec<T>{}, Vec<T>{}, dy * slope);
+template <class T> inline Vec<T> gradient_times(Vec<T> dy, Vec<T> derivative) {
+  return select(dy == Vec<T>{}, Vec<T>{}, dy * derivative);
 }
 
 template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* x, Index n) {
@@ -134,7 +134,7 @@ template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* x,
     case Unary::error_function:
       return each_vector<T>(n, [=](Index i, auto at) {
         const Vec<T> v = at(x + i);
-        at.put(dx + i, gradient_times<T>(at(dy + i), splat<T>(static_cast<T>(kErfSlope)) * exp_of<T>(-v * v)));
+        at.put(dx + i, gradient_times<T>(at(dy + i), splat<T>(static_cast<T>(kErfDerivative)) * exp_of<T>(-v * v)));
       });
     case Unary::negate:
     case Unary::exponential:
@@ -210,8 +210,8 @@ template <class T> void clip(T* y, const T* x, T low, T high, Index n) {
 
 template <class T> void clip_backward(T* dx, const T* dy, const T* x, T low, T high, Index n) {
   for (Index i = 0; i < n; ++i) {
-    const T slope = dy[i];
-    dx[i] = ((x[i] < low) | (x[i] > high)) ? T(0) : slope;
+    const T gradient = dy[i];
+    dx[i] = ((x[i] < low) | (x[i] > high)) ? T(0) : gradient;
   }
 }
 

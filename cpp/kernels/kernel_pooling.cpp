@@ -85,15 +85,15 @@ template <class T> double distances(double* squares, const T* q, const T* kt, In
   return n == 0 ? 0 : nearest;
 }
 
-// w[j] = finish(value(squares[j])); returns the sum.
-template <class T, class Value, class Finish>
-double fill(T* w, const double* squares, Index n, Value value, Finish finish) {
+// w[j] = scale(value(squares[j])); returns the sum.
+template <class T, class Value, class Scale>
+double fill(T* w, const double* squares, Index n, Value value, Scale scale) {
   double total = 0;
   for (Index begin = 0; begin < n; begin += kBlock, w += kBlock, squares += kBlock) {
     const Index count = n - begin < kBlock ? n - begin : kBlock;
     for (Index j = 0; j < count; ++j) w[j] = static_cast<T>(value(squares[j]));
     total += static_cast<double>(sum_vectors<T>(count, [=](Index j, auto at) {
-      const Vec<T> v = finish(at(w + j));
+      const Vec<T> v = scale(at(w + j));
       at.put(w + j, v);
       return v;
     }));
@@ -177,29 +177,29 @@ template <class T>
 void pool_backward(T* dw, T* dvt, const T* dout, const T* w, double reciprocal, const T* vt, Index ld, Index features,
                    Index n) {
   for (Index c = 0; c < features; ++c, vt += ld, dvt += ld) {
-    const T slope = dout[c], share = static_cast<T>(static_cast<double>(slope) * reciprocal);
-    for (Index j = 0; j < n; ++j) dw[j] += slope * vt[j];
+    const T gradient = dout[c], share = static_cast<T>(static_cast<double>(gradient) * reciprocal);
+    for (Index j = 0; j < n; ++j) dw[j] += gradient * vt[j];
     for (Index j = 0; j < n; ++j) dvt[j] += share * w[j];
   }
 }
 
 template <class T>
-double weights_backward(double* slope, const T* dw, const T* w, double reciprocal, const double* squares,
+double weights_backward(double* coefficient, const T* dw, const T* w, double reciprocal, const double* squares,
                         double nearest, Kernel kernel, double bandwidth, Index n) {
   const Vec<double> zero = {};
-  // A weight of 0 has no slope: the gaussian's because it is negligible, the others' because it lies outside.
+  // A weight of 0 has no derivative: the gaussian's because it is negligible, the others' because it lies outside.
   const auto where_weighted = [=](Vec<double> weight, Vec<double> v) { return select(weight == zero, zero, v); };
   const Vec<double> mean = splat(reciprocal * sum_wide(n, [=](Index j, Index count) {
                                    const Vec<double> weight = wide(w + j, count);
                                    return where_weighted(weight, weight * wide(dw + j, count));
                                  }));
-  // slope = dk * rate, and dk * distance is what goes to the bandwidth; `rate_and_distance` gives the two.
+  // coefficient = dk * rate, and dk * distance is what goes to the bandwidth; `rate_and_distance` gives the two.
   const auto pass = [=](auto dk_of, auto rate_and_distance) {
     return sum_wide(n, [=](Index j, Index count) {
       const Vec<double> weight = wide(w + j, count);
       const Vec<double> dk = where_weighted(weight, dk_of(weight, wide(dw + j, count) - mean));
       const Two<double> to = rate_and_distance(j, count);
-      put(slope + j, dk * to.first, count);
+      put(coefficient + j, dk * to.first, count);
       return where_weighted(weight, dk * to.second);
     });
   };
@@ -209,7 +209,7 @@ double weights_backward(double* slope, const T* dw, const T* w, double reciproca
   switch (kernel) {
     case Kernel::boxcar:
     case Kernel::constant:
-      for (Index j = 0; j < n; ++j) slope[j] = 0;
+      for (Index j = 0; j < n; ++j) coefficient[j] = 0;
       return 0;
     case Kernel::gaussian: {  // distances from the nearest, since the sum of dk is 0
       const auto softmax = [=](Vec<double> weight, Vec<double> centred) { return weight * scale * centred; };
@@ -222,9 +222,9 @@ double weights_backward(double* slope, const T* dw, const T* w, double reciproca
                return Two<double>{splat(-2 * inverse2), wide(squares + j, count)};
              });
     case Kernel::triangular:
-      for (Index j = 0; j < n; ++j) slope[j] = __builtin_sqrt(squares[j]);
+      for (Index j = 0; j < n; ++j) coefficient[j] = __builtin_sqrt(squares[j]);
       return inverse2 * pass(scaled, [=](Index j, Index count) {
-               const Vec<double> distance = wide(slope + j, count);
+               const Vec<double> distance = wide(coefficient + j, count);
                return Two<double>{select(distance > zero, splat(-inverse) / distance, zero), distance};
              });
   }
@@ -232,12 +232,12 @@ double weights_backward(double* slope, const T* dw, const T* w, double reciproca
 }
 
 template <class T>
-void distances_backward(T* dq, T* dkt, const double* slope, const T* q, const T* kt, Index ld, Index features,
+void distances_backward(T* dq, T* dkt, const double* coefficient, const T* q, const T* kt, Index ld, Index features,
                         Index n) {
   for (Index f = 0; f < features; ++f, kt += ld, dkt += ld) {
     const Vec<double> at = splat(static_cast<double>(q[f]));
     dq[f] += static_cast<T>(sum_wide(n, [=](Index j, Index count) {
-      const Vec<double> step = wide(slope + j, count) * (at - wide(kt + j, count));
+      const Vec<double> step = wide(coefficient + j, count) * (at - wide(kt + j, count));
       put(dkt + j, wide(dkt + j, count) - step, count);
       return step;
     }));

@@ -28,13 +28,13 @@ template <class T> struct KernelPooling {
   // dw[j] += dout . vt[., j]; dvt[., j] += reciprocal * w[j] * dout.
   void (*pool_backward)(T* dw, T* dvt, const T* dout, const T* w, double reciprocal, const T* vt, Index ld,
                         Index features, Index n);
-  // slope[j]: the query moves with slope[j] * (q - k_j), the key against it; 0 at distance 0. dw: of the weights.
-  // Returns the derivative with respect to the bandwidth.
-  double (*weights_backward)(double* slope, const T* dw, const T* w, double reciprocal, const double* squares,
+  // coefficient[j]: the query moves with coefficient[j] * (q - k_j), the key against it; 0 at distance 0. dw: of the
+  // weights. Returns the derivative with respect to the bandwidth.
+  double (*weights_backward)(double* coefficient, const T* dw, const T* w, double reciprocal, const double* squares,
                              double nearest, Kernel kernel, double bandwidth, Index n);
-  // dq += sum of slope[j] (q - k_j), dkt[., j] -= slope[j] (q - k_j).
-  void (*distances_backward)(T* dq, T* dkt, const double* slope, const T* q, const T* kt, Index ld, Index features,
-                             Index n);
+  // dq += sum of coefficient[j] (q - k_j), dkt[., j] -= coefficient[j] (q - k_j).
+  void (*distances_backward)(T* dq, T* dkt, const double* coefficient, const T* q, const T* kt, Index ld,
+                             Index features, Index n);
 
   // y[i] = kernel(|u[i]|), and du[i] += dy[i] * its derivative.
   void (*values)(T* y, const T* u, Kernel kernel, Index n);

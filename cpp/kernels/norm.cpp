@@ -100,7 +100,7 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
                    Index n) {
   constexpr Index kStatistics = centred ? 3 : 1;
   const Vec<T> zero = {};
-  Vec<T> centre[R], shift[R], factor[R], mean[R] = {}, slope[R] = {};
+  Vec<T> centre[R], shift[R], factor[R], mean[R] = {}, projection[R] = {};
   // A zero that the compiler does not know: it may fuse either product of a * b - c * d, and would choose otherwise in
   // fours than alone; of a * b - 0 - c * d it can fuse only one.
   Vec<T> nothing = {};
@@ -119,7 +119,7 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
       return Two<T>{g, g * ((centred ? at(xr + j) - c - d : at(xr + j)) * f)};
     });
     mean[r] = centred ? splat<T>(sums.first / static_cast<T>(n)) : nothing;
-    slope[r] = splat<T>(sums.second / static_cast<T>(n));
+    projection[r] = splat<T>(sums.second / static_cast<T>(n));
   }
   each_vector<T>(n, [&](Index j, auto at) {
     const Vec<T> w = weighted ? at(weight + j) : zero;
@@ -130,7 +130,7 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
       const Vec<T> h = (centred ? v - centre[r] - shift[r] : v) * factor[r];
       sum += d;
       product += d * h;
-      out[r] = factor[r] * ((weighted ? d * w : d) - mean[r] - h * slope[r]);
+      out[r] = factor[r] * ((weighted ? d * w : d) - mean[r] - h * projection[r]);
     }
     if (dweight != nullptr) at.put(dweight + j, at(dweight + j) + product);
     if (dbias != nullptr) at.put(dbias + j, at(dbias + j) + sum);

@@ -157,16 +157,16 @@ void gru_step(T* const* h, T* const* gates, const T* const* before, const T* pac
     });
 }
 
-template <class T> void gru_slopes(T* slopes, T* dh, const T* gates, const T* before, Index hidden) {
+template <class T> void gru_backward(T* dgates, T* dh, const T* gates, const T* before, Index hidden) {
   each_vector<T>(hidden, [&](Index j, auto at) {
     const Vec<T> one = splat<T>(1), g = at(dh + j);
     const Vec<T> s = at(gates + j), r = at(gates + hidden + j), z = at(gates + 2 * hidden + j),
                  n = at(gates + 3 * hidden + j);
     const Vec<T> dn = g * (one - z) * (one - n * n);
-    at.put(slopes + j, dn * r);
-    at.put(slopes + hidden + j, dn * s * r * (one - r));
-    at.put(slopes + 2 * hidden + j, g * (at(before + j) - n) * z * (one - z));
-    at.put(slopes + 3 * hidden + j, dn);
+    at.put(dgates + j, dn * r);
+    at.put(dgates + hidden + j, dn * s * r * (one - r));
+    at.put(dgates + 2 * hidden + j, g * (at(before + j) - n) * z * (one - z));
+    at.put(dgates + 3 * hidden + j, dn);
     at.put(dh + j, g * z);
   });
 }
@@ -184,7 +184,7 @@ void add_product(T* const* c, const T* const* a, const T* packed, Index rows, In
 
 template <class T> Recurrent<T> recurrent_kernels() {
   return {packed_gates<T>, packed_columns<T>, pack_gates<T>, pack_columns<T>,
-          gru_step<T>,     gru_slopes<T>,     add_product<T>};
+          gru_step<T>,     gru_backward<T>,   add_product<T>};
 }
 
 template Recurrent<float> recurrent_kernels<float>();

@@ -1,7 +1,7 @@
 // Steps of the gated recurrent unit for a few sequences at once.
 //
 // Gates stand in rows of 4 H numbers, [s r z n]: the reset gate r, the update gate z, the candidate n, and
-// s = W_hn h + b_hn, which is all that n needs of the state before. Slopes stand in rows of 4 H likewise:
+// s = W_hn h + b_hn, which is all that n needs of the state before. Gradients stand in rows of 4 H likewise:
 // [ds dr dz dn], the gradients of what goes into the gates. So the numbers that belong to the input (dr dz dn) are
 // neighbours, and so are those that belong to the state (ds dr dz).
 //
@@ -27,9 +27,9 @@ template <class T> struct Recurrent {
   // entry, and with `keep` the gates on return. bias (H) is b_hn.
   void (*gru_step)(T* const* h, T* const* gates, const T* const* before, const T* packed_gates, const T* bias,
                    bool keep, Index rows, Index hidden);
-  // The slopes (4 H) of one step of one sequence. dh (H): the gradient of h on entry, its part that goes to the state
-  // before past the gates on return, dh z.
-  void (*gru_slopes)(T* slopes, T* dh, const T* gates, const T* before, Index hidden);
+  // The gradients (4 H) of one step of one sequence. dh (H): the gradient of h on entry, its part that goes to the
+  // state before past the gates on return, dh z.
+  void (*gru_backward)(T* dgates, T* dh, const T* gates, const T* before, Index hidden);
   // c[i] (columns) += a[i] (depth) @ packed_columns.
   void (*add_product)(T* const* c, const T* const* a, const T* packed_columns, Index rows, Index depth, Index columns);
 };

@@ -22,8 +22,8 @@ template <class T> struct Reduce {
   void (*min_of_rows)(T* y, const T* x, Index rows, Index n);
   void (*min_of_columns)(T* y, const T* x, Index step, Index rows, Index n);
   // at (rows): where each row's first largest or smallest number stands, or its first NaN. Rows are not empty.
-  void (*place_of_max)(Index* at, const T* x, Index rows, Index n);
-  void (*place_of_min)(Index* at, const T* x, Index rows, Index n);
+  void (*argmax)(Index* at, const T* x, Index rows, Index n);
+  void (*argmin)(Index* at, const T* x, Index rows, Index n);
 };
 
 }  // namespace qkv::kernels

@@ -261,8 +261,8 @@ void backward_columns_by(T* dx, const T* dy, const T* y, T scale, Index step, In
     for (Index i = 0; i < rows; ++i)
       each_vector<T>(width, [&](Index j, auto at) {
         const Index k = first + i * step + j;
-        const Vec<T> slope = scales * value(at(dy + k), at(y + k), at(sum + j));
-        at.put(dx + k, select(at(any + j) == zero, zero, slope));
+        const Vec<T> gradient = scales * value(at(dy + k), at(y + k), at(sum + j));
+        at.put(dx + k, select(at(any + j) == zero, zero, gradient));
       });
   });
 }
@@ -288,7 +288,7 @@ template <class T> void logsumexp_columns(T* lse, const T* x, Index step, Index 
   });
 }
 
-template <class T> void loss_slopes(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n) {
+template <class T> void loss_gradients(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n) {
   const Vec<T> shift = splat<T>(lse), factor = splat<T>(a), constant = splat<T>(b);
   each_vector<T>(n, [=](Index j, auto at) {
     const Vec<T> less = weight == nullptr ? constant : constant * at(weight + j);
@@ -315,7 +315,7 @@ template <class T> double sum_centred(const T* x, T lse, const T* weight, Index 
 template <class T> Softmax<T> softmax_kernels() {
   return {forward<T>,         backward<T>,         log_forward<T>,         log_backward<T>,
           forward_columns<T>, backward_columns<T>, log_forward_columns<T>, log_backward_columns<T>,
-          exclude<T>,         logsumexp<T>,        logsumexp_columns<T>,   loss_slopes<T>,
+          exclude<T>,         logsumexp<T>,        logsumexp_columns<T>,   loss_gradients<T>,
           sum_centred<T>};
 }
 

@@ -32,7 +32,7 @@ template <class T> struct Softmax {
   // lse[j] of each column; x: (rows, n) with rows `step` apart.
   void (*logsumexp_columns)(T* lse, const T* x, Index step, Index rows, Index n);
   // dx[j] = a * exp(x[j] - lse) - b * weight[j]; weight may be null, which means ones.
-  void (*loss_slopes)(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n);
+  void (*loss_gradients)(T* dx, const T* x, T lse, T a, const T* weight, T b, Index n);
   // sum(weight[j] * (x[j] - lse)) in double; weight may be null, which means ones.
   double (*sum_centred)(const T* x, T lse, const T* weight, Index n);
 };

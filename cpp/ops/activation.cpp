@@ -13,7 +13,7 @@ using kernels::Activation;
 namespace {
 
 // gelu'(x), whose own derivative is (2 - x^2) exp(-x^2 / 2) / sqrt(2 pi).
-Tensor gelu_slope(const Tensor& given) {
+Tensor gelu_derivative(const Tensor& given) {
   const Tensor x = packed(given);
   Array y(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&](auto tag) {
@@ -23,14 +23,14 @@ Tensor gelu_slope(const Tensor& given) {
                                               x.numel());
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  const auto slope = [](const Tensor& at) {
+  const auto derivative = [](const Tensor& at) {
     const Tensor square = multiply(at, at);
     const Tensor density =
         scaled(unary(Unary::exponential, scaled(square, -0.5)), std::numbers::inv_sqrtpi / std::numbers::sqrt2);
     return multiply(subtract(scalar_like(at, 2), square), density);
   };
-  return record(std::move(y), {x}, [slope, x = Saved(x)](const Tensor& dy, TensorGradients& dx) {
-    dx.add(0, times(dy, slope(x.tensor())));
+  return record(std::move(y), {x}, [derivative, x = Saved(x)](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, times(dy, derivative(x.tensor())));
   });
 }
 
@@ -41,7 +41,7 @@ Tensor derivative(Activation f, double a, const Tensor& x) {
     case Activation::relu:
       return indicator(compare(Compare::greater, x, scalar_like(x, 0)), x.dtype());
     case Activation::gelu:
-      return gelu_slope(x);
+      return gelu_derivative(x);
     case Activation::gelu_tanh: {  // of x (1 + t) / 2 with t = tanh(c (x + d x^3))
       const double c = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, d = 0.044715;
       const Tensor square = multiply(x, x);

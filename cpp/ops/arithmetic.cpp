@@ -155,8 +155,8 @@ static void binary_rule(Binary op, const Tensor& dy, const Saved& p, const Saved
     case Binary::power: {
       const Tensor zero = scalar_like(a, 0);
       if (first) {  // q p^(q-1), and 0 for q = 0
-        const Tensor slope = multiply(b, binary(Binary::power, a, subtract(b, scalar_like(a, 1))));
-        da = times(dy, where(compare(Compare::equal, b, zero), zero, slope));
+        const Tensor derivative = multiply(b, binary(Binary::power, a, subtract(b, scalar_like(a, 1))));
+        da = times(dy, where(compare(Compare::equal, b, zero), zero, derivative));
       }
       if (second)  // y log p, and 0 where p = 0
         db = times(dy, where(compare(Compare::equal, a, zero), zero, multiply(y, unary(Unary::logarithm, a))));

@@ -31,13 +31,13 @@ Tensor dropped(const Tensor& given, const Array& keep, double p) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
           const T scale = T(1) / static_cast<T>(1 - p);
-          const Array slope = dx.fresh(0);
-          T* out = slope.data<T>();
+          const Array gradient = dx.fresh(0);
+          T* out = gradient.data<T>();
           const bool* kept = keep.data<bool>();
           parallel_for(0, dy.numel(), grain_for(1), [&](Index begin, Index end) {
             kernels::kernels<T>().dropout.forward(out + begin, dy.data<T>() + begin, kept + begin, scale, end - begin);
           });
-          dx.add(0, slope);
+          dx.add(0, gradient);
         });
       },
       [drawn, p](const Tensor& dy, TensorGradients& dx) { dx.add(0, dropped(dy, drawn.get(), p)); });

@@ -20,7 +20,7 @@ Tensor falling(const Tensor& x) {
 }  // namespace
 
 Tensor composed_distances(const Tensor& queries, const Tensor& keys, const Tensor& allowed) {
-  return where(allowed, root(squared_distances(queries, keys, allowed)), scalar_like(queries, 1));
+  return where(allowed, safe_sqrt(squared_distances(queries, keys, allowed)), scalar_like(queries, 1));
 }
 
 Tensor composed_weights(const Tensor& kernel_values, const Tensor& allowed) {
@@ -56,7 +56,7 @@ Tensors composed_pooling(Kernel kernel, const Tensor& queries, const Tensor& key
       case Kernel::epanechnikov:
         return composed_weights(falling(relative), allowed);
       default:
-        return composed_weights(composed_values(kernel, divide(root(squares), h)), allowed);
+        return composed_weights(composed_values(kernel, divide(safe_sqrt(squares), h)), allowed);
     }
   }();
   return {weighted_values(weights, values), weights};

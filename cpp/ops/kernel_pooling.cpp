@@ -46,12 +46,12 @@ template <class Body> void for_pieces(const PoolingSizes& n, Index cost, Body bo
 
 template <class T> struct RowScratch {
   Scratch memory;
-  double *squares, *slope;
+  double *squares, *coefficient;
   T *w, *dw;
   explicit RowScratch(Index keys) : memory(static_cast<std::size_t>(keys) * 2 * (sizeof(double) + sizeof(T))) {
     squares = memory.as<double>();
-    slope = squares + keys;
-    w = reinterpret_cast<T*>(slope + keys);
+    coefficient = squares + keys;
+    w = reinterpret_cast<T*>(coefficient + keys);
     dw = w + keys;
   }
 };
@@ -121,9 +121,9 @@ double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* 
         kernel.pool_backward(row.dw, dvt.template as<T>() + piece * value_size, dout_row, row.w, reciprocal,
                              vt + b * value_size, n.keys, n.value_features, used);
       dbandwidth[static_cast<std::size_t>(piece)] += kernel.weights_backward(
-          row.slope, row.dw, row.w, reciprocal, row.squares, nearest, p.kernel, p.bandwidth, used);
+          row.coefficient, row.dw, row.w, reciprocal, row.squares, nearest, p.kernel, p.bandwidth, used);
       kernel.distances_backward(moved.template as<T>() + i * n.features, dkt.template as<T>() + piece * key_size,
-                                row.slope, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
+                                row.coefficient, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
     }
   });
   if (dq != nullptr)
@@ -228,14 +228,14 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
               const RowScratch<T> row(sizes.keys);
               for (Index i = begin; i < end; ++i) {
                 const Index used = kept->lens.of(i);
-                const T* slopes = dy.data<T>() + i * sizes.keys;
-                if (!arrived(slopes, used)) continue;
+                const T* gradient = dy.data<T>() + i * sizes.keys;
+                if (!arrived(gradient, used)) continue;
                 for (Index j = 0; j < used; ++j) {
                   const T d = y.data<T>()[i * sizes.keys + j];
-                  row.slope[j] = d == 0 ? 0.0 : static_cast<double>(slopes[j]) / static_cast<double>(d);
+                  row.coefficient[j] = d == 0 ? 0.0 : static_cast<double>(gradient[j]) / static_cast<double>(d);
                 }
                 kernels::kernels<T>().kernel_pooling.distances_backward(
-                    moved.template as<T>() + i * sizes.features, dkt.template as<T>() + piece * size, row.slope,
+                    moved.template as<T>() + i * sizes.features, dkt.template as<T>() + piece * size, row.coefficient,
                     q.data<T>() + i * sizes.features, kt.data<T>() + b * size, sizes.keys, sizes.features, used);
               }
             });
@@ -288,12 +288,12 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
             using T = decltype(tag);
             T* dk = dx.of(0).data<T>();
             for (Index i = 0; i < n.batches * n.queries; ++i) {
-              const T *slope = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
-              if (!arrived(slope, kept->of(i))) continue;
+              const T *gradient = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
+              if (!arrived(gradient, kept->of(i))) continue;
               T mean = 0;
-              for (Index j = 0; j < kept->of(i); ++j) mean += weight[j] != 0 ? weight[j] * slope[j] : T(0);
+              for (Index j = 0; j < kept->of(i); ++j) mean += weight[j] != 0 ? weight[j] * gradient[j] : T(0);
               for (Index j = 0; j < kept->of(i); ++j)
-                dk[i * n.keys + j] += (slope[j] - mean) * reciprocals.data<T>()[i];
+                dk[i * n.keys + j] += (gradient[j] - mean) * reciprocals.data<T>()[i];
             }
           });
         },

@@ -9,11 +9,11 @@ namespace {
 
 const char* name_of(Bitwise op) {
   switch (op) {
-    case Bitwise::conjunction:
+    case Bitwise::bit_and:
       return "bitwise_and";
-    case Bitwise::disjunction:
+    case Bitwise::bit_or:
       return "bitwise_or";
-    case Bitwise::exclusive:
+    case Bitwise::bit_xor:
       break;
   }
   return "bitwise_xor";
@@ -21,11 +21,11 @@ const char* name_of(Bitwise op) {
 
 template <class Word> Word combined(Bitwise op, Word a, Word b) {
   switch (op) {
-    case Bitwise::conjunction:
+    case Bitwise::bit_and:
       return a & b;
-    case Bitwise::disjunction:
+    case Bitwise::bit_or:
       return a | b;
-    case Bitwise::exclusive:
+    case Bitwise::bit_xor:
       break;
   }
   return a ^ b;
@@ -85,7 +85,7 @@ Tensor invert(const Tensor& x) {
   check_dtype("invert", x);
   const Array ones = x.dtype() == DType::boolean ? Array::full({}, DType::boolean, true)
                                                  : Array::full({}, DType::int64, std::int64_t{-1});
-  return bitwise(Bitwise::exclusive, x, Tensor(ones));
+  return bitwise(Bitwise::bit_xor, x, Tensor(ones));
 }
 
 namespace {
@@ -102,7 +102,7 @@ bool truth_of_row(const bool* x, Index n, bool all) {
 
 Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& axes, bool keepdims, bool all) {
   const ReducedAxes p = reduced_axes(operation, x.shape(), axes, keepdims);
-  const Bitwise op = all ? Bitwise::conjunction : Bitwise::disjunction;
+  const Bitwise op = all ? Bitwise::bit_and : Bitwise::bit_or;
   Shape shape = x.shape();
   Array from = packed(x.data());
   std::vector<bool> left(p.reduced);

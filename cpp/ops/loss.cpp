@@ -150,8 +150,8 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
           const T* weights = kept->weight.defined() ? kept->weight.data<T>() : nullptr;
           double all_weights = static_cast<double>(kept->classes);
           if (weights) all_weights = static_cast<double>(kernels::kernels<T>().reduce.sum(weights, kept->classes));
-          const Array slope = dx.fresh(0);
-          T* out = slope.data<T>();
+          const Array gradient = dx.fresh(0);
+          T* out = gradient.data<T>();
           const T* x = logits.data<T>();
           const double spread = smooth / static_cast<double>(kept->classes);
           parallel_for(0, kept->count, grain_for(8 * kept->classes), [&](Index begin, Index end) {
@@ -164,13 +164,13 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
               }
               const double g = arriving<T>(dy, reduction, factor, i),
                            hit = (1 - smooth) * static_cast<double>(weight_of<T>(*kept, c));
-              kernel.loss_slopes(row, x + i * kept->classes, lse.data<T>()[i],
-                                 static_cast<T>(g * (hit + spread * all_weights)), smooth == 0 ? nullptr : weights,
-                                 static_cast<T>(g * spread), kept->classes);
+              kernel.loss_gradients(row, x + i * kept->classes, lse.data<T>()[i],
+                                    static_cast<T>(g * (hit + spread * all_weights)), smooth == 0 ? nullptr : weights,
+                                    static_cast<T>(g * spread), kept->classes);
               row[c] -= static_cast<T>(g * hit);
             }
           });
-          dx.add(0, slope);
+          dx.add(0, gradient);
         });
       },
       [kept, smooth, reduction, factor](const Tensor& dy, TensorGradients& dx) {

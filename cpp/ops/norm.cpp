@@ -84,10 +84,10 @@ auto layer_pull_back(const Saved& x, const Tensor& scale, const Array& statistic
   return [x, weight = Saved(scale), statistics, rows, summands](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      Array slope;
+      Array gradient;
       for (Index i = 0; i < summands; ++i)
-        if (dx.wants(i) && !slope.defined()) slope = dx.fresh(i);
-      T* out = slope.defined() ? slope.data<T>() : nullptr;
+        if (dx.wants(i) && !gradient.defined()) gradient = dx.fresh(i);
+      T* out = gradient.defined() ? gradient.data<T>() : nullptr;
       const T* values = x.data<T>();
       with_sums<T>(rows, dx, summands, summands + 1, [&](T* dweight, T* dbias, Index begin, Index end) {
         const Index at = begin * rows.n;
@@ -96,7 +96,7 @@ auto layer_pull_back(const Saved& x, const Tensor& scale, const Array& statistic
                                                   data_or_null<T>(weight), end - begin, rows.n);
       });
       for (Index i = 0; i < summands; ++i)
-        if (dx.wants(i)) dx.add(i, slope);
+        if (dx.wants(i)) dx.add(i, gradient);
     });
   };
 }
@@ -172,8 +172,8 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
       [x = Saved(x), weight = Saved(weight), statistics, rows](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
-          const Array slope = dx.wants(0) ? dx.fresh(0) : Array();
-          T* out = slope.defined() ? slope.data<T>() : nullptr;
+          const Array gradient = dx.wants(0) ? dx.fresh(0) : Array();
+          T* out = gradient.defined() ? gradient.data<T>() : nullptr;
           const T* values = x.data<T>();
           with_sums<T>(rows, dx, 1, -1, [&](T* dweight, T*, Index begin, Index end) {
             const Index at = begin * rows.n;
@@ -181,7 +181,7 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
                                                     statistics.data<T>() + begin, data_or_null<T>(weight), end - begin,
                                                     rows.n);
           });
-          if (slope.defined()) dx.add(0, slope);
+          if (gradient.defined()) dx.add(0, gradient);
         });
       },
       [rows, eps](const Tensor& dy, TensorGradients& dx) {
@@ -200,7 +200,7 @@ Tensor normalize(const Tensor& input, double p, const std::optional<Axes>& axes,
   const Tensor x = floating(input);
   Tensor length;
   if (p == 2) {
-    length = root(sum(multiply(x, x), axes, true));
+    length = safe_sqrt(sum(multiply(x, x), axes, true));
   } else if (p == 1) {
     length = sum(unary(Unary::absolute, x), axes, true);
   } else if (std::isinf(p)) {

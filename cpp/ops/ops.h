@@ -56,7 +56,7 @@ Tensor logsumexp(const Tensor& x, const std::optional<Axes>& axes = {}, bool kee
 
 // --- logic.cpp: boolean results, no gradients
 // Of booleans, or bit by bit of integers (both int64 then).
-enum class Bitwise { conjunction, disjunction, exclusive };
+enum class Bitwise { bit_and, bit_or, bit_xor };
 Tensor bitwise(Bitwise op, const Tensor& a, const Tensor& b);
 Tensor invert(const Tensor& x);
 // Whether all, or any, of the numbers are not 0.
@@ -65,10 +65,10 @@ Tensor any(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims 
 
 // --- statistics.cpp
 // The square root of numbers from 0, whose derivative at 0 is 0.
-Tensor root(const Tensor& square);
+Tensor safe_sqrt(const Tensor& square);
 // The sum of squared distances from the mean, divided by the count less ddof (below 0: by 0); and its root.
 Tensor variance(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof);
-Tensor deviation(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof);
+Tensor stddev(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof);
 Tensor product(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
 
 // --- scan.cpp
@@ -82,8 +82,8 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, Index axis, bool backwards 
 
 // --- places.cpp: NaN counts as the largest, and as the smallest
 // Where the largest, or smallest, number stands along an axis, or in the flat array; int64.
-Tensor place_of_max(const Tensor& x, std::optional<Index> axis, bool keepdims);
-Tensor place_of_min(const Tensor& x, std::optional<Index> axis, bool keepdims);
+Tensor argmax(const Tensor& x, std::optional<Index> axis, bool keepdims);
+Tensor argmin(const Tensor& x, std::optional<Index> axis, bool keepdims);
 
 // --- sorting.cpp: NaN is larger than every number, and equal numbers keep their order
 struct Sorted {
@@ -92,7 +92,7 @@ struct Sorted {
 };
 Sorted sort(const Tensor& x, Index axis, bool descending);
 // The places of the k largest, or smallest, numbers along an axis, int64; the best first.
-Array best_places(const Tensor& x, Index k, Index axis, bool largest);
+Array topk(const Tensor& x, Index k, Index axis, bool largest);
 // The largest, or smallest, numbers along an axis, the first of equal ones, and their places.
 std::pair<Tensor, Tensor> extreme(const Tensor& x, Index axis, bool keepdims, bool largest);
 // Where the middle number stands, the lower one of two, or the first NaN; the axis has size 1 then.

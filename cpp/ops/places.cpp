@@ -16,8 +16,8 @@ Tensor place(const char* operation, const Tensor& x, std::optional<Index> axis, 
     using T = decltype(tag);
     const auto& kernel = kernels::kernels<T>().reduce;
     parallel_for(0, p.rows, grain_for(p.length), [&](Index begin, Index end) {
-      (largest ? kernel.place_of_max : kernel.place_of_min)(y.data<std::int64_t>() + begin,
-                                                            rows.data<T>() + begin * p.length, end - begin, p.length);
+      (largest ? kernel.argmax : kernel.argmin)(y.data<std::int64_t>() + begin, rows.data<T>() + begin * p.length,
+                                                end - begin, p.length);
     });
   });
   return Tensor(std::move(y));
@@ -25,11 +25,11 @@ Tensor place(const char* operation, const Tensor& x, std::optional<Index> axis, 
 
 }  // namespace
 
-Tensor place_of_max(const Tensor& x, std::optional<Index> axis, bool keepdims) {
+Tensor argmax(const Tensor& x, std::optional<Index> axis, bool keepdims) {
   return place("argmax", x, axis, keepdims, true);
 }
 
-Tensor place_of_min(const Tensor& x, std::optional<Index> axis, bool keepdims) {
+Tensor argmin(const Tensor& x, std::optional<Index> axis, bool keepdims) {
   return place("argmin", x, axis, keepdims, false);
 }
 

@@ -30,7 +30,7 @@ Array packed_gates(const WeightCache& cache, const Array& given) {
   });
 }
 
-// Slopes begin with those of the candidate, whose rows are the last of the weight.
+// Gradients begin with those of the candidate, whose rows are the last of the weight.
 Array packed_columns(const WeightCache& cache, const Array& given) {
   return cache.get(given, [](const Array& weight_hh) {
     return visit_floating(weight_hh.dtype(), [&](auto tag) {
@@ -148,15 +148,15 @@ void forward(T* y, T* last, T* gates, const Start<T>& start, const T* packed, co
   });
 }
 
-// Slopes of all steps, and in dh (B, H), which holds the gradient of the last state, that of the first.
+// Gradients of all steps, and in dh (B, H), which holds the gradient of the last state, that of the first.
 template <class T>
-void backward(T* slopes, T* dh, const T* dy, const T* gates, const T* y, const Start<T>& start, const T* packed,
+void backward(T* dgates, T* dh, const T* dy, const T* gates, const T* y, const Start<T>& start, const T* packed,
               const Plan& plan) {
   const Index H = plan.hidden, steps = plan.steps;
   const auto& kernel = kernels::kernels<T>();
   plan.each_piece([&](const Index* sequences, Index count) {
     Pointers<T> carry;
-    Pointers<const T> slope;
+    Pointers<const T> dgate;
     for (Index i = 0; i < count; ++i) carry[i] = dh + sequences[i] * H;
     for (Index t = plan.length(sequences[0]); t-- > 0;) {
       if (t % kBetweenChecks == 0) throw_if_interrupted();
@@ -164,10 +164,10 @@ void backward(T* slopes, T* dh, const T* dy, const T* gates, const T* y, const S
       for (Index i = 0; i < running; ++i) {
         const Index b = sequences[i], at = b * steps + t, row = plan.row(b, t) * 4 * H;
         if (dy != nullptr) kernel.elementwise.add_scaled(carry[i], dy + at * H, T(1), H);
-        kernel.recurrent.gru_slopes(slopes + row, carry[i], gates + row, t > 0 ? y + (at - 1) * H : start.of(b), H);
-        slope[i] = slopes + row;
+        kernel.recurrent.gru_backward(dgates + row, carry[i], gates + row, t > 0 ? y + (at - 1) * H : start.of(b), H);
+        dgate[i] = dgates + row;
       }
-      kernel.recurrent.add_product(carry.data(), slope.data(), packed, running, 3 * H, H);
+      kernel.recurrent.add_product(carry.data(), dgate.data(), packed, running, 3 * H, H);
     }
   });
 }
@@ -209,19 +209,19 @@ void pull_back(const Memory& m, const GruCaches& caches, const Plan& plan, std::
   if (dys[1].defined()) std::copy_n(dys[1].data<T>(), dh.numel(), dh.data<T>());
   else std::fill_n(dh.data<T>(), dh.numel(), T(0));
   const Scratch memory(static_cast<std::size_t>(rows * all) * sizeof(T));
-  T* slopes = memory.as<T>();  // [ds dr dz dn]
+  T* dgates = memory.as<T>();  // [ds dr dz dn]
   const Array columns = packed_columns(caches.columns, weight_hh);
-  backward<T>(slopes, dh.data<T>(), dys[0].defined() ? dys[0].data<T>() : nullptr, m.gates.data<T>(), m.y.data<T>(),
+  backward<T>(dgates, dh.data<T>(), dys[0].defined() ? dys[0].data<T>() : nullptr, m.gates.data<T>(), m.y.data<T>(),
               start, columns.data<T>(), plan);
   if (dx.wants(1)) dx.add(1, dh);
-  const T* input_slopes = slopes + H;  // [dr dz dn]
+  const T* input_dgates = dgates + H;  // [dr dz dn]
   if (dx.wants(0)) {
     const T* weight = m.weight_ih.data<T>();
     if (plan.whole) {
-      gemm<T>(dx.of(0).data<T>(), M, input_slopes, all, false, weight, M, false, true, rows, M, 3 * H);
+      gemm<T>(dx.of(0).data<T>(), M, input_dgates, all, false, weight, M, false, true, rows, M, 3 * H);
     } else {
       const Scratch packed(static_cast<std::size_t>(rows * M) * sizeof(T));
-      gemm<T>(packed.as<T>(), M, input_slopes, all, false, weight, M, false, false, rows, M, 3 * H);
+      gemm<T>(packed.as<T>(), M, input_dgates, all, false, weight, M, false, false, rows, M, 3 * H);
       T* target = dx.of(0).data<T>();
       plan.each_sequence([&](Index to, Index from, Index count) {
         kernels::kernels<T>().elementwise.add_scaled(target + to * M, packed.as<T>() + from * M, T(1), count * M);
@@ -229,15 +229,15 @@ void pull_back(const Memory& m, const GruCaches& caches, const Plan& plan, std::
     }
   }
   if (dx.wants(2))
-    gemm<T>(dx.of(2).data<T>(), M, input_slopes, all, true, m.x.data<T>(), M, false, true, 3 * H, M, rows);
+    gemm<T>(dx.of(2).data<T>(), M, input_dgates, all, true, m.x.data<T>(), M, false, true, 3 * H, M, rows);
   if (dx.wants(3)) {
     const Array before = states_before(m.y.get(), start, plan);
     T* target = dx.of(3).data<T>();
-    gemm<T>(target, H, slopes + H, all, true, before.data<T>(), H, false, true, 2 * H, H, rows);
-    gemm<T>(target + 2 * H * H, H, slopes, all, true, before.data<T>(), H, false, true, H, H, rows);
+    gemm<T>(target, H, dgates + H, all, true, before.data<T>(), H, false, true, 2 * H, H, rows);
+    gemm<T>(target + 2 * H * H, H, dgates, all, true, before.data<T>(), H, false, true, H, H, rows);
   }
   if (dx.wants(4) || dx.wants(5)) {
-    const std::vector<T> sums = column_sums(slopes, rows, all);
+    const std::vector<T> sums = column_sums(dgates, rows, all);
     const auto add = [&](Index input, Index to, Index from, Index count) {
       if (dx.wants(input))
         kernels::kernels<T>().elementwise.add_scaled(dx.of(input).data<T>() + to, sums.data() + from, T(1), count);

@@ -70,9 +70,9 @@ Tensor normalised(const char* operation, bool logarithm, const Tensor& input, In
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
           const auto& kernel = kernels::kernels<T>().softmax;
-          const Array slope = dx.fresh(0);
+          const Array gradient = dx.fresh(0);
           const T scale = static_cast<T>(1 / temperature), *saved = y.data<T>(), *from = dy.data<T>();
-          T* to = slope.data<T>();
+          T* to = gradient.data<T>();
           for_each_line(
               along,
               [&](Index rows, Index at) {
@@ -83,14 +83,14 @@ Tensor normalised(const char* operation, bool logarithm, const Tensor& input, In
                 const auto columns = logarithm ? kernel.log_backward_columns : kernel.backward_columns;
                 columns(to + at, from + at, saved + at, scale, along.inner, along.n, width);
               });
-          dx.add(0, slope);
+          dx.add(0, gradient);
         });
       },
       [logarithm, axis, temperature](const Tensor& dy, TensorGradients& dx) {
         const Tensor p = softmax(dx.input(0), axis, temperature);
-        const Tensor slope =
+        const Tensor gradient =
             logarithm ? subtract(dy, multiply(p, sum(dy, Axes{axis}, true))) : softmax_gradient(p, dy, axis);
-        dx.add(0, scaled(slope, 1 / temperature));
+        dx.add(0, scaled(gradient, 1 / temperature));
       });
 }
 

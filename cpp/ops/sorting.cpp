@@ -112,7 +112,7 @@ Sorted sort(const Tensor& x, Index axis, bool descending) {
   return {Tensor(from_rows(values, p, x.shape())), places};
 }
 
-Array best_places(const Tensor& x, Index k, Index axis, bool largest) {
+Array topk(const Tensor& x, Index k, Index axis, bool largest) {
   axis = checked_axis("topk", axis, x.rank());
   const Index n = x.dim(axis);
   if (k < 0 || k > n)
@@ -156,7 +156,7 @@ Array middle_places(const Tensor& x, Index axis) {
 }
 
 std::pair<Tensor, Tensor> extreme(const Tensor& x, Index axis, bool keepdims, bool largest) {
-  const Tensor places = (largest ? place_of_max : place_of_min)(x, axis, true);
+  const Tensor places = (largest ? argmax : argmin)(x, axis, true);
   const Tensor values = take_along_axis(x, places.data(), axis);
   if (keepdims) return {values, places};
   Shape shape = x.shape();

@@ -4,7 +4,7 @@
 
 namespace qkv::ops {
 
-Tensor root(const Tensor& square) {
+Tensor safe_sqrt(const Tensor& square) {
   if (!wants_gradient({square})) return unary(Unary::square_root, square);
   const Tensor zero = scalar_like(square, 0), none = compare(Compare::equal, square, zero);
   return where(none, zero, unary(Unary::square_root, where(none, scalar_like(square, 1), square)));
@@ -35,22 +35,22 @@ Tensor variance(const Tensor& input, const std::optional<Axes>& axes, bool keepd
   return divide(squares, scalar_like(squares, std::max(0.0, static_cast<double>(p.length) - ddof)));
 }
 
-Tensor deviation(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof) {
-  return root(variance(x, axes, keepdims, ddof));
+Tensor stddev(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof) {
+  return safe_sqrt(variance(x, axes, keepdims, ddof));
 }
 
 namespace {
 
 // dx (rows, n) = dy times the product of the others in its row, which is right for rows with zeros, too.
-template <class T> void product_slopes(T* dx, const T* dy, const T* x, Index rows, Index n) {
+template <class T> void product_gradients(T* dx, const T* dy, const T* x, Index rows, Index n) {
   parallel_for(0, rows, grain_for(4 * n), [=](Index begin, Index end) {
     for (Index row = begin; row < end; ++row) {
       const T* numbers = x + row * n;
-      T* slopes = dx + row * n;
+      T* gradients = dx + row * n;
       double before = 1, behind = 1;
-      for (Index i = 0; i < n; before *= static_cast<double>(numbers[i++])) slopes[i] = static_cast<T>(before);
+      for (Index i = 0; i < n; before *= static_cast<double>(numbers[i++])) gradients[i] = static_cast<T>(before);
       for (Index i = n; i-- > 0; behind *= static_cast<double>(numbers[i]))
-        slopes[i] = dy[row] == 0 ? T(0) : static_cast<T>(static_cast<double>(slopes[i]) * behind) * dy[row];
+        gradients[i] = dy[row] == 0 ? T(0) : static_cast<T>(static_cast<double>(gradients[i]) * behind) * dy[row];
     }
   });
 }
@@ -78,12 +78,12 @@ Tensor product(const Tensor& input, const std::optional<Axes>& axes, bool keepdi
       std::move(y), {x},
       [p, x = Saved(x)](const Array& dy, Gradients& dx) {
         const Array rows = rows_of(x.get(), p);
-        Array slopes(rows.shape(), rows.dtype());
+        Array gradients(rows.shape(), rows.dtype());
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
-          product_slopes(slopes.data<T>(), dy.data<T>(), rows.data<T>(), p.rows, p.length);
+          product_gradients(gradients.data<T>(), dy.data<T>(), rows.data<T>(), p.rows, p.length);
         });
-        dx.add(0, from_rows(slopes, p, x.get().shape()));
+        dx.add(0, from_rows(gradients, p, x.get().shape()));
       },
       [p](const Tensor& dy, TensorGradients& dx) {
         derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {

@@ -1,4 +1,6 @@
-// The backward pass of attention: gradients of queries, keys, values and sinks.
+// The backward pass of attention: gradients of queries, keys, values and sinks. With weights P = softmax(S), O = P V
+// and the row sums delta = dO . O,
+//     dV = P^T dO,   dS = P * (dO V^T - delta),   dQ = scale dS K,   dK = scale dS^T Q.
 #include <math.h>
 
 #include "kernels/attention/score_gradient.h"
@@ -123,13 +125,13 @@ void run_panel(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T
   if (p.softcap != 0)
     for (Index i = 0; i < n * width; i += kLanes<T>) {
       const Vec<T> d = load(scratch.dscores + i);
-      store(scratch.dscores + i, select(d == Vec<T>{}, Vec<T>{}, d * load(scratch.tiles.slope + i)));
+      store(scratch.dscores + i, select(d == Vec<T>{}, Vec<T>{}, d * load(scratch.tiles.derivative + i)));
     }
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     const Index lane = part.vector * kLanes<T>, at = part.from * width + lane;
     const auto multiply = skip_keys ? multiply_skipping<T> : multiply_transposed<T>;
-    multiply(Into::accumulate, scratch.dquery + lane, width, nullptr, rows.key(key + part.from), p.key.position,
+    multiply(StoreMode::accumulate, scratch.dquery + lane, width, nullptr, rows.key(key + part.from), p.key.position,
              scratch.dscores + at, width, p.key_size, part.keys(), part.vectors, scratch.tiles.queue, nullptr);
   }
 }

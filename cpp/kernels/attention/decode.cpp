@@ -44,8 +44,8 @@ void pool(T* y, T factor, const T* weights, Index step, const T* values, Index s
 }  // namespace
 
 template <class T>
-void few_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n,
-                Index size) {
+void decode_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n,
+                   Index size) {
   constexpr Index w = kLanes<T>;
   alignas(64) T line[w];
   for (Index j = 0; j < n; j += w) {
@@ -60,8 +60,8 @@ void few_scores(T* scores, Index width, const T* queries, const T* keys, Index s
 }
 
 template <class T>
-void few_values(T* out, const T* factor, const T* weights, Index width, const T* values, Index stride, Index rows,
-                Index keys, Index size) {
+void decode_values(T* out, const T* factor, const T* weights, Index width, const T* values, Index stride, Index rows,
+                   Index keys, Index size) {
   constexpr Index w = kLanes<T>;
   for (Index row = 0; row < rows; ++row) {
     T* y = out + row * padded<T>(size);
@@ -79,9 +79,9 @@ void few_values(T* out, const T* factor, const T* weights, Index width, const T*
   }
 }
 
-#define QKV_INSTANTIATE(T)                                                             \
-  template void few_scores(T*, Index, const T*, const T*, Index, Index, Index, Index); \
-  template void few_values(T*, const T*, const T*, Index, const T*, Index, Index, Index, Index);
+#define QKV_INSTANTIATE(T)                                                                \
+  template void decode_scores(T*, Index, const T*, const T*, Index, Index, Index, Index); \
+  template void decode_values(T*, const T*, const T*, Index, const T*, Index, Index, Index, Index);
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)
 

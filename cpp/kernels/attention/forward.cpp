@@ -32,25 +32,25 @@ template <class T> struct Panel {
       softmax.sum[lane] = softmax.largest[lane] > static_cast<T>(-INFINITY) ? T(1) : T(0);
     }
     for (bool& b : begun) b = false;
-    if (rows.few()) memset(out, 0, sizeof(T) * padded<T>(rows.problem->value_size) * rows.rows);
+    if (rows.is_decode()) memset(out, 0, sizeof(T) * padded<T>(rows.problem->value_size) * rows.rows);
   }
   void zero_out(Index vector) {
     for (Index i = 0; i < rows.problem->value_size; ++i) store(out + i * rows.width + vector * kLanes<T>, Vec<T>{});
     begun[vector] = true;
   }
   // Whether a part's first product may replace what stands in out; if only for some of its vectors, these become 0.
-  Into begin(const StepPart& part) {
+  StoreMode begin(const StepPart& part) {
     Index new_ones = 0;
     for (Index v = part.vector; v < part.vector + part.vectors; ++v) new_ones += !begun[v];
     for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
       if (!begun[v] && new_ones < part.vectors) zero_out(v);
       begun[v] = true;
     }
-    return new_ones == part.vectors ? Into::overwrite : Into::rescale;
+    return new_ones == part.vectors ? StoreMode::overwrite : StoreMode::rescale;
   }
   void finish() {
     softmax.finish(rows.width);
-    if (rows.few()) return;
+    if (rows.is_decode()) return;
     for (Index v = 0; v < rows.vectors; ++v)
       if (!begun[v]) zero_out(v);
   }
@@ -73,7 +73,7 @@ template <class T> struct ForwardScratch {
     panels = memory;
     tiles.scratch = panels + panel_elements(p) * panels_of(weights);
     tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + kTileElements<T>);
-    tiles.slope = nullptr;
+    tiles.derivative = nullptr;
     tiles.queue = &queue;
     T* rest = tiles.scratch + 2 * kTileElements<T>;
     kept = weights ? rest : nullptr;
@@ -101,43 +101,43 @@ template <class T> Index forward_scratch(const AttentionProblem<T>& p, bool weig
 
 // A careful pass adds up values divided by a power of two, at least the number of keys: their average is finite though
 // their sum may not be.
-template <class T> T parts_of(const AttentionProblem<T>& p) {
+template <class T> T average_divisor(const AttentionProblem<T>& p) {
   T parts = 1;
   while (parts < static_cast<T>(p.keys)) parts *= 2;
   return parts;
 }
 
-// Adds what a step's values contribute; `scores` are exp(score - largest). `behind` is done meanwhile.
+// Adds what a step's values contribute; `scores` are exp(score - largest). `deferred` is done at the same time.
 template <class T>
 void add_values(Panel<T>& panel, ForwardScratch<T>& scratch, const KeyStep& step, T* scores, const T* factor,
-                bool careful, RowsBehind<T>* behind) {
+                bool nan_safe, DeferredRows<T>* deferred) {
   const RowBlock<T>& rows = panel.rows;
   const AttentionProblem<T>& p = *rows.problem;
   const Index width = rows.width;
   const T* weights = scores;
   if (drops(p)) {
-    T* dropped = behind != nullptr ? scratch.tiles.scratch : scores;
+    T* dropped = deferred != nullptr ? scratch.tiles.scratch : scores;
     block_dropout(dropped, scores, scratch.tiles.allowed, rows, step.key, step.n);
     weights = dropped;
   }
-  if (careful) {
-    T* small = behind != nullptr ? scratch.tiles.scratch : scores;
-    const Vec<T> share = splat<T>(1 / parts_of(p));
-    for (Index i = 0; i < step.n * width; i += kLanes<T>) store(small + i, load(weights + i) * share);
-    weights = small;
+  if (nan_safe) {
+    T* averaged = deferred != nullptr ? scratch.tiles.scratch : scores;
+    const Vec<T> share = splat<T>(1 / average_divisor(p));
+    for (Index i = 0; i < step.n * width; i += kLanes<T>) store(averaged + i, load(weights + i) * share);
+    weights = averaged;
   }
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     const T* values = rows.value(step.key + part.from);
     const T* w = weights + part.from * width;
-    if (rows.few()) {
-      few_values(panel.out, factor, w, width, values, p.value.position, rows.rows, part.keys(), p.value_size);
+    if (rows.is_decode()) {
+      decode_values(panel.out, factor, w, width, values, p.value.position, rows.rows, part.keys(), p.value_size);
       continue;
     }
     const Index lane = part.vector * kLanes<T>;
-    const auto multiply = careful ? multiply_skipping<T> : multiply_transposed<T>;
+    const auto multiply = nan_safe ? multiply_skipping<T> : multiply_transposed<T>;
     multiply(panel.begin(part), panel.out + lane, width, factor + lane, values, p.value.position, w + lane, width,
-             p.value_size, part.keys(), part.vectors, &scratch.queue, behind);
+             p.value_size, part.keys(), part.vectors, &scratch.queue, deferred);
   }
 }
 
@@ -193,10 +193,10 @@ void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* co
 }
 
 // out, largest and sum of the panels, which see keys of one head, and the weights of one panel where these are wanted.
-// `careful` multiplies no value with a weight of 0 and keeps a bias of -inf from meeting infinity.
+// `nan_safe` multiplies no value with a weight of 0 and keeps a bias of -inf from meeting infinity.
 template <class T>
 void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* const* out, WeightsView<T> weights,
-                bool careful) {
+                bool nan_safe) {
   const AttentionProblem<T>& p = *panels[0].rows.problem;
   const Index size = key_step(p);
   Index first = p.keys, last = 0;
@@ -217,7 +217,7 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
       ScoreTiles<T> tiles = scratch.tiles;
       tiles.cold = i == 0;
       tiles.scores = kept != nullptr ? scratch.kept_tile(key, panel.rows) : panel.scores;
-      block_scores(tiles, panel.step, panel.rows, panel.queries, key, n, careful);
+      block_scores(tiles, panel.step, panel.rows, panel.queries, key, n, nan_safe);
       for (Index at = 0; at < panel.step.count; ++at) {
         const StepPart& part = panel.step.part[at];
         for (Index v = part.vector; v < part.vector + part.vectors; ++v)
@@ -234,8 +234,8 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
     if (kept != nullptr) continue;
     for (Index i = 0; i < count; ++i)
       if (panels[i].step.count > 0)
-        add_values(panels[i], scratch, panels[i].step, panels[i].scores, panels[i].softmax.factor, careful,
-                   static_cast<RowsBehind<T>*>(nullptr));
+        add_values(panels[i], scratch, panels[i].step, panels[i].scores, panels[i].softmax.factor, nan_safe,
+                   static_cast<DeferredRows<T>*>(nullptr));
   }
   if (kept == nullptr) {
     for (Index i = 0; i < count; ++i) panels[i].finish();
@@ -254,16 +254,16 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
     T* lines[kPanelWidth<T>];
     for (Index row = 0; row < panel.rows.rows; ++row) lines[row] = to.row[row] + at->parts.key;
     T* scores = scratch.kept_tile(at->parts.key, panel.rows);
-    RowsBehind<T> behind;
-    behind.to = lines;
-    behind.from = scores;
-    behind.width = panel.rows.width;
-    behind.factor = factor;
-    behind.count = panel.rows.rows;
-    behind.n = at->parts.n;
-    behind.past_caches = to.past_caches;
-    add_values(panel, scratch, at->parts, scores, at->factor, careful, &behind);
-    behind.finish();
+    DeferredRows<T> deferred;
+    deferred.to = lines;
+    deferred.from = scores;
+    deferred.width = panel.rows.width;
+    deferred.factor = factor;
+    deferred.count = panel.rows.rows;
+    deferred.n = at->parts.n;
+    deferred.past_caches = to.past_caches;
+    add_values(panel, scratch, at->parts, scores, at->factor, nan_safe, &deferred);
+    deferred.finish();
   }
   end_of_stream();
   panel.finish();
@@ -272,7 +272,7 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
 template <class T> void write_out(T* const* to, const Panel<T>& panel) {
   const Index n = panel.rows.problem->value_size;
   const T* inverse = panel.softmax.inverse;
-  if (!panel.rows.few()) return rows_from_columns(to, panel.out, panel.rows.width, inverse, panel.rows.rows, n);
+  if (!panel.rows.is_decode()) return rows_from_columns(to, panel.out, panel.rows.width, inverse, panel.rows.rows, n);
   for (Index row = 0; row < panel.rows.rows; ++row)
     for (Index i = 0; i < n; ++i) to[row][i] = panel.out[row * padded<T>(n) + i] * inverse[row];
 }
@@ -285,12 +285,12 @@ template <class T> T lse_of(T largest, T sum) {
 
 // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row. So has a
 // score of NaN that a bias of -inf should have excluded; there the sum tells. And so has a sum of large values.
-template <class T> bool needs_care(const Panel<T>& panel) {
+template <class T> bool needs_nan_safe(const Panel<T>& panel) {
   const RowBlock<T>& rows = panel.rows;
   const AttentionProblem<T>& p = *rows.problem;
-  if (rows.few()) return !finite(panel.out, padded<T>(p.value_size) * rows.rows);
+  if (rows.is_decode()) return !finite(panel.out, padded<T>(p.value_size) * rows.rows);
   return !finite_lines(panel.out, p.value_size, rows.width, rows.vectors) ||
-         (care_matters(p) && !finite(panel.softmax.sum, rows.vectors * kLanes<T>));
+         (nan_safe_differs(p) && !finite(panel.softmax.sum, rows.vectors * kLanes<T>));
 }
 
 template <class T> void write_statistics(const AttentionResult<T>& result, const Panel<T>& panel) {
@@ -328,11 +328,11 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
     run_panels(panels, count, scratch, out, result.weights, false);
     for (Index i = 0; i < count; ++i) {
       Panel<T>& panel = panels[i];
-      const bool careful = needs_care(panel);
-      if (careful) run_panels(&panel, 1, scratch, out + i * kPanelWidth<T>, result.weights, true);
+      const bool nan_safe = needs_nan_safe(panel);
+      if (nan_safe) run_panels(&panel, 1, scratch, out + i * kPanelWidth<T>, result.weights, true);
       write_statistics(result, panel);
-      if (careful)
-        for (T& inverse : panel.softmax.inverse) inverse *= parts_of(p);
+      if (nan_safe)
+        for (T& inverse : panel.softmax.inverse) inverse *= average_divisor(p);
       if (result.out.data != nullptr) write_out(out + i * kPanelWidth<T>, panel);
     }
   }

@@ -27,12 +27,13 @@ struct KeyRange {
 
 static inline Index at_least(Index n, Index low) { return n < low ? low : n; }
 static inline Index at_most(Index n, Index high) { return n > high ? high : n; }
+static inline Index clamped(Index n, Index low, Index high) { return n < low ? low : at_most(n, high); }
 
 constexpr Index kFar = Index{1} << 60;  // farther than any key; kFar + kFar does not overflow
 
 static inline Index query_position(const KeyRules& rules, Index batch, Index query) {
   const Index offset = rules.q_offset != nullptr ? static_cast<Index>(rules.q_offset[batch]) : 0;
-  return at_least(at_most(offset, kFar), -kFar) + query;
+  return clamped(offset, -kFar, kFar) + query;
 }
 
 // Of the keys [0, length) those for a query at a position. Both limits grow with the position.

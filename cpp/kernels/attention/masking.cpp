@@ -7,8 +7,6 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-inline Index between(Index n, Index low, Index high) { return n < low ? low : n > high ? high : n; }
-
 // Line `lane` of a boolean array, from key `key` on; keys [from, to) are valid. `copy` serves where they do not adjoin.
 template <class T>
 const uint8_t* line_of(const WeightsView<const bool>& rows, const RowBlock<T>& block, Index lane, Index key, Index from,
@@ -96,8 +94,8 @@ template <class T> void narrow_by_bias(StepPart& part, const RowBlock<T>& block,
 // Time of a key for so many vectors of rows, relative: wide tiles do more for each number that they load. Measured with
 // windows, whose first and last keys make parts of every width.
 constexpr Index time_of_key(Index vectors) {
-  constexpr Index many[] = {0, 20, 28, 39, 50}, few[] = {0, 12, 20};
-  return kRegisters == 32 ? many[vectors] : few[vectors];
+  constexpr Index of_32_registers[] = {0, 20, 28, 39, 50}, of_16_registers[] = {0, 12, 20};
+  return kRegisters == 32 ? of_32_registers[vectors] : of_16_registers[vectors];
 }
 
 // The smallest part that holds those of the vectors [begin, end).
@@ -125,7 +123,7 @@ template <class T> void join_parts(KeyStep& step, const StepPart* each, const Ro
     for (Index from = 0; from < end; ++from) {
       const Index keys = joined(each, from, end).keys();
       const Index total = time[from] + (keys > 0 ? keys * time_of_key(end - from) : 0);
-      if (from > 0 && (total >= time[end] || block.few())) continue;
+      if (from > 0 && (total >= time[end] || block.is_decode())) continue;
       time[end] = total;
       begin[end] = from;
     }
@@ -147,8 +145,8 @@ void allow_limits(uint8_t* allowed, const StepPart& part, const RowBlock<T>& blo
   for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
     int8_t before[kLanes<T>], last[kLanes<T>];  // of the keys from low to high - 1
     for (Index i = 0; i < kLanes<T>; ++i) {
-      before[i] = static_cast<int8_t>(between(block.low[v * kLanes<T> + i] - key, 0, kBlockKeys) - 1);
-      last[i] = static_cast<int8_t>(between(block.high[v * kLanes<T> + i] - key, 0, kBlockKeys) - 1);
+      before[i] = static_cast<int8_t>(clamped(block.low[v * kLanes<T> + i] - key, 0, kBlockKeys) - 1);
+      last[i] = static_cast<int8_t>(clamped(block.high[v * kLanes<T> + i] - key, 0, kBlockKeys) - 1);
     }
     Lanes low, high, others;
     __builtin_memcpy(&low, before, sizeof low);
@@ -186,9 +184,9 @@ template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock
     StepPart& part = each[v];
     part = {v, 1, 0, n, fill_bias};
     if (!p.fill) {
-      part.from = between(block.any_low[v] - key, 0, n);
+      part.from = clamped(block.any_low[v] - key, 0, n);
       if (p.batch_invariant) part.from -= part.from % 4;  // sums over keys start at the same place for all rows
-      part.to = between(block.any_high[v] - key, part.from, n);
+      part.to = clamped(block.any_high[v] - key, part.from, n);
     }
     if (p.mask.data != nullptr) narrow_by_mask(part, block, key);
     if (p.bias.data != nullptr && !p.fill) narrow_by_bias(part, block, key);

@@ -76,7 +76,7 @@ template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
   const T* rows[kPanelWidth<T>];
   for (Index lane = 0; lane < block.width; ++lane)
     rows[lane] = p.query.at(block.batch, block.head[lane], block.query[lane]);
-  if (block.few()) {
+  if (block.is_decode()) {
     const Vec<T> scale = splat<T>(p.scale);
     const Index line = padded<T>(p.key_size);
     for (Index row = 0; row < block.rows; ++row)

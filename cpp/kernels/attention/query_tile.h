@@ -46,8 +46,8 @@ template <class T> struct RowBlock {
   bool same_head;  // all rows belong to one head
   Index next;      // queries from these rows to those of the tile that comes next, if known, else 0
   // Panels of at most this many rows read keys and values feature by feature (decode.cpp).
-  static constexpr Index kFew = 4;
-  bool few() const { return rows <= kFew && !problem->batch_invariant; }
+  static constexpr Index kDecodeRows = 4;
+  bool is_decode() const { return rows <= kDecodeRows && !problem->batch_invariant; }
 
   const T* key(Index j) const { return problem->key.at(batch, kv_head, j); }
   const T* value(Index j) const { return problem->value.at(batch, kv_head, j); }
@@ -62,11 +62,12 @@ template <class T> void load_queries(T* queries, const RowBlock<T>& block);
 
 // scores (n, width) of few rows, 0 behind them; queries as load_queries leaves them.
 template <class T>
-void few_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n, Index size);
+void decode_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n,
+                   Index size);
 // out (rows, size rounded up) = out * factor[row] + weights (keys, width)^T @ values. A key with weight 0 is not read.
 template <class T>
-void few_values(T* out, const T* factor, const T* weights, Index width, const T* values, Index stride, Index rows,
-                Index keys, Index size);
+void decode_values(T* out, const T* factor, const T* weights, Index width, const T* values, Index stride, Index rows,
+                   Index keys, Index size);
 
 // Neighbouring vectors of rows and the keys [from, to) of a step that their rows may see.
 struct StepPart {
@@ -88,9 +89,9 @@ struct KeyStep {
 // Tiles (keys, width) of one step of keys.
 template <class T> struct ScoreTiles {
   T* scores;             // final scores, -inf where excluded; nothing outside the parts
-  T* slope;              // with softcap, if not null: derivative of the softcap
+  T* derivative;         // with softcap, if not null: derivative of the softcap
   T* scratch;            // for the bias
-  PrefetchQueue* queue;  // what is fetched meanwhile
+  PrefetchQueue* queue;  // what is fetched at the same time
   bool cold = true;      // the first panel that reads these keys
   uint8_t* allowed;      // of parts that are masked, unless limits_only: not 0 where the pair is allowed
 };
@@ -113,12 +114,12 @@ void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const Row
 template <class T> void fetch_bias(PrefetchQueue& queue, const RowBlock<T>& block, Index key, Index n);
 
 // Scores of the step that starts at `key`; queries as load_queries leaves them. Where a bias of -inf meets a score that
-// is not a number, only `careful` gives -inf, the other way NaN.
+// is not a number, only `nan_safe` gives -inf, the other way NaN.
 template <class T>
 void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block, const T* queries, Index key, Index n,
-                  bool careful);
-// Whether `careful` can make a difference.
-template <class T> inline bool care_matters(const AttentionProblem<T>& p) { return p.bias.data != nullptr; }
+                  bool nan_safe);
+// Whether `nan_safe` can make a difference.
+template <class T> inline bool nan_safe_differs(const AttentionProblem<T>& p) { return p.bias.data != nullptr; }
 
 // to[j][row] = weights[j][row] times 1 / (1 - p) or 0, by the stream or dropout_keep, for all pairs of a step. p = 1
 // gives zeros. `bytes` is a tile of scratch.

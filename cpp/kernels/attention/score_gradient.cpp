@@ -36,7 +36,7 @@ void leave_out_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const 
     block.left_out = true;
     block.base[lane] = kBehind<T>;
     block.inverse[lane] = block.shift[lane] = 0;
-    if (rows.few()) {
+    if (rows.is_decode()) {
       for (Index i = 0; i < padded<T>(p.key_size); ++i) scratch.queries[lane * padded<T>(p.key_size) + i] = 0;
     } else {
       for (Index i = 0; i < p.key_size; ++i) scratch.queries[i * rows.width + lane] = 0;
@@ -64,8 +64,8 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
   load_queries(scratch.queries, rows);
   columns_from_rows(scratch.dout, rows.width, dout, rows.width, rows.rows, p.value_size);
   block.left_out = false;
-  const bool queries_finite = rows.few() ? finite(scratch.queries, rows.rows * padded<T>(p.key_size))
-                                         : finite_lines(scratch.queries, p.key_size, rows.width, rows.vectors);
+  const bool queries_finite = rows.is_decode() ? finite(scratch.queries, rows.rows * padded<T>(p.key_size))
+                                               : finite_lines(scratch.queries, p.key_size, rows.width, rows.vectors);
   if (!queries_finite || !finite(block.shift, rows.width)) leave_out_rows(block, scratch, saved);
 }
 
@@ -73,8 +73,8 @@ template <class T>
 void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block, Index key, Index n) {
   const Index width = block.rows.width;
   T* weights = scratch.tiles.scores;
-  for (int careful = 0; careful < 2; ++careful) {
-    block_scores(scratch.tiles, step, block.rows, scratch.queries, key, n, careful != 0);
+  for (int nan_safe = 0; nan_safe < 2; ++nan_safe) {
+    block_scores(scratch.tiles, step, block.rows, scratch.queries, key, n, nan_safe != 0);
     zero_outside(weights, step, block.rows);
     for (Index i = 0; i < step.count; ++i) {
       const StepPart& part = step.part[i];
@@ -87,7 +87,7 @@ void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlo
     if (block.left_out)
       for (Index i = 0; i < n * width; ++i)
         if (block.inverse[i % width] == 0) weights[i] = 0;
-    if (!care_matters(*block.rows.problem) || finite_lines(weights, n, width, block.rows.vectors)) return;
+    if (!nan_safe_differs(*block.rows.problem) || finite_lines(weights, n, width, block.rows.vectors)) return;
   }
 }
 
@@ -120,7 +120,7 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     const Index lane = part.vector * kLanes<T>;
-    multiply_panel(Into::overwrite, dscores + part.from * width + lane, width, rows.value(key + part.from),
+    multiply_panel(StoreMode::overwrite, dscores + part.from * width + lane, width, rows.value(key + part.from),
                    p.value.position, scratch.dout + lane, width, part.keys(), p.value_size, part.vectors,
                    scratch.tiles.queue, scratch.tiles.cold);
   }

@@ -34,7 +34,7 @@ template <class T> struct GradientScratch {
     T* shared = panels + panel_elements(p) * count;
     tiles.scratch = shared;
     tiles.allowed = reinterpret_cast<uint8_t*>(shared + tile);
-    tiles.slope = shared + 2 * tile;
+    tiles.derivative = shared + 2 * tile;
     factors = shared + 3 * tile;
     rest = shared + 4 * tile;
     tiles.queue = &queue;

@@ -33,15 +33,15 @@ inline Vec<float> cap_of(Vec<float> x) {
 }
 inline Vec<double> cap_of(Vec<double> x) { return tanh_of<double>(x); }
 
-// scores = softcap * tanh(scores / softcap); slope = 1 - tanh^2.
+// scores = softcap * tanh(scores / softcap); derivative = 1 - tanh^2.
 template <class T> void cap(ScoreTiles<T>& tiles, const StepPart& part, Index width, T softcap) {
   const Vec<T> most = splat<T>(softcap), inverse = splat<T>(1 / softcap);
   const T* scores = tiles.scores;
-  T* slope = tiles.slope;
+  T* derivative = tiles.derivative;
   for_vectors(tiles.scores, width, part, [=](Index, Index, T* s) {
     const Vec<T> t = cap_of(load(s) * inverse);
     store(s, most * t);
-    if (slope != nullptr) store(slope + (s - scores), splat<T>(1) - t * t);
+    if (derivative != nullptr) store(derivative + (s - scores), splat<T>(1) - t * t);
   });
 }
 
@@ -99,12 +99,11 @@ template <class T> void add_bias(ScoreTiles<T>& tiles, const StepPart& part, con
 template <class T> void exclude_by_limits(T* scores, const StepPart& part, const RowBlock<T>& block, Index key) {
   using Integer = typename VectorTypes<T>::Integer;
   const Vec<T> lowest = splat<T>(static_cast<T>(-INFINITY));
-  const auto between = [](Index n, Index low, Index high) { return n < low ? low : n > high ? high : n; };
   for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
     Mask<T> low, high;
     for (Index i = 0; i < kLanes<T>; ++i) {
-      low[i] = static_cast<Integer>(between(block.low[v * kLanes<T> + i] - key, 0, kBlockKeys));
-      high[i] = static_cast<Integer>(between(block.high[v * kLanes<T> + i] - key, 0, kBlockKeys));
+      low[i] = static_cast<Integer>(clamped(block.low[v * kLanes<T> + i] - key, 0, kBlockKeys));
+      high[i] = static_cast<Integer>(clamped(block.high[v * kLanes<T> + i] - key, 0, kBlockKeys));
     }
     const auto look = [&](Index begin, Index end) {
       for (Index j = begin; j < end; ++j) {
@@ -113,9 +112,9 @@ template <class T> void exclude_by_limits(T* scores, const StepPart& part, const
         store(s, select((at >= low) & (at < high), load(s), lowest));
       }
     };
-    const Index all_low = between(block.all_low[v] - key, part.from, part.to);
+    const Index all_low = clamped(block.all_low[v] - key, part.from, part.to);
     look(part.from, all_low);
-    look(between(block.all_high[v] - key, all_low, part.to), part.to);
+    look(clamped(block.all_high[v] - key, all_low, part.to), part.to);
   }
 }
 
@@ -143,13 +142,13 @@ template <class T> void fetch_bias(PrefetchQueue& queue, const RowBlock<T>& bloc
 
 template <class T>
 void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block, const T* queries, Index key, Index n,
-                  bool careful) {
+                  bool nan_safe) {
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
   set_step(step, tiles.allowed, block, key, n);
   const bool biased = p.bias.data != nullptr;
   // The product can be added to the bias. That saves a pass over the tile.
-  const bool bias_first = biased && !careful && !block.few() && !p.fill &&
+  const bool bias_first = biased && !nan_safe && !block.is_decode() && !p.fill &&
                           static_cast<const ScoreOptions<T>&>(p) == ScoreOptions<T>{} && !one_bias_row(block);
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
@@ -157,10 +156,12 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
     const T* keys = block.key(key + part.from);
     const Index lane = part.vector * kLanes<T>;
     if (bias_first) load_bias(tiles.scores, part, block, key);
-    if (block.few()) few_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
+    if (block.is_decode())
+      decode_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
     else
-      multiply_panel(bias_first ? Into::accumulate : Into::overwrite, scores + lane, width, keys, p.key.position,
-                     queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.queue, tiles.cold);
+      multiply_panel(bias_first ? StoreMode::accumulate : StoreMode::overwrite, scores + lane, width, keys,
+                     p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.queue,
+                     tiles.cold);
     if (p.softcap != 0) cap(tiles, part, width, p.softcap);
     if (p.slopes != nullptr) add_distance(tiles.scores, part, block, key);
     if (biased && !bias_first) add_bias(tiles, part, block, key);

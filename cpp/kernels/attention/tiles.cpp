@@ -3,12 +3,12 @@
 namespace qkv::kernels::QKV_ISA {
 
 template <class T>
-void multiply_panel(Into into, T* c, Index ldc, const T* a, Index stride, const T* b, Index ldb, Index rows,
+void multiply_panel(StoreMode mode, T* c, Index ldc, const T* a, Index stride, const T* b, Index ldb, Index rows,
                     Index depth, Index vectors, PrefetchQueue* queue, bool cold) {
   Nothing nothing;
   const Index height = tile_height(vectors), line = 64 / static_cast<Index>(sizeof(T)), end = cold ? depth : line;
   multiply_rows<Reads::rows, kFixedWidth>(
-      TileProduct<T>{into, c, ldc, nullptr, a, stride, b, ldb, depth}, rows, vectors,
+      TileProduct<T>{mode, c, ldc, nullptr, a, stride, b, ldb, depth}, rows, vectors,
       [&](const T* next) {
         if (queue != nullptr) queue->before_tile();
         for (Index r = 0; r < height; ++r)
@@ -18,10 +18,11 @@ void multiply_panel(Into into, T* c, Index ldc, const T* a, Index stride, const 
 }
 
 template <class T>
-void multiply_transposed(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
-                         Index rows, Index depth, Index vectors, PrefetchQueue* queue, RowsBehind<T>* behind) {
-  const TileProduct<T> product{into, c, ldc, factor, a, stride, b, ldb, depth};
-  if (behind == nullptr) {
+void multiply_transposed(StoreMode mode, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b,
+                         Index ldb, Index rows, Index depth, Index vectors, PrefetchQueue* queue,
+                         DeferredRows<T>* deferred) {
+  const TileProduct<T> product{mode, c, ldc, factor, a, stride, b, ldb, depth};
+  if (deferred == nullptr) {
     Nothing nothing;
     return multiply_rows<Reads::columns, kFixedWidth>(
         product, rows, vectors,
@@ -31,14 +32,14 @@ void multiply_transposed(Into into, T* c, Index ldc, const T* factor, const T* a
         nothing);
   }
   const Index tiles = rows > 0 ? tiles_of(rows, vectors) : 0;
-  const auto one = [behind]() { behind->one(); };
-  multiply_rows<Reads::columns, kFixedWidth>(product, rows, vectors, [&](const T*) { behind->prepare(tiles); }, one);
+  const auto one = [deferred]() { deferred->one(); };
+  multiply_rows<Reads::columns, kFixedWidth>(product, rows, vectors, [&](const T*) { deferred->prepare(tiles); }, one);
 }
 
 template <class T>
-void multiply_skipping(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
-                       Index rows, Index depth, Index vectors, PrefetchQueue*, RowsBehind<T>* behind) {
-  if (behind != nullptr) behind->finish();
+void multiply_skipping(StoreMode mode, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b,
+                       Index ldb, Index rows, Index depth, Index vectors, PrefetchQueue*, DeferredRows<T>* deferred) {
+  if (deferred != nullptr) deferred->finish();
   for (Index r = 0; r < rows; ++r) {
     for (Index v = 0; v < vectors; ++v) {
       Vec<T> sum = {};
@@ -47,8 +48,8 @@ void multiply_skipping(Into into, T* c, Index ldc, const T* factor, const T* a, 
         sum = select(right == Vec<T>{}, sum, sum + splat<T>(a[k * stride + r]) * right);
       }
       T* to = c + r * ldc + v * kLanes<T>;
-      if (into == Into::rescale) sum = load(to) * load(factor + v * kLanes<T>) + sum;
-      if (into == Into::accumulate) sum = load(to) + sum;
+      if (mode == StoreMode::rescale) sum = load(to) * load(factor + v * kLanes<T>) + sum;
+      if (mode == StoreMode::accumulate) sum = load(to) + sum;
       store(to, sum);
     }
   }
@@ -71,20 +72,20 @@ void add_product(T* c, Index ldc, const T* a, Index stride, Index a_jump, const 
     const Index count = vectors / stripes + (stripe < vectors % stripes ? 1 : 0);
     T* to = c + from * kLanes<T>;
     multiply_rows<Reads::rows, false>(
-        TileProduct<T>{Into::accumulate, to, ldc, nullptr, a, stride, b + from * kLanes<T>, ldb, depth, groups, a_jump,
-                       depth * ldb},
+        TileProduct<T>{StoreMode::accumulate, to, ldc, nullptr, a, stride, b + from * kLanes<T>, ldb, depth, groups,
+                       a_jump, depth * ldb},
         rows, count, [](const T*) {}, nothing);
     from += count;
   }
 }
 
-#define QKV_INSTANTIATE(T)                                                                                             \
-  template void multiply_panel(Into, T*, Index, const T*, Index, const T*, Index, Index, Index, Index, PrefetchQueue*, \
-                               bool);                                                                                  \
-  template void multiply_transposed(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index,  \
-                                    PrefetchQueue*, RowsBehind<T>*);                                                   \
-  template void multiply_skipping(Into, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, Index,    \
-                                  PrefetchQueue*, RowsBehind<T>*);                                                     \
+#define QKV_INSTANTIATE(T)                                                                                          \
+  template void multiply_panel(StoreMode, T*, Index, const T*, Index, const T*, Index, Index, Index, Index,         \
+                               PrefetchQueue*, bool);                                                               \
+  template void multiply_transposed(StoreMode, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index, \
+                                    Index, PrefetchQueue*, DeferredRows<T>*);                                       \
+  template void multiply_skipping(StoreMode, T*, Index, const T*, const T*, Index, const T*, Index, Index, Index,   \
+                                  Index, PrefetchQueue*, DeferredRows<T>*);                                         \
   template void add_product(T*, Index, const T*, Index, Index, const T*, Index, Index, Index, Index, Index, bool);
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)

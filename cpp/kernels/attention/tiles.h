@@ -53,17 +53,19 @@ class PrefetchQueue {
 // c (rows, vectors * kLanes) = a (rows, depth) @ b (depth, vectors * kLanes; ldb). Before each tile the rows of a that
 // the next one reads are fetched into the first-level cache: whole rows if they are `cold`, else their first lines.
 template <class T>
-void multiply_panel(Into into, T* c, Index ldc, const T* a, Index stride, const T* b, Index ldb, Index rows,
+void multiply_panel(StoreMode mode, T* c, Index ldc, const T* a, Index stride, const T* b, Index ldb, Index rows,
                     Index depth, Index vectors, PrefetchQueue* queue, bool cold);
-// The same with a[row][k] at a[k * stride + row]. Rows of the weights are written meanwhile, if there are any.
+// The same with a[row][k] at a[k * stride + row]. Rows of the weights are written at the same time, if there are any.
 template <class T>
-void multiply_transposed(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
-                         Index rows, Index depth, Index vectors, PrefetchQueue* queue, RowsBehind<T>* behind);
+void multiply_transposed(StoreMode mode, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b,
+                         Index ldb, Index rows, Index depth, Index vectors, PrefetchQueue* queue,
+                         DeferredRows<T>* deferred);
 // As multiply_transposed, but where b is 0 nothing is added, so that 0 * infinity and 0 * NaN in a leave no trace.
 // Slow.
 template <class T>
-void multiply_skipping(Into into, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b, Index ldb,
-                       Index rows, Index depth, Index vectors, PrefetchQueue* queue, RowsBehind<T>* behind);
+void multiply_skipping(StoreMode mode, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b,
+                       Index ldb, Index rows, Index depth, Index vectors, PrefetchQueue* queue,
+                       DeferredRows<T>* deferred);
 // c (rows, columns; ldc) += a @ b, where a (rows, groups * depth) stands in groups `a_jump` apart with rows `stride`
 // apart, b (groups * depth, columns; ldb), columns a multiple of kLanes. `skipping` adds nothing where a is 0.
 template <class T>

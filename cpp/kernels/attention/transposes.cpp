@@ -52,7 +52,7 @@ template <class T> void columns_from_far_rows(T* to, Index width, const T* const
   columns_from_rows(to + j * width, width, rest, w, w, n - j, T(1));
 }
 
-template <class T> void RowsBehind<T>::some(Index patches) {
+template <class T> void DeferredRows<T>::some(Index patches) {
   constexpr Index w = kLanes<T>;
   while (written_ < ready_) write_line();
   written_ = ready_ = 0;
@@ -93,7 +93,7 @@ template <class T> void RowsBehind<T>::some(Index patches) {
   }
 }
 
-template <class T> void RowsBehind<T>::finish() {
+template <class T> void DeferredRows<T>::finish() {
   while (lane_ < count) some(kMostReady / kLanes<T>);
   while (written_ < ready_) write_line();
 }
@@ -125,7 +125,7 @@ void rows_from_columns(T* const* to, const T* from, Index width, const T* factor
 }
 
 #define QKV_INSTANTIATE(T)                                                             \
-  template struct RowsBehind<T>;                                                       \
+  template struct DeferredRows<T>;                                                     \
   template void columns_from_rows(T*, Index, const T* const*, Index, Index, Index, T); \
   template void columns_from_far_rows(T*, Index, const T* const*, Index);              \
   template void rows_from_columns(T* const*, const T*, Index, const T*, Index, Index);

@@ -10,7 +10,7 @@ template <class T> inline Index padded(Index n) { return (n + kLanes<T> - 1) / k
 
 // to[lane][j] = from[j * width + lane] * factor[lane] for lanes < count and j < n, written while a product is computed.
 // Stores past the caches wait in those same dozen places, so they too come one after every few multiplications.
-template <class T> struct RowsBehind {
+template <class T> struct DeferredRows {
   T* const* to = nullptr;
   const T* from = nullptr;
   Index width = 0;

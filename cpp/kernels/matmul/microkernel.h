@@ -25,7 +25,7 @@ constexpr bool kFixedWidth = kMaxVectors == 2;
 enum class Reads { rows, columns };
 
 // What becomes of c.
-enum class Into {
+enum class StoreMode {
   overwrite,   // c = product
   accumulate,  // c = c + product
   rescale      // c = c * factor[column] + product
@@ -34,7 +34,7 @@ enum class Into {
 // c (rows, V * kLanes; ldc) = a (rows, depth) @ b (depth, V * kLanes; ldb). The depth may come in groups: group g of a
 // is read from a + g * a_jump, that of b from b + g * b_jump.
 template <class T> struct TileProduct {
-  Into into = Into::overwrite;
+  StoreMode mode = StoreMode::overwrite;
   T* c = nullptr;
   Index ldc = 0;
   const T* factor = nullptr;  // of rescale
@@ -81,9 +81,9 @@ inline __attribute__((always_inline)) void multiply_step(Vec<T> (&sum)[R][V], co
 
 // sum += a @ b over `depth` steps. An address reaches three rows (0, 1 and 2 strides from a pointer), so one pointer
 // serves three rows of a, or two lines of columns.
-template <class T, int R, int V, Reads A, class Between>
+template <class T, int R, int V, Reads A, class Interleaved>
 inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], const T* a, Index stride, const T* b,
-                                                          Index ldb, Index depth, Between& between) {
+                                                          Index ldb, Index depth, Interleaved& interleaved) {
   Index k = depth >> 2;
   if constexpr (A == Reads::rows) {
     constexpr int P = (R + 2) / 3;
@@ -97,7 +97,7 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
 #pragma GCC unroll 4
       for (int u = 0; u < 4; ++u) {
         multiply_step<T, R, V>(sum, b + u * ldb, [&](int r) { return at[r / 3] + r % 3 * stride + u; });
-        if (u % 2 == 1) between();
+        if (u % 2 == 1) interleaved();
       }
       b += 4 * ldb;
 #pragma GCC unroll 4
@@ -119,7 +119,7 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
       for (int u = 0; u < 4; ++u) {
         const T* line = u < 2 ? a + u * stride : half + (u - 2) * stride;
         multiply_step<T, R, V>(sum, b + u * ldb, [&](int r) { return line + r; });
-        if (u % 2 == 1) between();
+        if (u % 2 == 1) interleaved();
       }
       a += 4 * stride;
       half += 4 * stride;
@@ -131,68 +131,70 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
 }
 
 // The whole tile. Fixed: ldb is kPanelWidth.
-template <class T, int R, int V, Reads A, bool Fixed, class Between>
-void multiply_tile(const TileProduct<T>& p, Between& between) {
+template <class T, int R, int V, Reads A, bool Fixed, class Interleaved>
+void multiply_tile(const TileProduct<T>& p, Interleaved& interleaved) {
   Vec<T> sum[R][V] = {};
   const Index ldb = Fixed ? kPanelWidth<T> : p.ldb;
   const T *a = p.a, *b = p.b;
   if constexpr (Fixed) {
-    multiply_group<T, R, V, A>(sum, a, p.stride, b, ldb, p.depth, between);
+    multiply_group<T, R, V, A>(sum, a, p.stride, b, ldb, p.depth, interleaved);
   } else {
     for (Index group = p.groups; group > 0; --group, a += p.a_jump, b += p.b_jump)
-      multiply_group<T, R, V, A>(sum, a, p.stride, b, ldb, p.depth, between);
+      multiply_group<T, R, V, A>(sum, a, p.stride, b, ldb, p.depth, interleaved);
   }
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {
     T* to = p.c + v * kLanes<T>;
-    if (p.into == Into::overwrite) {
+    if (p.mode == StoreMode::overwrite) {
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) store(to + r * p.ldc, sum[r][v]);
     } else {
-      const Vec<T> keep = p.into == Into::rescale ? load(p.factor + v * kLanes<T>) : splat<T>(1);
+      const Vec<T> keep = p.mode == StoreMode::rescale ? load(p.factor + v * kLanes<T>) : splat<T>(1);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) store(to + r * p.ldc, load(to + r * p.ldc) * keep + sum[r][v]);
     }
   }
 }
 
-template <class T, class Between> using TileFunction = void (*)(const TileProduct<T>&, Between&);
+template <class T, class Interleaved> using TileFunction = void (*)(const TileProduct<T>&, Interleaved&);
 
 // The tile of `rows` rows and V vectors.
-template <class T, int V, Reads A, bool Fixed, class Between> TileFunction<T, Between> tile_of(Index rows) {
+template <class T, int V, Reads A, bool Fixed, class Interleaved> TileFunction<T, Interleaved> tile_of(Index rows) {
   static_assert(tile_height(V) <= 12);
-#define QKV_TILE(R) multiply_tile<T, (R < tile_height(V) ? R : static_cast<int>(tile_height(V))), V, A, Fixed, Between>
-  static constexpr TileFunction<T, Between> all[12] = {QKV_TILE(1), QKV_TILE(2),  QKV_TILE(3),  QKV_TILE(4),
-                                                       QKV_TILE(5), QKV_TILE(6),  QKV_TILE(7),  QKV_TILE(8),
-                                                       QKV_TILE(9), QKV_TILE(10), QKV_TILE(11), QKV_TILE(12)};
+#define QKV_TILE(R) \
+  multiply_tile<T, (R < tile_height(V) ? R : static_cast<int>(tile_height(V))), V, A, Fixed, Interleaved>
+  static constexpr TileFunction<T, Interleaved> all[12] = {QKV_TILE(1), QKV_TILE(2),  QKV_TILE(3),  QKV_TILE(4),
+                                                           QKV_TILE(5), QKV_TILE(6),  QKV_TILE(7),  QKV_TILE(8),
+                                                           QKV_TILE(9), QKV_TILE(10), QKV_TILE(11), QKV_TILE(12)};
 #undef QKV_TILE
   return all[rows - 1];
 }
 
-template <class T, Reads A, bool Fixed, class Between> TileFunction<T, Between> tile_for(Index rows, Index vectors) {
-  if (vectors == 1) return tile_of<T, 1, A, Fixed, Between>(rows);
+template <class T, Reads A, bool Fixed, class Interleaved>
+TileFunction<T, Interleaved> tile_for(Index rows, Index vectors) {
+  if (vectors == 1) return tile_of<T, 1, A, Fixed, Interleaved>(rows);
   if constexpr (kMaxVectors == 4) {
-    if (vectors == 2) return tile_of<T, 2, A, Fixed, Between>(rows);
-    if (vectors == 3) return tile_of<T, 3, A, Fixed, Between>(rows);
+    if (vectors == 2) return tile_of<T, 2, A, Fixed, Interleaved>(rows);
+    if (vectors == 3) return tile_of<T, 3, A, Fixed, Interleaved>(rows);
   }
-  return tile_of<T, kMaxVectors, A, Fixed, Between>(rows);
+  return tile_of<T, kMaxVectors, A, Fixed, Interleaved>(rows);
 }
 
 inline Index tiles_of(Index rows, Index vectors) { return (rows + tile_height(vectors) - 1) / tile_height(vectors); }
 
 // A product of any number of rows, in tiles of nearly equal height: 64 rows by at most 6 are 9 tiles of 6 and 2 of 5.
 // before(a's row that the tile after this one begins with) is called before each tile.
-template <Reads A, bool Fixed, class T, class Before, class Between>
-inline void multiply_rows(TileProduct<T> p, Index rows, Index vectors, Before&& before, Between& between) {
+template <Reads A, bool Fixed, class T, class Before, class Interleaved>
+inline void multiply_rows(TileProduct<T> p, Index rows, Index vectors, Before&& before, Interleaved& interleaved) {
   if (rows == 0) return;
   const Index tiles = tiles_of(rows, vectors), height = rows / tiles, higher = rows % tiles;
   const auto run = [&](Index count, Index h) {
     if (count == 0) return;
-    const TileFunction<T, Between> tile = tile_for<T, A, Fixed, Between>(h, vectors);
+    const TileFunction<T, Interleaved> tile = tile_for<T, A, Fixed, Interleaved>(h, vectors);
     for (; count > 0; --count) {
       const T* next = p.a + (A == Reads::rows ? h * p.stride : h);
       before(next);
-      tile(p, between);
+      tile(p, interleaved);
       p.c += h * p.ldc;
       p.a = next;
     }

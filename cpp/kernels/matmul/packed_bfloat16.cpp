@@ -129,8 +129,9 @@ constexpr Index kRows = kTileRows * (kNative ? 16 : 4);
 
 constexpr Index row_stride(Index depth) { return kHalves * ((depth + 1) / 2) + 64 / static_cast<Index>(sizeof(Left)); }
 
-void multiply_loaded(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish,
-                     float* scratch, Index rows, Index columns, Index depth, Index first, Index last) {
+void multiply_loaded(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed,
+                     const Epilogue<float>& epilogue, float* scratch, Index rows, Index columns, Index depth,
+                     Index first, Index last) {
   const Index pairs = (depth + 1) / 2, stride = row_stride(depth);
   Left* lines = reinterpret_cast<Left*>(scratch);
   for (Index top = 0; top < rows; top += kRows) {
@@ -145,17 +146,18 @@ void multiply_loaded(float* y, Index ldy, const Operand<float>& x, const uint32_
           const Index n = pairs - k < kDepth / 2 ? pairs - k : kDepth / 2;
           kTiles[count - 1](to + row * ldy, ldy, lines + row * stride + kHalves * k, stride,
                             packed + (p * pairs + k) * kWidth, n, width, k > 0,
-                            finish.bias == nullptr || k + n < pairs ? nullptr : finish.bias + column);
+                            epilogue.bias == nullptr || k + n < pairs ? nullptr : epilogue.bias + column);
         }
       }
-      activate_rows(finish, to, ldy, height, width);
+      activate_rows(epilogue, to, ldy, height, width);
     }
   }
 }
 
 #if !defined(__AVX512BF16__)
-void multiply_widened(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish,
-                      float* scratch, Index rows, Index columns, Index depth, Index first, Index last) {
+void multiply_widened(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed,
+                      const Epilogue<float>& epilogue, float* scratch, Index rows, Index columns, Index depth,
+                      Index first, Index last) {
   const PackedProduct<float> product = packed_product_kernels<float>();
   const Index pairs = (depth + 1) / 2;
   for (Index p = first; p < last; ++p) {
@@ -169,24 +171,24 @@ void multiply_widened(float* y, Index ldy, const Operand<float>& x, const uint32
           store(scratch + 2 * i * kWidth + j, low_half(w));
           store(scratch + (2 * i + 1) * kWidth + j, high_half(w));
         }
-      Finish<float> now;
+      Epilogue<float> now;
       now.adds = k > 0;
-      if (k + steps >= depth) now.bias = finish.bias == nullptr ? nullptr : finish.bias + column;
+      if (k + steps >= depth) now.bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + column;
       const uint32_t* next = column + width < columns || k + steps < depth ? panel + (steps + 1) / 2 * kWidth : nullptr;
       product.multiply(y + column, ldy, {x.at(0, k), x.stride, false}, scratch, now, nullptr, rows, width, steps, 0, 1,
                        next);
     }
-    activate_rows(finish, y + column, ldy, rows, width);
+    activate_rows(epilogue, y + column, ldy, rows, width);
   }
 }
 #endif
 
-void multiply(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish,
+void multiply(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Epilogue<float>& epilogue,
               float* scratch, Index rows, Index columns, Index depth, Index first, Index last) {
 #if !defined(__AVX512BF16__)
-  if (rows > kRows) return multiply_widened(y, ldy, x, packed, finish, scratch, rows, columns, depth, first, last);
+  if (rows > kRows) return multiply_widened(y, ldy, x, packed, epilogue, scratch, rows, columns, depth, first, last);
 #endif
-  multiply_loaded(y, ldy, x, packed, finish, scratch, rows, columns, depth, first, last);
+  multiply_loaded(y, ldy, x, packed, epilogue, scratch, rows, columns, depth, first, last);
 }
 
 Index scratch_of(Index depth) {

@@ -17,8 +17,9 @@ struct PackedBfloat16 {
   // packed (columns / panel, rounded up, depth / 2, rounded up, panel) = operand (columns, depth), rounded to even.
   void (*pack)(uint32_t* packed, const Operand<float>& operand, Index columns, Index depth);
   // As PackedProduct::multiply, but x is not transposed and finish.adds is not asked for.
-  void (*multiply)(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed, const Finish<float>& finish,
-                   float* scratch, Index rows, Index columns, Index depth, Index first, Index last);
+  void (*multiply)(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed,
+                   const Epilogue<float>& epilogue, float* scratch, Index rows, Index columns, Index depth, Index first,
+                   Index last);
   // y = x rounded to the nearest bfloat16, ties to even; NaN stays NaN.
   void (*round)(float* y, const float* x, Index n);
 };

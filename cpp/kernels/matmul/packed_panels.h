@@ -43,10 +43,10 @@ inline void store_tile(T* y, Index ldy, Vec<T> (&sum)[R][V], Index columns, bool
   }
 }
 
-template <class T> inline void activate_rows(const Finish<T>& finish, T* y, Index ldy, Index rows, Index width) {
-  if (!finish.activates) return;
+template <class T> inline void activate_rows(const Epilogue<T>& epilogue, T* y, Index ldy, Index rows, Index width) {
+  if (!epilogue.activates) return;
   const Activations<T> activation = activation_kernels<T>();
-  for (Index r = 0; r < rows; ++r) activation.forward(finish.activation, y + r * ldy, y + r * ldy, T(0), width);
+  for (Index r = 0; r < rows; ++r) activation.forward(epilogue.activation, y + r * ldy, y + r * ldy, T(0), width);
 }
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -133,8 +133,8 @@ void multiply_panel(T* y, Index ldy, const Operand<T>& x, const T* panel, const 
 }
 
 template <class T>
-void multiply(T* y, Index ldy, const Operand<T>& x, const T* packed, const Finish<T>& finish, T* scratch, Index rows,
-              Index columns, Index depth, Index first, Index last, const void* afterwards) {
+void multiply(T* y, Index ldy, const Operand<T>& x, const T* packed, const Epilogue<T>& epilogue, T* scratch,
+              Index rows, Index columns, Index depth, Index first, Index last, const void* afterwards) {
   for (Index top = 0; top < rows; top += kBlockTiles * kTileRows) {
     const Index height = rows - top < kBlockTiles * kTileRows ? rows - top : kBlockTiles * kTileRows;
     for (Index k = 0; k < depth || k == 0; k += kDepth) {
@@ -150,9 +150,9 @@ void multiply(T* y, Index ldy, const Operand<T>& x, const T* packed, const Finis
         const T* next = static_cast<const T*>(afterwards);
         if (p + 1 < last) next = panel + depth * kPanelWidth<T>;
         else if (!done) next = packed + (first * depth + k + steps) * kPanelWidth<T>;
-        multiply_panel(to, ldy, from, panel, next, height, width, steps, k > 0 || finish.adds,
-                       done && finish.bias != nullptr ? finish.bias + column : nullptr);
-        if (done) activate_rows(finish, to, ldy, height, width);
+        multiply_panel(to, ldy, from, panel, next, height, width, steps, k > 0 || epilogue.adds,
+                       done && epilogue.bias != nullptr ? epilogue.bias + column : nullptr);
+        if (done) activate_rows(epilogue, to, ldy, height, width);
       }
     }
   }

@@ -12,7 +12,7 @@
 namespace qkv::kernels {
 
 // What is done to a product before it is stored for good.
-template <class T> struct Finish {
+template <class T> struct Epilogue {
   const T* bias = nullptr;  // (columns) or null
   bool activates = false;
   Activation activation = Activation::relu;
@@ -38,7 +38,7 @@ template <class T> struct PackedProduct {
   // y (rows, columns), rows ldy apart, = x (rows, depth) @ packed, finished, for the columns of panels first to last.
   // Each number is summed in one order, whatever the number of rows. What is read after the last panel may be given, to
   // be fetched meanwhile.
-  void (*multiply)(T* y, Index ldy, const Operand<T>& x, const T* packed, const Finish<T>& finish, T* scratch,
+  void (*multiply)(T* y, Index ldy, const Operand<T>& x, const T* packed, const Epilogue<T>& epilogue, T* scratch,
                    Index rows, Index columns, Index depth, Index first, Index last, const void* afterwards);
 };
 

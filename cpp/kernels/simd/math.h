@@ -206,11 +206,11 @@ template <class T> inline Vec<T> tanh_of(Vec<T> x) {
 #endif
   using C = math::Constants<T>;
   const Vec<T> size = absolute(x), z = x * x;
-  const Vec<T> small = x + x * z * math::polynomial<T>(z, C::kTanh);
+  const Vec<T> near_zero = x + x * z * math::polynomial<T>(z, C::kTanh);
   const Vec<T> capped = minimum(splat<T>(C::kTanhOne), size);
   const Vec<T> large =
       splat<T>(1) - splat<T>(2) / (math::exp_inside<T, math::Sign::positive>(capped + capped) + splat<T>(1));
-  return select(size < splat<T>(static_cast<T>(0.625)), small, copy_sign(large, x));
+  return select(size < splat<T>(static_cast<T>(0.625)), near_zero, copy_sign(large, x));
 }
 
 // 1 / (1 + exp(-x)), from e = exp(-|x|), so that the tail keeps its digits; there e / (1 + e) is e - e * (e / (1 + e)),
@@ -229,7 +229,7 @@ template <class T> inline Vec<T> erf_of(Vec<T> x) {
 #endif
   using C = math::Constants<T>;
   const Vec<T> size = absolute(x), capped = minimum(splat<T>(C::kErfOne), size);
-  const Vec<T> small = x + x * math::polynomial<T>(x * x, C::kErf);
+  const Vec<T> near_zero = x + x * math::polynomial<T>(x * x, C::kErf);
   Vec<T> rest;
   if constexpr (sizeof(T) == sizeof(float)) {
     rest = math::split_polynomial<T>(capped * splat<T>(C::kErfcScale) + splat<T>(C::kErfcShift), C::kErfc);
@@ -237,7 +237,7 @@ template <class T> inline Vec<T> erf_of(Vec<T> x) {
     const Vec<T> t = splat<T>(2) / (splat<T>(2) + capped);
     rest = math::exp_inside<T, math::Sign::negative>(-capped * capped) * math::polynomial<T>(t, C::kErfc);
   }
-  return select(size < splat<T>(C::kErfSmall), small, copy_sign(splat<T>(1) - rest, x));
+  return select(size < splat<T>(C::kErfSmall), near_zero, copy_sign(splat<T>(1) - rest, x));
 }
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -55,7 +55,7 @@ inline Pair ordered_sum(Wide a, Wide b) {
 struct Parts {
   Wide e, m;
 };
-inline Parts parts_of(Wide p) {
+inline Parts exponent_and_mantissa(Wide p) {
   using C = math::Constants<double>;
   const Mask<double> root = bits(splat(0.70710678118654752440)), shifted = bits(p) - root;
   const Mask<double> exponent = shifted >> C::kMantissaBits;
@@ -66,7 +66,7 @@ inline Parts parts_of(Wide p) {
 // log p to about 48 bits.
 inline Wide log_in_short(Wide p) {
   using C = math::Constants<double>;
-  const auto [e, m] = parts_of(p);
+  const auto [e, m] = exponent_and_mantissa(p);
   const Wide f = m - splat(1.0), s = f / (f + splat(2.0)), z = s * s;
   return e * splat(C::kLn2High) + (s + s + s * z * math::polynomial<double>(z, C::kLog) + e * splat(C::kLn2Low));
 }
@@ -84,7 +84,7 @@ inline Pair log_in_full(Wide p) {
                                       0.11706248540922386,
                                       0.11723051028097753};
   static constexpr double kThird2 = 0x1.5555555555555p-1, kThird2Low = 0x1.5555555555555p-55;  // 2/3
-  const auto [e, m] = parts_of(p);
+  const auto [e, m] = exponent_and_mantissa(p);
   const Wide one = splat(1.0), f = m - one, t = m + one, t_low = m - (t - one);
   const Wide inverse = one / t, s = f * inverse;
   const Wide s_low = -(multiply_subtract(s, t, f) + s * t_low) * inverse;

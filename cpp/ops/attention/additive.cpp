@@ -133,28 +133,28 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const AdditiveProblem<T>
   std::memset(sums.as<T>(), 0, count * static_cast<std::size_t>(n.stride) * sizeof(T));
   std::vector<const T*> rows(count);
   std::vector<T*> targets(count);
-  std::vector<T> slopes(count);
+  std::vector<T> dscores(count);
   for (Index i = 0; i < n.queries; ++i) {
     const Index query = b * n.queries + i;
     T* dq = share.dq + i * n.stride;
     Index used = 0;
     for (Index j = begin; j < end; ++j) {
-      const T slope = g[query * n.keys + j];
-      if (slope == 0) continue;  // excluded keys are never read
-      share.total += static_cast<double>(slope);
+      const T dscore = g[query * n.keys + j];
+      if (dscore == 0) continue;  // excluded keys are never read
+      share.total += static_cast<double>(dscore);
       T* target = sums.as<T>() + (j - begin) * n.stride;
       if (p.queries.moderate(query) && p.keys.moderate(b * n.keys + j)) {
         const auto at = static_cast<std::size_t>(used++);
         rows[at] = p.keys.row(b * n.keys + j, n);
         targets[at] = target;
-        slopes[at] = slope;
+        dscores[at] = dscore;
       } else {
         p.pair(pair.as<T>(), query, b * n.keys + j);
         const T* one = p.ones.data();
-        kernel.backward(dq, share.dr, &target, &slope, pair.as<T>(), &one, 1, n.features);
+        kernel.backward(dq, share.dr, &target, &dscore, pair.as<T>(), &one, 1, n.features);
       }
     }
-    kernel.backward(dq, share.dr, targets.data(), slopes.data(), p.queries.row(query, n), rows.data(), used,
+    kernel.backward(dq, share.dr, targets.data(), dscores.data(), p.queries.row(query, n), rows.data(), used,
                     n.features);
   }
   if (dk == nullptr) return;
@@ -166,9 +166,9 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const AdditiveProblem<T>
 // Adds the gradients of the scores with respect to queries, keys and weight; null where not wanted.
 template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const AdditiveProblem<T>& p) {
   const AdditiveSizes& n = p.n;
-  constexpr Index kUniformLength = 64;
+  constexpr Index kInvariantLength = 64;
   const Index wanted = n.batches >= 8 ? 1 : std::clamp<Index>(n.keys / 16, 1, 8);
-  const Index length = batch_invariant() ? kUniformLength : std::max<Index>(1, (n.keys + wanted - 1) / wanted);
+  const Index length = batch_invariant() ? kInvariantLength : std::max<Index>(1, (n.keys + wanted - 1) / wanted);
   const Index pieces = std::max<Index>(1, (n.keys + length - 1) / length);
   const Index size = (n.queries + 1) * n.stride, shares = n.batches * pieces;
   const Scratch memory(static_cast<std::size_t>(shares * size) * sizeof(T));

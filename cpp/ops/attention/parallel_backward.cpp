@@ -36,12 +36,12 @@ template <class T>
 void queries_keys_values(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
                          const AttentionProblem<T>& p) {
   constexpr Index kTasks = 16, kFewestKeys = 256;
-  constexpr Index kUniformKeys = 1024;  // of uniform rows borders must not depend on the number of keys or batches
+  constexpr Index kInvariantKeys = 1024;  // of uniform rows borders must not depend on the number of keys or batches
   const Index matrices = p.batches * p.kv_heads, group = p.heads / p.kv_heads, all = group * p.queries;
   const Index wanted = std::clamp<Index>(pieces(kTasks, matrices), 1, std::max<Index>(1, p.keys / kFewestKeys));
-  const Index range = p.batch_invariant ? std::min(p.keys, kUniformKeys) : pieces(p.keys, wanted),
+  const Index range = p.batch_invariant ? std::min(p.keys, kInvariantKeys) : pieces(p.keys, wanted),
               ranges = pieces(p.keys, range), size = table<T>().tile_rows;
-  const Index products = size * (p.batch_invariant ? kUniformKeys : range) * (3 * p.key_size + 2 * p.value_size);
+  const Index products = size * (p.batch_invariant ? kInvariantKeys : range) * (3 * p.key_size + 2 * p.value_size);
   const Index most = std::min(all, size * std::max<Index>(1, kLargestPiece / std::max<Index>(1, products)));
   const bool copies = ranges > 1 && gradients.dquery.data != nullptr;
   const Index line = p.key_size;

@@ -195,22 +195,22 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
         const WeightDropout kept = drawn.get();
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
-          const T* slope = dy.data<T>();
+          const T* dout = dy.data<T>();
           if (dx.wants(0)) {
             Array dw(w.get().shape(), dy.dtype());
-            products(dw.data<T>(), slope, false, finite_v.data<T>(), true, false, size.matrices, size.queries,
-                     size.keys, size.features);
+            products(dw.data<T>(), dout, false, finite_v.data<T>(), true, false, size.matrices, size.queries, size.keys,
+                     size.features);
             for_infinite(FiniteValues{finite_v.get(), keys}, w.data<T>(), size, [&](Index row, Index key, Index at) {
               T sum = 0;
               for (Index c = 0; c < size.features; ++c)
-                sum += slope[row * size.features + c] * v.data<T>()[key * size.features + c];
+                sum += dout[row * size.features + c] * v.data<T>()[key * size.features + c];
               dw.data<T>()[at] = sum;
             });
             dx.add(0, dropped(dw, kept));
           }
           if (dx.wants(1)) {
             const Array shares = dropped(w.get(), kept);
-            products(dx.of(1).data<T>(), shares.data<T>(), true, slope, false, true, size.matrices, size.keys,
+            products(dx.of(1).data<T>(), shares.data<T>(), true, dout, false, true, size.matrices, size.keys,
                      size.features, size.queries, GradientSide::right);
           }
         });

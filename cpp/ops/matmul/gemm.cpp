@@ -91,11 +91,11 @@ void packed_gemm(T* c, Index ldc, kernels::Operand<T> a, kernels::Operand<T> b, 
     for (Index column = 0; column < n; column += width) {
       const Index steps = std::min(depth, k - step), columns = std::min(width, n - column);
       pack_panels<T>(packed.as<T>(), {b.at(column, step), b.stride, b.transposed}, columns, steps);
-      kernels::Finish<T> finish;
-      finish.adds = adds || step > 0;
-      if (bias != nullptr && step + steps == k) finish.bias = bias + column;
+      kernels::Epilogue<T> epilogue;
+      epilogue.adds = adds || step > 0;
+      if (bias != nullptr && step + steps == k) epilogue.bias = bias + column;
       const kernels::Operand<T> from{a.at(0, step), a.stride, a.transposed};
-      const PackedTask<T> task{c + column, ldc, from, packed.as<T>(), finish, m, columns, steps};
+      const PackedTask<T> task{c + column, ldc, from, packed.as<T>(), epilogue, m, columns, steps};
       multiply_packed<T>({&task, 1});
     }
 }
@@ -154,9 +154,9 @@ Array without_infinite(T* c, Index ldc, const Slices<T>& gradient, const Slices<
     for (Index i = 0; i < other.size; ++i) line[i] = other.at(s, i);
     if (finite(line, other.size, 1, other.size)) continue;
     for (Index g = 0; g < gradient.size; ++g) {
-      const T slope = gradient.at(s, g);
-      if (slope == 0) continue;
-      for (Index i = 0; i < other.size; ++i) c[gradient_left ? g * ldc + i : i * ldc + g] += slope * line[i];
+      const T weight = gradient.at(s, g);
+      if (weight == 0) continue;
+      for (Index i = 0; i < other.size; ++i) c[gradient_left ? g * ldc + i : i * ldc + g] += weight * line[i];
     }
     std::fill_n(line, other.size, T(0));
   }

@@ -40,11 +40,11 @@ Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
       if (y.numel() > 0) {
         const bool bfloat16 = layer.bfloat16 && std::is_same_v<T, float>;
         packed.push_back(packed_weight(*layer.packed, layer.weight.data(), bfloat16));
-        const kernels::Finish<T> finish{layer.bias.defined() ? layer.bias.ptr<T>() : nullptr,
-                                        layer.activation.has_value(),
-                                        layer.activation.value_or(kernels::Activation::relu)};
+        const kernels::Epilogue<T> epilogue{layer.bias.defined() ? layer.bias.ptr<T>() : nullptr,
+                                            layer.activation.has_value(),
+                                            layer.activation.value_or(kernels::Activation::relu)};
         tasks.push_back(
-            {y.data<T>(), out, {x.ptr<T>(), in, false}, packed.back().template data<T>(), finish, rows, out, in});
+            {y.data<T>(), out, {x.ptr<T>(), in, false}, packed.back().template data<T>(), epilogue, rows, out, in});
         if (bfloat16) tasks.back().bfloat16 = static_cast<const std::uint32_t*>(packed.back().raw());
       }
       results.emplace_back(std::move(y));

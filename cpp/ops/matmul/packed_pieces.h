@@ -18,7 +18,7 @@ template <class T> struct PackedTask {
   Index ldy;
   kernels::Operand<T> x;
   const T* packed;
-  kernels::Finish<T> finish;
+  kernels::Epilogue<T> epilogue;
   Index rows, columns, depth;
   const std::uint32_t* bfloat16 = nullptr;  // instead of `packed`: kernels/matmul/packed_bfloat16.h
 };
@@ -55,13 +55,13 @@ template <class T> struct PackedPieces {
     if constexpr (std::is_same_v<T, float>) {
       if (t.bfloat16 != nullptr)
         return kernels::kernels<T>().packed_bfloat16.multiply(
-            t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, false}, t.bfloat16, t.finish, scratch,
+            t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, false}, t.bfloat16, t.epilogue, scratch,
             std::min(height, t.rows - row), t.columns, t.depth, first, std::min(panels, first + width));
     }
     const Index last = std::min(panels, first + width);
     const T* next_piece = last < panels ? t.packed + last * kernel.panel * t.depth : nullptr;
-    kernel.multiply(t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, t.x.transposed}, t.packed, t.finish, scratch,
-                    std::min(height, t.rows - row), t.columns, t.depth, first, last, next_piece);
+    kernel.multiply(t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, t.x.transposed}, t.packed, t.epilogue,
+                    scratch, std::min(height, t.rows - row), t.columns, t.depth, first, last, next_piece);
   }
 };
 

@@ -1,0 +1,74 @@
+"""The field's words: identifiers that kernels and operations do not use, and what they use instead."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+CPP = Path(__file__).parents[1] / "cpp"
+SOURCES = sorted(p for folder in ("core", "kernels", "ops") for p in (CPP / folder).rglob("*.*"))
+INSTEAD = {
+    "Finish": "Epilogue",
+    "RowsBehind": "DeferredRows",
+    "Between": "Interleaved",
+    "Into": "StoreMode",
+    "careful": "nan_safe",
+    "care_matters": "nan_safe_differs",
+    "few": "is_decode",
+    "few_scores": "decode_scores",
+    "few_values": "decode_values",
+    "small": "short, or what is small",
+    "is_small": "is_short",
+    "parts_of": "the divisor, or the fields of a number",
+    "uniform": "batch_invariant",
+    "place_of_max": "argmax",
+    "place_of_min": "argmin",
+    "best_places": "topk",
+    "deviation": "stddev",
+    "root": "safe_sqrt",
+    "conjunction": "bit_and",
+    "disjunction": "bit_or",
+    "exclusive": "bit_xor",
+    "slope": "derivative, gradient, or dx of an x",
+    "slopes": "gradients",
+    "meanwhile": "what is done at the same time",
+    "habits": "idioms",
+    "Alone": "a lock's name",
+}
+# Files where a word means something else.
+OTHERWISE = {
+    "few": {"kernels/matmul/microkernel.h"},  # registers
+    "uniform": {"core/random.h", "core/random.cpp", "core/random_transform.h", "core/random_transform.cpp"},
+    "root": {"kernels/optimizer.h", "kernels/optimizer.cpp", "kernels/simd/power.h"},  # numbers, no operation
+    "slope": {"ops/ops.h", "ops/activation.cpp", "kernels/attention/scores.cpp", "ops/attention/allowed.cpp"},
+    "slopes": {
+        *("kernels/attention/problem.h", "kernels/attention/query_tile.cpp", "kernels/attention/scores.cpp"),
+        *("ops/attention/allowed.h", "ops/attention/allowed.cpp", "ops/attention/arguments.cpp"),
+        *("ops/attention/composed.cpp", "ops/position_tables.cpp"),
+    },
+}
+
+
+def identifiers(text: str) -> set[str]:
+    """Give those of C++ code, without comments and strings."""
+    text = re.sub(r'//[^\n]*|/\*.*?\*/|^ *#include[^\n]*|"(?:[^"\\\n]|\\.)*"', " ", text, flags=re.S | re.M)
+    return set(re.findall(r"[A-Za-z_]\w*", text))
+
+
+def test_comments_and_strings_are_left_out():
+    assert identifiers('int few = f("small"); // careful\n#include "root/x.h"\n') == {"int", "few", "f"}
+
+
+@cache
+def used() -> dict[str, set[str]]:
+    return {p.relative_to(CPP).as_posix(): identifiers(p.read_text(encoding="utf8")) for p in SOURCES}
+
+
+@pytest.mark.parametrize("word", INSTEAD)
+def test_identifiers_are_the_fields_words(word):
+    found = {name for name, words in used().items() if word in words}
+    assert found <= OTHERWISE.get(word, set()), INSTEAD[word]
+    assert OTHERWISE.get(word, set()) <= found, "exceptions that are none"
