@@ -35,12 +35,18 @@ void add_values(Layout& layout, const Shape& v) {
   layout.n.value_features = layout.scalar_values ? 1 : v.dim(-1);
 }
 
-Lengths lengths(const Array& lens, const Layout& layout) {
+Allowed lengths(const Array& lens, const Layout& layout) {
   const PoolingSizes& n = layout.n;
-  const Shape one = layout.batch ? Shape{n.batches} : Shape{};
-  const Shape each = layout.batch ? Shape{n.batches, n.queries} : Shape{n.queries};
-  if (lens.defined()) check_lengths(kName, lens, one, each, n.keys);
-  return {lens, layout.n, lens.defined() && lens.rank() == (layout.batch ? 2 : 1)};
+  AttentionOptions o;
+  o.operation = kName;
+  o.valid_lens = lens;
+  if (lens.defined() && !layout.batch) {
+    check_lengths(kName, lens, {}, {n.queries}, n.keys);
+    o.valid_lens = lens.reshaped(lens.rank() == 1 ? Shape{1, n.queries} : Shape{1});
+  }
+  Allowed allowed({n.batches, n.queries, n.keys}, DType::float32, o);
+  allowed.keep();
+  return allowed;
 }
 
 double bandwidth_of(const Tensor& bandwidth) {

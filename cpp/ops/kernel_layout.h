@@ -1,6 +1,7 @@
 // How the arrays of kernel pooling lie, and how many keys each of its queries sees.
 #pragma once
 
+#include "ops/attention/allowed.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
@@ -28,33 +29,12 @@ struct Layout {
   }
 };
 
-// Number of keys that row (b, i), counted through, sees.
-class Lengths {
- public:
-  // A copy, because nobody notices lengths that change through NumPy, and others would count keys that do not exist.
-  Lengths(const Array& lens, const PoolingSizes& n, bool per_query)
-      : lens_(lens.defined() ? lens.clone() : lens), n_(n), per_query_(per_query) {}
-  Array allowed() const {  // (B, Lq, Lk)
-    Array result({n_.batches, n_.queries, n_.keys}, DType::boolean);
-    for (Index at = 0; at < result.numel(); ++at) result.data<bool>()[at] = at % n_.keys < of(at / n_.keys);
-    return result;
-  }
-  Index of(Index row) const {
-    if (!lens_.defined()) return n_.keys;
-    return static_cast<Index>(lens_.data<std::int64_t>()[per_query_ ? row : row / n_.queries]);
-  }
-
- private:
-  Saved lens_;
-  PoolingSizes n_;
-  bool per_query_;
-};
-
 // The layout of queries and keys, whose shapes are checked; that of the values is added when they are known.
 Layout point_layout(const Shape& queries, const Shape& keys);
 void add_values(Layout& layout, const Shape& values);
 
-Lengths lengths(const Array& valid_lens, const Layout& layout);
+// How many keys each row (b, i) sees. A copy, because nobody notices lengths that change through NumPy.
+Allowed lengths(const Array& valid_lens, const Layout& layout);
 
 // The bandwidth as a number, which must be above 0.
 double bandwidth_of(const Tensor& bandwidth);

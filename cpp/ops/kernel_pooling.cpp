@@ -70,7 +70,7 @@ template <class T> bool arrived(const T* row, Index n) {
 
 struct PoolingProblem {
   PoolingSizes n;
-  Lengths lens;
+  Allowed lens;
   Kernel kernel;
   double bandwidth;
 };
@@ -82,7 +82,7 @@ template <class T> void forward(T* out, T* weights, const T* q, const T* kt, con
   parallel_for(0, n.batches * n.queries, grain, [&](Index first, Index last) {
     const RowScratch<T> row(n.keys);
     for (Index i = first; i < last; ++i) {
-      const Index b = i / n.queries, used = p.lens.of(i);
+      const Index b = i / n.queries, used = p.lens.range(i).high;
       const double nearest =
           kernel.distances(row.squares, q + i * n.features, kt + b * n.features * n.keys, n.keys, n.features, used);
       const double reciprocal = kernel.weights(row.w, row.squares, nearest, p.kernel, p.bandwidth, used);
@@ -108,7 +108,7 @@ double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* 
   for_pieces(n, n.features + n.value_features + 8, [&](Index piece, Index b, Index begin, Index end) {
     const RowScratch<T> row(n.keys);
     for (Index i = begin; i < end; ++i) {
-      const Index used = p.lens.of(i);
+      const Index used = p.lens.range(i).high;
       const T *dout_row = dout == nullptr ? nullptr : dout + i * n.value_features,
               *dweights_row = dweights == nullptr ? nullptr : dweights + i * n.keys;
       if (!arrived(dout_row, n.value_features) && !arrived(dweights_row, used)) continue;
@@ -182,7 +182,7 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
         });
       },
       [kept](std::span<const Tensor> dys, TensorGradients& dx) {
-        const Tensor allowed(kept->lens.allowed());
+        const Tensor allowed(kept->lens.array());
         derive_composed(dys, dx, [&](const Tensors& in) {
           return composed_pooling(kept->kernel, in[0], in[1], in[2], in[3], allowed);
         });
@@ -203,7 +203,7 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
     for_pieces(n, n.features + 4, [&](Index, Index b, Index begin, Index end) {
       const RowScratch<T> row(n.keys);
       for (Index i = begin; i < end; ++i) {
-        const Index used = p.lens.of(i);
+        const Index used = p.lens.range(i).high;
         kernels::kernels<T>().kernel_pooling.distances(
             row.squares, q.ptr<T>() + i * n.features, kt.data<T>() + b * n.features * n.keys, n.keys, n.features, used);
         for (Index j = 0; j < n.keys; ++j)
@@ -227,7 +227,7 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
             for_pieces(sizes, sizes.features + 4, [&](Index piece, Index b, Index begin, Index end) {
               const RowScratch<T> row(sizes.keys);
               for (Index i = begin; i < end; ++i) {
-                const Index used = kept->lens.of(i);
+                const Index used = kept->lens.range(i).high;
                 const T* gradient = dy.data<T>() + i * sizes.keys;
                 if (!arrived(gradient, used)) continue;
                 for (Index j = 0; j < used; ++j) {
@@ -248,7 +248,7 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
           });
         },
         [kept](const Tensor& dy, TensorGradients& dx) {
-          const Tensor allowed(kept->lens.allowed());
+          const Tensor allowed(kept->lens.array());
           derive_composed({&dy, 1}, dx,
                           [&](const Tensors& in) { return Tensors{composed_distances(in[0], in[1], allowed)}; });
         });
@@ -262,7 +262,7 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
   layout.batch = s.rank() == 3;
   layout.n = {layout.batch ? s.dim(0) : 1, s.dim(-2), s.dim(-1), 1, 0};
   add_values(layout, values.shape());
-  const Lengths lens = lengths(valid_lens, layout);
+  const Allowed lens = lengths(valid_lens, layout);
   const PoolingSizes n = layout.n;
   const DType dtype = promoted({kernel_values, values});
   const Tensor k = reshape(packed_as(kernel_values, dtype), {n.batches, n.queries, n.keys}),
@@ -272,15 +272,16 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
     using T = decltype(tag);
     for (Index i = 0; i < n.batches * n.queries; ++i) {
       const T* x = k.ptr<T>() + i * n.keys;
-      const T total = kernels::kernels<T>().reduce.sum(x, lens.of(i));
+      const T total = kernels::kernels<T>().reduce.sum(x, lens.range(i).high);
       const T reciprocal = total == 0 ? T(0) : 1 / total;
       reciprocals.data<T>()[i] = reciprocal;
-      if (total != 0) kernels::kernels<T>().elementwise.add_scaled(w.data<T>() + i * n.keys, x, reciprocal, lens.of(i));
+      if (total != 0)
+        kernels::kernels<T>().elementwise.add_scaled(w.data<T>() + i * n.keys, x, reciprocal, lens.range(i).high);
     }
   });
   Tensor weights(w);
   if (wants_gradient({k})) {
-    const auto kept = std::make_shared<const Lengths>(lens);
+    const auto kept = std::make_shared<const Allowed>(lens);
     weights = record_fused(
         Array(w), {k},
         [w = Saved(w), reciprocals, kept, n](const Array& dw, Gradients& dx) {
@@ -289,16 +290,16 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
             T* dk = dx.of(0).data<T>();
             for (Index i = 0; i < n.batches * n.queries; ++i) {
               const T *gradient = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
-              if (!arrived(gradient, kept->of(i))) continue;
+              if (!arrived(gradient, kept->range(i).high)) continue;
               T mean = 0;
-              for (Index j = 0; j < kept->of(i); ++j) mean += weight[j] != 0 ? weight[j] * gradient[j] : T(0);
-              for (Index j = 0; j < kept->of(i); ++j)
+              for (Index j = 0; j < kept->range(i).high; ++j) mean += weight[j] != 0 ? weight[j] * gradient[j] : T(0);
+              for (Index j = 0; j < kept->range(i).high; ++j)
                 dk[i * n.keys + j] += (gradient[j] - mean) * reciprocals.data<T>()[i];
             }
           });
         },
         [kept](const Tensor& dw, TensorGradients& dx) {
-          const Tensor allowed(kept->allowed());
+          const Tensor allowed(kept->array());
           derive_composed({&dw, 1}, dx, [&](const Tensors& in) { return Tensors{composed_weights(in[0], allowed)}; });
         });
   }

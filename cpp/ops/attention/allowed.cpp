@@ -56,6 +56,7 @@ Allowed::Allowed(const Shape& scores, DType dtype, const AttentionOptions& o) : 
   rules_ = checked_rules(o, rank == 2 ? 1 : shape_.dim(0), queries_, keys(), offsets_);
   if (o.valid_lens.defined()) take_lengths(o);
   if (o.attn_mask.defined()) take_mask(o, dtype);
+  by_query_ = differ_by_query(rules_);
 }
 
 void Allowed::take_lengths(const AttentionOptions& o) {
@@ -89,10 +90,6 @@ void Allowed::keep() {
   }
   saved_ = Saved(mask_);
   mask_ = Array();
-}
-
-kernels::KeyRange Allowed::range(Index row) const {
-  return kernels::keys_of(rules_, row / rows_per_batch_, row % queries_, keys());
 }
 
 template <class T> void Allowed::distances(T* y, Index row, const T* slopes) const {

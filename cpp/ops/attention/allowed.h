@@ -24,7 +24,9 @@ class Allowed {
   bool has_mask() const { return mask().defined(); }
   bool has_bias() const { return has_mask() && mask().dtype() != DType::boolean; }
   // Of a row of the scores: the keys that the rules leave, and the distance of the query from each key times -slope.
-  kernels::KeyRange range(Index row) const;
+  kernels::KeyRange range(Index row) const {
+    return kernels::keys_of(rules_, row / rows_per_batch_, by_query_ ? row % queries_ : 0, keys());
+  }
   template <class T> void distances(T* y, Index row, const T* slopes) const;
   // y + mask, for a mask that is added.
   template <class T> void add_bias(T* y, Index row) const;
@@ -44,6 +46,7 @@ class Allowed {
   Shape shape_;
   Index queries_ = 0, rows_per_batch_ = 1;
   kernels::KeyRules rules_;
+  bool by_query_ = false;  // queries of one batch entry may see different keys
   Array offsets_, lengths_, mask_;
   Saved saved_;
   Strides mask_strides_;

@@ -2,6 +2,7 @@
 #include "ops/attention/attention.h"
 
 #include "ops/attention/arguments.h"
+#include "ops/attention/block.h"
 #include "ops/attention/composed.h"
 #include "ops/attention/parallel.h"
 #include "ops/ops.h"
@@ -13,72 +14,96 @@ template <class T> WeightsView<T> contiguous_weights(const Array& weights, const
   return {weights.data<T>(), g.heads * g.queries * g.keys, g.queries * g.keys, g.keys, 1};
 }
 
-// What the backward pass needs.
-template <class T> struct Forward {
+// What a forward pass gives; undefined where it was not asked for.
+struct Results {
+  Array out, weights, lse, statistics;
+};
+
+template <class T> Results forward(const Arguments<T>& call, bool with_statistics) {
+  const Geometry& g = call.geometry;
+  Results y{Array(g.output_shape(), dtype_v<T>), {}, {}, {}};
+  AttentionResult<T> result;
+  result.out = g.view<T>(y.out.data<T>(), g.heads, g.queries, g.value_size);
+  if (call.options.return_weights) {
+    y.weights = Array(g.weights_shape(), dtype_v<T>);
+    result.weights = contiguous_weights<T>(y.weights, g);
+  }
+  if (call.options.return_lse) {
+    y.lse = Array(g.lse_shape(), dtype_v<T>);
+    result.lse = y.lse.data<T>();
+  }
+  if (with_statistics) {
+    y.statistics = Array(Shape{g.batches, g.heads, g.queries, 2}, dtype_v<T>);
+    result.statistics = y.statistics.data<T>();
+  }
+  attention_forward(result, call.problem());
+  return y;
+}
+
+// Adds the gradients of query, key, value, bias and sinks to those arrays of d that are defined; `dy` are those of the
+// results, and y the results themselves.
+template <class T>
+void backward(const Arguments<T>& call, const Results& y, const Results& dy, const std::array<Array, 5>& d) {
+  const Geometry& g = call.geometry;
+  AttentionSaved<T> saved;
+  saved.dout = g.view<const T>(dy.out.data<T>(), g.heads, g.queries, g.value_size);
+  saved.out = g.view<const T>(y.out.data<T>(), g.heads, g.queries, g.value_size);
+  saved.statistics = y.statistics.data<T>();
+  if (dy.weights.defined()) {
+    const auto view = contiguous_weights<T>(dy.weights, g);
+    saved.dweights = {view.data, view.batch, view.head, view.query, view.key};
+  }
+  if (dy.lse.defined()) saved.dlse = dy.lse.data<T>();
+
+  AttentionGradients<T> gradients;
+  if (d[0].defined()) gradients.dquery = g.view<T>(d[0].data<T>(), g.heads, g.queries, g.key_size);
+  if (d[1].defined()) gradients.dkey = g.view<T>(d[1].data<T>(), g.kv_heads, g.key_rows, g.key_size);
+  if (d[2].defined()) gradients.dvalue = g.view<T>(d[2].data<T>(), g.kv_heads, g.key_rows, g.value_size);
+  if (d[3].defined()) gradients.dbias = weights_view<T>(d[3].data<T>(), call.bias_shape(), g);
+  if (d[4].defined()) gradients.dsinks = d[4].data<T>();
+  attention_backward(gradients, saved, call.problem());
+}
+
+// What the backward pass of a recorded call needs.
+template <class T> struct Recorded {
   Arguments<T> arguments;
   Saved out, statistics;
 };
 
-template <class T> void pull_back(const Forward<T>& forward, std::span<const Array> dys, Gradients& dx) {
-  const Arguments<T>& call = forward.arguments;
-  const Geometry& g = call.geometry;
-  const Array dout = dys[0].defined() ? dys[0] : Array::zeros(g.output_shape(), dtype_v<T>);
-  AttentionSaved<T> saved;
-  saved.dout = g.view<const T>(dout.data<T>(), g.heads, g.queries, g.value_size);
-  saved.out = g.view<const T>(forward.out.template data<T>(), g.heads, g.queries, g.value_size);
-  saved.statistics = forward.statistics.template data<T>();
-  if (call.options.return_weights && dys[1].defined()) {
-    const auto view = contiguous_weights<T>(dys[1], g);
-    saved.dweights = {view.data, view.batch, view.head, view.query, view.key};
-  }
-  if (call.options.return_lse && dys.back().defined()) saved.dlse = dys.back().data<T>();
-
-  AttentionGradients<T> gradients;
-  if (dx.wants(0)) gradients.dquery = g.view<T>(dx.of(0).data<T>(), g.heads, g.queries, g.key_size);
-  if (dx.wants(1)) gradients.dkey = g.view<T>(dx.of(1).data<T>(), g.kv_heads, g.key_rows, g.key_size);
-  if (dx.wants(2)) gradients.dvalue = g.view<T>(dx.of(2).data<T>(), g.kv_heads, g.key_rows, g.value_size);
-  if (dx.wants(3)) gradients.dbias = weights_view<T>(dx.of(3).data<T>(), call.bias_shape(), g);
-  if (dx.wants(4)) gradients.dsinks = dx.of(4).data<T>();
-  attention_backward(gradients, saved, call.problem());
+template <class T> void pull_back(const Recorded<T>& recorded, std::span<const Array> dys, Gradients& dx) {
+  const Arguments<T>& call = recorded.arguments;
+  Results dy;
+  dy.out = dys[0].defined() ? dys[0] : Array::zeros(call.geometry.output_shape(), dtype_v<T>);
+  if (call.options.return_weights) dy.weights = dys[1];
+  if (call.options.return_lse) dy.lse = dys.back();
+  std::array<Array, 5> d;
+  for (std::size_t i = 0; i < d.size(); ++i)
+    if (dx.wants(static_cast<Index>(i))) d[i] = dx.of(static_cast<Index>(i));
+  backward(call, {recorded.out.get(), {}, {}, recorded.statistics.get()}, dy, d);
 }
 
 template <class T>
 AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
   Arguments<T> call(q, k, v, g, o);
-  Array out(g.output_shape(), dtype_v<T>), weights, lse, statistics;
-  AttentionResult<T> result;
-  result.out = g.view<T>(out.data<T>(), g.heads, g.queries, g.value_size);
-  if (call.options.return_weights) {
-    weights = Array(g.weights_shape(), dtype_v<T>);
-    result.weights = contiguous_weights<T>(weights, g);
-  }
-  if (call.options.return_lse) {
-    lse = Array(g.lse_shape(), dtype_v<T>);
-    result.lse = lse.data<T>();
-  }
-  if (call.records) {
-    statistics = Array(Shape{g.batches, g.heads, g.queries, 2}, dtype_v<T>);
-    result.statistics = statistics.data<T>();
-  }
-  attention_forward(result, call.problem());
-
+  Results y = forward(call, call.records);
   AttentionOutputs outputs;
   if (!call.records) {
-    outputs.output = Tensor(std::move(out));
-    if (call.options.return_weights) outputs.weights = Tensor(std::move(weights));
-    if (call.options.return_lse) outputs.lse = Tensor(std::move(lse));
+    outputs.output = Tensor(std::move(y.out));
+    if (o.return_weights) outputs.weights = Tensor(std::move(y.weights));
+    if (o.return_lse) outputs.lse = Tensor(std::move(y.lse));
     return outputs;
   }
   Tensors inputs = std::move(call.inputs);
-  const auto forward = std::make_shared<const Forward<T>>(Forward<T>{std::move(call), Saved(out), Saved(statistics)});
-  std::vector<Array> results{std::move(out)};
-  if (weights.defined()) results.push_back(std::move(weights));
-  if (lse.defined()) results.push_back(std::move(lse));
+  const auto kept =
+      std::make_shared<const Recorded<T>>(Recorded<T>{std::move(call), Saved(y.out), Saved(y.statistics)});
+  std::vector<Array> results{std::move(y.out)};
+  if (o.return_weights) results.push_back(std::move(y.weights));
+  if (o.return_lse) results.push_back(std::move(y.lse));
   const Tensors recorded = record_many(
       std::move(results), std::move(inputs),
-      [forward](std::span<const Array> dys, Gradients& dx) { pull_back<T>(*forward, dys, dx); },
-      [forward](std::span<const Tensor> dys, TensorGradients& dx) {
-        derive_composed(dys, dx, [&](const Tensors& given) { return composed_attention(forward->arguments, given); });
+      [kept](std::span<const Array> dys, Gradients& dx) { pull_back<T>(*kept, dys, dx); },
+      [kept](std::span<const Tensor> dys, TensorGradients& dx) {
+        derive_composed(dys, dx, [&](const Tensors& given) { return composed_attention(kept->arguments, given); });
       });
   outputs.output = recorded[0];
   if (o.return_weights) outputs.weights = recorded[1];
@@ -120,6 +145,35 @@ Array packed_attention_weights(const Array& queries, const Array& keys, Heads he
     attention_weights(contiguous_weights<T>(weights, g), call.problem());
   });
   return weights;
+}
+
+AttentionBlock attention_block(const Array& query, const Array& key, const Array& value,
+                               const AttentionOptions& options) {
+  const NoGrad quiet;
+  const Geometry g = plain_geometry(query.shape(), key.shape(), value.shape(), options);
+  return visit_floating(query.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Results y = forward(
+        Arguments<T>(Tensor(query), Tensor(key.cast(dtype_v<T>)), Tensor(value.cast(dtype_v<T>)), g, options), true);
+    return AttentionBlock{y.out, y.statistics};
+  });
+}
+
+AttentionBlockGradients attention_block_backward(const Array& dout, const Array& dlse, const AttentionBlock& whole,
+                                                 const Array& query, const Array& key, const Array& value,
+                                                 const AttentionOptions& options) {
+  const NoGrad quiet;
+  const Geometry g = plain_geometry(query.shape(), key.shape(), value.shape(), options);
+  const Tensor& mask = options.attn_mask;
+  return visit_floating(query.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const Arguments<T> call(Tensor(query), Tensor(key.cast(dtype_v<T>)), Tensor(value.cast(dtype_v<T>)), g, options);
+    const auto zeros = [](const Shape& shape) { return Array::zeros(shape, dtype_v<T>); };
+    AttentionBlockGradients d{zeros(query.shape()), zeros(key.shape()), zeros(value.shape()), {}};
+    if (mask.defined() && is_floating(mask.dtype())) d.bias = zeros(call.bias_shape());
+    backward(call, {whole.out, {}, {}, whole.statistics}, {dout, {}, dlse, {}}, {d.query, d.key, d.value, d.bias, {}});
+    return d;
+  });
 }
 
 }  // namespace qkv::ops

@@ -12,6 +12,11 @@
 namespace qkv::ops {
 namespace {
 
+template <class T> void zero_outside(T* row, Index low, Index high, Index n) {
+  if (low > 0) std::memset(row, 0, static_cast<std::size_t>(low) * sizeof(T));
+  if (high < n) std::memset(row + high, 0, static_cast<std::size_t>(n - high) * sizeof(T));
+}
+
 template <class T>
 void masked_rows(T* y, const T* x, const Allowed& allowed, const AttentionOptions& o, Index begin, Index end) {
   const auto& kernel = kernels::kernels<T>().softmax;
@@ -30,8 +35,7 @@ void masked_rows(T* y, const T* x, const Allowed& allowed, const AttentionOption
     }
     const T* scores = plain ? x + row * n : out;
     const bool found_nan = kernel.forward(out + low, scores + low, T(1), true, 1, high - low, n);
-    std::fill(out, out + low, T(0));
-    std::fill(out + high, out + n, T(0));
+    zero_outside(out, low, high, n);
     if (found_nan && !plain && !o.masked_value) allowed.exclude(out, row, T(0));
   }
 }
@@ -74,8 +78,7 @@ Tensor masked_softmax(const Tensor& input, const AttentionOptions& o) {
               const Index first = row * n + low;
               kernels::kernels<T>().softmax.backward(out + low, dy.data<T>() + first, saved + first, T(1), true, 1,
                                                      high - low);
-              std::fill(out, out + low, T(0));
-              std::fill(out + high, out + n, T(0));
+              zero_outside(out, low, high, n);
               if (filled) kept->exclude(out, row, T(0));
             }
           });
