@@ -22,10 +22,13 @@ def sample(n=43, features=2, seed=0):
 
 
 def slow_loo_error(X, y, kernel, h):
-    errors = []
+    errors, X = [], X / h
     for i in range(len(X)):
         others = np.arange(len(X)) != i
-        errors.append(y[i] - reference.kernel_attention(X[i : i + 1], X[others], y[others], kernel, h)[0])
+        found, w = reference.kernel_attention(
+            X[i : i + 1], X[others], y[others], kernel, 1.0, return_weights=True
+        )
+        errors.append(y[i] - (found[0] if w.any() else y.mean()))
     return np.mean(np.square(errors))
 
 
@@ -66,8 +69,12 @@ def test_leave_one_out(kernel):
     model = NadarayaWatson(kernel, "loo").fit(X, y)
     error = slow_loo_error(X, y, kernel, model.bandwidth_)
     np.testing.assert_allclose(model.loo_error_, error, *TOLERANCES["float64"])
-    for h in model.bandwidth_ * np.array([0.2, 0.8, 1.25, 5.0]):
-        assert error <= slow_loo_error(X, y, kernel, h) + 1e-12
+    assert model.bandwidth_.shape == (2,)  # one for each feature
+    assert model.bandwidth_[1] > 3 * model.bandwidth_[0]  # y does not depend on the second
+    for factor in (0.2, 0.8, 1.25, 5.0):
+        for each in (np.ones(2), np.array([1, factor])):
+            assert error <= slow_loo_error(X, y, kernel, model.bandwidth_ * factor / each) + 1e-12
+    assert error < min(slow_loo_error(X, y, kernel, h) for h in np.geomspace(0.1, 5, 20))
     assert model.score(*sample(101, seed=2)) > 0.8
     assert not hasattr(model.set_params(bandwidth=1.0).fit(X, y), "loo_error_")
 
@@ -90,7 +97,8 @@ def test_score():
 
 def test_parameters_and_copies():
     model = NadarayaWatson("boxcar", 2.0)
-    assert model.get_params() == {"kernel": "boxcar", "bandwidth": 2.0}
+    assert model.get_params() == {"kernel": "boxcar", "bandwidth": 2.0, "degree": 0}
+    assert repr(NadarayaWatson(degree=1)) == "NadarayaWatson(kernel='gaussian', bandwidth=1.0, degree=1)"
     assert repr(model.set_params(bandwidth="loo")) == "NadarayaWatson(kernel='boxcar', bandwidth='loo')"
     X, y = sample()
     model.fit(X, y)
@@ -121,12 +129,13 @@ def test_numbers_keep_their_digits(dtype):
     assert narrow.predict([1, 2]).dtype == np.float64
 
 
+@pytest.mark.filterwarnings(r"ignore:NadarayaWatson. \d+ of \d+ points have no training point in reach")
 @pytest.mark.parametrize("kernel", ["gaussian", "boxcar", "triangular", lambda u: 1 / (1 + u * u)])
 @pytest.mark.parametrize("outputs", [None, 3])
 def test_sample_weights_count_points_several_times(kernel, outputs):
     X, y = sample(17)
     y = y if outputs is None else np.column_stack([y * i for i in range(outputs)])
-    new = sample(7, seed=1)[0] * 2  # some far from all points
+    new = np.concatenate([sample(3, seed=1)[0] * 2, sample(4, seed=2)[0]])  # some far from all points
     s = np.random.default_rng(3).integers(0, 4, 17)
     weighted = NadarayaWatson(kernel, 0.9).fit(X, y, s)
     repeated = NadarayaWatson(kernel, 0.9).fit(X.repeat(s, 0), y.repeat(s, 0))
@@ -134,7 +143,9 @@ def test_sample_weights_count_points_several_times(kernel, outputs):
     rows = weighted.attention_weights(new)
     assert rows.shape == (7, 17)
     assert not rows[:, s == 0].any()
-    np.testing.assert_allclose(rows @ y, weighted.predict(new), rtol=1e-12, atol=1e-14)
+    near = rows.any(1)
+    np.testing.assert_allclose((rows @ y)[near], weighted.predict(new)[near], rtol=1e-12, atol=1e-14)
+    assert near.sum() > 1
     np.testing.assert_allclose(
         weighted.score(X, y, s), repeated.score(X.repeat(s, 0), y.repeat(s, 0)), rtol=1e-12
     )
@@ -144,6 +155,7 @@ def test_sample_weights_count_points_several_times(kernel, outputs):
     )
 
 
+@pytest.mark.filterwarnings("ignore:NadarayaWatson. 1 of 1 points have no training point in reach")
 @pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov", lambda u: 1 / (1 + u * u)])
 def test_leave_one_out_with_sample_weights(kernel):
     X, y = sample(23)
@@ -153,7 +165,8 @@ def test_leave_one_out_with_sample_weights(kernel):
     for i in range(23):
         others = np.arange(23) != i
         left = NadarayaWatson(kernel, model.bandwidth_).fit(X[others], y[others], s[others])
-        errors.append(y[i] - left.predict(X[i : i + 1])[0])
+        found = left.predict(X[i : i + 1])[0]
+        errors.append(y[i] - (np.average(y, weights=s) if np.isnan(found) else found))
     assert model.loo_error_ == pytest.approx(np.average(np.square(errors), weights=s), rel=1e-12)
     assert model.loo_error_ != NadarayaWatson(kernel, "loo").fit(X, y).loo_error_
     alike, plain = (
@@ -289,7 +302,8 @@ def test_scikit_learn_can_use_it():
     base = pytest.importorskip("sklearn.base")
     selection = pytest.importorskip("sklearn.model_selection")
     X, y = sample(60)
-    assert base.clone(NadarayaWatson("boxcar", 2.0)).get_params() == {"kernel": "boxcar", "bandwidth": 2.0}
+    cloned = base.clone(NadarayaWatson("boxcar", 2.0, 1))
+    assert cloned.get_params() == {"kernel": "boxcar", "bandwidth": 2.0, "degree": 1}
     search = selection.GridSearchCV(NadarayaWatson(), {"bandwidth": [0.1, 0.5, 5.0]}).fit(X, y)
     assert search.best_params_["bandwidth"] == 0.5
 

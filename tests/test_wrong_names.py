@@ -114,7 +114,7 @@ ARGUMENTS = [
     (
         lambda: qkv.NadarayaWatson(sigma=1.0),
         "NadarayaWatson: got an unexpected argument sigma; did you mean bandwidth (called sigma in scikit-learn)? It "
-        "takes kernel, bandwidth",
+        "takes kernel, bandwidth, degree",
     ),
     (
         lambda: qkv.NadarayaWatson().fit(X[0], X[0, :, 0], sample_weights=None),
@@ -134,7 +134,10 @@ ARGUMENTS = [
     (lambda: qkv.relu(), "relu: x must be given; it takes x"),
     (lambda: qkv.relu(X, X), "relu: takes at most 1 arguments by position; got 2; it takes x"),
     (lambda: qkv.relu(X, x=X), "relu: got the argument x twice, by position and by name"),
-    (lambda: qkv.NadarayaWatson().predict(), "NadarayaWatson.predict: X must be given; it takes X"),
+    (
+        lambda: qkv.NadarayaWatson().predict(),
+        "NadarayaWatson.predict: X must be given; it takes X, return_std",
+    ),
 ]
 
 

@@ -317,6 +317,12 @@ std::vector<double> leave_one_out_errors(const Array& points, const Array& value
           bandwidth);
   const double* factor = sample_weight.defined() ? sample_weight.data<double>() : nullptr;
   std::vector<double> each(static_cast<std::size_t>(n * count));
+  const Array numbers = values.cast(DType::float64);
+  std::vector<double> mean(static_cast<std::size_t>(value_features));  // where no other point has weight
+  for (Index i = 0; i < n; ++i)
+    for (Index c = 0; c < value_features; ++c)
+      mean[static_cast<std::size_t>(c)] +=
+          (factor ? factor[i] : 1) * numbers.data<double>()[i * value_features + c] / static_cast<double>(n);
   visit_floating(points.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const auto& k = kernels::kernels<T>().kernel_pooling;
@@ -330,18 +336,19 @@ std::vector<double> leave_one_out_errors(const Array& points, const Array& value
         row.squares[i] = std::numeric_limits<double>::infinity();
         const double nearest = *std::min_element(row.squares, row.squares + n);
         for (Index h = 0; h < count; ++h) {
-          double reciprocal =
-              k.weights(row.w, row.squares, nearest, kernel, bandwidths[static_cast<std::size_t>(h)], n);
-          if (factor != nullptr) {
+          const double bandwidth = bandwidths[static_cast<std::size_t>(h)];
+          double reciprocal = std::isinf(nearest) ? 0 : k.weights(row.w, row.squares, nearest, kernel, bandwidth, n);
+          if (factor != nullptr && reciprocal != 0) {
             double total = 0;
             for (Index j = 0; j < n; ++j) total += static_cast<double>(row.w[j] *= static_cast<T>(factor[j]));
             reciprocal = total > 0 ? 1 / total : 0;
           }
-          k.pool(prediction.data(), row.w, reciprocal, vt.data<T>(), n, value_features, n);
+          if (reciprocal != 0) k.pool(prediction.data(), row.w, reciprocal, vt.data<T>(), n, value_features, n);
           double error = 0;
           for (Index c = 0; c < value_features; ++c) {
-            const double d = static_cast<double>(values.data<T>()[i * value_features + c]) -
-                             static_cast<double>(prediction[static_cast<std::size_t>(c)]);
+            const auto at = static_cast<std::size_t>(c);
+            const double found = reciprocal == 0 ? mean[at] : static_cast<double>(prediction[at]);
+            const double d = numbers.data<double>()[i * value_features + c] - found;
             error += d * d;
           }
           each[static_cast<std::size_t>(i * count + h)] = factor == nullptr ? error : error * factor[i];

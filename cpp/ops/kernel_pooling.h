@@ -29,7 +29,8 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
 
 Tensor kernel_values(const Tensor& u, Kernel kernel);  // K(|u|), element by element
 
-// For each bandwidth the mean over i and the values' features of (y_i - prediction from all other points)^2.
+// For each bandwidth the mean over i and the values' features of (y_i - prediction from all other points)^2; the
+// prediction is the mean of y where no other point has weight.
 // points (L, D), values (L, Dv), both floating and of one dtype. sample_weight: float64 (L), above 0 and 1 on
 // average, or not defined; factors of the kernel and of the squares.
 std::vector<double> leave_one_out_errors(const Array& points, const Array& values, Kernel kernel,

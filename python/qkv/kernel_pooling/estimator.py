@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._errors import shown
+from .bandwidths import RULES, LeaveOneOut, by_rule
 from .functions import Kernel, kernel_attention
 from .inputs import check_feature_names, feature_names, floats, not_fitted, points, weights
+from .local import in_blocks, local_fit
+
+PARAMETERS = ("kernel", "bandwidth", "degree")
 
 
 class NadarayaWatson:
-    """Kernel regression ``f(x) = sum_j K(||x - X_j|| / h) y_j / sum_j K(||x - X_j|| / h)``.
+    """Kernel regression ``f(x) = sum_j K(||x - X_j|| / h) y_j / sum_j K(||x - X_j|| / h)``, or local lines.
 
     Follows scikit-learn's conventions (`get_params`, `set_params`, attributes with a trailing underscore,
     clones, pipelines and grid searches; its ``check_estimator`` passes) without needing scikit-learn. Computes in
@@ -26,19 +30,31 @@ class NadarayaWatson:
     ----------
     kernel : str or callable, default "gaussian"
         As in `kernel_attention`.
-    bandwidth : float, array_like (D,) or "loo", default 1.0
-        One bandwidth for all features, one per feature, or the one with the least leave-one-out error: each
-        point is predicted from all others, as `predict` would (zero where no other point has weight). The
-        grid has 41 logarithmic steps from 1e-3 to 10 times the spread of ``X``, the root of the sum of its
-        features' variances; the interval around its best entry is then searched twice by 11 steps. Errors are
-        averaged with the sample weights, and a point is left out with its whole weight.
+    bandwidth : float, array_like (D,), "loo", "scott" or "silverman", default 1.0
+        One bandwidth for all features, one per feature, or a rule that finds it at `fit`:
+
+        "scott" ``h_j = s_j n^(-1/(D+4))`` and "silverman" ``h_j = s_j (n (D+2) / 4)^(-1/(D+4))``, where ``s_j`` is
+        the standard deviation of feature j (a constant feature gets 1); with sample weights as in SciPy's
+        ``gaussian_kde``, ``n = (sum s)^2 / sum s^2``.
+
+        "loo", the least leave-one-out error: each point is predicted from all others, as `predict` would (the mean
+        of `y` where no other point has weight). The grid has 41 logarithmic steps from 1e-3 to 10 times the spread
+        of ``X``, the root of the sum of its features' variances; the interval around its best entry is then searched
+        twice by 11 steps. With several features that is done for one bandwidth and for one multiple of the features'
+        standard deviations; from the better one each bandwidth is multiplied by 2^(+-4, 2, 1, 1/2) where that
+        lowers the error, then all of them by a factor of 0.1 to 10, up to four times. Errors are averaged with the
+        sample weights, and a point is left out with its whole weight.
+    degree : {0, 1}, default 0
+        0 for weighted means; 1 for local lines: ``f(x) = a`` of the least
+        ``sum_j K_j (y_j - a - b (X_j - x))^2``, which has no bias at the ends of the data and where points lie
+        unevenly.
 
     Attributes
     ----------
     bandwidth_ : float or ndarray (D,)
         The bandwidth in use.
     loo_error_ : float
-        Mean squared leave-one-out error at ``bandwidth_``; only with ``bandwidth="loo"``.
+        Mean squared leave-one-out error at ``bandwidth_``, which is (D,) where D > 1; only with ``bandwidth="loo"``.
     n_features_in_ : int
     feature_names_in_ : ndarray (D,) of str
         Only where ``X`` was a data frame whose columns have names.
@@ -48,7 +64,8 @@ class NadarayaWatson:
 
     References
     ----------
-    Nadaraya, "On estimating regression", 1964; Watson, "Smooth regression analysis", 1964.
+    Nadaraya, "On estimating regression", 1964; Watson, "Smooth regression analysis", 1964; Cleveland, "Robust
+    locally weighted regression", 1979; Scott, "Multivariate density estimation", 1992.
 
     Examples
     --------
@@ -59,9 +76,10 @@ class NadarayaWatson:
 
     _estimator_type = "regressor"
 
-    def __init__(self, kernel: Kernel = "gaussian", bandwidth: Any = 1.0) -> None:
+    def __init__(self, kernel: Kernel = "gaussian", bandwidth: Any = 1.0, degree: int = 0) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
+        self.degree = degree
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NadarayaWatson:
         """Keep the training points and settle the bandwidth.
@@ -82,8 +100,8 @@ class NadarayaWatson:
         Raises
         ------
         ValueError
-            If shapes do not fit, there is no point, a number is complex or not finite, a weight is below 0 or the
-            bandwidth is not above 0.
+            If shapes do not fit, there is no point, a number is complex or not finite, a weight is below 0, the
+            bandwidth is not above 0, the kernel is unknown or the degree not 0 or 1.
         TypeError
             If `X` is sparse or does not hold numbers.
 
@@ -92,6 +110,12 @@ class NadarayaWatson:
         >>> qkv.NadarayaWatson(bandwidth="loo").fit([0.0, 1.0, 2.0], [0.0, 1.0, 2.0]).n_features_in_
         1
         """
+        if not callable(self.kernel):
+            _core.leave_one_out_errors(
+                np.zeros((1, 1)), np.zeros((1, 1)), self.kernel, []
+            )  # looks at the name
+        if self.degree not in (0, 1):
+            raise ValueError(f"NadarayaWatson.fit: degree must be 0 or 1; got {shown(self.degree)}")
         if y is None:
             raise ValueError("NadarayaWatson.fit: requires y to be passed, but the target y is None")
         table, values = points(X, "fit").copy(), floats(y, "fit", "y").copy()
@@ -109,13 +133,21 @@ class NadarayaWatson:
         self.n_features_in_: int = table.shape[1]
         self.X_, self.y_ = table, values
         self.bandwidth_: float | NDArray[np.float64]
+        self.loo_error_: float
+        if hasattr(self, "loo_error_"):
+            del self.loo_error_
         if isinstance(self.bandwidth, str):
-            if self.bandwidth != "loo":
+            if self.bandwidth not in RULES:
                 raise ValueError(
-                    f"NadarayaWatson.fit: bandwidth must be a number, one number per feature or 'loo'; "
-                    f"got {shown(self.bandwidth)}"
+                    f"NadarayaWatson.fit: bandwidth must be a number, one number per feature or one of "
+                    f"{', '.join(RULES)}; got {shown(self.bandwidth)}"
                 )
-            self.bandwidth_, self.loo_error_ = _least_error(*self._counting(), self.kernel)
+            table, values, s = self._counting()
+            if self.bandwidth == "loo":
+                search = LeaveOneOut(table, values, s, self.kernel, self.degree)
+                self.bandwidth_, self.loo_error_ = search.search()
+            else:
+                self.bandwidth_ = by_rule(self.bandwidth, table, s)
             return self
         h = np.asarray(self.bandwidth, np.float64)
         if h.shape not in ((), (self.n_features_in_,)) or not (h > 0).all():
@@ -124,20 +156,23 @@ class NadarayaWatson:
                 f"({self.n_features_in_},); got {shown(self.bandwidth)}"
             )
         self.bandwidth_ = float(h) if h.ndim == 0 else h
-        if hasattr(self, "loo_error_"):
-            del self.loo_error_
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Pool the training values around each point of `X`.
 
         Parameters
         ----------
         X : array_like, (Lq, D) or (Lq,)
+        return_std : bool, default False
+            Give the spread of the training values around the prediction, too.
 
         Returns
         -------
-        ndarray, (Lq,) or (Lq, Dv)
+        mean : ndarray, (Lq,) or (Lq, Dv)
+            NaN, with one warning, where no training point is in reach of the kernel.
+        std : ndarray, as mean
+            If ``return_std``: ``sqrt(sum_j w_j (y_j - mean)^2)`` with the weights of `attention_weights`.
 
         Raises
         ------
@@ -148,19 +183,40 @@ class NadarayaWatson:
 
         Examples
         --------
-        >>> qkv.NadarayaWatson("boxcar", 2.0).fit([0.0, 1.0, 9.0], [2.0, 4.0, 8.0]).predict([0.0])
+        >>> model = qkv.NadarayaWatson("boxcar", 2.0).fit([0.0, 1.0, 9.0], [2.0, 4.0, 8.0])
+        >>> model.predict([0.0])
         array([3.])
+        >>> model.predict([0.0], return_std=True)
+        (array([3.]), array([1.]))
         """
         queries = self._queries(X, "predict")
         keys, values, s = self._counting()
-        if s is None:
-            return np.asarray(self._attend(queries, keys, values, False))
-        # Kernel times weight over its sum: both sums are poolings, of s * y and of s.
+        shape = (len(queries), *values.shape[1:])
         table = values.reshape(len(values), -1)
-        sums = np.asarray(self._attend(queries, keys, np.column_stack([s[:, None] * table, s]), False))
-        total = sums[:, -1:]
-        averages = sums[:, :-1] / np.where(total > 0, total, 1)
-        return averages.reshape(len(queries), *values.shape[1:])
+        std = None
+        if return_std or self.degree:
+            mean, std, reached = self._fits(queries, keys, table, return_std)
+        elif s is None and self.kernel in ("gaussian", "constant"):
+            return np.asarray(self._attend(queries, keys, values, False))
+        else:
+            # Kernel times weight over its sum: both sums are poolings, of s * y and of s.
+            factors = np.ones_like(table[:, :1]) if s is None else s[:, None]
+            sums = np.asarray(self._attend(queries, keys, np.column_stack([factors * table, factors]), False))
+            reached = sums[:, -1] != 0
+            mean = sums[:, :-1]
+            mean = mean / np.where(reached, sums[:, -1], 1)[:, None] if s is not None else mean
+        if not reached.all():
+            mean[~reached] = np.nan
+            warnings.warn(
+                f"NadarayaWatson: {(~reached).sum()} of {len(reached)} points have no training point in reach of the "
+                f"kernel with bandwidth {shown(self.bandwidth_)}; their predictions are NaN",
+                UserWarning,
+                stacklevel=2,
+            )
+        if std is None or not return_std:
+            return mean.reshape(shape)
+        std[~reached] = np.nan
+        return mean.reshape(shape), std.reshape(shape)
 
     def attention_weights(self, X: Any) -> NDArray[Any]:
         """Weight of each training point for each point of `X`.
@@ -184,16 +240,11 @@ class NadarayaWatson:
         >>> qkv.NadarayaWatson("constant").fit([0.0, 1.0], [2.0, 4.0]).attention_weights([0.0])
         array([[0.5, 0.5]])
         """
-        queries = self._queries(X, "attention_weights")
-        keys, values, s = self._counting()
-        rows = np.asarray(self._attend(queries, keys, values, True)[1])
-        given = self.sample_weight_
-        if s is None or given is None:
+        rows, given = self._weights(self._queries(X, "attention_weights")), self.sample_weight_
+        if given is None:
             return rows
-        rows = rows * s
-        total = rows.sum(-1, keepdims=True)
-        whole = np.zeros((len(queries), len(self.X_)))
-        whole[:, given > 0] = rows / np.where(total > 0, total, 1)
+        whole = np.zeros((len(rows), len(self.X_)))
+        whole[:, given > 0] = rows
         return whole
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -210,7 +261,8 @@ class NadarayaWatson:
         Returns
         -------
         float
-            1 at best; 0 is as good as the mean. For a constant `y`: 1 if it is met exactly, else 0.
+            1 at best; 0 is as good as the mean. For a constant `y`: 1 if it is met exactly, else 0. NaN where a
+            prediction is.
 
         Raises
         ------
@@ -230,10 +282,13 @@ class NadarayaWatson:
                 f"got y {actual.shape}"
             )
         s = weights(sample_weight, len(actual), "score")
-        s = np.ones(len(actual)) if s is None else s
+        if s is None:
+            s = np.ones(len(actual))
+        predicted, actual, s = predicted[s > 0], actual[s > 0], s[s > 0]
         error = np.atleast_1d(s @ (actual - predicted) ** 2)
         total = np.atleast_1d(s @ (actual - s @ actual / s.sum()) ** 2)
         known = np.where(total > 0, 1 - error / np.where(total > 0, total, 1), np.where(error > 0, 0.0, 1.0))
+        known = np.where(np.isnan(error), np.nan, known)
         return float(known.mean())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -242,9 +297,9 @@ class NadarayaWatson:
         Examples
         --------
         >>> qkv.NadarayaWatson().get_params()
-        {'kernel': 'gaussian', 'bandwidth': 1.0}
+        {'kernel': 'gaussian', 'bandwidth': 1.0, 'degree': 0}
         """
-        return {"kernel": self.kernel, "bandwidth": self.bandwidth}
+        return {name: getattr(self, name) for name in PARAMETERS}
 
     def set_params(self, **params: Any) -> NadarayaWatson:
         """Change parameters of the constructor; they count from the next `fit` on.
@@ -260,16 +315,17 @@ class NadarayaWatson:
         NadarayaWatson(kernel='gaussian', bandwidth=2.0)
         """
         for name, value in params.items():
-            if name not in ("kernel", "bandwidth"):
+            if name not in PARAMETERS:
                 raise ValueError(
-                    f"NadarayaWatson.set_params: names must be kernel or bandwidth because there are no "
+                    f"NadarayaWatson.set_params: names must be out of {', '.join(PARAMETERS)} because there are no "
                     f"others; got {name!r}"
                 )
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        return f"NadarayaWatson(kernel={self.kernel!r}, bandwidth={self.bandwidth!r})"
+        degree = f", degree={self.degree!r}" if self.degree else ""
+        return f"NadarayaWatson(kernel={self.kernel!r}, bandwidth={self.bandwidth!r}{degree})"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "X_")
@@ -310,38 +366,29 @@ class NadarayaWatson:
         queries, keys = (queries / h).astype(queries.dtype), (keys / h).astype(keys.dtype)
         return kernel_attention(queries, keys, values, self.kernel, return_weights=with_weights)
 
+    def _weights(self, queries: NDArray[Any]) -> NDArray[Any]:
+        """Weights of the training points that count; rows sum to 1, or are zeros."""
+        keys, values, s = self._counting()
+        rows = np.asarray(self._attend(queries, keys, values, True)[1])
+        if s is None:
+            return rows
+        rows = rows * s
+        total = rows.sum(-1, keepdims=True)
+        return np.asarray(rows / np.where(total != 0, total, 1))
 
-def _least_error(
-    table: NDArray[Any], values: NDArray[Any], s: NDArray[np.float64] | None, kernel: Kernel
-) -> tuple[float, float]:
-    """Bandwidth with the least leave-one-out error, and that error."""
-    values = values if values.ndim == 2 else values[:, None]
-    spread = float(np.sqrt(table.astype(np.float64).var(0).sum())) or 1.0
-
-    even = None if s is None else s / s.mean()
-
-    def errors(bandwidths: NDArray[np.float64]) -> NDArray[np.float64]:
-        if callable(kernel):
-            return np.array([_callable_error(table, values, s, kernel, float(h)) for h in bandwidths])
-        return np.asarray(_core.leave_one_out_errors(table, values, kernel, bandwidths.tolist(), even))
-
-    grid = spread * np.geomspace(1e-3, 10, 41)
-    for steps in (11, 11, 0):
-        found = np.nan_to_num(errors(grid), nan=np.inf)
-        best = int(np.argmin(found))
-        if steps:
-            grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], steps)
-    return float(grid[best]), float(found[best])
-
-
-def _callable_error(
-    table: NDArray[Any],
-    values: NDArray[Any],
-    s: NDArray[np.float64] | None,
-    kernel: Callable[[Any], Any],
-    h: float,
-) -> float:
-    rows = np.array(kernel(_core.scaled_distances(table, table, h, None)), np.float64)
-    np.fill_diagonal(rows, 0.0)
-    predicted = _core.pool_by_kernel(rows if s is None else rows * s, values, None, False)
-    return float(np.average(((values - predicted) ** 2).mean(1), weights=s))
+    def _fits(
+        self, queries: NDArray[Any], keys: NDArray[Any], table: NDArray[Any], with_std: bool
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+        """Means or local lines, the spread of the values around them, and which queries have a key in reach."""
+        dtype = np.result_type(queries, keys, table)
+        scaled, places, values = (np.asarray(x, np.float64) for x in (keys, queries, table))
+        scaled, places = scaled / self.bandwidth_, places / self.bandwidth_
+        mean, std = np.empty((2, len(queries), table.shape[1]), dtype)
+        reached = np.empty(len(queries), bool)
+        for rows, w in in_blocks(self._weights, queries, len(keys) * (keys.shape[1] + table.shape[1])):
+            w = w.astype(np.float64)
+            found = local_fit(w, places[rows], scaled, values, self.degree)
+            mean[rows], reached[rows] = found, w.any(1)
+            if with_std:
+                std[rows] = np.sqrt((w[:, None] @ (values - found[:, None]) ** 2)[:, 0])
+        return mean, std, reached
