@@ -23,7 +23,10 @@ MHA = nn.MultiHeadAttention(4, 2)
 CALL = ", ".join(inspect.signature(MHA).parameters)
 LENGTHS = "valid_lens (how many keys of each item are real)"
 ALLOWED = "attn_mask (boolean, True = may attend: the opposite of PyTorch's layers)"
-LAYER = "d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias"
+LAYER = (
+    "d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, attention, window, "
+    "softcap, alibi, scale, masked_value"
+)
 
 ARGUMENTS = [
     (

@@ -7,6 +7,10 @@
 
 namespace qkv::bindings {
 
+inline Index count_of_axes(py::handle value) {
+  return is_tensor(value) || py::isinstance<py::array>(value) ? static_cast<Index>(py::len(value.attr("shape"))) : 0;
+}
+
 // attention_weights: data of the last call; assigning None frees what it is computed from.
 template <class Class> void def_attention_weights(Class& layer) {
   using Layer = typename Class::type;
@@ -17,17 +21,22 @@ template <class Class> void def_attention_weights(Class& layer) {
         return weights.defined() ? py::cast(Tensor(weights)) : py::none();
       },
       [](Layer& self, py::handle value) {
-        if (!value.is_none()) fail_type("attention_weights: can only be set to None, which frees them");
-        self.record.clear();
+        if (value.is_none()) return self.record.clear();
+        Call call("attention_weights");
+        if (count_of_axes(value) < 2)
+          fail_type("attention_weights: can only be set to None, which frees them, or to weights (..., Lq, Lk); got ",
+                    described(value));
+        self.record.keep(nn::AttentionRecord::of(cloned(call.floating(value, "attention_weights").data()), {}));
       },
-      "Weights of the last call, before dropout; None before the first.");
+      "Weights of the last call, before dropout; None before the first. A forward of a subclass may set its own; None "
+      "frees them.");
 }
 
 // The weights of each layer of a stack, in a list: those of the part that `pick` names.
 template <class Layers, class Pick> py::list weights_of_layers(const Layers& layers, Pick pick) {
   py::list all;
   for (const auto& layer : layers)
-    all.append(py::cast(std::static_pointer_cast<nn::Module>(pick(*layer))).attr("attention_weights"));
+    all.append(py::getattr(py::cast(nn::ModulePtr(pick(*layer))), "attention_weights", py::none()));
   return all;
 }
 

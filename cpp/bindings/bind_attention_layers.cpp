@@ -1,7 +1,7 @@
 // Attention layers that differ in their score.
 #include "bindings/attention_weights.h"
+#include "bindings/call_attention.h"
 #include "bindings/class.h"
-#include "bindings/overridden_call.h"
 #include "nn/additive_attention.h"
 
 namespace qkv::bindings {
@@ -12,11 +12,7 @@ template <> struct PythonForward<Attention> {
   using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Attention::Call&);
   static Tensor call(const Attention& layer, const DefinedCall& forward, const Tensor& queries, const Tensor& keys,
                      const Tensor& values, const Attention::Call& call) {
-    Keywords keywords;
-    keywords.add(call.restriction);
-    keywords.add("dropout_keep", call.restriction.dropout_keep);
-    if (call.causal) keywords.add("is_causal", *call.causal, layer.arguments.causal);
-    return call_for_output(forward, py::make_tuple(queries, keys, values), keywords, call.weights);
+    return call_attention(forward, &layer.record, layer.arguments.causal, true, queries, keys, values, call);
   }
 };
 template <> struct PythonForward<DotProductAttention> : PythonForward<Attention> {};
@@ -24,44 +20,82 @@ template <> struct PythonForward<AdditiveAttention> : PythonForward<Attention> {
 
 namespace {
 
+// While one lives: what the next score on this thread takes by keyword beside queries and keys.
+class ScoreInputs {
+ public:
+  explicit ScoreInputs(const py::kwargs& inputs) : outer_(std::exchange(next_, &inputs)) {}
+  ~ScoreInputs() { next_ = outer_; }
+  ScoreInputs(const ScoreInputs&) = delete;
+  ScoreInputs& operator=(const ScoreInputs&) = delete;
+  static py::handle take() {
+    const py::kwargs* inputs = std::exchange(next_, nullptr);
+    return inputs == nullptr || inputs->empty() ? py::handle() : py::handle(*inputs);
+  }
+
+ private:
+  static inline constinit thread_local const py::kwargs* next_ = nullptr;
+  const py::kwargs* const outer_;
+};
+
 // Layers whose class in Python defines the score.
 template <class Base> class OverridableAttention : public OverridableCall<Base> {
  public:
   using OverridableCall<Base>::OverridableCall;
   Tensor score(const Tensor& queries, const Tensor& keys) override {
-    {
-      const InPython python;
-      const py::function own = py::get_override(static_cast<const Base*>(this), "score");
-      if (own) {
-        const py::object scores = call_python(own, py::make_tuple(queries, keys));
-        if (is_tensor(scores)) return scores.cast<Tensor>();
-        if (wants_gradient({queries, keys}) || wants_gradient(this->parameters()))
-          fail_type(
-              "score: must return a Tensor because anything else has lost the gradient, which is recorded here; got ",
-              described(scores));
-        Call call("score");
-        return call.floating(scores, "scores");
-      }
-    }
-    return Base::score(queries, keys);
+    return step("score", queries, keys, [&] { return Base::score(queries, keys); }, ScoreInputs::take());
+  }
+  Tensor normalize(const Tensor& scores, const Tensor& allowed) override {
+    return step("normalize", scores, allowed, [&] { return Base::normalize(scores, allowed); });
+  }
+  Tensor pool(const Tensor& weights, const Tensor& values) override {
+    return step("pool", weights, values, [&] { return Base::pool(weights, values); });
   }
 
  protected:
-  // A score of the subclass's own goes the general way.
+  // Steps of the subclass's own go the general way.
   ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                const ops::AttentionOptions& options, AttentionRecord::Axes axes) override {
-    bool own_score;
+    return own("score") || own_steps() ? Attention::attend(queries, keys, values, options, axes)
+                                       : Base::attend(queries, keys, values, options, axes);
+  }
+  bool own_steps() const override { return own("normalize") || own("pool"); }
+
+ private:
+  bool own(const char* name) const {
+    const InPython python;
+    return static_cast<bool>(py::get_override(static_cast<const Base*>(this), name));
+  }
+  template <class Inherited>
+  Tensor step(const char* name, const Tensor& first, const Tensor& second, Inherited inherited,
+              py::handle keywords = {}) {
     {
       const InPython python;
-      own_score = static_cast<bool>(py::get_override(static_cast<const Base*>(this), "score"));
+      if (const py::function own = py::get_override(static_cast<const Base*>(this), name)) {
+        const py::object result = call_python(own, py::make_tuple(first, second), keywords);
+        if (is_tensor(result)) return result.cast<Tensor>();
+        if (wants_gradient({first, second}) || wants_gradient(this->parameters()))
+          fail_type(name,
+                    ": must return a Tensor because anything else has lost the gradient, which is recorded here; got ",
+                    described(result));
+        Call call(name);
+        return call.floating(result, name);
+      }
     }
-    return own_score ? Attention::attend(queries, keys, values, options, axes)
-                     : Base::attend(queries, keys, values, options, axes);
+    return inherited();
   }
 };
 
 template <class Layer, class Base>
 using AttentionClass = Class<Layer, Base, OverridableAttention<Layer>, py::smart_holder>;
+
+// As of any function that has no such arguments.
+[[noreturn]] void unexpected(const std::string& layer, const py::kwargs& inputs) {
+  py::list known;
+  for (const char* name :
+       {"queries", "keys", "values", "valid_lens", "attn_mask", "is_causal", "dropout_keep", "return_weights"})
+    known.append(py::make_tuple(name, false));
+  fail_type(std::string(py::str(callback("misfit")(layer, known, py::none(), false, 0, py::list(inputs)))));
+}
 
 template <class Class> void def_attention_call(Class& layer) {
   using Layer = typename Class::type;
@@ -69,8 +103,12 @@ template <class Class> void def_attention_call(Class& layer) {
       .def(
           "forward",
           [](Layer& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens,
-             py::handle attn_mask, py::handle is_causal, py::handle dropout_keep, bool return_weights) -> py::object {
+             py::handle attn_mask, py::handle is_causal, py::handle dropout_keep, bool return_weights,
+             const py::kwargs& inputs) -> py::object {
             Call call("Attention");
+            if (!inputs.empty() && !py::get_override(static_cast<const Layer*>(&self), "score"))
+              unexpected(self.class_name(), inputs);
+            const ScoreInputs own(inputs);
             const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"),
                          v = call.floating(values, "values");
             Attention::Call options;
@@ -92,6 +130,19 @@ template <class Class> void def_attention_call(Class& layer) {
             return without_gil([&] { return self.Layer::score(queries, keys); });
           },
           py::arg("queries"), py::arg("keys"), "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).")
+      .def(
+          "normalize",
+          [](Layer& self, const Tensor& scores, const Tensor& allowed) {
+            return without_gil([&] { return self.Layer::normalize(scores, allowed); });
+          },
+          py::arg("scores"), py::arg("allowed"),
+          "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.")
+      .def(
+          "pool",
+          [](Layer& self, const Tensor& weights, const Tensor& values) {
+            return without_gil([&] { return self.Layer::pool(weights, values); });
+          },
+          py::arg("weights"), py::arg("values"), "Results (B, Lq, Dv): weights (B, Lq, Lk) times values (B, Lk, Dv).")
       .def_property_readonly("dropout", [](const Layer& self) { return self.arguments.dropout; })
       .def_property_readonly("num_heads", [](const Layer& self) { return self.arguments.num_heads; });
 }
@@ -102,19 +153,14 @@ AttentionArguments arguments_from(const char* layer, double dropout, std::option
 }
 
 template <class Class> void def_attention_init(Class& layer, const char* name) {
-  using Layer = typename Class::type;
-  layer.def(py::init(
-                [name](double p, std::optional<Index> heads, py::handle causal, py::handle window,
-                       std::optional<double> masked) {
-                  return std::make_unique<Layer>(arguments_from(name, p, heads, causal, window, masked));
-                },
-                [name](double p, std::optional<Index> heads, py::handle causal, py::handle window,
-                       std::optional<double> masked) {
-                  return std::make_unique<OverridableAttention<Layer>>(
-                      arguments_from(name, p, heads, causal, window, masked));
-                }),
-            py::arg("dropout") = 0.0, py::kw_only(), py::arg("num_heads") = py::none(), py::arg("is_causal") = false,
-            py::arg("window") = py::none(), py::arg("masked_value") = py::none());
+  def_init_from(
+      layer,
+      [name](double dropout, std::optional<Index> heads, py::handle causal, py::handle window,
+             std::optional<double> masked) {
+        return std::tuple(arguments_from(name, dropout, heads, causal, window, masked));
+      },
+      py::arg("dropout") = 0.0, py::kw_only(), py::arg("num_heads") = py::none(), py::arg("is_causal") = false,
+      py::arg("window") = py::none(), py::arg("masked_value") = py::none());
 }
 
 // What every class takes behind its own parameters.
@@ -141,6 +187,9 @@ static void bind_attention_base(py::module_& m) {
 
 A subclass defines ``score(self, queries, keys)``, which gives ``(B, Lq, Lk)``, with ``num_heads`` ``(B, H, Lq, Lk)`` of
 queries ``(B, H, Lq, M / H)`` and keys ``(B, H, Lk, M / H)``; this class masks, normalises, drops, pools and keeps the weights.
+Further inputs of the call by keyword, such as ``layer(q, k, v, table=t)``, are those of ``score``.
+It may define ``normalize(self, scores, allowed)`` and ``pool(self, weights, values)``, too: ``allowed`` is boolean, of the
+scores' shape, and holds what masks, lengths, causal order and window leave, so that a choice of keys belongs there.
 
 Parameters
 ----------
@@ -217,22 +266,16 @@ Examples
 (2, 1, 4)
 )doc") + kMaskNote)
                                                             .c_str());
-  additive
-      .def(py::init(
-               [](Index n, double p, std::optional<Index> q, std::optional<Index> k, std::optional<Index> heads,
-                  py::handle causal, py::handle window, std::optional<double> masked) {
-                 return std::make_unique<AdditiveAttention>(
-                     n, arguments_from("AdditiveAttention", p, heads, causal, window, masked), q, k);
-               },
-               [](Index n, double p, std::optional<Index> q, std::optional<Index> k, std::optional<Index> heads,
-                  py::handle causal, py::handle window, std::optional<double> masked) {
-                 return std::make_unique<OverridableAttention<AdditiveAttention>>(
-                     n, arguments_from("AdditiveAttention", p, heads, causal, window, masked), q, k);
-               }),
-           py::arg("num_hiddens"), py::arg("dropout") = 0.0, py::kw_only(), py::arg("query_size") = py::none(),
-           py::arg("key_size") = py::none(), py::arg("num_heads") = py::none(), py::arg("is_causal") = false,
-           py::arg("window") = py::none(), py::arg("masked_value") = py::none())
-      .def_readonly("num_hiddens", &AdditiveAttention::num_hiddens);
+  def_init_from(
+      additive,
+      [](Index n, double dropout, std::optional<Index> q, std::optional<Index> k, std::optional<Index> heads,
+         py::handle causal, py::handle window, std::optional<double> masked) {
+        return std::tuple(n, arguments_from("AdditiveAttention", dropout, heads, causal, window, masked), q, k);
+      },
+      py::arg("num_hiddens"), py::arg("dropout") = 0.0, py::kw_only(), py::arg("query_size") = py::none(),
+      py::arg("key_size") = py::none(), py::arg("num_heads") = py::none(), py::arg("is_causal") = false,
+      py::arg("window") = py::none(), py::arg("masked_value") = py::none());
+  additive.def_readonly("num_hiddens", &AdditiveAttention::num_hiddens);
   def_attention_call(additive);
 }
 

@@ -1,8 +1,7 @@
 // The language model that only decodes.
-#include "bindings/attention_weights.h"
+#include "bindings/bind_block.h"
 #include "bindings/bind_decoding.h"
 #include "bindings/bindings.h"
-#include "bindings/overridden_call.h"
 #include "bindings/split_sequence.h"
 #include "core/error.h"
 #include "models/causal_lm.h"
@@ -11,68 +10,33 @@ namespace qkv::bindings {
 
 using namespace models;
 
-// A forward without `cache` is called on all inputs so far, which the cache holds then.
-template <> struct PythonForward<CausalLMLayer> {
-  using Signature = Tensor(const Tensor&, const nn::Restriction&, nn::KVCache*);
-  static Tensor call(const CausalLMLayer&, const DefinedCall& forward, const Tensor& x,
-                     const nn::Restriction& restriction, nn::KVCache* cache) {
-    Keywords keywords;
-    keywords.add(restriction);
-    const auto call = [&](const Tensor& input) {
-      return call_for_tensor(forward, py::make_tuple(input), keywords.all());
-    };
-    if (cache == nullptr) return call(x);
-    if (!forward.takes("cache")) return behind_inputs(forward, *cache, x, call);
-    keywords.add("cache", py::cast(cache));
-    const Index before = cache->length();
-    const Tensor y = call(x);
-    check_appended(forward, *cache, before, x.dim(1));
-    return y;
-  }
-};
-
 // Called by generation, which continues a cache: of a forward without `cache` the first layer's holds all ids so far.
 template <> struct PythonForward<CausalLM> {
-  using Signature = Tensor(const Array&, const Array&, std::span<nn::KVCache* const>);
+  using Signature = Tensor(const Array&, const Array&, nn::ModelCache*);
   static Tensor call(const CausalLM& model, const DefinedCall& forward, const Array& ids, const Array& valid_lens,
-                     std::span<nn::KVCache* const> caches) {
+                     nn::ModelCache* cache) {
     Keywords keywords;
     keywords.add("valid_lens", valid_lens);
     const auto call = [&](const Array& all) {
       const Tensor y = call_for_tensor(forward, py::make_tuple(Tensor(all)), keywords.all());
       return checked_shape(forward, y, {all.dim(0), all.dim(1), model.sizes.vocab_size});
     };
-    if (!caches.empty() && !forward.takes("cache"))
-      return behind_inputs(forward, *caches.front(),
-                           Tensor(ids.cast(DType::float64).reshaped({ids.dim(0), ids.dim(1), 1})),
-                           [&](const Tensor& all) {
-                             return call(packed(all.data()).cast(DType::int64).reshaped({all.dim(0), all.dim(1)}));
-                           });
-    if (!caches.empty()) {
-      py::list all;
-      for (nn::KVCache* cache : caches) all.append(py::cast(cache));
-      keywords.add("cache", all);
-    }
+    if (cache == nullptr) return call(ids);
+    if (!forward.takes("cache"))
+      return nn::behind_inputs(type_name(forward.self), *cache->layers.front().cache,
+                               Tensor(ids.cast(DType::float64).reshaped({ids.dim(0), ids.dim(1), 1})),
+                               [&](const Tensor& all) {
+                                 return call(packed(all.data()).cast(DType::int64).reshaped({all.dim(0), all.dim(1)}));
+                               });
+    py::list all;
+    for (const auto& layer : cache->layers) all.append(py::cast(layer.cache));
+    keywords.add("cache", all);
     return call(ids);
   }
 };
 
-namespace {
-
-nn::KVCache* cache_from(py::handle cache, const char* model, const char* what) {
-  if (!py::isinstance<nn::KVCache>(cache)) fail_type(model, ": ", what, "; got ", described(cache));
-  return cache.cast<nn::KVCache*>();
-}
-
-}  // namespace
-
 void bind_causal_lm(py::module_& m) {
-  const auto layer_sizes = [](Index d_model, Index nhead, std::optional<Index> num_kv_heads,
-                              std::optional<Index> dim_feedforward, double dropout, double rotary_base,
-                              double norm_eps) {
-    return CausalLMSizes{1, d_model, nhead, 1, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps};
-  };
-  CalledLayerClass<CausalLMLayer>(m, "CausalLMLayer", R"doc(
+  CalledLayerClass<CausalLMLayer> block(m, "CausalLMLayer", R"doc(
 A layer of :class:`CausalLM`: ``y = x + attention(norm1(x))``, ``y + linear2(gelu(linear1(norm2(y))))``.
 
 Parameters
@@ -88,29 +52,28 @@ Examples
 --------
 >>> qkv.models.CausalLMLayer(16, 4)(np.ones((2, 5, 16))).shape
 (2, 5, 16)
-)doc")
-      .def(py::init(
-               [=](Index m_, Index h, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
-                 return std::make_unique<CausalLMLayer>(layer_sizes(m_, h, kv, f, p, b, e));
-               },
-               [=](Index m_, Index h, std::optional<Index> kv, std::optional<Index> f, double p, double b, double e) {
-                 return std::make_unique<OverridableCall<CausalLMLayer>>(layer_sizes(m_, h, kv, f, p, b, e));
-               }),
-           py::arg("d_model"), py::arg("nhead"), py::kw_only(), py::arg("num_kv_heads") = py::none(),
-           py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0, py::arg("rotary_base") = 10000.0,
-           py::arg("norm_eps") = 1e-6)
-      .def(
-          "forward",
-          [](CausalLMLayer& self, py::handle x, py::handle valid_lens, py::handle cache) {
-            Call call("CausalLMLayer");
-            const Tensor input = call.floating(x, "x");
-            nn::Restriction restriction;
-            restriction.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-            nn::KVCache* own =
-                cache.is_none() ? nullptr : cache_from(cache, "CausalLMLayer", "cache must be a KVCache");
-            return without_gil([&] { return self.CausalLMLayer::forward(input, restriction, own); });
-          },
-          py::arg("x"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none());
+)doc");
+  def_init_from(
+      block,
+      [](Index d_model, Index nhead, std::optional<Index> num_kv_heads, std::optional<Index> dim_feedforward,
+         double dropout, double rotary_base, double norm_eps) {
+        return std::tuple(
+            CausalLMSizes{1, d_model, nhead, 1, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps});
+      },
+      py::arg("d_model"), py::arg("nhead"), py::kw_only(), py::arg("num_kv_heads") = py::none(),
+      py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0, py::arg("rotary_base") = 10000.0,
+      py::arg("norm_eps") = 1e-6);
+  block.def(
+      "forward",
+      [](CausalLMLayer& self, py::handle x, py::handle valid_lens, py::handle cache) {
+        Call call("CausalLMLayer");
+        const Tensor input = call.floating(x, "x");
+        const auto own = cache_from(cache, "CausalLMLayer", "cache must be a KVCache");
+        nn::BlockCall options{.cache = own.get()};
+        options.self.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+        return without_gil([&] { return self.CausalLMLayer::forward(input, Tensor(), options); });
+      },
+      py::arg("x"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none());
 
   CalledLayerClass<CausalLM> causal(m, "CausalLM", R"doc(
 A language model that only decodes: each token sees itself and those before it.
@@ -172,7 +135,8 @@ Examples
   const auto split_by = [](auto model, py::handle comm) {
     const auto sequence = split_sequence_from(comm, "CausalLM");
     if (sequence)
-      for (const auto& layer : model->parts()) layer->self_attn->split_sequence.set(sequence);
+      for (const auto& layer : model->parts())
+        std::static_pointer_cast<nn::MultiHeadAttention>(layer->self_attn)->split_sequence.set(sequence);
     return model;
   };
   causal
@@ -195,17 +159,19 @@ Examples
             Call call("CausalLM");
             const Array tokens = call.integers(ids, "ids", false),
                         lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-            std::vector<nn::KVCache*> caches;
-            if (!cache.is_none()) {
-              if (!py::isinstance<py::sequence>(cache))
-                fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
-              for (const py::handle one : cache)
-                caches.push_back(cache_from(one, "CausalLM", "cache must hold KVCaches"));
-              if (caches.empty())
-                fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers,
-                           " layers; got none");
+            if (cache.is_none()) return without_gil([&] { return self.CausalLM::forward(tokens, lens); });
+            if (!py::isinstance<py::sequence>(cache))
+              fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
+            std::vector<std::shared_ptr<nn::KVCache>> caches;
+            for (const py::handle one : cache) {
+              caches.push_back(cache_from(one, "CausalLM", "cache must hold KVCaches"));
+              if (!caches.back()) fail_type("CausalLM: cache must hold KVCaches; got None");
             }
-            return without_gil([&] { return self.CausalLM::forward(tokens, lens, caches); });
+            if (caches.empty())
+              fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers,
+                         " layers; got none");
+            nn::ModelCache own(caches);
+            return without_gil([&] { return self.CausalLM::forward(tokens, lens, &own); });
           },
           py::arg("ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none())
       .def(
@@ -234,9 +200,7 @@ Examples
           py::arg("top_k") = py::none(), py::arg("top_p") = py::none(), py::arg("max_len") = 100,
           "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
           ":func:`qkv.models.generate` gives them, without attention.")
-      .def_property_readonly("attention_weights", [](CausalLM& self) {
-        return weights_of_layers(self.parts(), [](CausalLMLayer& layer) { return layer.self_attn; });
-      });
+      .def_property_readonly("attention_weights", [](CausalLM& self) { return weights_of_blocks(self.parts()); });
 }
 
 }  // namespace qkv::bindings

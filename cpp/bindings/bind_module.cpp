@@ -2,6 +2,7 @@
 #include "bindings/bind_module.h"
 
 #include "bindings/bindings.h"
+#include "bindings/call_attention.h"
 #include "bindings/call_python.h"
 #include "bindings/class.h"
 #include "bindings/module_entries.h"
@@ -12,6 +13,20 @@ namespace {
 
 using nn::Module;
 using nn::ModulePtr;
+
+// A module written in Python may stand in for an attention.
+class OverridableModule : public Overridable<Module>, public nn::AnyAttention {
+ public:
+  using Overridable<Module>::Overridable;
+  using Overridable<Module>::forward;
+  Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                 const nn::AttentionCall& call) override {
+    const InPython python;
+    const DefinedCall own = defined_call(static_cast<const Module*>(this));
+    if (!own) fail_type(class_name(), ": forward must be defined because the module stands in for an attention");
+    return call_attention(own, nullptr, ops::Causal::none, own.takes("keys", true), queries, keys, values, call);
+  }
+};
 
 // The module under "" and its parts, as Python's objects.
 std::vector<std::pair<std::string, py::object>> named_modules(const py::object& self) {
@@ -66,7 +81,7 @@ void load_state_dict(Module& module, py::handle state, bool strict) {
 }  // namespace
 
 void bind_module(py::module_& m) {
-  Class<Module, Overridable<Module>, py::smart_holder> cls(m, "Module", py::dynamic_attr(), R"doc(
+  Class<Module, OverridableModule, py::smart_holder> cls(m, "Module", py::dynamic_attr(), R"doc(
 Base of all layers and models: holds parameters, buffers and other modules under names.
 
 A subclass makes its parts in ``__init__``, after ``super().__init__()``, and defines ``forward``; calling the module

@@ -1,8 +1,9 @@
 // Attention layers with projections, and their cache.
 #include "bindings/attention_weights.h"
+#include "bindings/call_attention.h"
 #include "bindings/class.h"
-#include "bindings/overridden_call.h"
 #include "bindings/split_sequence.h"
+#include "core/error.h"
 #include "nn/multi_head_attention.h"
 #include "nn/self_attention.h"
 
@@ -10,26 +11,11 @@ namespace qkv::bindings {
 
 using namespace nn;
 
-// The memory is projected by each call, which has no keyword for what another one projected.
 template <> struct PythonForward<MultiHeadAttention> {
   using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const MultiHeadAttention::Call&);
   static Tensor call(const MultiHeadAttention& layer, const DefinedCall& forward, const Tensor& queries,
                      const Tensor& keys, const Tensor& values, const MultiHeadAttention::Call& call) {
-    Keywords keywords;
-    keywords.add(call.restriction);
-    keywords.add("dropout_keep", call.restriction.dropout_keep);
-    if (call.causal) keywords.add("is_causal", *call.causal, layer.arguments.causal);
-    const Index before = call.cache == nullptr ? 0 : call.cache->length();
-    if (call.cache != nullptr) keywords.add("cache", py::cast(call.cache));
-    py::list arguments;
-    arguments.append(queries);
-    if (keys.defined()) arguments.append(keys);
-    if (values.defined() && keys.defined()) arguments.append(values);
-    else keywords.add("values", values);
-    const AttentionRecord::Own own(&layer.record);  // if the forward calls the one that it inherits
-    const Tensor y = call_for_output(forward, py::tuple(arguments), keywords, call.weights);
-    if (call.record != nullptr) call.record->keep(AttentionRecord::of(own.weights(), {}));
-    if (call.cache != nullptr) check_appended(forward, *call.cache, before, queries.dim(-2));
+    const Tensor y = call_attention(forward, &layer.record, layer.arguments.causal, false, queries, keys, values, call);
     Shape expected = queries.shape();
     expected.back() = layer.out_proj->out_features;
     return checked_shape(forward, y, expected);
@@ -69,21 +55,16 @@ Examples
 (6, 2)
 )doc") + kMaskNote)
                                                .c_str());
-  const auto causal = [](py::handle value) { return causal_from(value, "SelfAttention"); };
-  self_attention
-      .def(py::init(
-               [=](Index in, Index out, bool bias, std::optional<double> scale, double p, py::handle c,
-                   std::optional<double> masked) {
-                 return std::make_unique<SelfAttention>(in, out, bias, scale, p, causal(c), masked);
-               },
-               [=](Index in, Index out, bool bias, std::optional<double> scale, double p, py::handle c,
-                   std::optional<double> masked) {
-                 return std::make_unique<Overridable<SelfAttention>>(in, out, bias, scale, p, causal(c), masked);
-               }),
-           py::arg("in_features"), py::arg("out_features"), py::arg("bias") = false, py::kw_only(),
-           py::arg("scale") = py::none(), py::arg("dropout") = 0.0, py::arg("is_causal") = false,
-           py::arg("masked_value") = py::none())
-      .def_readonly("in_features", &SelfAttention::in_features)
+  def_init_from(
+      self_attention,
+      [](Index in, Index out, bool bias, std::optional<double> scale, double dropout, py::handle is_causal,
+         std::optional<double> masked_value) {
+        return std::tuple(in, out, bias, scale, dropout, causal_from(is_causal, "SelfAttention"), masked_value);
+      },
+      py::arg("in_features"), py::arg("out_features"), py::arg("bias") = false, py::kw_only(),
+      py::arg("scale") = py::none(), py::arg("dropout") = 0.0, py::arg("is_causal") = false,
+      py::arg("masked_value") = py::none());
+  self_attention.def_readonly("in_features", &SelfAttention::in_features)
       .def_readonly("out_features", &SelfAttention::out_features)
       .def(
           "forward",
@@ -190,6 +171,10 @@ masked_value : float, optional
     See :class:`Attention`.
 window : (int, int), optional
     A query sees so many keys before and behind itself; -1 is unlimited.
+softcap : float
+    Scores ``s`` become ``softcap * tanh(s / softcap)``; 0 is off.
+alibi : bool
+    Add ``-slope_h |p - j|`` to the scores, with the slopes of :func:`qkv.alibi_slopes`.
 rotary_base : float, optional
     Turn queries and keys by their positions (rotary embedding) with this base, such as 10000.
 comm : MPI communicator, optional
@@ -218,53 +203,40 @@ Examples
 (2, 5, 4, 6)
 )doc") + kMaskNote)
                                                       .c_str());
-  const auto arguments = [](Index embed_dim, Index num_heads, double dropout, bool bias, std::optional<bool> out_bias,
-                            std::optional<Index> kdim, std::optional<Index> vdim, std::optional<Index> num_kv_heads,
-                            std::optional<Index> head_dim, std::optional<Index> out_dim, py::handle is_causal,
-                            std::optional<double> scale, std::optional<double> masked_value, py::handle window,
-                            std::optional<double> rotary_base) {
-    const char* name = "MultiHeadAttention";
-    return MultiHeadAttention::Arguments{embed_dim,
-                                         num_heads,
-                                         dropout,
-                                         bias,
-                                         out_bias,
-                                         kdim,
-                                         vdim,
-                                         num_kv_heads,
-                                         head_dim,
-                                         out_dim,
-                                         causal_from(is_causal, name),
-                                         scale,
-                                         masked_value,
-                                         window_from(window, name),
-                                         rotary_base};
-  };
+  def_init_from(
+      multi_head,
+      [](Index embed_dim, Index num_heads, double dropout, bool bias, std::optional<bool> out_bias,
+         std::optional<Index> kdim, std::optional<Index> vdim, std::optional<Index> num_kv_heads,
+         std::optional<Index> head_dim, std::optional<Index> out_dim, py::handle is_causal, std::optional<double> scale,
+         std::optional<double> masked_value, py::handle window, std::optional<double> rotary_base, double softcap,
+         bool alibi, py::handle comm) {
+        const char* name = "MultiHeadAttention";
+        return std::tuple(
+            MultiHeadAttention::Arguments{embed_dim, num_heads, dropout, bias, out_bias, kdim, vdim, num_kv_heads,
+                                          head_dim, out_dim, causal_from(is_causal, name), scale, masked_value,
+                                          window_from(window, name), rotary_base, softcap, alibi},
+            split_sequence_from(comm, name));
+      },
+      py::arg("embed_dim"), py::arg("num_heads"), py::kw_only(), py::arg("dropout") = 0.0, py::arg("bias") = true,
+      py::arg("out_bias") = py::none(), py::arg("kdim") = py::none(), py::arg("vdim") = py::none(),
+      py::arg("num_kv_heads") = py::none(), py::arg("head_dim") = py::none(), py::arg("out_dim") = py::none(),
+      py::arg("is_causal") = false, py::arg("scale") = py::none(), py::arg("masked_value") = py::none(),
+      py::arg("window") = py::none(), py::arg("rotary_base") = py::none(), py::arg("softcap") = 0.0,
+      py::arg("alibi") = false, py::arg("comm") = py::none());
+  {  // a score of its own would never be called, as the fused path computes q.k
+    py::options options;
+    options.disable_function_signatures();
+    const py::cpp_function refuse(
+        [](py::handle cls, const py::kwargs&) {
+          if (cls.attr("__dict__").contains("score"))
+            fail_type(std::string(py::str(cls.attr("__name__"))),
+                      ": score must be defined in a subclass of Attention because MultiHeadAttention computes q.k "
+                      "itself and would not call it; got one of MultiHeadAttention");
+        },
+        "Refuse a score, which would not be called.");
+    multi_head.attr("__init_subclass__") = py::reinterpret_steal<py::object>(PyClassMethod_New(refuse.ptr()));
+  }
   multi_head
-      .def(py::init(
-               [=](Index e, Index h, double p, bool b, std::optional<bool> ob, std::optional<Index> kd,
-                   std::optional<Index> vd, std::optional<Index> kv, std::optional<Index> hd, std::optional<Index> od,
-                   py::handle c, std::optional<double> s, std::optional<double> mv, py::handle w,
-                   std::optional<double> r, py::handle comm) {
-                 auto self = std::make_unique<MultiHeadAttention>(
-                     arguments(e, h, p, b, ob, kd, vd, kv, hd, od, c, s, mv, w, r));
-                 self->split_sequence.set(split_sequence_from(comm, "MultiHeadAttention"));
-                 return self;
-               },
-               [=](Index e, Index h, double p, bool b, std::optional<bool> ob, std::optional<Index> kd,
-                   std::optional<Index> vd, std::optional<Index> kv, std::optional<Index> hd, std::optional<Index> od,
-                   py::handle c, std::optional<double> s, std::optional<double> mv, py::handle w,
-                   std::optional<double> r, py::handle comm) {
-                 auto self = std::make_unique<OverridableCall<MultiHeadAttention>>(
-                     arguments(e, h, p, b, ob, kd, vd, kv, hd, od, c, s, mv, w, r));
-                 self->split_sequence.set(split_sequence_from(comm, "MultiHeadAttention"));
-                 return self;
-               }),
-           py::arg("embed_dim"), py::arg("num_heads"), py::kw_only(), py::arg("dropout") = 0.0, py::arg("bias") = true,
-           py::arg("out_bias") = py::none(), py::arg("kdim") = py::none(), py::arg("vdim") = py::none(),
-           py::arg("num_kv_heads") = py::none(), py::arg("head_dim") = py::none(), py::arg("out_dim") = py::none(),
-           py::arg("is_causal") = false, py::arg("scale") = py::none(), py::arg("masked_value") = py::none(),
-           py::arg("window") = py::none(), py::arg("rotary_base") = py::none(), py::arg("comm") = py::none())
       .def_property(
           "comm", [](const MultiHeadAttention& self) { return communicator_of(self.split_sequence.get()); },
           [](MultiHeadAttention& self, py::handle comm) {

@@ -1,112 +1,118 @@
 // The Transformer's layers and stacks.
-#include "bindings/attention_weights.h"
+#include "bindings/bind_block.h"
 #include "bindings/bindings.h"
-#include "bindings/overridden_call.h"
 #include "core/error.h"
-#include "nn/transformer.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
 
 using namespace nn;
 
-template <> struct PythonForward<TransformerEncoderLayer> {
-  using Signature = Tensor(const Tensor&, const Restriction&, ops::Causal, Tensor*);
-  static Tensor call(const TransformerEncoderLayer&, const DefinedCall& forward, const Tensor& src,
-                     const Restriction& restriction, ops::Causal causal, Tensor* weights) {
-    Keywords keywords;
-    keywords.add(restriction);
-    keywords.add("is_causal", causal);
-    return call_for_output(forward, py::make_tuple(src), keywords, weights);
-  }
-};
-
-// There is no keyword for the projected memory, which each call projects then, and none for a cache: it holds the
-// inputs so far, on all of which the layer is called. `shown` gets the weights that generation shows.
-static Tensor call_decoder(const DefinedCall& forward, const AttentionRecord* shown, const Tensor& tgt,
-                           const Tensor& memory, const TransformerDecoderLayer::Call& call) {
+Tensor call_block(const DefinedCall& forward, const AttentionRecord* shown, const Tensor& x, const Tensor& memory,
+                  const BlockCall& call) {
   Keywords keywords;
   keywords.add(call.self);
-  keywords.add("is_causal", call.causal);
+  keywords.add("is_causal", call.causal.value_or(ops::Causal::none));
   keywords.add(call.memory, "memory_valid_lens", "memory_attn_mask");
   const auto whole = [&](const Tensor& all) {
-    return call_for_output(forward, py::make_tuple(all, memory), keywords, call.weights);
+    py::list arguments;
+    arguments.append(all);
+    if (memory.defined()) arguments.append(memory);
+    return call_for_output(forward, py::tuple(arguments), keywords, call.weights);
   };
   const AttentionRecord::Own own(shown);  // if the forward calls the one that it inherits
-  const Tensor y = call.cache == nullptr ? whole(tgt) : behind_inputs(forward, *call.cache, tgt, whole);
+  Tensor y;
+  if (call.cache != nullptr && !memory.defined() && forward.takes("cache")) {
+    keywords.add("cache", py::cast(call.cache));
+    const Index before = call.cache->length();
+    y = whole(x);
+    check_appended(forward, *call.cache, before, x.dim(1));
+  } else {
+    y = call.cache == nullptr ? whole(x) : behind_inputs(type_name(forward.self), *call.cache, x, whole);
+  }
   if (call.cross != nullptr) {
     Array weights = own.weights();  // (B, H, L, Ls) of all inputs
     if (weights.defined())
-      weights = packed(ops::slice(Tensor(weights), 2, weights.dim(2) - tgt.dim(1), weights.dim(2)).data());
+      weights = packed(ops::slice(Tensor(weights), 2, weights.dim(2) - x.dim(1), weights.dim(2)).data());
     call.cross->keep(AttentionRecord::of(weights, {}));
   }
   return y;
 }
 
-template <> struct PythonForward<TransformerDecoderLayer> {
-  using Signature = Tensor(const Tensor&, const Tensor&, const TransformerDecoderLayer::Call&);
-  static Tensor call(const TransformerDecoderLayer& layer, const DefinedCall& forward, const Tensor& tgt,
-                     const Tensor& memory, const TransformerDecoderLayer::Call& call) {
-    return call_decoder(forward, &layer.multihead_attn->record, tgt, memory, call);
-  }
-};
+BlockOptions layer_options(Index d_model, Index nhead, Index dim_feedforward, double dropout, std::string activation,
+                           double layer_norm_eps, bool norm_first, bool bias) {
+  BlockOptions o{.inner = dim_feedforward,
+                 .dropout = dropout,
+                 .activation = std::move(activation),
+                 .norm_eps = layer_norm_eps,
+                 .norm_first = norm_first,
+                 .bias = bias};
+  o.attention.embed_dim = d_model;
+  o.attention.num_heads = nhead;
+  o.attention.dropout = dropout;
+  o.attention.bias = bias;
+  return o;
+}
 
-// Of models, which ask for no weights.
-template <> struct PythonForward<TransformerEncoder> {
-  using Signature = Tensor(const Tensor&, const Restriction&, ops::Causal, Tensors*);
-  static Tensor call(const TransformerEncoder&, const DefinedCall& forward, const Tensor& src,
-                     const Restriction& restriction, ops::Causal causal, Tensors*) {
-    Keywords keywords;
-    keywords.add(restriction);
-    keywords.add("is_causal", causal);
-    return call_for_tensor(forward, py::make_tuple(src), keywords.all());
-  }
-};
+std::shared_ptr<KVCache> cache_from(py::handle cache, const char* layer, const char* wanted) {
+  if (cache.is_none()) return nullptr;
+  if (!py::isinstance<KVCache>(cache)) fail_type(layer, ": ", wanted, "; got ", described(cache));
+  return cache.cast<std::shared_ptr<KVCache>>();
+}
 
-template <> struct PythonForward<TransformerDecoder> {
-  using Signature = Tensor(const Tensor&, const Tensor&, const TransformerDecoderLayer::Call&,
-                           std::span<TransformerDecoder::LayerState>, Tensors*);
-  static Tensor call(const TransformerDecoder& stack, const DefinedCall& forward, const Tensor& tgt,
-                     const Tensor& memory, const TransformerDecoderLayer::Call& call,
-                     std::span<TransformerDecoder::LayerState> states, Tensors*) {
-    TransformerDecoderLayer::Call whole = call;
-    if (!states.empty()) {  // the first layer's cache holds the inputs of the stack, the last one's record its weights
-      whole.cache = states.front().cache.get();
-      whole.cross = &states.back().cross;
+// Of models, which ask for no weights. The first layer's cache holds the inputs of the stack, the last one's record its
+// weights.
+template <class Stack> struct StackForward {
+  using Signature = Tensor(const Tensor&, const Tensor&, const BlockCall&, ModelCache*, Tensors*);
+  static Tensor call(const Stack& stack, const DefinedCall& forward, const Tensor& x, const Tensor& memory,
+                     const BlockCall& call, ModelCache* cache, Tensors*) {
+    BlockCall whole = call;
+    if (cache != nullptr) {
+      whole.cache = cache->layers.front().cache.get();
+      whole.cross = &cache->layers.back().cross;
     }
     const auto parts = stack.parts();
-    return call_decoder(forward, parts.empty() ? nullptr : &parts.back()->multihead_attn->record, tgt, memory, whole);
+    return call_block(forward, parts.empty() ? nullptr : parts.back()->shown_record(), x, memory, whole);
   }
 };
+template <> struct PythonForward<TransformerEncoder> : StackForward<TransformerEncoder> {};
+template <> struct PythonForward<TransformerDecoder> : StackForward<TransformerDecoder> {};
 
 namespace {
 
-TransformerArguments transformer_arguments(Index d_model, Index nhead, Index dim_feedforward, double dropout,
-                                           std::string activation, double layer_norm_eps, bool norm_first, bool bias) {
-  return {d_model, nhead, dim_feedforward, dropout, std::move(activation), layer_norm_eps, norm_first, bias};
-}
-
 // The constructor arguments of both Transformer layers.
-template <class Class> void def_transformer_init(Class& layer) {
-  using Layer = typename Class::type;
-  layer.def(py::init(
-                [](Index m, Index h, Index f, double p, std::string a, double e, bool first, bool bias) {
-                  return std::make_unique<Layer>(transformer_arguments(m, h, f, p, std::move(a), e, first, bias));
-                },
-                [](Index m, Index h, Index f, double p, std::string a, double e, bool first, bool bias) {
-                  return std::make_unique<OverridableCall<Layer>>(
-                      transformer_arguments(m, h, f, p, std::move(a), e, first, bias));
-                }),
-            py::arg("d_model"), py::arg("nhead"), py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1,
-            py::arg("activation") = "relu", py::arg("layer_norm_eps") = 1e-5, py::arg("norm_first") = false,
-            py::arg("bias") = true);
+template <class Class> void def_transformer_init(Class& layer, const char* name) {
+  def_init_from(
+      layer,
+      [name](Index d_model, Index nhead, Index dim_feedforward, double dropout, std::string activation,
+             double layer_norm_eps, bool norm_first, bool bias, const py::object& attention, py::handle window,
+             double softcap, bool alibi, std::optional<double> scale, std::optional<double> masked_value) {
+        BlockOptions o = layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), layer_norm_eps,
+                                       norm_first, bias);
+        const MultiHeadAttention::Arguments plain = o.attention;
+        o.attention.window = window_from(window, name);
+        o.attention.softcap = softcap;
+        o.attention.alibi = alibi;
+        o.attention.scale = scale;
+        o.attention.masked_value = masked_value;
+        if (attention.is_none()) return std::tuple(o, ModulePtr());
+        if (!py::isinstance<Module>(attention))
+          fail_type(name, ": attention must be a Module; got ", described(attention));
+        if (o.attention != plain)
+          fail_value(name,
+                     ": window, softcap, alibi, scale and masked_value must be given to attention because it "
+                     "computes the scores; got both");
+        return std::tuple(o, attention.cast<ModulePtr>());
+      },
+      py::arg("d_model"), py::arg("nhead"), py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1,
+      py::arg("activation") = "relu", py::arg("layer_norm_eps") = 1e-5, py::arg("norm_first") = false,
+      py::arg("bias") = true, py::kw_only(), py::arg("attention") = py::none(), py::arg("window") = py::none(),
+      py::arg("softcap") = 0.0, py::arg("alibi") = false, py::arg("scale") = py::none(),
+      py::arg("masked_value") = py::none());
 }
 
 // The weights that a call may be asked for: those of a layer, or of each layer of a stack.
-template <class Self>
-using Asked = std::conditional_t<std::is_base_of_v<TransformerEncoder, std::decay_t<Self>> ||
-                                     std::is_base_of_v<TransformerDecoder, std::decay_t<Self>>,
-                                 Tensors, Tensor>;
+template <class Self> using Asked = std::conditional_t<std::is_base_of_v<Block, std::decay_t<Self>>, Tensor, Tensors>;
 
 // num_layers copies of a layer, made as Python makes deep copies.
 template <class Layer>
@@ -122,21 +128,70 @@ std::vector<std::shared_ptr<Layer>> copies(const py::object& layer, Index count,
 }
 
 template <class Stack, class Layer, class Class> void def_stack_init(Class& stack, const char* name) {
-  const auto norm_from = [name](const py::object& norm) -> ModulePtr {
-    if (norm.is_none()) return nullptr;
-    if (!py::isinstance<Module>(norm))
-      fail_type(name, ": norm must be a Module; got ", std::string(py::str(py::type::of(norm).attr("__name__"))));
-    return norm.cast<ModulePtr>();
-  };
-  stack.def(py::init<>())
-      .def(py::init(
-               [=](const py::object& layer, Index count, const py::object& norm) {
-                 return std::make_unique<Stack>(copies<Layer>(layer, count, name), norm_from(norm));
-               },
-               [=](const py::object& layer, Index count, const py::object& norm) {
-                 return std::make_unique<OverridableCall<Stack>>(copies<Layer>(layer, count, name), norm_from(norm));
-               }),
-           py::arg("layer"), py::arg("num_layers"), py::arg("norm") = py::none());
+  stack.def(py::init<>());
+  def_init_from(
+      stack,
+      [name](const py::object& layer, Index count, const py::object& norm) {
+        if (!norm.is_none() && !py::isinstance<Module>(norm))
+          fail_type(name, ": norm must be a Module; got ", std::string(py::str(py::type::of(norm).attr("__name__"))));
+        return std::tuple(copies<Layer>(layer, count, name), norm.is_none() ? ModulePtr() : norm.cast<ModulePtr>());
+      },
+      py::arg("layer"), py::arg("num_layers"), py::arg("norm") = py::none());
+}
+
+// A call of a layer or a stack of the core; `weights` are asked for if they are not null.
+template <class Layer>
+py::object called(Layer& self, const Tensor& x, const Tensor& memory, BlockCall& call, bool return_weights) {
+  Asked<Layer> weights;
+  const Tensor y = without_gil([&] {
+    if constexpr (std::is_same_v<decltype(weights), Tensors>) {
+      return self.Layer::forward(x, memory, call, nullptr, return_weights ? &weights : nullptr);
+    } else {
+      if (return_weights) call.weights = &weights;
+      return self.Layer::forward(x, memory, call);
+    }
+  });
+  return return_weights ? py::object(py::make_tuple(y, weights)) : py::cast(y);
+}
+
+template <class Class> void def_encode(Class& cls, const char* name) {
+  using Layer = typename Class::type;
+  cls.def(
+      "forward",
+      [name](Layer& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
+             bool return_weights) {
+        Call call(name);
+        const Tensor x = call.floating(src, "src");
+        BlockCall options{restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x))};
+        if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
+        return called(self, x, Tensor(), options, return_weights);
+      },
+      py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
+      py::arg("is_causal") = false, py::arg("return_weights") = false);
+}
+
+template <class Class> void def_decode(Class& cls, const char* name) {
+  using Layer = typename Class::type;
+  cls.def(
+      "forward",
+      [name](Layer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
+             py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, bool return_weights) {
+        Call call(name);
+        const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
+        BlockCall options{
+            restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x)),
+            restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames)};
+        if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
+        return called(self, x, source, options, return_weights);
+      },
+      py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("valid_lens") = py::none(),
+      py::arg("attn_mask") = py::none(), py::arg("is_causal") = false, py::arg("memory_valid_lens") = py::none(),
+      py::arg("memory_attn_mask") = py::none(), py::arg("return_weights") = false);
+}
+
+template <class Class> void def_block_weights(Class& stack) {
+  stack.def_property_readonly("attention_weights",
+                              [](typename Class::type& self) { return weights_of_blocks(self.parts()); });
 }
 
 }  // namespace
@@ -161,6 +216,12 @@ norm_first : bool
     Normalise before the sublayers instead of behind them.
 bias : bool
     Biases of all parts.
+attention : Module, optional
+    Stands in for ``self_attn``: an attention of qkv.nn, a subclass of :class:`Attention`, or a module of yours whose
+    ``forward`` takes ``(x)`` or ``(queries, keys, values)`` and those keywords that calls pass, of ``valid_lens``,
+    ``attn_mask``, ``is_causal``, ``cache`` and ``return_weights``.
+window, softcap, alibi, scale, masked_value
+    Of ``self_attn``, as in :class:`MultiHeadAttention`.
 
 References
 ----------
@@ -172,27 +233,8 @@ Examples
 (2, 5, 16)
 )doc") + kMaskNote)
                                                               .c_str());
-  def_transformer_init(encoder_layer);
-  const auto encode = [](auto& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
-                         bool return_weights, const char* name) {
-    Call call(name);
-    const Tensor x = call.floating(src, "src");
-    const Restriction restriction = restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x));
-    const ops::Causal causal = causal_from(is_causal, name);
-    using Layer = std::decay_t<decltype(self)>;
-    Asked<Layer> weights;
-    const Tensor y =
-        without_gil([&] { return self.Layer::forward(x, restriction, causal, return_weights ? &weights : nullptr); });
-    return return_weights ? py::object(py::make_tuple(y, weights)) : py::cast(y);
-  };
-  encoder_layer.def(
-      "forward",
-      [encode](TransformerEncoderLayer& self, py::handle src, py::handle valid_lens, py::handle attn_mask,
-               py::handle is_causal, bool return_weights) {
-        return encode(self, src, valid_lens, attn_mask, is_causal, return_weights, "TransformerEncoderLayer");
-      },
-      py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
-      py::arg("is_causal") = false, py::arg("return_weights") = false);
+  def_transformer_init(encoder_layer, "TransformerEncoderLayer");
+  def_encode(encoder_layer, "TransformerEncoderLayer");
 
   CalledLayerClass<TransformerDecoderLayer> decoder_layer(m, "TransformerDecoderLayer",
                                                           (std::string(R"doc(
@@ -202,6 +244,8 @@ Parameters
 ----------
 d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias
     As in :class:`TransformerEncoderLayer`.
+attention, window, softcap, alibi, scale, masked_value
+    Likewise, of the self-attention alone.
 
 References
 ----------
@@ -214,43 +258,7 @@ Examples
 (2, 3, 16)
 )doc") + kMaskNote)
                                                               .c_str());
-  def_transformer_init(decoder_layer);
-  const auto decode = [](auto& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
-                         py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask,
-                         bool return_weights, const char* name) {
-    Call call(name);
-    const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
-    TransformerDecoderLayer::Call options;
-    options.self = restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x));
-    options.memory =
-        restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames);
-    options.causal = causal_from(is_causal, name);
-    using Layer = std::decay_t<decltype(self)>;
-    Asked<Layer> weights;
-    const Tensor y = without_gil([&] {
-      if constexpr (std::is_same_v<decltype(weights), Tensors>) {
-        return self.Layer::forward(x, source, options, {}, return_weights ? &weights : nullptr);
-      } else {
-        if (return_weights) options.weights = &weights;
-        return self.Layer::forward(x, source, options);
-      }
-    });
-    return return_weights ? py::object(py::make_tuple(y, weights)) : py::cast(y);
-  };
-  const auto def_decode = [&](auto& cls, const char* name) {
-    using Layer = typename std::decay_t<decltype(cls)>::type;
-    cls.def(
-        "forward",
-        [decode, name](Layer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
-                       py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask,
-                       bool return_weights) {
-          return decode(self, tgt, memory, valid_lens, attn_mask, is_causal, memory_valid_lens, memory_attn_mask,
-                        return_weights, name);
-        },
-        py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("valid_lens") = py::none(),
-        py::arg("attn_mask") = py::none(), py::arg("is_causal") = false, py::arg("memory_valid_lens") = py::none(),
-        py::arg("memory_attn_mask") = py::none(), py::arg("return_weights") = false);
-  };
+  def_transformer_init(decoder_layer, "TransformerDecoderLayer");
   def_decode(decoder_layer, "TransformerDecoderLayer");
 
   CalledLayerClass<TransformerEncoder> encoder(m, "TransformerEncoder", R"doc(
@@ -276,18 +284,8 @@ Examples
 (2, 5, 16)
 )doc");
   def_stack_init<TransformerEncoder, TransformerEncoderLayer>(encoder, "TransformerEncoder");
-  encoder
-      .def(
-          "forward",
-          [encode](TransformerEncoder& self, py::handle src, py::handle valid_lens, py::handle attn_mask,
-                   py::handle is_causal, bool return_weights) {
-            return encode(self, src, valid_lens, attn_mask, is_causal, return_weights, "TransformerEncoder");
-          },
-          py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
-          py::arg("is_causal") = false, py::arg("return_weights") = false)
-      .def_property_readonly("attention_weights", [](TransformerEncoder& self) {
-        return weights_of_layers(self.parts(), [](TransformerEncoderLayer& layer) { return layer.self_attn; });
-      });
+  def_encode(encoder, "TransformerEncoder");
+  def_block_weights(encoder);
 
   CalledLayerClass<TransformerDecoder> decoder(m, "TransformerDecoder", R"doc(
 Copies of a decoder layer one after the other, then ``norm`` if there is one.
@@ -313,9 +311,7 @@ Examples
 )doc");
   def_stack_init<TransformerDecoder, TransformerDecoderLayer>(decoder, "TransformerDecoder");
   def_decode(decoder, "TransformerDecoder");
-  decoder.def_property_readonly("attention_weights", [](TransformerDecoder& self) {
-    return weights_of_layers(self.parts(), [](TransformerDecoderLayer& layer) { return layer.multihead_attn; });
-  });
+  def_block_weights(decoder);
 }
 
 }  // namespace qkv::bindings

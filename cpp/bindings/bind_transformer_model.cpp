@@ -1,9 +1,8 @@
 // The Transformer with embeddings and logits.
-#include "bindings/attention_weights.h"
+#include "bindings/bind_block.h"
 #include "bindings/bind_decoding.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "bindings/overridden_call.h"
 #include "core/error.h"
 #include "models/transformer.h"
 
@@ -105,25 +104,14 @@ Examples
     s.num_decoder_layers = num_decoder_layers;
     s.max_len = max_len;
     s.pad_id = pad_id;
-    s.layer = {d_model, nhead, dim_feedforward, dropout, std::move(activation), 1e-5, norm_first, true};
-    return s;
+    s.layer = layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), 1e-5, norm_first, true);
+    return std::tuple(s);
   };
+  def_init_from(transformer, sizes_of, py::arg("src_vocab"), py::arg("tgt_vocab"), py::arg("d_model") = 512,
+                py::arg("nhead") = 8, py::arg("num_encoder_layers") = 6, py::arg("num_decoder_layers") = 6,
+                py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1, py::arg("activation") = "relu",
+                py::arg("norm_first") = false, py::arg("max_len") = 5000, py::arg("pad_id") = 0);
   transformer
-      .def(py::init(
-               [=](Index sv, Index tv, Index m_, Index h, Index ne, Index nd, Index f, double p, std::string a,
-                   bool first, Index len, Index pad) {
-                 return std::make_unique<Transformer>(
-                     sizes_of(sv, tv, m_, h, ne, nd, f, p, std::move(a), first, len, pad));
-               },
-               [=](Index sv, Index tv, Index m_, Index h, Index ne, Index nd, Index f, double p, std::string a,
-                   bool first, Index len, Index pad) {
-                 return std::make_unique<OverridableTransformer>(
-                     sizes_of(sv, tv, m_, h, ne, nd, f, p, std::move(a), first, len, pad));
-               }),
-           py::arg("src_vocab"), py::arg("tgt_vocab"), py::arg("d_model") = 512, py::arg("nhead") = 8,
-           py::arg("num_encoder_layers") = 6, py::arg("num_decoder_layers") = 6, py::arg("dim_feedforward") = 2048,
-           py::arg("dropout") = 0.1, py::arg("activation") = "relu", py::arg("norm_first") = false,
-           py::arg("max_len") = 5000, py::arg("pad_id") = 0)
       .def(
           "forward",
           [](Transformer& self, py::handle src, py::handle tgt, py::handle src_valid_lens, py::handle tgt_valid_lens) {
@@ -184,10 +172,8 @@ Examples
           py::arg("top_p") = py::none(), py::arg("max_len") = 100,
           "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last "
           "layer's heads.")
-      .def_property_readonly("attention_weights", [](Transformer& self) {
-        return weights_of_layers(self.decoder->parts(),
-                                 [](nn::TransformerDecoderLayer& layer) { return layer.multihead_attn; });
-      });
+      .def_property_readonly("attention_weights",
+                             [](Transformer& self) { return weights_of_blocks(self.decoder->parts()); });
 }
 
 }  // namespace qkv::bindings

@@ -30,11 +30,11 @@ DefinedCall defined_call(py::handle self) {
   return {object, object.attr(py::handle(forward))};
 }
 
-bool DefinedCall::takes(const char* keyword) const {
+bool DefinedCall::takes(const char* keyword, bool named) const {
   const py::object code = py::getattr(self.attr("forward"), "__code__", py::none());
-  if (code.is_none()) return true;
+  if (code.is_none()) return !named;
   constexpr int kAnyKeywords = 0x08;  // CO_VARKEYWORDS
-  if ((code.attr("co_flags").cast<int>() & kAnyKeywords) != 0) return true;
+  if (!named && (code.attr("co_flags").cast<int>() & kAnyKeywords) != 0) return true;
   const auto names = code.attr("co_varnames").cast<py::tuple>();
   const auto count = code.attr("co_argcount").cast<std::size_t>() + code.attr("co_kwonlyargcount").cast<std::size_t>();
   for (std::size_t i = 0; i < count; ++i)

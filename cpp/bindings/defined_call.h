@@ -12,8 +12,8 @@ namespace qkv::bindings {
 struct DefinedCall {
   py::object self, function;
   explicit operator bool() const { return static_cast<bool>(function); }
-  // Whether its forward takes a keyword of this name.
-  bool takes(const char* keyword) const;
+  // Whether its forward takes a keyword of this name; `named`: not among any others, as **options.
+  bool takes(const char* keyword, bool named = false) const;
 };
 
 DefinedCall defined_call(py::handle self);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "ops/ops.h"
 
 namespace qkv::bindings {
 namespace {
@@ -103,10 +104,12 @@ ops::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle 
   restriction.names = names;
   restriction.valid_lens = nn::snapshot(call.integers(valid_lens, names.valid_lens));
   if (!attn_mask.is_none()) restriction.attn_mask = call.any(attn_mask, names.attn_mask, false);
-  if (restriction.attn_mask.defined() && !restriction.attn_mask.requires_grad())
-    restriction.attn_mask = Tensor(nn::snapshot(restriction.attn_mask.data()));
   restriction.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
   warn_of_swapped(call.operation(), restriction, keys);
+  if (Tensor& mask = restriction.attn_mask; mask.defined()) {  // one copy for the records of all layers
+    if (!mask.requires_grad()) mask = Tensor(nn::snapshot(mask.data()));
+    else if (mask.is_leaf() && !nn::NoAttentionRecord::active()) mask = ops::copy(mask);
+  }
   return restriction;
 }
 

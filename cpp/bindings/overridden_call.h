@@ -86,20 +86,6 @@ inline void check_appended(const DefinedCall& call, const nn::KVCache& cache, In
                cache.length(), " after ", before, " and ", added, " more");
 }
 
-// For a forward that takes no cache: it holds the inputs so far, on all of which `whole` is called. Gives the new rows.
-template <class Whole> Tensor behind_inputs(const DefinedCall& call, nn::KVCache& cache, const Tensor& x, Whole whole) {
-  const nn::KVCache::Use one_thread(cache);
-  const Index before = cache.length(), length = before + x.dim(1);
-  const Tensor all = ops::slice(cache.append(x, x).keys, 1, 0, length);
-  try {
-    const Tensor y = whole(all);
-    return ops::slice(checked_shape(call, y, {x.dim(0), length, y.rank() > 0 ? y.dim(-1) : 0}), 1, before, length);
-  } catch (...) {  // a call that failed leaves the cache as it was
-    cache.truncate(before);
-    throw;
-  }
-}
-
 // For each such layer: `Signature`, that of its forward, and `call`, which makes a call of Python of it. `only_names`,
 // if there is one, says of which forwards the layer's own does the work.
 template <class Layer> struct PythonForward;
@@ -128,6 +114,21 @@ class OverridableForward<Layer, Output(Arguments...)> : public Overridable<Layer
 };
 
 template <class Layer> using OverridableCall = OverridableForward<Layer, typename PythonForward<Layer>::Signature>;
+
+// __init__ of a layer, and of its subclasses in Python, from what `arguments` makes of those of the call: a tuple.
+template <class Class, class Arguments, class... Extra>
+void def_init_from(Class& layer, Arguments arguments, const Extra&... extra) {
+  const auto maker = [arguments]<class Made, class Result, class... Given>(std::in_place_type_t<Made>,
+                                                                           Result (Arguments::*)(Given...) const) {
+    return [arguments](Given... given) {
+      return std::apply([](auto&&... all) { return std::make_unique<Made>(std::forward<decltype(all)>(all)...); },
+                        arguments(std::forward<Given>(given)...));
+    };
+  };
+  layer.def(py::init(maker(std::in_place_type<typename Class::type>, &Arguments::operator()),
+                     maker(std::in_place_type<typename Class::type_alias>, &Arguments::operator())),
+            extra...);
+}
 
 template <class Layer> using CalledLayerClass = Class<Layer, nn::Module, OverridableCall<Layer>, py::smart_holder>;
 

@@ -31,6 +31,8 @@ class Communicator final : public nn::SplitSequence {
     told.causal = o.causal;
     told.scale = o.scale;
     told.window = o.window;
+    told.softcap = o.softcap;
+    told.alibi_slopes = o.alibi_slopes;
     told.masked_value = o.masked_value;
     told.dropout = o.dropout;
     if (told != o)
@@ -41,6 +43,8 @@ class Communicator final : public nn::SplitSequence {
     options["is_causal"] = causal_object(o.causal);
     options["scale"] = py::cast(o.scale);
     options["window"] = py::cast(o.window);
+    options["softcap"] = o.softcap;
+    options["alibi_slopes"] = array(o.alibi_slopes);
     options["masked_value"] = py::cast(o.masked_value);
     options["dropout_p"] = o.dropout;
     options["dropout_keep"] = array(o.dropout_keep);

@@ -91,10 +91,7 @@ template <class Make> void make_parts(nn::Module& module, double spread, Make ma
 }  // namespace
 
 kernels::Activation bert_activation(const std::string& name) {
-  if (name == "relu") return kernels::Activation::relu;
-  if (name == "gelu") return kernels::Activation::gelu;
-  if (name == "gelu_new") return kernels::Activation::gelu_tanh;
-  fail_value("BertConfig: hidden_act must be \"relu\", \"gelu\" or \"gelu_new\"; got \"", name, "\"");
+  return nn::activation_named("BertConfig", "hidden_act", name, {"relu", "gelu", "gelu_new"});
 }
 
 void draw_bert(nn::Module& module, double spread) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "models/decoding.h"
-#include "nn/multi_head_attention.h"
+#include "nn/block.h"
 
 namespace qkv::models {
 
@@ -14,20 +14,12 @@ struct CausalLMSizes {
 };
 
 // x + attention(norm1(x)), then x + linear2(gelu(linear1(norm2(x)))).
-class CausalLMLayer : public nn::Module {
+class CausalLMLayer : public nn::Block {
  public:
   explicit CausalLMLayer(const CausalLMSizes& sizes);
   std::string class_name() const override { return "CausalLMLayer"; }
-  nn::Config config() const override { return config_of(sizes); }
-  static nn::Config config_of(const CausalLMSizes& sizes);
-  Tensor forward(const Tensor& x) override { return CausalLMLayer::forward(x, {}, nullptr); }
-  virtual Tensor forward(const Tensor& x, const nn::Restriction& restriction, nn::KVCache* cache);
-
-  const CausalLMSizes sizes;
-  std::shared_ptr<nn::RMSNorm> norm1, norm2;
-  std::shared_ptr<nn::MultiHeadAttention> self_attn;
-  std::shared_ptr<nn::Linear> linear1, linear2;
-  std::shared_ptr<nn::Dropout> dropout;
+  nn::Config config() const override;
+  using Block::forward;
 };
 
 class CausalLM : public nn::Module {
@@ -37,9 +29,9 @@ class CausalLM : public nn::Module {
   nn::Config config() const override;
   using Module::forward;
 
-  // ids (B, T) to logits (B, T, V). `caches` is empty or has one for each layer; ids then follow what they hold.
-  virtual Tensor forward(const Array& ids, const Array& valid_lens, std::span<nn::KVCache* const> caches = {});
-  std::vector<std::shared_ptr<CausalLMLayer>> parts() const;
+  // ids (B, T) to logits (B, T, V); with a cache, ids follow what it holds.
+  virtual Tensor forward(const Array& ids, const Array& valid_lens, nn::ModelCache* cache = nullptr);
+  std::vector<std::shared_ptr<nn::Block>> parts() const { return nn::blocks_of<CausalLMLayer>(*this, *layers); }
   // Continues prompts (B, T) behind their last token, with which the first step is made.
   std::unique_ptr<Continuation> continuation(const Array& prompts);
 

@@ -22,10 +22,7 @@ const TransformerSizes& checked(const TransformerSizes& s) {
   positive("num_encoder_layers", s.num_encoder_layers);
   positive("num_decoder_layers", s.num_decoder_layers);
   positive("max_len", s.max_len);
-  if (s.layer.d_model < 1 || s.layer.nhead < 1 || s.layer.d_model % s.layer.nhead != 0)
-    fail_value("Transformer: d_model must be divisible by nhead; got d_model = ", s.layer.d_model,
-               ", nhead = ", s.layer.nhead);
-  nn::checked_probability("Transformer", "dropout", s.layer.dropout);
+  nn::checked("Transformer", s.layer);
   return s;
 }
 
@@ -33,7 +30,7 @@ template <class Stack, class Layer> std::shared_ptr<Stack> stack_of(const Transf
   std::vector<std::shared_ptr<Layer>> layers;
   for (Index i = 0; i < count; ++i) layers.push_back(std::make_shared<Layer>(s.layer));
   nn::ModulePtr norm;
-  if (s.layer.norm_first) norm = std::make_shared<nn::LayerNorm>(Shape{s.layer.d_model}, s.layer.layer_norm_eps);
+  if (s.layer.norm_first) norm = std::make_shared<nn::LayerNorm>(Shape{s.layer.attention.embed_dim}, s.layer.norm_eps);
   return std::make_shared<Stack>(std::move(layers), std::move(norm));
 }
 
@@ -50,13 +47,19 @@ Array picked(const Array& given, const Array& indices) {
   return y;
 }
 
+// The mean (N, Ts) of weights (N, H, 1, Ts), or (N, 1, Ts) of an attention without heads.
+Array over_heads(const Array& weights) {
+  if (!weights.defined()) return {};
+  return packed(ops::mean(Tensor(weights), weights.rank() == 4 ? ops::Axes{1, 2} : ops::Axes{1}).data());
+}
+
 class TransformerContinuation : public Continuation {
  public:
   TransformerContinuation(Transformer& model, const Array& src, const Array& src_valid_lens)
       : model_(model),
         restriction_(model.source_keys(src, src_valid_lens)),
         memory_(model.encode(src, src_valid_lens)),
-        states_(static_cast<std::size_t>(model.sizes.num_decoder_layers)),
+        cache_(model.decoder->parts().size()),
         sentence_({src.dim(0)}, DType::int64) {
     for (Index i = 0; i < src.dim(0); ++i) sentence_.data<std::int64_t>()[i] = i;
   }
@@ -74,7 +77,7 @@ class TransformerContinuation : public Continuation {
     Restriction tgt;
     if (std::find(real.data<bool>(), real.data<bool>() + real.numel(), false) != real.data<bool>() + real.numel())
       tgt.attn_mask = Tensor(real);
-    const Tensor logits = model_.decode(tokens.reshaped({rows, 1}), memory_, tgt, restriction_, states_);
+    const Tensor logits = model_.decode(tokens.reshaped({rows, 1}), memory_, tgt, restriction_, &cache_);
     return packed(logits.data()).reshaped({tokens.numel(), model_.sizes.tgt_vocab});
   }
 
@@ -83,10 +86,7 @@ class TransformerContinuation : public Continuation {
     const bool same = sentence.numel() == sentence_.numel() &&
                       std::equal(sentence.data<std::int64_t>(), sentence.data<std::int64_t>() + sentence.numel(),
                                  sentence_.data<std::int64_t>());
-    for (auto& state : states_) {
-      state.cache->reorder(indices);
-      if (!same) state.projected.reorder(indices);
-    }
+    cache_.reorder(indices, !same);
     if (!same) {
       memory_ = Tensor(picked(memory_.data(), indices));
       if (restriction_.valid_lens.defined()) restriction_.valid_lens = picked(restriction_.valid_lens, indices);
@@ -99,16 +99,14 @@ class TransformerContinuation : public Continuation {
 
   Array attention() override {
     if (nn::NoAttentionRecord::active()) return {};
-    const Array weights = states_.back().cross.weights();  // (N, H, 1, Ts)
-    if (!weights.defined()) return {};
-    return ops::mean(Tensor(weights), ops::Axes{1, 2}).data();
+    return over_heads(cache_.layers.back().cross.weights());  // of (N, H, 1, Ts)
   }
 
  private:
   Transformer& model_;
   Restriction restriction_;
   Tensor memory_;
-  std::vector<nn::TransformerDecoder::LayerState> states_;
+  nn::ModelCache cache_;
   Array sentence_;  // of each row
   Array real_;      // (N, 1, 1, t): which tokens so far are not padding
 };
@@ -124,12 +122,12 @@ class WholeContinuation : public Continuation {
     const Index rows = tokens.numel(), seen = tgt_.dim(1);
     tgt_ = ops::concatenate({Tensor(tgt_), Tensor(tokens.reshaped({rows, 1}))}, 1).data();
     const auto layers = model_.decoder->parts();
-    const nn::AttentionRecord::Own own(layers.empty() ? nullptr : &layers.back()->multihead_attn->record);
+    const nn::AttentionRecord::Own own(layers.empty() ? nullptr : layers.back()->shown_record());
     const Tensor logits = model_.forward(src_, tgt_, lens_, {});
     const Array weights = nn::NoAttentionRecord::active() ? Array() : own.weights();  // (N, H, t, Ts)
     attention_ = {};
-    if (weights.defined() && weights.dim(2) == seen + 1)
-      attention_ = packed(ops::mean(ops::slice(Tensor(weights), 2, seen, seen + 1), ops::Axes{1, 2}).data());
+    if (weights.defined() && weights.dim(-2) == seen + 1)
+      attention_ = over_heads(ops::slice(Tensor(weights), weights.rank() - 2, seen, seen + 1).data());
     return packed(ops::slice(logits, 1, seen, seen + 1).data()).reshaped({rows, model_.sizes.tgt_vocab});
   }
 
@@ -149,7 +147,7 @@ class WholeContinuation : public Continuation {
 }  // namespace
 
 Transformer::Transformer(const TransformerSizes& s) : sizes(checked(s)) {
-  const Index d_model = s.layer.d_model;
+  const Index d_model = s.layer.attention.embed_dim;
   own_module("src_embedding", src_embedding, std::make_shared<nn::Embedding>(s.src_vocab, d_model));
   own_module("tgt_embedding", tgt_embedding, std::make_shared<nn::Embedding>(s.tgt_vocab, d_model));
   own_module("positions", positions, std::make_shared<nn::PositionalEncoding>(d_model, s.layer.dropout, s.max_len));
@@ -168,13 +166,14 @@ Transformer::Transformer(const TransformerSizes& s) : sizes(checked(s)) {
 
 nn::Config Transformer::config() const {
   const auto& a = sizes.layer;
+  const auto& attention = a.attention;
   return {{"src_vocab", sizes.src_vocab},
           {"tgt_vocab", sizes.tgt_vocab},
-          {"d_model", a.d_model},
-          {"nhead", a.nhead},
+          {"d_model", attention.embed_dim},
+          {"nhead", attention.num_heads},
           {"num_encoder_layers", sizes.num_encoder_layers},
           {"num_decoder_layers", sizes.num_decoder_layers},
-          {"dim_feedforward", a.dim_feedforward},
+          {"dim_feedforward", a.inner},
           {"dropout", a.dropout},
           {"activation", a.activation},
           {"norm_first", a.norm_first},
@@ -184,8 +183,8 @@ nn::Config Transformer::config() const {
 
 Tensor Transformer::embedded(nn::Embedding& embedding, const Array& ids, Index offset) {
   const Tensor x = embedding.forward_ids(ids);
-  return positions->forward(ops::multiply(x, ops::scalar_like(x, std::sqrt(static_cast<double>(sizes.layer.d_model)))),
-                            offset);
+  return positions->forward(
+      ops::multiply(x, ops::scalar_like(x, std::sqrt(static_cast<double>(sizes.layer.attention.embed_dim)))), offset);
 }
 
 Restriction Transformer::source_keys(const Array& src, const Array& src_valid_lens) const {
@@ -228,19 +227,18 @@ Restriction Transformer::keys_of(const Array& ids, const Array& valid_lens, ops:
 
 Tensor Transformer::encode(const Array& src, const Array& src_valid_lens) {
   const Restriction restriction = source_keys(src, src_valid_lens);
-  return encoder->forward(embedded(*src_embedding, src, 0), restriction, ops::Causal::none);
+  return encoder->forward(embedded(*src_embedding, src, 0), Tensor(), {.self = restriction});
 }
 
 Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restriction& tgt_restriction,
-                           const Restriction& memory_restriction,
-                           std::span<nn::TransformerDecoder::LayerState> states) {
+                           const Restriction& memory_restriction, nn::ModelCache* cache) {
   check_ids("Transformer", "tgt", tgt);
-  nn::TransformerDecoderLayer::Call call;
-  call.self = tgt_restriction;
-  call.memory = memory_restriction;
-  call.causal = ops::Causal::upper_left;
-  const Index offset = states.empty() ? 0 : states[0].cache->length();
-  return output->forward(decoder->forward(embedded(*tgt_embedding, tgt, offset), memory, call, states));
+  const nn::BlockCall call{tgt_restriction, memory_restriction, ops::Causal::upper_left};
+  nn::CacheStep step(cache);
+  const Tensor x = embedded(*tgt_embedding, tgt, cache == nullptr ? 0 : cache->length());
+  const Tensor logits = output->forward(decoder->forward(x, memory, call, cache));
+  step.commit();
+  return logits;
 }
 
 Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src_valid_lens,

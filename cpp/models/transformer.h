@@ -12,7 +12,7 @@ struct TransformerSizes {
   Index src_vocab = 0, tgt_vocab = 0;
   Index num_encoder_layers = 6, num_decoder_layers = 6;
   Index max_len = 5000, pad_id = 0;
-  nn::TransformerArguments layer{512, 8};
+  nn::BlockOptions layer;
 };
 
 class Transformer : public nn::Module {
@@ -27,10 +27,10 @@ class Transformer : public nn::Module {
   // Whether a subclass has a forward of its own, which each step of decoding calls then on all tokens so far.
   virtual bool defines_forward() const { return false; }
   Tensor encode(const Array& src, const Array& src_valid_lens);  // the memory (B, Ts, M)
-  // The restrictions say which tokens of the target and which rows of the memory count. `states` is empty or has one
-  // for each layer of the decoder; tgt then holds the tokens behind those that they have seen.
+  // The restrictions say which tokens of the target and which rows of the memory count. With a cache, tgt
+  // holds the tokens behind those that the layers of the decoder have seen.
   Tensor decode(const Array& tgt, const Tensor& memory, const nn::Restriction& tgt_restriction,
-                const nn::Restriction& memory_restriction, std::span<nn::TransformerDecoder::LayerState> states = {});
+                const nn::Restriction& memory_restriction, nn::ModelCache* cache = nullptr);
   // Which keys count: the lengths, or all but pad_id.
   nn::Restriction source_keys(const Array& src, const Array& src_valid_lens) const;
   nn::Restriction target_keys(const Array& tgt, const Array& tgt_valid_lens) const;

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "nn/self_attention.h"
+#include "ops/attention/allowed.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -52,8 +53,7 @@ std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array&
                                                 ops::AttentionOptions options, Axes axes) {
   if (NoAttentionRecord::active()) return nullptr;
   options.valid_lens = own(options.valid_lens);
-  if (const Tensor& mask = options.attn_mask; mask.defined())
-    options.attn_mask = Tensor(mask.requires_grad() && mask.is_leaf() ? cloned(mask.data()) : own(mask.data()));
+  if (const Tensor& mask = options.attn_mask; mask.defined()) options.attn_mask = Tensor(own(mask.data()));
   options.dropout = 0;  // shown before dropout
   options.return_weights = false;
   options.dropout_keep = {};
@@ -144,15 +144,26 @@ Tensor Attention::score(const Tensor&, const Tensor&) {
   throw std::runtime_error("Attention: score(queries, keys) must be defined by a subclass; it gives (B, Lq, Lk)");
 }
 
-Tensor Attention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
+Tensor Attention::forward(const Tensor& queries, const Tensor& given_keys, const Tensor& given_values,
+                          const Call& call) {
+  const Tensor& keys = given_keys.defined() ? given_keys : queries;
+  const Tensor& values = given_values.defined() ? given_values : keys;
+  if (call.cache != nullptr) {  // the layer is called on all inputs so far
+    Call whole = call;
+    whole.cache = nullptr;
+    return behind_inputs(class_name(), *call.cache, queries,
+                         [&](const Tensor& all) { return forward(all, all, all, whole); });
+  }
   const auto [q, k, v, alone] = checked_inputs(queries, keys, values);
   const AttentionRecord::Axes axes{!alone, arguments.num_heads.has_value()};
   Shape weights{q.dim(0), q.dim(1), k.dim(1)};
   if (axes.heads) weights.insert(weights.begin() + 1, heads());
-  Call given = call;
-  given.restriction = aligned(class_name().c_str(), call.restriction, weights, axes);
-  const ops::AttentionOutputs outputs = attend(q, k, v, options(given), axes);
+  Call aligned_call = call;
+  aligned_call.restriction = aligned(class_name().c_str(), call.restriction, weights, axes);
+  const AttentionRecord::Own own(&record);
+  const ops::AttentionOutputs outputs = attend(q, k, v, options(aligned_call), axes);
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
+  if (call.record != nullptr) call.record->keep(own.kept());
   return unbatched(outputs.output, alone);
 }
 
@@ -169,10 +180,42 @@ ops::AttentionOutputs Attention::attend(const Tensor& queries, const Tensor& key
                !arguments.num_heads && scores.defined() && scores.rank() == 4
                    ? "; the constructor's num_heads gives queries, keys and scores an axis of heads"
                    : "");
-  ops::AttentionOutputs outputs = ops::composed_attention(scores, v, options);
+  ops::AttentionOutputs outputs =
+      own_steps() ? pooled_by_steps(scores, v, options) : ops::composed_attention(scores, v, options);
   record.keep(AttentionRecord::of(outputs.weights.data(), {axes.batch, true}));
   outputs.output = joined(outputs.output);
   return outputs;
+}
+
+Tensor Attention::normalize(const Tensor& scores, const Tensor& allowed) {
+  return ops::masked_softmax(scores, allowed);
+}
+
+Tensor Attention::pool(const Tensor& weights, const Tensor& values) {
+  const DType dtype = ops::promoted({weights, values});
+  return ops::weighted_values(ops::cast(weights, dtype), ops::cast(values, dtype));
+}
+
+ops::AttentionOutputs Attention::pooled_by_steps(const Tensor& given, const Tensor& values,
+                                                 const ops::AttentionOptions& options) {
+  const DType dtype = ops::promoted({given, values});
+  const Tensor& mask = options.attn_mask;
+  const bool added = mask.defined() && mask.dtype() != DType::boolean;
+  Tensor allowed(ops::Allowed(given.shape(), dtype, options).array());
+  Tensor scores = ops::with_bias(ops::cast(given, dtype), added ? mask : Tensor());
+  if (options.masked_value) {
+    scores = ops::where(allowed, scores, ops::scalar_like(scores, *options.masked_value));
+    allowed = Tensor(Array::full(scores.shape(), DType::boolean, 1));
+  }
+  const Tensor weights = normalize(scores, allowed);
+  if (weights.shape() != scores.shape())
+    fail_value(class_name(), ": normalize(scores, allowed) must keep the shape ", scores.shape(),
+               " of the scores; got ", weights.shape());
+  const ops::WeightDropout dropout = ops::weight_dropout(options, weights.shape());
+  Tensor used = weights;
+  if (dropout.p > 0)
+    used = ops::multiply(used, Tensor(ops::dropped(Array::full(weights.shape(), weights.dtype(), 1), dropout)));
+  return {pool(used, values), weights};
 }
 
 Tensor DotProductAttention::score(const Tensor& queries, const Tensor& keys) {
@@ -257,9 +300,7 @@ Restriction aligned(const char* layer, const Restriction& restriction, const Sha
   }
   if (const Tensor& mask = r.attn_mask; mask.defined()) {
     const Shape shape = aligned_mask(layer, r.names.attn_mask, mask.shape(), weights, axes);
-    // The record keeps masks; a reshaped one shares the numbers of a leaf, which may change after the call.
-    const bool changes = mask.requires_grad() && mask.is_leaf() && !NoAttentionRecord::active();
-    if (shape != mask.shape()) r.attn_mask = ops::reshape(changes ? ops::copy(mask) : mask, shape);
+    if (shape != mask.shape()) r.attn_mask = ops::reshape(mask, shape);
   }
   if (const Array& keep = r.dropout_keep; keep.defined())
     r.dropout_keep = keep.reshaped(aligned_mask(layer, "dropout_keep", keep.shape(), weights, axes));

@@ -5,6 +5,7 @@
 
 #include "core/locks.h"
 #include "nn/basic.h"
+#include "nn/kv_cache.h"
 #include "ops/attention/attention.h"
 
 namespace qkv::nn {
@@ -47,6 +48,7 @@ class AttentionRecord {
     Own(const Own&) = delete;
     Own& operator=(const Own&) = delete;
     Array weights() const { return kept_ ? kept_->weights() : Array(); }
+    const std::shared_ptr<const Kept>& kept() const { return kept_; }
 
    private:
     friend class AttentionRecord;
@@ -78,6 +80,26 @@ void set_restriction(ops::AttentionOptions& o, const Restriction& restriction, d
 // lives.
 Array snapshot(const Array& array);
 
+// What a call of an attention says, and what it keeps for later calls.
+struct AttentionCall {
+  Restriction restriction = {};
+  std::optional<ops::Causal> causal = {};  // the constructor's
+  KVCache* cache = nullptr;
+  ProjectedMemory* memory = nullptr;  // is used instead of keys and values once it is filled
+  AttentionRecord* record = nullptr;  // of this call alone, while others may use the layer
+  Tensor* weights = nullptr;          // gets those of the call, with their history
+};
+
+// A module that can stand in for the attention of a block.
+class AnyAttention {
+ public:
+  virtual ~AnyAttention() = default;
+  // keys undefined: queries; values undefined: keys.
+  virtual Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                         const AttentionCall& call) = 0;
+  virtual const AttentionRecord* last_call() const { return nullptr; }
+};
+
 struct AttentionArguments {
   double dropout = 0;
   std::optional<double> masked_value = {};
@@ -87,24 +109,26 @@ struct AttentionArguments {
 };
 
 // Softmax(score(queries, keys)) @ values. A subclass defines the score.
-class Attention : public Module {
+class Attention : public Module, public AnyAttention {
  public:
-  struct Call {
-    Restriction restriction;
-    std::optional<ops::Causal> causal;  // the constructor's
-    Tensor* weights = nullptr;          // gets those of the call, with their history
-  };
+  using Call = AttentionCall;
 
   explicit Attention(AttentionArguments arguments = {});
   std::string class_name() const override { return "Attention"; }
   Config config() const override;
 
   // queries (B, Lq, Mq), keys (B, Lk, Mk), values (B, Lk, Dv) to (B, Lq, Dv); all three may lack B.
-  virtual Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call);
+  Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) override;
+  const AttentionRecord* last_call() const override { return &record; }
   using Module::forward;
   // queries (B, Lq, Mq), keys (B, Lk, Mk) to (B, Lq, Lk); with heads (B, H, Lq, Mq / H), (B, H, Lk, Mk / H) to
   // (B, H, Lq, Lk).
   virtual Tensor score(const Tensor& queries, const Tensor& keys);
+  // Weights of scores, both (B, [H,] Lq, Lk), as is `allowed`, which says what masks, lengths, causal order and window
+  // leave: the softmax over the allowed keys of a row, which is 0 where there are none.
+  virtual Tensor normalize(const Tensor& scores, const Tensor& allowed);
+  // Weights (B, [H,] Lq, Lk) times values (B, [H,] Lk, Dv).
+  virtual Tensor pool(const Tensor& weights, const Tensor& values);
   // Makes what a call with such inputs needs and the layer has not yet. Not by several threads at once: Python's lock
   // is held.
   virtual void prepare(const Tensor& queries, const Tensor& keys, const Tensor& values);
@@ -116,6 +140,11 @@ class Attention : public Module {
   // Of inputs with a batch, checked. Keeps the record, whose axes are `axes`.
   virtual ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                        const ops::AttentionOptions& options, AttentionRecord::Axes axes);
+  // Whether normalize or pool is a subclass's own.
+  virtual bool own_steps() const { return false; }
+  // By those two.
+  ops::AttentionOutputs pooled_by_steps(const Tensor& scores, const Tensor& values,
+                                        const ops::AttentionOptions& options);
   ops::AttentionOptions options(const Call& call) const;
   Index heads() const { return arguments.num_heads.value_or(1); }
   // (B, L, H * D) as (B, H, L, D), and back, where there are heads.

@@ -107,6 +107,13 @@ Tensor Embedding::forward_ids(const Array& ids) {
   return y;
 }
 
+Tensor Norm::forward(const char* layer, const char* parts, const Tensor& x, const Tensor& y) {
+  const Tensor z = forward(residual(layer, parts, x, y));
+  if (z.shape() != x.shape())
+    fail_value(layer, ": its norm must keep the shape ", x.shape(), " of its input; got ", z.shape());
+  return z;
+}
+
 LayerNorm::LayerNorm(Shape shape, double e, bool affine, bool with_bias)
     : normalized_shape(std::move(shape)), eps(e), affine_(affine), with_bias_(with_bias) {
   check_normalized("LayerNorm", normalized_shape, eps);
@@ -131,12 +138,7 @@ Tensor LayerNorm::forward(const char* layer, const char* parts, const Tensor& x,
   // Sums of mixed widths have rounding of their own.
   const DType dtype = weight.defined() ? weight.dtype() : x.dtype();
   const bool alike = x.shape() == y.shape() && x.dtype() == dtype && y.dtype() == dtype && is_floating(dtype);
-  if (!plain(*this) || !alike) {
-    const Tensor z = forward(residual(layer, parts, x, y));
-    if (z.shape() != x.shape())
-      fail_value(layer, ": its norm must keep the shape ", x.shape(), " of its input; got ", z.shape());
-    return z;
-  }
+  if (!plain(*this) || !alike) return Norm::forward(layer, parts, x, y);
   return ops::add_layer_norm(x, y, weight, bias, normalized_shape, eps);
 }
 

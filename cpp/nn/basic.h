@@ -51,14 +51,20 @@ class Embedding : public Module {
   Tensor weight;  // (V, M)
 };
 
-class LayerNorm : public Module {
+class Norm : public Module {
+ public:
+  using Module::forward;
+  // forward(x + residual), in one pass where it can. The parts of `layer` that are named made the residual of x.
+  virtual Tensor forward(const char* layer, const char* parts, const Tensor& x, const Tensor& residual);
+};
+
+class LayerNorm : public Norm {
  public:
   explicit LayerNorm(Shape normalized_shape, double eps = 1e-5, bool elementwise_affine = true, bool bias = true);
   std::string class_name() const override { return "LayerNorm"; }
   Config config() const override;
   Tensor forward(const Tensor& x) override;
-  // forward(x + residual), in one pass where it can. The parts of `layer` that are named made the residual of x.
-  Tensor forward(const char* layer, const char* parts, const Tensor& x, const Tensor& residual);
+  Tensor forward(const char* layer, const char* parts, const Tensor& x, const Tensor& residual) override;
 
   const Shape normalized_shape;
   const double eps;
@@ -68,8 +74,9 @@ class LayerNorm : public Module {
   const bool affine_, with_bias_;
 };
 
-class RMSNorm : public Module {
+class RMSNorm : public Norm {
  public:
+  using Norm::forward;
   explicit RMSNorm(Shape normalized_shape, double eps = 1e-6);
   std::string class_name() const override { return "RMSNorm"; }
   Config config() const override;

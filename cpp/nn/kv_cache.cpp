@@ -22,9 +22,16 @@ void copy_rows(const Array& to, Index at, const Array& given, Index count) {
 }  // namespace
 
 KVCache::Use::Use(KVCache& cache) : cache_(cache) {
-  if (cache.used_.test_and_set(std::memory_order_acquire))
+  const std::thread::id own = std::this_thread::get_id();
+  std::thread::id user;  // nobody
+  nested_ = !cache.user_.compare_exchange_strong(user, own, std::memory_order_acquire);
+  if (nested_ && user != own)
     throw std::runtime_error(
         "KVCache: a cache must be used by one thread at a time because each call adds its tokens; got a second");
+}
+
+KVCache::Use::~Use() {
+  if (!nested_) cache_.user_.store(std::thread::id(), std::memory_order_release);
 }
 
 KVCache::KVCache(std::optional<Index> capacity) : capacity_(capacity) {
@@ -114,6 +121,28 @@ void KVCache::reorder(const Array& indices) {
                   static_cast<std::size_t>(used));
     *kept = Tensor(std::move(picked));
   }
+}
+
+Tensor behind_inputs(const std::string& layer, KVCache& cache, const Tensor& x,
+                     const std::function<Tensor(const Tensor&)>& whole) {
+  KVCache::Step step(cache);
+  const Index before = cache.length(), length = before + x.dim(1);
+  const Tensor y = whole(ops::slice(cache.append(x, x).keys, 1, 0, length));
+  const Shape expected{x.dim(0), length, y.rank() > 0 ? y.dim(-1) : 0};
+  if (y.shape() != expected)
+    fail_value(layer, ": forward must return a Tensor ", expected, " to the module that calls it; got ", y.shape());
+  step.commit();
+  return ops::slice(y, 1, before, length);
+}
+
+void ProjectedMemory::reorder(const Array& indices) {
+  if (!keys.defined()) return;
+  keys = Tensor(ops::embedding(ops::reshape(keys, {keys.dim(0), -1}), indices, {})
+                    .data()
+                    .reshaped({indices.numel(), keys.dim(1), keys.dim(2)}));
+  values = Tensor(ops::embedding(ops::reshape(values, {values.dim(0), -1}), indices, {})
+                      .data()
+                      .reshaped({indices.numel(), values.dim(1), values.dim(2)}));
 }
 
 std::string KVCache::str() {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "autograd/tensor.h"
 
@@ -12,16 +14,32 @@ namespace qkv::nn {
 
 class KVCache : public std::enable_shared_from_this<KVCache> {
  public:
-  // Whoever reads or changes the cache in several steps; another thread that wants to meanwhile gets an error.
+  // Whoever reads or changes the cache in several steps; another thread that wants to at the same time gets an error.
   class Use {
    public:
     explicit Use(KVCache& cache);
-    ~Use() { cache_.used_.clear(std::memory_order_release); }
+    ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
-   private:
+   protected:
     KVCache& cache_;
+
+   private:
+    bool nested_;  // in another one of this thread
+  };
+  // What it adds is forgotten unless it is committed: a call that failed leaves the cache as it was.
+  class Step : public Use {
+   public:
+    explicit Step(KVCache& cache) : Use(cache), before_(cache.length()) {}
+    ~Step() {
+      if (!committed_) cache_.truncate(before_);
+    }
+    void commit() { committed_ = true; }
+
+   private:
+    const Index before_;
+    bool committed_ = false;
   };
 
   // Without a capacity it grows as needed; with one, more tokens than that are an error.
@@ -52,7 +70,18 @@ class KVCache : public std::enable_shared_from_this<KVCache> {
   std::optional<Index> capacity_;
   Tensor keys_, values_;  // (B, rows, width)
   std::atomic<Index> length_{0};
-  std::atomic_flag used_;
+  std::atomic<std::thread::id> user_;
+};
+
+// For a layer that takes no cache: it holds the inputs so far, on all of which `whole` is called. Gives the new rows;
+// messages name `layer`.
+Tensor behind_inputs(const std::string& layer, KVCache& cache, const Tensor& x,
+                     const std::function<Tensor(const Tensor&)>& whole);
+
+// Keys and values of a sequence that many calls attend to, projected by the first of them.
+struct ProjectedMemory {
+  Tensor keys, values;                 // (B, Lk, Hkv * D)
+  void reorder(const Array& indices);  // batch entry i continues what was entry indices[i]
 };
 
 }  // namespace qkv::nn

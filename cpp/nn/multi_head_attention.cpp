@@ -35,6 +35,7 @@ const Arguments& checked(const Arguments& a) {
   if (a.scale && !std::isfinite(*a.scale)) fail_value(op, ": scale must be a finite number; got ", *a.scale);
   if (a.rotary_base && !(*a.rotary_base > 0))
     fail_value(op, ": rotary_base must be a positive number; got ", *a.rotary_base);
+  if (!(a.softcap >= 0) || std::isinf(a.softcap)) fail_value(op, ": softcap must be a number from 0; got ", a.softcap);
   const Index head_dim = a.head_dim.value_or(a.embed_dim / a.num_heads);
   if (a.rotary_base && head_dim % 2 != 0)
     fail_value(op,
@@ -50,20 +51,12 @@ Array consecutive(Index first, Index count) {
 
 }  // namespace
 
-void ProjectedMemory::reorder(const Array& indices) {
-  if (!keys.defined()) return;
-  keys = Tensor(ops::embedding(ops::reshape(keys, {keys.dim(0), -1}), indices, {})
-                    .data()
-                    .reshaped({indices.numel(), keys.dim(1), keys.dim(2)}));
-  values = Tensor(ops::embedding(ops::reshape(values, {values.dim(0), -1}), indices, {})
-                      .data()
-                      .reshaped({indices.numel(), values.dim(1), values.dim(2)}));
-}
-
-MultiHeadAttention::MultiHeadAttention(const Arguments& a)
+MultiHeadAttention::MultiHeadAttention(const Arguments& a, std::shared_ptr<const SplitSequence> split)
     : arguments(checked(a)),
       kv_heads(a.num_kv_heads.value_or(a.num_heads)),
-      head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)) {
+      head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)),
+      slopes_(a.alibi ? ops::alibi_slopes(a.num_heads) : Array()) {
+  split_sequence.set(std::move(split));
   const auto linear = [](Index in, Index out, bool bias) { return std::make_shared<Linear>(in, out, bias); };
   own_module("q_proj", q_proj, linear(a.embed_dim, a.num_heads * head_dim, a.bias));
   own_module("k_proj", k_proj, linear(a.kdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
@@ -77,21 +70,24 @@ Config MultiHeadAttention::config() const {
   const Arguments& a = arguments;
   Value window;
   if (a.window) window = std::vector<Index>{a.window->first, a.window->second};
-  return {{"embed_dim", a.embed_dim},
-          {"num_heads", a.num_heads},
-          {"dropout", a.dropout},
-          {"bias", a.bias},
-          {"out_bias", optional(a.out_bias)},
-          {"kdim", optional(a.kdim)},
-          {"vdim", optional(a.vdim)},
-          {"num_kv_heads", optional(a.num_kv_heads)},
-          {"head_dim", optional(a.head_dim)},
-          {"out_dim", optional(a.out_dim)},
-          {"is_causal", causal_value(a.causal)},
-          {"scale", optional(a.scale)},
-          {"masked_value", optional(a.masked_value)},
-          {"window", window},
-          {"rotary_base", optional(a.rotary_base)}};
+  Config config{{"embed_dim", a.embed_dim},
+                {"num_heads", a.num_heads},
+                {"dropout", a.dropout},
+                {"bias", a.bias},
+                {"out_bias", optional(a.out_bias)},
+                {"kdim", optional(a.kdim)},
+                {"vdim", optional(a.vdim)},
+                {"num_kv_heads", optional(a.num_kv_heads)},
+                {"head_dim", optional(a.head_dim)},
+                {"out_dim", optional(a.out_dim)},
+                {"is_causal", causal_value(a.causal)},
+                {"scale", optional(a.scale)},
+                {"masked_value", optional(a.masked_value)},
+                {"window", window},
+                {"rotary_base", optional(a.rotary_base)}};
+  if (a.softcap > 0) config.emplace_back("softcap", a.softcap);
+  if (a.alibi) config.emplace_back("alibi", true);
+  return config;
 }
 
 // PyTorch keeps the three input projections in one matrix, or under other names where sizes differ.
@@ -126,120 +122,130 @@ void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix
   }
 }
 
-Tensor MultiHeadAttention::rotated(const Tensor& x, Index heads, const Array& positions) const {
-  const Index length = x.dim(1);
-  const auto [cos, sin] = ops::rotary_tables(positions, head_dim, *arguments.rotary_base);  // (L, D / 2), float64
-  const Shape table{length, 1, head_dim / 2};
-  const Tensor split = ops::reshape(x, {x.dim(0), length, heads, head_dim});
-  const Tensor turned =
-      ops::apply_rotary(split, cos.reshaped(table).cast(x.dtype()), sin.reshaped(table).cast(x.dtype()), false);
-  return ops::reshape(turned, x.shape());
-}
-
-Tensor MultiHeadAttention::across(const SplitSequence& sequence, const Tensor& q, const Tensor& k, const Tensor& v,
-                                  const ops::AttentionOptions& options) const {
-  const auto by_heads = [&](const Tensor& x, Index heads) {
-    return ops::swapaxes(ops::reshape(x, {x.dim(0), x.dim(1), heads, head_dim}), 1, 2);
-  };
-  const Tensor y =
-      sequence.attention(by_heads(q, arguments.num_heads), by_heads(k, kv_heads), by_heads(v, kv_heads), options);
-  return ops::reshape(ops::swapaxes(y, 1, 2), {q.dim(0), q.dim(1), arguments.num_heads * head_dim});
-}
-
-Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
+// What a call gives, checked: (B, L, width) each, of which keys and values are not looked at if they are projected
+// already.
+MultiHeadAttention::Inputs MultiHeadAttention::checked_inputs(const Tensor& queries, const Tensor& keys,
+                                                              const Tensor& values, const Call& call) const {
   const char* op = "MultiHeadAttention";
-  const Arguments& a = arguments;
+  Inputs in;
+  in.projected = call.memory != nullptr && call.memory->keys.defined();
+  in.alone = !keys.defined() && !values.defined();
   const Batched from = batched(op, "queries", queries);
-  const bool known = call.memory != nullptr && call.memory->keys.defined();  // keys and values are not looked at then
-  const Batched to = keys.defined() && !known ? batched(op, "keys", keys) : from;
-  const Batched what = values.defined() && !known ? batched(op, "values", values) : to;
+  in.queries = from.tensor;
+  in.lifted = from.added;
+  in.keys = keys.defined() && !in.projected ? batched(op, "keys", keys).tensor : in.queries;
+  in.values = values.defined() && !in.projected ? batched(op, "values", values).tensor : in.keys;
   const auto check = [&](const char* name, const Tensor& x, const char* size_name, Index size) {
     if (x.dim(2) != size)
       fail_value(op, ": ", name, " must be (B, L, ", size, ") because ", size_name, " = ", size, "; got ", name, " ",
                  x.shape());
-    if (x.dim(0) != from.tensor.dim(0))
-      fail_value(op, ": ", name, " must have the batch size of queries ", from.tensor.shape(), "; got ", name, " ",
+    if (x.dim(0) != in.queries.dim(0))
+      fail_value(op, ": ", name, " must have the batch size of queries ", in.queries.shape(), "; got ", name, " ",
                  x.shape());
   };
-  check("queries", from.tensor, "embed_dim", a.embed_dim);
-  if (!known) {
-    check("keys", to.tensor, "kdim", k_proj->in_features);
-    check("values", what.tensor, "vdim", v_proj->in_features);
+  check("queries", in.queries, "embed_dim", arguments.embed_dim);
+  if (!in.projected) {
+    check("keys", in.keys, "kdim", k_proj->in_features);
+    check("values", in.values, "vdim", v_proj->in_features);
   }
-  if (to.tensor.dim(1) != what.tensor.dim(1))
-    fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", to.tensor.dim(1), " to match keys ", to.tensor.shape(),
-               "; got values ", what.tensor.shape());
+  if (in.keys.dim(1) != in.values.dim(1))
+    fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", in.keys.dim(1), " to match keys ", in.keys.shape(),
+               "; got values ", in.values.shape());
+  return in;
+}
 
-  std::optional<KVCache::Use> one_thread;
-  if (call.cache != nullptr) one_thread.emplace(*call.cache);
-  const Index offset = call.cache != nullptr ? call.cache->length() : 0;
-  const std::shared_ptr<const SplitSequence> sequence = split_sequence.get();
-  const Index all_keys = sequence ? -1 : offset + (known ? call.memory->keys : to.tensor).dim(1);
-  const AttentionRecord::Axes axes{!from.added, true};
-  const Restriction restriction =
-      aligned(op, call.restriction, {from.tensor.dim(0), a.num_heads, from.tensor.dim(1), all_keys}, axes);
-  Tensor q, k, v;  // (B, Lq, H * D), (B, Lk, Hkv * D) twice
-  if (known) {
-    q = q_proj->forward(from.tensor);
-    k = call.memory->keys;
-    v = call.memory->values;
-  } else if (!keys.defined() && !values.defined()) {
-    Tensors projected = Linear::forward_each({q_proj.get(), k_proj.get(), v_proj.get()}, from.tensor);
-    q = std::move(projected[0]);
-    k = std::move(projected[1]);
-    v = std::move(projected[2]);
+MultiHeadAttention::Projections MultiHeadAttention::projected(const Inputs& in, const Call& call) const {
+  if (in.projected) return {q_proj->forward(in.queries), call.memory->keys, call.memory->values};
+  Projections p;
+  if (in.alone) {  // one piece of work
+    Tensors all = Linear::forward_each({q_proj.get(), k_proj.get(), v_proj.get()}, in.queries);
+    p = {std::move(all[0]), std::move(all[1]), std::move(all[2])};
   } else {
-    q = q_proj->forward(from.tensor);
-    k = k_proj->forward(to.tensor);
-    v = v_proj->forward(what.tensor);
+    p = {q_proj->forward(in.queries), k_proj->forward(in.keys), v_proj->forward(in.values)};
   }
-  if (!known && call.memory != nullptr) *call.memory = {k, v};
-  const ops::Causal causal = call.causal.value_or(a.causal);
-  if (sequence && call.cache != nullptr)
-    fail_value(op, ": cache must not be given because comm splits the sequence; got both");
-  if (a.rotary_base) {
-    const auto positions = [&](Index rows) {
-      return sequence ? sequence->positions(rows, causal) : consecutive(offset, rows);
-    };
-    q = rotated(q, a.num_heads, positions(q.dim(1)));
-    k = rotated(k, kv_heads, positions(k.dim(1)));
-  }
-  ops::Heads heads{a.num_heads, kv_heads, -1};
+  if (call.memory != nullptr) *call.memory = {p.keys, p.values};
+  return p;
+}
+
+void MultiHeadAttention::rotate(Projections& p, Index offset, const SplitSequence* sequence, ops::Causal causal) const {
+  const auto turned = [&](const Tensor& x, Index heads) {
+    const Index length = x.dim(1);
+    const Array positions = sequence ? sequence->positions(length, causal) : consecutive(offset, length);
+    const auto [cos, sin] = ops::rotary_tables(positions, head_dim, *arguments.rotary_base);  // (L, D / 2), float64
+    const Shape table{length, 1, head_dim / 2};
+    const Tensor split = ops::reshape(x, {x.dim(0), length, heads, head_dim});
+    return ops::reshape(
+        ops::apply_rotary(split, cos.reshaped(table).cast(x.dtype()), sin.reshaped(table).cast(x.dtype()), false),
+        x.shape());
+  };
+  p.queries = turned(p.queries, arguments.num_heads);
+  p.keys = turned(p.keys, kv_heads);
+}
+
+Tensor MultiHeadAttention::across(const SplitSequence& sequence, const Projections& p,
+                                  const ops::AttentionOptions& options) const {
+  const auto by_heads = [&](const Tensor& x, Index heads) {
+    return ops::swapaxes(ops::reshape(x, {x.dim(0), x.dim(1), heads, head_dim}), 1, 2);
+  };
+  const Tensor y = sequence.attention(by_heads(p.queries, arguments.num_heads), by_heads(p.keys, kv_heads),
+                                      by_heads(p.values, kv_heads), options);
+  return ops::reshape(ops::swapaxes(y, 1, 2), {y.dim(0), y.dim(2), arguments.num_heads * head_dim});
+}
+
+ops::AttentionOptions MultiHeadAttention::options(const Restriction& restriction, const Call& call) const {
+  const Arguments& a = arguments;
   ops::AttentionOptions o;
-  o.operation = op;
-  set_restriction(o, restriction, a.dropout, training());  // before the cache grows, as it may refuse
-  if (call.cache != nullptr) {
-    const KVCache::Contents all = call.cache->append(k, v);
-    k = all.keys;
-    v = all.values;
-    heads.length = call.cache->length();
-    o.q_offset = Array::full({}, DType::int64, offset);
-  }
-  o.causal = causal;
-  if (o.causal == ops::Causal::lower_right) o.q_offset = {};
+  o.operation = "MultiHeadAttention";
+  set_restriction(o, restriction, a.dropout, training());
+  o.causal = call.causal.value_or(a.causal);
   o.scale = a.scale;
   o.window = a.window;
   o.masked_value = a.masked_value;
-  if (sequence) {
-    if (call.weights != nullptr)
-      fail_value(
-          op, ": return_weights must be False because comm splits the sequence, and no rank has whole rows of weights");
-    record.clear();
-    return unbatched(out_proj->forward(across(*sequence, q, k, v, o)), from.added);
-  }
+  o.softcap = a.softcap;
+  o.alibi_slopes = slopes_;
   o.return_weights = call.weights != nullptr;
-  ops::AttentionOutputs outputs;  // (B, Lq, H * D), (B, H, Lq, Lk)
-  try {
-    outputs = ops::packed_attention(q, k, v, heads, o);
-  } catch (...) {  // a call that failed leaves the cache as it was
-    if (call.cache != nullptr) call.cache->truncate(offset);
-    throw;
+  return o;
+}
+
+Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
+  const char* op = "MultiHeadAttention";
+  const Inputs in = checked_inputs(queries, keys, values, call);
+  const std::shared_ptr<const SplitSequence> sequence = split_sequence.get();
+  if (sequence && call.cache != nullptr)
+    fail_value(op, ": cache must not be given because comm splits the sequence; got both");
+  if (sequence && call.weights != nullptr)
+    fail_value(
+        op, ": return_weights must be False because comm splits the sequence, and no rank has whole rows of weights");
+  std::optional<KVCache::Step> step;
+  if (call.cache != nullptr) step.emplace(*call.cache);
+  const Index offset = call.cache != nullptr ? call.cache->length() : 0;
+  const Index all_keys = sequence ? -1 : offset + (in.projected ? call.memory->keys : in.keys).dim(1);
+  const AttentionRecord::Axes axes{!in.lifted, true};
+  const Restriction restriction =
+      aligned(op, call.restriction, {in.queries.dim(0), arguments.num_heads, in.queries.dim(1), all_keys}, axes);
+  Projections p = projected(in, call);  // (B, Lq, H * D), (B, Lk, Hkv * D) twice
+  ops::AttentionOptions o = options(restriction, call);
+  if (arguments.rotary_base) rotate(p, offset, sequence.get(), o.causal);
+  if (sequence) {
+    record.clear();
+    return unbatched(out_proj->forward(across(*sequence, p, o)), in.lifted);
   }
-  if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
-  const auto kept = AttentionRecord::of(packed(q.data()), packed(k.data()), heads, o, axes);
+  ops::Heads heads{arguments.num_heads, kv_heads, -1};
+  if (call.cache != nullptr) {
+    const KVCache::Contents all = call.cache->append(p.keys, p.values);
+    p.keys = all.keys;
+    p.values = all.values;
+    heads.length = call.cache->length();
+    if (o.causal != ops::Causal::lower_right) o.q_offset = Array::full({}, DType::int64, offset);
+  }
+  const ops::AttentionOutputs outputs = ops::packed_attention(p.queries, p.keys, p.values, heads, o);
+  if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);  // (B, H, Lq, Lk)
+  const auto kept = AttentionRecord::of(packed(p.queries.data()), packed(p.keys.data()), heads, o, axes);
   record.keep(kept);
   if (call.record != nullptr) call.record->keep(kept);
-  return unbatched(out_proj->forward(outputs.output), from.added);
+  const Tensor y = unbatched(out_proj->forward(outputs.output), in.lifted);
+  if (step) step->commit();
+  return y;
 }
 
 }  // namespace qkv::nn

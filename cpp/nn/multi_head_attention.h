@@ -2,18 +2,11 @@
 #pragma once
 
 #include "nn/attention.h"
-#include "nn/kv_cache.h"
 #include "nn/split_sequence.h"
 
 namespace qkv::nn {
 
-// Keys and values of a sequence that many calls attend to, projected by the first of them.
-struct ProjectedMemory {
-  Tensor keys, values;                 // (B, Lk, Hkv * D)
-  void reorder(const Array& indices);  // batch entry i continues what was entry indices[i]
-};
-
-class MultiHeadAttention : public Module {
+class MultiHeadAttention : public Module, public AnyAttention {
  public:
   struct Arguments {
     Index embed_dim = 0, num_heads = 1;
@@ -26,22 +19,19 @@ class MultiHeadAttention : public Module {
     std::optional<double> scale, masked_value;
     std::optional<std::pair<Index, Index>> window;
     std::optional<double> rotary_base;
+    double softcap = 0;
+    bool alibi = false;
+    bool operator==(const Arguments&) const = default;
   };
-  struct Call {
-    Restriction restriction;
-    std::optional<ops::Causal> causal;  // the constructor's
-    KVCache* cache = nullptr;
-    ProjectedMemory* memory = nullptr;  // is used instead of keys and values once it is filled
-    AttentionRecord* record = nullptr;  // of this call alone, while others may use the layer
-    Tensor* weights = nullptr;          // gets those of the call, with their history
-  };
+  using Call = AttentionCall;
 
-  explicit MultiHeadAttention(const Arguments& arguments);
+  explicit MultiHeadAttention(const Arguments& arguments, std::shared_ptr<const SplitSequence> split = nullptr);
   std::string class_name() const override { return "MultiHeadAttention"; }
   Config config() const override;
   Tensor forward(const Tensor& x) override { return MultiHeadAttention::forward(x, Tensor(), Tensor(), {}); }
   // keys undefined: queries; values undefined: keys.
-  virtual Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call);
+  Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) override;
+  const AttentionRecord* last_call() const override { return &record; }
 
   const Arguments arguments;
   const Index kv_heads, head_dim;
@@ -53,10 +43,22 @@ class MultiHeadAttention : public Module {
   void adapt_state(StateDict& state, const std::string& prefix) override;
 
  private:
-  Tensor rotated(const Tensor& x, Index heads, const Array& positions) const;
+  const Array slopes_;  // (H,) with alibi
+  struct Inputs {
+    Tensor queries, keys, values;
+    bool lifted;     // they had no batch
+    bool projected;  // keys and values are those of the call's memory
+    bool alone;      // queries are keys and values, too
+  };
+  struct Projections {
+    Tensor queries, keys, values;
+  };
+  Inputs checked_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) const;
+  Projections projected(const Inputs& inputs, const Call& call) const;  // fills the call's memory
+  void rotate(Projections& p, Index offset, const SplitSequence* sequence, ops::Causal causal) const;
+  ops::AttentionOptions options(const Restriction& restriction, const Call& call) const;
   // Attention to the keys of all processes, (B, Lq, H * D).
-  Tensor across(const SplitSequence& sequence, const Tensor& q, const Tensor& k, const Tensor& v,
-                const ops::AttentionOptions& options) const;
+  Tensor across(const SplitSequence& sequence, const Projections& p, const ops::AttentionOptions& options) const;
 };
 
 }  // namespace qkv::nn

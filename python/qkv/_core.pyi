@@ -286,6 +286,7 @@ class Attention(Module):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[False] = False,
+        **kwargs: Any,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -299,6 +300,7 @@ class Attention(Module):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[True],
+        **kwargs: Any,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def __call__(
@@ -312,6 +314,7 @@ class Attention(Module):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[False] = False,
+        **kwargs: Any,
     ) -> Tensor: ...
     @overload
     def __call__(
@@ -325,9 +328,12 @@ class Attention(Module):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[True],
+        **kwargs: Any,
     ) -> tuple[Tensor, Tensor]: ...
+    def normalize(self, scores: Tensor, allowed: Tensor) -> Tensor: ...
     @property
     def num_heads(self) -> int | None: ...
+    def pool(self, weights: Tensor, values: Tensor) -> Tensor: ...
     def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
 
 class BertAttention(Module):
@@ -783,6 +789,8 @@ class MultiHeadAttention(Module):
         masked_value: float | None = None,
         window: tuple[int, int] | None = None,
         rotary_base: float | None = None,
+        softcap: float = 0.0,
+        alibi: bool = False,
         comm: Any = None,
     ) -> None: ...
     @property
@@ -1109,6 +1117,13 @@ class TransformerDecoderLayer(Module):
         layer_norm_eps: float = 1e-05,
         norm_first: bool = False,
         bias: bool = True,
+        *,
+        attention: Any = None,
+        window: tuple[int, int] | None = None,
+        softcap: float = 0.0,
+        alibi: bool = False,
+        scale: float | None = None,
+        masked_value: float | None = None,
     ) -> None: ...
     @overload
     def forward(
@@ -1228,6 +1243,13 @@ class TransformerEncoderLayer(Module):
         layer_norm_eps: float = 1e-05,
         norm_first: bool = False,
         bias: bool = True,
+        *,
+        attention: Any = None,
+        window: tuple[int, int] | None = None,
+        softcap: float = 0.0,
+        alibi: bool = False,
+        scale: float | None = None,
+        masked_value: float | None = None,
     ) -> None: ...
     @overload
     def forward(
@@ -1310,6 +1332,7 @@ class AdditiveAttention(Attention):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[False] = False,
+        **kwargs: Any,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -1323,6 +1346,7 @@ class AdditiveAttention(Attention):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[True],
+        **kwargs: Any,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def __call__(
@@ -1336,6 +1360,7 @@ class AdditiveAttention(Attention):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[False] = False,
+        **kwargs: Any,
     ) -> Tensor: ...
     @overload
     def __call__(
@@ -1349,11 +1374,14 @@ class AdditiveAttention(Attention):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[True],
+        **kwargs: Any,
     ) -> tuple[Tensor, Tensor]: ...
+    def normalize(self, scores: Tensor, allowed: Tensor) -> Tensor: ...
     @property
     def num_heads(self) -> int | None: ...
     @property
     def num_hiddens(self) -> int: ...
+    def pool(self, weights: Tensor, values: Tensor) -> Tensor: ...
     def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
 
 class AttentionDecoder(Decoder):
@@ -1385,6 +1413,7 @@ class DotProductAttention(Attention):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[False] = False,
+        **kwargs: Any,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -1398,6 +1427,7 @@ class DotProductAttention(Attention):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[True],
+        **kwargs: Any,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def __call__(
@@ -1411,6 +1441,7 @@ class DotProductAttention(Attention):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[False] = False,
+        **kwargs: Any,
     ) -> Tensor: ...
     @overload
     def __call__(
@@ -1424,9 +1455,12 @@ class DotProductAttention(Attention):
         is_causal: Causal | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[True],
+        **kwargs: Any,
     ) -> tuple[Tensor, Tensor]: ...
+    def normalize(self, scores: Tensor, allowed: Tensor) -> Tensor: ...
     @property
     def num_heads(self) -> int | None: ...
+    def pool(self, weights: Tensor, values: Tensor) -> Tensor: ...
     def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
 
 class Seq2SeqDecoder(Decoder):

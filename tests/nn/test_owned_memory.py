@@ -144,3 +144,42 @@ def test_a_cache_keeps_at_most_twice_its_rows():
             layer(X[:, i : i + 8], cache=cache)
     layer.attention_weights = None
     assert 2 * X.nbytes <= freed_by(cache.reset) <= 4 * X.nbytes
+
+
+MASKS = {
+    "none": None,
+    "boolean": np.tri(128, dtype=bool) | np.zeros((4, 1, 1), bool),
+    "float": RNG.standard_normal((4, 128, 128)).astype("float32"),
+    "Tensor": qkv.tensor(RNG.standard_normal((4, 128, 128)).astype("float32")),
+    "learned": qkv.tensor(RNG.standard_normal((4, 128, 128)).astype("float32"), requires_grad=True),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_layers_share_one_copy_of_a_mask(mask):
+    stack = nn.TransformerEncoder(nn.TransformerEncoderLayer(64, 4, 16, 0.0), 6).eval()
+    with qkv.no_grad():
+        stack(X, attn_mask=MASKS[mask])
+
+    def forget():
+        for layer in stack.layers:
+            layer.self_attn.attention_weights = None
+
+    given = 0 if MASKS[mask] is None else MASKS[mask].nbytes
+    assert 12 * X.nbytes <= freed_by(forget) <= 12 * X.nbytes + given + 16 * SLACK
+
+
+def test_the_layers_of_a_model_share_one_copy_of_a_mask():
+    sizes = dict(
+        vocab_size=9, hidden_size=64, num_hidden_layers=6, num_attention_heads=4, intermediate_size=16
+    )
+    bert, ids = models.BertModel(models.BertConfig(**sizes)).eval(), RNG.integers(1, 9, (4, 128))
+    mask = np.tri(128, dtype=bool) | np.zeros((4, 1, 1), bool)
+    with qkv.no_grad():
+        bert(ids, attention_mask=mask)
+
+    def forget():
+        for layer in bert.encoder.layer:
+            layer.attention.self.attention_weights = None
+
+    assert 12 * X.nbytes <= freed_by(forget) <= 12 * X.nbytes + mask.nbytes + 16 * SLACK

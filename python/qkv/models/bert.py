@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from .. import _core
 from .._core import Tensor
+from .bert_files import BertPretrained
 from .config import BertConfig
-from .pretrained import Pretrained
 
 
 class BertModelOutput(NamedTuple):
@@ -30,7 +30,7 @@ class LogitsOutput(NamedTuple):
     logits: Tensor
 
 
-class BertModel(Pretrained, _core.BertModel):
+class BertModel(BertPretrained, _core.BertModel):
     """BERT's encoder: word, position and segment embeddings, then layers of self-attention.
 
     ``x = LayerNorm(word + position + segment)``; each layer is ``y = LayerNorm(x + dense(attention(x)))``,
@@ -99,7 +99,7 @@ class BertModel(Pretrained, _core.BertModel):
         )
 
 
-class BertForPreTraining(Pretrained, _core.BertForPreTraining):
+class BertForPreTraining(BertPretrained, _core.BertForPreTraining):
     """BERT with the heads of its pre-training: masked words, and whether the second sentence follows the first.
 
     The scores of the words are ``LayerNorm(act(dense(x))) @ word_embeddings.T + bias``: the decoder is the table of
@@ -134,7 +134,7 @@ class BertForPreTraining(Pretrained, _core.BertForPreTraining):
         return BertForPreTrainingOutput(*super().forward(input_ids, **options))
 
 
-class BertForMaskedLM(Pretrained, _core.BertForMaskedLM):
+class BertForMaskedLM(BertPretrained, _core.BertForMaskedLM):
     """BERT with the head that fills in masked words, as in :class:`BertForPreTraining`.
 
     Parameters
@@ -161,7 +161,7 @@ class BertForMaskedLM(Pretrained, _core.BertForMaskedLM):
         return LogitsOutput(super().forward(input_ids, **options)[0])
 
 
-class BertForSequenceClassification(Pretrained, _core.BertForSequenceClassification):
+class BertForSequenceClassification(BertPretrained, _core.BertForSequenceClassification):
     """BERT with classes of a whole text: a Linear layer on the pooled first position.
 
     Parameters
@@ -190,7 +190,7 @@ class BertForSequenceClassification(Pretrained, _core.BertForSequenceClassificat
         return LogitsOutput(*super().forward(input_ids, **options))
 
 
-class BertForTokenClassification(Pretrained, _core.BertForTokenClassification):
+class BertForTokenClassification(BertPretrained, _core.BertForTokenClassification):
     """BERT with a class for each token: a Linear layer on every position.
 
     Parameters
@@ -219,7 +219,7 @@ class BertForTokenClassification(Pretrained, _core.BertForTokenClassification):
         return LogitsOutput(*super().forward(input_ids, **options))
 
 
-def count_parameters(config: BertConfig, model: type[Pretrained] | None = None) -> int:
+def count_parameters(config: BertConfig, model: type[BertPretrained] | None = None) -> int:
     """Count the parameters of a model of these sizes, without drawing them or touching their memory.
 
     Parameters

@@ -1,0 +1,35 @@
+// Blocks and stacks of them, whose forward a Python subclass may define.
+#pragma once
+
+#include "bindings/attention_weights.h"
+#include "bindings/overridden_call.h"
+#include "nn/transformer.h"
+
+namespace qkv::bindings {
+
+// A call of Python of a block or a stack. There is no keyword for the projected memory, which each call projects then.
+// A forward without `cache` is called on all inputs so far, which the cache holds then. `shown` gets the weights that
+// generation shows.
+Tensor call_block(const DefinedCall& forward, const nn::AttentionRecord* shown, const Tensor& x, const Tensor& memory,
+                  const nn::BlockCall& call);
+
+template <std::derived_from<nn::Block> Layer> struct PythonForward<Layer> {
+  using Signature = Tensor(const Tensor&, const Tensor&, const nn::BlockCall&);
+  static Tensor call(const Layer& layer, const DefinedCall& forward, const Tensor& x, const Tensor& memory,
+                     const nn::BlockCall& call) {
+    return call_block(forward, layer.shown_record(), x, memory, call);
+  }
+};
+
+// The weights of each block's last call, in a list.
+inline py::list weights_of_blocks(const std::vector<std::shared_ptr<nn::Block>>& blocks) {
+  return weights_of_layers(blocks, [](nn::Block& block) { return block.shown_attention(); });
+}
+
+nn::BlockOptions layer_options(Index d_model, Index nhead, Index dim_feedforward, double dropout,
+                               std::string activation, double layer_norm_eps, bool norm_first, bool bias);
+
+// The KVCache that a call was given, or null for None.
+std::shared_ptr<nn::KVCache> cache_from(py::handle cache, const char* layer, const char* wanted);
+
+}  // namespace qkv::bindings
