@@ -115,8 +115,7 @@ nn::Config CausalLM::config() const {
 Tensor CausalLM::forward(const Array& ids, const Array& valid_lens, nn::ModelCache* cache) {
   if (ids.rank() != 2) fail_value("CausalLM: ids must be (B, T); got ids ", ids.shape());
   const auto blocks = parts();
-  nn::CacheStep step(cache);
-  if (cache != nullptr) cache->check("CausalLM", blocks.size());
+  nn::CacheStep step(cache, "CausalLM", blocks.size());
   nn::BlockCall call;
   call.self.valid_lens = valid_lens;
   const Tensor x = nn::through(blocks, embedding->forward_ids(ids), Tensor(), call, cache);

@@ -130,23 +130,26 @@ void ModelCache::reorder(const Array& indices, bool all) {
   }
 }
 
-void ModelCache::check(const char* model, std::size_t count) const {
-  if (layers.size() != count)
-    fail_value(model, ": cache must hold one KVCache for each of the ", count, " layers; got ", layers.size());
-  for (const Layer& layer : layers)
-    if (layer.cache->length() != length())
-      fail_value(model, ": cache must hold KVCaches of one length because all layers have seen the same tokens; got ",
-                 length(), " and ", layer.cache->length());
-}
-
-CacheStep::CacheStep(ModelCache* cache) {
+CacheStep::CacheStep(ModelCache* cache, const char* model, std::size_t count) : cache_(cache) {
   if (cache == nullptr) return;
-  for (const ModelCache::Layer& layer : cache->layers) steps_.emplace_back(*layer.cache);
+  if (model != nullptr && cache->layers.size() != count)
+    fail_value(model, ": cache must hold one KVCache for each of the ", count, " layers; got ", cache->layers.size());
+  if (!cache->layers.empty()) one_thread_.emplace(*cache->layers.front().cache);
+  before_ = cache->length();
+  if (model == nullptr) return;
+  for (const ModelCache::Layer& layer : cache->layers)
+    if (layer.cache->length() != before_)
+      fail_value(model, ": cache must hold KVCaches of one length because all layers have seen the same tokens; got ",
+                 before_, " and ", layer.cache->length());
 }
 
-void CacheStep::commit() {
-  for (KVCache::Step& step : steps_) step.commit();
+CacheStep::~CacheStep() {
+  if (cache_ == nullptr) return;
+  for (const ModelCache::Layer& layer : cache_->layers)
+    if (layer.cache->length() > before_) layer.cache->truncate(before_);
 }
+
+void CacheStep::commit() { cache_ = nullptr; }
 
 void wrong_part(const Module& owner, const ModulePtr& part) {
   fail_type(owner.class_name(), ": layers must hold layers of its kind; got ", part ? part->class_name() : "None");

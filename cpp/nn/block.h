@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <deque>
 
 #include "nn/activations.h"
 #include "nn/multi_head_attention.h"
@@ -81,8 +80,6 @@ class ModelCache {
   };
   explicit ModelCache(std::size_t count) : layers(count) {}
   explicit ModelCache(const std::vector<std::shared_ptr<KVCache>>& caches);
-  // A ValueError that names `model` if the layers' lengths differ, or there are not `count`.
-  void check(const char* model, std::size_t count) const;
   Index length() const { return layers.empty() ? 0 : layers.front().cache->length(); }
   // Batch entry i continues what was entry indices[i], of the memory too if `all`.
   void reorder(const Array& indices, bool all = false);
@@ -94,11 +91,16 @@ class ModelCache {
 // is interrupted leaves the cache as it was.
 class CacheStep {
  public:
-  explicit CacheStep(ModelCache* cache);  // may be null
+  // The cache may be null. A ValueError that names `model`, if that is given, if the layers' lengths differ or there
+  // are not `count`.
+  explicit CacheStep(ModelCache* cache, const char* model = nullptr, std::size_t count = 0);
+  ~CacheStep();
   void commit();
 
  private:
-  std::deque<KVCache::Step> steps_;
+  ModelCache* cache_;
+  Index before_ = 0;
+  std::optional<KVCache::Use> one_thread_;  // of the first layer's, which every call takes first
 };
 
 [[noreturn]] void wrong_part(const Module& owner, const ModulePtr& part);

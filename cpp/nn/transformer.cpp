@@ -92,8 +92,7 @@ template <class L>
 Tensor TransformerStack<L>::forward(const Tensor& x, const Tensor& memory, const BlockCall& call, ModelCache* cache,
                                     Tensors* weights) {
   const auto blocks = parts();
-  CacheStep step(cache);
-  if (cache != nullptr) cache->check(class_name().c_str(), blocks.size());
+  CacheStep step(cache, class_name().c_str(), blocks.size());
   Tensor y = through(blocks, x, memory, call, cache, weights);
   if (norm) y = norm->forward(y);
   step.commit();
