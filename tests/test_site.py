@@ -131,9 +131,10 @@ def test_links_of_the_project_s_pages_lead_into_the_site():
     from builder import pages
 
     moved = pages.relocated(
-        "[a](docs/coming_from.md) [b](cpp/core/array.h) [c](README.md#map-of-the-house) [d](https://x.org) ![e](f.png)",
-        "CONTRIBUTING.md",
-        "contributing.md",
+        "[a](docs/coming_from.md) [b](cpp/core/array.h) [c](CONTRIBUTING.md#where-things-are) [d](https://x.org) "
+        "![e](f.png)",
+        "README.md",
+        "readme.md",
     )
     assert moved == (
         f"[a](coming_from.md) [b]({pages.SOURCE}/blob/main/cpp/core/array.h) [c](design.md#the-folders) "

@@ -127,6 +127,13 @@ def test_the_core_imports_no_module_of_the_package():
     assert called == set(re.findall(r"^    (\w+)=", text, re.M))
 
 
+def test_the_map_names_every_folder():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8")
+    named = set(re.findall(r"^\| `((?:cpp|python)/[\w/]+)` \|", page, re.M))
+    packages = {f"python/qkv/{p.parent.name}" for p in PYTHON.glob("*/__init__.py")}
+    assert named == {f"cpp/{folder}" for folder in ORDER} | packages | {"python/qkv"}
+
+
 def test_every_binding_is_listed():
     listed = set(
         re.findall(r"\bbind_\w+(?=\(m\);)", (CPP / "bindings" / "module.cpp").read_text(encoding="utf8"))

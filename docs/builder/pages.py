@@ -37,7 +37,7 @@ PLACES = {
         for path in sorted((ROOT / "notebooks").glob("*.ipynb"))
     },
 }
-SECTIONS_ELSEWHERE = {"README.md#map-of-the-house": "design.md#the-folders"}
+SECTIONS_ELSEWHERE = {"CONTRIBUTING.md#where-things-are": "design.md#the-folders"}
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 NAME = re.compile(r"(?<!`)`qkv\.((?!reproduce\b|torch\b)[A-Za-z_][\w.]*\w)`(?!`)")
 

@@ -48,10 +48,18 @@ ELSEWHERE = {
 SECTIONS = {
     "Attention": ("attention", "additive", "kernel_pooling"),
     "Softmax and activations": ("softmax", "activation"),
-    "Tensors and gradients": ("tensors", "_core.Tensor"),
-    "Functions": ("functions",),
+    "Tensors and gradients": ("gradients", "Tensor"),
+    "Functions": (
+        "elementwise",
+        "joining",
+        "products",
+        "reductions",
+        "sorting",
+        "triangles",
+        "array_creation",
+    ),
     "Positions": ("positions",),
-    "Random numbers": ("random", "_core.Generator"),
+    "Random numbers": ("random", "Generator"),
     "Settings": ("config", "_core"),
 }
 
@@ -60,9 +68,7 @@ def section_of(name: str) -> str:
     """Give the section of a name of `qkv`."""
     thing = getattr(qkv, name)
     module = getattr(thing, "__module__", None) or "qkv._core"
-    place = module.removeprefix("qkv.")
-    if inspect.isclass(thing) and place == "_core":
-        place = f"_core.{thing.__name__}"
+    place = thing.__name__ if inspect.isclass(thing) and module == "qkv" else module.removeprefix("qkv.")
     for title, modules in SECTIONS.items():
         if (
             any(place == one or place.startswith(f"{one}.") for one in modules if one != "_core")

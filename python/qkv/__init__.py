@@ -37,23 +37,26 @@ except ImportError as error:
     ) from error
 
 from . import _callbacks as _callbacks
-from . import arrays, creation, functions, interop, nn, ordering
+from . import array_creation, elementwise, interop, joining, nn, products, reductions, sorting, triangles
 from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
 from ._public import publish as _publish
 from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
 from .additive import additive_attention
-from .arrays import *  # noqa: F403
+from .array_creation import *  # noqa: F403
 from .attention import scaled_dot_product_attention
 from .config import config, get_batch_invariant, set_batch_invariant, show_config
-from .creation import *  # noqa: F403
-from .functions import *  # noqa: F403
+from .elementwise import *  # noqa: F403
+from .gradients import grad, jacobian, no_grad, tensor
+from .joining import *  # noqa: F403
 from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
 from .nn import no_attention_record
-from .ordering import *  # noqa: F403
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
+from .products import *  # noqa: F403
 from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
+from .reductions import *  # noqa: F403
 from .softmax import log_softmax, masked_softmax, softmax, softmax_jacobian
-from .tensors import grad, jacobian, no_grad, tensor
+from .sorting import *  # noqa: F403
+from .triangles import *  # noqa: F403
 
 __version__: str = _core.config()["version"]
 
@@ -119,7 +122,8 @@ __all__ = [
     "training",
     "uniform",
 ]
-__all__ += arrays.__all__ + creation.__all__ + functions.__all__ + ordering.__all__
+__all__ += array_creation.__all__ + elementwise.__all__ + joining.__all__ + products.__all__
+__all__ += reductions.__all__ + sorting.__all__ + triangles.__all__
 
 # Imported when they are asked for, so that `import qkv` stays quick.
 _SUBMODULES = (

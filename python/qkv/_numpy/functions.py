@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core, ordering
+from .. import _core, sorting
 from .._core import Tensor
 from . import UnsupportedError, plain, products
 from . import moving as moving  # registers its own
@@ -64,7 +64,7 @@ def _copy(a: Any, order: Any = "K", subok: Any = False) -> Any:
 @_for("sort")
 def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     _only(order=order)
-    return ordering.sort(a, axis)
+    return sorting.sort(a, axis)
 
 
 @_for("pad")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..tensors import no_grad
+from ..gradients import no_grad
 from .agreed import agreed
 from .communicator import agree
 from .positions import Stretch

@@ -11,8 +11,8 @@ from typing import Any, overload
 
 import numpy as np
 
+from ..gradients import no_grad
 from ..nn import no_attention_record
-from ..tensors import no_grad
 from .bert import BertModel
 from .config import BertConfig
 from .files import checked_folder, read_json

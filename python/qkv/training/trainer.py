@@ -11,8 +11,8 @@ from typing import Any
 
 from .._errors import shown
 from ..distributed.one_process import check_gradients
+from ..gradients import no_grad
 from ..optim import ReduceLROnPlateau, clip_grad_norm
-from ..tensors import no_grad
 from . import state
 from .arguments import check_count, check_parts, plain, team_of
 from .checkpoint import CheckpointError, load_arrays, save_arrays

@@ -1,30 +1,13 @@
-"""Elementwise functions, selection, joining and products of arrays and Tensors."""
+"""Functions of each number: exponential and its like, limits, the larger, the smaller, one of two."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from . import _core
 from ._public import documents
 
-__all__ = [
-    "abs",
-    "clip",
-    "concatenate",
-    "cos",
-    "erf",
-    "exp",
-    "log",
-    "logsumexp",
-    "matmul",
-    "maximum",
-    "minimum",
-    "sin",
-    "sqrt",
-    "stack",
-    "where",
-]
+__all__ = ["abs", "clip", "cos", "erf", "exp", "log", "maximum", "minimum", "sin", "sqrt", "where"]
 
 
 def _unary(name: str, formula: str, example: str) -> Any:
@@ -93,31 +76,6 @@ def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     return _core.clip(x, low, high)
 
 
-@documents(_core.logsumexp)
-def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
-    """``log(sum(exp(x)))`` over an axis, safe for numbers of any size; its gradient is the softmax.
-
-    Parameters
-    ----------
-    x : array_like or Tensor
-        Any shape.
-    axis : int or tuple of int, optional
-        None means all of them.
-    keepdims : bool
-        Keep the reduced axes with size 1.
-
-    Returns
-    -------
-    ndarray or Tensor
-
-    Examples
-    --------
-    >>> round(float(qkv.logsumexp([1000.0, 1000.0])), 3)
-    1000.693
-    """
-    return _core.logsumexp(x, axis, keepdims)
-
-
 @documents(_core.where)
 def where(condition: Any, a: Any, b: Any) -> Any:
     """``a`` where the condition holds, ``b`` elsewhere; all three broadcast.
@@ -182,88 +140,3 @@ def minimum(a: Any, b: Any) -> Any:
     array([1., 3.], dtype=float32)
     """
     return _core.minimum(a, b)
-
-
-@documents(_core.concatenate)
-def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
-    """Join arrays along an axis that they have.
-
-    Parameters
-    ----------
-    tensors : list or tuple of array_like or Tensor
-        Equal shapes except along ``axis``.
-    axis : int
-        Where to join.
-
-    Returns
-    -------
-    ndarray or Tensor
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to join or the shapes differ elsewhere.
-
-    Examples
-    --------
-    >>> qkv.concatenate([np.ones((2, 3)), np.ones((1, 3))]).shape
-    (3, 3)
-    """
-    return _core.concatenate(tensors, axis)
-
-
-@documents(_core.stack)
-def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
-    """Join arrays of equal shape along a new axis.
-
-    Parameters
-    ----------
-    tensors : list or tuple of array_like or Tensor
-    axis : int
-        Where the new axis stands in the result.
-
-    Returns
-    -------
-    ndarray or Tensor
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to join or the shapes differ.
-
-    Examples
-    --------
-    >>> qkv.stack([np.ones(3), np.zeros(3)]).shape
-    (2, 3)
-    """
-    return _core.stack(tensors, axis)
-
-
-@documents(_core.matmul)
-def matmul(a: Any, b: Any) -> Any:
-    """Matrix product ``a @ b`` by NumPy's rules: the last two axes multiply, the others broadcast.
-
-    Parameters
-    ----------
-    a : array_like or Tensor
-        ``(..., M, K)`` or ``(K,)``.
-    b : array_like or Tensor
-        ``(..., K, N)`` or ``(K,)``.
-
-    Returns
-    -------
-    ndarray or Tensor
-        ``(..., M, N)``; differentiable. Of integers exact integers, as in NumPy; beside floats they
-        count as float32.
-
-    Raises
-    ------
-    ValueError
-        If ``K`` differs or the other axes do not broadcast.
-
-    Examples
-    --------
-    >>> qkv.matmul(np.ones((2, 3, 4)), np.ones((2, 4, 5))).shape
-    (2, 3, 5)
-    """
-    return _core.matmul(a, b)
