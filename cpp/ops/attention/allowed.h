@@ -2,6 +2,8 @@
 // float mask of -inf.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/attention/attention.h"
 
 namespace qkv::ops {
@@ -26,6 +28,10 @@ class Allowed {
   // Of a row of the scores: the keys that the rules leave, and the distance of the query from each key times -slope.
   kernels::KeyRange range(Index row) const {
     return kernels::keys_of(rules_, row / rows_per_batch_, by_query_ ? row % queries_ : 0, keys());
+  }
+  // The first row from `row` to `end` whose keys may be others.
+  Index other_range(Index row, Index end) const {
+    return by_query_ ? row + 1 : std::min(end, (row / rows_per_batch_ + 1) * rows_per_batch_);
   }
   template <class T> void distances(T* y, Index row, const T* slopes) const;
   // y + mask, for a mask that is added.

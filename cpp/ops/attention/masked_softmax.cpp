@@ -23,19 +23,20 @@ void masked_rows(T* y, const T* x, const Allowed& allowed, const AttentionOption
   const Index n = allowed.keys();
   const T fill =
       o.masked_value ? in_range<T>(o.operation, "masked_value", *o.masked_value) : -std::numeric_limits<T>::infinity();
-  for (Index row = begin; row < end; ++row) {
+  const bool plain = !o.masked_value && !allowed.has_mask();
+  for (Index row = begin, next = begin; row < end; row = next) {
     T* out = y + row * n;
     // Outside of the range nothing is read; with a value to fill in, the whole row takes part.
     const auto [low, high] = o.masked_value ? kernels::KeyRange{0, n} : allowed.range(row);
-    const bool plain = !o.masked_value && !allowed.has_mask();
+    next = plain ? allowed.other_range(row, end) : row + 1;
     if (!plain) {
       std::memcpy(out, x + row * n, static_cast<std::size_t>(n) * sizeof(T));
       if (allowed.has_bias()) allowed.add_bias(out, row);
       allowed.exclude(out, row, fill);
     }
     const T* scores = plain ? x + row * n : out;
-    const bool found_nan = kernel.forward(out + low, scores + low, T(1), true, 1, high - low, n);
-    zero_outside(out, low, high, n);
+    const bool found_nan = kernel.forward(out + low, scores + low, T(1), true, next - row, high - low, n);
+    for (Index i = row; i < next; ++i) zero_outside(y + i * n, low, high, n);
     if (found_nan && !plain && !o.masked_value) allowed.exclude(out, row, T(0));
   }
 }
