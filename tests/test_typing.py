@@ -223,8 +223,9 @@ def test_mypy_accepts_the_package(tmp_path):
     mypy("--config-file", str(root / "pyproject.toml"), "--cache-dir", str(tmp_path), cwd=root)
 
 
-def test_mypy_knows_the_types_of_a_program(tmp_path, monkeypatch):
-    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf8")
+def check_program(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let mypy check a program as a user of the package would."""
+    (tmp_path / "program.py").write_text(program, encoding="utf8")
     if PACKAGE.parent.name != "site-packages":
         monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
     mypy(
@@ -235,3 +236,7 @@ def test_mypy_knows_the_types_of_a_program(tmp_path, monkeypatch):
         "program.py",
         cwd=tmp_path,
     )
+
+
+def test_mypy_knows_the_types_of_a_program(tmp_path, monkeypatch):
+    check_program(PROGRAM, tmp_path, monkeypatch)

@@ -9,6 +9,28 @@ from ._errors import shown
 from ._schedules import Schedule
 
 
+def is_better(rule: Any, value: float, best: float) -> bool:
+    """Say whether a metric is better than the best by more than the rule's threshold."""
+    sign = 1.0 if rule.mode == "min" else -1.0
+    step = sign * rule.threshold
+    target = best * (1 - step) if rule.threshold_mode == "rel" else best - step
+    return bool(sign * value < sign * target)
+
+
+def counts_after(rule: Any, better: bool, bad: int, cooling: int) -> tuple[int, int, bool]:
+    """Give the metrics without a new best, those that will not count, and whether the rate falls now."""
+    bad = 0 if better or cooling > 0 else bad + 1
+    if bad > rule.patience:
+        return 0, rule.cooldown, True
+    return bad, max(cooling - 1, 0), False
+
+
+def lowered(rule: Any, rate: float, least: float) -> float:
+    """Give the next lower rate, or the same if they hardly differ."""
+    lower: float = max(rate * rule.factor, least)
+    return lower if rate - lower > rule.eps else rate
+
+
 class ReduceLROnPlateau(Schedule):
     """Multiply the learning rate by ``factor`` after more than ``patience`` metrics in a row without a new best.
 
@@ -86,18 +108,11 @@ class ReduceLROnPlateau(Schedule):
     def step(self, metric: Any) -> None:  # type: ignore[override]
         """Take the next metric into account."""
         value = float(metric)
-        sign = 1.0 if self.mode == "min" else -1.0
-        step = sign * self.threshold
-        target = self.best * (1 - step) if self.threshold_mode == "rel" else self.best - step
-        if sign * value < sign * target:
-            self.best, self.bad = value, 0
-        else:
-            self.bad += 1
-        if self.cooling > 0:
-            self.cooling, self.bad = self.cooling - 1, 0
-        if self.bad > self.patience:
-            rate = max(self.lr_at(self.count) * self.factor, self.min_lr)
-            if self.lr_at(self.count) - rate > self.eps:
-                self.rate = rate
-            self.cooling, self.bad = self.cooldown, 0
+        better = is_better(self, value, self.best)
+        if better:
+            self.best = value
+        self.bad, self.cooling, falls = counts_after(self, better, self.bad, self.cooling)
+        rate = self.lr_at(self.count)
+        if falls and (lower := lowered(self, rate, self.min_lr)) != rate:
+            self.rate = lower
         super().step()

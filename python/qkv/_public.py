@@ -42,12 +42,10 @@ def publish(module: str, submodules: Iterable[str] = ()) -> None:
         if isinstance(value, FunctionType) and value.__module__.startswith("qkv."):
             space[name] = _published(value, sys.modules[value.__module__])
         elif isinstance(value, type) and not issubclass(value, BaseException):
+            if value.__module__ == _core.__name__:
+                value.__module__ = module
             for cls in value.__mro__:
-                if of_core(cls):
-                    cls.__module__ = (
-                        module if cls.__module__ == _core.__name__ and cls is value else cls.__module__
-                    )
-                elif cls.__module__.startswith("qkv."):
+                if cls.__module__.startswith("qkv.") and not of_core(cls):
                     _explain_methods(cls)
 
 

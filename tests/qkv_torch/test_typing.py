@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.test_typing import mypy
+from tests.test_typing import check_program
 
 import qkv
 
@@ -49,17 +49,7 @@ def test_the_stubs_are_those_of_the_functions():
 
 
 def test_mypy_knows_the_types_of_a_program(tmp_path, monkeypatch):
-    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf8")
-    if PACKAGE.parent.name != "site-packages":
-        monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
-    mypy(
-        "--strict",
-        "--follow-imports=silent",
-        "--cache-dir",
-        str(tmp_path / "cache"),
-        "program.py",
-        cwd=tmp_path,
-    )
+    check_program(PROGRAM, tmp_path, monkeypatch)
 
 
 COMPLETIONS = """

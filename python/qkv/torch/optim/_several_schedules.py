@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from typing import Any
 
+from ... import _plateau
 from ..._errors import shown
 from .._settings import constructor
 from ._schedules import LRScheduler
@@ -119,25 +120,19 @@ class ReduceLROnPlateau(LRScheduler):
 
     def is_better(self, a: float, best: float) -> bool:
         """Whether a measure is better by more than the threshold."""
-        sign = -1 if self.mode == "min" else 1
-        by = 1 + sign * self.threshold if self.threshold_mode == "rel" else self.threshold
-        return a * sign > (best * by if self.threshold_mode == "rel" else best + sign * by) * sign
+        return _plateau.is_better(self, a, best)
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:
         """Tell the measure of an epoch."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        if self.is_better(current, self.best):
-            self.best, self.num_bad_epochs = current, 0
-        else:
-            self.num_bad_epochs += 1
-        if self.cooldown_counter > 0:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
-        if self.num_bad_epochs > self.patience:
+        better = self.is_better(current, self.best)
+        if better:
+            self.best = current
+        self.num_bad_epochs, self.cooldown_counter, falls = _plateau.counts_after(
+            self, better, self.num_bad_epochs, self.cooldown_counter
+        )
+        if falls:
             for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-                rate = max(group["lr"] * self.factor, least)
-                if group["lr"] - rate > self.eps:
-                    group["lr"] = rate
-            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+                group["lr"] = _plateau.lowered(self, group["lr"], least)
         self._last_lr = self._rates()
