@@ -221,3 +221,15 @@ def test_arrays_for_arrays_stand_in_order():
         assert isinstance(y, np.ndarray)
         assert y.flags.c_contiguous
         assert y.flags.writeable
+
+
+@pytest.mark.parametrize("f", [lambda x: x[[0, 1]], lambda x: qkv.topk(x, 2)[0], lambda x: qkv.softmax(x)])
+def test_a_view_of_a_result_follows_it_once_it_requires_a_gradient(f):
+    y = f(qkv.tensor(np.arange(24.0).reshape(2, 3, 4)))
+    part = y.reshape(-1)
+    y.requires_grad = True
+    with qkv.no_grad():
+        y *= 1
+    assert part.requires_grad and not part.is_leaf
+    part.sum().backward()
+    assert (y.grad == 1).all()

@@ -5,15 +5,6 @@
 namespace qkv {
 namespace {
 
-// A base that only this view still knows is nobody's to look at.
-void forget_hidden_base(const Tensor& t) {
-  TensorImpl& impl = *t.impl();
-  if (impl.base == nullptr || impl.base.use_count() > 1) return;
-  t.current();
-  impl.base = nullptr;
-  impl.under_no_grad = false;
-}
-
 // Whether others than this Tensor, and what the graph has saved, hold its memory.
 bool is_shared(const Array& numbers) {
   const Buffer& buffer = *numbers.buffer();
@@ -42,6 +33,14 @@ void rebase(const Tensor& base, const Tensor& view, const Tensor& result) {
 }
 
 }  // namespace
+
+void forget_hidden_base(const Tensor& t) {
+  TensorImpl& impl = *t.impl();
+  if (impl.base == nullptr || impl.base.use_count() > 1) return;
+  t.current();
+  impl.base = nullptr;
+  impl.under_no_grad = false;
+}
 
 void check_changeable(const char* operation, const Tensor& t) {
   if (!grad_enabled()) return;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "autograd/in_place.h"
 #include "core/error.h"
 
 namespace py = pybind11;
@@ -154,6 +155,7 @@ std::string type_name(py::handle value) { return py::str(py::type::handle_of(val
 void own_numbers(const Tensor& t) {
   Array& data = t.impl()->data;
   if (data.buffer()->borrowed() && t.is_leaf()) data = cloned(data);
+  if (t.impl().use_count() == 1) forget_hidden_base(t);
 }
 
 bool is_tensor(py::handle value) { return PyObject_TypeCheck(value.ptr(), tensor_type()) != 0; }

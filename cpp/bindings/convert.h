@@ -28,7 +28,8 @@ namespace qkv::bindings {
 
 bool is_tensor(py::handle value);
 std::string type_name(py::handle value);
-// A leaf whose numbers are somebody else's gets a copy: what Python holds as a Tensor can be written to.
+// What Python is to hold can be written to and be what others are views of: a leaf whose numbers are somebody else's
+// gets a copy, and a new Tensor forgets a base that nobody else knows.
 void own_numbers(const Tensor& t);
 // A value for an error's text: numbers, strings and short tuples as they are, of anything else the type. Never a
 // content.

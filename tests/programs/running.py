@@ -28,6 +28,7 @@ EXEMPT = {
     "best of equal numbers": "PyTorch leaves open which of them topk takes, and so where the gradient goes",
     "median of what overlaps": "PyTorch reads past an expanded Tensor",
     "view made without gradients": "PyTorch says that it requires a gradient, but none flows through it",
+    "view that is a leaf": "PyTorch forgets it, and with it its gradient, once its memory was changed",
     "view whose data were set": "PyTorch still takes it for a view of its former base, whose history becomes its own",
     "data written before backward": "PyTorch's gradient is wrong in silence, ours is right or an error",
     "finite gradient": "PyTorch's is NaN where 0 meets infinity behind a selection",
@@ -80,6 +81,9 @@ class Session:
         self.theirs, self.ours = pytorch(), DIALECTS[dialect]()
         self.names: list[str] = []
         self.blind: dict[str, str] = {}  # views without a history, and what is made of them: the exemption
+        self.leaf_views: dict[
+            str, int
+        ] = {}  # the version of their memory when they began to require a gradient
         self.raw: set[str] = set()  # what .data gave, whose changes PyTorch does not count
         self.data_written = self.ended = False
         self.result = Result()
@@ -164,7 +168,9 @@ class Session:
             return
         for name in self._wanting() - wanted:
             t = self.theirs[name]
-            if not t._is_view() and len(self._sharing(t)) > 1:
+            if t._is_view():
+                self.leaf_views[name] = t._version
+            elif len(self._sharing(t)) > 1:
                 with self.theirs["torch"].no_grad():
                     t.mul_(1)
 
@@ -240,9 +246,7 @@ class Session:
                 return f"{name}: values"
             for what, fact in zip(("is_leaf", "requires_grad"), facts, strict=True):
                 if getattr(ours, what) != fact and name in self.blind:
-                    self.result.counts[f"exempt: {self.blind[name]}"] += 1
-                    self.ended = True
-                    return None
+                    return self._exempt(self.blind[name])
                 if getattr(ours, what) != fact:
                     return f"{name}: {what} {getattr(ours, what)} instead of {fact}"
             wrong = self._gradient_difference(name, precise) if facts[0] else None
@@ -252,23 +256,25 @@ class Session:
 
     def _gradient_difference(self, name: str, precise: bool) -> str | None:
         theirs, ours = self.theirs[name].grad, self.ours[name].grad
+        if theirs is None and ours is None:
+            return None
+        if self.leaf_views.get(name, self.theirs[name]._version) != self.theirs[name]._version:
+            return self._exempt("view that is a leaf")
         if theirs is None or ours is None:
-            if (theirs is None) == (ours is None):
-                return None
             return f"{name}: grad is {'None' if ours is None else 'there'}"
         expected, found = theirs.detach().numpy(), np.array(ours.detach())
         selected = np.isnan(expected) & np.isfinite(found)
         if selected.any():
-            self.result.counts["exempt: finite gradient"] += 1
-            self.ended = True
-            return None
+            return self._exempt("finite gradient")
         if _close(found, expected, precise):
             return None
         if self.data_written:
-            self.result.counts["exempt: data written before backward"] += 1
-            self.ended = True
-            return None
+            return self._exempt("data written before backward")
         return f"{name}: gradient"
+
+    def _exempt(self, reason: str) -> None:
+        self.result.counts[f"exempt: {reason}"] += 1
+        self.ended = True
 
 
 def _has_equal_numbers(t: Any) -> bool:

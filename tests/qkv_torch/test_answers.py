@@ -156,6 +156,32 @@ def test_whole_numbers_are_not_divided_by_0():
     assert np.isnan(torch.remainder(torch.tensor([1.0]), 0).item())
 
 
+@pytest.mark.parametrize(("f", "numpys"), [(torch.remainder, np.remainder), (torch.fmod, np.fmod)])
+@pytest.mark.parametrize("divisor", [0.7, -0.3, math.inf])
+def test_what_division_leaves_is_computed_in_the_dtype_of_the_result(f, numpys, divisor):
+    numbers = np.arange(-70, 70, dtype=np.float32) / np.float32(10)
+    x = torch.tensor(numbers.tolist(), requires_grad=True)
+    by = torch.full((140,), divisor, requires_grad=True)
+    expected = numpys(numbers, np.float32(divisor))
+    for left in (f(x.detach(), divisor), f(x, divisor), f(x, by)):
+        assert left.dtype is torch.float32
+        np.testing.assert_array_equal(left.detach().numpy(), expected)
+    f(x, by).sum().backward()
+    assert (x.grad == 1).all()
+    if np.isfinite(divisor):
+        whole = -np.round((numbers - expected) / np.float32(divisor))
+        np.testing.assert_allclose(by.grad.numpy(), whole, atol=1e-6)
+
+
+def test_rounded_quotients_have_the_derivative_0():
+    x = torch.tensor([-5.0, 5.0, inf], requires_grad=True)
+    for mode, expected in (("trunc", [-2, 2, inf]), ("floor", [-3, 2, math.nan])):
+        y = torch.div(x, 2, rounding_mode=mode)
+        assert y.tolist() == pytest.approx(expected, nan_ok=True)
+        (x.grad,) = torch.autograd.grad(y[:2].sum(), x)
+        assert x.grad.tolist() == [0, 0, 0]
+
+
 def test_star_imports():
     names = {}
     exec("from qkv.torch.nn.functional import *", names)

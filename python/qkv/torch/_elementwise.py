@@ -140,46 +140,59 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return arithmetic(Core.__truediv__, input, other, "DivBackward0")
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc'; got {shown(rounding_mode)}")
-    return (
-        floor_divide(input, other) if rounding_mode == "floor" else _of_whole("div", _truncated, input, other)
-    )
+    computed = (Core.__floordiv__, np.floor_divide) if rounding_mode == "floor" else (_truncated, _truncated)
+    return _of_whole("div", *computed, input, other, "DivBackward0")
 
 
 def _truncated(a: Any, b: Any) -> Any:
-    return np.trunc(a / b) if a.dtype.kind == "f" else (a - np.fmod(a, b)) // b
+    """``a / b`` towards 0, of Tensors of floating numbers or NumPy's integers; its derivative is 0."""
+    if isinstance(a, np.ndarray):
+        return (a - np.fmod(a, b)) // b
+    quotient = Core.__truediv__(a, b)
+    return _core.where(np.True_, np.trunc(Core.numpy(quotient.detach())), quotient)
 
 
-def _of_whole(name: str, compute: Any, a: Any, b: Any, whole: Any = None) -> Tensor:
-    """What NumPy computes; what is left of `a` after ``whole(a / b)`` times `b` has that as its gradient."""
+def _rest(a: Any, b: Any) -> Any:
+    """What is left of `a` after whole multiples of `b`, with the sign of `a`."""
+
+    def sign(t: Any) -> Any:
+        numbers = as_numbers(t)
+        return np.where(np.signbit(numbers), -1, 1).astype(numbers.dtype)
+
+    whole = Core.__mul__(b, sign(b)) if isinstance(b, Core) else abs(b)
+    return Core.__mul__(Core.__mod__(Core.__mul__(a, sign(a)), whole), sign(a))
+
+
+def _of_whole(name: str, core: Any, numpy: Any, a: Any, b: Any, label: str) -> Tensor:
+    """What the core computes of floating numbers, NumPy of integers."""
     kind = result_dtype(a, b)
     x, y = pair(a, b, kind)
-    if kind.kind < 2 and not np.all(as_numbers(y)):
+    if kind.kind == 2:
+        return wrap(core(x, y), label, kind)
+    if not np.all(as_numbers(y)):
         raise RuntimeError(f"{name}: other must not be 0 because integers have no infinity")
-    with np.errstate(all="ignore"):
-        if whole is not None and kind.kind == 2 and (x.requires_grad or getattr(y, "requires_grad", False)):
-            multiple = Core.__mul__(_core.tensor(whole(as_numbers(x), as_numbers(y))), y)
-            return wrap(Core.__sub__(x, multiple), f"{name.capitalize()}Backward0", kind)
-        return wrap_array(compute(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
+    return wrap_array(numpy(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
 
 
 @both("floor_divide")
 def floor_divide(input: Any, other: Any) -> Tensor:
     """``input // other``, rounded down; backward through it is refused."""
-    result = _of_whole("floor_divide", np.floor_divide, input, other)
-    operands = [t for t in (input, other) if isinstance(t, Core)]
-    return wrap(_core.without_derivative("floor_divide", result, operands), "NotImplemented", result._kind)
+    operands = [t.detach() if isinstance(t, Core) else t for t in (input, other)]
+    result = _of_whole("floor_divide", Core.__floordiv__, np.floor_divide, *operands, "")
+    followed = [t for t in (input, other) if isinstance(t, Core)]
+    return wrap(_core.without_derivative("floor_divide", result, followed), "NotImplemented", result._kind)
 
 
 @both("remainder")
 def remainder(input: Any, other: Any) -> Tensor:
     """``input % other``, with the sign of ``other``."""
-    return _of_whole("remainder", np.remainder, input, other, np.floor_divide)
+    return _of_whole("remainder", Core.__mod__, np.remainder, input, other, "RemainderBackward0")
 
 
 @both("fmod")
 def fmod(input: Any, other: Any) -> Tensor:
     """What is left of ``input`` after whole multiples of ``other``, with the sign of ``input``."""
-    return _of_whole("fmod", np.fmod, input, other, _truncated)
+    return _of_whole("fmod", _rest, np.fmod, input, other, "FmodBackward0")
 
 
 @both("pow")
