@@ -230,6 +230,7 @@ def test_a_view_of_a_result_follows_it_once_it_requires_a_gradient(f):
     y.requires_grad = True
     with qkv.no_grad():
         y *= 1
-    assert part.requires_grad and not part.is_leaf
+    assert part.requires_grad
+    assert not part.is_leaf
     part.sum().backward()
     assert (y.grad == 1).all()

@@ -140,8 +140,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return arithmetic(Core.__truediv__, input, other, "DivBackward0")
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc'; got {shown(rounding_mode)}")
-    computed = (Core.__floordiv__, np.floor_divide) if rounding_mode == "floor" else (_truncated, _truncated)
-    return _of_whole("div", *computed, input, other, "DivBackward0")
+    floor = rounding_mode == "floor"
+    core, numpys = (Core.__floordiv__, np.floor_divide) if floor else (_truncated, _truncated)
+    return _of_whole("div", core, numpys, input, other, "DivBackward0")
 
 
 def _truncated(a: Any, b: Any) -> Any:
@@ -163,7 +164,7 @@ def _rest(a: Any, b: Any) -> Any:
     return Core.__mul__(Core.__mod__(Core.__mul__(a, sign(a)), whole), sign(a))
 
 
-def _of_whole(name: str, core: Any, numpy: Any, a: Any, b: Any, label: str) -> Tensor:
+def _of_whole(name: str, core: Any, numpys: Any, a: Any, b: Any, label: str) -> Tensor:
     """What the core computes of floating numbers, NumPy of integers."""
     kind = result_dtype(a, b)
     x, y = pair(a, b, kind)
@@ -171,14 +172,14 @@ def _of_whole(name: str, core: Any, numpy: Any, a: Any, b: Any, label: str) -> T
         return wrap(core(x, y), label, kind)
     if not np.all(as_numbers(y)):
         raise RuntimeError(f"{name}: other must not be 0 because integers have no infinity")
-    return wrap_array(numpy(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
+    return wrap_array(numpys(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
 
 
 @both("floor_divide")
 def floor_divide(input: Any, other: Any) -> Tensor:
     """``input // other``, rounded down; backward through it is refused."""
-    operands = [t.detach() if isinstance(t, Core) else t for t in (input, other)]
-    result = _of_whole("floor_divide", Core.__floordiv__, np.floor_divide, *operands, "")
+    a, b = (t.detach() if isinstance(t, Core) else t for t in (input, other))
+    result = _of_whole("floor_divide", Core.__floordiv__, np.floor_divide, a, b, "")
     followed = [t for t in (input, other) if isinstance(t, Core)]
     return wrap(_core.without_derivative("floor_divide", result, followed), "NotImplemented", result._kind)
 
