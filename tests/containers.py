@@ -126,6 +126,14 @@ CONTAINERS: dict[str, tuple[Callable[[], nn.Module], list[Callable[[Any], Any]]]
         lambda: nn.MultiHeadAttention(M, 4, dropout=P, num_kv_heads=2, rotary_base=10.0),
         [layer(), *ATTENTION_CALLS],
     ),
+    "MultiHeadAttention.scores": (
+        lambda: nn.MultiHeadAttention(M, 4, dropout=P, sinks=True, qk_norm="rms", relative_bias={}),
+        [layer(), *ATTENTION_CALLS],
+    ),
+    "TransformerEncoderLayer.rms": (
+        lambda: encoder_layer(norm="rms", qk_norm="layer", relative_bias={"num_buckets": 4}),
+        LAYER_CALLS,
+    ),
     "AdditiveAttention": (lambda: nn.AdditiveAttention(M, P, query_size=M, key_size=M), ATTENTION_CALLS),
     "AdditiveAttention.heads": (
         lambda: nn.AdditiveAttention(M, P, query_size=M, key_size=M, num_heads=2),

@@ -2,6 +2,7 @@
 #include "bindings/attention_weights.h"
 #include "bindings/call_attention.h"
 #include "bindings/class.h"
+#include "bindings/score_arguments.h"
 #include "bindings/split_sequence.h"
 #include "core/error.h"
 #include "nn/multi_head_attention.h"
@@ -21,6 +22,26 @@ template <> struct PythonForward<MultiHeadAttention> {
     return checked_shape(forward, y, expected);
   }
 };
+
+std::optional<RelativeBias> relative_bias_from(py::handle value, const char* layer) {
+  if (value.is_none()) return {};
+  RelativeBias bias;
+  const auto wrong = [&] {
+    fail_type(layer,
+              ": relative_bias must be None or a dict of num_buckets, max_distance (integers) and bidirectional (a "
+              "bool); got ",
+              described(value));
+  };
+  if (!py::isinstance<py::dict>(value)) wrong();
+  for (const auto& [key, field] : py::reinterpret_borrow<py::dict>(value)) {
+    const std::string name = py::str(key);
+    if (name == "bidirectional" && py::isinstance<py::bool_>(field)) bias.bidirectional = field.cast<bool>();
+    else if ((name == "num_buckets" || name == "max_distance") && py::isinstance<py::int_>(field))
+      (name == "num_buckets" ? bias.num_buckets : bias.max_distance) = field.cast<Index>();
+    else wrong();
+  }
+  return bias;
+}
 
 void bind_multi_head_attention(py::module_& m) {
   LayerClass<SelfAttention> self_attention(m, "SelfAttention",
@@ -165,21 +186,31 @@ out_dim : int, optional
     Width of the output; ``embed_dim`` if not given.
 is_causal : bool or {"upper_left", "lower_right"}
     A token sees itself and those before it; a call may say otherwise.
-scale : float, optional
-    ``1 / sqrt(D)`` if not given.
-masked_value : float, optional
-    See :class:`Attention`.
+rotary_base : float, optional
+    Turn queries and keys by their positions (rotary embedding) with this base, such as 10000.
+comm : MPI communicator, optional
+    Inputs hold the parts of sequences that :func:`qkv.distributed.positions` gives this rank, and queries attend to the
+    keys of all ranks; ``valid_lens``, window and masks count whole positions. ``attention_weights`` stays None. Not with
+    ``relative_bias``.
 window : (int, int), optional
     A query sees so many keys before and behind itself; -1 is unlimited.
 softcap : float
     Scores ``s`` become ``softcap * tanh(s / softcap)``; 0 is off.
 alibi : bool
     Add ``-slope_h |p - j|`` to the scores, with the slopes of :func:`qkv.alibi_slopes`.
-rotary_base : float, optional
-    Turn queries and keys by their positions (rotary embedding) with this base, such as 10000.
-comm : MPI communicator, optional
-    Inputs hold the parts of sequences that :func:`qkv.distributed.positions` gives this rank, and queries attend to the
-    keys of all ranks; ``valid_lens``, window and masks count whole positions. ``attention_weights`` stays None.
+scale : float, optional
+    ``1 / sqrt(D)`` if not given.
+masked_value : float, optional
+    See :class:`Attention`.
+sinks : bool
+    One more logit per head in the softmax's denominator, learned: the parameter ``sinks`` ``(H,)``, zeros at first.
+qk_norm : {"rms", "layer"}, optional
+    Normalise the features of each head of queries and keys, before rotary positions: parts ``q_norm`` and ``k_norm``.
+relative_bias : dict, optional
+    Add a learned number per head and distance to the scores, as T5 does: ``num_buckets=32``, ``max_distance=128``,
+    ``bidirectional=True`` where the dict does not say otherwise. Half of the buckets hold one distance each, the others
+    grow up to ``max_distance``; without ``bidirectional`` all keys behind a query share a bucket. The part
+    ``relative_bias`` has ``weight`` ``(num_buckets, H)``, drawn from N(0, 1 / embed_dim).
 
 Attributes
 ----------
@@ -192,7 +223,8 @@ attention_weights : Tensor
 
 References
 ----------
-Vaswani et al., Attention Is All You Need, 2017, section 3.2.2; Ainslie et al., GQA, 2023; Su et al., RoFormer, 2021.
+Vaswani et al., Attention Is All You Need, 2017, section 3.2.2; Ainslie et al., GQA, 2023; Su et al., RoFormer, 2021;
+Raffel et al., T5, 2020; Henry et al., Query-Key Normalization, 2020; Xiao et al., Attention Sinks, 2023.
 
 Examples
 --------
@@ -203,26 +235,22 @@ Examples
 (2, 5, 4, 6)
 )doc") + kMaskNote)
                                                       .c_str());
-  def_init_from(
-      multi_head,
-      [](Index embed_dim, Index num_heads, double dropout, bool bias, std::optional<bool> out_bias,
-         std::optional<Index> kdim, std::optional<Index> vdim, std::optional<Index> num_kv_heads,
-         std::optional<Index> head_dim, std::optional<Index> out_dim, py::handle is_causal, std::optional<double> scale,
-         std::optional<double> masked_value, py::handle window, std::optional<double> rotary_base, double softcap,
-         bool alibi, py::handle comm) {
-        const char* name = "MultiHeadAttention";
+  const char* name = "MultiHeadAttention";
+  def_init_with_scores(
+      multi_head, name,
+      [name](const ScoreOptions& scores, Index embed_dim, Index num_heads, double dropout, bool bias,
+             std::optional<bool> out_bias, std::optional<Index> kdim, std::optional<Index> vdim,
+             std::optional<Index> num_kv_heads, std::optional<Index> head_dim, std::optional<Index> out_dim,
+             py::handle is_causal, std::optional<double> rotary_base, py::handle comm) {
         return std::tuple(
             MultiHeadAttention::Arguments{embed_dim, num_heads, dropout, bias, out_bias, kdim, vdim, num_kv_heads,
-                                          head_dim, out_dim, causal_from(is_causal, name), scale, masked_value,
-                                          window_from(window, name), rotary_base, softcap, alibi},
+                                          head_dim, out_dim, causal_from(is_causal, name), rotary_base, scores},
             split_sequence_from(comm, name));
       },
       py::arg("embed_dim"), py::arg("num_heads"), py::kw_only(), py::arg("dropout") = 0.0, py::arg("bias") = true,
       py::arg("out_bias") = py::none(), py::arg("kdim") = py::none(), py::arg("vdim") = py::none(),
       py::arg("num_kv_heads") = py::none(), py::arg("head_dim") = py::none(), py::arg("out_dim") = py::none(),
-      py::arg("is_causal") = false, py::arg("scale") = py::none(), py::arg("masked_value") = py::none(),
-      py::arg("window") = py::none(), py::arg("rotary_base") = py::none(), py::arg("softcap") = 0.0,
-      py::arg("alibi") = false, py::arg("comm") = py::none());
+      py::arg("is_causal") = false, py::arg("rotary_base") = py::none(), py::arg("comm") = py::none());
   {  // a score of its own would never be called, as the fused path computes q.k
     py::options options;
     options.disable_function_signatures();

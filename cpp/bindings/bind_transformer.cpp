@@ -1,6 +1,7 @@
 // The Transformer's layers and stacks.
 #include "bindings/bind_block.h"
 #include "bindings/bindings.h"
+#include "bindings/score_arguments.h"
 #include "core/error.h"
 #include "ops/ops.h"
 
@@ -82,33 +83,27 @@ namespace {
 
 // The constructor arguments of both Transformer layers.
 template <class Class> void def_transformer_init(Class& layer, const char* name) {
-  def_init_from(
-      layer,
-      [name](Index d_model, Index nhead, Index dim_feedforward, double dropout, std::string activation,
-             double layer_norm_eps, bool norm_first, bool bias, const py::object& attention, py::handle window,
-             double softcap, bool alibi, std::optional<double> scale, std::optional<double> masked_value) {
+  def_init_with_scores(
+      layer, name,
+      [name](const ScoreOptions& scores, Index d_model, Index nhead, Index dim_feedforward, double dropout,
+             std::string activation, double layer_norm_eps, bool norm_first, bool bias, const py::object& attention,
+             const std::string& norm) {
         BlockOptions o = layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), layer_norm_eps,
                                        norm_first, bias);
-        const MultiHeadAttention::Arguments plain = o.attention;
-        o.attention.window = window_from(window, name);
-        o.attention.softcap = softcap;
-        o.attention.alibi = alibi;
-        o.attention.scale = scale;
-        o.attention.masked_value = masked_value;
+        o.norm = norm_named(name, "norm", norm);
+        o.attention.scores = scores;
         if (attention.is_none()) return std::tuple(o, ModulePtr());
         if (!py::isinstance<Module>(attention))
           fail_type(name, ": attention must be a Module; got ", described(attention));
-        if (o.attention != plain)
+        if (scores != ScoreOptions())
           fail_value(name,
-                     ": window, softcap, alibi, scale and masked_value must be given to attention because it "
-                     "computes the scores; got both");
+                     ": window, softcap, alibi, scale, masked_value, sinks, qk_norm and relative_bias must be given to "
+                     "attention because it computes the scores; got both");
         return std::tuple(o, attention.cast<ModulePtr>());
       },
       py::arg("d_model"), py::arg("nhead"), py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1,
       py::arg("activation") = "relu", py::arg("layer_norm_eps") = 1e-5, py::arg("norm_first") = false,
-      py::arg("bias") = true, py::kw_only(), py::arg("attention") = py::none(), py::arg("window") = py::none(),
-      py::arg("softcap") = 0.0, py::arg("alibi") = false, py::arg("scale") = py::none(),
-      py::arg("masked_value") = py::none());
+      py::arg("bias") = true, py::kw_only(), py::arg("attention") = py::none(), py::arg("norm") = "layer");
 }
 
 // The weights that a call may be asked for: those of a layer, or of each layer of a stack.
@@ -199,7 +194,7 @@ template <class Class> void def_block_weights(Class& stack) {
 void bind_transformer(py::module_& m) {
   CalledLayerClass<TransformerEncoderLayer> encoder_layer(m, "TransformerEncoderLayer",
                                                           (std::string(R"doc(
-Self-attention and a feed-forward network, each with a residual connection and a LayerNorm.
+Self-attention and a feed-forward network, each with a residual connection and a norm.
 
 ``norm_first=False``: ``y = norm1(x + attention(x))``, ``norm2(y + ffn(y))``; True: ``y = x + attention(norm1(x))``,
 ``y + ffn(norm2(y))``.
@@ -220,7 +215,9 @@ attention : Module, optional
     Stands in for ``self_attn``: an attention of qkv.nn, a subclass of :class:`Attention`, or a module of yours whose
     ``forward`` takes ``(x)`` or ``(queries, keys, values)`` and those keywords that calls pass, of ``valid_lens``,
     ``attn_mask``, ``is_causal``, ``cache`` and ``return_weights``.
-window, softcap, alibi, scale, masked_value
+norm : {"layer", "rms"}
+    :class:`LayerNorm` or :class:`RMSNorm`, with ``layer_norm_eps``.
+window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias
     Of ``self_attn``, as in :class:`MultiHeadAttention`.
 
 References
@@ -242,9 +239,9 @@ Self-attention over the target, attention from the target to the memory, and a f
 
 Parameters
 ----------
-d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias
+d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, norm
     As in :class:`TransformerEncoderLayer`.
-attention, window, softcap, alibi, scale, masked_value
+attention, window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias
     Likewise, of the self-attention alone.
 
 References

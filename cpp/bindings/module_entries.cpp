@@ -18,6 +18,7 @@ py::object to_python(const nn::Value& value) {
         using V = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<V, std::monostate>) return py::none();
         else if constexpr (std::is_same_v<V, std::vector<Index>>) return py::tuple(py::cast(v));
+        else if constexpr (std::is_same_v<V, nn::Fields>) return py::dict(py::cast(v));
         else return py::cast(v);
       },
       value);

@@ -33,6 +33,7 @@ class Communicator final : public nn::SplitSequence {
     told.window = o.window;
     told.softcap = o.softcap;
     told.alibi_slopes = o.alibi_slopes;
+    told.sinks = o.sinks;
     told.masked_value = o.masked_value;
     told.dropout = o.dropout;
     if (told != o)
@@ -45,6 +46,7 @@ class Communicator final : public nn::SplitSequence {
     options["window"] = py::cast(o.window);
     options["softcap"] = o.softcap;
     options["alibi_slopes"] = array(o.alibi_slopes);
+    options["sinks"] = o.sinks.defined() ? py::cast(o.sinks) : py::none();
     options["masked_value"] = py::cast(o.masked_value);
     options["dropout_p"] = o.dropout;
     options["dropout_keep"] = array(o.dropout_keep);

@@ -54,6 +54,8 @@ std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array&
   if (NoAttentionRecord::active()) return nullptr;
   options.valid_lens = own(options.valid_lens);
   if (const Tensor& mask = options.attn_mask; mask.defined()) options.attn_mask = Tensor(own(mask.data()));
+  if (options.sinks.defined()) options.sinks = Tensor(cloned(options.sinks.data()));
+  if (options.distance_bias.defined()) options.distance_bias = Tensor(cloned(options.distance_bias.data()));
   options.dropout = 0;  // shown before dropout
   options.return_weights = false;
   options.dropout_keep = {};

@@ -107,11 +107,15 @@ Tensor Embedding::forward_ids(const Array& ids) {
   return y;
 }
 
-Tensor Norm::forward(const char* layer, const char* parts, const Tensor& x, const Tensor& y) {
-  const Tensor z = forward(residual(layer, parts, x, y));
+Tensor Norm::forward(const char* layer, const Tensor& x) {
+  const Tensor z = forward(x);
   if (z.shape() != x.shape())
     fail_value(layer, ": its norm must keep the shape ", x.shape(), " of its input; got ", z.shape());
   return z;
+}
+
+Tensor Norm::forward(const char* layer, const char* parts, const Tensor& x, const Tensor& y) {
+  return forward(layer, residual(layer, parts, x, y));
 }
 
 LayerNorm::LayerNorm(Shape shape, double e, bool affine, bool with_bias)

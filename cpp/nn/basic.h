@@ -54,6 +54,8 @@ class Embedding : public Module {
 class Norm : public Module {
  public:
   using Module::forward;
+  // forward(x) in the shape of x; messages name `layer`.
+  Tensor forward(const char* layer, const Tensor& x);
   // forward(x + residual), in one pass where it can. The parts of `layer` that are named made the residual of x.
   virtual Tensor forward(const char* layer, const char* parts, const Tensor& x, const Tensor& residual);
 };

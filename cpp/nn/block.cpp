@@ -54,10 +54,6 @@ Block::Block(const BlockNames& names, const BlockOptions& o, ModulePtr attention
       names_(names),
       activation_(activation_named(names.block, "activation", o.activation)) {
   const Index width = o.attention.embed_dim;
-  const auto norm = [&]() -> std::shared_ptr<Norm> {
-    if (o.norm == NormKind::rms) return std::make_shared<RMSNorm>(Shape{width}, o.norm_eps);
-    return std::make_shared<LayerNorm>(Shape{width}, o.norm_eps, true, o.bias);
-  };
   for (const std::string name : names.parts) {
     const auto number = static_cast<std::size_t>(name.back() - '0');  // of norms and dropouts
     if (name == "self_attn")
@@ -66,7 +62,8 @@ Block::Block(const BlockNames& names, const BlockOptions& o, ModulePtr attention
       own_module(name, multihead_attn, ModulePtr(std::make_shared<MultiHeadAttention>(to_memory(o.attention))));
     else if (name == "linear1") own_module(name, linear1, std::make_shared<Linear>(width, o.inner, o.bias));
     else if (name == "linear2") own_module(name, linear2, std::make_shared<Linear>(o.inner, width, o.bias));
-    else if (name.starts_with("norm")) own_module(name, norms_[number - 1], norm());
+    else if (name.starts_with("norm"))
+      own_module(name, norms_[number - 1], make_norm(o.norm, width, o.norm_eps, o.bias));
     else own_module(name, dropouts_[name == "dropout" ? 0 : number], std::make_shared<Dropout>(o.dropout));
   }
 }

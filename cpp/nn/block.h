@@ -9,8 +9,6 @@
 
 namespace qkv::nn {
 
-enum class NormKind { layer, rms };
-
 struct BlockOptions {
   MultiHeadAttention::Arguments attention = {};  // embed_dim is the width of the block
   Index inner = 2048;                            // the width between the linear layers

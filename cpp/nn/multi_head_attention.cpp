@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "nn/init.h"
 #include "nn/self_attention.h"
 #include "ops/ops.h"
 #include "ops/position_tables.h"
@@ -32,10 +33,9 @@ const Arguments& checked(const Arguments& a) {
     fail_value(op, ": num_heads must be divisible by num_kv_heads; got num_heads = ", a.num_heads,
                ", num_kv_heads = ", *a.num_kv_heads);
   checked_probability(op, "dropout", a.dropout);
-  if (a.scale && !std::isfinite(*a.scale)) fail_value(op, ": scale must be a finite number; got ", *a.scale);
+  checked(op, a.scores);
   if (a.rotary_base && !(*a.rotary_base > 0))
     fail_value(op, ": rotary_base must be a positive number; got ", *a.rotary_base);
-  if (!(a.softcap >= 0) || std::isinf(a.softcap)) fail_value(op, ": softcap must be a number from 0; got ", a.softcap);
   const Index head_dim = a.head_dim.value_or(a.embed_dim / a.num_heads);
   if (a.rotary_base && head_dim % 2 != 0)
     fail_value(op,
@@ -55,7 +55,7 @@ MultiHeadAttention::MultiHeadAttention(const Arguments& a, std::shared_ptr<const
     : arguments(checked(a)),
       kv_heads(a.num_kv_heads.value_or(a.num_heads)),
       head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)),
-      slopes_(a.alibi ? ops::alibi_slopes(a.num_heads) : Array()) {
+      slopes_(a.scores.alibi ? ops::alibi_slopes(a.num_heads) : Array()) {
   split_sequence.set(std::move(split));
   const auto linear = [](Index in, Index out, bool bias) { return std::make_shared<Linear>(in, out, bias); };
   own_module("q_proj", q_proj, linear(a.embed_dim, a.num_heads * head_dim, a.bias));
@@ -63,13 +63,22 @@ MultiHeadAttention::MultiHeadAttention(const Arguments& a, std::shared_ptr<const
   own_module("v_proj", v_proj, linear(a.vdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
   own_module("out_proj", out_proj,
              linear(a.num_heads * head_dim, a.out_dim.value_or(a.embed_dim), a.out_bias.value_or(a.bias)));
+  if (a.scores.qk_norm) {
+    own_module("q_norm", q_norm, make_norm(*a.scores.qk_norm, head_dim));
+    own_module("k_norm", k_norm, make_norm(*a.scores.qk_norm, head_dim));
+  }
+  if (a.scores.sinks) own_parameter("sinks", sinks, constant_parameter({a.num_heads}, 0));
+  if (a.scores.relative_bias) {
+    own_module("relative_bias", relative_bias,
+               std::make_shared<Embedding>(a.scores.relative_bias->num_buckets, a.num_heads));
+    if (!SkipInit::active())
+      fill_normal(relative_bias->weight.data(), 0, 1 / std::sqrt(static_cast<double>(a.embed_dim)));
+  }
 }
 
 Config MultiHeadAttention::config() const {
   const auto optional = [](const auto& x) { return x ? Value(*x) : Value(); };
   const Arguments& a = arguments;
-  Value window;
-  if (a.window) window = std::vector<Index>{a.window->first, a.window->second};
   Config config{{"embed_dim", a.embed_dim},
                 {"num_heads", a.num_heads},
                 {"dropout", a.dropout},
@@ -81,12 +90,8 @@ Config MultiHeadAttention::config() const {
                 {"head_dim", optional(a.head_dim)},
                 {"out_dim", optional(a.out_dim)},
                 {"is_causal", causal_value(a.causal)},
-                {"scale", optional(a.scale)},
-                {"masked_value", optional(a.masked_value)},
-                {"window", window},
                 {"rotary_base", optional(a.rotary_base)}};
-  if (a.softcap > 0) config.emplace_back("softcap", a.softcap);
-  if (a.alibi) config.emplace_back("alibi", true);
+  add_config(config, a.scores);
   return config;
 }
 
@@ -155,16 +160,24 @@ MultiHeadAttention::Inputs MultiHeadAttention::checked_inputs(const Tensor& quer
 }
 
 MultiHeadAttention::Projections MultiHeadAttention::projected(const Inputs& in, const Call& call) const {
-  if (in.projected) return {q_proj->forward(in.queries), call.memory->keys, call.memory->values};
   Projections p;
-  if (in.alone) {  // one piece of work
+  if (in.projected) {
+    p = {q_proj->forward(in.queries), call.memory->keys, call.memory->values};
+  } else if (in.alone) {  // one piece of work
     Tensors all = Linear::forward_each({q_proj.get(), k_proj.get(), v_proj.get()}, in.queries);
     p = {std::move(all[0]), std::move(all[1]), std::move(all[2])};
   } else {
     p = {q_proj->forward(in.queries), k_proj->forward(in.keys), v_proj->forward(in.values)};
   }
+  if (q_norm) p.queries = normalized(q_norm, p.queries, arguments.num_heads);
+  if (k_norm && !in.projected) p.keys = normalized(k_norm, p.keys, kv_heads);
   if (call.memory != nullptr) *call.memory = {p.keys, p.values};
   return p;
+}
+
+Tensor MultiHeadAttention::normalized(const std::shared_ptr<Norm>& norm, const Tensor& x, Index heads) const {
+  return ops::reshape(norm->forward("MultiHeadAttention", ops::reshape(x, {x.dim(0), x.dim(1), heads, head_dim})),
+                      x.shape());
 }
 
 void MultiHeadAttention::rotate(Projections& p, Index offset, const SplitSequence* sequence, ops::Causal causal) const {
@@ -192,17 +205,20 @@ Tensor MultiHeadAttention::across(const SplitSequence& sequence, const Projectio
   return ops::reshape(ops::swapaxes(y, 1, 2), {y.dim(0), y.dim(2), arguments.num_heads * head_dim});
 }
 
-ops::AttentionOptions MultiHeadAttention::options(const Restriction& restriction, const Call& call) const {
+ops::AttentionOptions MultiHeadAttention::options(const Restriction& restriction, const Call& call, Index offset,
+                                                  Index queries, Index keys) const {
   const Arguments& a = arguments;
   ops::AttentionOptions o;
   o.operation = "MultiHeadAttention";
   set_restriction(o, restriction, a.dropout, training());
   o.causal = call.causal.value_or(a.causal);
-  o.scale = a.scale;
-  o.window = a.window;
-  o.masked_value = a.masked_value;
-  o.softcap = a.softcap;
+  set_scores(o, a.scores);
   o.alibi_slopes = slopes_;
+  o.sinks = sinks;
+  if (o.causal == ops::Causal::lower_right) offset = keys - queries;
+  else if (offset > 0) o.q_offset = Array::full({}, DType::int64, offset);
+  if (relative_bias)
+    o.distance_bias = relative_bias->forward_ids(distance_buckets(*a.scores.relative_bias, queries, keys, offset));
   o.return_weights = call.weights != nullptr;
   return o;
 }
@@ -216,6 +232,8 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   if (sequence && call.weights != nullptr)
     fail_value(
         op, ": return_weights must be False because comm splits the sequence, and no rank has whole rows of weights");
+  if (sequence && relative_bias)
+    fail_value(op, ": relative_bias must be None because comm splits the sequence; got both");
   std::optional<KVCache::Step> step;
   if (call.cache != nullptr) step.emplace(*call.cache);
   const Index offset = call.cache != nullptr ? call.cache->length() : 0;
@@ -224,7 +242,7 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   const Restriction restriction =
       aligned(op, call.restriction, {in.queries.dim(0), arguments.num_heads, in.queries.dim(1), all_keys}, axes);
   Projections p = projected(in, call);  // (B, Lq, H * D), (B, Lk, Hkv * D) twice
-  ops::AttentionOptions o = options(restriction, call);
+  const ops::AttentionOptions o = options(restriction, call, offset, in.queries.dim(1), all_keys);
   if (arguments.rotary_base) rotate(p, offset, sequence.get(), o.causal);
   if (sequence) {
     record.clear();
@@ -236,7 +254,6 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     p.keys = all.keys;
     p.values = all.values;
     heads.length = call.cache->length();
-    if (o.causal != ops::Causal::lower_right) o.q_offset = Array::full({}, DType::int64, offset);
   }
   const ops::AttentionOutputs outputs = ops::packed_attention(p.queries, p.keys, p.values, heads, o);
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);  // (B, H, Lq, Lk)

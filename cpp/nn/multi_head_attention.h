@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/attention.h"
+#include "nn/score_options.h"
 #include "nn/split_sequence.h"
 
 namespace qkv::nn {
@@ -16,11 +17,8 @@ class MultiHeadAttention : public Module, public AnyAttention {
     std::optional<Index> kdim, vdim;                       // embed_dim
     std::optional<Index> num_kv_heads, head_dim, out_dim;  // num_heads, embed_dim / num_heads, embed_dim
     ops::Causal causal = ops::Causal::none;
-    std::optional<double> scale, masked_value;
-    std::optional<std::pair<Index, Index>> window;
     std::optional<double> rotary_base;
-    double softcap = 0;
-    bool alibi = false;
+    ScoreOptions scores = {};
     bool operator==(const Arguments&) const = default;
   };
   using Call = AttentionCall;
@@ -36,6 +34,10 @@ class MultiHeadAttention : public Module, public AnyAttention {
   const Arguments arguments;
   const Index kv_heads, head_dim;
   std::shared_ptr<Linear> q_proj, k_proj, v_proj, out_proj;
+  // Of those options; null and not defined without.
+  std::shared_ptr<Norm> q_norm, k_norm;  // of each head's features
+  std::shared_ptr<Embedding> relative_bias;
+  Tensor sinks;  // (H,)
   AttentionRecord record;
   Published<SplitSequence> split_sequence;  // the inputs are parts of sequences; nothing if they are whole
 
@@ -56,7 +58,11 @@ class MultiHeadAttention : public Module, public AnyAttention {
   Inputs checked_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) const;
   Projections projected(const Inputs& inputs, const Call& call) const;  // fills the call's memory
   void rotate(Projections& p, Index offset, const SplitSequence* sequence, ops::Causal causal) const;
-  ops::AttentionOptions options(const Restriction& restriction, const Call& call) const;
+  // (B, L, heads * D) by a norm of each head.
+  Tensor normalized(const std::shared_ptr<Norm>& norm, const Tensor& x, Index heads) const;
+  // Of `queries` behind so many positions that attend to `keys`.
+  ops::AttentionOptions options(const Restriction& restriction, const Call& call, Index offset, Index queries,
+                                Index keys) const;
   // Attention to the keys of all processes, (B, Lq, H * D).
   Tensor across(const SplitSequence& sequence, const Projections& p, const ops::AttentionOptions& options) const;
 };

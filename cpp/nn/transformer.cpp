@@ -23,11 +23,8 @@ Config config_of(const BlockOptions& o) {
                 {"dim_feedforward", o.inner}, {"dropout", o.dropout},
                 {"activation", o.activation}, {"layer_norm_eps", o.norm_eps},
                 {"norm_first", o.norm_first}, {"bias", o.bias}};
-  if (a.window) config.emplace_back("window", std::vector<Index>{a.window->first, a.window->second});
-  if (a.softcap > 0) config.emplace_back("softcap", a.softcap);
-  if (a.alibi) config.emplace_back("alibi", true);
-  if (a.scale) config.emplace_back("scale", *a.scale);
-  if (a.masked_value) config.emplace_back("masked_value", *a.masked_value);
+  if (o.norm != NormKind::layer) config.emplace_back("norm", std::string(name_of(o.norm)));
+  add_config(config, a.scores);
   return config;
 }
 

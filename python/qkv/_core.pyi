@@ -785,13 +785,16 @@ class MultiHeadAttention(Module):
         head_dim: int | None = None,
         out_dim: int | None = None,
         is_causal: Causal = False,
-        scale: float | None = None,
-        masked_value: float | None = None,
-        window: tuple[int, int] | None = None,
         rotary_base: float | None = None,
+        comm: Any = None,
+        window: tuple[int, int] | None = None,
         softcap: float = 0.0,
         alibi: bool = False,
-        comm: Any = None,
+        scale: float | None = None,
+        masked_value: float | None = None,
+        sinks: bool = False,
+        qk_norm: str | None = None,
+        relative_bias: Any = None,
     ) -> None: ...
     @property
     def attention_weights(self) -> Tensor | None: ...
@@ -1119,11 +1122,15 @@ class TransformerDecoderLayer(Module):
         bias: bool = True,
         *,
         attention: Any = None,
+        norm: str = "layer",
         window: tuple[int, int] | None = None,
         softcap: float = 0.0,
         alibi: bool = False,
         scale: float | None = None,
         masked_value: float | None = None,
+        sinks: bool = False,
+        qk_norm: str | None = None,
+        relative_bias: Any = None,
     ) -> None: ...
     @overload
     def forward(
@@ -1245,11 +1252,15 @@ class TransformerEncoderLayer(Module):
         bias: bool = True,
         *,
         attention: Any = None,
+        norm: str = "layer",
         window: tuple[int, int] | None = None,
         softcap: float = 0.0,
         alibi: bool = False,
         scale: float | None = None,
         masked_value: float | None = None,
+        sinks: bool = False,
+        qk_norm: str | None = None,
+        relative_bias: Any = None,
     ) -> None: ...
     @overload
     def forward(

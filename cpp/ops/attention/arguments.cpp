@@ -53,6 +53,17 @@ template <class T> Array not_excluded(const Array& bias) {
   return mask;
 }
 
+// A mask (B, H, Lq, Lk), which may be undefined, as one that also adds what depends on distances.
+template <class T> Tensor with_distances(const Tensor& mask, const Tensor& biases, const Geometry& g) {
+  Array rows({g.queries, g.keys}, DType::int64);
+  for (Index i = 0; i < rows.numel(); ++i) rows.data<std::int64_t>()[i] = i % g.keys - i / g.keys + g.queries - 1;
+  const Tensor by_query = embedding(cast(biases, dtype_v<T>), rows, {});  // (Lq, Lk, H)
+  const Tensor bias = reshape(transpose(by_query, {2, 0, 1}), {1, g.heads, g.queries, g.keys});
+  if (!mask.defined()) return bias;
+  if (mask.dtype() != DType::boolean) return add(mask, bias);
+  return where(mask, bias, scalar_like(bias, -std::numeric_limits<double>::infinity()));
+}
+
 // The shape of an array that broadcasts to the weights, checked, with the axes of (B, H, Lq, Lk).
 Shape checked_mask(const char* op, const char* name, const Shape& given, const Geometry& g) {
   const Shape shape = g.packed ? lifted(given, g) : given;
@@ -108,6 +119,12 @@ template <class T> void Arguments<T>::take_masks() {
     const Shape shape = checked_mask(o.operation, o.names.attn_mask, mask.shape(), geometry);
     if (shape != mask.shape()) mask = reshape(mask, shape);
     mask = has_bias() ? packed_as(mask, dtype_v<T>) : packed(mask);
+  }
+  if (o.distance_bias.defined()) {
+    o.attn_mask = packed(with_distances<T>(o.attn_mask, o.distance_bias, geometry));
+    o.distance_bias = {};
+  }
+  if (const Tensor& mask = o.attn_mask; mask.defined()) {
     if (problem_.fill && has_bias()) not_excluded_ = not_excluded<T>(mask.data());
   }
   kernels::DropoutOptions& dropout = problem_.dropout;

@@ -131,6 +131,8 @@ def main():
     refused(ValueError, "got COMM_NULL", lambda: attention(q, q, q, MPI.COMM_NULL))
     layer = nn.MultiHeadAttention(4, 2, comm=COMM)
     refused(ValueError, "cache must not be given because comm", lambda: layer(q, cache=nn.KVCache()))
+    layer = nn.MultiHeadAttention(4, 2, comm=COMM, relative_bias={})
+    refused(ValueError, "relative_bias must be None because comm", lambda: layer(q))
     t = qkv.tensor(q, requires_grad=True)
     out = attention(t, t, t, COMM)
     refused(RuntimeError, "no second derivative", lambda: qkv.grad(out.sum(), t, create_graph=True))

@@ -1,0 +1,36 @@
+// The constructor arguments that say how scores are made, of attention layers and of the blocks that hold them.
+#pragma once
+
+#include "bindings/overridden_call.h"
+#include "nn/score_options.h"
+
+namespace qkv::bindings {
+
+// None or a dict of the fields that are not the defaults.
+std::optional<nn::RelativeBias> relative_bias_from(py::handle value, const char* layer);
+
+// __init__ from what `arguments` makes of the options of scores and of the layer's own arguments, which come first.
+template <class Class, class Arguments, class... Extra>
+void def_init_with_scores(Class& layer, const char* name, Arguments arguments, const Extra&... extra) {
+  const auto all = [&]<class Result, class... Own>(Result (Arguments::*)(const nn::ScoreOptions&, Own...) const) {
+    return [name, arguments](Own... own, py::handle window, double softcap, bool alibi, std::optional<double> scale,
+                             std::optional<double> masked_value, bool sinks, const std::optional<std::string>& qk_norm,
+                             py::handle relative_bias) {
+      nn::ScoreOptions scores{window_from(window, name),
+                              softcap,
+                              alibi,
+                              scale,
+                              masked_value,
+                              sinks,
+                              {},
+                              relative_bias_from(relative_bias, name)};
+      if (qk_norm) scores.qk_norm = nn::norm_named(name, "qk_norm", *qk_norm);
+      return arguments(scores, std::forward<Own>(own)...);
+    };
+  };
+  def_init_from(layer, all(&Arguments::operator()), extra..., py::arg("window") = py::none(), py::arg("softcap") = 0.0,
+                py::arg("alibi") = false, py::arg("scale") = py::none(), py::arg("masked_value") = py::none(),
+                py::arg("sinks") = false, py::arg("qk_norm") = py::none(), py::arg("relative_bias") = py::none());
+}
+
+}  // namespace qkv::bindings

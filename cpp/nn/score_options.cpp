@@ -1,0 +1,83 @@
+#include "nn/score_options.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace qkv::nn {
+namespace {
+
+// In float32, as Hugging Face computes them.
+Index bucket_of(const RelativeBias& bias, Index distance) {
+  const Index count = bias.bidirectional ? bias.num_buckets / 2 : bias.num_buckets, exact = count / 2;
+  const Index first = bias.bidirectional && distance > 0 ? count : 0;
+  const Index steps = bias.bidirectional ? std::abs(distance) : std::max<Index>(-distance, 0);
+  if (steps < exact) return first + steps;
+  const auto ratio = [exact](Index length) { return static_cast<double>(length) / static_cast<double>(exact); };
+  const float part =
+      std::log(static_cast<float>(ratio(steps))) / static_cast<float>(std::log(ratio(bias.max_distance)));
+  return first + std::min(exact + static_cast<Index>(part * static_cast<float>(count - exact)), count - 1);
+}
+
+}  // namespace
+
+NormKind norm_named(const char* owner, const char* argument, const std::string& name) {
+  if (name == "layer") return NormKind::layer;
+  if (name != "rms") fail_value(owner, ": ", argument, " must be \"layer\" or \"rms\"; got \"", name, "\"");
+  return NormKind::rms;
+}
+
+const char* name_of(NormKind kind) { return kind == NormKind::rms ? "rms" : "layer"; }
+
+std::shared_ptr<Norm> make_norm(NormKind kind, Index width, std::optional<double> eps, bool bias) {
+  if (kind == NormKind::rms) return std::make_shared<RMSNorm>(Shape{width}, eps.value_or(1e-6));
+  return std::make_shared<LayerNorm>(Shape{width}, eps.value_or(1e-5), true, bias);
+}
+
+const ScoreOptions& checked(const char* layer, const ScoreOptions& o) {
+  if (o.scale && !std::isfinite(*o.scale)) fail_value(layer, ": scale must be a finite number; got ", *o.scale);
+  if (!(o.softcap >= 0) || std::isinf(o.softcap))
+    fail_value(layer, ": softcap must be a number from 0; got ", o.softcap);
+  if (!o.relative_bias) return o;
+  const RelativeBias& bias = *o.relative_bias;
+  const Index sides = bias.bidirectional ? 2 : 1;
+  if (bias.num_buckets < 2 * sides || bias.num_buckets % sides != 0)
+    fail_value(layer, ": relative_bias must have a num_buckets of at least ", 2 * sides,
+               bias.bidirectional ? ", which is even because half of them are for keys behind the query" : "", "; got ",
+               bias.num_buckets);
+  if (bias.max_distance <= bias.num_buckets / sides / 2)
+    fail_value(layer, ": relative_bias must have a max_distance above ", bias.num_buckets / sides / 2,
+               ", the distances that have a bucket each; got ", bias.max_distance);
+  return o;
+}
+
+void add_config(Config& config, const ScoreOptions& o) {
+  if (o.window) config.emplace_back("window", std::vector<Index>{o.window->first, o.window->second});
+  if (o.softcap > 0) config.emplace_back("softcap", o.softcap);
+  if (o.alibi) config.emplace_back("alibi", true);
+  if (o.scale) config.emplace_back("scale", *o.scale);
+  if (o.masked_value) config.emplace_back("masked_value", *o.masked_value);
+  if (o.sinks) config.emplace_back("sinks", true);
+  if (o.qk_norm) config.emplace_back("qk_norm", std::string(name_of(*o.qk_norm)));
+  if (const auto& bias = o.relative_bias)
+    config.emplace_back("relative_bias", Fields{{"num_buckets", bias->num_buckets},
+                                                {"max_distance", bias->max_distance},
+                                                {"bidirectional", bias->bidirectional}});
+}
+
+void set_scores(ops::AttentionOptions& o, const ScoreOptions& options) {
+  o.scale = options.scale;
+  o.window = options.window;
+  o.masked_value = options.masked_value;
+  o.softcap = options.softcap;
+}
+
+Array distance_buckets(const RelativeBias& bias, Index queries, Index keys, Index offset) {
+  Array buckets(Shape{std::max<Index>(queries + keys - 1, 0)}, DType::int64);
+  for (Index i = 0; i < buckets.numel(); ++i)
+    buckets.data<std::int64_t>()[i] = bucket_of(bias, i - (queries - 1) - offset);
+  return buckets;
+}
+
+}  // namespace qkv::nn
