@@ -13,16 +13,13 @@
 #include "core/random.h"
 #include "nn/kv_cache.h"
 #include "nn/module.h"
-#include "nn/optim.h"
 
 namespace qkv::bindings {
 
 // The classes that are bound, and those derived from them.
 template <class T>
-concept Bound =
-    requires { sizeof(T); } &&
-    (std::is_base_of_v<nn::Module, T> || std::is_base_of_v<TensorImpl, T> || std::is_base_of_v<nn::Optimizer, T> ||
-     std::is_base_of_v<nn::ParameterGroup, T> || std::is_base_of_v<nn::KVCache, T> || std::is_base_of_v<Generator, T>);
+concept Bound = requires { sizeof(T); } && (std::is_base_of_v<nn::Module, T> || std::is_base_of_v<TensorImpl, T> ||
+                                            std::is_base_of_v<nn::KVCache, T> || std::is_base_of_v<Generator, T>);
 
 // Whether the C++ object exists; `object` must be of a bound class.
 inline bool is_initialised(pybind11::handle object) {

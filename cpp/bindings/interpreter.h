@@ -59,6 +59,14 @@ inline void end_computing() {
   --own_computing;
 }
 
+// While one lives, changes wait, as they do while the lock is given back.
+struct Computing {
+  Computing() { begin_computing(); }
+  ~Computing() { end_computing(); }
+  Computing(const Computing&) = delete;
+  Computing& operator=(const Computing&) = delete;
+};
+
 // While one lives, no other thread is inside a computation: for changes of what computations read without a lock, such
 // as the dtype of a parameter. Waits until those that have begun end or call Python; later ones wait for the change.
 class Alone {

@@ -255,21 +255,23 @@ void Module::adapt_state(StateDict&, const std::string&) {}
 void Module::load_state(StateDict state, bool strict) {
   for (auto& [name, module] : named_modules()) module->adapt_state(state, name.empty() ? name : name + ".");
   const auto own = named_state();
-  std::string missing, unexpected, wrong;
-  const auto list = [](std::string& names, const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
+  std::vector<std::string> missing, unexpected, wrong;
   for (const auto& [name, tensor] : own) {
     const auto given = state.find(name);
-    if (given == state.end()) list(missing, name);
+    if (given == state.end()) missing.push_back(name);
     else if (given->second.shape() != tensor.shape())
-      list(wrong, text(name, " must be ", tensor.shape(), " and is ", given->second.shape()));
+      wrong.push_back(text(name, " must be ", tensor.shape(), " and is ", given->second.shape()));
   }
   std::set<std::string_view> known;
   for (const auto& [name, tensor] : own) known.insert(name);
   for (const auto& [name, array] : state)
-    if (!known.contains(name)) list(unexpected, name);
+    if (!known.contains(name)) unexpected.push_back(name);
   std::string problems;
-  const auto report = [&](const char* what, const std::string& names) {
-    if (!names.empty()) problems += text(problems.empty() ? "" : "; ", what, ": ", names);
+  const auto report = [&](const char* what, const std::vector<std::string>& names) {
+    constexpr std::size_t kShown = 10;
+    for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+      problems += i > 0 ? ", " + names[i] : text(problems.empty() ? "" : "; ", what, ": ", names[i]);
+    if (names.size() > kShown) problems += text(" and ", names.size() - kShown, " more");
   };
   if (strict) report("missing", missing);
   if (strict) report("unexpected", unexpected);

@@ -186,6 +186,7 @@ def _attribute_hint(cls: type, parts: frozenset[str], name: str) -> str | None:
 
 def unknown_attribute(value: Any, name: str) -> UnknownNameError:
     """Say that an object of qkv has no such attribute."""
+    name = str(name)  # __getattr__ may be called with anything
 
     def words() -> str:
         cls = type(value)

@@ -386,3 +386,8 @@ def test_buffers_follow_state_and_copies():
 
 def test_a_module_whose_constructor_has_not_run_can_be_shown():
     assert repr(nn.Linear.__new__(nn.Linear)) == "Linear(not initialised)"
+
+
+def test_of_many_missing_names_some_are_shown():
+    with pytest.raises(ValueError, match=r"missing: layers\.0\.self_attn\.q_proj\.weight, .* and 22 more$"):
+        nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2).load_state_dict({})

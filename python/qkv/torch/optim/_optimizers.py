@@ -166,16 +166,18 @@ class _Rule(Optimizer):
         """Update every parameter that has a gradient, in place."""
         loss = self._loss(closure)
         for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state = self.state[p]
-                if not state:
-                    state["step"] = wrap_array(np.float32(0))
-                state["step"] += 1
-                g = p.grad + group["weight_decay"] * p if group["weight_decay"] else p.grad
-                self._update(p, g, state, group)
+            members = [p for p in group["params"] if p.grad is not None]
+            for p in members:
+                if not self.state[p] and not isinstance(self, SGD):
+                    self.state[p]["step"] = wrap_array(np.float32(0))
+            self._step_group(members, group)
         return loss
+
+    def _step_group(self, members: list[Any], group: dict[str, Any]) -> None:
+        for p in members:
+            self.state[p]["step"] += 1
+            g = p.grad + group["weight_decay"] * p if group["weight_decay"] else p.grad
+            self._update(p, g, self.state[p], group)
 
     def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -219,68 +221,28 @@ class Adagrad(_Rule):
 
 
 class _OfCore(_Rule):
-    """Steps of an optimizer of the core, which is made anew when parameters come or go, or `state` was looked at."""
+    """Steps that the core takes."""
 
-    _kind: Any  # the core's class
-    _options: tuple[str, ...]  # of a group, which the core's has too
     _names: tuple[str, ...]  # of the arrays that it remembers for each parameter
 
-    def _configure(self, params: Any, **defaults: Any) -> None:
-        self._engine: Any = None
-        self._grouped: list[list[int]] = []  # by identity, as the engine has them
-        super()._configure(params, **defaults)
-
-    @property
-    def state(self) -> Any:
-        """What is remembered of each parameter; what is changed in it holds for the next step."""
-        if self._engine is not None:
-            for p, entry in zip(self._engine.params, _entries(self._engine), strict=True):
-                if entry is not None:
-                    self._state[p] = self._entry(entry)
-            self._engine = None
-        return self._state
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        self._engine, self._state = None, value
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient, in place."""
-        loss = self._loss(closure)
-        groups = [group for group in self.param_groups if group["params"]]
-        grouped = [[*map(id, group["params"])] for group in groups]
-        if self._engine is None or self._grouped != grouped:
-            self._engine, self._grouped = self._restored(groups), grouped
-        for group, own in zip(groups, self._engine.param_groups, strict=True):
-            values = {name: group[name] for name in self._options}
-            own.update({k: v.item() if isinstance(v, Core) else v for k, v in values.items()})
-        self._engine.step()
-        return loss
-
-    def _restored(self, groups: list[dict[str, Any]]) -> Any:
-        state = self.state
-        engine = self._kind([{"params": group["params"]} for group in groups], lr=0.0)
-        entries = {}
-        for i, p in enumerate(engine.params):
-            entry = state.get(p)
-            if entry:
-                entries[i] = {k: float(v) if k == "step" else v for k, v in entry.items() if v is not None}
-        if entries:
-            engine.load_state_dict({**engine.state_dict(), "state": entries})
-        return engine
-
-    def _entry(self, entry: dict[str, Any]) -> dict[str, Any]:
-        result: dict[str, Any] = {"step": wrap_array(np.float32(entry["step"]))}
-        return result | {name: wrap(_core.tensor(entry[name])) for name in self._names if name in entry}
-
-    def __getstate__(self) -> dict[str, Any]:
-        assert self.state is not None  # brought up to date, without an engine
-        return dict(self.__dict__)
-
-
-def _entries(engine: Any) -> list[dict[str, Any] | None]:
-    state = engine.state_dict()["state"]
-    return [state.get(i) for i in range(len(engine.params))]
+    def _step_group(self, members: list[Any], group: dict[str, Any]) -> None:
+        steps, states = _core.StepGroup(members), [self.state[p] for p in members]
+        steps.set_states(
+            [
+                (int(s.get("step", 0)), *(map(s.get, self._names)), *[None] * (2 - len(self._names)))
+                for s in states
+            ]
+        )
+        options = {k: v.item() if isinstance(v, Core) else v for k, v in group.items() if k != "params"}
+        rule = "SGD" if isinstance(self, SGD) else "AdamW" if group["decoupled_weight_decay"] else "Adam"
+        steps.set_options(rule, options)
+        _core.optimizer_step([steps])
+        for state, (_, *arrays) in zip(states, steps.shared_states(), strict=True):
+            for name, array in zip(self._names, arrays, strict=False):
+                if state.get(name) is None or state[name].dtype != array.dtype:
+                    state[name] = array if array is None else wrap(array)
+            if "step" in state:
+                state["step"] += 1
 
 
 class SGD(_OfCore):
@@ -297,39 +259,26 @@ class SGD(_OfCore):
     tensor([0., 0.], requires_grad=True)
     """
 
-    _kind = _core.SGD
-    _options = ("lr", "momentum", "weight_decay", "nesterov")
     _names = ("momentum_buffer",)
     __init__ = constructor(
         "params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, "
         "maximize=False, foreach=None, differentiable=False, fused=None"
     )
 
-    def _entry(self, entry: dict[str, Any]) -> dict[str, Any]:
-        found = entry.get("momentum_buffer")
-        return {"momentum_buffer": None if found is None else wrap(_core.tensor(found))}
-
 
 class Adam(_OfCore):
     """Adam: steps by running averages of the gradient and of its square."""
 
-    _kind = _core.Adam
-    _options = ("lr", "betas", "eps", "weight_decay")
     _names = ("exp_avg", "exp_avg_sq")
     __init__ = constructor(
         "params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False, "
         "foreach=None, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False"
     )
 
-    def _configure(self, params: Any, **defaults: Any) -> None:
-        self._kind = _core.AdamW if defaults["decoupled_weight_decay"] else _core.Adam
-        super()._configure(params, **defaults)
-
 
 class AdamW(Adam):
     """Adam with weight decay that does not pass through the averages."""
 
-    _kind = _core.AdamW
     __init__ = constructor(
         "params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, "
         "maximize=False, foreach=None, capturable=False, differentiable=False, fused=None"
