@@ -12,6 +12,8 @@ from . import __version__
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 success, 1 a check failed, 2 nothing could be run."""
     _open_closed_streams()
+    if (sys.argv[1:] if arguments is None else arguments)[:1] == ["embed"]:
+        from . import distributed as distributed  # a wrong option of one rank ends the job
     options = _parser().parse_args(arguments)
     try:
         status = int(options.run(options))
@@ -248,6 +250,7 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 def _embed(options: argparse.Namespace) -> int:
     from .distributed.environment import told_rank
+    from .distributed.failure import settle
     from .models.embed import embed_lines
 
     try:
@@ -262,7 +265,8 @@ def _embed(options: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise
     except (OSError, ValueError, RuntimeError, ImportError) as error:
-        if told_rank() == 0:  # all ranks have the same to say
+        settle()  # an error that leaves this place is that of all ranks
+        if told_rank() == 0:
             print(f"qkv: {error}", file=sys.stderr)
         return 2
     return 0

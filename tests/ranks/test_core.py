@@ -7,7 +7,7 @@ import pytest
 
 import qkv
 from qkv import _core, models, nn
-from qkv.distributed.data_parallel import batch_part
+from qkv.training.data_parallel import batch_part
 
 B, L, M = 7, 5, 6
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from .. import _core
 from ..gradients import no_grad
 from .agreed import agreed
-from .communicator import agree
 from .positions import Stretch
 from .ring import Reach, layout_of, whole_length
 
@@ -48,20 +47,8 @@ class Arguments:
         self.options = dict(options)
         given = [query, key, value, options["attn_mask"], options["sinks"]]
         self.any_tensor = any(isinstance(x, _core.Tensor) for x in given)
-        error: Exception | None = None
-        facts: dict[str, Any] = {}
-        try:
-            facts = self._prepare(given)
-        except Exception as caught:  # whatever is wrong here, the other ranks must hear of it
-            error = caught
-        heard = comm.allgather(error)
-        for rank, other in enumerate(heard):
-            if other is not None:
-                kind = type(other) if isinstance(other, (ValueError, TypeError)) else RuntimeError
-                if rank == self.rank:
-                    raise agreed(other)
-                raise agreed(kind(f"{other} (on rank {rank})"))
-        everywhere = agree(comm, OPERATION, facts)
+        facts = comm.on_all(lambda: self._prepare(given))
+        everywhere = comm.agree(facts)
         self._lay_out(everywhere)
 
     # What this rank can tell by itself.

@@ -39,15 +39,13 @@ class Bucket:
         self.missing.discard(i)
 
     def start(self, comm: Any) -> None:
-        from mpi4py import MPI
-
         for i in sorted(self.missing):
             self.put(i)
-        self.request = comm.Iallreduce(MPI.IN_PLACE, self.numbers, MPI.SUM)
+        self.request = comm.add(self.numbers)
 
-    def finish(self, divisor: float) -> None:
+    def finish(self, comm: Any, divisor: float) -> None:
         """Wait for the sums and write them, divided, where the gradients were."""
-        self.request.Wait()
+        comm.wait(self.request)
         for i, parameter in enumerate(self.parameters):
             if not self.flags[i]:
                 continue  # no rank has one
@@ -116,7 +114,7 @@ class Buckets:
             for bucket in self._buckets[self._next :]:
                 bucket.start(self.comm)
             for bucket in self._buckets:
-                bucket.finish(divisor)
+                bucket.finish(self.comm, divisor)
         if self._order is not None:
             order = list(dict.fromkeys([*self.comm.bcast(self._order), *range(len(self.parameters))]))
             self._order = None

@@ -8,16 +8,17 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import sentinel
 from .agreed import is_agreed
-from .environment import RANKS, SIZES, told_rank, told_size
+from .environment import RANKS, SIZES, job_key, told_rank, told_size
 
 try:
     import fcntl
@@ -26,40 +27,79 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-# What names the job on a machine, if the launcher says it; otherwise the process that started all ranks here.
-JOBS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_STEP_ID")
-LONGEST_KEY = 80  # letters; the name of a socket has room for about 100
 LONGEST = 400  # letters of an error's text in the message
 HIGH = 200  # a file's number, above those that MPI opens
 READ = 2.0  # seconds in which the launcher reads what a rank has written
 WAIT = 10.0  # seconds in which the launcher ends the other ranks
 
-_hooked = False
+at_end: list[Callable[[], None]] = []  # what a rank that ends well does before
+_settled = False
+_hooked = 0  # the process that has the hooks; its children are no ranks
+_exit: SystemExit | None = None  # with which this rank ends, if it is a failure
 _sentinel: socket.socket | None = None
 _process: subprocess.Popen[bytes] | None = None  # that this rank has started for it
 
 
-def job_key() -> str:
-    """Give what the ranks of this job on this machine have in common."""
-    told = [os.environ[name] for name in JOBS if os.environ.get(name)] or [str(os.getppid())]
-    text = "-".join([os.environ.get("SLURM_JOB_ID", "0"), *told])
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)[-LONGEST_KEY:]
+class _Exit(SystemExit):
+    """What ``sys.exit`` raises: if nobody catches it, there is no frame above its end."""
+
+    def __del__(self) -> None:
+        global _exit
+        try:
+            sys._getframe(1)
+        except ValueError:
+            if threading.current_thread() is threading.main_thread():
+                _exit = SystemExit(self.code)
+
+
+_Exit.__name__ = "SystemExit"
+
+
+def start() -> None:
+    """If a launcher started several processes, watch this one from here on; no library of MPI is needed for it."""
+    if told_size() > 1:
+        tell_once()
+        connect()
 
 
 def tell_once() -> None:
-    """From now on, an exception that nobody catches ends the whole job, and one rank of a machine tells it."""
+    """From now on, a failure that nobody catches ends the whole job, and one rank of a machine tells it."""
     global _hooked
     if _hooked:
         return
-    _hooked = True
+    _hooked = os.getpid()
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        end_job(error, lambda: before(kind, error, trace))
+        if os.getpid() == _hooked:
+            end_job(error, lambda: before(kind, error, trace))
+        before(kind, error, trace)
 
-    sys.excepthook = hook
+    def leave(status: Any = None, /) -> NoReturn:
+        """Exit the interpreter by raising SystemExit(status)."""
+        raise (SystemExit if status is None or status == 0 else _Exit)(status)
+
+    sys.excepthook, sys.exit = hook, leave
+    atexit.register(_at_end)
+
+
+def settle() -> None:
+    """Say that all ranks end with a failure that has been told."""
+    global _settled
+    _settled = True
+
+
+def _at_end() -> None:
+    if os.getpid() != _hooked:
+        return
+    if _exit is not None and not _settled:
+        code = _exit.code
+        end_job(_exit, status=code & 0xFF if isinstance(code, int) else 1)
+    for tell in at_end:
+        tell()
+    _orderly()
 
 
 def watch(world: Any) -> None:
@@ -75,7 +115,6 @@ def connect() -> socket.socket | None:
     if _sentinel is None and hasattr(socket, "AF_UNIX"):
         with suppress(OSError):  # without it the launcher's own message is left
             _sentinel = introduced()
-            atexit.register(_orderly)
             os.register_at_fork(after_in_child=_leave)
     return _sentinel
 
@@ -157,14 +196,16 @@ def place() -> tuple[int, int]:
 
 
 def message(error: BaseException) -> str:
-    """Give the line that names the rank and the reason."""
+    """Give what names the rank and the reason."""
     rank, count = place()
     text = " ".join(str(error).split())
     text = text if len(text) <= LONGEST else text[:LONGEST] + "..."
     kind = "MemoryError (out of memory)" if isinstance(error, MemoryError) else type(error).__name__
+    reason = f"raised {kind}: {text}" if text else f"raised {kind}"
+    if is_agreed(error):
+        return f"all {count} ranks {reason}"
     host = os.uname().nodename if hasattr(os, "uname") else "this machine"
-    reason = f"{kind}: {text}" if text else kind
-    return f"qkv: rank {rank} of {count} (process {os.getpid()} on {host}) raised {reason}; the job ends"
+    return f"rank {rank} of {count} (process {os.getpid()} on {host}) {reason}"
 
 
 def await_reader(descriptor: int) -> None:
@@ -177,13 +218,16 @@ def await_reader(descriptor: int) -> None:
     time.sleep(0.05)  # and has passed it on
 
 
-def end_job(error: BaseException, show: Any) -> None:
-    """Tell the error, unless another rank of this machine has told one, and end all ranks."""
-    first = claim()
+def end_job(
+    reason: BaseException | str, show: Callable[[], object] | None = None, status: int = 1
+) -> NoReturn:
+    """Tell an error or what is said instead, unless another rank of this machine has told one; end all ranks."""
+    first = place()[1] == 1 or claim()
     _orderly()  # what is to be told is told here
     if first:
-        show()
-        print(message(error), file=sys.stderr)
+        if show is not None:
+            show()
+        print(f"qkv: {reason if isinstance(reason, str) else message(reason)}; the job ends", file=sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -192,8 +236,8 @@ def end_job(error: BaseException, show: Any) -> None:
         time.sleep(WAIT)  # the launcher ends this rank; its status is the other's
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
-        mpi.COMM_WORLD.Abort(1)
-    os._exit(1)
+        mpi.COMM_WORLD.Abort(status)
+    os._exit(status)
 
 
 @contextmanager

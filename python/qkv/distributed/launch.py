@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from . import failure
-from .environment import launched, told_size
+from .environment import launched, slurm_size, told_size
 
 INSTALL = 'pip install "qkv[distributed]" mpich'
 
@@ -20,10 +20,11 @@ def world() -> Any:
     ImportError
         If `mpiexec` started this process and `mpi4py` or its MPI library is missing.
     RuntimeError
-        If `mpiexec` belongs to another MPI than the library: each process would be alone.
+        If `mpiexec` belongs to another MPI than the library, or `srun` to none: each process would be alone.
     """
     mpi: Any = sys.modules.get("mpi4py.MPI")
     if mpi is None and not launched():
+        check_launcher(None)
         return None
     if mpi is None:
         failure.tell_once()
@@ -40,14 +41,20 @@ def world() -> Any:
 
 
 def check_launcher(mpi: Any) -> None:
-    """Raise a RuntimeError if the launcher started several processes and the library sees one."""
-    told = told_size()
-    if told > 1 and mpi.COMM_WORLD.Get_size() == 1:
+    """Raise a RuntimeError if several processes were started and the library, if it is there, sees one."""
+    told, by_slurm = told_size(), slurm_size()
+    if max(told, by_slurm) == 1 or (mpi is not None and mpi.COMM_WORLD.Get_size() > 1):
+        return
+    if told > 1:
         library = mpi.Get_library_version().split(",")[0].splitlines()[0].strip()
         raise RuntimeError(
             f"distributed: mpiexec must belong to the MPI library that mpi4py loads, {library}, because each process "
             f"would be alone otherwise; got the mpiexec of another one, which started {told} processes"
         )
+    raise RuntimeError(
+        "distributed: srun must be given --mpi=pmix, or --mpi=pmi2 for MPICH (srun --mpi=list says what there is), "
+        f"because each of its {by_slurm} processes would be alone and write the same files otherwise; got none"
+    )
 
 
 def rank() -> int:

@@ -149,6 +149,7 @@ def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> 
                 place += dbias
         return total
 
+    call.comm.operation = "attention's backward pass"
     ring = Ring(call.comm, _block_sizes(call), layout.steps, call.query.dtype)
     home = ring.sums(_pack(call, rank, call.key, call.value), share)
     with span("compute"):

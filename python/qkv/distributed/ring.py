@@ -32,7 +32,8 @@ def whole_length(operation: str, name: str, lengths: Sequence[int], causal: bool
                 f"{ranks} ranks"
             )
         )
-    for rank, given in enumerate(lengths):
+    middle = sorted(lengths)[ranks // 2]
+    for rank, given in sorted(enumerate(lengths), key=lambda entry: -abs(entry[1] - middle)):
         wanted = count(length, ranks, rank, causal)
         if given != wanted:
             raise agreed(
@@ -145,13 +146,13 @@ class Ring:
                 hop = self._hop(i)
                 following = spare[i % 2][: self.sizes[self._owner(self.steps[i + 1])]]
                 requests = [
-                    self.comm.Irecv(following, (self.rank - hop) % self.ranks, BLOCKS),
-                    self.comm.Isend(current, (self.rank + hop) % self.ranks, BLOCKS),
+                    self.comm.comm.Irecv(following, (self.rank - hop) % self.ranks, BLOCKS),
+                    self.comm.comm.Isend(current, (self.rank + hop) % self.ranks, BLOCKS),
                 ]
             with progress(requests, following.nbytes if requests else 0), span("compute"):
                 yield self._owner(step), current
             with span("wait"):
-                self._wait(requests)
+                self.comm.wait(*requests)
             current = following
 
     def sums(self, own: Block, share: Callable[[int, Block], Block]) -> Block:
@@ -166,25 +167,20 @@ class Ring:
             arriving: list[Any] = []
             if i > 0:
                 before = np.empty(self.sizes[owner], self.dtype)
-                arriving = [self.comm.Irecv(before, (self.rank - self._hop(i - 1)) % self.ranks, GRADIENTS)]
+                arriving = [
+                    self.comm.comm.Irecv(before, (self.rank - self._hop(i - 1)) % self.ranks, GRADIENTS)
+                ]
             total = share(owner, block)
             if arriving:
-                self._wait(arriving)
+                self.comm.wait(*arriving)
                 total += before
-            self._wait(sending)
+            self.comm.wait(*sending)
             hop = self._hop(i)
-            sending = [self.comm.Isend(total, (self.rank + hop) % self.ranks, GRADIENTS)] if hop else []
+            sending = [self.comm.comm.Isend(total, (self.rank + hop) % self.ranks, GRADIENTS)] if hop else []
             kept = [total]
         if not sending:
             return kept[0]
         home = np.empty(self.sizes[self.rank], self.dtype)
-        self.comm.Recv(home, (self.rank - self._hop(len(self.steps) - 1)) % self.ranks, GRADIENTS)
-        self._wait(sending)
+        source = (self.rank - self._hop(len(self.steps) - 1)) % self.ranks
+        self.comm.wait(self.comm.comm.Irecv(home, source, GRADIENTS), *sending)
         return home
-
-    @staticmethod
-    def _wait(requests: Sequence[Any]) -> None:
-        if requests:
-            from mpi4py import MPI
-
-            MPI.Request.Waitall(list(requests))

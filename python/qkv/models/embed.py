@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,8 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .._atomic import write_file
-from ..distributed.launch import world
-from .embed_parts import Ends, OneRank, Parts, Reports, fingerprint
+from .embed_parts import PIECE, Ends, OneRank, Parts, Reports, fingerprint
 from .files import checked_folder
 from .sentence_encoder import SentenceEncoder, progress_bar
 
@@ -83,23 +83,37 @@ def embed_lines(
     """
     source = STANDARD if str(source) in STANDARD_INPUT else source
     output = STANDARD if str(output) in STANDARD_OUTPUT else output
-    kind = _format(output, format)
-    if batch_size < 1:
-        raise ValueError(f"embed: batch_size must be at least 1; got {batch_size}")
-    _check_streams(source, output)
+    from ..distributed.launch import world
+
     comm = world()
     several = comm is not None and comm.Get_size() > 1
-    if several or resume:
+
+    def checked() -> dict[str, Any]:
+        kind = _format(output, format)
+        if batch_size < 1:
+            raise ValueError(f"embed: batch_size must be at least 1; got {batch_size}")
+        _check_streams(source, output)
+        if not (several or resume):
+            return {"format": kind}
         _check_files(source, output)
         checked_folder("embed", model)
-        options = (kind, batch_size, show_progress, resume)
-        if not several:
-            return _embed_parts(OneRank(), model, Path(source), Path(output), *options)
+        return _facts(model, Path(source), batch_size, kind)
+
+    if several:
         from ..distributed import communicator, failure
 
         ranks = communicator.own(comm, "embed")
         with failure.together(ranks, trace=False):
-            return _embed_parts(ranks, model, Path(source), Path(output), *options)
+            facts = ranks.on_all(checked)
+            others = {"output": os.path.realpath(output), "resume": resume, "CHUNK": CHUNK}
+            with open(source, "rb") as file:
+                others["the beginning of the input"] = zlib.crc32(file.read(PIECE))
+            ranks.agree({**facts, **others})
+            return _embed_parts(ranks, model, Path(source), Path(output), facts, show_progress, resume)
+    facts = checked()
+    kind = facts["format"]
+    if resume:
+        return _embed_parts(OneRank(), model, Path(source), Path(output), facts, show_progress, resume)
     with ExitStack() as stack:
         lines = sys.stdin.buffer if str(source) == STANDARD else stack.enter_context(open(source, "rb"))
         checked_folder("embed", model)
@@ -170,25 +184,30 @@ def _check_files(source: str | os.PathLike[str], output: str | os.PathLike[str])
         raise FileNotFoundError(f"embed: the folder of output must exist; got {Path(output).parent}")
 
 
+def _facts(model: str | os.PathLike[str], source: Path, batch_size: int, kind: str) -> dict[str, Any]:
+    """Give what must be the same where a job goes on, and on all ranks."""
+    state = source.stat()
+    return {
+        "input": f"{source.name} of {state.st_size} bytes, changed at {state.st_mtime_ns}",
+        "model": fingerprint(model),
+        "batch_size": batch_size,
+        "format": kind,
+    }
+
+
 def _embed_parts(
     comm: Any,
     model: str | os.PathLike[str],
     source: Path,
     output: Path,
-    kind: str,
-    batch_size: int,
+    facts: dict[str, Any],
     show_progress: bool | None,
     resume: bool,
 ) -> int:
     """Let each rank embed its share of the parts that are not done yet."""
     encoder = SentenceEncoder.from_pretrained(model)
+    kind, batch_size = facts["format"], facts["batch_size"]
     state, lines = source.stat(), max(CHUNK, batch_size)
-    facts = {
-        "input": f"{source.name} of {state.st_size} bytes, changed at {state.st_mtime_ns}",
-        "model": fingerprint(model) if comm.rank == 0 else "",  # who compares it
-        "batch_size": batch_size,
-        "format": kind,
-    }
     ends = Ends(comm, source, lines)
     with Parts(comm, output, facts, resume).opened() as parts:
         header = io.BytesIO()
@@ -196,7 +215,7 @@ def _embed_parts(
         row_bytes = 4 * encoder.dimension
         if kind == "npy":
             parts.allocate(header.getvalue(), len(header.getvalue()) + ends.rows * row_bytes)
-        done = comm.bcast(parts.done() if comm.rank == 0 else None)
+        done = comm.from_main(parts.done)
         left = [number for number in range(len(ends.starts)) if number not in done]
         begin, end = (len(left) * rank // comm.size for rank in (comm.rank, comm.rank + 1))
         tick, close = progress_bar(state.st_size, "B", show_progress if comm.rank == 0 else False)

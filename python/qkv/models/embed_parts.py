@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 if sys.platform != "win32":
     import fcntl
 
+T = TypeVar("T")
 PIECE = 1 << 20  # bytes that are read at a time to find the ends of lines
 JOB = "job.json"
 
@@ -37,8 +38,8 @@ class OneRank:
     def allgather(self, value: Any) -> list[Any]:
         return [value]
 
-    def bcast(self, value: Any) -> Any:
-        return value
+    def from_main(self, compute: Callable[[], T]) -> T:
+        return compute()
 
     def barrier(self) -> None:
         """Wait for nobody."""
@@ -113,23 +114,11 @@ class Parts:
     def opened(self) -> Iterator[Parts]:
         """Begin, or go on with what stands there; the folder stays when an exception ends the job."""
         with ExitStack() as stack:
-            self._on_main(lambda: self._prepare(stack))
+            self.comm.from_main(lambda: self._prepare(stack))
             lines = stack.enter_context(open(self.folder / f"{self.name}.lines", "ab"))
             index = stack.enter_context(open(self.folder / f"{self.name}.index", "ab"))
             self._lines, self._index = lines, index
             yield self
-
-    def _on_main(self, work: Callable[[], None]) -> None:
-        """Let rank 0 do something; its error is that of all ranks."""
-        error = None
-        if self.comm.rank == 0:
-            try:
-                work()
-            except Exception as caught:
-                error = caught
-        error = self.comm.bcast(error)
-        if error is not None:
-            raise error
 
     def _prepare(self, stack: ExitStack) -> None:
         for finished in self.folder.parent.glob(f"{self.folder.name}.*"):  # whose removal was interrupted
@@ -197,16 +186,16 @@ class Parts:
                 file.write(header)
                 file.truncate(size)
 
-        self._on_main(make)
+        self.comm.from_main(make)
 
     def finish(self, lines: bool, check: Callable[[], None]) -> None:
         """Give the output its name, when all ranks have come here and `check` raises nothing."""
         self.comm.barrier()
-        self._on_main(check)
+        self.comm.from_main(check)
         if lines:
             self._join()
             self.comm.barrier()
-        self._on_main(self._publish)
+        self.comm.from_main(self._publish)
 
     def _join(self) -> None:
         """Write the lines of all parts behind each other, each rank those that it wrote or that are left to rank 0."""
@@ -248,22 +237,24 @@ class Reports:
         self._heard = 0
 
     def _hear(self) -> None:
-        self.tick(self.comm.recv(tag=self.TAG))
+        amount = np.zeros(1, np.int64)
+        self.comm.wait(self.comm.comm.Irecv(amount, tag=self.TAG))
+        self.tick(int(amount[0]))
         self._heard += 1
 
     def done(self, amount: int) -> None:
         """Tell of a part that this rank has finished."""
         if self.comm.rank == 0:
             self.tick(amount)
-            while self.comm.size > 1 and self.comm.iprobe(tag=self.TAG):
+            while self.comm.size > 1 and self.comm.comm.Iprobe(tag=self.TAG):
                 self._hear()
         else:
             self._sending = [request for request in self._sending if not request.Test()]
-            self._sending.append(self.comm.isend(amount, 0, self.TAG))
+            self._sending.append(self.comm.comm.Isend(np.array([amount], np.int64), 0, self.TAG))
 
     def wait(self, others: int) -> None:
         """Hear of all the parts of other ranks."""
         while self.comm.rank == 0 and self._heard < others:
             self._hear()
-        for request in self._sending:
-            request.wait()
+        if self._sending:
+            self.comm.wait(*self._sending)

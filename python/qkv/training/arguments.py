@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import shown
-from ..distributed.one_process import OneProcess
+from .one_process import OneProcess
 
 
 def check_parts(model: Any, optimizer: Any, schedule: Any) -> None:
@@ -37,7 +37,7 @@ def team_of(comm: Any, split: Callable[[Any, int, int], Any] | None) -> OneProce
                 "Trainer: split must not be given without comm because there is nothing to share; got it"
             )
         return OneProcess()
-    from ..distributed.data_parallel import DataParallel
+    from .data_parallel import DataParallel
 
     return DataParallel(comm, split)
 

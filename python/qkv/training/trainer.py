@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import shown
-from ..distributed.one_process import check_gradients
 from ..gradients import no_grad
 from ..optim import ReduceLROnPlateau, clip_grad_norm
 from . import state
@@ -19,6 +18,7 @@ from .checkpoint import CheckpointError, load_arrays, save_arrays
 from .history import History
 from .interrupt import InterruptAfterUpdate
 from .monitor import Monitor
+from .one_process import check_gradients
 from .progress import Progress
 
 LOSS = "loss"  # the metric that there is without evaluate
@@ -49,7 +49,8 @@ class Trainer:
     evaluate_every : int, optional
     stop_when : callable, optional
         ``stop_when(metrics)`` is asked after each evaluation; True ends the training. Where a run goes on from a
-        checkpoint, it is asked about the evaluations before once more, so that what it counts is what it was.
+        checkpoint, it is asked about the evaluations before once more, so that what it counts is what it was. Of
+        several ranks it is rank 0 that asks.
     patience : int, optional
         End the training at this many evaluations in a row without a new best `monitor`.
     monitor : str, optional
@@ -257,8 +258,9 @@ class Trainer:
                         f"used before the checkpoint because the run goes on behind them; got {len(order)}"
                     )
                 last = min(self.position + self.accumulate, len(order))
-                self._team.before_update(self)
-                self._update([order[i] for i in range(self.position, last)])
+                used = [order[i] for i in range(self.position, last)]
+                self._team.before_update(self, used, len(order))
+                self._update(used)
                 self.position = last
                 if last == len(order):
                     self.epoch, self.position = self.epoch + 1, 0
@@ -320,8 +322,7 @@ class Trainer:
         place = facts["place"]
         self.epoch, self.position, self._stopped = place["epoch"], place["position"], place["stopped"]
         self._monitor.restore(arrays, facts.get("monitor") if self._is_watched else None)
-        for entry in self.history.evaluations[self._asked :]:
-            self._ask(entry)
+        self._team.from_main(lambda: [self._ask(entry) for entry in self.history.evaluations[self._asked :]])
 
     def _run(self) -> dict[str, Any]:
         """Give what must be equal where a run goes on."""
@@ -386,4 +387,4 @@ class Trainer:
         metrics = self._team.from_main(lambda: found)
         entry = {"step": len(self.history), "epoch": self.epoch, **metrics}
         self.history.evaluations.append(entry)
-        self._stopped = self._ask(entry)
+        self._stopped = self._team.from_main(lambda: self._ask(entry))

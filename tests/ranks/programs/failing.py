@@ -39,6 +39,7 @@ def fail(kind):
 
 
 def main(kind, rank):
+    qkv.manual_seed(0)
     model = qkv.nn.Linear(3, 1)
     rows = qkv.randn(8, 3)
     updates = []

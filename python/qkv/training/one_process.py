@@ -1,4 +1,4 @@
-"""What a training does by itself, which several processes do together (:mod:`qkv.distributed.data_parallel`)."""
+"""What a training does by itself, which several processes do together (:mod:`data_parallel`)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class OneProcess:
         """Give ``compute()``, which one process calls for all."""
         return compute()
 
-    def before_update(self, trainer: Any) -> None:
-        """Prepare for the next update."""
+    def before_update(self, trainer: Any, batches: Sequence[Any], among: int) -> None:
+        """Prepare for the next update, with some batches of the epoch's `among`."""
 
     def after_update(self, trainer: Any) -> None:
         """Look at the parameters that an update made."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -10,14 +11,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _core
+from ..distributed import failure
+from ..distributed.agreed import agreed
+from ..distributed.batch import described, items_of, share, take
+from ..distributed.buckets import Buckets
+from ..distributed.communicator import Ranks, check, own
+from ..distributed.trace import span
 from ..random import get_rng_state, set_rng_state
-from . import failure
-from .agreed import agreed
-from .batch import items_of, share, take
-from .buckets import Buckets
-from .communicator import agree, check, from_main, own
 from .one_process import Means, OneProcess, check_finite, loss_of
-from .trace import span
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -40,7 +41,8 @@ class DataParallel(OneProcess):
 
     def __init__(self, comm: Any, split: Split | None = None) -> None:
         check(comm, "Trainer")
-        self.given, self.comm = comm, comm
+        self.given = comm
+        self.comm: Ranks
         self.rank, self.ranks = comm.Get_rank(), comm.Get_size()
         self.is_main = self.rank == 0
         self.split = split
@@ -58,15 +60,27 @@ class DataParallel(OneProcess):
             self._check(trainer)
 
     def from_main(self, compute: Callable[[], T]) -> T:
-        found: T = from_main(self.comm, compute)
-        return found
+        return self.comm.from_main(compute)
 
-    def before_update(self, trainer: Any) -> None:
+    def before_update(self, trainer: Any, batches: Sequence[Any], among: int) -> None:
         # The draws of an update are those of one process whatever a rank drew for itself, such as in an evaluation.
         state = get_rng_state()
+        facts = {
+            "the number of batches in an epoch": among,
+            "the place in the data": f"batch {trainer.position} of epoch {trainer.epoch}",
+            "the learning rates": [group["lr"] for group in trainer.optimizer.param_groups],
+            "the list of frozen parameters": [
+                name for name, parameter in trainer.model.named_parameters() if not parameter.requires_grad
+            ],
+            "the batch": [described(batch) for batch in batches],
+        }
         with span("wait"):
-            self.comm.Bcast(state, root=0)
-        set_rng_state(state)
+            found = self.comm.allgather((zlib.crc32(repr(facts).encode()), zlib.crc32(state.data)), "update")
+            if len({digest for digest, _ in found}) > 1:
+                self.comm.agree(facts)
+            if len({digest for _, digest in found}) > 1:
+                self.comm.copy_from(0, state)
+                set_rng_state(state)
 
     def after_update(self, trainer: Any) -> None:
         if len(trainer.history) % CHECK_EVERY == 0:
@@ -99,12 +113,12 @@ class DataParallel(OneProcess):
             if i + 1 < len(batches):
                 value.backward()
                 continue
-            request = self._start_sums(sums)
+            request = self.comm.add(sums)
             self._buckets.begin()
             with span("compute"):
                 _core.backward_by_leaves(value, self._buckets.finished)
             with span("wait"):
-                request.Wait()
+                self.comm.wait(request)
             self._buckets.end(max(float(sums[1]), 1.0))
         self._asked = bool(sums[2])
         if own_means.sums:  # on all ranks or on none
@@ -116,11 +130,6 @@ class DataParallel(OneProcess):
         # What one rank knows now, all know after the next update.
         agreed, self._asked = self._asked, asked
         return agreed
-
-    def _start_sums(self, sums: Any) -> Any:
-        from mpi4py import MPI
-
-        return self.comm.Iallreduce(MPI.IN_PLACE, sums, MPI.SUM)
 
     def _part_of(self, batch: Any) -> tuple[Any, tuple[int, int, int], float]:
         """Give this rank's part, where it lies in the batch, and its share of the items."""
@@ -138,9 +147,7 @@ class DataParallel(OneProcess):
         model, optimizer, schedule = trainer.model, trainer.optimizer, trainer.schedule
         state = [f"{name} {value.shape} {value.dtype}" for name, value in model.state_dict().items()]
         groups = [{**group, "params": len(group["params"])} for group in optimizer.param_groups]
-        agree(
-            self.comm,
-            "Trainer.fit",
+        self.comm.agree(
             {
                 "the model": f"{type(model).__name__} with {model.num_parameters()} parameters",
                 "the model's state": _difference_shown(state),
@@ -166,7 +173,7 @@ class DataParallel(OneProcess):
         """Give all ranks the parameters of rank 0, which may have drawn others."""
         state = {name: np.array(value) for name, value in trainer.model.state_dict().items()}
         for value in state.values():
-            self.comm.Bcast(value, root=0)
+            self.comm.copy_from(0, value)
         trainer.model.load_state_dict(state)
 
     def _check(self, trainer: Any) -> None:
