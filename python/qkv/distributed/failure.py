@@ -99,7 +99,7 @@ def _at_end() -> None:
         end_job(_exit, status=code & 0xFF if isinstance(code, int) else 1)
     for tell in at_end:
         tell()
-    _orderly()
+    _orderly(sentinel.ORDERLY if _settled else sentinel.ENDED)
 
 
 def watch(world: Any) -> None:
@@ -163,14 +163,26 @@ def ending_first(connection: socket.socket) -> socket.socket:
 
 def claim() -> bool:
     """Say whether this rank is the first of its machine to tell of a failure of this job."""
-    connection = connect()
-    try:
+    return _asked(sentinel.CLAIM) != sentinel.NO.decode()  # better told twice than not at all
+
+
+def ended() -> list[int]:
+    """Give the ranks of this machine that have ended well."""
+    return [int(rank) for rank in _asked(sentinel.WHO).split()]
+
+
+def _asked(question: bytes) -> str:
+    """Give the answer of the sentinel, or nothing if there is none."""
+    connection, answer = connect(), b""
+    with suppress(OSError):
         if connection is not None:
-            connection.sendall(sentinel.CLAIM)
-            return connection.recv(1) != sentinel.NO
-    except OSError:
-        pass
-    return True  # better told twice than not at all
+            connection.sendall(question)
+            while not answer.endswith(b"\n"):
+                more = connection.recv(1024)
+                if not more:
+                    break
+                answer += more
+    return answer.decode().strip()
 
 
 def _leave() -> None:
@@ -181,10 +193,10 @@ def _leave() -> None:
     _sentinel = _process = None
 
 
-def _orderly() -> None:
+def _orderly(word: bytes = sentinel.ORDERLY) -> None:
     if _sentinel is not None:
         with suppress(OSError):
-            _sentinel.sendall(sentinel.ORDERLY)
+            _sentinel.sendall(word)
 
 
 def place() -> tuple[int, int]:

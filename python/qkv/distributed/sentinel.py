@@ -6,8 +6,8 @@ Run as a program, by path, so that it imports nothing but a part of the standard
 
 Each rank connects to it and introduces itself: its number, the number of ranks. Which process and whose it is says the
 system: those of other users are not heard, and none but the connected processes are ended. From then on a letter is a
-message, CLAIM or ORDERLY. A connection that ends without the latter is a rank that was killed. The first failure is
-told; those of the ranks that the launcher ends after it are not, and those that it leaves are ended here.
+message. A connection that ends without ORDERLY or ENDED is a rank that was killed. The first failure is told; those of
+the ranks that the launcher ends after it are not, and those that it leaves are ended here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ END = 5.0  # seconds after a failure in which the launcher ends the other ranks
 LINGER = 10.0  # seconds after a failure in which ranks that were late do not tell another one
 START = 10.0  # seconds in which the first rank connects
 SILENCE = 2.0  # seconds in which who connects says which rank it is
-ORDERLY = b"o"  # the rank ends by itself, or has told why
-CLAIM = b"c"  # the rank has failed; may it tell? The answer is YES or NO
+ORDERLY = b"o"  # the rank ends by itself after a failure, or has told why
+ENDED = b"e"  # the rank ends well
+CLAIM = b"c"  # the rank has failed; may it tell? The answer is YES or NO in a line
+WHO = b"w"  # which ranks have ended well? The answer is a line of their numbers
 YES, NO = b"1", b"0"
 
 
@@ -107,6 +109,10 @@ class Rank:
         with contextlib.suppress(AttributeError, OSError):
             self.process = os.pidfd_open(self.pid)  # children of the rank may hold the connection open
 
+    def answer(self, line: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self.connection.sendall(line + b"\n")
+
     def kill(self) -> None:
         with contextlib.suppress(OSError):
             if self.process >= 0:
@@ -133,6 +139,7 @@ class Sentinel:
         self.listener = listener
         self.ranks: list[Rank] = []
         self.told = False
+        self.ended: list[int] = []
         self.fatal = False  # what was told ends the job, whatever the launcher does
         self.until: float | None = time.monotonic() + START
         self.killed_before = kills_for_memory()
@@ -177,10 +184,13 @@ class Sentinel:
             said, ended = b"", True
         else:
             ended = ended or not said
-        rank.orderly = rank.orderly or ORDERLY in said
+        rank.orderly = rank.orderly or ORDERLY in said or ENDED in said
+        if ENDED in said:
+            self.ended.append(rank.rank)
+        if WHO in said:
+            rank.answer(" ".join(map(str, self.ended)).encode())
         if CLAIM in said:
-            with contextlib.suppress(OSError):
-                rank.connection.sendall(NO if self.told else YES)
+            rank.answer(NO if self.told else YES)
             self.fail(fatal=True)
         if ended:
             self.forget(rank)

@@ -1,8 +1,8 @@
 """Waiting for other ranks: the core is left to others, and a rank that will not come is named.
 
-Ranks tell each other little notes beside the messages of a job: that one has ended, asks who waits, or waits. A rank
-that waits reads them now and then. One that was kept waiting for `QKV_TIMEOUT` seconds asks the others; who does not
-answer is at work elsewhere, asleep or stopped, and the job ends with its name.
+A rank that waits hears from the sentinel of its machine which ranks have ended, and reads notes of other ranks. One
+that was kept waiting for `QKV_TIMEOUT` seconds asks the others by such notes; who does not answer is at work elsewhere,
+asleep or stopped, and the job ends with its name.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 from . import failure
 
 TAG = 31999  # of notes, on the communicator of all ranks
-ENDED, ASKS, WAITS = "ended", "asks", "waits"
+ASKS, WAITS = "asks", "waits"
 EAGER = 0.001  # seconds in which a message is looked for without a pause
 PAUSE = 0.001  # the longest pause between two looks, in seconds
-NOTES = 0.05  # seconds between two looks at notes
+NOTES = 0.1  # seconds between two looks at notes
 GRACE = 2.0  # seconds in which what a rank sent before its end arrives, and in which ranks that wait answer
 PERIOD = 30.0  # seconds between two questions, in which every message has arrived
 DEFAULT = 600.0
@@ -63,18 +63,10 @@ def wait(done: Callable[[], bool], members: Callable[[], Sequence[int]], operati
             look = now + NOTES
 
 
-def tell_end() -> None:
-    """Tell other ranks that this one ends: one that waits for it, or whom it keeps waiting, is among them."""
-    world = _world()
-    if world is None:
-        return
-    rank, ranks, hop = world.Get_rank(), world.Get_size(), 1
-    while hop < ranks:
-        _send((rank + hop) % ranks, ENDED)
-        hop *= 2
-    end = time.monotonic() + 1.0
-    while _sending and time.monotonic() < end:
-        _sending[:] = [request for request in _sending if not request.Test()]
+def hear_last() -> None:
+    """Read what has come at the end of this rank, so that MPI ends with nothing left."""
+    if _waits and _world() is not None:
+        _hear(None)
 
 
 def _world() -> Any:
@@ -89,8 +81,8 @@ def _send(rank: int, *words: object) -> None:
     _sending.append(_world().Isend(" ".join(map(str, words)).encode(), rank, TAG))
 
 
-def _hear(operation: str) -> None:
-    """Read the notes that have come; answer those who ask."""
+def _hear(operation: str | None) -> None:
+    """Read the notes that have come; answer those who ask if this rank waits."""
     from mpi4py import MPI
 
     world, status = MPI.COMM_WORLD, MPI.Status()
@@ -98,11 +90,9 @@ def _hear(operation: str) -> None:
         note, source = bytearray(status.Get_count(MPI.BYTE)), status.Get_source()
         world.Recv(note, source, TAG)
         kind, _, rest = note.decode().partition(" ")
-        if kind == ENDED:
-            _ended[source] = time.monotonic()
-        elif kind == ASKS:
+        if kind == ASKS and operation is not None:
             _send(source, WAITS, rest, _waits, operation)
-        elif rest.partition(" ")[0] == str(_questions):
+        elif kind == WAITS and rest.partition(" ")[0] == str(_questions):
             _answers[source] = rest.partition(" ")[2]
 
 
@@ -120,6 +110,8 @@ class Watch:
         global _questions
         _hear(self._operation)
         now, me = time.monotonic(), _world().Get_rank()
+        for rank in failure.ended():
+            _ended.setdefault(rank, now)
         if _ended:
             ended = [rank for rank in self._members() if rank in _ended and now > _ended[rank] + GRACE]
             if ended:
@@ -157,4 +149,4 @@ class Watch:
         )
 
 
-failure.at_end.append(tell_end)
+failure.at_end.append(hear_last)
