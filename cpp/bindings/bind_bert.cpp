@@ -1,6 +1,7 @@
 // BERT: the core of the classes in python/qkv/models/bert.py, which give the results names.
 #include "bindings/bind_bert.h"
 
+#include "bindings/attention_weights.h"
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
 #include "bindings/overridden_call.h"
@@ -88,12 +89,7 @@ models::BertModel::Input bert_input(Call& call, py::handle input_ids, py::handle
 }
 
 py::list weights_of(models::BertModel& model) {
-  py::list all;
-  for (const auto& layer : model.encoder->parts()) {
-    const Array weights = without_gil([&] { return layer->attention->self->record.weights(); });
-    all.append(weights.defined() ? py::cast(Tensor(weights)) : py::none());
-  }
-  return all;
+  return weights_of_layers(model.encoder->parts(), [](BertLayer& layer) { return layer.attention->self; });
 }
 
 void bind_bert(py::module_& m) {

@@ -2,6 +2,7 @@
 #include "bindings/attention_weights.h"
 #include "bindings/bind_bert.h"
 #include "bindings/bindings.h"
+#include "bindings/call_attention.h"
 #include "bindings/overridden_call.h"
 #include "core/error.h"
 #include "models/bert_heads.h"
@@ -24,7 +25,18 @@ template <class Part> struct SequenceForward {
     return whole(forward, x, rows);
   }
 };
-template <> struct PythonForward<BertSelfAttention> : SequenceForward<BertSelfAttention> {};
+template <> struct PythonForward<BertSelfAttention> {
+  using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const nn::AttentionCall&);
+  static Tensor call(const BertSelfAttention& part, const DefinedCall& forward, const Tensor& x, const Tensor& keys,
+                     const Tensor& values, const nn::AttentionCall& call) {
+    if (keys.defined() || call.causal || call.cache != nullptr || call.weights != nullptr)  // of another block
+      return call_attention(forward, &part.record, ops::Causal::none, false, x, keys, values, call);
+    BertRows rows;
+    if (call.rows != nullptr) static_cast<nn::RaggedRows&>(rows) = *call.rows;
+    rows.restriction = call.restriction;
+    return SequenceForward<BertSelfAttention>::whole(forward, x, rows);
+  }
+};
 template <> struct PythonForward<BertAttention> : SequenceForward<BertAttention> {};
 template <> struct PythonForward<BertLayer> : SequenceForward<BertLayer> {};
 
@@ -81,11 +93,20 @@ template <> struct PythonForward<BertPreTrainingHeads> {
 namespace {
 
 // Hidden states (B, L, M) in the dtype of the part.
-Tensor hidden_from(Call& call, py::handle value, const char* part, const BertPart& self, const Tensor& like) {
+Tensor hidden_from(Call& call, py::handle value, const char* part, Index width, const Tensor& like) {
   const Tensor x = nn::as_dtype_of(call.floating(value, "hidden_states"), like);
-  if (x.rank() != 3 || x.dim(2) != self.arguments.hidden_size)
-    fail_value(part, ": hidden_states must be (B, L, ", self.arguments.hidden_size, "); got hidden_states ", x.shape());
+  if (x.rank() != 3 || x.dim(2) != width)
+    fail_value(part, ": hidden_states must be (B, L, ", width, "); got hidden_states ", x.shape());
   return x;
+}
+
+Index width_of(const BertPart& part) { return part.arguments.hidden_size; }
+Index width_of(const BertSelfAttention& part) { return part.bert.hidden_size; }
+
+template <class Part> Tensor run(Part& part, const Tensor& x, const BertRows& rows) {
+  if constexpr (std::is_same_v<Part, BertSelfAttention>)
+    return part.Part::forward(x, Tensor(), Tensor(), attention_call(rows));
+  else return part.Part::forward(x, rows);
 }
 
 // forward(hidden_states, *, valid_lens, attention_mask). `weight` gives a parameter of the part, whose dtype counts.
@@ -95,11 +116,11 @@ template <class Class, class Weight> void def_sequence(Class& part, const char* 
       "forward",
       [name, weight](Part& self, py::handle hidden_states, py::handle valid_lens, py::handle attention_mask) {
         Call call(name);
-        const Tensor x = hidden_from(call, hidden_states, name, self, weight(self));
+        const Tensor x = hidden_from(call, hidden_states, name, width_of(self), weight(self));
         const Array lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
         const Array mask =
             attention_mask.is_none() ? Array() : packed(call.any(attention_mask, "attention_mask", false).data());
-        return without_gil([&] { return self.Part::forward(x, bert_rows(x.dim(0), x.dim(1), lens, mask, false)); });
+        return without_gil([&] { return run(self, x, bert_rows(x.dim(0), x.dim(1), lens, mask, false)); });
       },
       py::arg("hidden_states"), py::kw_only(), py::arg("valid_lens") = py::none(),
       py::arg("attention_mask") = py::none());
@@ -157,7 +178,7 @@ void bind_bert_parts(py::module_& m) {
           py::arg("input_ids"), py::arg("token_type_ids") = py::none());
   auto self_attention = def_called<BertSelfAttention>(m, "BertSelfAttention", "Projections and heads of a BERT layer.");
   def_attention_weights(self_attention);
-  def_sequence(self_attention, "BertSelfAttention", [](BertSelfAttention& part) { return part.query->weight; });
+  def_sequence(self_attention, "BertSelfAttention", [](BertSelfAttention& part) { return part.q_proj->weight; });
   CalledLayerClass<BertOutput> output(m, "BertOutput", "LayerNorm(dropout(dense(x)) + residual).");
   def_init<BertOutput>(output, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
     return std::make_unique<Made>(a, take_own(given, "inner", true));

@@ -12,13 +12,13 @@ namespace qkv::bindings {
 
 using namespace nn;
 
-template <> struct PythonForward<MultiHeadAttention> {
+template <std::derived_from<MultiHeadAttention> Layer> struct PythonForward<Layer> {
   using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const MultiHeadAttention::Call&);
-  static Tensor call(const MultiHeadAttention& layer, const DefinedCall& forward, const Tensor& queries,
-                     const Tensor& keys, const Tensor& values, const MultiHeadAttention::Call& call) {
+  static Tensor call(const Layer& layer, const DefinedCall& forward, const Tensor& queries, const Tensor& keys,
+                     const Tensor& values, const MultiHeadAttention::Call& call) {
     const Tensor y = call_attention(forward, &layer.record, layer.arguments.causal, false, queries, keys, values, call);
     Shape expected = queries.shape();
-    expected.back() = layer.out_proj->out_features;
+    expected.back() = layer.out_features();
     return checked_shape(forward, y, expected);
   }
 };
@@ -44,8 +44,8 @@ std::optional<RelativeBias> relative_bias_from(py::handle value, const char* lay
 }
 
 void bind_multi_head_attention(py::module_& m) {
-  LayerClass<SelfAttention> self_attention(m, "SelfAttention",
-                                           (std::string(R"doc(
+  CalledLayerClass<SelfAttention> self_attention(m, "SelfAttention",
+                                                 (std::string(R"doc(
 One head without an output projection: ``softmax(scale * (x Wq)(c Wk)^T) (c Wv)``, where ``c`` is ``context`` or ``x``.
 
 Parameters
@@ -75,7 +75,7 @@ Examples
 >>> qkv.nn.SelfAttention(3, 2)(np.ones((6, 3))).shape
 (6, 2)
 )doc") + kMaskNote)
-                                               .c_str());
+                                                     .c_str());
   def_init_from(
       self_attention,
       [](Index in, Index out, bool bias, std::optional<double> scale, double dropout, py::handle is_causal,
@@ -85,19 +85,20 @@ Examples
       py::arg("in_features"), py::arg("out_features"), py::arg("bias") = false, py::kw_only(),
       py::arg("scale") = py::none(), py::arg("dropout") = 0.0, py::arg("is_causal") = false,
       py::arg("masked_value") = py::none());
-  self_attention.def_readonly("in_features", &SelfAttention::in_features)
-      .def_readonly("out_features", &SelfAttention::out_features)
+  self_attention
+      .def_property_readonly("in_features", [](const SelfAttention& self) { return self.arguments.embed_dim; })
+      .def_readonly("out_features", &SelfAttention::head_dim)
       .def(
           "forward",
           [](SelfAttention& self, py::handle x, py::handle context, py::handle valid_lens, py::handle attn_mask,
              py::handle dropout_keep, bool return_weights) {
             Call call("SelfAttention");
             const Tensor input = call.floating(x, "x"), other = call.optional(context, "context");
-            const Restriction restriction =
-                restriction_from(call, valid_lens, attn_mask, dropout_keep, count_of(other.defined() ? other : input));
+            SelfAttention::Call options{
+                restriction_from(call, valid_lens, attn_mask, dropout_keep, count_of(other.defined() ? other : input))};
             Tensor weights;
-            const Tensor y = without_gil(
-                [&] { return self.forward(input, other, restriction, return_weights ? &weights : nullptr); });
+            if (return_weights) options.weights = &weights;
+            const Tensor y = without_gil([&] { return self.SelfAttention::forward(input, other, Tensor(), options); });
             return with_weights(y, weights);
           },
           py::arg("x"), py::arg("context") = py::none(), py::arg("valid_lens") = py::none(), py::kw_only(),

@@ -54,30 +54,18 @@ std::shared_ptr<nn::Dropout> dropout_of(const BertArguments& a) {
   return std::make_shared<nn::Dropout>(a.hidden_dropout_prob);
 }
 
-// A packed call, whose weights are shown with zeros in the rows and columns of padding.
-struct KeptRows : nn::AttentionRecord::Kept {
-  KeptRows(const Array& q, const Array& k, ops::Heads h, const BertRows& r) : query(q), key(k), heads(h), rows(r) {}
+constexpr nn::MultiHeadAttention::Names kAttention{.layer = "BertModel",
+                                                   .queries = "hidden_states",
+                                                   .widths = {"hidden_size", "hidden_size", "hidden_size"},
+                                                   .parts = {"query", "key", "value", nullptr}};
 
-  Array weights() const override {
-    Array both = Array::zeros({rows.batch, rows.length, rows.length}, DType::boolean);  // query and key are kept
-    const std::int64_t* kept = rows.kept.data<std::int64_t>();
-    Index begin = 0;
-    for (const Index count : rows.counts) {
-      for (Index i = begin; i < begin + count; ++i)
-        for (Index j = begin; j < begin + count; ++j)
-          both.data<bool>()[kept[i] * rows.length + kept[j] % rows.length] = true;
-      begin += count;
-    }
-    ops::AttentionOptions o;
-    o.operation = "BertModel";
-    o.attn_mask = Tensor(both);
-    return ops::packed_attention_weights(unpacked(query, rows), unpacked(key, rows), heads, o);
-  }
-
-  const Array query, key;  // (R, M)
-  const ops::Heads heads;
-  const BertRows rows;
-};
+nn::MultiHeadAttention::Arguments attention_of(const BertArguments& a) {
+  nn::MultiHeadAttention::Arguments given;
+  given.embed_dim = a.hidden_size;
+  given.num_heads = a.num_attention_heads;
+  given.dropout = a.attention_probs_dropout_prob;
+  return given;
+}
 
 // Parts are made without values when they are parts of something that draws them itself.
 template <class Make> void make_parts(nn::Module& module, double spread, Make make) {
@@ -122,10 +110,7 @@ void rename_norms(nn::StateDict& state, const std::string& prefix) {
   }
 }
 
-BertPart::BertPart(const BertArguments& a) : arguments(checked(a)) {}
-
-nn::Config BertPart::config() const {
-  const BertArguments& a = arguments;
+nn::Config bert_config(const BertArguments& a) {
   return {{"vocab_size", a.vocab_size},
           {"hidden_size", a.hidden_size},
           {"num_hidden_layers", a.num_hidden_layers},
@@ -141,6 +126,8 @@ nn::Config BertPart::config() const {
           {"pad_token_id", a.pad_token_id ? nn::Value(*a.pad_token_id) : nn::Value()},
           {"add_pooling_layer", a.add_pooling_layer}};
 }
+
+BertPart::BertPart(const BertArguments& a) : arguments(checked(a)) {}
 
 BertEmbeddings::BertEmbeddings(const BertArguments& a) : BertPart(a) {
   make_parts(*this, a.initializer_range, [&] {
@@ -183,54 +170,9 @@ Tensor BertEmbeddings::forward(const Array& ids, const Array& segments, const Be
   return dropout->forward(norm->forward(x));
 }
 
-BertSelfAttention::BertSelfAttention(const BertArguments& a) : BertPart(a) {
-  make_parts(*this, a.initializer_range, [&] {
-    own_module("query", query, std::make_shared<Linear>(a.hidden_size, a.hidden_size));
-    own_module("key", key, std::make_shared<Linear>(a.hidden_size, a.hidden_size));
-    own_module("value", value, std::make_shared<Linear>(a.hidden_size, a.hidden_size));
-  });
-}
-
-// Items of equal length that follow each other are one batch without any padding.
-Tensor BertSelfAttention::attend_packed(const Tensor& q, const Tensor& k, const Tensor& v, const BertRows& rows) const {
-  const Index heads = arguments.num_attention_heads, M = arguments.hidden_size;
-  ops::AttentionOptions o;
-  o.operation = "BertModel";
-  o.dropout = training() ? arguments.attention_probs_dropout_prob : 0;
-  Tensors parts;
-  const auto batch = static_cast<std::size_t>(rows.batch);
-  Index row = 0;
-  for (std::size_t first = 0, last = 0; first < batch; first = last) {
-    const Index length = rows.counts[first];
-    while (last < batch && rows.counts[last] == length) ++last;
-    const auto items = static_cast<Index>(last - first);
-    if (length == 0) continue;
-    const Index end = row + items * length;
-    const auto cut = [&](const Tensor& x) { return ops::reshape(ops::slice(x, 0, row, end), {items, length, M}); };
-    const Tensor y = ops::packed_attention(cut(q), cut(k), cut(v), {heads, heads, -1}, o).output;
-    parts.push_back(ops::reshape(y, {items * length, M}));
-    row = end;
-  }
-  return parts.empty() ? v : parts.size() == 1 ? parts.front() : ops::concatenate(parts, 0);
-}
-
-Tensor BertSelfAttention::forward(const Tensor& x, const BertRows& rows) {
-  const Tensors projected = Linear::forward_each({query.get(), key.get(), value.get()}, x);
-  const Tensor &q = projected[0], &k = projected[1], &v = projected[2];  // (B, L, M) or (R, M)
-  const ops::Heads heads{arguments.num_attention_heads, arguments.num_attention_heads, -1};
-  if (rows.packed()) {
-    const Tensor context = attend_packed(q, k, v, rows);
-    record.keep(nn::NoAttentionRecord::active()
-                    ? nullptr
-                    : std::make_shared<const KeptRows>(packed(q.data()), packed(k.data()), heads, rows));
-    return context;
-  }
-  ops::AttentionOptions o;
-  o.operation = "BertModel";
-  nn::set_restriction(o, rows.restriction, arguments.attention_probs_dropout_prob, training());
-  const Tensor context = ops::packed_attention(q, k, v, heads, o).output;
-  record.keep(nn::AttentionRecord::of(packed(q.data()), packed(k.data()), heads, o, {}));
-  return context;
+BertSelfAttention::BertSelfAttention(const BertArguments& a)
+    : MultiHeadAttention(kAttention, attention_of(checked(a)), nn::SkipInit()), bert(a) {
+  draw_bert(*this, a.initializer_range);
 }
 
 BertOutput::BertOutput(const BertArguments& a, bool inner) : BertPart(a), inner_(inner) {
@@ -257,7 +199,7 @@ BertAttention::BertAttention(const BertArguments& a) : BertPart(a) {
 }
 
 Tensor BertAttention::forward(const Tensor& x, const BertRows& rows) {
-  return output->forward(self->forward(x, rows), x);
+  return output->forward(self->forward(x, Tensor(), Tensor(), attention_call(rows)), x);
 }
 
 BertIntermediate::BertIntermediate(const BertArguments& a) : BertPart(a), activation_(bert_activation(a.hidden_act)) {
@@ -282,19 +224,6 @@ BertEncoder::BertEncoder(const BertArguments& a) : BertPart(a) {
   auto layers = std::make_shared<nn::ModuleList>();
   for (Index i = 0; i < a.num_hidden_layers; ++i) layers->append(std::make_shared<BertLayer>(a));
   own_module("layer", layer, std::move(layers));
-}
-
-std::vector<std::shared_ptr<BertLayer>> BertEncoder::parts() const {
-  std::vector<std::shared_ptr<BertLayer>> found;
-  const auto entries = layer->snapshot();
-  for (const Entry& entry : *entries) {
-    auto part = std::dynamic_pointer_cast<BertLayer>(entry.module);
-    if (!part)
-      fail_type("BertEncoder: layer must hold layers of its kind; got ",
-                entry.module ? entry.module->class_name() : "None");
-    found.push_back(std::move(part));
-  }
-  return found;
 }
 
 Tensor BertEncoder::forward(const Tensor& given, const BertRows& rows, Tensors* states) {

@@ -24,10 +24,11 @@ struct BertArguments {
 };
 
 // Every part can be made from the arguments alone, which is how modules are copied and unpickled.
+nn::Config bert_config(const BertArguments& arguments);
 class BertPart : public nn::Module {
  public:
   explicit BertPart(const BertArguments& arguments);  // checks them
-  nn::Config config() const override;
+  nn::Config config() const override { return bert_config(arguments); }
   const BertArguments arguments;
 };
 
@@ -48,18 +49,14 @@ class BertEmbeddings : public BertPart {
   void adapt_state(nn::StateDict& state, const std::string& prefix) override;
 };
 
-class BertSelfAttention : public BertPart {
+// The attention of nn without an output projection, which is part of BertAttention's output.
+class BertSelfAttention : public nn::MultiHeadAttention {
  public:
   explicit BertSelfAttention(const BertArguments& arguments);
   std::string class_name() const override { return "BertSelfAttention"; }
-  using Module::forward;
-  virtual Tensor forward(const Tensor& x, const BertRows& rows);
-
-  std::shared_ptr<nn::Linear> query, key, value;
-  nn::AttentionRecord record;  // (B, H, L, L)
-
- private:
-  Tensor attend_packed(const Tensor& q, const Tensor& k, const Tensor& v, const BertRows& rows) const;
+  nn::Config config() const override { return bert_config(bert); }
+  using MultiHeadAttention::forward;
+  const BertArguments bert;
 };
 
 // LayerNorm(dropout(dense(x)) + residual).
@@ -122,7 +119,9 @@ class BertEncoder : public BertPart {
   // `states` gets the output of each layer, whole.
   virtual Tensor forward(const Tensor& x, const BertRows& rows, Tensors* states = nullptr);
 
-  std::vector<std::shared_ptr<BertLayer>> parts() const;
+  std::vector<std::shared_ptr<BertLayer>> parts() const {
+    return nn::blocks_of<BertLayer, BertLayer>(*this, *layer, "layer");
+  }
   std::shared_ptr<nn::ModuleList> layer;
 };
 

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "ops/lengths.h"
-#include "ops/ops.h"
 
 namespace qkv::models {
 namespace {
@@ -105,23 +104,6 @@ nn::Restriction restriction_of(const BertRows& rows) {
   nn::Restriction restriction;
   restriction.attn_mask = Tensor(mask);
   return restriction;
-}
-
-Tensor kept_rows(const Tensor& x, const BertRows& rows) {
-  return ops::embedding(ops::reshape(x, {rows.batch * rows.length, x.dim(2)}), rows.kept, {});
-}
-
-Tensor unpacked(const Tensor& x, const BertRows& rows) {
-  const Index M = x.dim(1);
-  // Row 0 of the table holds the zeros, so the numbers of rows that are kept start at 1.
-  Array number = Array::zeros({rows.batch, rows.length}, DType::int64);
-  for (Index r = 0; r < rows.kept.numel(); ++r) number.data<std::int64_t>()[rows.kept.data<std::int64_t>()[r]] = r + 1;
-  return ops::embedding(ops::concatenate({Tensor(Array::zeros({1, M}, x.dtype())), x}, 0), number, {});
-}
-
-Array unpacked(const Array& x, const BertRows& rows) {
-  const NoGrad off;
-  return unpacked(Tensor(x), rows).data();
 }
 
 }  // namespace qkv::models

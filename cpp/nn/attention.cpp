@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "nn/self_attention.h"
 #include "ops/attention/allowed.h"
 #include "ops/ops.h"
 
@@ -46,6 +45,11 @@ Array KeptProjections::weights() const {
 Array own(const Array& array) { return array.defined() && array.buffer()->borrowed() ? cloned(array) : packed(array); }
 
 }  // namespace
+
+Value causal_value(ops::Causal causal) {
+  if (causal == ops::Causal::lower_right) return std::string("lower_right");
+  return causal == ops::Causal::upper_left;
+}
 
 Array snapshot(const Array& array) { return array.defined() && !NoAttentionRecord::active() ? cloned(array) : array; }
 

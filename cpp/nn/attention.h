@@ -76,16 +76,22 @@ using ops::Restriction;
 // is dropped.
 void set_restriction(ops::AttentionOptions& o, const Restriction& restriction, double dropout, bool training);
 
+// "upper_left" and True are one; "lower_right" the other; False is none.
+Value causal_value(ops::Causal causal);
+
 // The array as it is now, for layers that record it: one copy for all layers of a call, none while NoAttentionRecord
 // lives.
 Array snapshot(const Array& array);
 
-// What a call of an attention says, and what it keeps for later calls.
+struct RaggedRows;
+
+// What a call of an attention says, and its state: none, or one of a cache, a memory and ragged rows.
 struct AttentionCall {
   Restriction restriction = {};
   std::optional<ops::Causal> causal = {};  // the constructor's
   KVCache* cache = nullptr;
   ProjectedMemory* memory = nullptr;  // is used instead of keys and values once it is filled
+  const RaggedRows* rows = nullptr;   // the queries (R, M) are the kept rows of a batch, and its keys
   AttentionRecord* record = nullptr;  // of this call alone, while others may use the layer
   Tensor* weights = nullptr;          // gets those of the call, with their history
 };

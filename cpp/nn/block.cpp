@@ -107,8 +107,9 @@ Tensor Block::forward(const Tensor& given, const Tensor& memory, const BlockCall
   });
   if (multihead_attn)
     x = sublayer(number++, x, [&](const Tensor& y) {
-      return attend(names_.block, *multihead_attn, y, memory,
-                    {call.memory, {}, nullptr, call.projected, call.cross, call.weights});
+      return attend(
+          names_.block, *multihead_attn, y, memory,
+          {.restriction = call.memory, .memory = call.projected, .record = call.cross, .weights = call.weights});
     });
   return sublayer(number, x, [&](const Tensor& y) {
     const Tensor inner = linear1->forward(y, activation_);
@@ -148,8 +149,8 @@ CacheStep::~CacheStep() {
 
 void CacheStep::commit() { cache_ = nullptr; }
 
-void wrong_part(const Module& owner, const ModulePtr& part) {
-  fail_type(owner.class_name(), ": layers must hold layers of its kind; got ", part ? part->class_name() : "None");
+void wrong_part(const Module& owner, const char* list, const ModulePtr& part) {
+  fail_type(owner.class_name(), ": ", list, " must hold layers of its kind; got ", part ? part->class_name() : "None");
 }
 
 Tensor through(const std::vector<std::shared_ptr<Block>>& blocks, Tensor x, const Tensor& memory, BlockCall call,

@@ -101,15 +101,16 @@ class CacheStep {
   std::optional<KVCache::Use> one_thread_;  // of the first layer's, which every call takes first
 };
 
-[[noreturn]] void wrong_part(const Module& owner, const ModulePtr& part);
+[[noreturn]] void wrong_part(const Module& owner, const char* list, const ModulePtr& part);
 
-// The blocks that a list holds, all of kind L.
-template <class L> std::vector<std::shared_ptr<Block>> blocks_of(const Module& owner, const ModuleList& list) {
-  std::vector<std::shared_ptr<Block>> found;
+// The layers that a list holds, all of kind L.
+template <class L, class Base = Block>
+std::vector<std::shared_ptr<Base>> blocks_of(const Module& owner, const ModuleList& list, const char* name = "layers") {
+  std::vector<std::shared_ptr<Base>> found;
   const auto entries = list.snapshot();
   for (const Module::Entry& entry : *entries) {
     auto block = std::dynamic_pointer_cast<L>(entry.module);
-    if (!block) wrong_part(owner, entry.module);
+    if (!block) wrong_part(owner, name, entry.module);
     found.push_back(std::move(block));
   }
   return found;

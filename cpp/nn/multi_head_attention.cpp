@@ -4,8 +4,6 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "nn/init.h"
-#include "nn/self_attention.h"
 #include "ops/ops.h"
 #include "ops/position_tables.h"
 
@@ -14,8 +12,7 @@ namespace {
 
 using Arguments = MultiHeadAttention::Arguments;
 
-const Arguments& checked(const Arguments& a) {
-  const char* op = "MultiHeadAttention";
+const Arguments& checked(const char* op, const Arguments& a) {
   const auto positive = [&](const char* name, Index value) {
     if (value < 1) fail_value(op, ": ", name, " must be at least 1; got ", value);
   };
@@ -43,6 +40,8 @@ const Arguments& checked(const Arguments& a) {
   return a;
 }
 
+constexpr MultiHeadAttention::Names kNames;
+
 Array consecutive(Index first, Index count) {
   Array positions(Shape{count}, DType::float64);
   for (Index i = 0; i < count; ++i) positions.data<double>()[i] = static_cast<double>(first + i);
@@ -52,17 +51,23 @@ Array consecutive(Index first, Index count) {
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(const Arguments& a, std::shared_ptr<const SplitSequence> split)
-    : arguments(checked(a)),
+    : MultiHeadAttention(kNames, a) {
+  split_sequence.set(std::move(split));
+}
+
+MultiHeadAttention::MultiHeadAttention(const Names& names, const Arguments& a)
+    : arguments(checked(names.layer, a)),
       kv_heads(a.num_kv_heads.value_or(a.num_heads)),
       head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)),
+      names_(names),
       slopes_(a.scores.alibi ? ops::alibi_slopes(a.num_heads) : Array()) {
-  split_sequence.set(std::move(split));
   const auto linear = [](Index in, Index out, bool bias) { return std::make_shared<Linear>(in, out, bias); };
-  own_module("q_proj", q_proj, linear(a.embed_dim, a.num_heads * head_dim, a.bias));
-  own_module("k_proj", k_proj, linear(a.kdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
-  own_module("v_proj", v_proj, linear(a.vdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
-  own_module("out_proj", out_proj,
-             linear(a.num_heads * head_dim, a.out_dim.value_or(a.embed_dim), a.out_bias.value_or(a.bias)));
+  own_module(names.parts[0], q_proj, linear(a.embed_dim, a.num_heads * head_dim, a.bias));
+  own_module(names.parts[1], k_proj, linear(a.kdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
+  own_module(names.parts[2], v_proj, linear(a.vdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
+  if (names.parts[3] != nullptr)
+    own_module(names.parts[3], out_proj,
+               linear(a.num_heads * head_dim, a.out_dim.value_or(a.embed_dim), a.out_bias.value_or(a.bias)));
   if (a.scores.qk_norm) {
     own_module("q_norm", q_norm, make_norm(*a.scores.qk_norm, head_dim));
     own_module("k_norm", k_norm, make_norm(*a.scores.qk_norm, head_dim));
@@ -97,7 +102,6 @@ Config MultiHeadAttention::config() const {
 
 // PyTorch keeps the three input projections in one matrix, or under other names where sizes differ.
 void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix) {
-  const char* names[] = {"q_proj", "k_proj", "v_proj"};
   const Index rows[] = {q_proj->out_features, k_proj->out_features, v_proj->out_features};
   const auto split = [&](const std::string& joined, const char* kind) {
     const auto found = state.find(prefix + joined);
@@ -112,15 +116,15 @@ void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix
       Array part(shape, whole.dtype());
       std::memcpy(part.raw(), static_cast<const char*>(whole.raw()) + row * row_bytes,
                   static_cast<std::size_t>(part.bytes()));
-      state[prefix + names[i] + kind] = part;
+      state[prefix + names_.parts[static_cast<std::size_t>(i)] + kind] = part;
       row += rows[i];
     }
     state.erase(prefix + joined);
   };
   split("in_proj_weight", ".weight");
   split("in_proj_bias", ".bias");
-  for (const char* name : names) {
-    const auto found = state.find(prefix + name + "_weight");
+  for (const char* name : names_.parts) {
+    const auto found = name == nullptr ? state.end() : state.find(prefix + name + "_weight");
     if (found == state.end()) continue;
     state[prefix + name + ".weight"] = found->second;
     state.erase(found);
@@ -131,31 +135,31 @@ void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix
 // already.
 MultiHeadAttention::Inputs MultiHeadAttention::checked_inputs(const Tensor& queries, const Tensor& keys,
                                                               const Tensor& values, const Call& call) const {
-  const char* op = "MultiHeadAttention";
+  const char* op = names_.layer;
   Inputs in;
   in.projected = call.memory != nullptr && call.memory->keys.defined();
   in.alone = !keys.defined() && !values.defined();
-  const Batched from = batched(op, "queries", queries);
+  const Batched from = batched(op, names_.queries, queries);
   in.queries = from.tensor;
   in.lifted = from.added;
-  in.keys = keys.defined() && !in.projected ? batched(op, "keys", keys).tensor : in.queries;
-  in.values = values.defined() && !in.projected ? batched(op, "values", values).tensor : in.keys;
+  in.keys = keys.defined() && !in.projected ? batched(op, names_.keys, keys).tensor : in.queries;
+  in.values = values.defined() && !in.projected ? batched(op, names_.values, values).tensor : in.keys;
   const auto check = [&](const char* name, const Tensor& x, const char* size_name, Index size) {
     if (x.dim(2) != size)
       fail_value(op, ": ", name, " must be (B, L, ", size, ") because ", size_name, " = ", size, "; got ", name, " ",
                  x.shape());
     if (x.dim(0) != in.queries.dim(0))
-      fail_value(op, ": ", name, " must have the batch size of queries ", in.queries.shape(), "; got ", name, " ",
-                 x.shape());
+      fail_value(op, ": ", name, " must have the batch size of ", names_.queries, " ", in.queries.shape(), "; got ",
+                 name, " ", x.shape());
   };
-  check("queries", in.queries, "embed_dim", arguments.embed_dim);
+  check(names_.queries, in.queries, names_.widths[0], arguments.embed_dim);
   if (!in.projected) {
-    check("keys", in.keys, "kdim", k_proj->in_features);
-    check("values", in.values, "vdim", v_proj->in_features);
+    check(names_.keys, in.keys, names_.widths[1], k_proj->in_features);
+    check(names_.values, in.values, names_.widths[2], v_proj->in_features);
   }
   if (in.keys.dim(1) != in.values.dim(1))
-    fail_value(op, ": values must be (B, Lk, vdim) with Lk = ", in.keys.dim(1), " to match keys ", in.keys.shape(),
-               "; got values ", in.values.shape());
+    fail_value(op, ": ", names_.values, " must be (B, Lk, ", names_.widths[2], ") with Lk = ", in.keys.dim(1),
+               " to match ", names_.keys, " ", in.keys.shape(), "; got ", names_.values, " ", in.values.shape());
   return in;
 }
 
@@ -176,8 +180,7 @@ MultiHeadAttention::Projections MultiHeadAttention::projected(const Inputs& in, 
 }
 
 Tensor MultiHeadAttention::normalized(const std::shared_ptr<Norm>& norm, const Tensor& x, Index heads) const {
-  return ops::reshape(norm->forward("MultiHeadAttention", ops::reshape(x, {x.dim(0), x.dim(1), heads, head_dim})),
-                      x.shape());
+  return ops::reshape(norm->forward(names_.layer, ops::reshape(x, {x.dim(0), x.dim(1), heads, head_dim})), x.shape());
 }
 
 void MultiHeadAttention::rotate(Projections& p, Index offset, const SplitSequence* sequence, ops::Causal causal) const {
@@ -209,7 +212,7 @@ ops::AttentionOptions MultiHeadAttention::options(const Restriction& restriction
                                                   Index queries, Index keys) const {
   const Arguments& a = arguments;
   ops::AttentionOptions o;
-  o.operation = "MultiHeadAttention";
+  o.operation = names_.layer;
   set_restriction(o, restriction, a.dropout, training());
   o.causal = call.causal.value_or(a.causal);
   set_scores(o, a.scores);
@@ -224,7 +227,7 @@ ops::AttentionOptions MultiHeadAttention::options(const Restriction& restriction
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
-  const char* op = "MultiHeadAttention";
+  const char* op = names_.layer;
   const Inputs in = checked_inputs(queries, keys, values, call);
   const std::shared_ptr<const SplitSequence> sequence = split_sequence.get();
   if (sequence && call.cache != nullptr)
@@ -238,17 +241,24 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   if (call.cache != nullptr) step.emplace(*call.cache);
   const Index offset = call.cache != nullptr ? call.cache->length() : 0;
   const Index all_keys = sequence ? -1 : offset + (in.projected ? call.memory->keys : in.keys).dim(1);
-  const AttentionRecord::Axes axes{!in.lifted, true};
-  const Restriction restriction =
-      aligned(op, call.restriction, {in.queries.dim(0), arguments.num_heads, in.queries.dim(1), all_keys}, axes);
+  const AttentionRecord::Axes axes{!in.lifted, names_.heads};
+  Shape weights{in.queries.dim(0), in.queries.dim(1), all_keys};
+  if (axes.heads) weights.insert(weights.begin() + 1, arguments.num_heads);
+  const Restriction restriction = aligned(op, call.restriction, weights, axes);
   Projections p = projected(in, call);  // (B, Lq, H * D), (B, Lk, Hkv * D) twice
-  const ops::AttentionOptions o = options(restriction, call, offset, in.queries.dim(1), all_keys);
+  ops::AttentionOptions o = options(restriction, call, offset, in.queries.dim(1), all_keys);
   if (arguments.rotary_base) rotate(p, offset, sequence.get(), o.causal);
+  const auto result = [&](const Tensor& y) { return unbatched(out_proj ? out_proj->forward(y) : y, in.lifted); };
   if (sequence) {
     record.clear();
-    return unbatched(out_proj->forward(across(*sequence, p, o)), in.lifted);
+    return result(across(*sequence, p, o));
   }
   ops::Heads heads{arguments.num_heads, kv_heads, -1};
+  if (call.rows != nullptr) {
+    const Tensor y = ragged_attention(p.queries, p.keys, p.values, *call.rows, heads, o);
+    record.keep(ragged_record(packed(p.queries.data()), packed(p.keys.data()), *call.rows, heads, o));
+    return result(y);
+  }
   if (call.cache != nullptr) {
     const KVCache::Contents all = call.cache->append(p.keys, p.values);
     p.keys = all.keys;
@@ -257,10 +267,10 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   }
   const ops::AttentionOutputs outputs = ops::packed_attention(p.queries, p.keys, p.values, heads, o);
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);  // (B, H, Lq, Lk)
-  const auto kept = AttentionRecord::of(packed(p.queries.data()), packed(p.keys.data()), heads, o, axes);
+  const auto kept = AttentionRecord::of(packed(p.queries.data()), packed(p.keys.data()), heads, std::move(o), axes);
   record.keep(kept);
   if (call.record != nullptr) call.record->keep(kept);
-  const Tensor y = unbatched(out_proj->forward(outputs.output), in.lifted);
+  const Tensor y = result(outputs.output);
   if (step) step->commit();
   return y;
 }

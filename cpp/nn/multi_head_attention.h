@@ -1,7 +1,11 @@
 // Several heads side by side: head_h = attention(q Wq_h, k Wk_h, v Wv_h), output = concat(heads) Wo.
 #pragma once
 
+#include <array>
+
 #include "nn/attention.h"
+#include "nn/init.h"
+#include "nn/ragged_rows.h"
 #include "nn/score_options.h"
 #include "nn/split_sequence.h"
 
@@ -22,6 +26,15 @@ class MultiHeadAttention : public Module, public AnyAttention {
     bool operator==(const Arguments&) const = default;
   };
   using Call = AttentionCall;
+  // Of a kind of attention with projections: what messages call it, its inputs and their widths, the names of its parts
+  // in the order of their registration, the last null where the heads are the output, and whether weights have an axis
+  // of heads.
+  struct Names {
+    const char *layer = "MultiHeadAttention", *queries = "queries", *keys = "keys", *values = "values";
+    std::array<const char*, 3> widths = {"embed_dim", "kdim", "vdim"};
+    std::array<const char*, 4> parts = {"q_proj", "k_proj", "v_proj", "out_proj"};
+    bool heads = true;
+  };
 
   explicit MultiHeadAttention(const Arguments& arguments, std::shared_ptr<const SplitSequence> split = nullptr);
   std::string class_name() const override { return "MultiHeadAttention"; }
@@ -30,6 +43,7 @@ class MultiHeadAttention : public Module, public AnyAttention {
   // keys undefined: queries; values undefined: keys.
   Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) override;
   const AttentionRecord* last_call() const override { return &record; }
+  Index out_features() const { return out_proj ? out_proj->out_features : arguments.num_heads * head_dim; }
 
   const Arguments arguments;
   const Index kv_heads, head_dim;
@@ -42,9 +56,14 @@ class MultiHeadAttention : public Module, public AnyAttention {
   Published<SplitSequence> split_sequence;  // the inputs are parts of sequences; nothing if they are whole
 
  protected:
+  MultiHeadAttention(const Names& names, const Arguments& arguments);
+  // Parameters get no values while the SkipInit lives.
+  MultiHeadAttention(const Names& names, const Arguments& arguments, const SkipInit&)
+      : MultiHeadAttention(names, arguments) {}
   void adapt_state(StateDict& state, const std::string& prefix) override;
 
  private:
+  const Names& names_;
   const Array slopes_;  // (H,) with alibi
   struct Inputs {
     Tensor queries, keys, values;

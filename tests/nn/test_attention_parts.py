@@ -104,6 +104,20 @@ def test_a_module_of_one_argument():
         plain(X, is_causal=True)
 
 
+class Doubled(nn.SelfAttention):
+    def forward(self, x, **options):
+        return 2 * super().forward(x, **options)
+
+
+@pytest.mark.parametrize("kind", [nn.SelfAttention, Doubled])
+def test_one_head_stands_in(kind):
+    layer = nn.TransformerEncoderLayer(M, 2, 11, 0.0, attention=kind(M, M)).to("float64")
+    for call in ({}, {"valid_lens": [2, L]}, {"attn_mask": MASK}):
+        y = layer.norm1(X + layer.self_attn(X, **call))
+        close(layer(X, **call), layer.norm2(y + layer.linear2(qkv.relu(layer.linear1(y)))))
+        assert layer.self_attn.attention_weights.shape == (B, L, L)
+
+
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_in_a_decoder_and_a_model(name):
     layer = nn.TransformerDecoderLayer(M, 2, 11, 0.0, attention=ATTENTIONS[name]()).to("float64")

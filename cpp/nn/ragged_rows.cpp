@@ -1,0 +1,79 @@
+#include "nn/ragged_rows.h"
+
+#include "ops/ops.h"
+
+namespace qkv::nn {
+namespace {
+
+struct KeptRows : AttentionRecord::Kept {
+  KeptRows(const Array& q, const Array& k, const RaggedRows& r, ops::Heads h, ops::AttentionOptions o)
+      : query(q), key(k), rows(r), heads(h), options(std::move(o)) {
+    options.dropout = 0;  // shown before dropout
+  }
+
+  Array weights() const override {
+    Array both = Array::zeros({rows.batch, rows.length, rows.length}, DType::boolean);  // query and key are kept
+    const std::int64_t* kept = rows.kept.data<std::int64_t>();
+    Index begin = 0;
+    for (const Index count : rows.counts) {
+      for (Index i = begin; i < begin + count; ++i)
+        for (Index j = begin; j < begin + count; ++j)
+          both.data<bool>()[kept[i] * rows.length + kept[j] % rows.length] = true;
+      begin += count;
+    }
+    const NoGrad off;
+    const auto whole = [&](const Array& x) { return unpacked(Tensor(x.reshaped({x.dim(1), x.dim(2)})), rows).data(); };
+    ops::AttentionOptions o = options;
+    o.attn_mask = Tensor(both);
+    return ops::packed_attention_weights(whole(query), whole(key), heads, o);
+  }
+
+  const Array query, key;  // (1, R, M)
+  const RaggedRows rows;
+  const ops::Heads heads;
+  ops::AttentionOptions options;
+};
+
+}  // namespace
+
+Tensor kept_rows(const Tensor& x, const RaggedRows& rows) {
+  return ops::embedding(ops::reshape(x, {rows.batch * rows.length, x.dim(2)}), rows.kept, {});
+}
+
+Tensor unpacked(const Tensor& x, const RaggedRows& rows) {
+  const Index M = x.dim(1);
+  // Row 0 of the table holds the zeros, so the numbers of rows that are kept start at 1.
+  Array number = Array::zeros({rows.batch, rows.length}, DType::int64);
+  for (Index r = 0; r < rows.kept.numel(); ++r) number.data<std::int64_t>()[rows.kept.data<std::int64_t>()[r]] = r + 1;
+  return ops::embedding(ops::concatenate({Tensor(Array::zeros({1, M}, x.dtype())), x}, 0), number, {});
+}
+
+// Items of equal length that follow each other are one batch without any padding.
+Tensor ragged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RaggedRows& rows, ops::Heads heads,
+                        const ops::AttentionOptions& options) {
+  Tensors parts;
+  const auto batch = static_cast<std::size_t>(rows.batch);
+  Index row = 0;
+  for (std::size_t first = 0, last = 0; first < batch; first = last) {
+    const Index length = rows.counts[first];
+    while (last < batch && rows.counts[last] == length) ++last;
+    const auto items = static_cast<Index>(last - first);
+    if (length == 0) continue;
+    const Index end = row + items * length;
+    const auto cut = [&](const Tensor& x) {
+      return ops::reshape(ops::slice(x, 1, row, end), {items, length, x.dim(2)});
+    };
+    const Tensor y = ops::packed_attention(cut(q), cut(k), cut(v), heads, options).output;
+    parts.push_back(ops::reshape(y, {1, items * length, y.dim(2)}));
+    row = end;
+  }
+  return parts.empty() ? v : parts.size() == 1 ? parts.front() : ops::concatenate(parts, 1);
+}
+
+std::shared_ptr<const AttentionRecord::Kept> ragged_record(const Array& q, const Array& k, const RaggedRows& rows,
+                                                           ops::Heads heads, const ops::AttentionOptions& options) {
+  if (NoAttentionRecord::active()) return nullptr;
+  return std::make_shared<const KeptRows>(q, k, rows, heads, options);
+}
+
+}  // namespace qkv::nn
