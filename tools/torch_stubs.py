@@ -39,6 +39,13 @@ OTHERS = {
 ANSWERS = {name: kind for kind, names in OTHERS.items() for name in names.split()}
 REFLECTED = "__radd__ __rsub__ __rmul__ __rtruediv__ __rfloordiv__ __rmod__ __rpow__ __rmatmul__"
 OF_THE_CORE = ["item", "tolist", *REFLECTED.split()]
+# What functions in tables take, by the names of their parameters.
+PARAMETERS = {
+    "int": "dim0 dim1 dim2 dimension offset diagonal start_dim end_dim num_samples minlength n",
+    "bool": "keepdim descending stable largest sorted replacement equal_nan sparse_grad requires_grad",
+    "float": "rtol atol",
+}
+KINDS = {name: kind for kind, names in PARAMETERS.items() for name in names.split()}
 PLAIN = re.compile(r"int|bool|float|str|(int|float|str) \| None")
 
 TENSOR = '''"""Types of Tensor. Written by tools/torch_stubs.py; change that."""
@@ -56,6 +63,7 @@ from ._dtypes import Size, device
 F = TypeVar("F", bound=Callable[..., Any])
 
 def function(*names: builtins.str, label: builtins.str | None = ...) -> Callable[[F], F]: ...
+def define(table: dict[builtins.str, Any]) -> None: ...
 def method(*names: builtins.str, label: builtins.str | None = ...) -> Callable[[F], F]: ...
 def both(*names: builtins.str, label: builtins.str | None = ...) -> Callable[[F], F]: ...
 
@@ -84,7 +92,7 @@ ANY_OTHER = "\ndef __getattr__(name: builtins.str) -> Any: ...  # names of the i
 def parameter(p: inspect.Parameter) -> str:
     star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
     kind, default = (
-        str(p.annotation).replace("builtins.", ""),
+        KINDS.get(p.name, "Any") if p.annotation is p.empty else str(p.annotation).replace("builtins.", ""),
         "" if star or p.default is p.empty else " = ...",
     )
     if PLAIN.fullmatch(kind):

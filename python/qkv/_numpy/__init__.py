@@ -54,14 +54,14 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
         yield from tensors_in(list(value.values()))
 
 
-def plain(value: Any) -> Any:
-    """Replace the Tensors in an argument by NumPy's view of their numbers."""
+def plain(value: Any, change: Callable[[Any], Any] = lambda t: t.numpy()) -> Any:
+    """Replace the Tensors in an argument, by NumPy's view of their numbers unless another change is given."""
     if isinstance(value, Tensor):
-        return value.numpy()
+        return change(value)
     if type(value) in (list, tuple):
-        return type(value)(plain(item) for item in value)
+        return type(value)(plain(item, change) for item in value)
     if type(value) is dict:
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(item, change) for key, item in value.items()}
     return value
 
 

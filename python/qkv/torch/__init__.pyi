@@ -58,7 +58,7 @@ def arange(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -138,7 +138,7 @@ def empty(
     *size: Any,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -148,7 +148,7 @@ def empty_like(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -166,7 +166,7 @@ def eye(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -189,7 +189,7 @@ def full(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -200,7 +200,7 @@ def full_like(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -246,12 +246,12 @@ def isclose(
     atol: builtins.float = ...,
     equal_nan: builtins.bool = ...,
 ) -> Tensor: ...
-def isfinite(input: Any, _f: Any = ...) -> Tensor: ...
+def isfinite(input: Any) -> Tensor: ...
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: builtins.bool = ..., invert: builtins.bool = ...
 ) -> Tensor: ...
-def isinf(input: Any, _f: Any = ...) -> Tensor: ...
-def isnan(input: Any, _f: Any = ...) -> Tensor: ...
+def isinf(input: Any) -> Tensor: ...
+def isnan(input: Any) -> Tensor: ...
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = ..., bias: Any = ..., eps: builtins.float = ...
 ) -> Tensor: ...
@@ -267,7 +267,7 @@ def linspace(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -290,7 +290,7 @@ def logspace(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -346,7 +346,7 @@ def normal(
     generator: Any = ...,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -356,7 +356,7 @@ def ones(
     *size: Any,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -366,7 +366,7 @@ def ones_like(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -384,7 +384,7 @@ def rand(
     generator: Any = ...,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -395,7 +395,7 @@ def rand_like(
     generator: Any = ...,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -408,7 +408,7 @@ def randint(
     generator: Any = ...,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -421,7 +421,7 @@ def randint_like(
     generator: Any = ...,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -431,7 +431,7 @@ def randn(
     generator: Any = ...,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -442,7 +442,7 @@ def randn_like(
     generator: Any = ...,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -453,7 +453,7 @@ def randperm(
     generator: Any = ...,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -508,7 +508,7 @@ def split(input: Any, split_size_or_sections: Any, dim: builtins.int = ...) -> t
 def sqrt(input: Any) -> Tensor: ...
 def square(input: Any) -> Tensor: ...
 def squeeze(input: Any, dim: Any = ...) -> Tensor: ...
-def stack(tensors: Any, dim: builtins.int = ...) -> Tensor: ...
+def stack(tensors: Any, dim: Any = ...) -> Tensor: ...
 def std(
     input: Any, dim: Any = ..., unbiased: Any = ..., keepdim: builtins.bool = ..., *, correction: Any = ...
 ) -> Tensor: ...
@@ -516,7 +516,7 @@ def std_mean(
     input: Any,
     dim: Any = ...,
     unbiased: Any = ...,
-    keepdim: Any = ...,
+    keepdim: builtins.bool = ...,
     *,
     correction: Any = ...,
     _f: Any = ...,
@@ -558,7 +558,7 @@ def tril_indices(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -571,7 +571,7 @@ def triu_indices(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -590,7 +590,7 @@ def unique(
     return_counts: builtins.bool = ...,
     dim: Any = ...,
 ) -> Any: ...
-def unsqueeze(input: Any, dim: builtins.int) -> Tensor: ...
+def unsqueeze(input: Any, dim: Any) -> Tensor: ...
 def var(
     input: Any, dim: Any = ..., unbiased: Any = ..., keepdim: builtins.bool = ..., *, correction: Any = ...
 ) -> Tensor: ...
@@ -598,7 +598,7 @@ def var_mean(
     input: Any,
     dim: Any = ...,
     unbiased: Any = ...,
-    keepdim: Any = ...,
+    keepdim: builtins.bool = ...,
     *,
     correction: Any = ...,
     _f: Any = ...,
@@ -609,7 +609,7 @@ def zeros(
     *size: Any,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,
@@ -619,7 +619,7 @@ def zeros_like(
     *,
     dtype: Any = ...,
     device: Any = ...,
-    requires_grad: Any = ...,
+    requires_grad: builtins.bool = ...,
     layout: Any = ...,
     pin_memory: Any = ...,
     memory_format: Any = ...,

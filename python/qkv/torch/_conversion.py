@@ -1,4 +1,22 @@
-"""Another dtype, a copy, no history; and what a Tensor says of itself."""
+"""Another dtype, a copy, no history; and what a Tensor says of itself.
+
+type_as: In the dtype of another.
+cpu: Itself.
+clone: The same numbers in memory of their own; gradients flow back.
+detach: The same memory without a history.
+cuda: Refused: qkv computes on the CPU.
+size: The shape, or the size of one axis.
+dim, ndimension: Number of axes.
+numel: Number of elements.
+nelement: Number of elements.
+element_size: Bytes of one number.
+data_ptr: Where the numbers lie in memory.
+is_floating_point: Whether the dtype is a floating one.
+is_complex: Always False.
+is_tensor: Whether it is a Tensor of this module.
+result_type: dtype of an operation on both.
+promote_types: The dtype that holds the numbers of two others.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +26,9 @@ from typing import Any
 from .. import _core
 from .._errors import shown
 from . import _dtypes
-from ._dtypes import check_device, computed, dtype, refuse_device
+from ._dtypes import check_device, computed, refuse_device
 from ._elementwise import cast, common_dtype, result_dtype
-from ._tensor import Core, Tensor, _core_leaf, _core_shape, _core_size, both, function, method
+from ._tensor import FUNCTIONS, Core, Tensor, _core_leaf, _core_shape, _core_size, define, method
 
 
 @method("to")
@@ -46,47 +64,13 @@ def type_(t: Tensor, dtype: Any = None) -> Any:
     return cast(t, computed(dtype, "type"))
 
 
-@method("type_as")
-def type_as(t: Tensor, other: Tensor) -> Tensor:
-    """In the dtype of another."""
-    return cast(t, other.dtype)
-
-
-for _name, _kind in {**_dtypes.ALIASES, "bfloat16": _dtypes.bfloat16}.items():
-    method(_name)(lambda t, _k=_kind, _n=_name: cast(t, computed(_k, _n)))
-
-
-@method("cpu")
-def cpu(t: Tensor) -> Tensor:
-    """Itself."""
-    return t
-
-
-@method("cuda")
-def cuda(t: Tensor, device: Any = None) -> Tensor:
-    """Refused: qkv computes on the CPU."""
-    refuse_device("cuda", "cuda")
-
-
-@both("clone", label="CloneBackward0")
-def clone(input: Tensor, *, memory_format: Any = None) -> Any:
-    """The same numbers in memory of their own; gradients flow back."""
-    return Core.copy(input)
-
-
-@both("detach", label="")
-def detach(input: Tensor) -> Tensor:
-    """The same memory without a history."""
-    return Core.detach(input)  # type: ignore[return-value]
-
-
 @method("detach_")
 def detach_(t: Tensor) -> Tensor:
     """Forget the history."""
-    if not _core_leaf(t):
-        _core.detach_in_place(t)
-    else:
+    if _core_leaf(t):
         t.requires_grad = False
+    else:
+        _core.detach_in_place(t)
     return t
 
 
@@ -97,67 +81,25 @@ def requires_grad_(t: Tensor, requires_grad: builtins.bool = True) -> Tensor:
     return t
 
 
-# What it is.
-
-
-@method("size")
-def size(t: Tensor, dim: builtins.int | None = None) -> Any:
-    """The shape, or the size of one axis."""
-    return t.shape if dim is None else t.shape[dim]
-
-
-@method("dim", "ndimension")
-def dim(t: Tensor) -> builtins.int:
-    """Number of axes."""
-    return len(_core_shape(t))
-
-
-@both("numel")
-def numel(input: Tensor) -> builtins.int:
-    """Number of elements."""
-    return int(_core_size(input))
-
-
-method("nelement")(numel)
-
-
-@method("element_size")
-def element_size(t: Tensor) -> builtins.int:
-    """Bytes of one number."""
-    return int(t.dtype.itemsize)
-
-
-@method("data_ptr")
-def data_ptr(t: Tensor) -> builtins.int:
-    """Where the numbers lie in memory."""
-    return int(_core.address(t))
-
-
-@both("is_floating_point")
-def is_floating_point(input: Tensor) -> builtins.bool:
-    """Whether the dtype is a floating one."""
-    return bool(input.dtype.is_floating_point)
-
-
-@both("is_complex")
-def is_complex(input: Tensor) -> builtins.bool:
-    """Always False."""
-    return False
-
-
-@function("is_tensor")
-def is_tensor(obj: Any) -> builtins.bool:
-    """Whether it is a Tensor of this module."""
-    return isinstance(obj, Tensor)
-
-
-@function("result_type")
-def result_type(tensor1: Any, tensor2: Any) -> dtype:
-    """dtype of an operation on both."""
-    return result_dtype(tensor1, tensor2)
-
-
-@function("promote_types")
-def promote_types(type1: dtype, type2: dtype) -> dtype:
-    """The dtype that holds the numbers of two others."""
-    return common_dtype(type1, type2)
+for _name, _kind in {**_dtypes.ALIASES, "bfloat16": _dtypes.bfloat16}.items():
+    method(_name)(lambda t, _k=_kind: cast(t, computed(_k, _k.name)))
+_TABLE = {
+    ".type_as": lambda t, other: cast(t, other.dtype),
+    ".cpu": lambda t: t,
+    ".cuda": lambda t, device=None: refuse_device("cuda", "cuda"),
+    "clone: Clone": lambda input, *, memory_format=None: Core.copy(input),
+    "detach:": lambda input: Core.detach(input),
+    ".size": lambda t, dim=None: t.shape if dim is None else t.shape[dim],
+    ".dim .ndimension": lambda t: len(_core_shape(t)),
+    "numel": lambda input: int(_core_size(input)),
+    ".nelement": lambda t: int(_core_size(t)),
+    ".element_size": lambda t: int(t.dtype.itemsize),
+    ".data_ptr": lambda t: int(_core.address(t)),
+    "is_floating_point": lambda input: bool(input.dtype.is_floating_point),
+    "is_complex": lambda input: False,
+    "torch.is_tensor": lambda obj: isinstance(obj, Tensor),
+    "torch.result_type": lambda tensor1, tensor2: result_dtype(tensor1, tensor2),
+    "torch.promote_types": lambda type1, type2: common_dtype(type1, type2),
+}
+define(_TABLE)
+clone = FUNCTIONS["clone"]

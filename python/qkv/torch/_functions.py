@@ -1,8 +1,17 @@
-"""Functions of single numbers and choices between numbers."""
+"""Functions of single numbers and choices between numbers.
+
+clamp_min: Numbers below ``min`` become ``min``.
+clamp_max: Numbers above ``max`` become ``max``.
+addcmul: ``input + value tensor1 tensor2``.
+addcdiv: ``input + value tensor1 / tensor2``.
+lerp: ``input + weight (end - input)``.
+isnan: Whether a number is NaN.
+isinf: Whether a number is infinite.
+isfinite: Whether a number is neither infinite nor NaN.
+"""
 
 from __future__ import annotations
 
-import builtins
 from typing import Any
 
 import numpy as np
@@ -11,8 +20,8 @@ from .. import _core
 from . import _dtypes
 from ._conversion import clone
 from ._dtypes import bool_
-from ._elementwise import add, arithmetic, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
-from ._tensor import FUNCTIONS, Core, Tensor, as_core, both, constant, wrap, wrap_array
+from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
+from ._tensor import FUNCTIONS, Core, Tensor, as_core, both, constant, define, wrap, wrap_array
 
 
 def floats(t: Any) -> Tensor:
@@ -53,7 +62,7 @@ for _name in ("floor", "ceil", "trunc", "sign"):  # steps, whose gradient is 0
 
 
 @both("round")
-def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """To the nearest whole number, halves to the even one."""
     if input.dtype.kind < 2:
         return clone(input)
@@ -73,22 +82,6 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return wrap(np.clip(as_core(cast(input, kind)), low, high), "ClampBackward1", kind)
 
 
-both("clamp_min")(lambda input, min: clamp(input, min=min))
-both("clamp_max")(lambda input, max: clamp(input, max=max))
-
-
-@both("maximum")
-def maximum(input: Any, other: Any) -> Tensor:
-    """The larger of two numbers; equal ones share the gradient."""
-    return arithmetic(_core.maximum, input, other, "MaximumBackward0", np.logical_or)
-
-
-@both("minimum")
-def minimum(input: Any, other: Any) -> Tensor:
-    """The smaller of two numbers; equal ones share the gradient."""
-    return arithmetic(_core.minimum, input, other, "MinimumBackward0", np.logical_and)
-
-
 @both("where")
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """``input`` where the condition holds, else ``other``; the condition's places if both are left out."""
@@ -101,11 +94,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     return wrap(_core.where(condition, x, y), "WhereBackward0", kind)
 
 
-for _name in ("isnan", "isinf", "isfinite"):
-    both(_name)(lambda input, _f=getattr(np, _name): wrap_array(_f(as_numbers(input))))
-
-
-@both("nan_to_num", label="NanToNumBackward0")
+@both("nan_to_num", label="NanToNum")
 def nan_to_num(input: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """NaN and infinity replaced by numbers."""
     if as_tensor(input).dtype.kind < 2:
@@ -113,19 +102,18 @@ def nan_to_num(input: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = 
     return np.nan_to_num(as_core(input), nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
-@both("addcmul", label="AddcmulBackward0")
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
-    """``input + value tensor1 tensor2``."""
-    return add(input, mul(mul(tensor1, tensor2), value))
-
-
-@both("addcdiv", label="AddcdivBackward0")
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
-    """``input + value tensor1 / tensor2``."""
-    return add(input, div(mul(tensor1, value), tensor2))
-
-
-@both("lerp", label="LerpBackward0")
-def lerp(input: Tensor, end: Tensor, weight: Any) -> Any:
-    """``input + weight (end - input)``."""
-    return add(input, mul(sub(end, input), weight))
+_TABLE = {
+    "clamp_min": lambda input, min: clamp(input, min=min),
+    "clamp_max": lambda input, max: clamp(input, max=max),
+    "addcmul: Addcmul": lambda input, tensor1, tensor2, *, value=1: add(
+        input, mul(mul(tensor1, tensor2), value)
+    ),
+    "addcdiv: Addcdiv": lambda input, tensor1, tensor2, *, value=1: add(
+        input, div(mul(tensor1, value), tensor2)
+    ),
+    "lerp: Lerp": lambda input, end, weight: add(input, mul(sub(end, input), weight)),
+    "isnan": lambda input: wrap_array(np.isnan(as_numbers(input))),
+    "isinf": lambda input: wrap_array(np.isinf(as_numbers(input))),
+    "isfinite": lambda input: wrap_array(np.isfinite(as_numbers(input))),
+}
+define(_TABLE)

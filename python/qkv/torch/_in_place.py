@@ -1,4 +1,8 @@
-"""Changes in place of what is computed number by number: ``add_``, ``+=``, ``fill_``, ``copy_``."""
+"""Changes in place of what is computed number by number: ``add_``, ``+=``, ``fill_``, ``copy_``.
+
+fill_: One number everywhere, in place.
+zero_: 0 everywhere, in place.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ from typing import Any
 from .. import _core
 from . import _functions, _indexing, _matrices, _reductions  # noqa: F401  # whose functions have forms in place
 from ._change import assign, before, in_place
-from ._elementwise import OPERATORS, cast, is_operand
-from ._tensor import Core, Tensor, constant, method
+from ._elementwise import OPERATORS, attach, cast
+from ._tensor import Core, Tensor, constant, define, method
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder fmod exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs
 square floor ceil round trunc clamp clip clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not bitwise_and
@@ -29,15 +33,9 @@ def _define(name: str) -> Any:
     return method(f"{name}_")(f)
 
 
-def _operator(f: Any) -> Any:
-    return lambda t, other: f(t, other) if is_operand(other) else NotImplemented
-
-
 _defined = {_name: _define(_name) for _name in _IN_PLACE.split()}
-_defined |= {_name: _defined[f"bitwise_{_name}"] for _name in ("and", "or", "xor")}
 for _name, _f in OPERATORS.items():
-    _changed = _operator(_defined.get(_name) or _defined[_f.__name__])
-    setattr(Tensor, f"__i{_name}__", _core.direct(f"__i{_name}__", _changed))
+    attach(f"i{_name}", _defined[_f.__name__])
 
 
 def _fill(t: Tensor, value: Any, op: str, operation: str) -> Tensor:
@@ -47,16 +45,12 @@ def _fill(t: Tensor, value: Any, op: str, operation: str) -> Tensor:
     return t
 
 
-@method("fill_")
-def fill_(t: Tensor, value: Any) -> Tensor:
-    """One number everywhere, in place."""
-    return _fill(t, value, "FillBackward0", "fill_")
-
-
-@method("zero_")
-def zero_(t: Tensor) -> Tensor:
-    """0 everywhere, in place."""
-    return _fill(t, 0, "ZeroBackward0", "zero_")
+define(
+    {
+        ".fill_": lambda t, value: _fill(t, value, "FillBackward0", "fill_"),
+        ".zero_": lambda t: _fill(t, 0, "ZeroBackward0", "zero_"),
+    }
+)
 
 
 @method("copy_")

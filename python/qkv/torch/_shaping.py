@@ -1,7 +1,24 @@
-"""Where numbers stand: views of every kind, joining, repeating."""
+"""Where numbers stand: views of every kind, joining, repeating.
+
+stride: Steps in memory from one number to the next along each axis.
+is_contiguous: Whether the numbers stand one after the other in memory.
+contiguous: Itself, or a copy in memory of its own.
+view_as, reshape_as: The same numbers in the shape of another.
+ravel: All numbers on one axis.
+transpose, swapaxes, swapdims: Two axes exchanged.
+movedim, moveaxis: Axes moved to other places, the others keep their order.
+unsqueeze: A new axis of size 1.
+expand_as: Expanded to the shape of another.
+broadcast_to: Expanded to a shape.
+flip: Axes in reversed order.
+stack: Join Tensors of equal shape along a new axis.
+vstack: Join along the first axis; rows count as matrices with one.
+tile: The whole Tensor several times along each axis.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
@@ -12,7 +29,7 @@ from .. import _core
 from .._errors import shown
 from ._dtypes import dtype
 from ._elementwise import as_numbers, cast, common_dtype
-from ._tensor import Core, Tensor, _core_shape, as_core, both, function, method, wrap
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, both, define, function, method, wrap
 
 
 def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
@@ -26,8 +43,7 @@ def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
 
 def axis_of(dim: Any, rank: int, operation: str) -> int:
     """Count an axis from the front; of a Tensor that has none, 0 and -1 are legal."""
-    axis = operator.index(dim)
-    size = max(rank, 1)
+    axis, size = operator.index(dim), max(rank, 1)
     if not -size <= axis < size:
         raise IndexError(
             f"{operation}: dim must be from {-size} to {size - 1} because the Tensor has {rank} axes; got {axis}"
@@ -35,29 +51,20 @@ def axis_of(dim: Any, rank: int, operation: str) -> int:
     return axis + rank if axis < 0 else axis
 
 
-@method("stride")
-def stride(input: Tensor, dim: int | None = None) -> Any:
-    """Steps in memory from one number to the next along each axis."""
-    strides: tuple[int, ...] = _core.strides(input)
-    return strides if dim is None else strides[dim]
-
-
-@method("is_contiguous")
-def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
-    """Whether the numbers stand one after the other in memory."""
-    return bool(_core.is_packed(input))
-
-
-@method("contiguous")
-def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
-    """Itself, or a copy in memory of its own."""
-    return input if _core.is_packed(input) else wrap(Core.copy(input), "CloneBackward0", input._kind)
+def along(core: Any, t: Any, *args: Any) -> Any:
+    """What the core computes along axes; a Tensor without axes counts as one of size 1."""
+    if _core_shape(t):
+        return core(t, *args)
+    found = core(Core.reshape(t, 1), *args)
+    return (
+        tuple(Core.reshape(one, ()) for one in found) if isinstance(found, tuple) else Core.reshape(found, ())
+    )
 
 
 # Views.
 
 
-@method("view", label="ViewBackward0")
+@method("view", label="View")
 def view(input: Tensor, *size: Any) -> Any:
     """The same memory under another shape; a dtype is refused, as the core has no views of bytes."""
     if len(size) == 1 and isinstance(size[0], dtype):
@@ -79,12 +86,6 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
     return wrap(result, "UnsafeViewBackward0" if copied else "ViewBackward0", input._kind)
 
 
-@method("view_as", "reshape_as")
-def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """The same numbers in the shape of another."""
-    return reshape(input, other.shape)
-
-
 @both("flatten")
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Axes ``start_dim`` to ``end_dim`` as one."""
@@ -97,12 +98,6 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-@both("ravel")
-def ravel(input: Tensor) -> Tensor:
-    """All numbers on one axis."""
-    return reshape(input, (-1,))
-
-
 @both("unflatten")
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """One axis as several."""
@@ -113,20 +108,13 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return view(input, shape[:axis] + parts + shape[axis + 1 :])
 
 
-@both("permute", label="PermuteBackward0")
+@both("permute", label="Permute")
 def permute(input: Tensor, *dims: Any) -> Any:
     """Axes in another order."""
     return Core.transpose(input, tuple(axis_of(dim, len(input.shape), "permute") for dim in sizes(dims)))
 
 
-@both("transpose", "swapaxes", "swapdims", label="TransposeBackward0")
-def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
-    """Two axes exchanged."""
-    a, b = (axis_of(dim, len(input.shape), "transpose") for dim in (dim0, dim1))
-    return Core.swapaxes(input, a, b) if input.shape else input
-
-
-@both("t", label="TBackward0")
+@both("t", label="T")
 def t_(input: Tensor) -> Any:
     """A matrix transposed; Tensors with fewer axes as they are."""
     if len(_core_shape(input)) > 2:
@@ -137,23 +125,11 @@ def t_(input: Tensor) -> Any:
 def _matrix_transposed(t: Tensor) -> Any:
     if len(_core_shape(t)) < 2:
         raise RuntimeError(f"mT: the Tensor must have at least 2 axes; got shape {tuple(t.shape)}")
-    return transpose(t, -2, -1)
+    return t.transpose(-2, -1)
 
 
 Tensor.T = property(_core.direct("T", lambda t: permute(t, *reversed(range(len(t.shape))))))
 Tensor.mT = property(_matrix_transposed)
-
-
-@both("movedim", "moveaxis", label="PermuteBackward0")
-def movedim(input: Tensor, source: Any, destination: Any) -> Any:
-    """Axes moved to other places, the others keep their order."""
-    return np.moveaxis(as_core(input), source, destination)
-
-
-@both("unsqueeze", label="UnsqueezeBackward0")
-def unsqueeze(input: Tensor, dim: int) -> Any:
-    """A new axis of size 1."""
-    return np.expand_dims(as_core(input), axis_of(dim, len(input.shape) + 1, "unsqueeze"))
 
 
 @both("squeeze")
@@ -167,25 +143,14 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     return wrap(Core.reshape(input, kept), label, input._kind)
 
 
-@method("expand", label="ExpandBackward0")
+@method("expand", label="Expand")
 def expand(input: Tensor, *size: Any, implicit: bool = False) -> Any:
     """Axes of size 1 repeated without memory; -1 keeps a size."""
     wanted, own = sizes(size), _core_shape(input)
     new = len(wanted) - len(own)
-    kept = [own[i - new] if n == -1 and i >= new else n for i, n in enumerate(wanted)]
-    return _core.expanded(input, tuple(kept))
-
-
-@method("expand_as")
-def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Expanded to the shape of another."""
-    return expand(input, other.shape)
-
-
-@both("broadcast_to")
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
-    """Expanded to a shape."""
-    return expand(input, size)
+    return _core.expanded(
+        input, tuple(own[i - new] if n == -1 and i >= new else n for i, n in enumerate(wanted))
+    )
 
 
 @function("broadcast_tensors")
@@ -195,18 +160,10 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(expand(t, shape) for t in tensors)
 
 
-@method("unfold", label="UnfoldBackward0")
+@method("unfold", label="Unfold")
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Any:
     """All windows of that size along an axis, as a new last axis."""
-    axis = axis_of(dimension, len(input.shape), "unfold")
-    return _core.unfold(input if input.shape else Core.reshape(input, 1), axis, size, step)
-
-
-@both("flip", label="FlipBackward0")
-def flip(input: Tensor, *dims: Any) -> Any:
-    """Axes in reversed order."""
-    axes = tuple(axis_of(dim, len(input.shape), "flip") for dim in sizes(dims)) if input.shape else ()
-    return Core.copy(np.flip(as_core(input), axes))
+    return _core.unfold(input if input.shape else Core.reshape(input, 1), dimension, size, step)
 
 
 # Joining and repeating.
@@ -217,30 +174,15 @@ def _joined(core: Any, name: str, tensors: Any, dim: Any) -> Any:
     parts = list(tensors)
     if not all(isinstance(part, Core) for part in parts):
         raise TypeError(f"{name}: tensors must be Tensors; got {shown(parts)}")
-    kind: Any = parts[0].dtype if parts else None
-    for part in parts[1:]:
-        kind = common_dtype(kind, part.dtype)
-    parts = [cast(part, kind) for part in parts]
-    return wrap(core(parts, dim), f"{name.capitalize()}Backward0", kind)
+    kind: Any = functools.reduce(common_dtype, [part.dtype for part in parts]) if parts else None
+    return wrap(core([cast(part, kind) for part in parts], dim), f"{name.capitalize()}Backward0", kind)
 
 
 @function("cat", "concat", "concatenate")
 def cat(tensors: Any, dim: int = 0) -> Tensor:
     """Join Tensors along an axis that they have."""
-    parts = [t for t in tensors if not isinstance(t, Core) or _core_shape(t) != (0,)] or list(tensors)
+    parts = [t for t in tensors if not isinstance(t, Core) or _core_shape(t) != (0,)] or tensors
     return _joined(_core.concatenate, "cat", parts, dim)  # type: ignore[no-any-return]
-
-
-@function("stack")
-def stack(tensors: Any, dim: int = 0) -> Tensor:
-    """Join Tensors of equal shape along a new axis."""
-    return _joined(_core.stack, "stack", tensors, dim)  # type: ignore[no-any-return]
-
-
-@function("vstack")
-def vstack(tensors: Any) -> Tensor:
-    """Join along the first axis; rows count as matrices with one."""
-    return cat([t if len(t.shape) > 1 else reshape(t, (1, -1)) for t in tensors], 0)
 
 
 @function("hstack")
@@ -257,25 +199,15 @@ def repeat_interleave(
     """Each entry of an axis several times, next to each other."""
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
-    axis, counts = axis_of(dim, len(input.shape), "repeat_interleave"), as_numbers(repeats)
-    if (
-        counts.dtype.kind not in "iu"
-        or counts.ndim > 1
-        or (counts < 0).any()
-        or counts.sum(dtype=float) > 2**40
-    ):
+    counts = as_numbers(repeats)
+    legal = counts.dtype.kind in "iu" and counts.ndim < 2 and (counts >= 0).all()
+    if not legal or counts.sum(dtype=float) > 2**40:
         raise RuntimeError(f"repeat_interleave: repeats must be whole numbers from 0; got {shown(repeats)}")
     label = "ViewBackward0" if isinstance(repeats, int) else "IndexSelectBackward0"
-    result = wrap(np.repeat(as_core(input), counts, axis), label, input._kind)
-    if output_size not in (None, result.shape[axis]):
-        raise RuntimeError(f"repeat_interleave: output_size must be {result.shape[axis]}; got {output_size}")
+    result = wrap(np.repeat(as_core(input), counts, dim), label, input._kind)
+    if output_size not in (None, result.shape[dim]):
+        raise RuntimeError(f"repeat_interleave: output_size must be {result.shape[dim]}; got {output_size}")
     return result
-
-
-@both("tile", label="RepeatBackward0")
-def tile(input: Tensor, *dims: Any) -> Any:
-    """The whole Tensor several times along each axis."""
-    return np.tile(as_core(input), sizes(dims))
 
 
 @method("repeat")
@@ -283,4 +215,28 @@ def repeat(input: Tensor, *repeats: Any) -> Any:
     """As `tile`, with a number for each axis at least."""
     if len(counts := sizes(repeats)) < len(input.shape):
         raise RuntimeError(f"repeat: repeats must have at least {len(input.shape)} numbers; got {counts}")
-    return tile(input, *counts)
+    return input.tile(*counts)
+
+
+_TABLE = {
+    ".stride": lambda input, dim=None: _core.strides(input) if dim is None else _core.strides(input)[dim],
+    ".is_contiguous": lambda input, memory_format=None: bool(_core.is_packed(input)),
+    ".contiguous: Clone": lambda t, memory_format=None: t if _core.is_packed(t) else Core.copy(t),
+    ".view_as .reshape_as": lambda input, other: reshape(input, other.shape),
+    "ravel": lambda input: reshape(input, (-1,)),
+    "transpose swapaxes swapdims: Transpose": lambda input, dim0, dim1: along(
+        Core.swapaxes, input, dim0, dim1
+    ),
+    "movedim moveaxis: Permute": lambda input, source, destination: np.moveaxis(
+        as_core(input), source, destination
+    ),
+    "unsqueeze: Unsqueeze": lambda input, dim: np.expand_dims(as_core(input), operator.index(dim)),
+    ".expand_as": lambda input, other: expand(input, other.shape),
+    "broadcast_to": lambda input, size: expand(input, size),
+    "flip: Flip": lambda input, *dims: along(lambda t: Core.copy(np.flip(as_core(t), sizes(dims))), input),
+    "torch.stack": lambda tensors, dim=0: _joined(_core.stack, "stack", tensors, dim),
+    "torch.vstack": lambda tensors: cat([t if len(t.shape) > 1 else reshape(t, (1, -1)) for t in tensors], 0),
+    "tile: Repeat": lambda input, *dims: np.tile(as_core(input), sizes(dims)),
+}
+define(_TABLE)
+stack = FUNCTIONS["stack"]

@@ -7,6 +7,8 @@ methods that compute are defined beside the functions of the same name, in the m
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
@@ -14,6 +16,8 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
+from .._numpy import plain as replaced
+from .._numpy import tensors_in
 from . import _dtypes
 from ._dtypes import Size, dtype
 from ._node import Node
@@ -49,27 +53,45 @@ def method(*names: str, label: str | None = None) -> Callable[[F], F]:
 
 def both(*names: str, label: str | None = None) -> Callable[[F], F]:
     """Decorate what is ``torch.<name>`` and ``tensor.<name>``; see `function`."""
-
-    def register(name: str, f: Any) -> None:
-        FUNCTIONS[name] = f
-        setattr(Tensor, name, f)
-
-    return _registered(names, label, register)
+    return _registered(names, label, FUNCTIONS.__setitem__, lambda name, f: setattr(Tensor, name, f))
 
 
-def _registered(names: tuple[str, ...], label: str | None, register: Any) -> Callable[[F], F]:
+def define(table: dict[str, Any]) -> None:
+    """Give functions their names and, after a colon, their label: ``.name`` is a method, ``torch.name`` no method.
+
+    The text of the module that holds the table documents them.
+    """
+    for words, f in table.items():
+        names, labelled, label = words.partition(":")
+        register = function if names.startswith("torch.") else method if names.startswith(".") else both
+        plain_names = [name.rpartition(".")[2] for name in names.split()]
+        register(*plain_names, label=label.strip() if labelled else None)(f)
+
+
+def _documented(f: Any, name: str) -> str | None:
+    """The line of a function in the text of its module, where tables of functions are documented."""
+    text = sys.modules[f.__module__].__doc__ or ""
+    found = re.search(rf"^(?:\w+, )*{name}(?:, \w+)*: (.*(?:\n +.*)*)", text, re.MULTILINE)
+    return found and re.sub(r"\s+", " ", found[1])
+
+
+def _registered(names: tuple[str, ...], label: str | None, *registers: Any) -> Callable[[F], F]:
+    op = f"{label}Backward0" if label and label[-1].isalpha() else label
+
     def finish(result: Any, first: Any, out: Any) -> Any:
-        if label is not None and result is not first:
+        if op is not None and result is not first:
             source = result if isinstance(result, Tensor) else first
-            result = wrap(result, label, getattr(source, "_kind", None))
+            result = wrap(result, op, getattr(source, "_kind", None))
         return result if out is None else _written(names[0], out, result)
 
     def decorate(f: F) -> F:
         f.__name__ = f.__qualname__ = names[0]
-        made = [_core.direct(name, spelled(name, f, finish)) for name in names]
-        for name, one in zip(names, made, strict=True):
-            register(name, one)
-        return made[0]  # type: ignore[no-any-return]
+        f.__doc__ = f.__doc__ or _documented(f, names[0])
+        made = {name: _core.direct(name, spelled(name, f, finish)) for name in names}
+        for name, one in made.items():
+            for register in registers:
+                register(name, one)
+        return made[names[0]]  # type: ignore[no-any-return]
 
     return decorate
 
@@ -122,31 +144,18 @@ class Tensor(Core):
         _core.direct("shape", lambda t: Size(_core_shape(t))), doc="Sizes of the axes."
     )
 
-    @property
-    def device(self) -> Any:
-        """Always ``torch.device("cpu")``."""
-        return _dtypes.CPU
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one number."""
-        return int(self.dtype.itemsize)
+    device: Any = property(lambda t: _dtypes.CPU, doc='Always ``torch.device("cpu")``.')
+    itemsize = property(lambda t: int(t.dtype.itemsize), doc="Bytes of one number.")
+    is_cuda = property(lambda t: False, doc="Always False.")
+    _version = property(lambda t: t.version)
+    _op = property(
+        lambda t: _core.history_name(t) or "", _core.set_label, doc="PyTorch's name of what made it."
+    )
 
     @property
     def grad_fn(self) -> Node | None:
         """What made it, None for leaves."""
-        if _core_leaf(self):
-            return None
-        return Node.named(self._op or "QkvBackward0")
-
-    @property
-    def _op(self) -> str:
-        """PyTorch's name of what made it."""
-        return _core.history_name(self) or ""
-
-    @_op.setter
-    def _op(self, name: str) -> None:
-        _core.set_label(self, name)
+        return None if _core_leaf(self) else Node.named(self._op or "QkvBackward0")
 
     @property
     def requires_grad(self) -> Any:
@@ -157,23 +166,19 @@ class Tensor(Core):
     def requires_grad(self, wanted: bool) -> None:
         if wanted and not self.dtype.is_floating_point:
             raise RuntimeError(f"requires_grad: only floating Tensors have gradients; got dtype {self.dtype}")
-        if not wanted and not _core_leaf(self):
+        if _core_leaf(self):
+            _core_requires.fset(self, wanted)
+        elif not wanted:
             raise RuntimeError(
                 "requires_grad: must stay True because the Tensor is computed; detach() gives one without"
             )
-        if _core_leaf(self):
-            _core_requires.fset(self, wanted)
 
     @property
     def grad(self) -> Any:
         """Sum of the gradients of all backward passes so far, or None."""
-        found = _core_grad.fget(self)
-        if found is None:
-            self._last_grad = None
-            return None
-        last = self._last_grad
-        if last is None or not _core.is_same(last, found):
-            last = self._last_grad = _core.instance_of(Tensor, found)
+        found, last = _core_grad.fget(self), self._last_grad
+        if found is None or last is None or not _core.is_same(last, found):
+            last = self._last_grad = None if found is None else _core.instance_of(Tensor, found)
         return last
 
     @grad.setter
@@ -195,15 +200,6 @@ class Tensor(Core):
         _core.set_data(self, value)
         self._kind = getattr(value, "_kind", None)
 
-    @property
-    def is_cuda(self) -> bool:
-        """Always False."""
-        return False
-
-    @property
-    def _version(self) -> int:
-        return self.version
-
     # To Python and NumPy.
 
     def numpy(self, *, force: bool = False) -> np.ndarray:  # type: ignore[override]
@@ -219,10 +215,9 @@ class Tensor(Core):
     def __array_function__(self, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if not callable(called):
             raise TypeError(f"__array_function__: function must be one of NumPy's; got {shown(called)}")
-        given = [t for t in _tensors_in([args, kwargs]) if t.requires_grad]
-        if given and _core.grad_enabled():
+        if _core.grad_enabled() and any(t.requires_grad for t in tensors_in([args, kwargs])):
             return wrapped(called(*plain(args), **plain(kwargs)))
-        return called(*as_arrays(args), **as_arrays(kwargs))
+        return called(*replaced(args), **replaced(kwargs))
 
     def __array_ufunc__(self, ufunc: Any, how: str, *inputs: Any, **options: Any) -> Any:
         return wrapped(getattr(ufunc, how)(*plain(inputs), **plain(options)))
@@ -248,16 +243,10 @@ class Tensor(Core):
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return tensor_text(self)
 
-    def __str__(self) -> str:
-        return repr(self)
-
     def __format__(self, spec: str) -> str:
-        if not _core_shape(self):
-            return format(self.item(), spec)
-        return object.__format__(self, spec)
+        return object.__format__(self, spec) if _core_shape(self) else format(self.item(), spec)
 
-    def __hash__(self) -> int:
-        return id(self)
+    __str__, __hash__ = object.__str__, object.__hash__
 
     # Copies.
 
@@ -265,8 +254,7 @@ class Tensor(Core):
         return copied(self, _core.instance_of(type(self), self.detach()))
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Any:
-        result = copied(self, _core.instance_of(type(self), _core.deep_copied(self, memo)))
-        memo[id(self)] = result
+        result = memo[id(self)] = copied(self, _core.instance_of(type(self), _core.deep_copied(self, memo)))
         return result
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -283,13 +271,10 @@ Tensor._result_class = Tensor
 
 def refuse_attribute(where: str, name: str) -> NoReturn:
     """Say that qkv.torch lacks a name."""
+    what = f"qkv.torch has no {name!r}; it holds what attention needs of PyTorch"
     if lies_outside(name):
-        raise AttributeError(
-            f"{where}: {name} lies outside qkv.torch, which holds attention and transformers (docs/torch.md)"
-        )
-    raise AttributeError(
-        f"{where}: qkv.torch has no {name!r}; it holds what attention needs of PyTorch (docs/torch.md)"
-    )
+        what = f"{name} lies outside qkv.torch, which holds attention and transformers"
+    raise AttributeError(f"{where}: {what} (docs/torch.md)")
 
 
 def copied(source: Tensor, result: Any) -> Any:
@@ -351,36 +336,11 @@ def constant(value: Any, kind: dtype) -> Tensor:
         return wrap_array(numbers.astype(kind.core), kind)
 
 
-def _tensors_in(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors_in(item)
-    elif isinstance(value, dict):
-        yield from _tensors_in(list(value.values()))
-
-
-def _mapped(value: Any, change: Callable[[Any], Any], kind: type) -> Any:
-    if isinstance(value, kind):
-        return change(value)
-    if type(value) in (list, tuple):
-        return type(value)(_mapped(item, change, kind) for item in value)
-    if type(value) is dict:
-        return {key: _mapped(item, change, kind) for key, item in value.items()}
-    return value
-
-
 def plain(value: Any) -> Any:
     """Replace Tensors of this class by the core's, which have NumPy's methods."""
-    return _mapped(value, as_core, Tensor)
-
-
-def as_arrays(value: Any) -> Any:
-    """Replace Tensors by arrays."""
-    return _mapped(value, lambda t: t.numpy(), Core)
+    return replaced(value, as_core)
 
 
 def wrapped(value: Any) -> Any:
     """Replace the core's Tensors by those of this class."""
-    return _mapped(value, lambda t: t if isinstance(t, Tensor) else wrap(t), Core)
+    return replaced(value, lambda t: t if isinstance(t, Tensor) else wrap(t))
