@@ -136,8 +136,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return arithmetic("div", input, other)
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc'; got {shown(rounding_mode)}")
-    ways: Any = (Core.__floordiv__, np.floor_divide) if rounding_mode == "floor" else (_truncated, _truncated)
-    return _of_whole("div", *ways, input, other)
+    floor = rounding_mode == "floor"
+    core, numpys = (Core.__floordiv__, np.floor_divide) if floor else (_truncated, _truncated)
+    return _of_whole("div", core, numpys, input, other)
 
 
 def _truncated(a: Any, b: Any) -> Any:
