@@ -96,6 +96,11 @@ def test_curves_differ_by_rounding_only(tmp_path, ranks, options):
 
 
 @needs_mpi
+def test_options_of_a_training_are_the_plain_one(tmp_path):
+    assert run(3, "options.py", tmp_path) == "done\n"
+
+
+@needs_mpi
 @pytest.mark.slow
 def test_a_checkpoint_goes_on_on_any_number_of_ranks(tmp_path):
     whole = results(tmp_path, 0, steps=25)

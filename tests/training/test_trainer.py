@@ -334,3 +334,27 @@ def test_a_loss_that_is_not_a_number_stops_before_the_step():
         trainer.fit(ROWS, epochs=1)
     assert np.isfinite(trainer.model.weight.numpy()).all()
     assert len(trainer.history) == 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="other systems have no such signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
+def test_signals_write_the_checkpoint(name, tmp_path):
+    number, path = getattr(signal, name), tmp_path / "run.npz"
+    model = qkv.nn.Linear(3, 1)
+    calls, before = [], signal.getsignal(number)
+
+    def loss(model, rows):
+        calls.append(path.exists())
+        if len(calls) == 2:
+            os.kill(os.getpid(), number)
+        return qkv.losses.mse(model(rows), rows[:, :1])
+
+    trainer = training.Trainer(
+        model, qkv.optim.SGD(model.parameters(), lr=0.1), loss, checkpoint=path, checkpoint_every=1000
+    )
+    history = trainer.fit([np.ones((4, 3))] * 5, epochs=1, progress=False)
+    assert signal.getsignal(number) == before
+    assert trainer.interrupted == (name == "SIGTERM")
+    assert len(history) == (2 if name == "SIGTERM" else 5)
+    assert path.exists()
+    assert calls == [False, False, True, True, True][: len(history)]

@@ -14,10 +14,22 @@ from .trace import span
 SIZE = 4 << 20  # bytes; a sum of so many takes long enough to hide what starting it costs
 
 
+def _narrowed(numbers: NDArray[Any]) -> NDArray[np.uint16]:
+    """Round to bfloat16, the upper half of a float32."""
+    bits = np.ascontiguousarray(numbers, np.float32).view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+    return np.where((bits & 0x7FFFFFFF) > 0x7F800000, 0x7FC0, rounded).astype(np.uint16)  # NaN stays NaN
+
+
+def _widened(halves: NDArray[np.uint16]) -> NDArray[np.float32]:
+    return (halves.astype(np.uint32) << 16).view(np.float32)
+
+
 class Bucket:
     """Gradients of some parameters side by side, and behind them, for each parameter, how many ranks have one."""
 
-    def __init__(self, parameters: Sequence[Any], places: Sequence[int]) -> None:
+    def __init__(self, parameters: Sequence[Any], places: Sequence[int], narrow: bool) -> None:
+        self.narrow = narrow
         self.places = list(places)
         self.parameters = [parameters[place] for place in self.places]
         ends = np.cumsum([0, *(parameter.size for parameter in self.parameters)])
@@ -25,6 +37,7 @@ class Bucket:
         self.numbers: NDArray[Any] = np.zeros(int(ends[-1]) + len(self.places), self.parameters[0].dtype)
         self.flags = self.numbers[int(ends[-1]) :]
         self.request: Any = None
+        self._came: NDArray[np.uint16]
         self.missing: set[int] = set()
 
     def clear(self) -> None:
@@ -41,11 +54,23 @@ class Bucket:
     def start(self, comm: Any) -> None:
         for i in sorted(self.missing):
             self.put(i)
-        self.request = comm.add(self.numbers)
+        if not self.narrow:
+            self.request = comm.add(self.numbers)
+            return
+        # Each rank adds a stretch of all ranks' numbers, in float32, and gives its sums to all.
+        each = -(-self.numbers.size // comm.size)
+        sent = np.zeros((comm.size, each), np.uint16)
+        sent.reshape(-1)[: self.numbers.size] = _narrowed(self.numbers)
+        self._came = np.empty_like(sent)
+        self.request = comm.comm.Ialltoall(sent, self._came)
 
     def finish(self, comm: Any, divisor: float) -> None:
         """Wait for the sums and write them, divided, where the gradients were."""
         comm.wait(self.request)
+        if self.narrow:
+            sums = _narrowed(_widened(self._came).sum(axis=0))
+            comm.wait(comm.comm.Iallgather(sums, self._came))
+            self.numbers[:] = _widened(self._came.reshape(-1)[: self.numbers.size])
         for i, parameter in enumerate(self.parameters):
             if not self.flags[i]:
                 continue  # no rank has one
@@ -58,7 +83,8 @@ class Bucket:
 class Buckets:
     """All gradients of a training. Every rank starts the same sums in the same order, whatever order it computes in."""
 
-    def __init__(self, comm: Any, parameters: Sequence[Any], size: int = SIZE) -> None:
+    def __init__(self, comm: Any, parameters: Sequence[Any], size: int = SIZE, narrow: bool = False) -> None:
+        self._narrow = narrow
         self.comm, self.parameters, self.size = comm, list(parameters), size
         self._numbers = {id(parameter): i for i, parameter in enumerate(self.parameters)}
         self._order: list[int] | None = []  # in which the first pass finishes them; None once it is used
@@ -84,7 +110,7 @@ class Buckets:
         for group in groups:
             for i, number in enumerate(group):
                 self._of[number] = (len(self._buckets), i)
-            self._buckets.append(Bucket(self.parameters, group))
+            self._buckets.append(Bucket(self.parameters, group, self._narrow))
 
     def begin(self) -> None:
         """Prepare for a backward pass."""

@@ -29,8 +29,18 @@ def check_parts(model: Any, optimizer: Any, schedule: Any) -> None:
         )
 
 
-def team_of(comm: Any, split: Callable[[Any, int, int], Any] | None) -> OneProcess:
+def team_of(
+    comm: Any,
+    split: Callable[[Any, int, int], Any] | None,
+    sharded: bool,
+    zero: bool,
+    reduce_dtype: str | None,
+) -> OneProcess:
     """Give what trains: this process, or the ranks of a communicator."""
+    if reduce_dtype not in (None, "bfloat16"):
+        raise ValueError(f"Trainer: reduce_dtype must be None or bfloat16; got {shown(reduce_dtype)}")
+    if split is not None and sharded:
+        raise ValueError("Trainer: split must not be given with sharded because nothing is shared; got both")
     if comm is None:
         if split is not None:
             raise ValueError(
@@ -39,18 +49,7 @@ def team_of(comm: Any, split: Callable[[Any, int, int], Any] | None) -> OneProce
         return OneProcess()
     from .data_parallel import DataParallel
 
-    return DataParallel(comm, split)
-
-
-def plain(value: Any) -> Any:
-    """Give a number as JSON can hold it; leave texts and lists as they are."""
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (str, list, dict)) or value is None:
-        return value
-    return float(value)
+    return DataParallel(comm, split, sharded, zero, reduce_dtype)
 
 
 def check_count(name: str, value: int | None) -> None:
@@ -59,3 +58,11 @@ def check_count(name: str, value: int | None) -> None:
         isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1
     ):
         raise ValueError(f"Trainer: {name} must be an integer of at least 1; got {value!r}")
+
+
+def check_norm(max_grad_norm: float | None) -> None:
+    """Refuse a norm to which nothing can be clipped."""
+    if max_grad_norm is not None and not max_grad_norm > 0:
+        raise ValueError(
+            f"Trainer: max_grad_norm must be positive because gradients of norm 0 train nothing; got {max_grad_norm}"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -18,7 +18,8 @@ from ..distributed.buckets import Buckets
 from ..distributed.communicator import Ranks, check, own
 from ..distributed.trace import span
 from ..random import get_rng_state, set_rng_state
-from .one_process import Means, OneProcess, check_finite, loss_of
+from .one_process import Means, OneProcess, check_finite, is_share, loss_of
+from .zero import Zero
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -39,14 +40,18 @@ def batch_part(first: int, count: int, total: int) -> Iterator[None]:
 class DataParallel(OneProcess):
     """The ranks of a communicator, with equal parameters."""
 
-    def __init__(self, comm: Any, split: Split | None = None) -> None:
+    def __init__(
+        self, comm: Any, split: Split | None, sharded: bool, zero: bool, reduce_dtype: str | None
+    ) -> None:
         check(comm, "Trainer")
         self.given = comm
         self.comm: Ranks
         self.rank, self.ranks = comm.Get_rank(), comm.Get_size()
         self.is_main = self.rank == 0
-        self.split = split
-        self._asked = False
+        self.split, self.sharded, self.reduce_dtype = split, sharded, reduce_dtype
+        self._zero = Zero() if zero else None
+        self._own = 0  # batches of this rank in the epoch
+        self._asked = (False, False)
         self._buckets: Buckets | None = None
 
     @contextmanager
@@ -55,7 +60,8 @@ class DataParallel(OneProcess):
         with failure.together(self.comm):
             self._agree(trainer, facts)
             self._equal_start(trainer)
-            self._buckets = Buckets(self.comm, trainer.optimizer.params)
+            self._buckets = Buckets(self.comm, trainer.optimizer.params, narrow=self.reduce_dtype is not None)
+            self.loaded(trainer.optimizer)
             yield
             self._check(trainer)
 
@@ -72,7 +78,7 @@ class DataParallel(OneProcess):
             "the list of frozen parameters": [
                 name for name, parameter in trainer.model.named_parameters() if not parameter.requires_grad
             ],
-            "the batch": [described(batch) for batch in batches],
+            "the batch": None if self.sharded else [described(batch) for batch in batches],
         }
         with span("wait"):
             found = self.comm.allgather((zlib.crc32(repr(facts).encode()), zlib.crc32(state.data)), "update")
@@ -92,11 +98,10 @@ class DataParallel(OneProcess):
     def gradients(self, trainer: Any, batches: Sequence[Any]) -> tuple[float, float, dict[str, float]]:
         assert self._buckets is not None
         own_means, means = Means(), Means()
-        sums = np.zeros(3)  # of the losses, of what they are divided by, of the wishes to end
-        sums[2] = self._asked
+        sums = np.array([0.0, 0.0, *self._asked])  # of the losses, of what they are divided by, of the wishes
         for i, batch in enumerate(batches):
             with span("compute"):
-                part, (first, count, total), weight = self._part_of(batch)
+                part, (first, count, total), weight = self._part_of(batch, trainer.position + i)
                 with batch_part(first, count, total):
                     value, size, facts = loss_of(trainer, part)
             if size is not None:
@@ -104,7 +109,7 @@ class DataParallel(OneProcess):
                 sums[1] += size * factor
             else:  # the mean of the items
                 factor = weight
-                sums[1] += self.is_main
+                sums[1] += weight if self.sharded else self.is_main
             sums[0] += float(value) * factor
             own_means.add(facts, factor if size is None else size * factor)
             check_finite(trainer, float(value), value)
@@ -120,19 +125,45 @@ class DataParallel(OneProcess):
             with span("wait"):
                 self.comm.wait(request)
             self._buckets.end(max(float(sums[1]), 1.0))
-        self._asked = bool(sums[2])
+        self._asked = bool(sums[2]), bool(sums[3])
         if own_means.sums:  # on all ranks or on none
             for found in self.comm.allgather(own_means.sums):
                 means.add_sums(found)
         return float(sums[0]), float(sums[1]), means.result()
 
-    def interrupted(self, asked: bool) -> bool:
+    def wishes(self, interrupt: Any) -> tuple[bool, bool]:
         # What one rank knows now, all know after the next update.
-        agreed, self._asked = self._asked, asked
+        agreed, self._asked = self._asked, super().wishes(interrupt)
         return agreed
 
-    def _part_of(self, batch: Any) -> tuple[Any, tuple[int, int, int], float]:
-        """Give this rank's part, where it lies in the batch, and its share of the items."""
+    def length(self, order: Sequence[Any]) -> int:
+        self._own = len(order)
+        return max(self.comm.allgather(len(order))) if self.sharded else len(order)
+
+    def step(self, optimizer: Any) -> None:
+        if self._zero is None:
+            optimizer.step()
+        else:
+            self._zero.step(self.comm, optimizer)
+
+    def state_of(self, optimizer: Any) -> dict[str, Any]:
+        return super().state_of(optimizer) if self._zero is None else self._zero.whole(self.comm, optimizer)
+
+    def loaded(self, optimizer: Any) -> None:
+        if self._zero is not None:
+            self._zero.keep_own(self.comm, optimizer)
+
+    def metrics(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        shares = {name: tuple(map(float, value)) for name, value in found.items() if is_share(value)}
+        everywhere = self.comm.allgather(shares, "evaluation")
+        sums = {name: tuple(np.sum([other[name] for other in everywhere], axis=0)) for name in shares}
+        return self.from_main(lambda: super(DataParallel, self).metrics({**found, **sums}))
+
+    def _part_of(self, batch: Any, place: int) -> tuple[Any, tuple[int, int, int], float]:
+        """Give this rank's part, where it lies in the batch, and its share of the items, or their number."""
+        if self.sharded:
+            weight = float(items_of(batch) if place < self._own else 0)
+            return batch, (self.rank, 1, self.ranks), weight
         if self.split is not None:
             return self.split(batch, self.rank, self.ranks), (self.rank, 1, self.ranks), 1 / self.ranks
         items = items_of(batch)
@@ -164,6 +195,7 @@ class DataParallel(OneProcess):
                 "checkpoint": trainer.checkpoint is not None,
                 "checkpoint_every": trainer.checkpoint_every,
                 "split": self.split is not None,
+                "sharded, zero and reduce_dtype": [self.sharded, self._zero is not None, self.reduce_dtype],
                 "the version of qkv": _core.config()["version"],
                 **facts,
             },

@@ -62,9 +62,48 @@ class OneProcess:
                     np.divide(gradient, gradient.dtype.type(max(count, 1.0)), out=gradient)
         return total, count, logged.result()
 
-    def interrupted(self, asked: bool) -> bool:
-        """Say whether any process was asked to end after the last update."""
+    def wishes(self, interrupt: Any) -> tuple[bool, bool]:
+        """Say whether any process was asked to end after the last update, or to write the checkpoint."""
+        asked, interrupt.wanted = (interrupt.asked, interrupt.wanted), False
         return asked
+
+    def length(self, order: Sequence[Any]) -> int:
+        """Give the number of batches of an epoch."""
+        return len(order)
+
+    def step(self, optimizer: Any) -> None:
+        """Make a step with the gradients."""
+        optimizer.step()
+
+    def state_of(self, optimizer: Any) -> dict[str, Any]:
+        """Give the whole state of the optimizer, for a checkpoint."""
+        state: dict[str, Any] = optimizer.state_dict()
+        return state
+
+    def loaded(self, optimizer: Any) -> None:
+        """Look at an optimizer that has got the whole state."""
+
+    def metrics(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the numbers of an evaluation, in which a pair is a sum and a count."""
+        return {
+            name: plain(value[0] / value[1] if is_share(value) else value) for name, value in found.items()
+        }
+
+
+def is_share(value: Any) -> bool:
+    """Say whether a metric is a sum and a count, to be divided."""
+    return isinstance(value, tuple) and len(value) == 2
+
+
+def plain(value: Any) -> Any:
+    """Give a number as JSON can hold it; leave texts and lists as they are."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (str, list, dict)) or value is None:
+        return value
+    return float(value)
 
 
 class Means:

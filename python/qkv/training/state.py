@@ -14,11 +14,12 @@ from .checkpoint import CheckpointError
 Arrays = dict[str, NDArray[Any]]
 
 
-def collect(model: Any, optimizer: Any, schedule: Any) -> tuple[Arrays, dict[str, Any]]:
-    """Give the state of model, optimizer, schedule and common random generator."""
+def collect(
+    model: Any, optimizer: Any, state: Mapping[str, Any], schedule: Any
+) -> tuple[Arrays, dict[str, Any]]:
+    """Give the state of model, optimizer (which gave `state`), schedule and common random generator."""
     arrays: Arrays = {f"model.{name}": np.asarray(value) for name, value in model.state_dict().items()}
     arrays["random"] = get_rng_state()
-    state = optimizer.state_dict()
     scalars: dict[str, dict[str, Any]] = {}
     for index, entries in state["state"].items():
         scalars[str(index)] = {}

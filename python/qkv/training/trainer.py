@@ -13,7 +13,7 @@ from .._errors import shown
 from ..gradients import no_grad
 from ..optim import ReduceLROnPlateau, clip_grad_norm
 from . import state
-from .arguments import check_count, check_parts, plain, team_of
+from .arguments import check_count, check_norm, check_parts, team_of
 from .checkpoint import CheckpointError, load_arrays, save_arrays
 from .history import History
 from .interrupt import InterruptAfterUpdate
@@ -45,7 +45,9 @@ class Trainer:
         ``n`` batches is that over one batch with everything in it (dropout draws other masks).
     evaluate : callable, optional
         ``evaluate(model)`` gives a dict of numbers for the history. It is called without gradients and in evaluation
-        mode, every ``evaluate_every`` updates, or at the end of each epoch.
+        mode, every ``evaluate_every`` updates, or at the end of each epoch. A pair ``(total, count)`` is divided, on
+        several ranks after both are summed: each then looks at its share, such as ``rows[rank()::size()]``. Of other
+        numbers those of rank 0 count.
     evaluate_every : int, optional
     stop_when : callable, optional
         ``stop_when(metrics)`` is asked after each evaluation; True ends the training. Where a run goes on from a
@@ -66,9 +68,15 @@ class Trainer:
     checkpoint_every : int, optional
     comm : MPI communicator, optional
         Train on all its ranks, which ``mpiexec -n N`` starts with the same program: each takes its part of the items of
-        every batch; losses, counts and gradients are summed over the ranks, so that the run is that of one process up
-        to rounding, dropout included. All ranks evaluate; rank 0 shows progress and reads and writes the checkpoint,
-        which goes on on any number of ranks. A rank that fails ends the job. All begin with the parameters of rank 0.
+        every batch; losses, counts and gradients are summed, so that the run is that of one process up to rounding,
+        dropout included. All begin with the parameters of rank 0, which shows progress and reads and writes the
+        checkpoint, for any number of ranks. A rank that fails ends the job.
+    sharded : bool
+        Each rank is given batches of its own and computes with all of them; one with fewer waits for the others.
+    zero : bool
+        Each rank keeps the optimizer's state of a part of the parameters (ZeRO, stage 1); steps are the same bits.
+    reduce_dtype : {"bfloat16"}, optional
+        Send gradients in bfloat16, half of the bytes; they are added in float32.
     split : callable, optional
         ``split(batch, rank, size)`` gives a rank's part of a batch, for batches that are not made of arrays with the
         items on their first axis, or for parts of sequences (:func:`qkv.distributed.positions`). The loss should then
@@ -80,7 +88,7 @@ class Trainer:
     epoch, position : int
         The epoch that runs and the number of its batches that were used.
     interrupted : bool
-        Whether Ctrl-C ended the last :meth:`fit`.
+        Whether Ctrl-C or SIGTERM ended the last :meth:`fit`; SIGUSR1 writes the checkpoint, and it goes on.
 
     Raises
     ------
@@ -135,22 +143,20 @@ class Trainer:
         checkpoint_every: int | None = None,
         comm: Any = None,
         split: Callable[[Any, int, int], Any] | None = None,
+        sharded: bool = False,
+        zero: bool = False,
+        reduce_dtype: str | None = None,
     ) -> None:
         check_count("accumulate", accumulate)
         check_count("evaluate_every", evaluate_every)
         check_count("checkpoint_every", checkpoint_every)
         check_count("patience", patience)
-        if max_grad_norm is not None and not max_grad_norm > 0:
-            raise ValueError(
-                f"Trainer: max_grad_norm must be positive because gradients of norm 0 train nothing; "
-                f"got {max_grad_norm}"
-            )
-        self._team = team_of(comm, split)
+        check_norm(max_grad_norm)
+        self._team = team_of(comm, split, sharded, zero, reduce_dtype)
         check_parts(model, optimizer, schedule)
         if evaluate is None and monitor not in (None, LOSS):
             raise ValueError(
-                f"Trainer: monitor must be {LOSS} without evaluate because nothing else is measured; "
-                f"got {shown(monitor)}"
+                f"Trainer: monitor must be {LOSS} without evaluate because only it is measured; got {shown(monitor)}"
             )
         if checkpoint is not None and Path(checkpoint).is_dir():
             raise ValueError(f"Trainer: checkpoint must be a file to be written; got the folder {checkpoint}")
@@ -166,8 +172,8 @@ class Trainer:
         self._restart(resume=False)
 
     def __repr__(self) -> str:
-        parts = [self.model, self.optimizer, *([] if self.schedule is None else [self.schedule])]
-        names = ", ".join(type(part).__name__ for part in parts)
+        parts = (self.model, self.optimizer, self.schedule)
+        names = ", ".join(type(part).__name__ for part in parts if part is not None)
         return f"Trainer({names}, epoch {self.epoch}, {len(self.history)} updates)"
 
     def fit(
@@ -242,37 +248,40 @@ class Trainer:
         start = time.perf_counter() - self.history.seconds
         self.model.train()
         order = given(self.epoch)
-        total = None if epochs is None else epochs * math.ceil(len(order) / self.accumulate)
+        length = self._team.length(order)
+        total = None if epochs is None else epochs * math.ceil(length / self.accumulate)
         total = min(t for t in (total, steps) if t is not None)
         with InterruptAfterUpdate() as interrupt, Progress(total, len(self.history), progress) as bar:
             while not self._is_done(epochs, steps):
                 if self.position == 0:
                     order = given(self.epoch)
+                    length = self._team.length(order)
                 if len(order) == 0:
                     raise ValueError(
                         "Trainer.fit: batches must have at least one batch in each epoch; got none"
                     )
-                if self.position >= len(order):
+                if self.position >= length:
                     raise CheckpointError(
                         f"Trainer.fit: batches of epoch {self.epoch} must be more than the {self.position} that were "
-                        f"used before the checkpoint because the run goes on behind them; got {len(order)}"
+                        f"used before the checkpoint because the run goes on behind them; got {length}"
                     )
-                last = min(self.position + self.accumulate, len(order))
-                used = [order[i] for i in range(self.position, last)]
-                self._team.before_update(self, used, len(order))
+                last = min(self.position + self.accumulate, length)
+                used = [order[min(i, len(order) - 1)] for i in range(self.position, last)]
+                self._team.before_update(self, used, length)
                 self._update(used)
                 self.position = last
-                if last == len(order):
+                if last == length:
                     self.epoch, self.position = self.epoch + 1, 0
                     self.history.epoch_ends.append(len(self.history))
                 bar.update(self.history.loss[-1])
                 self._team.after_update(self)
-                self.interrupted = self._team.interrupted(interrupt.asked)
+                self.interrupted, wanted = self._team.wishes(interrupt)
                 self.history.seconds = time.perf_counter() - start
                 if self._is_due(self.evaluate_every if self.evaluate is not None else None):
                     self._judge()
                     self.history.seconds = time.perf_counter() - start
-                if self._is_due(self.checkpoint_every) or self.interrupted or self._is_done(epochs, steps):
+                ends = self.interrupted or self._is_done(epochs, steps)
+                if wanted or ends or self._is_due(self.checkpoint_every):
                     self.save()
                 if self.interrupted:
                     break
@@ -280,10 +289,13 @@ class Trainer:
         return self.history
 
     def save(self) -> None:
-        """Write the checkpoint now, if there is a path for one."""
-        if self.checkpoint is None or not self._team.is_main:
+        """Write the checkpoint now, if there is a path for one; with ``zero`` all ranks call it."""
+        if self.checkpoint is None:
             return
-        arrays, facts = state.collect(self.model, self.optimizer, self.schedule)
+        steps = self._team.state_of(self.optimizer)
+        if not self._team.is_main:
+            return
+        arrays, facts = state.collect(self.model, self.optimizer, steps, self.schedule)
         arrays.update({f"history.{name}": table for name, table in self.history.arrays().items()})
         arrays.update(self._monitor.arrays())
         place = {"epoch": self.epoch, "position": self.position, "stopped": self._stopped}
@@ -299,15 +311,12 @@ class Trainer:
     def _restart(self, resume: bool) -> None:
         self._asked = self._asked if resume else 0  # evaluations that stop_when was asked about
         self._monitor.restart()
-        self.history = History()
-        self.epoch, self.position = 0, 0
+        self.history, self.epoch, self.position = History(), 0, 0
         self.interrupted, self._stopped = False, False
 
     def _resume(self) -> None:
         path = self.checkpoint
-        found = self._team.from_main(
-            lambda: load_arrays(path) if path is not None and path.exists() else None
-        )
+        found = self._team.from_main(lambda: load_arrays(path) if path and path.exists() else None)
         if found is None:
             return
         arrays, facts = found
@@ -317,6 +326,7 @@ class Trainer:
                 f"got {facts.get('run')}"
             )
         state.apply(arrays, facts, self.model, self.optimizer, self.schedule)
+        self._team.loaded(self.optimizer)
         history = {n[len("history.") :]: t for n, t in arrays.items() if n.startswith("history.")}
         self.history = History.restore(history, facts["history"])
         place = facts["place"]
@@ -356,7 +366,7 @@ class Trainer:
             count=count,
             logged=logged,
         )
-        self.optimizer.step()
+        self._team.step(self.optimizer)
         if self.schedule is not None and not self._plateau:
             self.schedule.step()
 
@@ -381,10 +391,10 @@ class Trainer:
         self.model.eval()
         try:
             with no_grad():
-                found = {name: plain(value) for name, value in evaluate(self.model).items()}
+                found = evaluate(self.model)
         finally:
             self.model.train()
-        metrics = self._team.from_main(lambda: found)
+        metrics = self._team.metrics(found)
         entry = {"step": len(self.history), "epoch": self.epoch, **metrics}
         self.history.evaluations.append(entry)
         self._stopped = self._team.from_main(lambda: self._ask(entry))
