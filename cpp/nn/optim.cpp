@@ -64,7 +64,7 @@ void take_steps(const std::vector<Step>& steps) {
   }
 }
 
-double clip_grad_norm(const Tensors& parameters, double max_norm) {
+double clip_grad_norm(const Tensors& parameters, double max_norm, bool only_finite) {
   if (!(max_norm >= 0))
     fail_value("clip_grad_norm: max_norm must be at least 0 because it is a length; got max_norm = ", max_norm);
   constexpr Index kPiece = 1 << 15;
@@ -84,7 +84,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm) {
     for (const double part : parts) squares += part;
   }
   const double norm = std::sqrt(squares), factor = max_norm / (norm + 1e-6);
-  if (factor >= 1 || std::isinf(max_norm)) return norm;
+  if (factor >= 1 || std::isinf(max_norm) || (only_finite && !std::isfinite(norm))) return norm;
   for (const Tensor& p : parameters) {
     LeafGradient& grad = p.impl()->grad;
     const LeafGradient::Quiet quiet(grad);

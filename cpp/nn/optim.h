@@ -36,7 +36,8 @@ struct Step {
 // change, unless it belongs to somebody else: then the parameter moves to memory of its own first.
 void take_steps(const std::vector<Step>& steps);
 
-// Multiplies all gradients by max_norm / (norm + 1e-6) if that is below 1; returns norm, that of all of them together.
-double clip_grad_norm(const Tensors& parameters, double max_norm);
+// Multiplies all gradients by max_norm / (norm + 1e-6) if that is below 1, and the norm finite if only_finite; returns
+// norm, that of all of them together.
+double clip_grad_norm(const Tensors& parameters, double max_norm, bool only_finite);
 
 }  // namespace qkv::nn

@@ -253,7 +253,7 @@ def clip_grad_norm(params: Iterable[Any] | Any, max_norm: float) -> float:
     Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks", 2013.
     """
     tensors = [params] if isinstance(params, Tensor) else tensors_of("clip_grad_norm", params)[0]
-    return _core.clip_grad_norm(tensors, number("clip_grad_norm", "max_norm", max_norm))
+    return _core.clip_grad_norm(tensors, number("clip_grad_norm", "max_norm", max_norm), False)
 
 
 publish(__name__)

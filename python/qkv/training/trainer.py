@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import _core
 from .._errors import shown
 from ..gradients import no_grad
-from ..optim import ReduceLROnPlateau, clip_grad_norm
+from ..optim import ReduceLROnPlateau
 from . import state
 from .arguments import check_count, check_norm, check_parts, team_of
 from .checkpoint import CheckpointError, load_arrays, save_arrays
@@ -354,11 +355,9 @@ class Trainer:
         self.optimizer.zero_grad()
         total, count, logged = self._team.gradients(self, batches)
         clip = self.max_grad_norm
-        norm = clip_grad_norm(self.optimizer.params, math.inf)
+        norm = _core.clip_grad_norm(self.optimizer.params, math.inf if clip is None else clip, True)
         if not math.isfinite(norm):
             check_gradients(self, self._team)
-        if clip is not None and norm > clip - 1e-6:
-            clip_grad_norm(self.optimizer.params, clip)
         self.history.add(
             loss=total / max(count, 1.0),
             lr=self.optimizer.param_groups[0]["lr"],

@@ -35,9 +35,9 @@ def clip_grad_norm_(
         raise ValueError(f"clip_grad_norm_: norm_type must be 2; got {norm_type}")
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     learned = [p for p in given if p.grad is not None]
-    if error_if_nonfinite and not all(np.isfinite(p.grad.numpy()).all() for p in learned):
+    total = _core.clip_grad_norm(learned, float(max_norm), error_if_nonfinite)
+    if error_if_nonfinite and not np.isfinite(total):
         raise RuntimeError("clip_grad_norm_: the gradients must be finite because error_if_nonfinite is True")
-    total = float(_core.clip_grad_norm(learned, max_norm)) if learned else 0.0
     return wrap_array(total, learned[0].dtype if learned else _dtypes.get_default_dtype())
 
 
