@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -33,7 +34,10 @@ class IndexList {
     std::copy(first, last, begin());
   }
   explicit IndexList(const std::vector<Index>& numbers) : IndexList(numbers.begin(), numbers.end()) {}
-  IndexList(const IndexList& other) : IndexList(other.begin(), other.end()) {}
+  IndexList(const IndexList& other) : size_(other.size_) {
+    if (other.more_) copy_more(other);
+    else std::memcpy(in_place_, other.in_place_, sizeof in_place_);  // all, as a fixed number is a few instructions
+  }
   IndexList(IndexList&& other) noexcept { take(other); }
   IndexList& operator=(const IndexList& other) {
     if (this != &other) *this = IndexList(other);
@@ -96,6 +100,11 @@ class IndexList {
  private:
   static constexpr std::size_t kInPlace = 6;
 
+  [[gnu::noinline]] void copy_more(const IndexList& other) {
+    more_ = std::make_unique<Index[]>(size_);
+    room_ = size_;
+    std::copy(other.begin(), other.end(), more_.get());
+  }
   // Room for n numbers.
   void grow(std::size_t n) {
     if (n <= (more_ ? room_ : kInPlace)) return;
@@ -107,14 +116,14 @@ class IndexList {
   }
   void take(IndexList& other) {
     more_ = std::move(other.more_);
-    if (!more_) std::copy(other.in_place_, other.in_place_ + other.size_, in_place_);
+    if (!more_) std::memcpy(in_place_, other.in_place_, sizeof in_place_);
     room_ = other.room_;
     size_ = std::exchange(other.size_, 0);
   }
 
   std::size_t size_ = 0, room_ = 0;
   std::unique_ptr<Index[]> more_;  // holds the numbers once they were too many for in_place_
-  Index in_place_[kInPlace];
+  Index in_place_[kInPlace] = {};
 };
 
 }  // namespace qkv
