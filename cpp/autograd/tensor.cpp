@@ -131,6 +131,7 @@ Tensor TensorGradients::output(const Saved& numbers) const {
 void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, const std::vector<Edge>& inputs,
                    const std::function<void(std::span<const Array>, Gradients&)>& pull_back) {
   std::vector<Array> arriving;
+  arriving.reserve(dys.size());
   for (const Tensor& dy : dys) arriving.push_back(dy.defined() ? packed(dy.data()) : Array());
   Gradients gradients(inputs);
   pull_back(arriving, gradients);

@@ -92,6 +92,7 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
     return;
   }
   inputs = {owned(query), owned(key), owned(value), owned(bias), owned(options.sinks)};
+  saved_.reserve(3);  // most calls have no more
   const auto kept = [this](Array array) {
     if (!array.defined()) return array;
     saved_.emplace_back(array);
