@@ -44,7 +44,7 @@ std::optional<Index> optional_index(const py::handle& value) {
 
 models::BertArguments take_arguments(py::dict& given) {
   models::BertArguments a;
-  const auto take = [&](const char* name, auto& member) {
+  for_fields(a, [&](const char* name, auto& member) {
     if (!given.contains(name)) return;
     const py::object value = given.attr("pop")(name);
     try {
@@ -54,21 +54,7 @@ models::BertArguments take_arguments(py::dict& given) {
     } catch (const py::cast_error&) {
       fail_type("BertConfig: ", name, " must be of the type of its default; got ", described(value));
     }
-  };
-  take("vocab_size", a.vocab_size);
-  take("hidden_size", a.hidden_size);
-  take("num_hidden_layers", a.num_hidden_layers);
-  take("num_attention_heads", a.num_attention_heads);
-  take("intermediate_size", a.intermediate_size);
-  take("hidden_act", a.hidden_act);
-  take("hidden_dropout_prob", a.hidden_dropout_prob);
-  take("attention_probs_dropout_prob", a.attention_probs_dropout_prob);
-  take("max_position_embeddings", a.max_position_embeddings);
-  take("type_vocab_size", a.type_vocab_size);
-  take("initializer_range", a.initializer_range);
-  take("layer_norm_eps", a.layer_norm_eps);
-  take("pad_token_id", a.pad_token_id);
-  take("add_pooling_layer", a.add_pooling_layer);
+  });
   return a;
 }
 

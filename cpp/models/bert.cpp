@@ -15,24 +15,19 @@ namespace {
 using nn::Linear;
 
 const BertArguments& checked(const BertArguments& a) {
-  const auto at_least = [](const char* name, Index value, Index low) {
-    if (value < low) fail_value("BertConfig: ", name, " must be at least ", low, "; got ", value);
-  };
-  at_least("vocab_size", a.vocab_size, 1);
-  at_least("hidden_size", a.hidden_size, 1);
-  at_least("num_hidden_layers", a.num_hidden_layers, 0);
-  at_least("num_attention_heads", a.num_attention_heads, 1);
-  at_least("intermediate_size", a.intermediate_size, 1);
-  at_least("max_position_embeddings", a.max_position_embeddings, 1);
-  at_least("type_vocab_size", a.type_vocab_size, 1);
+  nn::check_positive("BertConfig", {{"vocab_size", a.vocab_size},
+                                    {"hidden_size", a.hidden_size},
+                                    {"num_attention_heads", a.num_attention_heads},
+                                    {"intermediate_size", a.intermediate_size},
+                                    {"max_position_embeddings", a.max_position_embeddings},
+                                    {"type_vocab_size", a.type_vocab_size}});
+  if (a.num_hidden_layers < 0)
+    fail_value("BertConfig: num_hidden_layers must be at least 0; got ", a.num_hidden_layers);
   if (a.hidden_size % a.num_attention_heads != 0)
     fail_value("BertConfig: hidden_size must be divisible by num_attention_heads; got hidden_size = ", a.hidden_size,
                ", num_attention_heads = ", a.num_attention_heads);
-  const auto probability = [](const char* name, double p) {
-    if (!(p >= 0 && p <= 1)) fail_value("BertConfig: ", name, " must be from 0 to 1; got ", p);
-  };
-  probability("hidden_dropout_prob", a.hidden_dropout_prob);
-  probability("attention_probs_dropout_prob", a.attention_probs_dropout_prob);
+  nn::checked_probability("BertConfig", "hidden_dropout_prob", a.hidden_dropout_prob);
+  nn::checked_probability("BertConfig", "attention_probs_dropout_prob", a.attention_probs_dropout_prob);
   const auto from_zero = [](const char* name, double number) {
     if (!(number >= 0) || std::isinf(number))
       fail_value("BertConfig: ", name, " must be a number from 0; got ", number);
@@ -111,20 +106,9 @@ void rename_norms(nn::StateDict& state, const std::string& prefix) {
 }
 
 nn::Config bert_config(const BertArguments& a) {
-  return {{"vocab_size", a.vocab_size},
-          {"hidden_size", a.hidden_size},
-          {"num_hidden_layers", a.num_hidden_layers},
-          {"num_attention_heads", a.num_attention_heads},
-          {"intermediate_size", a.intermediate_size},
-          {"hidden_act", a.hidden_act},
-          {"hidden_dropout_prob", a.hidden_dropout_prob},
-          {"attention_probs_dropout_prob", a.attention_probs_dropout_prob},
-          {"max_position_embeddings", a.max_position_embeddings},
-          {"type_vocab_size", a.type_vocab_size},
-          {"initializer_range", a.initializer_range},
-          {"layer_norm_eps", a.layer_norm_eps},
-          {"pad_token_id", a.pad_token_id ? nn::Value(*a.pad_token_id) : nn::Value()},
-          {"add_pooling_layer", a.add_pooling_layer}};
+  nn::Config config;
+  for_fields(a, [&](const char* name, const auto& value) { config.emplace_back(name, nn::value_of(value)); });
+  return config;
 }
 
 BertPart::BertPart(const BertArguments& a) : arguments(checked(a)) {}
@@ -154,11 +138,7 @@ Tensor BertEmbeddings::forward(const Array& ids, const Array& segments, const Be
                " positions; got input_ids ", ids.shape());
   // The numbers that the kept rows have; position numbers repeat with each item.
   const auto kept = [&](const Array& of) {
-    if (!rows.packed()) return of;
-    Array result(rows.kept.shape(), DType::int64);
-    for (Index r = 0; r < result.numel(); ++r)
-      result.data<std::int64_t>()[r] = of.data<std::int64_t>()[rows.kept.data<std::int64_t>()[r]];
-    return result;
+    return rows.packed() ? ops::entries(of.reshaped({of.numel()}), 0, rows.kept) : of;
   };
   Array positions(rows.packed() ? rows.kept.shape() : Shape{rows.length}, DType::int64);
   for (Index r = 0; r < positions.numel(); ++r)

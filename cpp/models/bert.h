@@ -23,6 +23,24 @@ struct BertArguments {
   bool add_pooling_layer = true;
 };
 
+// field(name, member) for each, in the order in which a configuration lists them.
+template <class Arguments, class F> void for_fields(Arguments& a, F field) {
+  field("vocab_size", a.vocab_size);
+  field("hidden_size", a.hidden_size);
+  field("num_hidden_layers", a.num_hidden_layers);
+  field("num_attention_heads", a.num_attention_heads);
+  field("intermediate_size", a.intermediate_size);
+  field("hidden_act", a.hidden_act);
+  field("hidden_dropout_prob", a.hidden_dropout_prob);
+  field("attention_probs_dropout_prob", a.attention_probs_dropout_prob);
+  field("max_position_embeddings", a.max_position_embeddings);
+  field("type_vocab_size", a.type_vocab_size);
+  field("initializer_range", a.initializer_range);
+  field("layer_norm_eps", a.layer_norm_eps);
+  field("pad_token_id", a.pad_token_id);
+  field("add_pooling_layer", a.add_pooling_layer);
+}
+
 // Every part can be made from the arguments alone, which is how modules are copied and unpickled.
 nn::Config bert_config(const BertArguments& arguments);
 class BertPart : public nn::Module {

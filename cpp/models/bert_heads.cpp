@@ -107,7 +107,7 @@ BertLogits BertForPreTraining::forward(const BertModel::Input& input) {
 BertClassifier::BertClassifier(std::shared_ptr<BertModel> encoder, Index num_labels, std::optional<double> p,
                                bool pooled)
     : BertWithHead(std::move(encoder)), given_dropout_(p), pooled_(pooled) {
-  if (num_labels < 1) fail_value("BertConfig: num_labels must be at least 1; got ", num_labels);
+  nn::check_positive("BertConfig", {{"num_labels", num_labels}});
   if (pooled && !bert->pooler)
     fail_value(
         "BertForSequenceClassification: bert must have a pooler because classes are told by it; got one without");
@@ -120,7 +120,7 @@ BertClassifier::BertClassifier(std::shared_ptr<BertModel> encoder, Index num_lab
 nn::Config BertClassifier::config() const {
   nn::Config config = BertPart::config();
   config.emplace_back("num_labels", classifier->out_features);
-  config.emplace_back("classifier_dropout", given_dropout_ ? nn::Value(*given_dropout_) : nn::Value());
+  config.emplace_back("classifier_dropout", nn::value_of(given_dropout_));
   return config;
 }
 

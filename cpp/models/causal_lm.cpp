@@ -10,15 +10,12 @@ namespace qkv::models {
 namespace {
 
 const CausalLMSizes& checked(const char* model, const CausalLMSizes& s) {
-  const auto positive = [model](const char* name, Index value) {
-    if (value < 1) fail_value(model, ": ", name, " must be at least 1; got ", value);
-  };
-  positive("vocab_size", s.vocab_size);
-  positive("d_model", s.d_model);
-  positive("nhead", s.nhead);
-  positive("num_layers", s.num_layers);
-  positive("dim_feedforward", s.dim_feedforward.value_or(1));
-  positive("num_kv_heads", s.num_kv_heads.value_or(1));
+  nn::check_positive(model, {{"vocab_size", s.vocab_size},
+                             {"d_model", s.d_model},
+                             {"nhead", s.nhead},
+                             {"num_layers", s.num_layers},
+                             {"dim_feedforward", s.dim_feedforward},
+                             {"num_kv_heads", s.num_kv_heads}});
   if (s.d_model % s.nhead != 0 || s.d_model / s.nhead % 2 != 0)
     fail_value(model,
                ": d_model must be divisible by nhead into heads of even size, because rotary positions turn pairs of "

@@ -8,25 +8,6 @@ namespace qkv::models {
 void check_ids(const char* operation, const char* name, const Array& ids) {
   if (ids.rank() != 2) fail_value(operation, ": ", name, " must be (B, T); got ", name, " ", ids.shape());
 }
-namespace {
-
-// Slices `indices` of an axis, one behind the other.
-Array gathered(const Array& given, Index axis, const Array& indices) {
-  const Array x = packed(given);
-  const Index outer = x.shape().product(0, axis), inner = x.shape().product(axis + 1, x.rank()) * item_size(x.dtype());
-  const Index size = x.dim(axis), count = indices.numel();
-  Shape shape = x.shape();
-  shape[static_cast<std::size_t>(axis)] = count;
-  Array y(shape, x.dtype());
-  for (Index o = 0; o < outer; ++o)
-    for (Index i = 0; i < count; ++i)
-      std::memcpy(static_cast<char*>(y.raw()) + (o * count + i) * inner,
-                  static_cast<const char*>(x.raw()) + (o * size + indices.data<std::int64_t>()[i]) * inner,
-                  static_cast<std::size_t>(inner));
-  return y;
-}
-
-}  // namespace
 
 DecoderState DecoderState::reordered(const Array& indices) const {
   const Index batch = hidden.dim(1);
@@ -36,9 +17,9 @@ DecoderState DecoderState::reordered(const Array& indices) const {
       fail_value("reorder_state: indices must be in 0..", batch - 1, " because the state has ", batch,
                  " batch entries; got ", index);
   const auto of = [&](const Tensor& x, Index axis) {
-    return x.defined() ? Tensor(gathered(x.data(), axis, indices)) : x;
+    return x.defined() ? Tensor(ops::entries(x.data(), axis, indices)) : x;
   };
-  return {of(outputs, 0), of(hidden, 1), valid_lens.defined() ? gathered(valid_lens, 0, indices) : valid_lens,
+  return {of(outputs, 0), of(hidden, 1), valid_lens.defined() ? ops::entries(valid_lens, 0, indices) : valid_lens,
           of(keys, 0)};
 }
 

@@ -19,13 +19,10 @@ nn::Config config_of(const Seq2SeqArguments& a) {
 }
 
 const Seq2SeqArguments& checked(const char* name, const Seq2SeqArguments& a) {
-  const auto check = [&](const char* argument, Index size) {
-    if (size < 1) fail_value(name, ": ", argument, " must be at least 1; got ", size);
-  };
-  check("vocab_size", a.vocab_size);
-  check("embed_size", a.embed_size);
-  check("num_hiddens", a.num_hiddens);
-  check("num_layers", a.num_layers);
+  nn::check_positive(name, {{"vocab_size", a.vocab_size},
+                            {"embed_size", a.embed_size},
+                            {"num_hiddens", a.num_hiddens},
+                            {"num_layers", a.num_layers}});
   nn::checked_probability(name, "dropout", a.dropout);
   return a;
 }

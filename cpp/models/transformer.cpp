@@ -14,14 +14,11 @@ namespace {
 using nn::Restriction;
 
 const TransformerSizes& checked(const TransformerSizes& s) {
-  const auto positive = [](const char* name, Index value) {
-    if (value < 1) fail_value("Transformer: ", name, " must be at least 1; got ", value);
-  };
-  positive("src_vocab", s.src_vocab);
-  positive("tgt_vocab", s.tgt_vocab);
-  positive("num_encoder_layers", s.num_encoder_layers);
-  positive("num_decoder_layers", s.num_decoder_layers);
-  positive("max_len", s.max_len);
+  nn::check_positive("Transformer", {{"src_vocab", s.src_vocab},
+                                     {"tgt_vocab", s.tgt_vocab},
+                                     {"num_encoder_layers", s.num_encoder_layers},
+                                     {"num_decoder_layers", s.num_decoder_layers},
+                                     {"max_len", s.max_len}});
   nn::checked("Transformer", s.layer);
   return s;
 }
@@ -32,19 +29,6 @@ template <class Stack, class Layer> std::shared_ptr<Stack> stack_of(const Transf
   nn::ModulePtr norm;
   if (s.layer.norm_first) norm = std::make_shared<nn::LayerNorm>(Shape{s.layer.attention.embed_dim}, s.layer.norm_eps);
   return std::make_shared<Stack>(std::move(layers), std::move(norm));
-}
-
-// Entries `indices` of the first axis.
-Array picked(const Array& given, const Array& indices) {
-  const Array x = packed(given);
-  Shape shape = x.shape();
-  shape[0] = indices.numel();
-  Array y(shape, x.dtype());
-  const Index size = x.shape().product(1, x.rank()) * item_size(x.dtype());
-  for (Index i = 0; i < indices.numel(); ++i)
-    std::copy_n(static_cast<const char*>(x.raw()) + indices.data<std::int64_t>()[i] * size, size,
-                static_cast<char*>(y.raw()) + i * size);
-  return y;
 }
 
 // The mean (N, Ts) of weights (N, H, 1, Ts), or (N, 1, Ts) of an attention without heads.
@@ -82,19 +66,20 @@ class TransformerContinuation : public Continuation {
   }
 
   void reorder(const Array& indices) override {
-    const Array sentence = picked(sentence_, indices);
+    const Array sentence = ops::entries(sentence_, 0, indices);
     const bool same = sentence.numel() == sentence_.numel() &&
                       std::equal(sentence.data<std::int64_t>(), sentence.data<std::int64_t>() + sentence.numel(),
                                  sentence_.data<std::int64_t>());
     cache_.reorder(indices, !same);
     if (!same) {
-      memory_ = Tensor(picked(memory_.data(), indices));
-      if (restriction_.valid_lens.defined()) restriction_.valid_lens = picked(restriction_.valid_lens, indices);
+      memory_ = Tensor(ops::entries(memory_.data(), 0, indices));
+      if (restriction_.valid_lens.defined())
+        restriction_.valid_lens = ops::entries(restriction_.valid_lens, 0, indices);
       if (restriction_.attn_mask.defined())
-        restriction_.attn_mask = Tensor(picked(restriction_.attn_mask.data(), indices));
+        restriction_.attn_mask = Tensor(ops::entries(restriction_.attn_mask.data(), 0, indices));
     }
     sentence_ = sentence;
-    real_ = picked(real_, indices);
+    real_ = ops::entries(real_, 0, indices);
   }
 
   Array attention() override {
@@ -132,9 +117,9 @@ class WholeContinuation : public Continuation {
   }
 
   void reorder(const Array& indices) override {
-    src_ = picked(src_, indices);
-    tgt_ = picked(tgt_, indices);
-    if (lens_.defined()) lens_ = picked(lens_, indices);
+    src_ = ops::entries(src_, 0, indices);
+    tgt_ = ops::entries(tgt_, 0, indices);
+    if (lens_.defined()) lens_ = ops::entries(lens_, 0, indices);
   }
 
   Array attention() override { return attention_; }

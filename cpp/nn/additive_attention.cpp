@@ -10,15 +10,11 @@ namespace qkv::nn {
 AdditiveAttention::AdditiveAttention(Index hiddens, AttentionArguments a, std::optional<Index> query_size,
                                      std::optional<Index> key_size)
     : Attention(std::move(a)), num_hiddens(hiddens), query_size_(query_size), key_size_(key_size) {
-  const auto check = [](const char* name, Index size) {
-    if (size < 1) fail_value("AdditiveAttention: ", name, " must be at least 1; got ", size);
-  };
-  check("num_hiddens", hiddens);
+  const char* op = "AdditiveAttention";
+  check_positive(op, {{"num_hiddens", hiddens}, {"query_size", query_size}, {"key_size", key_size}});
   if (hiddens % heads() != 0)
-    fail_value("AdditiveAttention: num_hiddens must be divisible by num_heads; got num_hiddens = ", hiddens,
+    fail_value(op, ": num_hiddens must be divisible by num_heads; got num_hiddens = ", hiddens,
                ", num_heads = ", heads());
-  if (query_size) check("query_size", *query_size);
-  if (key_size) check("key_size", *key_size);
   own_module("W_q", W_q, std::shared_ptr<Linear>());
   own_module("W_k", W_k, std::shared_ptr<Linear>());
   own_module("w_v", w_v, std::shared_ptr<Linear>());
@@ -39,7 +35,7 @@ void AdditiveAttention::make_parameters(Index query_size, Index key_size) {
 
 Config AdditiveAttention::config() const {
   const auto size = [](const std::shared_ptr<Linear>& linear, std::optional<Index> given) {
-    return linear ? Value(linear->in_features) : given ? Value(*given) : Value();
+    return linear ? Value(linear->in_features) : value_of(given);
   };
   Config all = Attention::config();
   all.insert(all.begin(), {"num_hiddens", num_hiddens});

@@ -86,19 +86,16 @@ Attention::Attention(AttentionArguments a) : arguments(std::move(a)) {
   checked_probability("Attention", "dropout", arguments.dropout);
   if (arguments.masked_value && std::isnan(*arguments.masked_value))
     fail_value("Attention: masked_value must be a number; got nan");
-  if (arguments.num_heads && *arguments.num_heads < 1)
-    fail_value("Attention: num_heads must be at least 1; got ", *arguments.num_heads);
+  check_positive("Attention", {{"num_heads", arguments.num_heads}});
 }
 
 Config Attention::config() const {
   const AttentionArguments& a = arguments;
-  Value window;
-  if (a.window) window = std::vector<Index>{a.window->first, a.window->second};
   return {{"dropout", a.dropout},
-          {"masked_value", a.masked_value ? Value(*a.masked_value) : Value()},
-          {"num_heads", a.num_heads ? Value(*a.num_heads) : Value()},
+          {"masked_value", value_of(a.masked_value)},
+          {"num_heads", value_of(a.num_heads)},
           {"is_causal", causal_value(a.causal)},
-          {"window", window}};
+          {"window", value_of(a.window)}};
 }
 
 ops::AttentionOptions Attention::options(const Call& call) const {

@@ -9,18 +9,12 @@
 namespace qkv::nn {
 namespace {
 
-void check_size(const char* layer, const char* name, Index size) {
-  if (size < 1) fail_value(layer, ": ", name, " must be at least 1; got ", size);
-}
-
 void check_normalized(const char* layer, const Shape& shape, double eps) {
   if (shape.empty()) fail_value(layer, ": normalized_shape must be a number or a tuple with at least one; got ()");
   for (const Index size : shape)
     if (size < 1) fail_value(layer, ": normalized_shape must hold numbers from 1; got ", shape);
   if (!(eps >= 0) || std::isinf(eps)) fail_value(layer, ": eps must be a number from 0; got ", eps);
 }
-
-Value optional_index(std::optional<Index> index) { return index ? Value(*index) : Value(); }
 
 }  // namespace
 
@@ -32,14 +26,18 @@ Tensor residual(const char* layer, const char* parts, const Tensor& x, const Ten
   return ops::add(x, y);
 }
 
+void check_positive(const char* layer, std::initializer_list<std::pair<const char*, std::optional<Index>>> sizes) {
+  for (const auto& [name, size] : sizes)
+    if (size && *size < 1) fail_value(layer, ": ", name, " must be at least 1; got ", *size);
+}
+
 double checked_probability(const char* layer, const char* name, double p) {
   if (!(p >= 0 && p <= 1)) fail_value(layer, ": ", name, " must be from 0 to 1; got ", p);
   return p;
 }
 
 Linear::Linear(Index in, Index out, bool with_bias) : in_features(in), out_features(out) {
-  check_size("Linear", "in_features", in);
-  check_size("Linear", "out_features", out);
+  check_positive("Linear", {{"in_features", in}, {"out_features", out}});
   own_parameter("weight", weight, kaiming_parameter({out, in}));
   const double bound = 1 / std::sqrt(static_cast<double>(in));
   own_parameter("bias", bias, with_bias ? uniform_parameter({out}, -bound, bound) : Tensor(), Absent::allowed);
@@ -76,8 +74,7 @@ Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor
 
 Embedding::Embedding(Index num, Index dim, std::optional<Index> padding)
     : num_embeddings(num), embedding_dim(dim), padding_idx(padding && *padding < 0 ? *padding + num : padding) {
-  check_size("Embedding", "num_embeddings", num);
-  check_size("Embedding", "embedding_dim", dim);
+  check_positive("Embedding", {{"num_embeddings", num}, {"embedding_dim", dim}});
   if (padding && (*padding < -num || *padding >= num))
     fail_value("Embedding: padding_idx must be from ", -num, " to ", num - 1, " because there are ", num, " rows; got ",
                *padding);
@@ -87,9 +84,7 @@ Embedding::Embedding(Index num, Index dim, std::optional<Index> padding)
 }
 
 Config Embedding::config() const {
-  return {{"num_embeddings", num_embeddings},
-          {"embedding_dim", embedding_dim},
-          {"padding_idx", optional_index(padding_idx)}};
+  return {{"num_embeddings", num_embeddings}, {"embedding_dim", embedding_dim}, {"padding_idx", value_of(padding_idx)}};
 }
 
 Tensor Embedding::forward(const Tensor& ids) {

@@ -16,6 +16,8 @@ template <class L> bool plain(const L& part) { return typeid(part) == typeid(L);
 // x + y of a residual connection, where y is what the named parts of a layer made of x.
 Tensor residual(const char* layer, const char* parts, const Tensor& x, const Tensor& y);
 
+// A ValueError that names the argument of a size below 1; those that are not given are passed over.
+void check_positive(const char* layer, std::initializer_list<std::pair<const char*, std::optional<Index>>> sizes);
 // p; a ValueError that names the layer's own argument if it is no probability.
 double checked_probability(const char* layer, const char* name, double p);
 

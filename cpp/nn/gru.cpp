@@ -35,12 +35,7 @@ Tensor dropped(const Tensor& x, double p) {
 
 GRU::GRU(Index input, Index hidden, Index count, bool with_bias, double p)
     : input_size(input), hidden_size(hidden), num_layers(count), bias(with_bias), dropout(p) {
-  const auto check = [](const char* name, Index size) {
-    if (size < 1) fail_value("GRU: ", name, " must be at least 1; got ", size);
-  };
-  check("input_size", input);
-  check("hidden_size", hidden);
-  check("num_layers", count);
+  check_positive("GRU", {{"input_size", input}, {"hidden_size", hidden}, {"num_layers", count}});
   checked_probability("GRU", "dropout", p);
   layers_ = std::vector<Layer>(static_cast<std::size_t>(count));
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));

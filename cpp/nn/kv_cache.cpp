@@ -137,12 +137,8 @@ Tensor behind_inputs(const std::string& layer, KVCache& cache, const Tensor& x,
 
 void ProjectedMemory::reorder(const Array& indices) {
   if (!keys.defined()) return;
-  keys = Tensor(ops::embedding(ops::reshape(keys, {keys.dim(0), -1}), indices, {})
-                    .data()
-                    .reshaped({indices.numel(), keys.dim(1), keys.dim(2)}));
-  values = Tensor(ops::embedding(ops::reshape(values, {values.dim(0), -1}), indices, {})
-                      .data()
-                      .reshaped({indices.numel(), values.dim(1), values.dim(2)}));
+  keys = Tensor(ops::entries(keys.data(), 0, indices));
+  values = Tensor(ops::entries(values.data(), 0, indices));
 }
 
 std::string KVCache::str() {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,6 +30,9 @@ using Fields = std::vector<std::pair<std::string, std::variant<bool, Index>>>;  
 using Value = std::variant<std::monostate, bool, Index, double, std::string, std::vector<Index>, Fields>;
 using Config = std::vector<std::pair<std::string, Value>>;
 inline Value value_of(const IndexList& sizes) { return std::vector<Index>(sizes.begin(), sizes.end()); }
+inline Value value_of(std::pair<Index, Index> window) { return std::vector<Index>{window.first, window.second}; }
+template <std::convertible_to<Value> T> Value value_of(const T& value) { return value; }
+template <class T> Value value_of(const std::optional<T>& value) { return value ? value_of(*value) : Value(); }
 
 // While one lives, no module is in training mode on this thread, whatever is set. Other threads do not notice.
 class Evaluating {

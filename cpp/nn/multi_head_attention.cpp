@@ -1,7 +1,6 @@
 #include "nn/multi_head_attention.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "core/error.h"
 #include "ops/ops.h"
@@ -13,16 +12,13 @@ namespace {
 using Arguments = MultiHeadAttention::Arguments;
 
 const Arguments& checked(const char* op, const Arguments& a) {
-  const auto positive = [&](const char* name, Index value) {
-    if (value < 1) fail_value(op, ": ", name, " must be at least 1; got ", value);
-  };
-  positive("embed_dim", a.embed_dim);
-  positive("num_heads", a.num_heads);
-  if (a.kdim) positive("kdim", *a.kdim);
-  if (a.vdim) positive("vdim", *a.vdim);
-  if (a.num_kv_heads) positive("num_kv_heads", *a.num_kv_heads);
-  if (a.head_dim) positive("head_dim", *a.head_dim);
-  if (a.out_dim) positive("out_dim", *a.out_dim);
+  check_positive(op, {{"embed_dim", a.embed_dim},
+                      {"num_heads", a.num_heads},
+                      {"kdim", a.kdim},
+                      {"vdim", a.vdim},
+                      {"num_kv_heads", a.num_kv_heads},
+                      {"head_dim", a.head_dim},
+                      {"out_dim", a.out_dim}});
   if (!a.head_dim && a.embed_dim % a.num_heads != 0)
     fail_value(op, ": embed_dim must be divisible by num_heads; got embed_dim = ", a.embed_dim,
                ", num_heads = ", a.num_heads);
@@ -82,20 +78,19 @@ MultiHeadAttention::MultiHeadAttention(const Names& names, const Arguments& a)
 }
 
 Config MultiHeadAttention::config() const {
-  const auto optional = [](const auto& x) { return x ? Value(*x) : Value(); };
   const Arguments& a = arguments;
   Config config{{"embed_dim", a.embed_dim},
                 {"num_heads", a.num_heads},
                 {"dropout", a.dropout},
                 {"bias", a.bias},
-                {"out_bias", optional(a.out_bias)},
-                {"kdim", optional(a.kdim)},
-                {"vdim", optional(a.vdim)},
-                {"num_kv_heads", optional(a.num_kv_heads)},
-                {"head_dim", optional(a.head_dim)},
-                {"out_dim", optional(a.out_dim)},
+                {"out_bias", value_of(a.out_bias)},
+                {"kdim", value_of(a.kdim)},
+                {"vdim", value_of(a.vdim)},
+                {"num_kv_heads", value_of(a.num_kv_heads)},
+                {"head_dim", value_of(a.head_dim)},
+                {"out_dim", value_of(a.out_dim)},
                 {"is_causal", causal_value(a.causal)},
-                {"rotary_base", optional(a.rotary_base)}};
+                {"rotary_base", value_of(a.rotary_base)}};
   add_config(config, a.scores);
   return config;
 }
@@ -109,16 +104,8 @@ void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix
     const Array whole = found->second;
     if (whole.rank() < 1 || whole.dim(0) != rows[0] + rows[1] + rows[2]) return;  // reported as an unexpected name
     Index row = 0;
-    const Index row_bytes = whole.dim(0) == 0 ? 0 : whole.bytes() / whole.dim(0);
-    for (int i = 0; i < 3; ++i) {
-      Shape shape = whole.shape();
-      shape[0] = rows[i];
-      Array part(shape, whole.dtype());
-      std::memcpy(part.raw(), static_cast<const char*>(whole.raw()) + row * row_bytes,
-                  static_cast<std::size_t>(part.bytes()));
-      state[prefix + names_.parts[static_cast<std::size_t>(i)] + kind] = part;
-      row += rows[i];
-    }
+    for (std::size_t i = 0; i < 3; row += rows[i++])
+      state[prefix + names_.parts[i] + kind] = packed(ops::slice(Tensor(whole), 0, row, row + rows[i]).data());
     state.erase(prefix + joined);
   };
   split("in_proj_weight", ".weight");

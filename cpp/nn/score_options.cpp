@@ -53,7 +53,7 @@ const ScoreOptions& checked(const char* layer, const ScoreOptions& o) {
 }
 
 void add_config(Config& config, const ScoreOptions& o) {
-  if (o.window) config.emplace_back("window", std::vector<Index>{o.window->first, o.window->second});
+  if (o.window) config.emplace_back("window", value_of(o.window));
   if (o.softcap > 0) config.emplace_back("softcap", o.softcap);
   if (o.alibi) config.emplace_back("alibi", true);
   if (o.scale) config.emplace_back("scale", *o.scale);

@@ -1,6 +1,7 @@
 // Numbers picked by index along an axis, and numbers put or added where an index says.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <numeric>
 
 #include "core/parallel.h"
@@ -244,6 +245,21 @@ Array entries_along(const Array& numbers, const Shape& shape, Index axis) {
   region.shape[static_cast<std::size_t>(axis)] = numbers.numel();
   region.strides[static_cast<std::size_t>(axis)] = 1;
   return packed(numbers).view(region);
+}
+
+Array entries(const Array& given, Index axis, const Array& indices) {
+  const Array x = packed(given);
+  const Index outer = x.shape().product(0, axis), inner = x.shape().product(axis + 1, x.rank()) * item_size(x.dtype());
+  const Index size = x.dim(axis), count = indices.numel();
+  Shape shape = x.shape();
+  shape[static_cast<std::size_t>(axis)] = count;
+  Array y(shape, x.dtype());
+  for (Index o = 0; o < outer; ++o)
+    for (Index i = 0; i < count; ++i)
+      std::memcpy(static_cast<char*>(y.raw()) + (o * count + i) * inner,
+                  static_cast<const char*>(x.raw()) + (o * size + indices.data<std::int64_t>()[i]) * inner,
+                  static_cast<std::size_t>(inner));
+  return y;
 }
 
 }  // namespace qkv::ops

@@ -114,6 +114,8 @@ Tensor gather(const Lookup& lookup, const Tensor& x, const Array& index, Index a
 Tensor scatter(const Lookup& lookup, const Tensor& x, const Array& index, const Tensor& values, Index axis, bool add);
 // The numbers of entries of an axis, (n), as an index into arrays of this shape: a view.
 Array entries_along(const Array& numbers, const Shape& shape, Index axis);
+// Slices `indices` (int64, from 0) of an axis, one behind the other.
+Array entries(const Array& x, Index axis, const Array& indices);
 // result[i][j] = x[places[i][j]][j] along axis 0, and likewise along others; places (int64) count from 0, and have x's
 // shape but for the axis.
 Tensor take_along_axis(const Tensor& x, const Array& places, Index axis);
