@@ -94,6 +94,7 @@ struct AttentionCall {
   const RaggedRows* rows = nullptr;   // the queries (R, M) are the kept rows of a batch, and its keys
   AttentionRecord* record = nullptr;  // of this call alone, while others may use the layer
   Tensor* weights = nullptr;          // gets those of the call, with their history
+  bool whole = false;                 // the inputs are whole sequences, even where the layer's are parts of them
 };
 
 // A module that can stand in for the attention of a block.

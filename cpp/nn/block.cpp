@@ -101,15 +101,19 @@ Tensor Block::forward(const Tensor& given, const Tensor& memory, const BlockCall
   Tensor x = as_dtype_of(given, linear1->weight);
   std::size_t number = 0;
   x = sublayer(number++, x, [&](const Tensor& y) {
-    AttentionCall attention{call.self, call.causal, call.cache};
+    AttentionCall attention{.restriction = call.self, .causal = call.causal, .cache = call.cache};
+    attention.whole = call.cache != nullptr;
     if (!multihead_attn) attention.weights = call.weights;
     return attend(names_.block, *self_attn, y, Tensor(), attention);
   });
   if (multihead_attn)
     x = sublayer(number++, x, [&](const Tensor& y) {
-      return attend(
-          names_.block, *multihead_attn, y, memory,
-          {.restriction = call.memory, .memory = call.projected, .record = call.cross, .weights = call.weights});
+      return attend(names_.block, *multihead_attn, y, memory,
+                    {.restriction = call.memory,
+                     .memory = call.projected,
+                     .record = call.cross,
+                     .weights = call.weights,
+                     .whole = call.cache != nullptr});
     });
   return sublayer(number, x, [&](const Tensor& y) {
     const Tensor inner = linear1->forward(y, activation_);

@@ -216,7 +216,7 @@ ops::AttentionOptions MultiHeadAttention::options(const Restriction& restriction
 Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
   const char* op = names_.layer;
   const Inputs in = checked_inputs(queries, keys, values, call);
-  const std::shared_ptr<const SplitSequence> sequence = split_sequence.get();
+  const std::shared_ptr<const SplitSequence> sequence = call.whole ? nullptr : split_sequence.get();
   if (sequence && call.cache != nullptr)
     fail_value(op, ": cache must not be given because comm splits the sequence; got both");
   if (sequence && call.weights != nullptr)

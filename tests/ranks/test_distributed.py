@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import qkv
 from qkv import distributed, training
 from qkv.distributed import batch
-from ranks.mpi import Job, environment, fails, needs_mpi, run
+from ranks.mpi import MPIEXEC, Job, environment, fails, needs_mpi, run
 
 RANKS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)]
 
@@ -58,6 +59,59 @@ def test_an_mpiexec_of_another_mpi_is_named():
     )
     errors = fails(0, "-c", program)
     assert "mpiexec must belong to the MPI library that mpi4py loads" in errors
+
+
+@pytest.mark.parametrize("step", [{"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1"}])
+@pytest.mark.parametrize(
+    "call", ["qkv.distributed.rank()", "qkv.models.embed_lines('model', 'texts', 'x.npy')"]
+)
+def test_srun_without_mpi_is_refused(step, call):
+    found = subprocess.run(
+        [sys.executable, "-c", f"import qkv; {call}"], env=environment(**step), capture_output=True, text=True
+    )
+    assert found.returncode == 1
+    assert "srun must be given --mpi=pmix, or --mpi=pmi2 for MPICH" in found.stderr
+    alone = subprocess.run(
+        [sys.executable, "-c", "import qkv, qkv.training, qkv.models"], env=environment(**step), check=False
+    )
+    assert alone.returncode == 0
+
+
+@needs_mpi
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_ranks_below_shells_tell_once(tmp_path):
+    program = tmp_path / "job.py"
+    program.write_text(
+        "from mpi4py import MPI\nfrom qkv import distributed\n"
+        "if MPI.COMM_WORLD.rank == 1:\n    open('missing')\nMPI.COMM_WORLD.Barrier()\n"
+    )
+    for command in (
+        [sys.executable, str(program)],
+        ["sh", "-c", f"cd / && {sys.executable} {program}; exit $?"],
+    ):
+        found = subprocess.run(
+            [MPIEXEC, "-n", "3", *command], env=environment(), capture_output=True, text=True, timeout=60
+        )
+        assert found.returncode != 0
+        told = [line for line in found.stderr.splitlines() if line.startswith("qkv: ")]
+        assert len(told) == 1, found.stderr
+        assert "rank 1 of 3" in told[0]
+        assert "raised FileNotFoundError" in told[0]
+
+
+def test_training_and_models_set_no_hooks():
+    program = (
+        "import sys; before = sys.excepthook, sys.exit; import qkv; from qkv import data, models, nn, optim, training;"
+        "assert (sys.excepthook, sys.exit) == before; assert 'qkv.distributed' not in sys.modules;"
+        "import qkv.distributed; assert sys.excepthook is not before[0]; assert 'mpi4py' not in sys.modules"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(PMI_RANK="0", PMI_SIZE="2", SLURM_JOB_ID=f"hooks-{time.monotonic_ns()}"),
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
 
 
 def results(folder, ranks, **options):

@@ -133,7 +133,9 @@ class Arguments:
             "sizes (B, H, Hkv, D, Dv)": self.sizes,
             **{name: _same(o[name]) for name in plain},
             "sinks": _same(sinks),
-            "valid_lens": _same(lens) if self.lens is None or self.lens.shape[1] == 1 else "(B, Lq)",
+            "valid_lens": _same(lens)
+            if self.lens is None or (self.lens.shape[1] == 1 and self._one_for_all)
+            else "(B, Lq)",
             "whether a gradient is wanted": self.records,
             "whether dropout_keep is given": o["dropout_keep"] is not None,
             "_lengths": (Lq, Lk),
@@ -278,6 +280,8 @@ class Arguments:
         if lens is None:
             return None
         array = _data(lens)
+        # A rank with one query may have lengths for it, (B, 1), or for all queries, (B,).
+        self._one_for_all = Lq > 1 or array.ndim == 0 or (array.ndim == 1 and self._given_rank > 2)
         if array.dtype.kind not in "iu":
             raise TypeError(f"{OPERATION}: valid_lens must be integers; got valid_lens of {array.dtype}")
         if array.ndim == 0 and self._given_rank == 2:

@@ -109,6 +109,9 @@ def main():
     few_k, few_v = k[:, :HKV], v[:, :HKV]
     lens = np.array([L, 4])
     rows_of_lens = RNG.integers(0, L + 1, (B, L))
+    N = COMM.size  # one query a rank
+    few = RNG.integers(0, N + 1, (B, N))
+    compare("one query a rank", *(x[:, :, :N] for x in (q, k, v)), valid_lens=few)
     mask = RNG.random((B, 1, L, L)) < 0.6
     bias = numbers(H, L, L)
     bias[RNG.random(bias.shape) < 0.2] = -np.inf

@@ -81,8 +81,18 @@ def curve(comm):
     return trainer.fit(batches, steps=12, progress=False)
 
 
+def check_generation(comm):
+    found = []
+    for given in (None, comm):
+        qkv.manual_seed(4)
+        model = models.CausalLM(VOCABULARY, 16, 4, 2, comm=given)
+        found.append(model.eval().generate(np.array([[1, 2, 3]]), max_len=6))
+    assert repr(found[0]) == repr(found[1]), found
+
+
 def main(file):
     comm = communicator()
+    check_generation(comm)
     check_layer(comm)
     check_layer(comm, is_causal=True, rotary_base=100.0, num_kv_heads=2, window=(7, 0))
     check_layer(comm, sinks=True, qk_norm="rms", softcap=3.0, alibi=True, scale=0.7)
