@@ -1,4 +1,12 @@
-"""The largest and smallest numbers, and orders: max, sort, topk."""
+"""The largest and smallest numbers, and orders: max, sort, topk.
+
+argmax: Number of the largest entry; the first of equal ones.
+argmin: Number of the smallest entry; the first of equal ones.
+sort: Values in order along an axis, and the places they come from; equal ones keep their order.
+argsort: The places from which the values in order come.
+argwhere: Places of the entries that are not 0, a row for each.
+isin: Whether numbers are among others.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +19,8 @@ from .._errors import shown
 from ._conversion import clone
 from ._elementwise import as_numbers
 from ._reductions import axes_of
-from ._shaping import axis_of
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, function, wrap, wrap_array
+from ._shaping import along, axis_of
+from ._tensor import FUNCTIONS, Core, Tensor, both, define, wrap, wrap_array
 
 
 def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
@@ -27,34 +35,19 @@ def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
     return type(name, (tuple,), members)
 
 
-_TYPES = {
-    name: _result_type(name, "values", "indices")
-    for name in ("max", "min", "sort", "topk", "median", "mode", "cummax", "cummin", "kthvalue")
-}
+_TYPES = {name: _result_type(name, "values", "indices") for name in ("max", "min", "sort", "topk", "median")}
 
 _core.direct_classes({name: _TYPES[name] for name in ("max", "min")})
 
 
-def _argument(name: str, find: Any) -> None:
-    def argument(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-        axes = axes_of(dim, len(_core_shape(input)), name)
-        return wrap(find(input, axes and axes[0], bool(keepdim)))
-
-    argument.__doc__ = (
-        f"Number of the {'largest' if name == 'argmax' else 'smallest'} entry; the first of equal ones."
-    )
-    both(name)(argument)
+def _argument(find: Any, t: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    axes = axes_of(dim, t, find.__name__)
+    return wrap(find(t, axes and axes[0], bool(keepdim)))
 
 
-_argument("argmax", Core.argmax)
-_argument("argmin", Core.argmin)
-
-
-def _pair(name: str, t: Tensor, found: Any, label: str = "Backward0") -> Any:
+def _pair(name: str, core: Any, t: Tensor, *args: Any, label: str = "Backward0") -> Any:
     """Values and the places they come from; of a Tensor without axes its number and 0."""
-    if not _core_shape(t):
-        return _TYPES[name]((clone(t), wrap_array(np.int64(0))))
-    values, places = found()
+    values, places = along(core, t, *args)
     return _TYPES[name]((wrap(values, f"{name.capitalize()}{label}", t._kind), wrap(places)))
 
 
@@ -72,17 +65,16 @@ def _extreme(name: str, largest: bool) -> None:
         if dim is None:
             _refuse_keepdim(name, keepdim)
             return wrap(reduce(input), f"{name.capitalize()}Backward1", input._kind)
-        which = axis_of(dim, len(_core_shape(input)), name)
-        return _pair(name, input, lambda: _core.extreme(input, which, bool(keepdim), largest))
+        return _pair(name, _core.extreme, input, axis_of(dim, input.dim(), name), bool(keepdim), largest)
 
     extreme.__doc__ = f"The {what} number of all; with ``dim`` values and their numbers."
     both(name)(extreme)
 
     def alone(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
-        return reduce(input, axes_of(dim, len(input.shape), f"a{name}"), keepdim)
+        return reduce(input, axes_of(dim, input, f"a{name}"), keepdim)
 
     alone.__doc__ = f"The {what} numbers; equal ones share the gradient."
-    both(f"a{name}", label=f"A{name}Backward0")(alone)
+    both(f"a{name}", label=f"A{name}")(alone)
 
 
 _extreme("max", True)
@@ -92,25 +84,12 @@ _extreme("min", False)
 # Orders.
 
 
-@both("sort")
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Values in order along an axis, and the places they come from; equal ones keep their order."""
-    axis = axis_of(dim, len(_core_shape(input)), "sort")
-    return _pair("sort", input, lambda: _core.sort(input, axis, bool(descending)))
-
-
-@both("argsort")
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """The places from which the values in order come."""
-    return sort(input.detach(), dim, descending)[1]  # type: ignore[no-any-return]
-
-
 @both("topk")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest values along an axis, and their places."""
-    axis = axis_of(dim, len(input.shape), "topk")
     if input.shape:
-        return _pair("topk", input, lambda: _core.topk(input, k, axis, largest))
+        return _pair("topk", _core.topk, input, k, dim, largest)
+    axis_of(dim, 0, "topk")
     if k not in (0, 1):
         raise RuntimeError(f"topk: k must be from 0 to 1 because the Tensor is one number; got {k}")
     return _TYPES["topk"]((clone(input)[None][:k], wrap_array(np.zeros(k, np.int64))))
@@ -129,10 +108,12 @@ def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     axis = axis_of(dim, len(input.shape), "median")
     if input.shape and not input.shape[axis]:
         raise IndexError(f"median: axis {axis} must have at least one entry; got shape {tuple(input.shape)}")
-    found: Any = _core.median(input, axis) if input.shape else None
-    return _pair(
-        "median", input, lambda: found if keepdim else [Core.squeeze(one, axis) for one in found], "Backward1"
-    )
+
+    def middle(t: Any, axis: int) -> Any:
+        found: Any = _core.median(t, axis)
+        return tuple(one if keepdim else Core.squeeze(one, axis) for one in found)
+
+    return _pair("median", middle, input, axis, label="Backward1")
 
 
 @both("nonzero")
@@ -147,12 +128,6 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
         )
     places = np.nonzero(as_numbers(input))
     return tuple(map(wrap_array, places)) if as_tuple else wrap_array(np.stack(places, 1))
-
-
-@both("argwhere")
-def argwhere(input: Tensor) -> Tensor:
-    """Places of the entries that are not 0, a row for each."""
-    return nonzero(input)  # type: ignore[no-any-return]
 
 
 @both("unique")
@@ -174,12 +149,6 @@ def unique(
     return tuple(found) if len(found) > 1 else found[0]
 
 
-@function("isin")
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether numbers are among others."""
-    return wrap_array(np.isin(as_numbers(elements), as_numbers(test_elements), assume_unique, invert))
-
-
 @both("bincount")
 def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each whole number occurs."""
@@ -187,3 +156,18 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
         return wrap_array(np.bincount(as_numbers(input), None, minlength))
     counts = np.bincount(as_numbers(input), as_numbers(weights), minlength)
     return wrap_array(counts.astype(as_numbers(weights).dtype))
+
+
+_TABLE = {
+    "argmax": lambda input, dim=None, keepdim=False: _argument(Core.argmax, input, dim, keepdim),
+    "argmin": lambda input, dim=None, keepdim=False: _argument(Core.argmin, input, dim, keepdim),
+    "sort": lambda input, dim=-1, descending=False, stable=False: _pair(
+        "sort", _core.sort, input, dim, bool(descending)
+    ),
+    "argsort": lambda input, dim=-1, descending=False, stable=False: input.detach().sort(dim, descending)[1],
+    "argwhere": lambda input: nonzero(input),
+    "torch.isin": lambda elements, test_elements, *, assume_unique=False, invert=False: wrap_array(
+        np.isin(as_numbers(elements), as_numbers(test_elements), assume_unique, invert)
+    ),
+}
+define(_TABLE)

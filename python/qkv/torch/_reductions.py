@@ -1,4 +1,21 @@
-"""Sums, means, norms, running sums: what makes fewer numbers of many; and comparing whole Tensors."""
+"""Sums, means, norms, running sums: what makes fewer numbers of many; and comparing whole Tensors.
+
+sum: Sum over axes, or of everything.
+mean: Mean over axes, or of everything.
+any: Whether any of the numbers over axes, or of everything, is not 0.
+all: Whether all of the numbers over axes, or of everything, are not 0.
+nanmean: Mean of what is not NaN.
+count_nonzero: How many numbers are not 0.
+logsumexp: ``log(sum(exp(x)))``, safe for numbers of any size.
+var: Mean squared distance from the mean, over ``n - correction`` (1).
+std: Root of the mean squared distance from the mean, over ``n - correction`` (1).
+var_mean: `var` and `mean`.
+std_mean: `std` and `mean`.
+cumsum: Sums of all entries up to each.
+cumprod: Products of all entries up to each.
+equal: Whether both have the same shape and numbers.
+allclose: Whether all numbers agree to ``atol + rtol |other|``.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +29,20 @@ from ._conversion import clone
 from ._dtypes import computed, int64
 from ._elementwise import as_numbers, as_tensor, cast
 from ._functions import floats
-from ._shaping import axis_of, cat
-from ._tensor import Core, Tensor, _core_shape, both, function, wrap, wrap_array
+from ._shaping import along, axis_of, cat
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, define, wrap, wrap_array
 
 
-def axes_of(dim: Any, rank: int, operation: str) -> tuple[int, ...] | None:
+def axes_of(dim: Any, t: Any, operation: str) -> tuple[int, ...] | None:
     """Axes counted from the front; None for all of them, and for those of a Tensor that has none."""
-    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
-        return None
-    axes = tuple(axis_of(one, rank, operation) for one in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    rank, named = (
+        len(_core_shape(t)),
+        dim if isinstance(dim, (tuple, list)) else () if dim is None else (dim,),
+    )
+    axes = tuple(axis_of(one, rank, operation) for one in named)
     if len({*axes}) < len(axes):
         raise RuntimeError(f"{operation}: dim must name each axis once; got {shown(dim)}")
-    return axes if rank else None
+    return axes if rank and axes else None
 
 
 def _floating(name: str, t: Any, dtype: Any = None) -> Tensor:
@@ -39,22 +58,10 @@ def _summed(name: str, t: Any, dtype: Any) -> Tensor:
     return cast(t, computed(dtype, name)) if dtype is not None else cast(t, int64) if t.dtype.kind < 2 else t
 
 
-def _reduced(core: Any, name: str, t: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    axes = axes_of(dim, len(_core_shape(t)), name)
+def _reduced(core: Any, name: str, t: Any, dim: Any, keepdim: bool) -> Tensor:
+    axes = axes_of(dim, t, name)
     label = f"{name.capitalize()}Backward{int(axes is not None or keepdim)}"
     return wrap(core(t, axes, bool(keepdim)), label, None if name in ("any", "all") else t._kind)
-
-
-@both("sum")
-def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Sum over axes, or of everything."""
-    return _reduced(Core.sum, "sum", _summed("sum", input, dtype), dim, keepdim)
-
-
-@both("mean")
-def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Mean over axes, or of everything."""
-    return _reduced(Core.mean, "mean", _floating("mean", input, dtype), dim, keepdim)
 
 
 @both("prod")
@@ -72,68 +79,34 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     return sum(x if x.dtype.kind < 2 else x.masked_fill(x.isnan(), 0.0), dim, keepdim, dtype=dtype)
 
 
-@both("nanmean")
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Mean of what is not NaN."""
-    return nansum(input, dim, keepdim, dtype=dtype) / sum(~_floating("nanmean", input).isnan(), dim, keepdim)
+def _spread(core: Any, t: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    name = core.__name__
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    ddof = correction if correction is not None else int(unbiased is not False)
+    x, axes = _floating(name, t), axes_of(dim, t, name)
+    spread = core(x, axes, keepdim, ddof=ddof) if x.shape else Core.__mul__(x, float("nan"))
+    return wrap(spread, f"{name.capitalize()}Backward0")
 
 
-@both("any")
-def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Whether any of the numbers over axes, or of everything, is not 0."""
-    return _reduced(Core.any, "any", input, dim, keepdim)
+def _spreads(core: Any) -> Any:
+    def f(input, dim=None, unbiased=None, keepdim=False, *, correction=None):  # type: ignore[no-untyped-def]
+        return _spread(core, input, dim, unbiased, keepdim, correction)
+
+    def with_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):  # type: ignore[no-untyped-def]
+        average = mean(input, None if isinstance(dim, bool) else dim, keepdim)
+        return _spread(core, input, dim, unbiased, keepdim, correction), average
+
+    return {core.__name__: f, f"torch.{core.__name__}_mean": with_mean}
 
 
-@both("all")
-def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Whether all of the numbers over axes, or of everything, are not 0."""
-    return _reduced(Core.all, "all", input, dim, keepdim)
-
-
-@both("count_nonzero")
-def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
-    """How many numbers are not 0."""
-    return sum(wrap_array(as_numbers(input) != 0), dim)
-
-
-def _spread(name: str, core: Any) -> Any:
-    def f(
-        input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
-    ) -> Any:
-        if isinstance(dim, bool):
-            dim, unbiased = None, dim
-        ddof = correction if correction is not None else int(unbiased is not False)
-        x, axes = _floating(name, input), axes_of(dim, len(input.shape), name)
-        return core(x, axes, keepdim, ddof=ddof) if x.shape else Core.__mul__(x, float("nan"))
-
-    what = "Root of the mean" if name == "std" else "Mean"
-    f.__doc__ = f"{what} squared distance from the mean, over ``n - correction`` (1)."
-    return both(name, label=f"{name.capitalize()}Backward0")(f)
-
-
-var, std = _spread("var", Core.var), _spread("std", Core.std)
-for _name, _f in (("var_mean", var), ("std_mean", std)):
-    function(_name)(
-        lambda input, dim=None, unbiased=None, keepdim=False, *, correction=None, _f=_f: (
-            _f(input, dim, unbiased, keepdim, correction=correction),
-            mean(input, None if isinstance(dim, bool) else dim, keepdim),
-        )
-    )
-
-
-@both("logsumexp", label="LogsumexpBackward0")
-def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Any:
-    """``log(sum(exp(x)))``, safe for numbers of any size."""
-    return _core.logsumexp(floats(input), axes_of(dim, len(input.shape), "logsumexp"), keepdim)
-
-
-@both("norm", label="LinalgVectorNormBackward0")
+@both("norm", label="LinalgVectorNorm")
 def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Root of the sum of squares; p = 1 sums sizes, p = inf takes the largest."""
     x = _floating("norm", input, dtype)
     if p == "nuc":
         return matrix_norm(x, p, (-2, -1) if dim is None else dim, keepdim)
-    axes, p, size = axes_of(dim, len(x.shape), "norm"), 2 if p in (None, "fro") else p, Core.__abs__(x)
+    axes, p, size = axes_of(dim, x, "norm"), 2 if p in (None, "fro") else p, Core.__abs__(x)
     if abs(p) == float("inf"):
         return (Core.max if p > 0 else Core.min)(size, axes, keepdim)
     if p == 0:
@@ -173,17 +146,9 @@ def matrix_norm(
     return wrap(best if keepdim else Core.squeeze(best, (rows, columns)), "LinalgVectorNormBackward0")
 
 
-def _running(name: str, core: Any, what: str) -> None:
-    def running(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-        t, axis = _summed(name, input, dtype), axis_of(dim, len(_core_shape(input)), name)
-        return wrap(core(t, axis), f"{name.capitalize()}Backward0", t._kind) if input.shape else clone(t)
-
-    running.__doc__ = f"{what} of all entries up to each."
-    both(name)(running)
-
-
-_running("cumsum", _core.cumsum, "Sums")
-_running("cumprod", _core.cumprod, "Products")
+def _running(core: Any, name: str, t: Tensor, dim: int, dtype: Any) -> Tensor:
+    x = _summed(name, t, dtype)
+    return wrap(along(core, x, dim), f"{name.capitalize()}Backward0", x._kind)
 
 
 @both("diff")
@@ -201,12 +166,6 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
 # Comparing whole Tensors.
 
 
-@both("equal")
-def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape and numbers."""
-    return bool(np.array_equal(as_numbers(input), as_numbers(other)))
-
-
 @both("isclose")
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
@@ -218,9 +177,30 @@ def isclose(
         return wrap_array(np.isclose(as_numbers(input), as_numbers(other), rtol, atol, equal_nan))
 
 
-@both("allclose")
-def allclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> bool:
-    """Whether all numbers agree to ``atol + rtol |other|``."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+_TABLE = {
+    "sum": lambda input, dim=None, keepdim=False, *, dtype=None: _reduced(
+        Core.sum, "sum", _summed("sum", input, dtype), dim, keepdim
+    ),
+    "mean": lambda input, dim=None, keepdim=False, *, dtype=None: _reduced(
+        Core.mean, "mean", _floating("mean", input, dtype), dim, keepdim
+    ),
+    "any": lambda input, dim=None, keepdim=False: _reduced(Core.any, "any", input, dim, keepdim),
+    "all": lambda input, dim=None, keepdim=False: _reduced(Core.all, "all", input, dim, keepdim),
+    "nanmean": lambda input, dim=None, keepdim=False, *, dtype=None: (
+        nansum(input, dim, keepdim, dtype=dtype)
+        / FUNCTIONS["sum"](~_floating("nanmean", input).isnan(), dim, keepdim)
+    ),
+    "count_nonzero": lambda input, dim=None: FUNCTIONS["sum"](wrap_array(as_numbers(input) != 0), dim),
+    "logsumexp: Logsumexp": lambda input, dim, keepdim=False: _core.logsumexp(
+        floats(input), axes_of(dim, input, "logsumexp"), keepdim
+    ),
+    "cumsum": lambda input, dim, *, dtype=None: _running(_core.cumsum, "cumsum", input, dim, dtype),
+    "cumprod": lambda input, dim, *, dtype=None: _running(_core.cumprod, "cumprod", input, dim, dtype),
+    "equal": lambda input, other: bool(np.array_equal(as_numbers(input), as_numbers(other))),
+    "allclose": lambda input, other, rtol=1e-05, atol=1e-08, equal_nan=False: bool(
+        isclose(input, other, rtol, atol, equal_nan).all()
+    ),
+}
+define(_TABLE | _spreads(Core.var) | _spreads(Core.std))
+sum: Any = FUNCTIONS["sum"]
+mean: Any = FUNCTIONS["mean"]

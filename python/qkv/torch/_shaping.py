@@ -163,7 +163,8 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 @method("unfold", label="Unfold")
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Any:
     """All windows of that size along an axis, as a new last axis."""
-    return _core.unfold(input if input.shape else Core.reshape(input, 1), dimension, size, step)
+    axis = axis_of(dimension, len(input.shape), "unfold")
+    return _core.unfold(input if input.shape else Core.reshape(input, 1), axis, size, step)
 
 
 # Joining and repeating.
