@@ -65,13 +65,18 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
     const InPython python;
     return static_cast<bool>(py::get_override(static_cast<const Base*>(this), name));
   }
+  // What is allowed is an array, or None where it is all.
+  static py::object argument(const Tensor& x) {
+    if (!x.defined()) return py::none();
+    return x.dtype() == DType::boolean ? py::object(to_numpy(x.data(), false)) : py::cast(x);
+  }
   template <class Inherited>
   Tensor step(const char* name, const Tensor& first, const Tensor& second, Inherited inherited,
               py::handle keywords = {}) {
     {
       const InPython python;
       if (const py::function own = py::get_override(static_cast<const Base*>(this), name)) {
-        const py::object result = call_python(own, py::make_tuple(first, second), keywords);
+        const py::object result = call_python(own, py::make_tuple(first, argument(second)), keywords);
         if (is_tensor(result)) return result.cast<Tensor>();
         if (wants_gradient({first, second}) || wants_gradient(this->parameters()))
           fail_type(name,
@@ -132,8 +137,10 @@ template <class Class> void def_attention_call(Class& layer) {
           py::arg("queries"), py::arg("keys"), "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).")
       .def(
           "normalize",
-          [](Layer& self, const Tensor& scores, const Tensor& allowed) {
-            return without_gil([&] { return self.Layer::normalize(scores, allowed); });
+          [](Layer& self, const Tensor& scores, py::handle allowed) {
+            const Array given = Call("normalize").booleans(allowed, "allowed");
+            return without_gil(
+                [&] { return self.Layer::normalize(scores, given.defined() ? Tensor(given) : Tensor()); });
           },
           py::arg("scores"), py::arg("allowed"),
           "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.")
@@ -188,8 +195,9 @@ static void bind_attention_base(py::module_& m) {
 A subclass defines ``score(self, queries, keys)``, which gives ``(B, Lq, Lk)``, with ``num_heads`` ``(B, H, Lq, Lk)`` of
 queries ``(B, H, Lq, M / H)`` and keys ``(B, H, Lk, M / H)``; this class masks, normalises, drops, pools and keeps the weights.
 Further inputs of the call by keyword, such as ``layer(q, k, v, table=t)``, are those of ``score``.
-It may define ``normalize(self, scores, allowed)`` and ``pool(self, weights, values)``, too: ``allowed`` is boolean, of the
-scores' shape, and holds what masks, lengths, causal order and window leave, so that a choice of keys belongs there.
+It may define ``normalize(self, scores, allowed)`` and ``pool(self, weights, values)``, too: ``allowed`` is a boolean array
+that holds what masks, lengths, causal order and window leave, or None where they leave all and where ``masked_value``
+fills the scores; a choice of keys belongs there. Scores that are not allowed are 0 there, and their weights afterwards.
 
 Parameters
 ----------

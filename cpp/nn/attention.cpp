@@ -1,5 +1,6 @@
 #include "nn/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -191,7 +192,8 @@ ops::AttentionOutputs Attention::attend(const Tensor& queries, const Tensor& key
 }
 
 Tensor Attention::normalize(const Tensor& scores, const Tensor& allowed) {
-  return ops::masked_softmax(scores, allowed);
+  const Tensor all = allowed.defined() ? allowed : Tensor(Array::full({1}, DType::boolean, 1));
+  return ops::masked_softmax(scores, packed(ops::broadcast_to(all, scores.shape())));
 }
 
 Tensor Attention::pool(const Tensor& weights, const Tensor& values) {
@@ -204,16 +206,17 @@ ops::AttentionOutputs Attention::pooled_by_steps(const Tensor& given, const Tens
   const DType dtype = ops::promoted({given, values});
   const Tensor& mask = options.attn_mask;
   const bool added = mask.defined() && mask.dtype() != DType::boolean;
-  Tensor allowed(ops::Allowed(given.shape(), dtype, options).array());
+  const Array pairs = ops::Allowed(given.shape(), dtype, options).array();
+  const bool all = std::all_of(pairs.data<bool>(), pairs.data<bool>() + pairs.numel(), [](bool open) { return open; });
+  const Tensor allowed = all || options.masked_value ? Tensor() : Tensor(pairs);
   Tensor scores = ops::with_bias(ops::cast(given, dtype), added ? mask : Tensor());
-  if (options.masked_value) {
-    scores = ops::where(allowed, scores, ops::scalar_like(scores, *options.masked_value));
-    allowed = Tensor(Array::full(scores.shape(), DType::boolean, 1));
-  }
-  const Tensor weights = normalize(scores, allowed);
+  // What stands in excluded places, such as NaN of padding, is no business of the normaliser's.
+  if (!all) scores = ops::where(Tensor(pairs), scores, ops::scalar_like(scores, options.masked_value.value_or(0)));
+  Tensor weights = normalize(scores, allowed);
   if (weights.shape() != scores.shape())
     fail_value(class_name(), ": normalize(scores, allowed) must keep the shape ", scores.shape(),
                " of the scores; got ", weights.shape());
+  if (allowed.defined()) weights = ops::where(allowed, weights, ops::scalar_like(weights, 0));
   const ops::WeightDropout dropout = ops::weight_dropout(options, weights.shape());
   Tensor used = weights;
   if (dropout.p > 0)

@@ -132,7 +132,7 @@ class Attention : public Module, public AnyAttention {
   // (B, H, Lq, Lk).
   virtual Tensor score(const Tensor& queries, const Tensor& keys);
   // Weights of scores, both (B, [H,] Lq, Lk), as is `allowed`, which says what masks, lengths, causal order and window
-  // leave: the softmax over the allowed keys of a row, which is 0 where there are none.
+  // leave and is undefined if that is all: the softmax over the allowed keys of a row. The others get 0 anyway.
   virtual Tensor normalize(const Tensor& scores, const Tensor& allowed);
   // Weights (B, [H,] Lq, Lk) times values (B, [H,] Lk, Dv).
   virtual Tensor pool(const Tensor& weights, const Tensor& values);

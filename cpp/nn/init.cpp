@@ -62,10 +62,6 @@ Tensor kaiming_parameter(Shape shape) {
   });
 }
 
-Tensor xavier_uniform_parameter(Shape shape) {
-  return drawn(std::move(shape), [](const Array& a) { fill_xavier_uniform(a); });
-}
-
 Tensor normal_parameter(Shape shape, double mean, double std) {
   return drawn(std::move(shape), [&](const Array& a) { fill_normal(a, mean, std); });
 }

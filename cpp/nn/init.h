@@ -36,7 +36,6 @@ void fill_kaiming_uniform(const Array& array, double a, Generator& generator = d
 
 Tensor uniform_parameter(Shape shape, double low, double high);
 Tensor kaiming_parameter(Shape shape);  // a = sqrt(5): uniform in +-1 / sqrt(fan in)
-Tensor xavier_uniform_parameter(Shape shape);
 Tensor normal_parameter(Shape shape, double mean, double std);
 Tensor constant_parameter(Shape shape, double value);
 

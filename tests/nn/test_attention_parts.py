@@ -104,12 +104,12 @@ def test_a_module_of_one_argument():
         plain(X, is_causal=True)
 
 
-class Doubled(nn.SelfAttention):
+class Twice(nn.SelfAttention):
     def forward(self, x, **options):
         return 2 * super().forward(x, **options)
 
 
-@pytest.mark.parametrize("kind", [nn.SelfAttention, Doubled])
+@pytest.mark.parametrize("kind", [nn.SelfAttention, Twice])
 def test_one_head_stands_in(kind):
     layer = nn.TransformerEncoderLayer(M, 2, 11, 0.0, attention=kind(M, M)).to("float64")
     for call in ({}, {"valid_lens": [2, L]}, {"attn_mask": MASK}):
@@ -197,11 +197,12 @@ def test_rejections():
         type("Scored", (nn.MultiHeadAttention,), {"score": lambda self, queries, keys: queries})
 
 
-def best(scores: qkv.Tensor, allowed: qkv.Tensor, count: int) -> qkv.Tensor:
+def best(scores: qkv.Tensor, allowed: np.ndarray | None, count: int) -> np.ndarray:
     """Give which keys are the best of those that are allowed."""
-    ranked = np.where(allowed.numpy(), scores.numpy(), -np.inf)
+    allowed = np.ones(scores.shape, bool) if allowed is None else allowed
+    ranked = np.where(allowed, scores.numpy(), -np.inf)
     limit = np.sort(ranked, axis=-1)[..., -count:][..., :1]
-    return qkv.tensor((ranked >= limit) & allowed.numpy())
+    return (ranked >= limit) & allowed
 
 
 class Best(nn.DotProductAttention):
@@ -226,6 +227,41 @@ def test_normalize_knows_what_is_allowed(call, heads):
     close(y, pooled if heads is None else pooled.swapaxes(1, 2).reshape(B, L, M))
     in_layer = nn.TransformerEncoderLayer(M, 2, 11, 0.0, attention=Best(num_heads=heads)).to("float64")
     close(in_layer(X, **call), written_out(in_layer, qkv.tensor(X), **call))
+
+
+class Careless(nn.DotProductAttention):
+    def normalize(self, scores, allowed):
+        self.allowed = allowed
+        return qkv.softmax(scores)
+
+
+def test_what_is_not_allowed_has_no_weight():
+    layer = Careless()
+    for call in (*CALLS, {"valid_lens": [0, 2]}, {"attn_mask": np.where(MASK, BIAS, -np.inf)}):
+        plain = nn.DotProductAttention()
+        every = plain(X, X, X, return_weights=True, **call)[1].numpy()
+        _, weights = layer(X, X, X, return_weights=True, **call)
+        if layer.allowed is None:
+            assert every.all()
+            close(weights, every)
+            continue
+        assert isinstance(layer.allowed, np.ndarray)
+        assert layer.allowed.dtype == bool
+        np.testing.assert_array_equal(np.broadcast_to(layer.allowed, every.shape), every > 0)
+        np.testing.assert_array_equal(weights.numpy() > 0, every > 0)
+        close(layer.attention_weights, weights)
+    layer(X, X, X)
+    assert layer.allowed is None
+    filled = Careless(masked_value=-1.0)
+    close(
+        filled(X, X, X, valid_lens=[0, 2]),
+        nn.DotProductAttention(masked_value=-1.0)(X, X, X, valid_lens=[0, 2]),
+    )
+    assert filled.allowed is None
+    keys = qkv.tensor(np.where(np.arange(L)[:, None] < 3, X, np.nan), requires_grad=True)  # padding
+    y = layer(X, keys, keys, valid_lens=[3, 2])
+    assert np.isfinite(y.numpy()).all()
+    assert np.isfinite(qkv.grad(y.sum(), keys).numpy()).all()
 
 
 class Doubled(nn.DotProductAttention):
