@@ -162,7 +162,7 @@ def exp2(input: Any) -> Tensor: ...
 def expm1(input: Any) -> Tensor: ...
 def eye(
     n: builtins.int,
-    m: builtins.int | None = ...,
+    m: Any = ...,
     *,
     dtype: Any = ...,
     device: Any = ...,

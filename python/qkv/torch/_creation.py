@@ -1,8 +1,16 @@
-"""Making Tensors: of numbers, filled, counted; and what turns one into another dtype, device or copy."""
+"""Making Tensors: of numbers, filled, counted; and what turns one into another dtype, device or copy.
+
+asarray: As `as_tensor`.
+full: One number everywhere.
+full_like: One number everywhere, in the shape and dtype of another.
+new_full: `full` in the dtype of this one.
+new_tensor: `tensor` in the dtype of this one.
+eye: 1 on the diagonal, 0 elsewhere.
+logspace: Powers of ``base`` from ``start`` to ``end``.
+"""
 
 from __future__ import annotations
 
-import builtins
 import functools
 import inspect
 from collections.abc import Callable
@@ -31,19 +39,14 @@ from ._tensor import (
 
 def kind_of(data: Any) -> dtype:
     """The dtype that `torch.tensor` gives to data."""
-    if isinstance(data, Tensor):
-        return data.dtype  # type: ignore[no-any-return]
     if isinstance(data, Core):
-        return _dtypes.OF_CORE[data.dtype]
+        return _as_tensor(data).dtype  # type: ignore[no-any-return]
     if isinstance(data, (np.ndarray, np.generic)):
         return of_numpy(data.dtype)
     if isinstance(data, (list, tuple)):
         kinds = [kind_of(item) for item in data]
-        result = kinds[0] if kinds else _dtypes.get_default_dtype()
-        for kind in kinds[1:]:
-            result = common_dtype(result, kind)
-        return result
-    if isinstance(data, (builtins.bool, builtins.int, builtins.float)):
+        return functools.reduce(common_dtype, kinds) if kinds else _dtypes.get_default_dtype()
+    if isinstance(data, (bool, int, float)):
         return number_dtype(data)
     if hasattr(data, "__array__"):
         return of_numpy(np.asarray(data).dtype)
@@ -58,7 +61,7 @@ def numbers_of(data: Any) -> Any:
 
 
 def finished(
-    numbers: Any, kind: dtype, operation: str, device: Any = None, requires_grad: builtins.bool = False
+    numbers: Any, kind: dtype, operation: str, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A leaf of these numbers in a dtype, as the factories' common arguments ask for it."""
     check_device(device, operation)
@@ -76,8 +79,10 @@ def finished(
 _COMMON = ("dtype", "device", "requires_grad", "layout", "pin_memory", "memory_format")
 
 
-def factory(name: str, kind: Any = None, like: builtins.bool = False) -> Callable[[Any], Any]:
+def factory(name: str, kind: Any = None, like: bool = False) -> Callable[[Any], Any]:
     """Decorate what gives the numbers of ``torch.<name>``, to which `dtype`, `device` and their like are added.
+
+    ``new_<name>`` is a method.
 
     The dtype is `kind`, or that of the first argument where the new Tensor is like it, or that of the numbers: of
     floating ones the default dtype. A function with a parameter ``dtype`` is told it, as the core has it.
@@ -91,9 +96,9 @@ def factory(name: str, kind: Any = None, like: builtins.bool = False) -> Callabl
             *args: Any,
             dtype: Any = None,
             device: Any = None,
-            requires_grad: builtins.bool = False,
+            requires_grad: bool = False,
             layout: Any = None,
-            pin_memory: builtins.bool = False,
+            pin_memory: bool = False,
             memory_format: Any = None,
             **options: Any,
         ) -> Tensor:
@@ -112,7 +117,7 @@ def factory(name: str, kind: Any = None, like: builtins.bool = False) -> Callabl
         common = [inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=None) for one in _COMMON]
         parameters = [p for p in own.parameters.values() if p.name != "dtype"]
         make.__signature__ = inspect.Signature([*parameters, *common])  # type: ignore[attr-defined]
-        return make
+        return (method if name.startswith("new_") else function)(name)(make)
 
     return decorate
 
@@ -123,8 +128,8 @@ def tensor(
     *,
     dtype: Any = None,
     device: Any = None,
-    requires_grad: builtins.bool = False,
-    pin_memory: builtins.bool = False,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Copy numbers into a Tensor.
 
@@ -153,15 +158,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return t if dtype is None else cast(t, computed(dtype, "as_tensor"))
 
 
-function("asarray")(lambda obj, *, dtype=None, device=None: as_tensor(obj, dtype, device))
-
-
 @function("from_numpy")
 def from_numpy(array: np.ndarray) -> Tensor:
     """A Tensor that shares an array's memory; read-only arrays and narrow dtypes are copied."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy: expected an np.ndarray; got {shown(array)}")
-    if builtins.any(step < 0 for step in array.strides):
+    if any(step < 0 for step in array.strides):
         raise ValueError("from_numpy: strides must not be negative, as in PyTorch; copy the array first")
     shared = _core.from_numpy(array)
     return tensor(array) if shared is None else wrap(shared)
@@ -172,7 +174,7 @@ def _new(cls: type[Tensor], *data: Any, device: Any = None) -> Any:
     check_device(device, cls.__name__)
     if len(data) == 1 and isinstance(data[0], Core):
         result: Any = data[0].detach()
-    elif len(data) == 1 and not isinstance(data[0], builtins.int) and not isinstance(data[0], _dtypes.Size):
+    elif len(data) == 1 and not isinstance(data[0], int) and not isinstance(data[0], _dtypes.Size):
         result = tensor(data[0], dtype=_dtypes.get_default_dtype())
     else:
         result = zeros(*data) if data else zeros(0)
@@ -184,7 +186,7 @@ Tensor.__new__ = _new
 
 def _legacy(name: str, kind: dtype) -> None:
     def make(*data: Any) -> Tensor:
-        if len(data) == 1 and not isinstance(data[0], builtins.int):
+        if len(data) == 1 and not isinstance(data[0], int):
             return tensor(data[0], dtype=kind)
         return zeros(*(data or (0,)), dtype=kind)
 
@@ -216,9 +218,9 @@ def _filled(name: str, value: Any) -> Any:
     make.__doc__ = f"A Tensor of that shape{'' if name == 'empty' else ' of ' + name}."
     like.__doc__ = f"`{name}` in the shape and dtype of another."
     new.__doc__ = f"`{name}` in the dtype of this one."
-    function(f"{name}_like")(factory(f"{name}_like", like=True)(like))
-    method(f"new_{name}")(factory(f"new_{name}", like=True)(new))
-    return function(name)(factory(name, _dtypes.get_default_dtype)(make))
+    factory(f"{name}_like", like=True)(like)
+    factory(f"new_{name}", like=True)(new)
+    return factory(name, _dtypes.get_default_dtype)(make)
 
 
 zeros = _filled("zeros", 0)
@@ -230,35 +232,16 @@ def _number(value: Any) -> Any:
     return value.item() if isinstance(value, Core) else real(value)
 
 
-@function("full")
-@factory("full")
-def full(size: Any, fill_value: Any) -> Any:
-    """One number everywhere."""
-    return np.full(_shape("full", (size,)), _number(fill_value))
+full = factory("full")(lambda size, fill_value: np.full(_shape("full", (size,)), _number(fill_value)))
+factory("full_like", like=True)(lambda input, fill_value: np.full(_core_shape(input), _number(fill_value)))
+factory("new_full", like=True)(
+    lambda t, size, fill_value: np.full(_shape("new_full", (size,)), _number(fill_value))
+)
+factory("new_tensor", like=True)(lambda t, data: numbers_of(data))
+factory("eye", _dtypes.get_default_dtype)(lambda n, m=None: np.eye(n, m))
+function("asarray")(lambda obj, *, dtype=None, device=None: as_tensor(obj, dtype, device))
 
 
-@function("full_like")
-@factory("full_like", like=True)
-def full_like(input: Tensor, fill_value: Any) -> Any:
-    """One number everywhere, in the shape and dtype of another."""
-    return np.full(_core_shape(input), _number(fill_value))
-
-
-@method("new_full")
-@factory("new_full", like=True)
-def new_full(t: Tensor, size: Any, fill_value: Any) -> Any:
-    """`full` in the dtype of this one."""
-    return np.full(_shape("new_full", (size,)), _number(fill_value))
-
-
-@method("new_tensor")
-@factory("new_tensor", like=True)
-def new_tensor(t: Tensor, data: Any) -> Any:
-    """`tensor` in the dtype of this one."""
-    return numbers_of(data)
-
-
-@function("arange")
 @factory("arange")
 def arange(start: Any = None, end: Any = None, step: Any = 1) -> Any:
     """Numbers from ``start`` (0) up to ``end``, without it, in steps."""
@@ -269,14 +252,13 @@ def arange(start: Any = None, end: Any = None, step: Any = 1) -> Any:
     )
     if by == 0 or (last - first) / by < 0:
         raise RuntimeError(f"arange: step must lead from start to end; got {first}, {last}, step {by}")
-    whole = all(isinstance(value, (builtins.int, np.integer)) for value in (first, last, by))
+    whole = all(isinstance(value, (int, np.integer)) for value in (first, last, by))
     count = -(-(last - first) // by) if whole else int(np.ceil((last - first) / by))
     return first + np.arange(count, dtype=np.int64 if whole else np.float64) * by
 
 
-@function("linspace")
 @factory("linspace", _dtypes.get_default_dtype)
-def linspace(start: Any, end: Any, steps: builtins.int, dtype: Any) -> Any:
+def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
     """``steps`` numbers from ``start`` to ``end``, both included, computed from either end as PyTorch does."""
     ends = np.array([_number(start), _number(end)])
     if np.iscomplexobj(ends):
@@ -289,19 +271,11 @@ def linspace(start: Any, end: Any, steps: builtins.int, dtype: Any) -> Any:
         return np.where((places < count // 2) | (count == 1), first + by * front, last - by * behind)
 
 
-@function("logspace")
 @factory("logspace", _dtypes.get_default_dtype)
-def logspace(start: Any, end: Any, steps: builtins.int, base: Any = 10.0) -> Any:
+def logspace(start: Any, end: Any, steps: int, base: Any = 10.0) -> Any:
     """Powers of ``base`` from ``start`` to ``end``."""
     with np.errstate(all="ignore"):
         return np.logspace(_number(start), _number(end), int(steps), base=_number(base))
-
-
-@function("eye")
-@factory("eye", _dtypes.get_default_dtype)
-def eye(n: builtins.int, m: builtins.int | None = None) -> Any:
-    """1 on the diagonal, 0 elsewhere."""
-    return np.eye(n, m)
 
 
 @function("meshgrid")

@@ -6,6 +6,7 @@ width after each operation and carry their dtype with them.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,9 +22,8 @@ class dtype:  # noqa: N801
         self.core = core  # of the numbers in memory
         self.kind = kind  # 0 bool, 1 integer, 2 floating; a higher one wins
         self.itemsize = width
-        self.dtype = np.dtype(
-            name if name != "bfloat16" else "float32"
-        )  # np.dtype(torch.float32) asks for it
+        # np.dtype(torch.float32) asks for it
+        self.dtype = np.dtype(name if name != "bfloat16" else "float32")
         self.is_floating_point = kind == 2
         self.is_complex = False
         self.is_signed = name not in ("bool", "uint8")
@@ -131,11 +131,8 @@ class device:  # noqa: N801
         self.index = int(number) if number else index
 
     def __repr__(self) -> str:
-        return (
-            f"device(type='{self.type}')"
-            if self.index is None
-            else f"device(type='{self.type}', index={self.index})"
-        )
+        number = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{number})"
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
@@ -152,11 +149,8 @@ CPU = device("cpu")
 
 def check_device(where: Any, operation: str) -> None:
     """Refuse any device but the CPU."""
-    if where is None:
-        return
-    given = where if isinstance(where, device) else device(where)
-    if given.type != "cpu":
-        refuse_device(str(given), operation)
+    if where is not None and device(where).type != "cpu":
+        refuse_device(str(where), operation)
 
 
 def refuse_device(name: str, operation: str) -> NoReturn:
@@ -183,10 +177,7 @@ class Size(tuple[int, ...]):
 
     def numel(self) -> int:
         """Product of the sizes."""
-        result = 1
-        for size in self:
-            result *= size
-        return result
+        return math.prod(self)
 
     def __getitem__(self, index: Any) -> Any:
         found = tuple.__getitem__(self, index)

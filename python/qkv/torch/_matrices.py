@@ -1,8 +1,10 @@
-"""Diagonals and triangles of matrices."""
+"""Diagonals and triangles of matrices.
+
+trace: Sum of the diagonal.
+"""
 
 from __future__ import annotations
 
-import builtins
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,11 @@ from ._conversion import clone
 from ._creation import factory
 from ._indexing import renamed, set_item
 from ._shaping import axis_of
-from ._tensor import Core, Tensor, both, function, method, wrap_array
+from ._tensor import Core, Tensor, both, method, wrap_array
 
 
-@both("diagonal", label="DiagonalBackward0")
-def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Any:
+@both("diagonal", label="Diagonal")
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The diagonal of two axes, as the last axis."""
     return Core.diagonal(input, offset, *(axis_of(dim, len(input.shape), "diagonal") for dim in (dim1, dim2)))
 
@@ -25,43 +27,36 @@ _diagonal = diagonal
 
 
 @both("diag")
-def diag(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or a matrix with that diagonal."""
     if len(input.shape) == 2:
         return renamed(clone(_diagonal(input, diagonal)), "DiagonalBackward0_copy")
     return diag_embed(input, diagonal)
 
 
-@both("diag_embed", label="DiagEmbedBackward0")
-def diag_embed(
-    input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1
-) -> Any:
+@both("diag_embed", label="DiagEmbed")
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with these diagonals."""
     at = np.arange(input.shape[-1])
-    size = len(at) + builtins.abs(offset)
+    size = len(at) + abs(offset)
     zeros = wrap_array(np.zeros((*input.shape[:-1], size, size), input.dtype.core))
     made: Any = _core.replaced(zeros, (..., at - min(offset, 0), at + max(offset, 0)), input)
     return np.moveaxis(made, (-2, -1), (dim1, dim2))
 
 
-@both("trace")
-def trace(input: Tensor) -> Tensor:
-    """Sum of the diagonal."""
-    return renamed(_diagonal(input).sum(), "TraceBackward0")
+both("trace")(lambda input: renamed(_diagonal(input).sum(), "TraceBackward0"))
 
 
 def _triangle(name: str, core: Any, keep: Any) -> None:
-    def triangle(input: Tensor, diagonal: builtins.int = 0) -> Any:
-        return core(input, diagonal)
-
+    triangle: Any = lambda input, diagonal=0: core(input, diagonal)  # noqa: E731
     triangle.__doc__ = f"The {'upper' if name == 'triu' else 'lower'} triangle of matrices, 0 elsewhere."
-    both(name, label=f"{name.capitalize()}Backward0")(triangle)
+    both(name, label=name.capitalize())(triangle)
 
-    def indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0) -> Any:
+    def indices(row: int, col: int, offset: int = 0) -> Any:
         return np.stack(np.nonzero(keep(np.ones((row, col), bool), offset)))
 
     indices.__doc__ = f"Rows and columns of the entries that `{name}` keeps."
-    function(f"{name}_indices")(factory(f"{name}_indices")(indices))
+    factory(f"{name}_indices")(indices)
 
 
 _triangle("triu", _core.triu, np.triu)
@@ -69,7 +64,7 @@ _triangle("tril", _core.tril, np.tril)
 
 
 @method("fill_diagonal_")
-def fill_diagonal_(t: Tensor, fill_value: Any, wrap: builtins.bool = False) -> Tensor:
+def fill_diagonal_(t: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """One number on the diagonal, in place; with `wrap` again where a tall matrix goes on below its square."""
     if len(t.shape) < 2 or (len(t.shape) > 2 and len({*t.shape}) > 1):
         raise RuntimeError(

@@ -10,18 +10,13 @@ import numpy as np
 from .._errors import shown
 from . import _dtypes
 
-_OPTIONS: dict[str, Any] = {
-    "precision": 4,
-    "threshold": 1000,
-    "edgeitems": 3,
-    "linewidth": 80,
-    "sci_mode": None,
-}
+_DEFAULT: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80}
 _PROFILES: dict[str, dict[str, Any]] = {
-    "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
-    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
-    "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
+    "default": _DEFAULT,
+    "short": {**_DEFAULT, "precision": 2, "edgeitems": 2},
+    "full": {**_DEFAULT, "threshold": math.inf},
 }
+_OPTIONS: dict[str, Any] = {**_DEFAULT, "sci_mode": None}
 
 
 def set_printoptions(
@@ -34,17 +29,12 @@ def set_printoptions(
 ) -> None:
     """Set digits, length of summaries and width of lines; ``profile`` is "default", "short" or "full"."""
     if profile is not None:
-        if profile not in ("default", "short", "full"):
+        if profile not in _PROFILES:
             raise ValueError(
                 f"set_printoptions: profile must be 'default', 'short' or 'full'; got {shown(profile)}"
             )
         _OPTIONS.update(_PROFILES[profile])
-    given = {
-        "precision": precision,
-        "threshold": threshold,
-        "edgeitems": edgeitems,
-        "linewidth": linewidth,
-    }
+    given = dict(zip(_DEFAULT, (precision, threshold, edgeitems, linewidth), strict=True))
     for name, value in given.items():
         whole = isinstance(value, int) or (name == "threshold" and isinstance(value, float))
         if value is not None and not (whole and value >= 0):
@@ -114,18 +104,13 @@ def tensor_text(t: Any) -> str:
     """``tensor([[0.1000, 0.2000]], grad_fn=<AddBackward0>)``."""
     prefix = "tensor("
     values = t.detach().numpy()
-    suffixes = []
-    if values.size == 0:
-        if values.ndim != 1:
-            suffixes.append(f"size={tuple(values.shape)}")
-        if t.dtype is not _dtypes.get_default_dtype():
-            suffixes.append(f"dtype={t.dtype}")
-        body = "[]"
-    else:
-        if t.dtype not in (_dtypes.get_default_dtype(), _dtypes.int64, _dtypes.bool_):
-            suffixes.append(f"dtype={t.dtype}")
-        summarize = values.size > _OPTIONS["threshold"]
-        body = _body(values, len(prefix), _Formatter(_edges(values) if summarize else values), summarize)
+    suffixes = [f"size={tuple(values.shape)}"] if values.size == 0 and values.ndim != 1 else []
+    told = (_dtypes.int64, _dtypes.bool_) if values.size else ()  # by their numbers
+    if t.dtype not in (_dtypes.get_default_dtype(), *told):
+        suffixes.append(f"dtype={t.dtype}")
+    summarize = values.size > _OPTIONS["threshold"]
+    one = _Formatter(_edges(values) if summarize else values)
+    body = _body(values, len(prefix), one, summarize) if values.size else "[]"
     if t.grad_fn is not None:
         suffixes.append(f"grad_fn=<{t.grad_fn.name()}>")
     elif t.requires_grad:
@@ -133,10 +118,7 @@ def tensor_text(t: Any) -> str:
     text = prefix + body
     length = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        if length + len(suffix) + 2 > _OPTIONS["linewidth"]:
-            text += ",\n" + " " * len(prefix) + suffix
-            length = len(prefix) + len(suffix)
-        else:
-            text += ", " + suffix
-            length += len(suffix) + 2
+        fits = length + len(suffix) + 2 <= _OPTIONS["linewidth"]
+        text += (", " if fits else ",\n" + " " * len(prefix)) + suffix
+        length = (length + 2 if fits else len(prefix)) + len(suffix)
     return text + ")"

@@ -1,4 +1,9 @@
-"""Products of vectors, matrices and stacks of them, and what is made of products."""
+"""Products of vectors, matrices and stacks of them, and what is made of products.
+
+matmul: ``input @ other``: the last two axes multiply, the others broadcast.
+inner: Products summed over the last axes of both.
+tensordot: Products summed over the last axes of one and the first of the other, or over the axes named.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +18,7 @@ from . import _reductions
 from ._elementwise import cast, result_dtype
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, function, plain, wrap, wrap_array
 
-
-def _product_name(a: int, b: int) -> str:
-    if (a, b) in ((1, 1), (2, 1), (2, 2)):
-        return {(1, 1): "DotBackward0", (2, 1): "MvBackward0", (2, 2): "MmBackward0"}[a, b]
-    return "SqueezeBackward4" if 1 in (a, b) else "UnsafeViewBackward0"
+_LABELS = {(1, 1): "DotBackward0", (2, 1): "MvBackward0", (2, 2): "MmBackward0"}
 
 
 def product(a: Any, b: Any, op: str = "") -> Tensor:
@@ -27,19 +28,20 @@ def product(a: Any, b: Any, op: str = "") -> Tensor:
         raise RuntimeError(
             f"expected both Tensors of a product to have the same dtype; got {x.dtype} and {y.dtype}"
         )
-    return wrap(_core.matmul(x, y), op or _product_name(*map(len, (_core_shape(x), _core_shape(y)))), x._kind)
+    ranks = len(_core_shape(x)), len(_core_shape(y))
+    label = op or _LABELS.get(ranks) or ("SqueezeBackward4" if 1 in ranks else "UnsafeViewBackward0")
+    return wrap(_core.matmul(x, y), label, x._kind)
 
 
-@both("matmul")
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """``input @ other``: the last two axes multiply, the others broadcast."""
-    return product(input, other)
+matmul = both("matmul")(lambda input, other: product(input, other))
+both("inner")(lambda input, other: product(input, other.transpose(-1, -2) if len(other.shape) > 1 else other))
 
 
 def _operator(swapped: bool) -> Any:
     def operator(a: Any, b: Any) -> Any:
-        x, y = (b, a) if swapped else (a, b)
-        return matmul(x, y) if isinstance(b, (Core, np.ndarray)) else NotImplemented
+        return (
+            matmul(*((b, a) if swapped else (a, b))) if isinstance(b, (Core, np.ndarray)) else NotImplemented
+        )
 
     return operator
 
@@ -66,12 +68,6 @@ _of_ranks("mm", 2, 2, "Product of two matrices.")
 _of_ranks("bmm", 3, 3, "Products of two stacks of matrices, ``(B, L, M)`` and ``(B, M, N)``.")
 _of_ranks("mv", 2, 1, "Product of a matrix and a vector.")
 _of_ranks("dot", 1, 1, "Product of two vectors.")
-
-
-@both("inner")
-def inner(input: Tensor, other: Tensor) -> Tensor:
-    """Products summed over the last axes of both."""
-    return product(input, other.transpose(-1, -2) if len(other.shape) > 1 else other)
 
 
 @both("outer", "ger")
@@ -121,10 +117,9 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return _contracted(lambda core: products.summed(equation, *core), tensors)
 
 
-@function("tensordot")
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Products summed over the last axes of one and the first of the other, or over the axes named."""
-    return _contracted(lambda core: products.tensordot(core[0], core[1], dims), [a, b])
+function("tensordot")(
+    lambda a, b, dims=2: _contracted(lambda core: products.tensordot(core[0], core[1], dims), [a, b])
+)
 
 
 @function("cdist")

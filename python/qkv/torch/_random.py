@@ -1,4 +1,16 @@
-"""Random numbers: the digits of PyTorch's CPU generator."""
+"""Random numbers: the digits of PyTorch's CPU generator.
+
+seed: Restart the common stream somewhere.
+initial_seed: The seed of the common stream.
+get_rng_state: Everything that decides the future of the common stream.
+set_rng_state: Continue the common stream where `get_rng_state` recorded it.
+randperm: The numbers from 0 to n - 1 in random order.
+normal_: Normal numbers, in place.
+uniform_: Uniform numbers from a to b, in place.
+bernoulli_: 1 with probability p, else 0, in place.
+exponential_: Exponential numbers, in place.
+multinomial: Numbers of entries, drawn with probability proportional to them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +24,7 @@ from ._change import assign
 from ._creation import factory
 from ._elementwise import as_numbers, cast
 from ._shaping import sizes
-from ._tensor import Core, Tensor, both, function, method, wrap_array
+from ._tensor import Core, Tensor, both, define, function, method, wrap_array
 
 _MASK = (1 << 63) - 1
 
@@ -28,9 +40,9 @@ class Generator:
     tensor([0.7576, 0.2793])
     """
 
-    def __init__(self, device: Any = "cpu") -> None:
+    def __init__(self, device: Any = "cpu", *, _stream: Any = None) -> None:
         _dtypes.check_device(device, "Generator")
-        self._stream = _core.Generator()
+        self._stream = _stream or _core.Generator()
         self._seed = 67280421310721
 
     def manual_seed(self, seed: int) -> Generator:
@@ -58,13 +70,7 @@ class Generator:
         self._stream.set_state(as_numbers(new_state).astype(np.uint32))
 
 
-class _Default(Generator):
-    def __init__(self) -> None:
-        self._stream = _core.default_generator()
-        self._seed = 67280421310721
-
-
-default_generator = _Default()
+default_generator = Generator(_stream=_core.default_generator())
 
 
 @function("manual_seed")
@@ -96,15 +102,14 @@ def _drawing(name: str, draw: Any, what: str) -> None:
         return make(*input.shape, generator=generator, dtype=dtype)
 
     make.__doc__, like.__doc__ = what, f"`{name}` in the shape and dtype of another."
-    function(name)(factory(name, _dtypes.get_default_dtype)(make))
-    function(f"{name}_like")(factory(f"{name}_like", like=True)(like))
+    factory(name, _dtypes.get_default_dtype)(make)
+    factory(f"{name}_like", like=True)(like)
 
 
 _drawing("rand", random.rand, "Uniform numbers from 0 to 1.")
 _drawing("randn", random.randn, "Normal numbers with mean 0 and deviation 1.")
 
 
-@function("randint")
 @factory("randint", lambda: _dtypes.int64)
 def randint(
     low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None
@@ -118,7 +123,6 @@ def randint(
     return random.randint(int(low), int(high), sizes((size,)), rng=_stream(generator))
 
 
-@function("randint_like")
 @factory("randint_like", like=True)
 def randint_like(input: Tensor, low: int, high: Any = None, *, generator: Generator | None = None) -> Any:
     """`randint` in the shape and dtype of another."""
@@ -126,14 +130,11 @@ def randint_like(input: Tensor, low: int, high: Any = None, *, generator: Genera
     return random.randint(int(first), int(last), tuple(input.shape), rng=_stream(generator))
 
 
-@function("randperm")
-@factory("randperm", lambda: _dtypes.int64)
-def randperm(n: int, *, generator: Generator | None = None) -> Any:
-    """The numbers from 0 to n - 1 in random order."""
-    return random.randperm(int(n), rng=_stream(generator))
+randperm = factory("randperm", lambda: _dtypes.int64)(
+    lambda n, *, generator=None: random.randperm(int(n), rng=_stream(generator))
+)
 
 
-@function("normal")
 @factory("normal", _dtypes.get_default_dtype)
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any
@@ -157,47 +158,18 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
     return wrap_array(numbers, input.dtype)
 
 
-@both("multinomial")
-def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
-) -> Tensor:
-    """Numbers of entries, drawn with probability proportional to them."""
-    return wrap_array(random.multinomial(as_numbers(input), num_samples, replacement, rng=_stream(generator)))
-
-
 # In place.
 
 
-def _fill(t: Tensor, numbers: Any, operation: str, op: str) -> Tensor:
-    return assign(t, cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype), op, operation)
+def _fill(t: Tensor, numbers: Any, name: str, version: int) -> Tensor:
+    op = f"{name.capitalize()}Backward{version}"
+    return assign(t, cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype), op, f"{name}_")
 
 
-@method("normal_")
-def normal_(t: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Normal numbers, in place."""
-    numbers = random.normal(mean, std, tuple(t.shape), dtype=t.dtype.core, rng=_stream(generator))
-    return _fill(t, numbers, "normal_", "NormalBackward3")
-
-
-@method("uniform_")
-def uniform_(t: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Uniform numbers from a to b, in place."""
-    numbers = random.uniform(a, b, tuple(t.shape), dtype=t.dtype.core, rng=_stream(generator))
-    return _fill(t, numbers, "uniform_", "UniformBackward0")
-
-
-@method("bernoulli_")
-def bernoulli_(t: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """1 with probability p, else 0, in place."""
-    numbers = random.bernoulli(float(p), tuple(t.shape), rng=_stream(generator))
-    return _fill(t, numbers, "bernoulli_", "BernoulliBackward2")
-
-
-@method("exponential_")
-def exponential_(t: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Exponential numbers, in place."""
-    drawn = _stream(generator)._exponential(float(lambd), tuple(t.shape), t.dtype.core)
-    return _fill(t, drawn, "exponential_", "ExponentialBackward0")
+def _drawn(t: Tensor, name: str, version: int, generator: Generator | None, *given: Any) -> Tensor:
+    """Numbers of the stream in the shape and dtype of a Tensor, in place."""
+    drawn = getattr(random, name)(*given, tuple(t.shape), dtype=t.dtype.core, rng=_stream(generator))
+    return _fill(t, drawn, name, version)
 
 
 _DIGITS = {_dtypes.float32: 2**24 + 1, _dtypes.float64: 2**53 + 1}  # up to which all whole numbers are
@@ -207,9 +179,25 @@ _DIGITS = {_dtypes.float32: 2**24 + 1, _dtypes.float64: 2**53 + 1}  # up to whic
 def random_(t: Tensor, a: Any = None, b: Any = None, *, generator: Generator | None = None) -> Tensor:
     """Whole numbers below a bound, or from one to another, in place; int64 without bounds up to 2**63 - 1."""
     if a is None and t.dtype is _dtypes.int64:
-        return _fill(t, [random_number(generator) for _ in range(t.numel())], "random_", "RandomBackward2")
+        return _fill(t, [random_number(generator) for _ in range(t.numel())], "random", 2)
     low, high = (0, a) if b is None else (a, b)
     if high is None:
         high = _DIGITS.get(t.dtype) or 2 ** (8 * t.dtype.itemsize - 1)
     numbers = random.randint(low, high, tuple(t.shape), rng=_stream(generator))
-    return _fill(t, numbers, "random_", "RandomBackward2")
+    return _fill(t, numbers, "random", 2)
+
+
+_TABLE = {
+    ".normal_": lambda t, mean=0.0, std=1.0, *, generator=None: _drawn(t, "normal", 3, generator, mean, std),
+    ".uniform_": lambda t, a=0.0, b=1.0, *, generator=None: _drawn(t, "uniform", 0, generator, a, b),
+    ".bernoulli_": lambda t, p=0.5, *, generator=None: _fill(
+        t, random.bernoulli(float(p), tuple(t.shape), rng=_stream(generator)), "bernoulli", 2
+    ),
+    ".exponential_": lambda t, lambd=1.0, *, generator=None: _fill(
+        t, _stream(generator)._exponential(float(lambd), tuple(t.shape), t.dtype.core), "exponential", 0
+    ),
+    "multinomial": lambda input, num_samples, replacement=False, *, generator=None: wrap_array(
+        random.multinomial(as_numbers(input), num_samples, replacement, rng=_stream(generator))
+    ),
+}
+define(_TABLE)

@@ -15,29 +15,21 @@ from ._tensor import FUNCTIONS
 # What a file may hold without `weights_only=False`: data, no code of anybody. Exactly these pairs: an attribute of a
 # module may lead to any other module ("np.os.system").
 _LEGAL = {
-    ("collections", "OrderedDict"),
-    ("collections", "defaultdict"),
-    ("builtins", "set"),
-    ("builtins", "dict"),
-    ("qkv.torch", "Tensor"),
-    ("qkv.torch._tensor", "restored"),
-    ("qkv.torch.nn.parameter", "Parameter"),
-    ("qkv.torch.nn.parameter", "Buffer"),
-    ("qkv.torch._dtypes", "Size"),
-    ("qkv.torch._dtypes", "named"),
-    *(("qkv.torch._dtypes", name) for name in ALL),  # as earlier versions stored dtypes
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy.core.numeric", "_frombuffer"),
-    ("numpy._core.numeric", "_frombuffer"),
+    "collections": "OrderedDict defaultdict",
+    "builtins": "set dict",
+    "qkv.torch": "Tensor",
+    "qkv.torch._tensor": "restored",
+    "qkv.torch.nn.parameter": "Parameter Buffer",
+    "qkv.torch._dtypes": " ".join(["Size", "named", *ALL]),  # earlier versions stored dtypes by their names
+    "numpy": "ndarray dtype",
+    **dict.fromkeys(("numpy.core.multiarray", "numpy._core.multiarray"), "_reconstruct"),
+    **dict.fromkeys(("numpy.core.numeric", "numpy._core.numeric"), "_frombuffer"),
 }
 
 
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _LEGAL:
+        if name in _LEGAL.get(module, "").split():
             return super().find_class(module, name)
         raise pickle.UnpicklingError(
             f"load: the file must hold Tensors, numbers, strings and lists or dicts of them; got {module}.{name}. "
