@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import zlib
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -86,20 +88,49 @@ def items_of(batch: Any) -> int:
     return found
 
 
-def take(batch: Any, begin: int, end: int, items: int) -> Any:
-    """Give the items ``begin .. end - 1`` of a batch in its own form; what has no item per row stays whole."""
-    if _is_array(batch):
-        return batch[begin:end] if len(batch.shape) and batch.shape[0] == items else batch
-    if _is_row_list(batch):
-        return batch[begin:end] if len(batch) == items else batch
+def _leaves(batch: Any) -> list[Any]:
+    """Give what `take` may cut, in its order."""
+    if _is_array(batch) or _is_row_list(batch):
+        return [batch]
+    return [leaf for part in _parts(batch) for leaf in _leaves(part)]
+
+
+def constants(first: Any, last: Any) -> set[int]:
+    """Give the numbers of those arrays of two batches that have no entry per item, however long they are.
+
+    They are the same object in both batches, or have another number of entries than one of them has items.
+    """
+    pairs = list(zip(_leaves(first), _leaves(last), strict=False))
+    if not pairs or pairs[0][0] is pairs[0][1]:  # one batch
+        return set()
+    items = [items_of(batch) for batch in (first, last)]
+    lengths = [[count_items(leaf) for leaf in pair] for pair in pairs]
+    return {i for i, (a, b) in enumerate(pairs) if a is b or lengths[i] != items}
+
+
+def take(
+    batch: Any, begin: int, end: int, items: int, whole: Collection[int] = (), places: Any = None
+) -> Any:
+    """Give the items ``begin .. end - 1`` of a batch in its own form.
+
+    What has no item per row stays whole, and so do the arrays with the numbers `whole`; `places` counts them.
+    """
+    places = itertools.count() if places is None else places
+    if _is_array(batch) or _is_row_list(batch):
+        return batch[begin:end] if next(places) not in whole and count_items(batch) == items else batch
     if isinstance(batch, dict):
-        return type(batch)({name: take(part, begin, end, items) for name, part in batch.items()})
+        return type(batch)(
+            {name: take(part, begin, end, items, whole, places) for name, part in batch.items()}
+        )
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(take(part, begin, end, items) for part in batch))
+        return type(batch)(*(take(part, begin, end, items, whole, places) for part in batch))
     if isinstance(batch, (tuple, list)):
-        return type(batch)(take(part, begin, end, items) for part in batch)
+        return type(batch)(take(part, begin, end, items, whole, places) for part in batch)
     if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
-        parts = {f.name: take(getattr(batch, f.name), begin, end, items) for f in dataclasses.fields(batch)}
+        parts = {
+            f.name: take(getattr(batch, f.name), begin, end, items, whole, places)
+            for f in dataclasses.fields(batch)
+        }
         return dataclasses.replace(batch, **parts)
     if isinstance(batch, (str, bytes, int, float, np.generic)) or batch is None:
         return batch

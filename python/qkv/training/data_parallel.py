@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import numpy as np
 from .. import _core
 from ..distributed import failure
 from ..distributed.agreed import agreed
-from ..distributed.batch import described, items_of, share, take
+from ..distributed.batch import constants, described, items_of, share, take
 from ..distributed.buckets import Buckets
 from ..distributed.communicator import Ranks, check, own
 from ..distributed.trace import span
@@ -51,6 +52,8 @@ class DataParallel(OneProcess):
         self.split, self.sharded, self.reduce_dtype = split, sharded, reduce_dtype
         self._zero = Zero() if zero else None
         self._own = 0  # batches of this rank in the epoch
+        self._constants: set[int] = set()  # arrays of a batch that are not cut
+        self._penalised = False  # the loss of no items is not 0
         self._asked = (False, False)
         self._buckets: Buckets | None = None
 
@@ -104,6 +107,12 @@ class DataParallel(OneProcess):
                 part, (first, count, total), weight = self._part_of(batch, trainer.position + i)
                 with batch_part(first, count, total):
                     value, size, facts = loss_of(trainer, part)
+            if size is not None and self.split is None:
+                if i == 0 and len(trainer.history) % CHECK_EVERY == 0:
+                    self._penalised = bool(np.asarray(self._of_nothing(trainer, batch, probe=True)).any())
+                if self._penalised:
+                    penalty = self._of_nothing(trainer, batch)
+                    value = value - penalty if self.rank > 0 else value
             if size is not None:
                 factor = float(weight > 0)
                 sums[1] += size * factor
@@ -131,6 +140,21 @@ class DataParallel(OneProcess):
                 means.add_sums(found)
         return float(sums[0]), float(sums[1]), means.result()
 
+    def _of_nothing(self, trainer: Any, batch: Any, probe: bool = False) -> Any:
+        """Give the total over no items, a penalty of parameters, which is to be added once and not on every rank."""
+        state = get_rng_state()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                value = loss_of(trainer, take(batch, 0, 0, items_of(batch), self._constants))[0]
+            return value if not probe else value.detach() if np.isfinite(value.detach()).all() else 0.0
+        except Exception:
+            if not probe:
+                raise
+            return 0.0  # a loss that must have items
+        finally:
+            set_rng_state(state)
+
     def wishes(self, interrupt: Any) -> tuple[bool, bool]:
         # What one rank knows now, all know after the next update.
         agreed, self._asked = self._asked, super().wishes(interrupt)
@@ -138,6 +162,8 @@ class DataParallel(OneProcess):
 
     def length(self, order: Sequence[Any]) -> int:
         self._own = len(order)
+        if self.split is None and not self.sharded and len(order) > 1:
+            self._constants = constants(order[0], order[-1])
         return max(self.comm.allgather(len(order))) if self.sharded else len(order)
 
     def step(self, optimizer: Any) -> None:
@@ -172,7 +198,7 @@ class DataParallel(OneProcess):
             self.rank >= items
         )  # the last item once more, so that this rank draws and sends what the others do
         weight = 0.0 if surplus else (end - begin) / items
-        return take(batch, begin, end, items), (begin, end - begin, items), weight
+        return take(batch, begin, end, items, self._constants), (begin, end - begin, items), weight
 
     def _agree(self, trainer: Any, facts: dict[str, Any]) -> None:
         model, optimizer, schedule = trainer.model, trainer.optimizer, trainer.schedule

@@ -91,6 +91,17 @@ def main():
         sharded, _ = fit(own, loss, steps=12, sharded=True)
         assert_alike(sharded, alone, rtol=1e-4, atol=1e-5)
 
+    def penalised(model, batch):
+        rows, scale = batch
+        value, count = total(model, rows * scale)
+        return value + 0.3 * (model.first.weight**2).sum(), count
+
+    scale = np.linspace(0.5, 1.5, 6).astype("float32")
+    few = [(ROWS[i : i + 6], scale) for i in range(0, 60, 6)]  # as many items as features
+    alone, _ = fit(few, penalised, comm=None)
+    found, _ = fit(few, penalised)
+    assert_alike(found, alone, rtol=1e-4, atol=1e-5)
+
     def evaluate(model):
         mine = ROWS[distributed.rank() :: distributed.size()]
         return {"loss": tuple(map(float, total(model, mine))), "rank": distributed.rank()}
