@@ -1,6 +1,22 @@
 #include "bindings/call_attention.h"
 
+#include <limits>
+
 namespace qkv::bindings {
+namespace {
+
+// What a mask, which may be undefined, and causal order leave; the first query stands at `offset`.
+Tensor causal_mask(const Tensor& mask, Index queries, Index keys, Index offset) {
+  Array open({queries, keys}, DType::boolean);
+  for (Index i = 0; i < open.numel(); ++i) open.data<bool>()[i] = i % keys <= offset + i / keys;
+  if (!mask.defined()) return Tensor(open);
+  const bool added = mask.dtype() != DType::boolean;
+  return ops::where(Tensor(open), mask,
+                    added ? ops::scalar_like(mask, -std::numeric_limits<double>::infinity())
+                          : Tensor(Array::full({}, DType::boolean, 0)));
+}
+
+}  // namespace
 
 Tensor call_attention(const DefinedCall& forward, const nn::AttentionRecord* record, ops::Causal standard,
                       bool keys_given, const Tensor& queries, const Tensor& keys, const Tensor& values,
@@ -12,11 +28,19 @@ Tensor call_attention(const DefinedCall& forward, const nn::AttentionRecord* rec
       return call_attention(forward, record, standard, keys_given, all, Tensor(), Tensor(), whole);
     });
   }
-  Keywords keywords;
-  keywords.add(call.restriction);
-  keywords.add("dropout_keep", call.restriction.dropout_keep);
-  if (call.causal) keywords.add("is_causal", *call.causal, standard);
   const Index before = call.cache == nullptr ? 0 : call.cache->length();
+  ops::Restriction restriction = call.restriction;
+  Keywords keywords;
+  if (const ops::Causal causal = call.causal.value_or(standard);
+      causal != standard && causal != ops::Causal::none && !forward.takes("is_causal")) {
+    const Index rows = queries.dim(-2), all = before + (keys.defined() ? keys : queries).dim(-2);
+    restriction.attn_mask =
+        causal_mask(restriction.attn_mask, rows, all, causal == ops::Causal::lower_right ? all - rows : before);
+  } else {
+    keywords.add("is_causal", causal, standard);
+  }
+  keywords.add(restriction);
+  keywords.add("dropout_keep", restriction.dropout_keep);
   if (call.cache != nullptr) keywords.add("cache", py::cast(call.cache));
   const Tensor& k = keys.defined() || !keys_given ? keys : queries;
   const Tensor& v = values.defined() || !keys_given ? values : k;

@@ -104,6 +104,25 @@ def test_a_module_of_one_argument():
         plain(X, is_causal=True)
 
 
+class Masked(nn.Module):
+    def forward(self, queries, keys, values, valid_lens=None, attn_mask=None):
+        mask = None if attn_mask is None else qkv.tensor(attn_mask)
+        self.mask = mask
+        return nn.DotProductAttention()(queries, keys, values, valid_lens, mask)
+
+
+@pytest.mark.parametrize("mask", [None, MASK, BIAS], ids=["none", "boolean", "float"])
+@pytest.mark.parametrize("causal", [True, "lower_right"])
+def test_causal_order_arrives_in_the_mask(causal, mask):
+    part, call = Masked(), {"attn_mask": mask, "is_causal": causal}
+    for kind, more in ((nn.TransformerEncoderLayer, ()), (nn.TransformerDecoderLayer, (Y,))):
+        layer = kind(M, 2, 11, 0.0, attention=part).to("float64")
+        found = layer(X, *more, **call)
+        assert not np.isfinite(np.where(part.mask.numpy() == 0, -np.inf, part.mask.numpy())[..., 0, 1:]).any()
+        layer.self_attn = nn.DotProductAttention()
+        close(found, layer(X, *more, **call))
+
+
 class Twice(nn.SelfAttention):
     def forward(self, x, **options):
         return 2 * super().forward(x, **options)
