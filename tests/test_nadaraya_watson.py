@@ -384,5 +384,5 @@ def test_objects_are_no_numbers():
     X = X.astype(object)
     assert NadarayaWatson().fit(X, y).X_.dtype == np.float64
     X[0, 0] = {}
-    with pytest.raises(TypeError, match=r"fit: X: its argument must be .* got dtype object"):
+    with pytest.raises(TypeError, match=r"fit: X must hold real numbers; .* got dtype object"):
         NadarayaWatson().fit(X, y)

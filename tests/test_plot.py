@@ -321,7 +321,7 @@ def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(
-        ImportError, match=r'plot: matplotlib must be installed .*; pip install "qkv\[notebooks\]"'
+        ImportError, match=r'plot: matplotlib must be installed .*; pip install "qkv\[plot\]"'
     ):
         plot.show_heatmaps(np.zeros((1, 1, 2, 2)))
 

@@ -197,6 +197,7 @@ class TestSchematics:
         ("name", "words"),
         [
             ("attention", ["query  q", "softmax"]),
+            ("multi-head", ["scaled dot-product attention", "concatenate", "h heads", "queries  Q"]),
             ("seq2seq", ["encoder", "decoder", "state", "<start>", "<end>"]),
             ("bahdanau", ["query", "previous word $y_{t-1}$", "next word $y_t$"]),
             ("transformer", ["cross-attention", "causal self-attention", "+ positions", "keys, values"]),
@@ -218,5 +219,7 @@ class TestSchematics:
         assert plot.schematic("attention", ax=ax) == (ax.figure, ax)
 
     def test_unknown_name(self):
-        with pytest.raises(ValueError, match="one of attention, seq2seq, bahdanau, transformer; got 'rnn'"):
+        with pytest.raises(
+            ValueError, match="one of attention, multi-head, seq2seq, bahdanau, transformer; got 'rnn'"
+        ):
             plot.schematic("rnn")

@@ -58,7 +58,11 @@ def test_dtype_asked_for(dtype):
         (["a"], r"^tensor: data must hold numbers; got list of dtype <U1$"),
         ([1j], r"^tensor: data must hold numbers; got list of dtype complex128$"),
         ([object()], r"^tensor: data must hold numbers; got list of dtype object$"),
-        ([[1], [1, 2]], r"^tensor: data must be an array or nested lists of equal lengths; got list"),
+        (
+            [[1], [1, 2]],
+            r"^tensor: data must be an array or nested lists of equal lengths; got list of lists of different lengths; "
+            r"qkv\.data\.pad fills the shorter ones up$",
+        ),
     ],
 )
 def test_data_that_are_no_numbers(data, message):

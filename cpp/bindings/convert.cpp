@@ -174,8 +174,10 @@ py::array as_numpy(py::handle value, const char* operation, const char* name) {
     return numpy().attr("asarray")(given).cast<py::array>();
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
-    fail_type(operation, ": ", name, " must be an array or nested lists of equal lengths; got ", type_name(value), " (",
-              std::string(py::str(error.value())), ")");
+    const std::string reason = py::str(error.value());
+    const bool ragged = reason.find("inhomogeneous") != std::string::npos;
+    fail_type(operation, ": ", name, " must be an array or nested lists of equal lengths; got ", type_name(value),
+              ragged ? " of lists of different lengths; qkv.data.pad fills the shorter ones up" : " (" + reason + ")");
   }
 }
 

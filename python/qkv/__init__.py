@@ -9,6 +9,7 @@ code from textbooks in :mod:`qkv.torch`.
 
 from __future__ import annotations
 
+import os as _os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ try:
 except ImportError as error:
     if "subinterpreter" in str(error):
         raise
+    if not _os.path.exists(__file__):
+        raise ImportError(
+            f"qkv cannot be imported from inside a zip archive ({__file__}) because its core is compiled; install it "
+            "outside: pip install --target FOLDER qkv, and put FOLDER on sys.path"
+        ) from error
     raise ImportError(
         f"qkv's compiled core could not be loaded ({error}); build it from the checkout: pip install ."
     ) from error

@@ -223,3 +223,25 @@ def test_the_real_model():
         ).max()
         < 2e-5
     )
+
+
+def test_tokens_are_those_of_the_vocabulary(tmp_path):
+    tokenizer = Tokenizer.from_pretrained(make_folder(tmp_path))
+    tokens = tokenizer.tokens("a dog barks")
+    assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
+    assert [tokenizer.tokenizer.token_to_id(token) for token in tokens] == tokenizer.encode("a dog barks")
+    with pytest.raises(TypeError, match=r"^tokens: text must be a string; got \['a'\]$"):
+        tokenizer.tokens(["a"])
+
+
+def test_tokens_of_bytes_join_to_the_text():
+    tokenizers = pytest.importorskip("tokenizers")
+    signs = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {sign: i for i, sign in enumerate([*signs, "do", "\u0120do", "<s>"])}
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, [("d", "o"), ("\u0120", "do")]))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    made.add_special_tokens(["<s>"])
+    tokenizer = Tokenizer(made)
+    assert tokenizer.tokens("<s>I do\n") == ["<s>", "I", " do", "\n"]
+    assert tokenizer.tokens("\U0001f600") == ["<0xF0>", "<0x9F>", "<0x98>", "<0x80>"]

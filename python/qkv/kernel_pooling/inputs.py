@@ -59,7 +59,8 @@ def floats(x: Any, method: str, name: str) -> NDArray[Any]:
         )
     except (TypeError, ValueError):
         raise TypeError(
-            f"{where}: its argument must be an array without strings and objects, of real numbers; got dtype object"
+            f"{where} must hold real numbers; an argument must be free of strings and of objects that are no number; "
+            "got dtype object"
         ) from None
     if not np.isfinite(array).all():
         raise ValueError(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, overload
 
+from .._errors import shown
 from .files import LARGEST_JSON, checked_folder, read_json
 
 LARGEST_LENGTH = 1_000_000  # tokenizer_config.json says 1e30 for "no limit"
@@ -132,6 +134,43 @@ class Tokenizer:
     def __repr__(self) -> str:
         return f"Tokenizer({self.tokenizer.get_vocab_size()} words, max_length={self.max_length})"
 
+    def tokens(self, text: str) -> list[str]:
+        """Give the tokens of a text as the vocabulary has them, with those around it: what stands beside its weights.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        list of str
+            As many as :meth:`encode` gives numbers. Parts of a word that go on begin with ``##``, as BERT has them. In
+            vocabularies of bytes a space is a space, and a part of a character is shown by its bytes, ``<0xF0>``.
+
+        Raises
+        ------
+        TypeError
+            If `text` is no string.
+        ValueError
+            If the tokenizer has no number for a word.
+
+        Examples
+        --------
+        >>> tokenizer = qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
+        >>> tokenizer.tokens("a dog")  # doctest: +SKIP
+        ['[CLS]', 'a', 'dog', '[SEP]']
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"tokens: text must be a string; got {shown(text)}")
+        names = [str(self.tokenizer.id_to_token(number)) for number in self.encode(text)]
+        if self._of_bytes():
+            return [_from_bytes(name) for name in names]
+        return names
+
+    def _of_bytes(self) -> bool:
+        decoder = self.tokenizer.decoder
+        return decoder is not None and "ByteLevel" in repr(decoder)
+
     def decode(self, ids: Sequence[int]) -> str:
         """Give the text of numbers, without those around it.
 
@@ -141,6 +180,25 @@ class Tokenizer:
         'a dog'
         """
         return str(self.tokenizer.decode(list(ids)))
+
+
+@functools.cache
+def _byte_signs() -> dict[str, int]:
+    """Give the characters that stand for bytes in vocabularies of bytes, as GPT-2 chose them."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+def _from_bytes(name: str) -> str:
+    signs = _byte_signs()
+    if not all(sign in signs for sign in name):  # of a special token
+        return name
+    found = bytes(signs[sign] for sign in name)
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        return "".join(f"<0x{byte:02X}>" if byte >= 0x80 else chr(byte) for byte in found)
 
 
 def _library() -> Any:

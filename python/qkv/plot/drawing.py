@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 
+_MOST_PANELS = 20
+
+
 def pyplot() -> ModuleType:
     """Import matplotlib.pyplot, or say how to install it."""
     try:
@@ -23,7 +27,7 @@ def pyplot() -> ModuleType:
     except ImportError as error:
         raise ImportError(
             "plot: matplotlib must be installed because the pictures are drawn with it; "
-            'pip install "qkv[notebooks]"'
+            'pip install "qkv[plot]"'
         ) from error
     return plt
 
@@ -56,9 +60,28 @@ def lines_of(x: Any) -> list[NDArray[np.floating]]:
 def one_axes(figsize: tuple[float, float], ax: Axes | None) -> tuple[Figure, Axes]:
     """Make axes in a new figure, or take the given ones."""
     if ax is None:
-        fig, ax = pyplot().subplots(figsize=figsize)
+        fig, ax = pyplot().subplots(figsize=figsize, layout="constrained")
         return fig, ax
     return figure_of(ax), ax
+
+
+def whole(fig: Figure) -> None:
+    """Let a new figure grow until it shows all its labels, so that ``savefig`` cuts none."""
+    if len(fig.axes) > _MOST_PANELS:
+        return  # where the layout alone takes seconds
+    for _ in range(8):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fig.draw_without_rendering()
+        if any("collapsed" in str(warning.message) for warning in caught):  # no room for the axes
+            growth = 0.2
+        else:
+            box, (width, height) = fig.get_tightbbox(), fig.get_size_inches()
+            wide, high = max(box.x1 - width, 0) - min(box.x0, 0), max(box.y1 - height, 0) - min(box.y0, 0)
+            if max(wide, high) < 0.02:
+                return
+            growth = max(wide / width, high / height)
+        fig.set_size_inches(*(1 + growth) * fig.get_size_inches())  # both: cells stay square
 
 
 def figure_of(ax: Axes) -> Figure:
@@ -134,9 +157,19 @@ def row_of_axes(
     if count == 0:
         raise ValueError(f"{operation}: there must be at least one panel to draw; got none")
     if ax is None:
-        fig, axes = pyplot().subplots(1, count, figsize=figsize, sharey=True, squeeze=False)
+        fig, axes = pyplot().subplots(
+            1, count, figsize=figsize, sharey=True, squeeze=False, layout="constrained"
+        )
         return fig, axes[0]
     return given_axes(operation, ax, (count,))
+
+
+def one_bar(fig: Figure, axes: NDArray[Any], image: AxesImage, shrink: float) -> None:
+    """Add the colour bar of all panels, whose scale it may widen: where all numbers are the same."""
+    for panel in axes.ravel():
+        for other in panel.images:
+            other.set_norm(image.norm)
+    fig.colorbar(image, ax=list(axes.ravel()), shrink=shrink)
 
 
 def draw_matrix(

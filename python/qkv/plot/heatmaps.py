@@ -16,11 +16,13 @@ from .drawing import (
     matrix_of,
     numbers,
     one_axes,
+    one_bar,
     one_of,
     pyplot,
     row_of_axes,
     scale,
     titles_per_row,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def show_heatmaps(
     yticks: Sequence[Any] | None = None,
     vmin: float | None = None,
     vmax: float | None = None,
+    share_scale: bool = True,
     x_label: str | None = None,
     y_label: str | None = None,
     ax: Any = None,
@@ -47,7 +50,8 @@ def show_heatmaps(
     """Draw one heatmap per matrix in a grid, with one colour bar.
 
     All panels share one colour scale, so the bar holds for each of them (in d2l's function of this name each
-    panel has its own scale and the bar belongs to the last one).
+    panel has its own scale and the bar belongs to the last one). A new figure grows where its labels need room, and
+    has at most the size of a screen unless `figsize` asks for more.
 
     Parameters
     ----------
@@ -63,6 +67,8 @@ def show_heatmaps(
         Labels of the Lk keys and the Lq queries, such as words.
     vmin, vmax : float, optional
         Ends of the colour scale; the least and the greatest entry unless given.
+    share_scale : bool
+        False gives each panel a scale and a colour bar of its own.
     ax : array or sequence of matplotlib.axes.Axes, optional
         One for each matrix, row by row.
 
@@ -96,24 +102,31 @@ def show_heatmaps(
     per_row = titles_per_row(name, titles, rows, cols)
     check_ticks(name, "xticks", xticks, Lk)
     check_ticks(name, "yticks", yticks, Lq)
-    vmin, vmax = scale([table], vmin, vmax)
+    low, high = scale([table], vmin, vmax) if share_scale else (vmin, vmax)
     if ax is None:
-        layout = None if figsize else "constrained"
         size = figsize or grid_size(table.shape, xticks, yticks)
         fig, axes = pyplot().subplots(
-            rows, cols, figsize=size, sharex=True, sharey=True, squeeze=False, layout=layout
+            rows, cols, figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
         )
     else:
         fig, axes = given_axes(name, ax, (rows, cols))
     for i, j in np.ndindex(rows, cols):
-        image = draw_matrix(axes[i, j], table[i, j], cmap, vmin, vmax, xticks, yticks)
+        image = draw_matrix(axes[i, j], table[i, j], cmap, low, high, xticks, yticks)
+        if not share_scale:
+            fig.colorbar(image, ax=axes[i, j], shrink=0.6)
         axes[i, j].set(
             xlabel=xlabel if xlabel and i == rows - 1 else "",
             ylabel=ylabel if ylabel and j == 0 else "",
             title=per_row[i][j],
         )
-    fig.colorbar(image, ax=list(axes.ravel()), shrink=0.6)
+    if share_scale:
+        one_bar(fig, axes, image, 0.6)
+    if ax is None:
+        whole(fig)
     return fig, axes
+
+
+SCREEN = 14.0, 9.0  # inches
 
 
 def grid_size(
@@ -128,7 +141,9 @@ def grid_size(
     beside, below = (
         0.09 * max(map(len, map(str, ticks)), default=0) if ticks else 0.3 for ticks in (yticks, xticks)
     )
-    return min(1.0 + beside + cols * wide, 24.0), min(0.6 + below + rows * (high + 0.25), 24.0)
+    width, height = 1.0 + beside + cols * wide, 0.6 + below + rows * (high + 0.25)
+    part = min(1.0, SCREEN[0] / width, SCREEN[1] / height)
+    return part * width, part * height
 
 
 def heatmap(
@@ -155,7 +170,7 @@ def heatmap(
     xlabel, ylabel, title : str, optional
     ax : matplotlib.axes.Axes, optional
     figsize : (width, height)
-        Of the new figure, in inches.
+        Of the new figure, in inches; it grows where its labels need room.
     cmap : str
     vmin, vmax : float, optional
     aspect : "equal" or "auto"
@@ -186,12 +201,14 @@ def heatmap(
     table = matrix_of("heatmap", matrix)
     check_ticks("heatmap", "xticks", xticks, table.shape[1])
     check_ticks("heatmap", "yticks", yticks, table.shape[0])
-    fig, ax = one_axes(figsize, ax)
-    image = draw_matrix(ax, table, cmap, vmin, vmax, xticks, yticks, aspect)
-    ax.set(xlabel=xlabel or "", ylabel=ylabel or "", title=title or "")
+    fig, own = one_axes(figsize, ax)
+    image = draw_matrix(own, table, cmap, vmin, vmax, xticks, yticks, aspect)
+    own.set(xlabel=xlabel or "", ylabel=ylabel or "", title=title or "")
     if colorbar is not None:
-        fig.colorbar(image, ax=ax, shrink=colorbar)
-    return fig, ax
+        fig.colorbar(image, ax=own, shrink=colorbar)
+    if ax is None:
+        whole(fig)
+    return fig, own
 
 
 def alignment(
@@ -322,5 +339,10 @@ def heatmap_row(
         image = draw_matrix(panel, table, cmap, low, high)
         panel.set(xlabel=labels[i], ylabel=ylabels[i], title=titles[i] if titles else "")
         panel.title.set_fontsize("small")
-    fig.colorbar(image, ax=list(axes), shrink=shrink)
+    if share_scale:
+        one_bar(fig, axes, image, shrink)
+    else:
+        fig.colorbar(image, ax=list(axes), shrink=shrink)
+    if ax is None:
+        whole(fig)
     return fig, axes

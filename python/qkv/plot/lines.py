@@ -96,24 +96,24 @@ def plot_lines(
 def kernel_regression(
     x_val: ArrayLike,
     y_hat: Mapping[str, ArrayLike],
-    y_val: ArrayLike,
-    x_train: ArrayLike,
-    y_train: ArrayLike,
+    y_val: ArrayLike | None = None,
+    x_train: ArrayLike = (),
+    y_train: ArrayLike = (),
     figsize: tuple[float, float] = (12, 3),
     *,
     legend: Sequence[str] = ("y_hat", "y"),
     ax: Sequence[Axes] | None = None,
 ) -> tuple[Figure, NDArray[Any]]:
-    """Draw estimates beside the truth (magenta, dashed) and the training points, one panel for each estimate.
+    """Draw estimates, the truth (magenta, dashed) and the training points, one panel for each estimate.
 
     Parameters
     ----------
     x_val : array or Tensor, (n,)
     y_hat : dict from label to array or Tensor (n,)
         The labels stand below the panels.
-    y_val : array or Tensor, (n,)
-        The truth.
-    x_train, y_train : array or Tensor, (m,)
+    y_val : array or Tensor, (n,), optional
+        The truth, where it is known.
+    x_train, y_train : array or Tensor, (m,), optional
     figsize : (width, height)
     legend : sequence of str
     ax : sequence of matplotlib.axes.Axes, optional
@@ -139,10 +139,13 @@ def kernel_regression(
     ['-', '--', 'None']
     """
     fig, axes = row_of_axes("kernel_regression", len(y_hat), figsize, ax)
-    x, truth = numbers(x_val), numbers(y_val)
+    x = numbers(x_val)
     for panel, (label, estimate) in zip(axes, y_hat.items(), strict=True):
-        drawn = panel.plot(x, numbers(estimate)) + panel.plot(x, truth, "m--")
+        drawn = panel.plot(x, numbers(estimate))
+        if y_val is not None:
+            drawn += panel.plot(x, numbers(y_val), "m--")
+        texts = legend[: len(drawn)]
         drawn += panel.plot(numbers(x_train), numbers(y_train), "o", alpha=0.5)
         panel.set_xlabel(label)
-        panel.legend(drawn[: len(legend)], list(legend))
+        panel.legend(drawn[: len(texts)], list(texts))
     return fig, axes

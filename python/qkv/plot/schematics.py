@@ -83,6 +83,36 @@ def attention_schematic(ax: Axes) -> None:
         s.label(x, 2.7, "...", 12)
 
 
+def multi_head_schematic(ax: Axes) -> None:
+    """Draw heads that attend side by side, each through projections of its own, and what joins them."""
+    s = Sketch(ax, 12.6, 9.6)
+    inputs = (("queries  Q", 2.5), ("keys  K", 6.0), ("values  V", 9.5))
+    for depth in (2, 1, 0):  # the last head in front
+        shift = 0.32 * depth
+        for _, x in inputs:
+            s.box(x + shift, 2.7 + shift, "linear" if depth == 0 else "", "layer", w=2.2)
+            if depth == 0:
+                s.arrow((x, 3.1), (x, 4.75))
+        s.box(
+            6.0 + shift,
+            5.2 + shift,
+            "scaled dot-product attention" if depth == 0 else "",
+            "attention",
+            w=9.2,
+            h=0.9,
+        )
+    for name, x in inputs:
+        s.label(x, 0.6, name)
+        s.arrow((x, 0.95), (x, 2.3))
+    s.box(6.0, 7.2, "concatenate", "norm", w=4.2, h=0.7)
+    s.box(6.0, 8.4, "linear", "layer", w=4.2, h=0.7)
+    s.arrow((6.0, 6.29), (6.0, 6.85))
+    s.arrow((6.0, 7.55), (6.0, 8.05))
+    s.arrow((6.0, 8.75), (6.0, 9.4))
+    s.label(11.9, 5.5, "h heads", ha="center", style="italic", rotation=90)
+    s.label(7.6, 9.2, "output")
+
+
 def seq2seq_schematic(ax: Axes) -> None:
     """Draw an encoder that leaves one state, and a decoder that writes the target from it."""
     s = Sketch(ax, 15.2, 5.6)
@@ -181,6 +211,7 @@ def transformer_schematic(ax: Axes) -> None:
 
 DRAWINGS = {
     "attention": (attention_schematic, (7.0, 3.65)),
+    "multi-head": (multi_head_schematic, (6.3, 4.8)),
     "seq2seq": (seq2seq_schematic, (7.6, 2.8)),
     "bahdanau": (bahdanau_schematic, (6.6, 4.2)),
     "transformer": (transformer_schematic, (6.3, 7.2)),
@@ -190,11 +221,11 @@ DRAWINGS = {
 def schematic(
     name: str, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None
 ) -> tuple[Figure, Axes]:
-    """Draw an architecture: attention, an encoder-decoder, the same with Bahdanau's attention, or the Transformer.
+    """Draw an architecture: attention, its heads, an encoder-decoder, that with Bahdanau's attention, the Transformer.
 
     Parameters
     ----------
-    name : "attention", "seq2seq", "bahdanau" or "transformer"
+    name : "attention", "multi-head", "seq2seq", "bahdanau" or "transformer"
     ax : matplotlib.axes.Axes, optional
     figsize : (width, height), optional
         Of the new figure, in inches.

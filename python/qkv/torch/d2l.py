@@ -55,14 +55,14 @@ def plot(
     axes: Any = None,
 ) -> Any:
     """Draw lines, one for each row of ``Y`` over ``X``; without ``Y`` the rows of ``X`` over their numbers."""
-    from matplotlib import pyplot
+    from ..plot.drawing import pyplot
 
     if Y is None:
         X, Y = None, X
     lines = _rows(Y)
     places = [range(len(line)) for line in lines] if X is None else _rows(X)
     if axes is None:
-        axes = pyplot.figure(figsize=figsize).add_subplot()
+        axes = pyplot().figure(figsize=figsize, layout="constrained").add_subplot()
     for i, line in enumerate(lines):
         axes.plot(places[i % len(places)], line, fmts[i % len(fmts)])
     axes.set(xlabel=xlabel, ylabel=ylabel, xscale=xscale, yscale=yscale, xlim=xlim, ylim=ylim)
