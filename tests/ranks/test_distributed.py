@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -170,6 +171,17 @@ def test_a_checkpoint_goes_on_on_any_number_of_ranks(tmp_path):
 @pytest.mark.parametrize("ranks", RANKS)
 def test_attention_of_a_split_sequence(ranks):
     assert run(ranks, "attend.py") == "done\n"
+
+
+@needs_mpi
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.skipif("QKV_SANITIZER" in os.environ, reason="sanitizers keep what is freed")
+def test_a_rank_of_a_ring_holds_its_part_and_two_blocks():
+    length = 32768
+    alone, mine = (int(run(ranks, "ring_memory.py", length)) for ranks in (1, 2))
+    block = 2 * 4 * (length // 2) * 64 * 4  # keys and values
+    assert mine < 1.1 * (alone / 2 + 2 * block), (alone, mine, block)
 
 
 @needs_mpi

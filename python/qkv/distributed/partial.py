@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,8 @@ def _block_sizes(call: Arguments) -> list[int]:
 
 def _pack(call: Arguments, owner: int, key: Array, value: Array) -> Array:
     """Give keys and values (B, Hkv, Lk, ...) of a rank as one block: stretch by stretch, keys before values."""
-    block = np.empty(_block_sizes(call)[owner], key.dtype)
+    sizes = _block_sizes(call)
+    block = np.empty(max(sizes), key.dtype)[: sizes[owner]]  # room for the blocks that come
     begin = 0
     for (k, v), stretch in zip(_unpack(call, owner, block), call.layout.keys[owner], strict=True):
         k[...] = key[:, :, begin : begin + stretch.size]
@@ -58,7 +59,8 @@ class Merged:
     """The sum of what blocks of keys contribute to some queries, each block's scaled to the largest score so far."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
-        self.total = np.zeros(shape, dtype)  # (B, H, Lq, Dv)
+        self.shape, self.dtype = shape, dtype
+        self.total: Array | None = None  # (B, H, Lq, Dv), once there is something in it
         self.largest = np.full(shape[:3], -np.inf)
         self.sum = np.zeros(shape[:3])
 
@@ -70,7 +72,11 @@ class Merged:
         share = np.where(some, self._exp(largest), 0.0)
         share /= np.where(some, inverse, 1.0)
         self.sum += share
-        self.total += out * share[..., None].astype(out.dtype)
+        out *= share[..., None].astype(out.dtype)
+        if self.total is None:
+            self.total = out
+        else:
+            self.total += out
 
     def add_sinks(self, sinks: Array) -> None:
         column = np.broadcast_to(sinks[:, None], self.largest.shape)
@@ -84,14 +90,16 @@ class Merged:
         old, self.largest = self.largest, largest
         factor = np.where(np.isneginf(old), 0.0, self._exp(old))
         self.sum *= factor
-        self.total *= factor[..., None].astype(self.total.dtype)
+        if self.total is not None:
+            self.total *= factor[..., None].astype(self.total.dtype)
 
     def result(self) -> tuple[Array, Array, Array]:
         """Give output, statistics and lse."""
         some = self.sum != 0
         inverse = np.where(some, 1.0, 0.0) / np.where(some, self.sum, 1.0)
         largest = np.where(some, self.largest, 0.0)
-        out = self.total * inverse[..., None].astype(self.total.dtype)
+        out = np.zeros(self.shape, self.dtype) if self.total is None else self.total
+        out *= inverse[..., None].astype(out.dtype)
         with np.errstate(divide="ignore"):
             lse = np.where(some, largest + np.log(self.sum), -np.inf)
         return out, np.stack([largest, inverse], axis=-1).astype(out.dtype), lse.astype(out.dtype)
@@ -110,11 +118,16 @@ def forward(call: Arguments) -> Saved:
             options = call.block_options(call.own_queries[i], layout.keys[owner][j], call.rows(i))
             block_result: Any = _core.attention_block(queries[i], *keys[j], options)
             merged[i].add(*block_result)
+            del block_result
     for part in merged:
         if call.sinks is not None:
             part.add_sinks(call.sinks)
     results = [part.result() for part in merged]
-    return Saved(*(np.concatenate(parts, axis=2) for parts in zip(*results, strict=True)))
+    return Saved(*(_joined(parts) for parts in zip(*results, strict=True)))
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
 
 
 def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> tuple[Array | None, ...]:
@@ -143,6 +156,7 @@ def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> 
             dquery[:, :, rows[i]] += dq
             totals[j][0][...] += dk
             totals[j][1][...] += dv
+            del dq, dk, dv
             if dmask is not None:
                 place = dmask if dmask.shape[2] == 1 else dmask[:, :, rows[i]]
                 place = place if place.shape[3] == 1 else place[..., stretch.begin : stretch.end]
@@ -153,9 +167,7 @@ def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> 
     ring = Ring(call.comm, _block_sizes(call), layout.steps, call.query.dtype)
     home = ring.sums(_pack(call, rank, call.key, call.value), share)
     with span("compute"):
-        dkey, dvalue = (
-            np.concatenate(parts, axis=2) for parts in zip(*_unpack(call, rank, home), strict=True)
-        )
+        dkey, dvalue = (_joined(parts) for parts in zip(*_unpack(call, rank, home), strict=True))
         dsinks = None
         if call.sinks is not None:
             dsinks = _sink_gradient(call.sinks, saved, dout, dlse)

@@ -125,9 +125,6 @@ class Ring:
         self.rank, self.ranks = comm.Get_rank(), comm.Get_size()
         self.dtype = np.dtype(dtype)
 
-    def _spare(self) -> list[Block]:
-        return [np.empty(max(self.sizes), self.dtype) for _ in range(min(2, len(self.steps) - 1))]
-
     def _owner(self, step: int) -> int:
         return int((self.rank - step) % self.ranks)
 
@@ -137,14 +134,19 @@ class Ring:
         return int((following - self.steps[i]) % self.ranks)
 
     def blocks(self, own: Block) -> Iterator[tuple[int, Block]]:
-        """Give (owner, block) for each step; the next block arrives while the caller uses this one."""
-        spare, current = self._spare(), own
+        """Give (owner, block) for each step; the next block arrives while the caller uses this one.
+
+        `own` stands at the beginning of room for the largest block, which is used again.
+        """
+        current = own
+        del own  # when its block has gone on
+        room = np.empty(max(self.sizes) if len(self.steps) > 1 else 0, self.dtype)  # for the next block
         for i, step in enumerate(self.steps):
             requests: list[Any] = []
             following = current
             if i + 1 < len(self.steps):
                 hop = self._hop(i)
-                following = spare[i % 2][: self.sizes[self._owner(self.steps[i + 1])]]
+                following = room[: self.sizes[self._owner(self.steps[i + 1])]]
                 requests = [
                     self.comm.comm.Irecv(following, (self.rank - hop) % self.ranks, BLOCKS),
                     self.comm.comm.Isend(current, (self.rank + hop) % self.ranks, BLOCKS),
@@ -153,7 +155,10 @@ class Ring:
                 yield self._owner(step), current
             with span("wait"):
                 self.comm.wait(*requests)
-            current = following
+            if requests:
+                room, current = np.asarray(current.base), following
+            if i + 2 >= len(self.steps):
+                room = following = current  # no more room is needed
 
     def sums(self, own: Block, share: Callable[[int, Block], Block]) -> Block:
         """Give the sum of ``share(owner, block)`` over the ranks, for this rank's own block.
@@ -163,7 +168,9 @@ class Ring:
         """
         sending: list[Any] = []
         kept: list[Block] = []
-        for i, (owner, block) in enumerate(self.blocks(own)):
+        blocks = self.blocks(own)
+        del own
+        for i, (owner, block) in enumerate(blocks):
             arriving: list[Any] = []
             if i > 0:
                 before = np.empty(self.sizes[owner], self.dtype)
