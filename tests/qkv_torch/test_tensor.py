@@ -351,3 +351,9 @@ def test_the_tab_list_has_public_names_alone():
 def test_numbers_too_large_for_the_dtype_fill_as_infinity():
     assert torch.zeros(2).fill_(1e39).tolist() == [np.inf, np.inf]
     assert torch.zeros(2).index_fill(0, torch.tensor([1]), -1e39).tolist() == [0, -np.inf]
+
+
+def test_clamp_takes_tensors_beside_one_that_records_nothing():
+    x = torch.arange(4.0)
+    assert x.clamp(torch.tensor(1.0), torch.full((4,), 2.0)).tolist() == [1.0, 1.0, 2.0, 2.0]
+    assert torch.tensor([1, 5]).clamp(max=torch.tensor([3, 3])).tolist() == [1, 3]

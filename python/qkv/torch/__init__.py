@@ -24,7 +24,7 @@ import math as _math
 from types import SimpleNamespace as _Namespace
 from typing import Any
 
-from .._core import get_num_threads, set_num_threads
+from .._core import get_num_threads, set_num_threads  # noqa: F401
 from . import (  # noqa: F401  # each defines functions of this module
     _conversion,
     _creation,
@@ -48,11 +48,11 @@ from . import (  # noqa: F401  # each defines functions of this module
     optim,
     utils,
 )
-from ._dtypes import Size, device, dtype, finfo, get_default_dtype, iinfo, set_default_dtype
-from ._printing import set_printoptions
-from ._products import linalg
-from ._random import Generator, default_generator
-from ._tensor import FUNCTIONS, Tensor, refuse_attribute
+from ._dtypes import Size, device, dtype, finfo, get_default_dtype, iinfo, set_default_dtype  # noqa: F401
+from ._printing import set_printoptions  # noqa: F401
+from ._products import linalg  # noqa: F401
+from ._random import Generator, default_generator  # noqa: F401
+from ._tensor import FUNCTIONS, Tensor, refuse_attribute  # noqa: F401
 
 __version__ = "2.13.0+qkv"  # whose names, digits and text these are
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
@@ -87,34 +87,9 @@ def compile(model: Any = None, **options: Any) -> Any:
     return compile if model is None else model
 
 
-__all__ = [
-    "Generator",
-    "Size",
-    "Tensor",
-    "amp",
-    "autograd",
-    "backends",
-    "compile",
-    "cuda",
-    "default_generator",
-    "device",
-    "dtype",
-    "finfo",
-    "func",
-    "get_default_dtype",
-    "get_num_threads",
-    "iinfo",
-    "linalg",
-    "nn",
-    "optim",
-    "set_default_dtype",
-    "set_num_threads",
-    "set_printoptions",
-    "utils",
-    *FUNCTIONS,
-    *_dtypes.ALL,
-    *_dtypes.ALIASES,
-]
+_NAMES = """Generator Size Tensor amp autograd backends compile cuda default_generator device dtype finfo func
+get_default_dtype get_num_threads iinfo linalg nn optim set_default_dtype set_num_threads set_printoptions utils"""
+__all__ = [*_NAMES.split(), *FUNCTIONS, *_dtypes.ALL, *_dtypes.ALIASES]
 
 
 def __dir__() -> list[str]:

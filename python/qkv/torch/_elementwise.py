@@ -17,6 +17,7 @@ bitwise_not: Booleans turned round; of integers ``-x - 1``.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from ._dtypes import bool_, dtype, int64, uint8
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, constant, define, wrap, wrap_array
 
 Number = (int, float, np.number, np.bool_)
+
+_HEIGHT = operator.attrgetter("kind")
 
 
 def common_dtype(a: Any, b: Any) -> Any:
@@ -51,17 +54,13 @@ def number_dtype(value: Any) -> dtype:
 
 def result_dtype(*operands: Any) -> dtype:
     """PyTorch's rule: of Tensors with axes, then of those without, then of numbers, each only for a higher kind."""
-    found: dict[int, dtype] = {}
+    found: list[Any] = [None, None, None]
     for operand in operands:
         core = isinstance(operand, Core)
-        rank, kind = core + bool(core and _core_shape(operand)), kind_of(operand)
-        found[rank] = common_dtype(found[rank], kind) if rank in found else kind
-    return max((found[rank] for rank in sorted(found, reverse=True)), key=lambda kind: kind.kind)
-
-
-def kind_of(value: Any) -> dtype:
-    """The dtype of a Tensor, or that which a number of Python's has."""
-    return as_tensor(value).dtype if isinstance(value, Core) else number_dtype(value)  # type: ignore[no-any-return]
+        rank = 2 if not core else 0 if _core_shape(operand) else 1
+        kind = as_tensor(operand).dtype if core else number_dtype(operand)
+        found[rank] = kind if found[rank] is None else common_dtype(found[rank], kind)
+    return max(filter(None, found), key=_HEIGHT)  # type: ignore[no-any-return]
 
 
 def as_tensor(value: Any) -> Tensor:

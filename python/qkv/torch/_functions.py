@@ -20,8 +20,8 @@ from .. import _core
 from . import _dtypes
 from ._conversion import clone
 from ._dtypes import bool_
-from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
-from ._tensor import FUNCTIONS, Core, Tensor, as_core, both, constant, define, wrap, wrap_array
+from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, pair, result_dtype, sub
+from ._tensor import FUNCTIONS, Core, Tensor, as_core, both, define, wrap, wrap_array
 
 
 def floats(t: Any) -> Tensor:
@@ -78,8 +78,10 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     if not given:
         raise RuntimeError("clamp: min or max must be given; got neither")
     kind = result_dtype(input, *given)
-    low, high = (cast(v, kind) if isinstance(v, Core) else v for v in (min, max))
-    return wrap(np.clip(as_core(cast(input, kind)), low, high), "ClampBackward1", kind)
+    low, high = (as_core(cast(v, kind)) if isinstance(v, Core) else v for v in (min, max))
+    numbers = kind.kind == 2 and not any(isinstance(bound, Core) for bound in given)
+    clip = _core.clip if numbers and (len(given) < 2 or min <= max) else np.clip
+    return wrap(clip(as_core(cast(input, kind)), low, high), "ClampBackward1", kind)
 
 
 @both("where")
@@ -90,8 +92,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if isinstance(condition, Tensor) and isinstance(input, Tensor) and condition.dtype is not bool_:
         condition, input = input, condition  # tensor.where(condition, other)
     kind = result_dtype(input, other)
-    x, y = (cast(v, kind) if isinstance(v, Core) else constant(v, kind) for v in (input, other))
-    return wrap(_core.where(condition, x, y), "WhereBackward0", kind)
+    return wrap(_core.where(condition, *pair(input, other, kind)), "WhereBackward0", kind)
 
 
 @both("nan_to_num", label="NanToNum")

@@ -21,7 +21,7 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from ._dtypes import bool_, int64
-from ._elementwise import as_numbers, as_tensor, cast, is_operand
+from ._elementwise import as_numbers, as_tensor, cast, is_operand, pair
 from ._shaping import axis_of
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, both, constant, define, wrap
 
@@ -219,7 +219,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     """``value`` where the mask is True."""
     if not isinstance(mask, Core) or as_tensor(mask).dtype is not bool_:
         raise TypeError("masked_fill: mask must be a Tensor of booleans; compare it (mask == 0) to have one")
-    return _core.where(mask, like(input, value.item() if isinstance(value, Core) else value), input)
+    filled, number = pair(input, value.item() if isinstance(value, Core) else value, input.dtype)
+    return _core.where(mask, number, filled)
 
 
 @both("masked_select", label="MaskedSelect")
