@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import qkv
-from qkv import _habits, losses, masks, models, nn, optim
+from qkv import _idioms, losses, masks, models, nn, optim
 from qkv._public import public_modules
 
 T = qkv.tensor(np.ones((2, 3, 4), "float32"))
@@ -29,30 +27,22 @@ def test_functions_stay_what_they_were():
     assert pickle.loads(pickle.dumps(qkv.softmax)) is qkv.softmax
     assert pickle.loads(pickle.dumps(losses.mse)) is losses.mse
     assert list(inspect.signature(qkv.softmax).parameters) == ["x", "axis", "temperature"]
-    assert inspect.getsource(qkv.softmax).startswith("@documents(_core.softmax)\ndef softmax(")
+    assert inspect.getsource(qkv.softmax).startswith("def softmax(")
     assert repr(qkv.softmax).startswith("<function softmax at ")
     assert inspect.isroutine(qkv.softmax)
 
 
-def test_a_function_that_only_documents_passes_its_arguments_on():
-    """Its calls go straight to the compiled function, so its body has to be that call, and no other may be."""
-    found = 0
-    for path in sorted(Path(qkv.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            marks = [ast.unparse(d) for d in node.decorator_list if "documents(" in ast.unparse(d)]
-            if marks:
-                a, found = node.args, found + 1
-                assert (a.vararg, a.kwarg, a.posonlyargs) == (None, None, [])
-                names = ", ".join(x.arg for x in [*a.args, *a.kwonlyargs])
-                compiled = marks[0].removeprefix("documents(").removesuffix(")")
-                assert ast.unparse(node.body[-1]) == f"return {compiled}({names})", node.name
-                assert len(node.body) == 2, node.name
-    assert found > 20
+def test_the_body_of_a_public_function_runs():
+    entered = []
+    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        qkv.softmax([1.0])
+    finally:
+        sys.setprofile(None)
+    assert "softmax" in entered
 
 
-def test_arguments_of_a_function_that_only_documents():
+def test_arguments_of_a_function():
     x = np.arange(6.0).reshape(2, 3)
     expected = qkv.softmax(x, 0, 2.0)
     for call in (
@@ -120,10 +110,10 @@ def test_what_is_not_there_is_not_there():
         assert not any(hasattr(module, name) for name in ("wibble", "_wibble", "__wibble__"))
 
 
-def test_every_habit_leads_to_names_that_exist():
+def test_every_idiom_leads_to_names_that_exist():
     public = {name for path in public_modules() for name in sys.modules[path].__all__}
-    for name, habits in _habits.NAMES.items():
-        assert all(needed <= public for needed, _ in habits), name
+    for name, idioms in _idioms.NAMES.items():
+        assert all(needed <= public for needed, _ in idioms), name
 
 
 @pytest.mark.parametrize("path", public_modules())

@@ -127,6 +127,18 @@ def test_the_core_imports_no_module_of_the_package():
     assert called == set(re.findall(r"^    (\w+)=", text, re.M))
 
 
+def test_pybind11_is_used_as_it_is():
+    """Its functions and types are not changed when they are made, and the text of its errors is not read."""
+    changes = re.compile(r"\bml_(?:meth|doc)\b|->tp_\w+ = |function_record")
+    words = re.compile(r"incompatible|Invoked with|Unable to c|called with invalid|is not an instance of")
+    slots = re.compile(r"ht_type\.(tp_\w+) = ")
+    texts = {p.name: p.read_text(encoding="utf8") for p in SOURCES if folder_of(p) == "bindings"}
+    assert {file for file, text in texts.items() if changes.search(text) or words.search(text)} == set()
+    found = {file: slots.findall(text) for file, text in texts.items() if slots.search(text)}
+    assert found == {"class.h": ["tp_traverse", "tp_getattro"]}
+    assert "pybind11::custom_type_setup(" in texts["class.h"]  # where pybind11 lets a class set its slots
+
+
 def test_the_map_names_every_folder():
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8")
     named = set(re.findall(r"^\| `((?:cpp|python)/[\w/]+)` \|", page, re.M))

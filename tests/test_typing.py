@@ -97,7 +97,7 @@ def arguments(function: ast.FunctionDef) -> list[tuple[str, str]]:
 
 
 def signature(lines: list[str]) -> list[list[tuple[str, str]]]:
-    """Parse the signatures of pybind11, one for each overload."""
+    """Parse the signatures of the extension, one for each overload."""
     parsed = []
     for line in lines:
         call = re.sub(r"\bself: [\w.]+", "self", line)
@@ -109,6 +109,8 @@ def members(kind: type) -> set[str]:
     ignored = PICKLING | PYTHON_S_OWN
     names = {n for n in vars(kind) if n not in ignored and not n.startswith("_pybind11")}
     added = (type(object.__init__), type(members))  # by Python: operators, functions
+    if isinstance(vars(kind).get("__init__"), type(str.join)):  # refuses a construction
+        names.discard("__init__")
     return {n for n in names if not isinstance(vars(kind)[n], added)}
 
 

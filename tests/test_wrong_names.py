@@ -14,7 +14,7 @@ import pytest
 from test_signatures import PUBLIC
 
 import qkv
-from qkv import _errors, _habits, losses, masks, nn, optim
+from qkv import _errors, _idioms, losses, masks, nn, optim
 from qkv._public import public_modules
 
 X = np.ones((2, 3, 4), "float32")
@@ -314,18 +314,18 @@ def parameters_of_everything() -> list[set[str]]:
     return found
 
 
-def test_every_habit_leads_to_names_that_exist_and_its_own_does_not():
+def test_every_idiom_leads_to_names_that_exist_and_its_own_does_not():
     signatures = parameters_of_everything()
-    for name, habits in _habits.KEYWORDS.items():
+    for name, idioms in _idioms.KEYWORDS.items():
         unreached = [
-            text for needed, text in habits if not any(needed <= s and name not in s for s in signatures)
+            text for needed, text in idioms if not any(needed <= s and name not in s for s in signatures)
         ]
         assert unreached == [], name
-    for kind, table in _habits.ATTRIBUTES.items():
+    for kind, table in _idioms.ATTRIBUTES.items():
         cls = {"Tensor": qkv.Tensor, "Module": nn.Module}.get(kind) or getattr(optim, kind)
-        for name, habits in table.items():
+        for name, idioms in table.items():
             assert not hasattr(cls, name), f"{kind}.{name} exists and needs no line"
-            assert habits
+            assert idioms
 
 
 def test_hints_are_found_once():

@@ -2,11 +2,7 @@
 
     python tools/stubs.py && pre-commit run --files python/qkv/_core.pyi
 
-The tables below say what pybind11 cannot know: what stands behind `object`, and which parts a layer has. They are why
-this is no call of pybind11-stubgen (counted with 3.0): that reads signatures out of docstrings, which hold none here,
-and annotates 8 of 716 arguments and none of 83 parts. With pybind11's own text to read it would miss the half of them,
-because 187 of 396 types in it are `object`, and the tables would be needed to change what it wrote. Here all arguments
-are annotated, three of four with more than Any.
+The tables below say what the bindings do not know: what stands behind `object`, and which parts a layer has.
 """
 
 from __future__ import annotations
@@ -68,7 +64,7 @@ ARGUMENTS = {
     "enc_valid_lens": "Any",
     "encoder_valid_lens": "Numbers | None",
     "params": "Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]",
-    "window": "tuple[int, int]",
+    "window": "tuple[int, int] | None",
     "dtype": "DTypeLike",
     "axis": "int | tuple[int, ...] | None",
     "copy": "bool",
@@ -92,6 +88,10 @@ SEQ2SEQ_DECODERS = ("Seq2SeqDecoder", "Seq2SeqAttentionDecoder")
 OPERATORS = ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "and", "or", "xor")
 # What comes back, where that is more than the signature says.
 RETURNS = {
+    **dict.fromkeys(["topk", "sort", "median"], "tuple[Any, Any]"),
+    "batch_part": "tuple[int, int, int]",
+    "default_generator": "Generator",
+    "Tensor.__dlpack_device__": "tuple[int, int]",
     "Tensor.__array__": "NDArray[Any]",
     "Tensor.__bool__": "bool",
     "Tensor.__format__": "str",
@@ -223,7 +223,7 @@ ARITHMETIC = re.compile(
 
 
 def signatures(thing: Any) -> list[str]:
-    """Give `name(arguments) -> result` of each overload; nothing for what pybind11 did not make."""
+    """Give `name(arguments) -> result` of each overload; nothing for what is no function of the extension."""
     found: list[str] = importlib.import_module("qkv._core")._typed_signatures(thing)
     return found
 
@@ -241,17 +241,7 @@ def split(arguments: str) -> list[str]:
 
 
 def plain(kind: str) -> str:
-    """Give the annotation of a pybind11 type."""
-    for long, short in (
-        ("typing.SupportsInt | typing.SupportsIndex", "int"),
-        ("typing.SupportsFloat | typing.SupportsIndex", "float"),
-        ("qkv._core.", ""),
-        ("collections.abc.", ""),
-        ("numpy.typing.", ""),
-        ("numpy.ndarray", "NDArray[Any]"),
-        ("numpy.", "np."),
-    ):
-        kind = kind.replace(long, short)
+    """Give the annotation of a type of the extension."""
     bare = {"dict": "dict[str, Any]", "tuple": "tuple[Any, ...]", "list": "list[Any]", "object": "Any"}
     bare |= {"Sequence": "Sequence[Any]", "Iterator": "Iterator[Any]", "Callable": "Callable[..., Any]"}
     return " | ".join(bare.get(part, part) for part in kind.split(" | "))
@@ -265,12 +255,8 @@ def argument(text: str) -> str:
     name, kind, default = match.groups()
     if name == "self":
         return "self"
-    kind = kind or "Any"
-    annotation = (
-        ARGUMENTS.get(name, "Any")
-        if kind in ("object", "Callable", "collections.abc.Callable")
-        else plain(kind)
-    )
+    kind = re.sub(r"^list\b", "Sequence", kind or "Any")  # what an argument is converted from
+    annotation = ARGUMENTS.get(name, "Any") if kind in ("object", "Callable") else plain(kind)
     if kind == "dict":
         annotation = ARGUMENTS.get(name, plain(kind))
     if default == "None" and annotation != "Any" and "None" not in annotation:

@@ -63,7 +63,7 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
  private:
   bool own(const char* name) const {
     const InPython python;
-    return static_cast<bool>(py::get_override(static_cast<const Base*>(this), name));
+    return static_cast<bool>(defined_method(static_cast<const Base*>(this), name));
   }
   // What is allowed is an array, or None where it is all.
   static py::object argument(const Tensor& x) {
@@ -75,7 +75,7 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
               py::handle keywords = {}) {
     {
       const InPython python;
-      if (const py::function own = py::get_override(static_cast<const Base*>(this), name)) {
+      if (const py::object own = defined_method(static_cast<const Base*>(this), name)) {
         const py::object result = call_python(own, py::make_tuple(first, argument(second)), keywords);
         if (is_tensor(result)) return result.cast<Tensor>();
         if (wants_gradient({first, second}) || wants_gradient(this->parameters()))
@@ -106,12 +106,13 @@ template <class Class> void def_attention_call(Class& layer) {
   using Layer = typename Class::type;
   layer
       .def(
-          "forward",
+          "forward(queries, keys, values, valid_lens=None, attn_mask=None, *, is_causal=None, "
+          "dropout_keep=None, return_weights=False)",
           [](Layer& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens,
              py::handle attn_mask, py::handle is_causal, py::handle dropout_keep, bool return_weights,
              const py::kwargs& inputs) -> py::object {
             Call call("Attention");
-            if (!inputs.empty() && !py::get_override(static_cast<const Layer*>(&self), "score"))
+            if (!inputs.empty() && !defined_method(static_cast<const Layer*>(&self), "score"))
               unexpected(self.class_name(), inputs);
             const ScoreInputs own(inputs);
             const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"),
@@ -124,32 +125,23 @@ template <class Class> void def_attention_call(Class& layer) {
             self.prepare(q, k, v);
             const Tensor y = without_gil([&] { return self.Attention::forward(q, k, v, options); });
             return with_weights(y, weights);
-          },
-          py::arg("queries"), py::arg("keys"), py::arg("values"), py::arg("valid_lens") = py::none(),
-          py::arg("attn_mask") = py::none(), py::kw_only(), py::arg("is_causal") = py::none(),
-          py::arg("dropout_keep") = py::none(), py::arg("return_weights") = false)
-      .def(
-          "score",
-          [](Layer& self, const Tensor& queries, const Tensor& keys) {
-            self.prepare(queries, keys, keys);
-            return without_gil([&] { return self.Layer::score(queries, keys); });
-          },
-          py::arg("queries"), py::arg("keys"), "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).")
-      .def(
-          "normalize",
-          [](Layer& self, const Tensor& scores, py::handle allowed) {
-            const Array given = Call("normalize").booleans(allowed, "allowed");
-            return without_gil(
-                [&] { return self.Layer::normalize(scores, given.defined() ? Tensor(given) : Tensor()); });
-          },
-          py::arg("scores"), py::arg("allowed"),
-          "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.")
-      .def(
-          "pool",
-          [](Layer& self, const Tensor& weights, const Tensor& values) {
-            return without_gil([&] { return self.Layer::pool(weights, values); });
-          },
-          py::arg("weights"), py::arg("values"), "Results (B, Lq, Dv): weights (B, Lq, Lk) times values (B, Lk, Dv).")
+          })
+      .def("score(queries, keys)", "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).",
+           [](Layer& self, const Tensor& queries, const Tensor& keys) {
+             self.prepare(queries, keys, keys);
+             return without_gil([&] { return self.Layer::score(queries, keys); });
+           })
+      .def("normalize(scores, allowed)",
+           "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.",
+           [](Layer& self, const Tensor& scores, py::handle allowed) {
+             const Array given = Call("normalize").booleans(allowed, "allowed");
+             return without_gil(
+                 [&] { return self.Layer::normalize(scores, given.defined() ? Tensor(given) : Tensor()); });
+           })
+      .def("pool(weights, values)", "Results (B, Lq, Dv): weights (B, Lq, Lk) times values (B, Lk, Dv).",
+           [](Layer& self, const Tensor& weights, const Tensor& values) {
+             return without_gil([&] { return self.Layer::pool(weights, values); });
+           })
       .def_property_readonly("dropout", [](const Layer& self) { return self.arguments.dropout; })
       .def_property_readonly("num_heads", [](const Layer& self) { return self.arguments.num_heads; });
 }
@@ -166,8 +158,7 @@ template <class Class> void def_attention_init(Class& layer, const char* name) {
              std::optional<double> masked) {
         return std::tuple(arguments_from(name, dropout, heads, causal, window, masked));
       },
-      py::arg("dropout") = 0.0, py::kw_only(), py::arg("num_heads") = py::none(), py::arg("is_causal") = false,
-      py::arg("window") = py::none(), py::arg("masked_value") = py::none());
+      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None"_takes);
 }
 
 // What every class takes behind its own parameters.
@@ -187,7 +178,7 @@ masked_value : float, optional
 
 }  // namespace
 
-static void bind_attention_base(py::module_& m) {
+static void bind_attention_base(Functions& m) {
   AttentionClass<Attention, Module> attention(m, "Attention",
                                               (std::string(R"doc(
 ``softmax(score(queries, keys)) @ values``: base of the attention layers, and of your own.
@@ -280,14 +271,13 @@ Examples
          py::handle causal, py::handle window, std::optional<double> masked) {
         return std::tuple(n, arguments_from("AdditiveAttention", dropout, heads, causal, window, masked), q, k);
       },
-      py::arg("num_hiddens"), py::arg("dropout") = 0.0, py::kw_only(), py::arg("query_size") = py::none(),
-      py::arg("key_size") = py::none(), py::arg("num_heads") = py::none(), py::arg("is_causal") = false,
-      py::arg("window") = py::none(), py::arg("masked_value") = py::none());
+      "num_hiddens, dropout=0.0, *, query_size=None, key_size=None, num_heads=None, is_causal=False, "
+      "window=None, masked_value=None"_takes);
   additive.def_readonly("num_hiddens", &AdditiveAttention::num_hiddens);
   def_attention_call(additive);
 }
 
-void bind_attention_layers(py::module_& m) {
+void bind_attention_layers(Functions& m) {
   bind_attention_base(m);
   m.def("attention_record_off", &NoAttentionRecord::active);
   m.def("set_attention_record_off", &NoAttentionRecord::set);

@@ -78,15 +78,13 @@ py::list weights_of(models::BertModel& model) {
   return weights_of_layers(model.encoder->parts(), [](BertLayer& layer) { return layer.attention->self; });
 }
 
-void bind_bert(py::module_& m) {
-  m.def(
-      "check_bert",
-      [](const py::kwargs& kwargs) {
-        py::dict given = kwargs.attr("copy")();
-        const BertPart checked(take_arguments(given));
-        check_taken(given);
-      },
-      "Raise the error that a model of these arguments would raise, without making one.");
+void bind_bert(Functions& m) {
+  m.def("check_bert", "Raise the error that a model of these arguments would raise, without making one.",
+        [](const py::kwargs& kwargs) {
+          py::dict given = kwargs.attr("copy")();
+          const BertPart checked(take_arguments(given));
+          check_taken(given);
+        });
   auto model = def_part<BertModel, CalledLayerClass<BertModel>>(m, "BertModel", "The core of qkv.models.BertModel.");
   def_call(model, "BertModel", "forward", [](BertModel& self, const BertModel::Input& input) {
     const auto y = without_gil([&] { return self.BertModel::forward(input); });

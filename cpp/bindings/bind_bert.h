@@ -45,20 +45,17 @@ template <class Class, class Results>
 void def_call(Class& model, const char* name, const char* method, Results results) {
   using Model = typename Class::type;
   model.def(
-      method,
+      text(method, "(input_ids, *, valid_lens=None, attention_mask=None, token_type_ids=None, skip_padding=False)"),
       [name, results](Model& self, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
                       py::handle token_type_ids, bool skip_padding) {
         Call call(name);
         const models::BertModel::Input input =
             bert_input(call, input_ids, valid_lens, attention_mask, token_type_ids, skip_padding);
         return results(self, input);
-      },
-      py::arg("input_ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attention_mask") = py::none(),
-      py::arg("token_type_ids") = py::none(), py::arg("skip_padding") = false);
+      });
 }
 
-template <class Part, class Class = LayerClass<Part>>
-Class def_part(py::module_& m, const char* name, const char* doc) {
+template <class Part, class Class = LayerClass<Part>> Class def_part(Functions& m, const char* name, const char* doc) {
   Class part(m, name, doc);
   def_init<Part>(part, []<class Made>(std::in_place_type_t<Made>, const models::BertArguments& a, py::dict&) {
     return std::make_unique<Made>(a);

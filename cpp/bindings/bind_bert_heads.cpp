@@ -10,18 +10,18 @@ namespace {
 using namespace models;
 
 template <class Model, class Base, class Bound = Class<Model, Base, Overridable<Model>, py::smart_holder>>
-Bound def_head(py::module_& m, const char* name) {
+Bound def_head(Functions& m, const char* name) {
   Bound model(m, name, (std::string("The core of qkv.models.") + name + ".").c_str());
   model.def_property_readonly("attention_weights", [](Model& self) { return weights_of(*self.bert); }, kWeights);
   return model;
 }
 
-template <class Model> void bind_pre_training(py::module_& m, const char* name) {
+template <class Model> void bind_pre_training(Functions& m, const char* name) {
   auto model = def_head<Model, nn::Module>(m, name);
   model.def(
       py::init([](std::shared_ptr<BertModel> bert) { return std::make_unique<Model>(std::move(bert)); },
                [](std::shared_ptr<BertModel> bert) { return std::make_unique<Overridable<Model>>(std::move(bert)); }),
-      py::arg("bert"));
+      "bert"_takes);
   def_init<Model>(model, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict&) {
     return std::make_unique<Made>(std::make_shared<BertModel>(a));
   });
@@ -31,7 +31,7 @@ template <class Model> void bind_pre_training(py::module_& m, const char* name) 
   });
 }
 
-template <class Model> void bind_classifier(py::module_& m, const char* name) {
+template <class Model> void bind_classifier(Functions& m, const char* name) {
   auto model = def_head<Model, nn::Module>(m, name);
   model.def(py::init(
                 [](std::shared_ptr<BertModel> bert, Index num_labels, std::optional<double> dropout) {
@@ -40,7 +40,7 @@ template <class Model> void bind_classifier(py::module_& m, const char* name) {
                 [](std::shared_ptr<BertModel> bert, Index num_labels, std::optional<double> dropout) {
                   return std::make_unique<Overridable<Model>>(std::move(bert), num_labels, dropout);
                 }),
-            py::arg("bert"), py::arg("num_labels"), py::arg("classifier_dropout") = py::none());
+            "bert, num_labels, classifier_dropout=None"_takes);
   def_init<Model>(model, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
     std::optional<double> dropout;
     const py::object p = take_own<py::object>(given, "classifier_dropout", py::none());
@@ -55,7 +55,7 @@ template <class Model> void bind_classifier(py::module_& m, const char* name) {
 
 }  // namespace
 
-void bind_bert_heads(py::module_& m) {
+void bind_bert_heads(Functions& m) {
   bind_pre_training<BertForPreTraining>(m, "BertForPreTraining");
   bind_pre_training<BertForMaskedLM>(m, "BertForMaskedLM");
   bind_classifier<BertForSequenceClassification>(m, "BertForSequenceClassification");

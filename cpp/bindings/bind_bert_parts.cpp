@@ -112,70 +112,60 @@ template <class Part> Tensor run(Part& part, const Tensor& x, const BertRows& ro
 // forward(hidden_states, *, valid_lens, attention_mask). `weight` gives a parameter of the part, whose dtype counts.
 template <class Class, class Weight> void def_sequence(Class& part, const char* name, Weight weight) {
   using Part = typename Class::type;
-  part.def(
-      "forward",
-      [name, weight](Part& self, py::handle hidden_states, py::handle valid_lens, py::handle attention_mask) {
-        Call call(name);
-        const Tensor x = hidden_from(call, hidden_states, name, width_of(self), weight(self));
-        const Array lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-        const Array mask =
-            attention_mask.is_none() ? Array() : packed(call.any(attention_mask, "attention_mask", false).data());
-        return without_gil([&] { return run(self, x, bert_rows(x.dim(0), x.dim(1), lens, mask, false)); });
-      },
-      py::arg("hidden_states"), py::kw_only(), py::arg("valid_lens") = py::none(),
-      py::arg("attention_mask") = py::none());
+  part.def("forward(hidden_states, *, valid_lens=None, attention_mask=None)",
+           [name, weight](Part& self, py::handle hidden_states, py::handle valid_lens, py::handle attention_mask) {
+             Call call(name);
+             const Tensor x = hidden_from(call, hidden_states, name, width_of(self), weight(self));
+             const Array lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+             const Array mask =
+                 attention_mask.is_none() ? Array() : packed(call.any(attention_mask, "attention_mask", false).data());
+             return without_gil([&] { return run(self, x, bert_rows(x.dim(0), x.dim(1), lens, mask, false)); });
+           });
 }
 
-template <class Part> auto def_called(py::module_& m, const char* name, const char* doc) {
+template <class Part> auto def_called(Functions& m, const char* name, const char* doc) {
   return def_part<Part, CalledLayerClass<Part>>(m, name, doc);
 }
 
-void bind_heads(py::module_& m) {
+void bind_heads(Functions& m) {
   def_called<BertPredictionHead>(m, "BertPredictionHead", "Scores of the words, from the table of word embeddings.")
-      .def(
-          "forward",
-          [](BertPredictionHead& self, py::handle hidden_states, py::handle words) {
-            Call call("BertPredictionHead");
-            const Tensor x = call.floating(hidden_states, "hidden_states"), table = call.floating(words, "words");
-            return without_gil([&] { return self.BertPredictionHead::forward(x, table); });
-          },
-          py::arg("hidden_states"), py::arg("words"));
+      .def("forward(hidden_states, words)", [](BertPredictionHead& self, py::handle hidden_states, py::handle words) {
+        Call call("BertPredictionHead");
+        const Tensor x = call.floating(hidden_states, "hidden_states"), table = call.floating(words, "words");
+        return without_gil([&] { return self.BertPredictionHead::forward(x, table); });
+      });
   CalledLayerClass<BertPreTrainingHeads> heads(
       m, "BertPreTrainingHeads", "The heads of pre-training: parts ``predictions`` and ``seq_relationship``.");
   def_init<BertPreTrainingHeads>(heads,
                                  []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
                                    return std::make_unique<Made>(a, take_own(given, "next_sentence", true));
                                  });
-  heads.def(
-      "forward",
-      [](BertPreTrainingHeads& self, py::handle hidden_states, py::handle pooled, py::handle words) {
-        Call call("BertPreTrainingHeads");
-        const Tensor x = call.floating(hidden_states, "hidden_states"), first = call.optional(pooled, "pooled"),
-                     table = call.floating(words, "words");
-        const BertLogits y = without_gil([&] { return self.BertPreTrainingHeads::forward(x, first, table); });
-        return py::make_tuple(y.words, or_none(y.next_sentence));
-      },
-      py::arg("hidden_states"), py::arg("pooled"), py::arg("words"));
+  heads.def("forward(hidden_states, pooled, words)",
+            [](BertPreTrainingHeads& self, py::handle hidden_states, py::handle pooled, py::handle words) {
+              Call call("BertPreTrainingHeads");
+              const Tensor x = call.floating(hidden_states, "hidden_states"), first = call.optional(pooled, "pooled"),
+                           table = call.floating(words, "words");
+              const BertLogits y = without_gil([&] { return self.BertPreTrainingHeads::forward(x, first, table); });
+              return py::make_tuple(y.words, or_none(y.next_sentence));
+            });
 }
 
 }  // namespace
 
-void bind_bert_parts(py::module_& m) {
+void bind_bert_parts(Functions& m) {
   def_called<BertEmbeddings>(m, "BertEmbeddings", "Sum of word, position and segment embeddings, normalised.")
-      .def(
-          "forward",
-          [](BertEmbeddings& self, py::handle input_ids, py::handle token_type_ids) {
-            Call call("BertEmbeddings");
-            const Array ids = call.integers(input_ids, "input_ids", false),
-                        segments = call.integers(token_type_ids, "token_type_ids");
-            if (ids.rank() != 2 || (segments.defined() && segments.shape() != ids.shape()))
-              fail_value("BertEmbeddings: input_ids and token_type_ids must be (B, L); got input_ids ", ids.shape(),
-                         segments.defined() ? text(", token_type_ids ", segments.shape()) : "");
-            return without_gil([&] {
-              return self.BertEmbeddings::forward(ids, segments, bert_rows(ids.dim(0), ids.dim(1), {}, {}, false));
-            });
-          },
-          py::arg("input_ids"), py::arg("token_type_ids") = py::none());
+      .def("forward(input_ids, token_type_ids=None)",
+           [](BertEmbeddings& self, py::handle input_ids, py::handle token_type_ids) {
+             Call call("BertEmbeddings");
+             const Array ids = call.integers(input_ids, "input_ids", false),
+                         segments = call.integers(token_type_ids, "token_type_ids");
+             if (ids.rank() != 2 || (segments.defined() && segments.shape() != ids.shape()))
+               fail_value("BertEmbeddings: input_ids and token_type_ids must be (B, L); got input_ids ", ids.shape(),
+                          segments.defined() ? text(", token_type_ids ", segments.shape()) : "");
+             return without_gil([&] {
+               return self.BertEmbeddings::forward(ids, segments, bert_rows(ids.dim(0), ids.dim(1), {}, {}, false));
+             });
+           });
   auto self_attention = def_called<BertSelfAttention>(m, "BertSelfAttention", "Projections and heads of a BERT layer.");
   def_attention_weights(self_attention);
   def_sequence(self_attention, "BertSelfAttention", [](BertSelfAttention& part) { return part.q_proj->weight; });
@@ -183,15 +173,12 @@ void bind_bert_parts(py::module_& m) {
   def_init<BertOutput>(output, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
     return std::make_unique<Made>(a, take_own(given, "inner", true));
   });
-  output.def(
-      "forward",
-      [](BertOutput& self, py::handle x, py::handle residual) {
-        Call call("BertOutput");
-        const Tensor input = call.floating(x, "x"),
-                     other = nn::as_dtype_of(call.floating(residual, "residual"), self.dense->weight);
-        return without_gil([&] { return self.BertOutput::forward(input, other); });
-      },
-      py::arg("x"), py::arg("residual"));
+  output.def("forward(x, residual)", [](BertOutput& self, py::handle x, py::handle residual) {
+    Call call("BertOutput");
+    const Tensor input = call.floating(x, "x"),
+                 other = nn::as_dtype_of(call.floating(residual, "residual"), self.dense->weight);
+    return without_gil([&] { return self.BertOutput::forward(input, other); });
+  });
   auto attention = def_called<BertAttention>(
       m, "BertAttention", "Self-attention and its residual connection: parts ``self`` and ``output``.");
   def_sequence(attention, "BertAttention", [](BertAttention& part) { return part.output->dense->weight; });

@@ -23,10 +23,9 @@ py::object callback(const char* name) {
   return py::reinterpret_borrow<py::object>(found);
 }
 
-void bind_callbacks(py::module_& m) {
-  m.def(
-      "register_callbacks", [](const py::kwargs& callbacks) { registered().attr("update")(callbacks); },
-      "Let the core call functions written in Python, by these names.");
+void bind_callbacks(Functions& m) {
+  m.def("register_callbacks", "Let the core call functions written in Python, by these names.",
+        [](const py::kwargs& callbacks) { registered().attr("update")(callbacks); });
 }
 
 }  // namespace qkv::bindings

@@ -35,7 +35,7 @@ template <> struct PythonForward<CausalLM> {
   }
 };
 
-void bind_causal_lm(py::module_& m) {
+void bind_causal_lm(Functions& m) {
   CalledLayerClass<CausalLMLayer> block(m, "CausalLMLayer", R"doc(
 A layer of :class:`CausalLM`: ``y = x + attention(norm1(x))``, ``y + linear2(gelu(linear1(norm2(y))))``.
 
@@ -60,20 +60,17 @@ Examples
         return std::tuple(
             CausalLMSizes{1, d_model, nhead, 1, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps});
       },
-      py::arg("d_model"), py::arg("nhead"), py::kw_only(), py::arg("num_kv_heads") = py::none(),
-      py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0, py::arg("rotary_base") = 10000.0,
-      py::arg("norm_eps") = 1e-6);
-  block.def(
-      "forward",
-      [](CausalLMLayer& self, py::handle x, py::handle valid_lens, py::handle cache) {
-        Call call("CausalLMLayer");
-        const Tensor input = call.floating(x, "x");
-        const auto own = cache_from(cache, "CausalLMLayer", "cache must be a KVCache");
-        nn::BlockCall options{.cache = own.get()};
-        options.self.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-        return without_gil([&] { return self.CausalLMLayer::forward(input, Tensor(), options); });
-      },
-      py::arg("x"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none());
+      "d_model, nhead, *, num_kv_heads=None, dim_feedforward=None, dropout=0.0, rotary_base=10000.0, "
+      "norm_eps=1e-6"_takes);
+  block.def("forward(x, *, valid_lens=None, cache=None)",
+            [](CausalLMLayer& self, py::handle x, py::handle valid_lens, py::handle cache) {
+              Call call("CausalLMLayer");
+              const Tensor input = call.floating(x, "x");
+              const auto own = cache_from(cache, "CausalLMLayer", "cache must be a KVCache");
+              nn::BlockCall options{.cache = own.get()};
+              options.self.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+              return without_gil([&] { return self.CausalLMLayer::forward(input, Tensor(), options); });
+            });
 
   CalledLayerClass<CausalLM> causal(m, "CausalLM", R"doc(
 A language model that only decodes: each token sees itself and those before it.
@@ -150,32 +147,32 @@ Examples
                  return split_by(std::make_unique<OverridableCall<CausalLM>>(causal_sizes(v, m_, h, n, kv, f, p, b, e)),
                                  comm);
                }),
-           py::arg("vocab_size"), py::arg("d_model"), py::arg("nhead"), py::arg("num_layers"), py::kw_only(),
-           py::arg("num_kv_heads") = py::none(), py::arg("dim_feedforward") = py::none(), py::arg("dropout") = 0.0,
-           py::arg("rotary_base") = 10000.0, py::arg("norm_eps") = 1e-6, py::arg("comm") = py::none())
+           "vocab_size, d_model, nhead, num_layers, *, num_kv_heads=None, dim_feedforward=None, "
+           "dropout=0.0, rotary_base=10000.0, norm_eps=1e-6, comm=None"_takes)
+      .def("forward(ids, *, valid_lens=None, cache=None)",
+           [](CausalLM& self, py::handle ids, py::handle valid_lens, const py::object& cache) {
+             Call call("CausalLM");
+             const Array tokens = call.integers(ids, "ids", false),
+                         lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+             if (cache.is_none()) return without_gil([&] { return self.CausalLM::forward(tokens, lens); });
+             if (!py::isinstance<py::sequence>(cache))
+               fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
+             std::vector<std::shared_ptr<nn::KVCache>> caches;
+             for (const py::handle one : cache) {
+               caches.push_back(cache_from(one, "CausalLM", "cache must hold KVCaches"));
+               if (!caches.back()) fail_type("CausalLM: cache must hold KVCaches; got None");
+             }
+             if (caches.empty())
+               fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers,
+                          " layers; got none");
+             nn::ModelCache own(caches);
+             return without_gil([&] { return self.CausalLM::forward(tokens, lens, &own); });
+           })
       .def(
-          "forward",
-          [](CausalLM& self, py::handle ids, py::handle valid_lens, const py::object& cache) {
-            Call call("CausalLM");
-            const Array tokens = call.integers(ids, "ids", false),
-                        lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-            if (cache.is_none()) return without_gil([&] { return self.CausalLM::forward(tokens, lens); });
-            if (!py::isinstance<py::sequence>(cache))
-              fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
-            std::vector<std::shared_ptr<nn::KVCache>> caches;
-            for (const py::handle one : cache) {
-              caches.push_back(cache_from(one, "CausalLM", "cache must hold KVCaches"));
-              if (!caches.back()) fail_type("CausalLM: cache must hold KVCaches; got None");
-            }
-            if (caches.empty())
-              fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers,
-                         " layers; got none");
-            nn::ModelCache own(caches);
-            return without_gil([&] { return self.CausalLM::forward(tokens, lens, &own); });
-          },
-          py::arg("ids"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("cache") = py::none())
-      .def(
-          "generate",
+          "generate(ids, *, end_id=None, method='greedy', beam_size=4, length_penalty=0.0, "
+          "temperature=1.0, top_k=None, top_p=None, max_len=100)",
+          "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
+          ":func:`qkv.models.generate` gives them, without attention.",
           [](CausalLM& self, py::handle ids, const py::object& end_id, const py::object& method,
              const py::object& beam_size, const py::object& length_penalty, const py::object& temperature,
              const py::object& top_k, const py::object& top_p, const py::object& max_len) {
@@ -194,12 +191,7 @@ Examples
               return generate(*continuation, last, options);
             });
             return sentences_from(sentences, options.length_penalty);
-          },
-          py::arg("ids"), py::kw_only(), py::arg("end_id") = py::none(), py::arg("method") = "greedy",
-          py::arg("beam_size") = 4, py::arg("length_penalty") = 0.0, py::arg("temperature") = 1.0,
-          py::arg("top_k") = py::none(), py::arg("top_p") = py::none(), py::arg("max_len") = 100,
-          "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
-          ":func:`qkv.models.generate` gives them, without attention.")
+          })
       .def_property_readonly("attention_weights", [](CausalLM& self) { return weights_of_blocks(self.parts()); });
 }
 

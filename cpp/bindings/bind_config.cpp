@@ -43,7 +43,7 @@ void make_early() {
 
 }  // namespace
 
-void bind_config(py::module_& m) {
+void bind_config(Functions& m) {
   kernels::initialise_blas();
   make_early();
   // Python's module, where it is not loaded yet, will take this thread for the main one.
@@ -82,9 +82,9 @@ void bind_config(py::module_& m) {
   });
 
   // Without the GIL, because it waits for a job that may be asking for it, to look for an interrupt.
-  m.def("set_num_threads", &set_num_threads, py::arg("n"), py::call_guard<GilReleased>());
+  m.def("set_num_threads(n)", [](int n) { without_gil([&] { set_num_threads(n); }); });
   m.def("get_num_threads", &num_threads);
-  m.def("set_batch_invariant", &set_batch_invariant, py::arg("on"));
+  m.def("set_batch_invariant(on)", &set_batch_invariant);
   m.def("get_batch_invariant", &batch_invariant);
   m.def("cached_bytes", &cached_bytes);
   // Of the memory that a Tensor keeps, of which it may be a small part.

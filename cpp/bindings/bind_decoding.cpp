@@ -175,8 +175,8 @@ py::list sentences_from(const std::vector<std::vector<Hypothesis>>& sentences, d
   return result;
 }
 
-void bind_decoding(py::module_& m) {
-  m.def("beam_search", &beam_search);
+void bind_decoding(Functions& m) {
+  m.def("beam_search(step, state, start, end, beam_size, length_penalty, max_len)", &beam_search);
   m.def("generate", [](const py::object& model, const py::object& src, const py::object& src_valid_lens,
                        py::handle start_id, const py::object& end_id, const py::object& method,
                        const py::object& beam_size, const py::object& length_penalty, const py::object& temperature,

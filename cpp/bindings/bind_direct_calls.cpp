@@ -54,30 +54,23 @@ void set_label(const Tensor& t, const char* label) {
 
 namespace qkv::bindings {
 
-void bind_direct_calls(py::module_& m) {
-  m.def(
-      "direct_classes",
-      [](const std::map<std::string, py::type>& given) {
-        const std::map<std::string, PyTypeObject**> places = {{"tensor", &direct::classes().tensor},
-                                                              {"shape", &direct::classes().shape},
-                                                              {"max", &direct::classes().max},
-                                                              {"min", &direct::classes().min}};
-        for (const auto& [name, cls] : given) *places.at(name) = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr());
-      },
-      py::arg("classes"));
-  m.def(
-      "instance_of",
-      [](const py::type& cls, const Tensor& t, const std::string& label) {
-        auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
-        if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr())) == 0)
-          fail_type("instance_of: cls must be derived from Tensor; got ", std::string(py::str(cls.attr("__name__"))));
-        if (!label.empty()) direct::set_label(t, direct::kept(label));
-        return py::reinterpret_steal<py::object>(direct::instance_of(type, t));
-      },
-      py::arg("cls"), py::arg("t"), py::arg("label") = "");
-  m.def(
-      "set_label", [](const Tensor& t, const std::string& label) { direct::set_label(t, direct::kept(label)); },
-      py::arg("t"), py::arg("label"));
+void bind_direct_calls(Functions& m) {
+  m.def("direct_classes(classes)", [](const std::map<std::string, py::type>& given) {
+    const std::map<std::string, PyTypeObject**> places = {{"tensor", &direct::classes().tensor},
+                                                          {"shape", &direct::classes().shape},
+                                                          {"max", &direct::classes().max},
+                                                          {"min", &direct::classes().min}};
+    for (const auto& [name, cls] : given) *places.at(name) = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr());
+  });
+  m.def("instance_of(cls, t, label='')", [](const py::type& cls, const Tensor& t, const std::string& label) {
+    auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+    if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr())) == 0)
+      fail_type("instance_of: cls must be derived from Tensor; got ", std::string(py::str(cls.attr("__name__"))));
+    if (!label.empty()) direct::set_label(t, direct::kept(label));
+    return py::reinterpret_steal<py::object>(direct::instance_of(type, t));
+  });
+  m.def("set_label(t, label)",
+        [](const Tensor& t, const std::string& label) { direct::set_label(t, direct::kept(label)); });
 }
 
 }  // namespace qkv::bindings

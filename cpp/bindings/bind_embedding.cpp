@@ -6,14 +6,14 @@
 
 namespace qkv::bindings {
 
-void bind_embedding(py::module_& m) {
+void bind_embedding(Functions& m) {
   m.def("embedding", [](py::handle weight, py::handle ids, std::optional<Index> padding_idx) {
     Call call("embedding");
     const Tensor table = call.floating(weight, "weight");
     const Array rows = call.integers(ids, "ids", false);
     return call.result(without_gil([&] { return ops::embedding(table, rows, padding_idx); }));
   });
-  m.def("apply_rotary", [](py::handle x, py::handle cos, py::handle sin, bool interleaved) {
+  m.def("apply_rotary(x, cos, sin, interleaved)", [](py::handle x, py::handle cos, py::handle sin, bool interleaved) {
     Call call("apply_rotary");
     const Tensor input = call.floating(x, "x"), c = call.floating(cos, "cos", false),
                  s = call.floating(sin, "sin", false);

@@ -1,38 +1,30 @@
-// Functions written in Python that refuse arguments in our words, as bound ones do: Python's own text names neither
-// what a function takes nor what was meant. Where the function only documents a compiled one, the compiled one is
-// called without a frame of Python in between; where the core has an answer for most calls (direct_call.h), the
-// function is called with the others.
+// Functions that refuse arguments in our words: those of C++ (function.h), and those written in Python, as Python's own
+// text names neither what a function takes nor what was meant. Where the core has an answer for most calls of a
+// function of Python's (direct_call.h), the function is called with the others.
 #include <Python.h>
 #include <structmember.h>
 
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 #include <stdexcept>
-
-#include <pybind11/stl.h>
 
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
 #include "bindings/direct_call.h"
 #include "bindings/explained.h"
+#include "bindings/function.h"
 
 namespace py = pybind11;
 
 namespace qkv::bindings {
 namespace {
 
-// As functools.lru_cache makes them: a callable with the name, documentation and signature of what it wraps.
+// A callable with a name, a documentation and a signature.
 struct Explained {
-  static constexpr Py_ssize_t kMost = 32;  // arguments of a function that only documents
-
-  PyObject_HEAD PyObject* function;
-  PyObject* target;    // what is called with all arguments by position; null: the function, as it is called
-  PyObject* names;     // tuple of the arguments' names, for a target
-  PyObject* defaults;  // tuple of the same length; the names' tuple itself where there is no default
-  Py_ssize_t positional;
-  direct::Answer answer;  // null: none
+  PyObject_HEAD PyObject* function;       // of Python's; null: of C++
+  std::shared_ptr<Signature>* signature;  // of a function of C++
+  direct::Answer answer;                  // null: none
   PyObject* dict;
   PyObject* weak_references;
   vectorcallfunc entry;
@@ -56,37 +48,8 @@ struct Explained {
     return result;
   }
 
-  static Py_ssize_t place_of(const Explained& own, PyObject* name) {
-    const Py_ssize_t count = PyTuple_GET_SIZE(own.names);
-    for (Py_ssize_t i = 0; i < count; ++i)
-      if (PyTuple_GET_ITEM(own.names, i) == name) return i;  // both are interned, but for **{...} of made-up strings
-    for (Py_ssize_t i = 0; i < count; ++i)
-      if (PyUnicode_Compare(PyTuple_GET_ITEM(own.names, i), name) == 0) return i;
-    return -1;
-  }
-
-  static PyObject* call_target(PyObject* self, PyObject* const* arguments, size_t flags, PyObject* names) {
-    const Explained& own = of(self);
-    const Py_ssize_t given = PyVectorcall_NARGS(flags), count = PyTuple_GET_SIZE(own.names);
-    const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-    std::array<PyObject*, kMost> all;
-    bool fits = given <= own.positional;
-    for (Py_ssize_t i = 0; fits && i < count; ++i)
-      all[static_cast<std::size_t>(i)] = i < given ? arguments[i] : nullptr;
-    for (Py_ssize_t i = 0; fits && i < named; ++i) {
-      const Py_ssize_t place = place_of(own, PyTuple_GET_ITEM(names, i));
-      fits = place >= given;
-      if (fits) all[static_cast<std::size_t>(place)] = arguments[given + i];
-    }
-    for (Py_ssize_t i = given; fits && i < count; ++i) {
-      PyObject*& argument = all[static_cast<std::size_t>(i)];
-      if (argument == nullptr) argument = PyTuple_GET_ITEM(own.defaults, i);
-      fits = argument != own.names;
-    }
-    if (fits) [[likely]]
-      return PyObject_Vectorcall(own.target, all.data(), static_cast<size_t>(count), nullptr);
-    PyErr_SetString(PyExc_TypeError, "the arguments do not fit");
-    return refuse(self, arguments, given, names);
+  static PyObject* call_bound(PyObject* self, PyObject* const* arguments, size_t flags, PyObject* names) {
+    return bindings::call(**of(self).signature, arguments, PyVectorcall_NARGS(flags), names);
   }
 
   // Errors are told by the Python function, but not what the interpreter itself has raised.
@@ -110,7 +73,10 @@ struct Explained {
     return object == nullptr || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
   }
 
-  static PyObject* represent(PyObject* self) { return PyObject_Repr(of(self).function); }
+  static PyObject* represent(PyObject* self) {
+    if (of(self).function != nullptr) return PyObject_Repr(of(self).function);
+    return PyUnicode_FromFormat("<built-in function %s>", (*of(self).signature)->name.c_str());
+  }
 
   // Pickled by its name, as functions are.
   static PyObject* reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
@@ -118,8 +84,6 @@ struct Explained {
   static int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(of(self).function);
-    Py_VISIT(of(self).target);
-    Py_VISIT(of(self).defaults);
     Py_VISIT(of(self).dict);
     return 0;
   }
@@ -134,16 +98,20 @@ struct Explained {
     PyObject_GC_UnTrack(self);
     Explained& own = of(self);
     if (own.weak_references != nullptr) PyObject_ClearWeakRefs(self);
-    for (PyObject** part : {&own.dict, &own.function, &own.target, &own.names, &own.defaults}) Py_CLEAR(*part);
+    Py_CLEAR(own.dict);
+    Py_CLEAR(own.function);
+    delete own.signature;
     type->tp_free(self);
     Py_DECREF(type);
   }
 
-  static PyTypeObject* make_type();
-  void send_to(const py::function& compiled);
+  static PyTypeObject* type();
+  static py::object make(vectorcallfunc entry);
 };
 
-PyTypeObject* Explained::make_type() {
+PyTypeObject* Explained::type() {
+  static PyTypeObject* made = nullptr;
+  if (made != nullptr) return made;
   static std::array<PyMemberDef, 4> members{{
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(Explained, entry), READONLY, nullptr},
       {"__dictoffset__", T_PYSSIZET, offsetof(Explained, dict), READONLY, nullptr},
@@ -174,73 +142,95 @@ PyTypeObject* Explained::make_type() {
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                               Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                           slots.data()};
-  PyObject* type = PyType_FromSpec(&spec);
-  if (type == nullptr) throw py::error_already_set();
-  return reinterpret_cast<PyTypeObject*>(type);
+  made = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (made == nullptr) throw py::error_already_set();
+  return made;
 }
 
-// Reads the signature of the function, which has neither *args nor **kwargs.
-void Explained::send_to(const py::function& compiled) {
-  const py::object code = py::handle(function).attr("__code__");
-  positional = code.attr("co_argcount").cast<Py_ssize_t>();
-  const auto count = positional + code.attr("co_kwonlyargcount").cast<Py_ssize_t>();
-  const py::object usual = py::handle(function).attr("__defaults__");
-  const py::object by_name = py::handle(function).attr("__kwdefaults__");
-  const Py_ssize_t optional = usual.is_none() ? 0 : PyTuple_GET_SIZE(usual.ptr());
-  if (count > kMost) throw std::logic_error("explained: too many arguments");
-  names = PyTuple_GetSlice(code.attr("co_varnames").ptr(), 0, count);
-  defaults = PyTuple_New(count);
-  if (names == nullptr || defaults == nullptr) throw py::error_already_set();
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* value = names;
-    if (i < positional && i >= positional - optional)
-      value = PyTuple_GET_ITEM(usual.ptr(), i - (positional - optional));
-    else if (i >= positional && !by_name.is_none())
-      value = PyDict_GetItemWithError(by_name.ptr(), PyTuple_GET_ITEM(names, i));
-    PyTuple_SET_ITEM(defaults, i, Py_NewRef(value == nullptr ? names : value));
-  }
-  target = compiled.inc_ref().ptr();
-  entry = call_target;
-  // Where the binding names no arguments, errors find the names here.
-  const py::handle inner = py::detail::get_function(compiled);
-  auto* record = py::detail::function_record_ptr_from_PyObject(PyCFunction_GET_SELF(inner.ptr()));
-  if (record == nullptr || !record->args.empty() || record->nargs != static_cast<std::size_t>(count)) return;
-  for (Py_ssize_t i = 0; i < count; ++i)
-    record->args.emplace_back(strdup(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i))), nullptr, py::handle(), true, true);
+py::object Explained::make(vectorcallfunc entry) {
+  auto made = py::reinterpret_steal<py::object>(type()->tp_alloc(type(), 0));
+  if (!made) throw py::error_already_set();
+  of(made.ptr()).entry = entry;
+  return made;
 }
 
 // A callable with the name, documentation and attributes of the function.
-py::object explained(const py::function& function, const std::optional<py::function>& compiled, direct::Answer answer) {
-  static PyTypeObject* const type = Explained::make_type();
-  auto made = py::reinterpret_steal<py::object>(type->tp_alloc(type, 0));
-  if (!made) throw py::error_already_set();
-  Explained& own = Explained::of(made.ptr());
-  own.function = function.inc_ref().ptr();
-  own.answer = answer;
-  own.entry = answer == nullptr ? Explained::call : Explained::call_answer;
-  if (compiled) own.send_to(*compiled);
+py::object explained(const py::function& function, direct::Answer answer) {
+  const py::object made = Explained::make(answer == nullptr ? Explained::call : Explained::call_answer);
+  Explained::of(made.ptr()).function = function.inc_ref().ptr();
+  Explained::of(made.ptr()).answer = answer;
   return py::module_::import("functools").attr("update_wrapper")(made, function);
+}
+
+// Documentation and signature, where they are read.
+void show(const py::object& function, const Signature& s) {
+  if (!s.doc.empty()) function.attr("__doc__") = s.doc;
+  function.attr("__text_signature__") = s.shown(false);
+}
+
+const std::shared_ptr<Signature>* signature_of(py::handle function) {
+  return is_bound_function(function.ptr()) ? Explained::of(function.ptr()).signature : nullptr;
+}
+
+py::list typed_signatures(py::handle function) {
+  py::list found;
+  const auto* first = signature_of(function);
+  for (const Signature* s = first == nullptr ? nullptr : first->get(); s != nullptr; s = s->next.get())
+    found.append(s->name + s->shown(true));
+  return found;
 }
 
 }  // namespace
 
-void bind_explained(py::module_& m) {
-  m.def(
-      "explained",
-      [](const py::function& function, const std::optional<py::function>& compiled) {
-        return explained(function, compiled, nullptr);
-      },
-      py::arg("function"), py::arg("compiled") = py::none(),
-      "The same function; arguments that do not fit its signature are refused in qkv's words. With `compiled`, calls "
-      "go there, with all arguments by position, and the function is documentation.");
-  m.def(
-      "direct",
-      [](const std::string& name, const py::function& function) -> py::object {
-        const direct::Answer answer = direct::answer_of(name);
-        return answer == nullptr ? py::object(function) : explained(function, {}, answer);
-      },
-      py::arg("name"), py::arg("function"),
-      "The function; calls that the core has an answer for do not enter it. Itself if there is none.");
+py::object function_of(std::shared_ptr<Signature> signature) {
+  const py::object made = Explained::make(Explained::call_bound);
+  made.attr("__name__") = signature->name;
+  made.attr("__qualname__") = signature->owner
+                                  ? py::str("{}.{}").format(signature->owner.attr("__name__"), signature->name)
+                                  : py::str(signature->name);
+  made.attr("__module__") = "qkv._core";
+  show(made, *signature);
+  Explained::of(made.ptr()).signature = new std::shared_ptr<Signature>(std::move(signature));
+  return made;
+}
+
+bool is_bound_function(PyObject* object) {
+  return Py_TYPE(object) == Explained::type() && Explained::of(object).signature != nullptr;
+}
+
+void add_function(py::handle scope, std::unique_ptr<Signature> signature) {
+  const std::string name = signature->name;
+  if (name == "__eq__" && !scope.attr("__dict__").contains("__hash__")) scope.attr("__hash__") = py::none();
+  if (scope.attr("__dict__").contains(name))
+    if (const auto* first = signature_of(scope.attr(name.c_str()))) {
+      Signature* last = first->get();
+      while (last->next) last = last->next.get();
+      last->next = std::move(signature);
+      show(scope.attr(name.c_str()), (*first)->widest());
+      return;
+    }
+  const py::object function = function_of(std::move(signature));
+  scope.attr(name.c_str()) = function;
+  if (name != "forward") return;
+  // A layer is called with the arguments of its forward: __call__ of each class that defines one says so.
+  const auto* call = signature_of(scope.attr("__call__"));
+  if (call == nullptr) return;
+  const py::object copy = function_of(*call);
+  show(copy, **signature_of(function));
+  scope.attr("__call__") = copy;
+}
+
+void bind_explained(Functions& m) {
+  m.def("explained(function)", "The same function; arguments that do not fit its signature are refused in qkv's words.",
+        [](const py::function& function) { return explained(function, nullptr); });
+  m.def("direct(name, function)",
+        "The function; calls that the core has an answer for do not enter it. Itself if there is none.",
+        [](const std::string& name, const py::function& function) -> py::object {
+          const direct::Answer answer = direct::answer_of(name);
+          return answer == nullptr ? py::object(function) : explained(function, answer);
+        });
+  m.def("_typed_signatures(function)", "Signatures with types, one for each overload; for tools/stubs.py.",
+        typed_signatures);
 }
 
 }  // namespace qkv::bindings

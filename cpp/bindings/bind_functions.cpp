@@ -39,21 +39,21 @@ Tensor clip_integers(const Tensor& input, const Tensor& low, const Tensor& high)
 
 }  // namespace
 
-void bind_functions(py::module_& m) {
+void bind_functions(Functions& m) {
   using ops::Unary;
   for (const auto& [name, op] : ops::unary_functions())
-    m.def(name, [name = name, op = op](py::handle x) {
+    m.def(text(name, "(x)"), [name = name, op = op](py::handle x) {
       Call call(name);
       const Tensor input = call.floating(x, "x");
       return call.result(without_gil(input.numel(), [&] { return ops::unary(op, input); }));
     });
-  m.def("abs", [](py::handle x) {
+  m.def("abs(x)", [](py::handle x) {
     Call call("abs");
     const Tensor input = holds_integers(x) ? call.any(x, "x") : call.floating(x, "x");
     return call.result(without_gil(input.numel(), [&] { return ops::unary(Unary::absolute, input); }));
   });
 
-  m.def("clip", [](py::handle x, py::handle low, py::handle high) {
+  m.def("clip(x, low, high)", [](py::handle x, py::handle low, py::handle high) {
     Call call("clip");
     const auto lowest = number_from(low, "clip", "low"), highest = number_from(high, "clip", "high");
     const Tensor input = holds_integers(x) ? call.any(x, "x") : call.floating(x, "x");
@@ -66,13 +66,13 @@ void bind_functions(py::module_& m) {
     }
     return call.result(without_gil(input.numel(), [&] { return ops::clip(input, lowest, highest); }));
   });
-  m.def("logsumexp", [](py::handle x, py::handle axis, bool keepdims) {
+  m.def("logsumexp(x, axis, keepdims)", [](py::handle x, py::handle axis, bool keepdims) {
     Call call("logsumexp");
     const Tensor input = call.floating(x, "x");
     const auto axes = axes_from(axis, "logsumexp");
     return call.result(without_gil(input.numel(), [&] { return ops::logsumexp(input, axes, keepdims); }));
   });
-  m.def("where", [](py::handle condition, py::handle a, py::handle b) {
+  m.def("where(condition, a, b)", [](py::handle condition, py::handle a, py::handle b) {
     Call call("where");
     const Tensor c = call.any(condition, "condition");
     const auto [p, q] = beside_each_other(call, "where", a, b);
@@ -80,33 +80,27 @@ void bind_functions(py::module_& m) {
     return call.result(without_gil(work, [&, &p = p, &q = q] { return ops::where(c, p, q); }));
   });
   const auto of_two = [&](const char* name, ops::Binary op) {
-    m.def(
-        name,
-        [name, op](py::handle a, py::handle b) {
-          Call call(name);
-          const auto [p, q] = beside_each_other(call, name, a, b);
-          return call.result(without_gil(work_of(p, q), [&, &p = p, &q = q] { return ops::binary(op, p, q); }));
-        },
-        py::arg("a"), py::arg("b"));
+    m.def(text(name, "(a, b)"), [name, op](py::handle a, py::handle b) {
+      Call call(name);
+      const auto [p, q] = beside_each_other(call, name, a, b);
+      return call.result(without_gil(work_of(p, q), [&, &p = p, &q = q] { return ops::binary(op, p, q); }));
+    });
   };
   of_two("maximum", ops::Binary::maximum);
   of_two("minimum", ops::Binary::minimum);
   // y = x @ weight^T + bias
-  m.def(
-      "linear",
-      [](const Tensor& x, const Tensor& weight, py::handle bias) {
-        Call call("linear");
-        const Tensor b = call.optional(bias, "bias");
-        return without_gil([&] { return ops::linear(x, weight, b); });
-      },
-      py::arg("x"), py::arg("weight"), py::arg("bias") = py::none());
-  m.def("matmul", [](py::handle a, py::handle b) {
+  m.def("linear(x, weight, bias=None)", [](const Tensor& x, const Tensor& weight, py::handle bias) {
+    Call call("linear");
+    const Tensor b = call.optional(bias, "bias");
+    return without_gil([&] { return ops::linear(x, weight, b); });
+  });
+  m.def("matmul(a, b)", [](py::handle a, py::handle b) {
     Call call("matmul");
     const Tensor p = call.any(a, "a"), q = call.any(b, "b");
     return call.result(without_gil([&] { return ops::matmul(p, q); }));
   });
   const auto join = [&](const char* name, Tensor (*f)(const Tensors&, Index)) {
-    m.def(name, [name, f](const py::sequence& tensors, Index axis) {
+    m.def(text(name, "(tensors, axis)"), [name, f](const py::sequence& tensors, Index axis) {
       Call call(name);
       Tensors parts;
       for (const py::object part : tensors) parts.push_back(call.any(part, "tensors"));

@@ -20,7 +20,7 @@ template <> struct PythonForward<nn::GRU> {
   }
 };
 
-void bind_gru(py::module_& m) {
+void bind_gru(Functions& m) {
   using nn::GRU;
   CalledLayerClass<GRU>(m, "GRU", R"doc(
 Gated recurrent units, one or more layers of them, batch first.
@@ -76,37 +76,32 @@ Examples
 >>> outputs.shape, state.shape
 ((4, 7, 16), (2, 4, 16))
 )doc")
-      .def(py::init<Index, Index, Index, bool, double>(), py::arg("input_size"), py::arg("hidden_size"),
-           py::arg("num_layers") = 1, py::arg("bias") = true, py::arg("dropout") = 0.0)
+      .def(py::init<Index, Index, Index, bool, double>(),
+           "input_size, hidden_size, num_layers=1, bias=True, dropout=0.0"_takes)
       .def_readonly("input_size", &GRU::input_size)
       .def_readonly("hidden_size", &GRU::hidden_size)
       .def_readonly("num_layers", &GRU::num_layers)
       .def_readonly("bias", &GRU::bias)
       .def_readonly("dropout", &GRU::dropout)
-      .def(
-          "forward",
-          [](GRU& self, py::handle x, py::handle state, py::handle valid_lens) {
-            Call call("GRU");
-            const Tensor input = call.floating(x, "x"), start = call.optional(state, "state");
-            const Array lens = call.integers(valid_lens, "valid_lens");
-            const GRU::Output result = without_gil([&] { return self.GRU::forward(input, start, lens); });
-            return py::make_tuple(result.outputs, result.state);
-          },
-          py::arg("x"), py::arg("state") = py::none(), py::kw_only(), py::arg("valid_lens") = py::none());
+      .def("forward(x, state=None, *, valid_lens=None)",
+           [](GRU& self, py::handle x, py::handle state, py::handle valid_lens) {
+             Call call("GRU");
+             const Tensor input = call.floating(x, "x"), start = call.optional(state, "state");
+             const Array lens = call.integers(valid_lens, "valid_lens");
+             const GRU::Output result = without_gil([&] { return self.GRU::forward(input, start, lens); });
+             return py::make_tuple(result.outputs, result.state);
+           });
 
   // One layer with the weights given, as a function: x (B, T, M), state (B, H).
-  m.def(
-      "gru_layer",
-      [](const Tensor& x, const Tensor& state, const Tensor& weight_ih, const Tensor& weight_hh, py::handle bias_ih,
-         py::handle bias_hh) {
-        Call call("gru_layer");
-        const ops::GruParameters parameters{weight_ih, weight_hh, call.optional(bias_ih, "bias_ih"),
-                                            call.optional(bias_hh, "bias_hh")};
-        const ops::GruOutput result = without_gil([&] { return ops::gru_layer(x, state, parameters); });
-        return py::make_tuple(result.outputs, result.state);
-      },
-      py::arg("x"), py::arg("state"), py::arg("weight_ih"), py::arg("weight_hh"), py::arg("bias_ih") = py::none(),
-      py::arg("bias_hh") = py::none());
+  m.def("gru_layer(x, state, weight_ih, weight_hh, bias_ih=None, bias_hh=None)",
+        [](const Tensor& x, const Tensor& state, const Tensor& weight_ih, const Tensor& weight_hh, py::handle bias_ih,
+           py::handle bias_hh) {
+          Call call("gru_layer");
+          const ops::GruParameters parameters{weight_ih, weight_hh, call.optional(bias_ih, "bias_ih"),
+                                              call.optional(bias_hh, "bias_hh")};
+          const ops::GruOutput result = without_gil([&] { return ops::gru_layer(x, state, parameters); });
+          return py::make_tuple(result.outputs, result.state);
+        });
 }
 
 }  // namespace qkv::bindings

@@ -22,39 +22,29 @@ Tensor put(Call& call, const ops::Lookup& lookup, const Tensor& x, const Array& 
 
 }  // namespace
 
-void bind_indices(py::module_& m) {
-  m.def(
-      "gather",
-      [](const Tensor& x, Index axis, py::handle index) {
-        Call call("gather");
-        const Array places = call.integers(index, "index", false);
-        return without_gil(places.numel(), [&] { return ops::gather({"gather", "index"}, x, places, axis); });
-      },
-      py::arg("x"), py::arg("axis"), py::arg("index"));
-  m.def(
-      "index_select",
-      [](const Tensor& x, Index axis, py::handle index) {
-        Call call("index_select");
-        const Array places = entries(call, x, index, axis);
-        return without_gil(places.numel(), [&] { return ops::gather({"index_select", "index"}, x, places, axis); });
-      },
-      py::arg("x"), py::arg("axis"), py::arg("index"));
-  m.def(
-      "scatter",
-      [](const Tensor& x, Index axis, py::handle index, py::handle values, bool add) {
-        Call call(add ? "scatter_add" : "scatter");
-        const Array places = call.integers(index, "index", false);
-        return put(call, {add ? "scatter_add" : "scatter", "index", false, "src"}, x, places, values, axis, add);
-      },
-      py::arg("x"), py::arg("axis"), py::arg("index"), py::arg("values"), py::arg("add"));
-  m.def(
-      "index_put",
-      [](const Tensor& x, Index axis, py::handle index, py::handle values, bool add) {
-        Call call(add ? "index_add" : "index_copy");
-        const Array places = entries(call, x, index, axis);
-        return put(call, {add ? "index_add" : "index_copy", "index", false, "source"}, x, places, values, axis, add);
-      },
-      py::arg("x"), py::arg("axis"), py::arg("index"), py::arg("values"), py::arg("add"));
+void bind_indices(Functions& m) {
+  m.def("gather(x, axis, index)", [](const Tensor& x, Index axis, py::handle index) {
+    Call call("gather");
+    const Array places = call.integers(index, "index", false);
+    return without_gil(places.numel(), [&] { return ops::gather({"gather", "index"}, x, places, axis); });
+  });
+  m.def("index_select(x, axis, index)", [](const Tensor& x, Index axis, py::handle index) {
+    Call call("index_select");
+    const Array places = entries(call, x, index, axis);
+    return without_gil(places.numel(), [&] { return ops::gather({"index_select", "index"}, x, places, axis); });
+  });
+  m.def("scatter(x, axis, index, values, add)",
+        [](const Tensor& x, Index axis, py::handle index, py::handle values, bool add) {
+          Call call(add ? "scatter_add" : "scatter");
+          const Array places = call.integers(index, "index", false);
+          return put(call, {add ? "scatter_add" : "scatter", "index", false, "src"}, x, places, values, axis, add);
+        });
+  m.def("index_put(x, axis, index, values, add)",
+        [](const Tensor& x, Index axis, py::handle index, py::handle values, bool add) {
+          Call call(add ? "index_add" : "index_copy");
+          const Array places = entries(call, x, index, axis);
+          return put(call, {add ? "index_add" : "index_copy", "index", false, "source"}, x, places, values, axis, add);
+        });
 }
 
 }  // namespace qkv::bindings

@@ -6,7 +6,7 @@
 
 namespace qkv::bindings {
 
-void bind_init(py::module_& m) {
+void bind_init(Functions& m) {
   m.def("fill", [](const Tensor& t, const std::string& kind, double a, double b, Generator& generator) {
     if (!t.is_leaf() || !is_floating(t.dtype()))
       fail_value(kind, ": tensor must be a leaf that holds floating numbers; got ", t.is_leaf() ? "" : "a computed ",

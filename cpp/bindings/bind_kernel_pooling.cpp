@@ -20,7 +20,7 @@ Tensor bandwidth_from(Call& call, py::handle value) {
 
 }  // namespace
 
-void bind_kernel_pooling(py::module_& m) {
+void bind_kernel_pooling(Functions& m) {
   m.def("kernel_attention", [](py::handle queries, py::handle keys, py::handle values, const std::string& kernel,
                                py::handle bandwidth, py::handle valid_lens, bool return_weights) {
     Call call("kernel_attention");
@@ -55,23 +55,20 @@ void bind_kernel_pooling(py::module_& m) {
     const ops::Kernel named = ops::kernel_named("kernel_values", kernel);
     return call.result(without_gil(distances.numel(), [&] { return ops::kernel_values(distances, named); }));
   });
-  m.def(
-      "leave_one_out_errors",
-      [](py::handle points, py::handle values, const std::string& kernel, const std::vector<double>& bandwidths,
-         py::handle sample_weight) {
-        Call call("NadarayaWatson");
-        const Tensor x = call.floating(points, "X"), y = call.floating(values, "y");
-        const ops::Kernel named = ops::kernel_named("NadarayaWatson", kernel);
-        const DType dtype = ops::promoted({x, y});
-        const Tensor given = call.optional(sample_weight, "sample_weight");
-        const Array s = given.defined() ? packed(given.data()).cast(DType::float64) : Array();
-        return without_gil([&] {
-          return ops::leave_one_out_errors(packed(x.data()).cast(dtype), packed(y.data()).cast(dtype), named,
-                                           bandwidths, s);
+  m.def("leave_one_out_errors(points, values, kernel, bandwidths, sample_weight=None)",
+        [](py::handle points, py::handle values, const std::string& kernel, const std::vector<double>& bandwidths,
+           py::handle sample_weight) {
+          Call call("NadarayaWatson");
+          const Tensor x = call.floating(points, "X"), y = call.floating(values, "y");
+          const ops::Kernel named = ops::kernel_named("NadarayaWatson", kernel);
+          const DType dtype = ops::promoted({x, y});
+          const Tensor given = call.optional(sample_weight, "sample_weight");
+          const Array s = given.defined() ? packed(given.data()).cast(DType::float64) : Array();
+          return without_gil([&] {
+            return ops::leave_one_out_errors(packed(x.data()).cast(dtype), packed(y.data()).cast(dtype), named,
+                                             bandwidths, s);
+          });
         });
-      },
-      py::arg("points"), py::arg("values"), py::arg("kernel"), py::arg("bandwidths"),
-      py::arg("sample_weight") = py::none());
 }
 
 }  // namespace qkv::bindings

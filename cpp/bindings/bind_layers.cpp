@@ -44,7 +44,7 @@ py::object item(const ModuleList& self, py::handle index) {
 
 }  // namespace
 
-void bind_layers(py::module_& m) {
+void bind_layers(Functions& m) {
   LayerClass<Linear> linear(m, "Linear", R"doc(
 ``y = x W^T + b``.
 
@@ -72,7 +72,7 @@ Examples
 >>> qkv.nn.Linear(3, 5)(np.ones((2, 3))).shape
 (2, 5)
 )doc");
-  linear.def(py::init<Index, Index, bool>(), py::arg("in_features"), py::arg("out_features"), py::arg("bias") = true)
+  linear.def(py::init<Index, Index, bool>(), "in_features, out_features, bias=True"_takes)
       .def_readonly("in_features", &Linear::in_features)
       .def_readonly("out_features", &Linear::out_features);
   def_forward(linear, "Linear");
@@ -102,19 +102,15 @@ Examples
 >>> qkv.nn.Embedding(10, 4)([[1, 2, 3]]).shape
 (1, 3, 4)
 )doc")
-      .def(py::init<Index, Index, std::optional<Index>>(), py::arg("num_embeddings"), py::arg("embedding_dim"),
-           py::arg("padding_idx") = py::none())
+      .def(py::init<Index, Index, std::optional<Index>>(), "num_embeddings, embedding_dim, padding_idx=None"_takes)
       .def_readonly("num_embeddings", &Embedding::num_embeddings)
       .def_readonly("embedding_dim", &Embedding::embedding_dim)
       .def_readonly("padding_idx", &Embedding::padding_idx)
-      .def(
-          "forward",
-          [](Embedding& self, py::handle ids) {
-            Call call("Embedding");
-            const Array numbers = call.integers(ids, "ids", false);
-            return without_gil([&] { return self.Embedding::forward(Tensor(numbers)); });
-          },
-          py::arg("ids"));
+      .def("forward(ids)", [](Embedding& self, py::handle ids) {
+        Call call("Embedding");
+        const Array numbers = call.integers(ids, "ids", false);
+        return without_gil([&] { return self.Embedding::forward(Tensor(numbers)); });
+      });
 
   LayerClass<LayerNorm> layer_norm(m, "LayerNorm", R"doc(
 ``y = (x - mean) / sqrt(var + eps) * weight + bias`` over the last axes.
@@ -145,8 +141,7 @@ Examples
                [](py::handle shape, double eps, bool affine, bool bias) {
                  return std::make_unique<Overridable<LayerNorm>>(normalized(shape, "LayerNorm"), eps, affine, bias);
                }),
-           py::arg("normalized_shape"), py::arg("eps") = 1e-5, py::arg("elementwise_affine") = true,
-           py::arg("bias") = true)
+           "normalized_shape, eps=1e-5, elementwise_affine=True, bias=True"_takes)
       .def_property_readonly("normalized_shape",
                              [](const LayerNorm& self) { return shape_tuple(self.normalized_shape); })
       .def_readonly("eps", &LayerNorm::eps);
@@ -177,7 +172,7 @@ Examples
                     [](py::handle shape, double eps) {
                       return std::make_unique<Overridable<RMSNorm>>(normalized(shape, "RMSNorm"), eps);
                     }),
-           py::arg("normalized_shape"), py::arg("eps") = 1e-6)
+           "normalized_shape, eps=1e-6"_takes)
       .def_property_readonly("normalized_shape", [](const RMSNorm& self) { return shape_tuple(self.normalized_shape); })
       .def_readonly("eps", &RMSNorm::eps);
   def_forward(rms_norm, "RMSNorm");
@@ -197,7 +192,7 @@ Examples
 >>> qkv.nn.Dropout(0.5).eval()(np.ones(3))
 tensor([1., 1., 1.], dtype=float64)
 )doc");
-  dropout.def(py::init<double>(), py::arg("p") = 0.5).def_readonly("p", &Dropout::p);
+  dropout.def(py::init<double>(), "p=0.5"_takes).def_readonly("p", &Dropout::p);
   def_forward(dropout, "Dropout");
 
   LayerClass<ReLU> relu(m, "ReLU", R"doc(
@@ -227,7 +222,7 @@ Examples
 >>> qkv.nn.GELU()([1.0])
 tensor([0.8413])
 )doc");
-  gelu.def(py::init<std::string>(), py::arg("approximate") = "none");
+  gelu.def(py::init<std::string>(), "approximate='none'"_takes);
   def_forward(gelu, "GELU");
 
   LayerClass<Tanh> tanh(m, "Tanh", R"doc(
@@ -258,13 +253,11 @@ Examples
                    [](py::handle modules) {
                      return std::make_unique<Overridable<ModuleList>>(modules_from(modules, "ModuleList"));
                    }),
-          py::arg("modules") = py::tuple())
-      .def(
-          "append",
-          [](ModuleList& self, py::handle module) {
-            self.append(modules_from(py::make_tuple(module), "ModuleList").front());
-          },
-          py::arg("module"), "Add a module at the end.")
+          "modules=()"_takes)
+      .def("append(module)", "Add a module at the end.",
+           [](ModuleList& self, py::handle module) {
+             self.append(modules_from(py::make_tuple(module), "ModuleList").front());
+           })
       .def("__len__", &ModuleList::length)
       .def("__getitem__", [](const ModuleList& self, py::handle index) { return item(self, index); })
       .def("__iter__", [](const ModuleList& self) {
@@ -292,14 +285,11 @@ Examples
           [](const py::args& modules) {
             return std::make_unique<Overridable<Sequential>>(modules_from(modules, "Sequential"));
           }))
-      .def(
-          "forward",
-          [](Sequential& self, py::handle x) {
-            Call call("Sequential");
-            const Tensor input = call.any(x, "x");
-            return without_gil([&] { return self.Sequential::forward(input); });
-          },
-          py::arg("x"));
+      .def("forward(x)", [](Sequential& self, py::handle x) {
+        Call call("Sequential");
+        const Tensor input = call.any(x, "x");
+        return without_gil([&] { return self.Sequential::forward(input); });
+      });
 
   LayerClass<PositionWiseFFN> ffn(m, "PositionWiseFFN", R"doc(
 ``linear2(dropout(activation(linear1(x))))``, the same for each position.
@@ -321,8 +311,8 @@ Examples
 >>> qkv.nn.PositionWiseFFN(4, 8)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  ffn.def(py::init<Index, Index, double, std::string>(), py::arg("d_model"), py::arg("dim_feedforward"),
-          py::arg("dropout") = 0.0, py::arg("activation") = "relu");
+  ffn.def(py::init<Index, Index, double, std::string>(),
+          "d_model, dim_feedforward, dropout=0.0, activation='relu'"_takes);
   def_forward(ffn, "PositionWiseFFN");
 
   LayerClass<AddNorm>(m, "AddNorm", R"doc(
@@ -347,15 +337,12 @@ Examples
                     [](py::handle shape, double p, double eps) {
                       return std::make_unique<Overridable<AddNorm>>(normalized(shape, "AddNorm"), p, eps);
                     }),
-           py::arg("normalized_shape"), py::arg("dropout") = 0.0, py::arg("eps") = 1e-5)
-      .def(
-          "forward",
-          [](AddNorm& self, py::handle x, py::handle y) {
-            Call call("AddNorm");
-            const Tensor a = call.floating(x, "x"), b = call.floating(y, "y");
-            return without_gil([&] { return self.forward(a, b); });
-          },
-          py::arg("x"), py::arg("y"));
+           "normalized_shape, dropout=0.0, eps=1e-5"_takes)
+      .def("forward(x, y)", [](AddNorm& self, py::handle x, py::handle y) {
+        Call call("AddNorm");
+        const Tensor a = call.floating(x, "x"), b = call.floating(y, "y");
+        return without_gil([&] { return self.forward(a, b); });
+      });
 }
 
 }  // namespace qkv::bindings

@@ -80,7 +80,7 @@ void load_state_dict(Module& module, py::handle state, bool strict) {
 
 }  // namespace
 
-void bind_module(py::module_& m) {
+void bind_module(Functions& m) {
   Class<Module, OverridableModule, py::smart_holder> cls(m, "Module", py::dynamic_attr(), R"doc(
 Base of all layers and models: holds parameters, buffers and other modules under names.
 
@@ -128,11 +128,9 @@ Examples
       .def("_config", &config_dict)
       .def("_entries",
            [](const py::object& self, const std::string& kind) { return entries_of(self, kind_from(kind)); })
-      .def(
-          "_register",
-          [](const py::object& self, const std::string& kind, const std::string& name, const py::object& value,
-             bool persistent) { register_entry(self, kind_from(kind), name, value, persistent); },
-          py::arg("kind"), py::arg("name"), py::arg("value"), py::arg("persistent") = true)
+      .def("_register(kind, name, value, persistent=True)",
+           [](const py::object& self, const std::string& kind, const std::string& name, const py::object& value,
+              bool persistent) { register_entry(self, kind_from(kind), name, value, persistent); })
       .def("_named_state", &Module::named_state)
       .def("_set_own_training", &Module::set_own_training)
       .def("_children",
@@ -143,65 +141,52 @@ Examples
              return found;
            })
       .def_property_readonly("training", &Module::training, "True in training mode.")
-      .def(
-          "register_buffer",
-          [](const py::object& self, const std::string& name, py::handle value, bool persistent) {
-            Call call("register_buffer");
-            const py::object kept =
-                value.is_none() ? py::none() : py::cast(Tensor(copy_of(value, py::none(), "register_buffer")));
-            register_entry(self, EntryKind::buffer, name, kept, persistent);
-          },
-          py::arg("name"), py::arg("value"), py::arg("persistent") = true,
-          "Keep an array that is not learned; unless `persistent` is False it belongs to the state.")
-      .def(
-          "register_parameter",
-          [](const py::object& self, const std::string& name, py::handle value) {
-            if (!value.is_none() && !is_parameter(value))
-              fail_type("register_parameter: parameter must be a Parameter; got ", type_name(value));
-            register_entry(self, EntryKind::parameter, name, py::reinterpret_borrow<py::object>(value));
-          },
-          py::arg("name"), py::arg("parameter"), "As assigning a Parameter to the attribute of that name.")
-      .def(
-          "register_module",
-          [](const py::object& self, const std::string& name, const py::object& value) {
-            if (!value.is_none() && !py::isinstance<Module>(value))
-              fail_type("register_module: module must be a Module; got ", type_name(value));
-            register_entry(self, EntryKind::module, name, value);
-          },
-          py::arg("name"), py::arg("module"), "As assigning a Module to the attribute of that name.")
-      .def("parameters", &Module::parameters,
-           "All parameters, those of the parts included, in order of creation; a shared one once.")
-      .def("named_parameters", &Module::named_parameters,
-           "List of (name, parameter), such as (\"layers.0.linear1.weight\", ...).")
-      .def("named_modules", &named_modules, "List of (name, module); the module itself stands first, under \"\".")
-      .def(
-          "modules", [](const py::object& self) { return modules(self); }, "The module and all its parts.")
-      .def(
-          "children",
-          [](const Module& self) {
-            std::vector<ModulePtr> found;
-            for (const auto& entry : *self.snapshot())
-              if (entry.module) found.push_back(entry.module);
-            return found;
-          },
-          "The parts of this module, without their parts.")
-      .def(
-          "apply",
-          [](const py::object& self, const py::function& f) {
-            for (const py::object& module : modules(self)) f(module);
-            return self;
-          },
-          py::arg("f"), "Call f with the module and each of its parts; returns the module.")
-      .def("num_parameters", &Module::num_parameters, "How many numbers the module learns.")
-      .def(
-          "state_dict",
-          [](const Module& self) {
-            py::dict state;
-            for (auto& [name, tensor] : self.named_state()) state[name.c_str()] = Tensor(cloned(tensor.data()));
-            return state;
-          },
-          "Copies of all parameters and buffers by name; later training does not change them.")
-      .def("load_state_dict", &load_state_dict, py::arg("state_dict"), py::arg("strict") = true, R"doc(
+      .def("register_buffer(name, value, persistent=True)",
+           "Keep an array that is not learned; unless `persistent` is False it belongs to the state.",
+           [](const py::object& self, const std::string& name, py::handle value, bool persistent) {
+             Call call("register_buffer");
+             const py::object kept =
+                 value.is_none() ? py::none() : py::cast(Tensor(copy_of(value, py::none(), "register_buffer")));
+             register_entry(self, EntryKind::buffer, name, kept, persistent);
+           })
+      .def("register_parameter(name, parameter)", "As assigning a Parameter to the attribute of that name.",
+           [](const py::object& self, const std::string& name, py::handle value) {
+             if (!value.is_none() && !is_parameter(value))
+               fail_type("register_parameter: parameter must be a Parameter; got ", type_name(value));
+             register_entry(self, EntryKind::parameter, name, py::reinterpret_borrow<py::object>(value));
+           })
+      .def("register_module(name, module)", "As assigning a Module to the attribute of that name.",
+           [](const py::object& self, const std::string& name, const py::object& value) {
+             if (!value.is_none() && !py::isinstance<Module>(value))
+               fail_type("register_module: module must be a Module; got ", type_name(value));
+             register_entry(self, EntryKind::module, name, value);
+           })
+      .def("parameters", "All parameters, those of the parts included, in order of creation; a shared one once.",
+           &Module::parameters)
+      .def("named_parameters", "List of (name, parameter), such as (\"layers.0.linear1.weight\", ...).",
+           &Module::named_parameters)
+      .def("named_modules", "List of (name, module); the module itself stands first, under \"\".", &named_modules)
+      .def("modules", "The module and all its parts.", [](const py::object& self) { return modules(self); })
+      .def("children", "The parts of this module, without their parts.",
+           [](const Module& self) {
+             std::vector<ModulePtr> found;
+             for (const auto& entry : *self.snapshot())
+               if (entry.module) found.push_back(entry.module);
+             return found;
+           })
+      .def("apply(f)", "Call f with the module and each of its parts; returns the module.",
+           [](const py::object& self, const py::function& f) {
+             for (const py::object& module : modules(self)) f(module);
+             return self;
+           })
+      .def("num_parameters", "How many numbers the module learns.", &Module::num_parameters)
+      .def("state_dict", "Copies of all parameters and buffers by name; later training does not change them.",
+           [](const Module& self) {
+             py::dict state;
+             for (auto& [name, tensor] : self.named_state()) state[name.c_str()] = Tensor(cloned(tensor.data()));
+             return state;
+           })
+      .def("load_state_dict(state_dict, strict=True)", R"doc(
 Copy arrays (NumPy's, Tensors, PyTorch's) into the parameters and buffers of the same names, cast to their dtype.
 
 Raises
@@ -209,19 +194,9 @@ Raises
 ValueError
     One message with all names that are missing, unexpected or wrongly shaped; nothing is changed then. With
     ``strict=False`` missing and unexpected names are passed over.
-)doc")
-      .def(
-          "to",
-          [](const py::object& self, py::handle dtype) {
-            if (dtype.is_none()) fail_type("to: dtype must be float32, float64 or bfloat16; got None");
-            const bool bfloat16 = is_bfloat16(dtype);
-            const DType wanted = bfloat16 ? DType::float32 : dtype_from(dtype, "to");
-            const Alone alone;
-            if (bfloat16) self.cast<Module&>().to_bfloat16();
-            else self.cast<Module&>().to(wanted);
-            return self;
-          },
-          py::arg("dtype"), R"doc(
+)doc",
+           &load_state_dict)
+      .def("to(dtype)", R"doc(
     Convert parameters and buffers; returns the module.
 
     Parameters
@@ -238,22 +213,27 @@ ValueError
     >>> with qkv.no_grad():
     ...     layer([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).shape
     (3, 2)
-)doc")
-      .def(
-          "train",
-          [](const py::object& self, bool mode) {
-            self.cast<Module&>().set_training(mode);
-            return self;
-          },
-          py::arg("mode") = true, "Training mode: dropout is active. Returns the module.")
-      .def(
-          "eval",
-          [](const py::object& self) {
-            self.cast<Module&>().set_training(false);
-            return self;
-          },
-          "Evaluation mode: dropout does nothing. Returns the module.")
-      .def("zero_grad", &Module::zero_grad, "Forget the gradients of all parameters.");
+)doc",
+           [](const py::object& self, py::handle dtype) {
+             if (dtype.is_none()) fail_type("to: dtype must be float32, float64 or bfloat16; got None");
+             const bool bfloat16 = is_bfloat16(dtype);
+             const DType wanted = bfloat16 ? DType::float32 : dtype_from(dtype, "to");
+             const Alone alone;
+             if (bfloat16) self.cast<Module&>().to_bfloat16();
+             else self.cast<Module&>().to(wanted);
+             return self;
+           })
+      .def("train(mode=True)", "Training mode: dropout is active. Returns the module.",
+           [](const py::object& self, bool mode) {
+             self.cast<Module&>().set_training(mode);
+             return self;
+           })
+      .def("eval", "Evaluation mode: dropout does nothing. Returns the module.",
+           [](const py::object& self) {
+             self.cast<Module&>().set_training(false);
+             return self;
+           })
+      .def("zero_grad", "Forget the gradients of all parameters.", &Module::zero_grad);
   // Under its own name pybind11 would take it for a constructor.
   cls.attr("__setstate__") = cls.attr("_set_state");
 }

@@ -31,14 +31,11 @@ using LayerClass = Class<Layer, Base, Overridable<Layer>, py::smart_holder>;
 // forward(x) for layers of one floating argument.
 template <class Class> void def_forward(Class& layer, const char* name) {
   using Layer = typename Class::type;
-  layer.def(
-      "forward",
-      [name](Layer& self, py::handle x) {
-        Call call(name);
-        const Tensor input = call.floating(x, "x");
-        return without_gil([&] { return self.Layer::forward(input); });
-      },
-      py::arg("x"));
+  layer.def("forward(x)", [name](Layer& self, py::handle x) {
+    Call call(name);
+    const Tensor input = call.floating(x, "x");
+    return without_gil([&] { return self.Layer::forward(input); });
+  });
 }
 
 // Closes the docstring of every layer that takes masks.

@@ -43,7 +43,7 @@ std::optional<RelativeBias> relative_bias_from(py::handle value, const char* lay
   return bias;
 }
 
-void bind_multi_head_attention(py::module_& m) {
+void bind_multi_head_attention(Functions& m) {
   CalledLayerClass<SelfAttention> self_attention(m, "SelfAttention",
                                                  (std::string(R"doc(
 One head without an output projection: ``softmax(scale * (x Wq)(c Wk)^T) (c Wv)``, where ``c`` is ``context`` or ``x``.
@@ -82,14 +82,14 @@ Examples
          std::optional<double> masked_value) {
         return std::tuple(in, out, bias, scale, dropout, causal_from(is_causal, "SelfAttention"), masked_value);
       },
-      py::arg("in_features"), py::arg("out_features"), py::arg("bias") = false, py::kw_only(),
-      py::arg("scale") = py::none(), py::arg("dropout") = 0.0, py::arg("is_causal") = false,
-      py::arg("masked_value") = py::none());
+      "in_features, out_features, bias=False, *, scale=None, dropout=0.0, is_causal=False, "
+      "masked_value=None"_takes);
   self_attention
       .def_property_readonly("in_features", [](const SelfAttention& self) { return self.arguments.embed_dim; })
       .def_readonly("out_features", &SelfAttention::head_dim)
       .def(
-          "forward",
+          "forward(x, context=None, valid_lens=None, *, attn_mask=None, dropout_keep=None, "
+          "return_weights=False)",
           [](SelfAttention& self, py::handle x, py::handle context, py::handle valid_lens, py::handle attn_mask,
              py::handle dropout_keep, bool return_weights) {
             Call call("SelfAttention");
@@ -100,9 +100,7 @@ Examples
             if (return_weights) options.weights = &weights;
             const Tensor y = without_gil([&] { return self.SelfAttention::forward(input, other, Tensor(), options); });
             return with_weights(y, weights);
-          },
-          py::arg("x"), py::arg("context") = py::none(), py::arg("valid_lens") = py::none(), py::kw_only(),
-          py::arg("attn_mask") = py::none(), py::arg("dropout_keep") = py::none(), py::arg("return_weights") = false);
+          });
   def_attention_weights(self_attention);
 
   Class<KVCache, std::shared_ptr<KVCache>>(m, "KVCache", R"doc(
@@ -124,25 +122,21 @@ Examples
 >>> len(cache)
 3
 )doc")
-      .def(py::init<std::optional<Index>>(), py::arg("capacity") = py::none())
+      .def(py::init<std::optional<Index>>(), "capacity=None"_takes)
       .def("__len__", &KVCache::length)
       .def("__bool__", [](const KVCache&) { return true; })
-      .def(
-          "reset",
-          [](KVCache& self) {
-            const KVCache::Use one_thread(self);
-            self.reset();
-          },
-          "Forget all tokens.")
-      .def(
-          "reorder",
-          [](KVCache& self, py::handle indices) {
-            Call call("KVCache");
-            const Array places = call.integers(indices, "indices", false);
-            const KVCache::Use one_thread(self);
-            self.reorder(places);
-          },
-          py::arg("indices"), "Batch entry i continues what was entry indices[i].")
+      .def("reset", "Forget all tokens.",
+           [](KVCache& self) {
+             const KVCache::Use one_thread(self);
+             self.reset();
+           })
+      .def("reorder(indices)", "Batch entry i continues what was entry indices[i].",
+           [](KVCache& self, py::handle indices) {
+             Call call("KVCache");
+             const Array places = call.integers(indices, "indices", false);
+             const KVCache::Use one_thread(self);
+             self.reorder(places);
+           })
       .def_property_readonly("capacity", &KVCache::capacity)
       .def("__repr__", &KVCache::str)
       .def(py::pickle(
@@ -248,10 +242,8 @@ Examples
                                           head_dim, out_dim, causal_from(is_causal, name), rotary_base, scores},
             split_sequence_from(comm, name));
       },
-      py::arg("embed_dim"), py::arg("num_heads"), py::kw_only(), py::arg("dropout") = 0.0, py::arg("bias") = true,
-      py::arg("out_bias") = py::none(), py::arg("kdim") = py::none(), py::arg("vdim") = py::none(),
-      py::arg("num_kv_heads") = py::none(), py::arg("head_dim") = py::none(), py::arg("out_dim") = py::none(),
-      py::arg("is_causal") = false, py::arg("rotary_base") = py::none(), py::arg("comm") = py::none());
+      "embed_dim, num_heads, *, dropout=0.0, bias=True, out_bias=None, kdim=None, vdim=None, "
+      "num_kv_heads=None, head_dim=None, out_dim=None, is_causal=False, rotary_base=None, comm=None"_takes);
   {  // a score of its own would never be called, as the fused path computes q.k
     py::options options;
     options.disable_function_signatures();
@@ -290,7 +282,8 @@ Examples
       .def_readonly("num_kv_heads", &MultiHeadAttention::kv_heads)
       .def_readonly("head_dim", &MultiHeadAttention::head_dim)
       .def(
-          "forward",
+          "forward(queries, keys=None, values=None, valid_lens=None, *, attn_mask=None, "
+          "is_causal=None, cache=None, dropout_keep=None, return_weights=False)",
           [](MultiHeadAttention& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens,
              py::handle attn_mask, py::handle is_causal, py::handle cache, py::handle dropout_keep,
              bool return_weights) {
@@ -312,11 +305,7 @@ Examples
             if (return_weights) options.weights = &weights;
             const Tensor y = without_gil([&] { return self.MultiHeadAttention::forward(q, k, v, options); });
             return with_weights(y, weights);
-          },
-          py::arg("queries"), py::arg("keys") = py::none(), py::arg("values") = py::none(),
-          py::arg("valid_lens") = py::none(), py::kw_only(), py::arg("attn_mask") = py::none(),
-          py::arg("is_causal") = py::none(), py::arg("cache") = py::none(), py::arg("dropout_keep") = py::none(),
-          py::arg("return_weights") = false);
+          });
   multi_head.attr("__setstate__") = multi_head.attr("_set_state");
   def_attention_weights(multi_head);
 }

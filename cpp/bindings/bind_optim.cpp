@@ -1,5 +1,6 @@
 // Steps of optimizers and gradient clipping.
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/convert.h"
 #include "bindings/interpreter.h"
 #include "core/error.h"
@@ -102,8 +103,8 @@ void set_states(StepGroup& group, const py::list& given) {
 
 }  // namespace
 
-void bind_optim(py::module_& m) {
-  py::class_<StepGroup, std::shared_ptr<StepGroup>>(m, "StepGroup")
+void bind_optim(Functions& m) {
+  Class<StepGroup, std::shared_ptr<StepGroup>>(m, "StepGroup")
       .def(py::init<Tensors>())
       .def("set_options",
            [](StepGroup& group, const std::string& optimizer, const py::dict& options) {
@@ -125,7 +126,9 @@ void bind_optim(py::module_& m) {
         for (const Tensor& p : group.parameters) p.impl()->grad.set({});
       });
   m.def("optimizer_step", &optimizer_step);
-  m.def("clip_grad_norm", &nn::clip_grad_norm, py::call_guard<GilReleased>());
+  m.def("clip_grad_norm", [](const Tensors& parameters, double max_norm, bool only_finite) {
+    return without_gil([&] { return nn::clip_grad_norm(parameters, max_norm, only_finite); });
+  });
 }
 
 }  // namespace qkv::bindings

@@ -20,7 +20,7 @@ template <> struct PythonForward<PositionalEncoding> {
   }
 };
 
-void bind_positional_encoding(py::module_& m) {
+void bind_positional_encoding(Functions& m) {
   CalledLayerClass<PositionalEncoding> positional(m, "PositionalEncoding", R"doc(
 ``dropout(x + P)``, where ``P[i, 2j] = sin(i / 10000^(2j / M))`` and ``P[i, 2j + 1]`` is the cosine of the same angle.
 
@@ -52,9 +52,7 @@ Examples
 >>> qkv.nn.PositionalEncoding(32)(np.zeros((1, 60, 32))).shape
 (1, 60, 32)
 )doc");
-  positional
-      .def(py::init<Index, double, Index>(), py::arg("num_hiddens"), py::arg("dropout") = 0.0,
-           py::arg("max_len") = 1000)
+  positional.def(py::init<Index, double, Index>(), "num_hiddens, dropout=0.0, max_len=1000"_takes)
       .def_property_readonly("P", [](const PositionalEncoding& self) { return Tensor(self.table.clone()); });
   def_forward(positional, "PositionalEncoding");
 }

@@ -5,7 +5,7 @@
 
 namespace qkv::bindings {
 
-void bind_positions(py::module_& m) {
+void bind_positions(Functions& m) {
   m.def("sinusoidal_positions", [](Index max_len, Index dim, double base) {
     return to_numpy(without_gil([&] { return ops::sinusoidal_positions(max_len, dim, base); }), true);
   });

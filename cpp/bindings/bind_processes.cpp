@@ -80,90 +80,77 @@ class StepInPython final : public Step {
 
 }  // namespace
 
-void bind_processes(py::module_& m) {
-  m.def(
-      "set_batch_part", [](Index first, Index count, Index total) { set_batch_part({first, count, total}); },
-      py::arg("first"), py::arg("count"), py::arg("total"));
+void bind_processes(Functions& m) {
+  m.def("set_batch_part(first, count, total)",
+        [](Index first, Index count, Index total) { set_batch_part({first, count, total}); });
   m.def("batch_part", [] {
     const BatchPart part = batch_part();
     return py::make_tuple(part.first, part.count, part.total);
   });
 
-  m.def(
-      "backward_by_leaves",
-      [](const Tensor& output, const py::function& finished) {
-        without_gil([&] {
-          output.backward({}, false, [&](const Tensor& leaf) {
-            const InPython python;
-            call_python(finished, py::make_tuple(leaf));
-          });
-        });
-      },
-      py::arg("output"), py::arg("finished"));
+  m.def("backward_by_leaves(output, finished)", [](const Tensor& output, const py::function& finished) {
+    without_gil([&] {
+      output.backward({}, false, [&](const Tensor& leaf) {
+        const InPython python;
+        call_python(finished, py::make_tuple(leaf));
+      });
+    });
+  });
 
-  m.def(
-      "record_in_python",
-      [](const std::string& operation, const std::vector<py::object>& outputs, const Tensors& inputs,
-         const py::function& pull_back) {
-        Call call(operation.c_str());
-        std::vector<Array> arrays;
-        for (const py::object& output : outputs) arrays.push_back(cloned(call.floating(output, "output").data()));
-        if (!wants_gradient(inputs)) {
-          Tensors results;
-          for (Array& array : arrays) results.emplace_back(std::move(array));
-          return results;
-        }
-        auto step = std::make_unique<StepInPython>(operation, pull_back, inputs);
-        return record_step(std::move(arrays), inputs, std::move(step));
-      },
-      py::arg("operation"), py::arg("outputs"), py::arg("inputs"), py::arg("pull_back"));
+  m.def("record_in_python(operation, outputs, inputs, pull_back)",
+        [](const std::string& operation, const std::vector<py::object>& outputs, const Tensors& inputs,
+           const py::function& pull_back) {
+          Call call(operation.c_str());
+          std::vector<Array> arrays;
+          for (const py::object& output : outputs) arrays.push_back(cloned(call.floating(output, "output").data()));
+          if (!wants_gradient(inputs)) {
+            Tensors results;
+            for (Array& array : arrays) results.emplace_back(std::move(array));
+            return results;
+          }
+          auto step = std::make_unique<StepInPython>(operation, pull_back, inputs);
+          return record_step(std::move(arrays), inputs, std::move(step));
+        });
 
   // Keys [low, high) that the positions offset + 0 .. offset + queries - 1 may see, (..., queries) for offsets (...).
-  m.def(
-      "allowed_keys",
-      [](py::handle offsets, Index queries, Index keys, bool causal, Index left, Index right) {
-        Call call("allowed_keys");
-        const Array first = call.integers(offsets, "offsets");
-        const kernels::KeyRules rules{
-            .causal = causal, .left = left, .right = right, .q_offset = first.data<std::int64_t>()};
-        Shape shape = first.shape();
-        shape.push_back(queries);
-        const Array low(shape, DType::int64), high(shape, DType::int64);
-        for (Index i = 0; i < low.numel(); ++i) {
-          const kernels::KeyRange range = kernels::keys_of(rules, i / queries, i % queries, keys);
-          low.data<std::int64_t>()[i] = range.low;
-          high.data<std::int64_t>()[i] = range.high;
-        }
-        return std::pair(to_numpy(low, true, false), to_numpy(high, true, false));
-      },
-      py::arg("offsets"), py::arg("queries"), py::arg("keys"), py::arg("causal"), py::arg("left"), py::arg("right"));
-  m.def(
-      "attention_block",
-      [](py::handle query, py::handle key, py::handle value, const py::dict& options) {
-        Call call("attention");
-        const Array q = array_from(call, query, "query"), k = array_from(call, key, "key"),
-                    v = array_from(call, value, "value");
-        const ops::AttentionOptions o = block_options(call, options);
-        const ops::AttentionBlock block = without_gil([&] { return ops::attention_block(q, k, v, o); });
-        return py::make_tuple(shown(block.out), shown(block.statistics));
-      },
-      py::arg("query"), py::arg("key"), py::arg("value"), py::arg("options"));
-  m.def(
-      "attention_block_backward",
-      [](py::handle dout, py::handle dlse, py::handle out, py::handle statistics, py::handle query, py::handle key,
-         py::handle value, const py::dict& options) {
-        Call call("attention");
-        const Array q = array_from(call, query, "query"), k = array_from(call, key, "key"),
-                    v = array_from(call, value, "value"), slope = array_from(call, dout, "dout");
-        const Array of_lse = dlse.is_none() ? Array() : array_from(call, dlse, "dlse");
-        const ops::AttentionBlock whole{array_from(call, out, "out"), array_from(call, statistics, "statistics")};
-        const ops::AttentionOptions o = block_options(call, options);
-        const ops::AttentionBlockGradients d =
-            without_gil([&] { return ops::attention_block_backward(slope, of_lse, whole, q, k, v, o); });
-        return py::make_tuple(shown(d.query), shown(d.key), shown(d.value), shown(d.bias));
-      },
-      py::arg("dout"), py::arg("dlse"), py::arg("out"), py::arg("statistics"), py::arg("query"), py::arg("key"),
-      py::arg("value"), py::arg("options"));
+  m.def("allowed_keys(offsets, queries, keys, causal, left, right)",
+        [](py::handle offsets, Index queries, Index keys, bool causal, Index left, Index right) {
+          Call call("allowed_keys");
+          const Array first = call.integers(offsets, "offsets");
+          const kernels::KeyRules rules{
+              .causal = causal, .left = left, .right = right, .q_offset = first.data<std::int64_t>()};
+          Shape shape = first.shape();
+          shape.push_back(queries);
+          const Array low(shape, DType::int64), high(shape, DType::int64);
+          for (Index i = 0; i < low.numel(); ++i) {
+            const kernels::KeyRange range = kernels::keys_of(rules, i / queries, i % queries, keys);
+            low.data<std::int64_t>()[i] = range.low;
+            high.data<std::int64_t>()[i] = range.high;
+          }
+          return std::pair(to_numpy(low, true, false), to_numpy(high, true, false));
+        });
+  m.def("attention_block(query, key, value, options)",
+        [](py::handle query, py::handle key, py::handle value, const py::dict& options) {
+          Call call("attention");
+          const Array q = array_from(call, query, "query"), k = array_from(call, key, "key"),
+                      v = array_from(call, value, "value");
+          const ops::AttentionOptions o = block_options(call, options);
+          const ops::AttentionBlock block = without_gil([&] { return ops::attention_block(q, k, v, o); });
+          return py::make_tuple(shown(block.out), shown(block.statistics));
+        });
+  m.def("attention_block_backward(dout, dlse, out, statistics, query, key, value, options)",
+        [](py::handle dout, py::handle dlse, py::handle out, py::handle statistics, py::handle query, py::handle key,
+           py::handle value, const py::dict& options) {
+          Call call("attention");
+          const Array q = array_from(call, query, "query"), k = array_from(call, key, "key"),
+                      v = array_from(call, value, "value"), slope = array_from(call, dout, "dout");
+          const Array of_lse = dlse.is_none() ? Array() : array_from(call, dlse, "dlse");
+          const ops::AttentionBlock whole{array_from(call, out, "out"), array_from(call, statistics, "statistics")};
+          const ops::AttentionOptions o = block_options(call, options);
+          const ops::AttentionBlockGradients d =
+              without_gil([&] { return ops::attention_block_backward(slope, of_lse, whole, q, k, v, o); });
+          return py::make_tuple(shown(d.query), shown(d.key), shown(d.value), shown(d.bias));
+        });
 }
 
 }  // namespace qkv::bindings

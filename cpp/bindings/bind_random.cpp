@@ -53,6 +53,11 @@ template <class T> using Input = py::array_t<T, py::array::c_style | py::array::
 
 std::vector<Index> sizes_of(const py::array& array) { return {array.shape(), array.shape() + array.ndim()}; }
 
+// f of the numbers, which are float32 or float64.
+template <class F> py::array of_floats(const py::array& p, F f) {
+  return p.itemsize() == sizeof(float) ? f(Input<float>(p)) : f(Input<double>(p));
+}
+
 template <class T> py::array bernoulli_each(Generator& generator, const Input<T>& p) {
   const T* const probability = p.data();
   return filled<T>(sizes_of(p), [&](T* out, Index n) { generator.bernoulli(out, probability, n); });
@@ -120,26 +125,24 @@ Examples
 
 }  // namespace
 
-void bind_random(py::module_& m) {
+void bind_random(Functions& m) {
   Class<Generator>(m, "Generator", kGeneratorDoc)
       .def(py::init([](const py::object& seed) {
              return seed.is_none() ? std::make_unique<Generator>() : std::make_unique<Generator>(seed_from(seed));
            }),
-           py::arg("seed") = py::none())
-      .def(
-          "manual_seed",
-          [](Generator& self, const py::object& seed) -> Generator& {
-            const std::uint64_t number = seed_from(seed);
-            without_gil([&] { self.manual_seed(number); });
-            return self;
-          },
-          py::arg("seed"), "Restart the stream at its beginning for ``seed``; returns the generator.")
-      .def("random64", &Generator::random64, py::call_guard<GilReleased>(),
-           "The next 64 random bits as an integer (two words of the engine, the first is the high half).")
-      .def("get_state", &generator_state,
-           "Everything that decides the future of the stream, a uint32 array of shape (628,).")
-      .def("set_state", &set_state_array, py::arg("state"),
-           "Continue where the generator stood whose ``get_state()`` returned ``state``.")
+           "seed=None"_takes)
+      .def("manual_seed(seed)", "Restart the stream at its beginning for ``seed``; returns the generator.",
+           [](Generator& self, const py::object& seed) -> Generator& {
+             const std::uint64_t number = seed_from(seed);
+             without_gil([&] { self.manual_seed(number); });
+             return self;
+           })
+      .def("random64", "The next 64 random bits as an integer (two words of the engine, the first is the high half).",
+           [](Generator& self) { return without_gil([&] { return self.random64(); }); })
+      .def("get_state", "Everything that decides the future of the stream, a uint32 array of shape (628,).",
+           &generator_state)
+      .def("set_state(state)", "Continue where the generator stood whose ``get_state()`` returned ``state``.",
+           &set_state_array)
       .def("__repr__",
            [](const Generator& self) {
              std::uint32_t mixed = 2166136261;  // two generators that stand alike show alike
@@ -171,18 +174,20 @@ void bind_random(py::module_& m) {
              if (dtype == "bool") return filled<bool>(shape, fill);
              return of_type(dtype, [&]<class T>(T*) { return filled<T>(shape, fill); });
            })
-      .def("_bernoulli_each", &bernoulli_each<float>, py::arg("p").noconvert())
-      .def("_bernoulli_each", &bernoulli_each<double>, py::arg("p").noconvert())
+      .def("_bernoulli_each",
+           [](Generator& self, const py::array& p) {
+             return of_floats(p, [&](const auto& given) { return bernoulli_each(self, given); });
+           })
       .def("_exponential",
            [](Generator& self, double rate, const std::vector<Index>& shape, const std::string& dtype) {
              return of_type(dtype, [&]<class T>(T*) {
                return filled<T>(shape, [&](T* out, Index n) { self.exponential(out, n, rate); });
              });
            })
-      .def("_multinomial", &multinomial<float>, py::arg("p").noconvert(), py::arg("num_samples"),
-           py::arg("replacement"))
-      .def("_multinomial", &multinomial<double>, py::arg("p").noconvert(), py::arg("num_samples"),
-           py::arg("replacement"))
+      .def("_multinomial",
+           [](Generator& self, const py::array& p, Index num_samples, bool replacement) {
+             return of_floats(p, [&](const auto& given) { return multinomial(self, given, num_samples, replacement); });
+           })
       .def("_randint",
            [](Generator& self, std::int64_t low, std::int64_t high, const std::vector<Index>& shape) {
              return filled<std::int64_t>(shape, [&](std::int64_t* out, Index n) { self.randint(out, n, low, high); });
@@ -190,7 +195,7 @@ void bind_random(py::module_& m) {
       .def("_randperm", [](Generator& self, Index n) {
         return filled<std::int64_t>({n}, [&](std::int64_t* out, Index count) { self.randperm(out, count); });
       });
-  m.def("default_generator", &default_generator, py::return_value_policy::reference);
+  m.def("default_generator", [] { return py::cast(&default_generator(), py::return_value_policy::reference); });
 }
 
 }  // namespace qkv::bindings

@@ -67,24 +67,22 @@ class Kept {
 
 }  // namespace
 
-void bind_rules(py::module_& m) {
+void bind_rules(Functions& m) {
   // Outputs that share an input's memory are views of it that must not be changed while gradients are on.
-  m.def(
-      "record_rule",
-      [](const std::string& operation, const Tensors& outputs, const Tensors& inputs, const py::function& rule) {
-        std::vector<Array> arrays;
-        for (const Tensor& output : outputs) arrays.push_back(output.data());
-        Tensors results = record_step(std::move(arrays), inputs, std::make_unique<RuleOfPython>(operation, rule));
-        const NoGrad unrecorded;
-        for (Tensor& result : results)
-          for (const Tensor& input : inputs)
-            if (result.impl()->base == nullptr && result.data().buffer() == input.data().buffer())
-              result = shown(result, input);
-        return results;
-      },
-      py::arg("operation"), py::arg("outputs"), py::arg("inputs"), py::arg("rule"));
+  m.def("record_rule(operation, outputs, inputs, rule)",
+        [](const std::string& operation, const Tensors& outputs, const Tensors& inputs, const py::function& rule) {
+          std::vector<Array> arrays;
+          for (const Tensor& output : outputs) arrays.push_back(output.data());
+          Tensors results = record_step(std::move(arrays), inputs, std::make_unique<RuleOfPython>(operation, rule));
+          const NoGrad unrecorded;
+          for (Tensor& result : results)
+            for (const Tensor& input : inputs)
+              if (result.impl()->base == nullptr && result.data().buffer() == input.data().buffer())
+                result = shown(result, input);
+          return results;
+        });
   Class<Kept>(m, "KeptTensor")
-      .def(py::init<const Tensor&, bool>(), py::arg("t"), py::arg("is_output") = false)
+      .def(py::init<const Tensor&, bool>(), "t, is_output=False"_takes)
       .def("tensor", &Kept::tensor);
 }
 

@@ -21,8 +21,7 @@ template <class Class> void def_sizes(Class& model) {
                     [](Index v, Index e, Index h, Index n, double p) {
                       return std::make_unique<Overridable<Model>>(arguments_of(v, e, h, n, p));
                     }),
-           py::arg("vocab_size"), py::arg("embed_size"), py::arg("num_hiddens"), py::arg("num_layers"),
-           py::arg("dropout") = 0.0)
+           "vocab_size, embed_size, num_hiddens, num_layers, dropout=0.0"_takes)
       .def_property_readonly("vocab_size", [](const Model& self) { return self.arguments.vocab_size; })
       .def_property_readonly("embed_size", [](const Model& self) { return self.arguments.embed_size; })
       .def_property_readonly("num_hiddens", [](const Model& self) { return self.arguments.num_hiddens; })
@@ -57,36 +56,30 @@ py::tuple state_tuple(const DecoderState& state) {
 template <class Class> void def_decoder(Class& decoder, const char* name) {
   using Model = typename Class::type;
   decoder
-      .def(
-          "init_state",
-          [name](Model& self, py::handle encoder_outputs, py::handle encoder_valid_lens) {
-            Call call(name);
-            const py::sequence parts =
-                parts_of(encoder_outputs, name, "encoder_outputs", 2, "(outputs, state), as the encoder gives them");
-            const Tensor outputs = call.floating(parts[0], "outputs"), state = call.floating(parts[1], "state");
-            return state_tuple(
-                self.Model::init_state({outputs, state}, call.integers(encoder_valid_lens, "encoder_valid_lens")));
-          },
-          py::arg("encoder_outputs"), py::arg("encoder_valid_lens") = py::none(),
-          "The state to decode from: (encoder outputs, hidden state, encoder_valid_lens).")
-      .def(
-          "forward",
-          [name](Model& self, py::handle ids, py::handle state) {
-            Call call(name);
-            const Array numbers = call.integers(ids, "ids", false);
-            const DecoderState before = state_from(call, state, name);
-            const Decoded result = without_gil([&] { return self.Model::decode(numbers, before); });
-            return py::make_tuple(result.logits, state_tuple(result.state));
-          },
-          py::arg("ids"), py::arg("state"))
-      .def(
-          "reorder_state",
-          [name](Model&, py::handle state, py::handle indices) {
-            Call call(name);
-            return state_tuple(state_from(call, state, name).reordered(call.integers(indices, "indices", false)));
-          },
-          py::arg("state"), py::arg("indices"),
-          "The state in which batch entry i continues what was entry indices[i], for beams; without gradients.");
+      .def("init_state(encoder_outputs, encoder_valid_lens=None)",
+           "The state to decode from: (encoder outputs, hidden state, encoder_valid_lens).",
+           [name](Model& self, py::handle encoder_outputs, py::handle encoder_valid_lens) {
+             Call call(name);
+             const py::sequence parts =
+                 parts_of(encoder_outputs, name, "encoder_outputs", 2, "(outputs, state), as the encoder gives them");
+             const Tensor outputs = call.floating(parts[0], "outputs"), state = call.floating(parts[1], "state");
+             return state_tuple(
+                 self.Model::init_state({outputs, state}, call.integers(encoder_valid_lens, "encoder_valid_lens")));
+           })
+      .def("forward(ids, state)",
+           [name](Model& self, py::handle ids, py::handle state) {
+             Call call(name);
+             const Array numbers = call.integers(ids, "ids", false);
+             const DecoderState before = state_from(call, state, name);
+             const Decoded result = without_gil([&] { return self.Model::decode(numbers, before); });
+             return py::make_tuple(result.logits, state_tuple(result.state));
+           })
+      .def("reorder_state(state, indices)",
+           "The state in which batch entry i continues what was entry indices[i], for beams; without gradients.",
+           [name](Model&, py::handle state, py::handle indices) {
+             Call call(name);
+             return state_tuple(state_from(call, state, name).reordered(call.integers(indices, "indices", false)));
+           });
 }
 
 constexpr const char* kSizes = R"doc(
@@ -102,7 +95,7 @@ dropout : float
 
 [[noreturn]] void not_implemented(const char* text) { throw NotImplemented(text); }
 
-void bind_interfaces(py::module_& m) {
+void bind_interfaces(Functions& m) {
   LayerClass<Encoder>(m, "Encoder", R"doc(
 Base of encoders: a subclass defines ``forward(X, valid_lens=None)``.
 
@@ -223,18 +216,16 @@ Examples
                  return std::make_unique<Overridable<EncoderDecoder>>(module_from(encoder, "encoder"),
                                                                       module_from(decoder, "decoder"));
                }),
-           py::arg("encoder"), py::arg("decoder"))
-      .def(
-          "forward",
-          [](const py::object& self, const py::object& enc_X, const py::object& dec_X,
-             const py::object& enc_valid_lens) {
-            const py::object decoder = self.attr("decoder");
-            const py::object encoded =
-                enc_valid_lens.is_none() ? self.attr("encoder")(enc_X) : self.attr("encoder")(enc_X, enc_valid_lens);
-            const py::object result = decoder(dec_X, decoder.attr("init_state")(encoded, enc_valid_lens));
-            return py::object(parts_of(result, "EncoderDecoder", "what the decoder returns", 2, "(output, state)")[0]);
-          },
-          py::arg("enc_X"), py::arg("dec_X"), py::arg("enc_valid_lens") = py::none())
+           "encoder, decoder"_takes)
+      .def("forward(enc_X, dec_X, enc_valid_lens=None)",
+           [](const py::object& self, const py::object& enc_X, const py::object& dec_X,
+              const py::object& enc_valid_lens) {
+             const py::object decoder = self.attr("decoder");
+             const py::object encoded =
+                 enc_valid_lens.is_none() ? self.attr("encoder")(enc_X) : self.attr("encoder")(enc_X, enc_valid_lens);
+             const py::object result = decoder(dec_X, decoder.attr("init_state")(encoded, enc_valid_lens));
+             return py::object(parts_of(result, "EncoderDecoder", "what the decoder returns", 2, "(output, state)")[0]);
+           })
       .def_property_readonly("attention_weights", [](const py::object& self) {
         return py::object(self.attr("decoder").attr("attention_weights"));
       });
@@ -242,7 +233,7 @@ Examples
 
 }  // namespace
 
-void bind_seq2seq(py::module_& m) {
+void bind_seq2seq(Functions& m) {
   bind_interfaces(m);
   LayerClass<Seq2SeqEncoder, Encoder> encoder(m, "Seq2SeqEncoder",
                                               (std::string(R"doc(
@@ -276,15 +267,12 @@ Examples
 )doc")
                                                   .c_str());
   def_sizes(encoder);
-  encoder.def(
-      "forward",
-      [](Seq2SeqEncoder& self, py::handle ids, py::handle valid_lens) {
-        Call call("Seq2SeqEncoder");
-        const Array numbers = call.integers(ids, "ids", false), lens = call.integers(valid_lens, "valid_lens");
-        const Encoding result = without_gil([&] { return self.Seq2SeqEncoder::encode(numbers, lens); });
-        return py::make_tuple(result.outputs, result.state);
-      },
-      py::arg("ids"), py::arg("valid_lens") = py::none());
+  encoder.def("forward(ids, valid_lens=None)", [](Seq2SeqEncoder& self, py::handle ids, py::handle valid_lens) {
+    Call call("Seq2SeqEncoder");
+    const Array numbers = call.integers(ids, "ids", false), lens = call.integers(valid_lens, "valid_lens");
+    const Encoding result = without_gil([&] { return self.Seq2SeqEncoder::encode(numbers, lens); });
+    return py::make_tuple(result.outputs, result.state);
+  });
 
   LayerClass<Seq2SeqDecoder, Decoder> decoder(m, "Seq2SeqDecoder",
                                               (std::string(R"doc(

@@ -76,73 +76,54 @@ py::object in_class_of(const py::args& args, const py::kwargs& kwargs, py::objec
   return cls ? in_class(cls, result) : result;
 }
 
-void bind_subclass(py::module_& m) {
-  m.def("mark_parameter", [](const Tensor& t) { t.impl()->is_parameter = true; }, py::arg("t"));
-  m.def("set_in_place", set_in_place, py::arg("operation"), py::arg("t"), py::arg("result"));
-  m.def("fill_in_place", fill_in_place, py::arg("operation"), py::arg("t"), py::arg("value"));
-  m.def("replacement", replacement, py::arg("t"), py::arg("value"));
-  m.def("check_changeable", check_changeable, py::arg("operation"), py::arg("t"));
+void bind_subclass(Functions& m) {
+  m.def("mark_parameter(t)", [](const Tensor& t) { t.impl()->is_parameter = true; });
+  m.def("set_in_place(operation, t, result)", set_in_place);
+  m.def("fill_in_place(operation, t, value)", fill_in_place);
+  m.def("replacement(t, value)", replacement);
+  m.def("check_changeable(operation, t)", check_changeable);
   // None if x itself will do.
-  m.def(
-      "before_change",
-      [](const Tensor& t, const Tensor& x) {
-        Tensor before = before_change(t, x);
-        return before.impl() == x.impl() ? std::optional<Tensor>() : before;
-      },
-      py::arg("t"), py::arg("x"));
+  m.def("before_change(t, x)", [](const Tensor& t, const Tensor& x) {
+    Tensor before = before_change(t, x);
+    return before.impl() == x.impl() ? std::optional<Tensor>() : before;
+  });
   // The numbers as what an operation made of the operands that has no derivative: an error where one is asked for.
-  m.def(
-      "without_derivative",
-      [](const std::string& operation, const Tensor& numbers, const Tensors& operands) {
-        if (!wants_gradient(operands)) return numbers;
-        return record(Array(numbers.data()), operands, [operation](const Tensor&, TensorGradients&) {
-          throw std::runtime_error(
-              text("backward: ", operation, " has no derivative; detach() its operands, or its result"));
+  m.def("without_derivative(operation, numbers, operands)",
+        [](const std::string& operation, const Tensor& numbers, const Tensors& operands) {
+          if (!wants_gradient(operands)) return numbers;
+          return record(Array(numbers.data()), operands, [operation](const Tensor&, TensorGradients&) {
+            throw std::runtime_error(
+                text("backward: ", operation, " has no derivative; detach() its operands, or its result"));
+          });
         });
-      },
-      py::arg("operation"), py::arg("numbers"), py::arg("operands"));
-  m.def("is_same", [](const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); }, py::arg("a"), py::arg("b"));
+  m.def("is_same(a, b)", [](const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); });
   // Let a Tensor itself be the gradient, if it has the shape and dtype.
-  m.def(
-      "share_grad",
-      [](const Tensor& t, const Tensor& gradient) {
-        const bool fits = gradient.shape() == t.shape() && gradient.dtype() == t.dtype();
-        if (fits) t.impl()->grad.share(gradient.impl());
-        return fits;
-      },
-      py::arg("t"), py::arg("gradient"));
-  m.def("detach_in_place", detach_in_place, py::arg("t"));
-  m.def(
-      "replaced",
-      [](const Tensor& t, const py::object& index, const Tensor& values) {
-        return replaced(t, selection_from(index).items, values);
-      },
-      py::arg("t"), py::arg("index"), py::arg("values"));
-  m.def("set_data", set_data, py::arg("t"), py::arg("other"));
-  m.def(
-      "expanded",
-      [](const Tensor& t, py::handle shape) { return ops::broadcast_to(t, shape_from(shape, "expand", "shape")); },
-      py::arg("t"), py::arg("shape"));
-  m.def(
-      "from_numpy",
-      [](const py::array& array) {
-        auto numbers = shared_with(array);
-        return numbers ? std::optional(Tensor(*std::move(numbers))) : std::nullopt;
-      },
-      py::arg("array"));
-  m.def("deep_copied", deep_copied, py::arg("t"), py::arg("memo"));
-  m.def("unfold", ops::unfold, py::arg("t"), py::arg("axis"), py::arg("size"), py::arg("step"));
-  m.def("strides", [](const Tensor& t) { return shape_tuple(t.data().strides()); }, py::arg("t"));
-  m.def("is_packed", [](const Tensor& t) { return t.data().is_packed(); }, py::arg("t"));
-  m.def(
-      "history_name",
-      [](const Tensor& t) -> std::optional<std::string> {
-        const TensorImpl& now = t.current();
-        if (now.node == nullptr || now.node->name == nullptr) return {};
-        return now.node->name;
-      },
-      py::arg("t"));
-  m.def("address", [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data().first()); }, py::arg("t"));
+  m.def("share_grad(t, gradient)", [](const Tensor& t, const Tensor& gradient) {
+    const bool fits = gradient.shape() == t.shape() && gradient.dtype() == t.dtype();
+    if (fits) t.impl()->grad.share(gradient.impl());
+    return fits;
+  });
+  m.def("detach_in_place(t)", detach_in_place);
+  m.def("replaced(t, index, values)", [](const Tensor& t, const py::object& index, const Tensor& values) {
+    return replaced(t, selection_from(index).items, values);
+  });
+  m.def("set_data(t, other)", set_data);
+  m.def("expanded(t, shape)",
+        [](const Tensor& t, py::handle shape) { return ops::broadcast_to(t, shape_from(shape, "expand", "shape")); });
+  m.def("from_numpy(array)", [](const py::array& array) {
+    auto numbers = shared_with(array);
+    return numbers ? std::optional(Tensor(*std::move(numbers))) : std::nullopt;
+  });
+  m.def("deep_copied(t, memo)", deep_copied);
+  m.def("unfold(t, axis, size, step)", ops::unfold);
+  m.def("strides(t)", [](const Tensor& t) { return shape_tuple(t.data().strides()); });
+  m.def("is_packed(t)", [](const Tensor& t) { return t.data().is_packed(); });
+  m.def("history_name(t)", [](const Tensor& t) -> std::optional<std::string> {
+    const TensorImpl& now = t.current();
+    if (now.node == nullptr || now.node->name == nullptr) return {};
+    return now.node->name;
+  });
+  m.def("address(t)", [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data().first()); });
 }
 
 }  // namespace qkv::bindings

@@ -100,7 +100,7 @@ Tensor deep_copied(const Tensor& t, py::dict& memo) {
   return result;
 }
 
-void bind_tensor(py::module_& m) {
+void bind_tensor(Functions& m) {
   TensorClass tensor(m, "Tensor", R"doc(
 An array of numbers that remembers how it was computed, so that gradients can flow back through it.
 
@@ -157,9 +157,10 @@ tensor([2., 4., 6.])
           set_grad, "Sum of the gradients of all backward passes so far, or None.");
 
   tensor
-      .def("numpy", numpy_view,
-           "The numbers as a NumPy array that shares the memory; read-only unless this is a leaf without gradient.")
-      .def("__array__", array_protocol, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
+      .def("numpy",
+           "The numbers as a NumPy array that shares the memory; read-only unless this is a leaf without gradient.",
+           numpy_view)
+      .def("__array__(dtype=None, copy=None)", array_protocol)
       .def_property_readonly(
           "itemsize", [](const TensorImpl& t) { return item_size(t.data.dtype()); }, "Bytes of one number.")
       .def_property_readonly(
@@ -172,36 +173,28 @@ tensor([2., 4., 6.])
           },
           "Where the numbers are, as NumPy's attribute of that name: libraries that save arrays ask for it. Of a view "
           "whose numbers do not stand one after the other, where a copy is.")
-      .def(
-          "tobytes", [](const Tensor& t) { return numpy_view(t).attr("tobytes")(); },
-          "A copy of the numbers, row by row.")
+      .def("tobytes", "A copy of the numbers, row by row.",
+           [](const Tensor& t) { return numpy_view(t).attr("tobytes")(); })
       .def("__dlpack__", dlpack)
       .def("__dlpack_device__", [](const TensorImpl&) { return py::make_tuple(1, 0); })
-      .def(
-          "backward",
-          [](const Impl& self, py::handle gradient, bool retain_graph) {
-            Call call("backward");
-            const Tensor g = call.optional(gradient, "gradient");
-            without_gil([&] { Tensor(self).backward(g.defined() ? g.data() : Array(), retain_graph); });
-          },
-          py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
-          "Add the gradients of this Tensor to the leaves that it was computed from. `gradient` may be left out for "
-          "one number.")
-      .def(
-          "detach", [](const Impl& t) { return Tensor(t).detach(); }, "The same numbers without a history.")
-      .def(
-          "item", [](const Impl& t) { return item_of(Tensor(t)); }, "The number of a one-element Tensor.")
-      .def(
-          "tolist", [](const Tensor& t) { return numpy_view(t).attr("tolist")(); }, "Nested lists of Python numbers.")
-      .def(
-          "astype",
-          [](const Impl& self, py::handle dtype) {
-            const Tensor t(self);
-            const DType wanted = dtype_from(dtype, "astype");
-            if (wanted == t.dtype() && !wants_gradient({t})) return Tensor(cloned(t.data()));  // a copy, as in NumPy
-            return without_gil(t.numel(), [&] { return ops::cast(t, wanted); });
-          },
-          py::arg("dtype"), "The same numbers in another dtype; gradients flow back.");
+      .def("backward(gradient=None, retain_graph=False)",
+           "Add the gradients of this Tensor to the leaves that it was computed from. `gradient` may be left out for "
+           "one number.",
+           [](const Impl& self, py::handle gradient, bool retain_graph) {
+             Call call("backward");
+             const Tensor g = call.optional(gradient, "gradient");
+             without_gil([&] { Tensor(self).backward(g.defined() ? g.data() : Array(), retain_graph); });
+           })
+      .def("detach", "The same numbers without a history.", [](const Impl& t) { return Tensor(t).detach(); })
+      .def("item", "The number of a one-element Tensor.", [](const Impl& t) { return item_of(Tensor(t)); })
+      .def("tolist", "Nested lists of Python numbers.", [](const Tensor& t) { return numpy_view(t).attr("tolist")(); })
+      .def("astype(dtype)", "The same numbers in another dtype; gradients flow back.",
+           [](const Impl& self, py::handle dtype) {
+             const Tensor t(self);
+             const DType wanted = dtype_from(dtype, "astype");
+             if (wanted == t.dtype() && !wants_gradient({t})) return Tensor(cloned(t.data()));  // a copy, as in NumPy
+             return without_gil(t.numel(), [&] { return ops::cast(t, wanted); });
+           });
   def_layout(tensor);
   def_operators(tensor);
   def_numpy(tensor);
@@ -275,7 +268,7 @@ Examples
              impl->follows_module = dtype.is_none();
              return impl;
            }),
-           py::arg("data"), py::arg("requires_grad") = true, py::kw_only(), py::arg("dtype") = py::none())
+           "data, requires_grad=True, *, dtype=None"_takes)
       .def("__deepcopy__",
            [](const ParameterImpl& p, py::dict& memo) {
              const auto copy = std::make_shared<ParameterImpl>(cloned(p.data));
@@ -291,46 +284,35 @@ Examples
             return impl;
           }));
 
-  m.def(
-      "tensor",
-      [](py::handle data, py::handle dtype, bool requires_grad) {
-        Tensor t(copy_of(data, dtype, "tensor"));
-        if (requires_grad && !is_floating(t.dtype()))
-          fail_type("tensor: only floating numbers have gradients; got dtype ", t.dtype());
-        t.impl()->requires_grad = requires_grad;
-        return t;
-      },
-      py::arg("data"), py::arg("dtype") = py::none(), py::arg("requires_grad") = false);
+  m.def("tensor(data, dtype=None, requires_grad=False)", [](py::handle data, py::handle dtype, bool requires_grad) {
+    Tensor t(copy_of(data, dtype, "tensor"));
+    if (requires_grad && !is_floating(t.dtype()))
+      fail_type("tensor: only floating numbers have gradients; got dtype ", t.dtype());
+    t.impl()->requires_grad = requires_grad;
+    return t;
+  });
 
-  m.def(
-      "grad",
-      [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
-        Tensors found = gradients(output, inputs, gradient, retain_graph, create_graph);
-        for (std::size_t i = 0; i < found.size(); ++i)
-          if (!found[i].defined()) found[i] = Tensor(Array::zeros(inputs[i].shape(), inputs[i].dtype()));
-        return found;
-      },
-      py::arg("output"), py::arg("inputs"), py::arg("gradient") = py::none(), py::arg("retain_graph") = false,
-      py::arg("create_graph") = false);
+  m.def("grad(output, inputs, gradient=None, retain_graph=False, create_graph=False)",
+        [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
+          Tensors found = gradients(output, inputs, gradient, retain_graph, create_graph);
+          for (std::size_t i = 0; i < found.size(); ++i)
+            if (!found[i].defined()) found[i] = Tensor(Array::zeros(inputs[i].shape(), inputs[i].dtype()));
+          return found;
+        });
   // None for an input that has no part in the output.
-  m.def(
-      "grad_where_used",
-      [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
-        std::vector<std::optional<Tensor>> results;
-        for (Tensor& found : gradients(output, inputs, gradient, retain_graph, create_graph))
-          results.push_back(found.defined() ? std::optional(std::move(found)) : std::nullopt);
-        return results;
-      },
-      py::arg("output"), py::arg("inputs"), py::arg("gradient"), py::arg("retain_graph"), py::arg("create_graph"));
-  m.def("leaves", leaves, py::arg("output"));
+  m.def("grad_where_used(output, inputs, gradient, retain_graph, create_graph)",
+        [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
+          std::vector<std::optional<Tensor>> results;
+          for (Tensor& found : gradients(output, inputs, gradient, retain_graph, create_graph))
+            results.push_back(found.defined() ? std::optional(std::move(found)) : std::nullopt);
+          return results;
+        });
+  m.def("leaves(output)", leaves);
   // Whether it has a gradient; an error if it should have one but lacks its history.
-  m.def(
-      "is_differentiable",
-      [](const Tensor& t) {
-        if (t.impl()->lacks_history) fail_without_history();
-        return t.requires_grad();
-      },
-      py::arg("t"));
+  m.def("is_differentiable(t)", [](const Tensor& t) {
+    if (t.impl()->lacks_history) fail_without_history();
+    return t.requires_grad();
+  });
   m.def("grad_enabled", &grad_enabled);
   m.def("set_grad_enabled", &set_grad_enabled);
 }

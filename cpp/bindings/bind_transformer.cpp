@@ -101,9 +101,8 @@ template <class Class> void def_transformer_init(Class& layer, const char* name)
                      "attention because it computes the scores; got both");
         return std::tuple(o, attention.cast<ModulePtr>());
       },
-      py::arg("d_model"), py::arg("nhead"), py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1,
-      py::arg("activation") = "relu", py::arg("layer_norm_eps") = 1e-5, py::arg("norm_first") = false,
-      py::arg("bias") = true, py::kw_only(), py::arg("attention") = py::none(), py::arg("norm") = "layer");
+      "d_model, nhead, dim_feedforward=2048, dropout=0.1, activation='relu', layer_norm_eps=1e-5, "
+      "norm_first=False, bias=True, *, attention=None, norm='layer'"_takes);
 }
 
 // The weights that a call may be asked for: those of a layer, or of each layer of a stack.
@@ -131,7 +130,7 @@ template <class Stack, class Layer, class Class> void def_stack_init(Class& stac
           fail_type(name, ": norm must be a Module; got ", std::string(py::str(py::type::of(norm).attr("__name__"))));
         return std::tuple(copies<Layer>(layer, count, name), norm.is_none() ? ModulePtr() : norm.cast<ModulePtr>());
       },
-      py::arg("layer"), py::arg("num_layers"), py::arg("norm") = py::none());
+      "layer, num_layers, norm=None"_takes);
 }
 
 // A call of a layer or a stack of the core; `weights` are asked for if they are not null.
@@ -151,24 +150,22 @@ py::object called(Layer& self, const Tensor& x, const Tensor& memory, BlockCall&
 
 template <class Class> void def_encode(Class& cls, const char* name) {
   using Layer = typename Class::type;
-  cls.def(
-      "forward",
-      [name](Layer& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
-             bool return_weights) {
-        Call call(name);
-        const Tensor x = call.floating(src, "src");
-        BlockCall options{restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x))};
-        if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
-        return called(self, x, Tensor(), options, return_weights);
-      },
-      py::arg("src"), py::kw_only(), py::arg("valid_lens") = py::none(), py::arg("attn_mask") = py::none(),
-      py::arg("is_causal") = false, py::arg("return_weights") = false);
+  cls.def("forward(src, *, valid_lens=None, attn_mask=None, is_causal=False, return_weights=False)",
+          [name](Layer& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
+                 bool return_weights) {
+            Call call(name);
+            const Tensor x = call.floating(src, "src");
+            BlockCall options{restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x))};
+            if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
+            return called(self, x, Tensor(), options, return_weights);
+          });
 }
 
 template <class Class> void def_decode(Class& cls, const char* name) {
   using Layer = typename Class::type;
   cls.def(
-      "forward",
+      "forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, "
+      "memory_valid_lens=None, memory_attn_mask=None, return_weights=False)",
       [name](Layer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
              py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, bool return_weights) {
         Call call(name);
@@ -178,10 +175,7 @@ template <class Class> void def_decode(Class& cls, const char* name) {
             restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames)};
         if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
         return called(self, x, source, options, return_weights);
-      },
-      py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("valid_lens") = py::none(),
-      py::arg("attn_mask") = py::none(), py::arg("is_causal") = false, py::arg("memory_valid_lens") = py::none(),
-      py::arg("memory_attn_mask") = py::none(), py::arg("return_weights") = false);
+      });
 }
 
 template <class Class> void def_block_weights(Class& stack) {
@@ -191,7 +185,7 @@ template <class Class> void def_block_weights(Class& stack) {
 
 }  // namespace
 
-void bind_transformer(py::module_& m) {
+void bind_transformer(Functions& m) {
   CalledLayerClass<TransformerEncoderLayer> encoder_layer(m, "TransformerEncoderLayer",
                                                           (std::string(R"doc(
 Self-attention and a feed-forward network, each with a residual connection and a norm.

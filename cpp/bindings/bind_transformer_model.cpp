@@ -40,7 +40,7 @@ class OverridableTransformer : public OverridableCall<Transformer> {
 
 }  // namespace
 
-void bind_transformer_model(py::module_& m) {
+void bind_transformer_model(Functions& m) {
   Class<Transformer, nn::Module, OverridableTransformer, py::smart_holder> transformer(m, "Transformer", R"doc(
 Encoder and decoder with embeddings, positions and the layer that gives logits.
 
@@ -107,49 +107,42 @@ Examples
     s.layer = layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), 1e-5, norm_first, true);
     return std::tuple(s);
   };
-  def_init_from(transformer, sizes_of, py::arg("src_vocab"), py::arg("tgt_vocab"), py::arg("d_model") = 512,
-                py::arg("nhead") = 8, py::arg("num_encoder_layers") = 6, py::arg("num_decoder_layers") = 6,
-                py::arg("dim_feedforward") = 2048, py::arg("dropout") = 0.1, py::arg("activation") = "relu",
-                py::arg("norm_first") = false, py::arg("max_len") = 5000, py::arg("pad_id") = 0);
+  def_init_from(transformer, sizes_of,
+                "src_vocab, tgt_vocab, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, "
+                "dim_feedforward=2048, dropout=0.1, activation='relu', norm_first=False, max_len=5000, pad_id=0"_takes);
   transformer
+      .def("forward(src, tgt, *, src_valid_lens=None, tgt_valid_lens=None)",
+           [](Transformer& self, py::handle src, py::handle tgt, py::handle src_valid_lens, py::handle tgt_valid_lens) {
+             Call call("Transformer");
+             const Array from = call.integers(src, "src", false), to = call.integers(tgt, "tgt", false);
+             const Array from_lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
+             const Array to_lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
+             return without_gil([&] { return self.Transformer::forward(from, to, from_lens, to_lens); });
+           })
+      .def("encode(src, *, src_valid_lens=None)", "The memory ``(B, Ts, d_model)`` of ids ``(B, Ts)``.",
+           [](Transformer& self, py::handle src, py::handle src_valid_lens) {
+             Call call("Transformer");
+             const Array ids = call.integers(src, "src", false),
+                         lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
+             return without_gil([&] { return self.encode(ids, lens); });
+           })
+      .def("decode(tgt, memory, *, tgt_valid_lens=None, memory_valid_lens=None, memory_attn_mask=None)",
+           "Logits ``(B, Tt, tgt_vocab)`` of ids ``(B, Tt)``, given the memory and which of its rows count.",
+           [](Transformer& self, py::handle tgt, py::handle memory, py::handle tgt_valid_lens,
+              py::handle memory_valid_lens, py::handle memory_attn_mask) {
+             Call call("Transformer");
+             const Array ids = call.integers(tgt, "tgt", false),
+                         lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
+             const Tensor source = call.floating(memory, "memory");
+             const ops::Restriction restriction = restriction_from(call, memory_valid_lens, memory_attn_mask,
+                                                                   py::none(), count_of(source), kMemoryNames);
+             return without_gil([&] { return self.decode(ids, source, self.target_keys(ids, lens), restriction); });
+           })
       .def(
-          "forward",
-          [](Transformer& self, py::handle src, py::handle tgt, py::handle src_valid_lens, py::handle tgt_valid_lens) {
-            Call call("Transformer");
-            const Array from = call.integers(src, "src", false), to = call.integers(tgt, "tgt", false);
-            const Array from_lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
-            const Array to_lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
-            return without_gil([&] { return self.Transformer::forward(from, to, from_lens, to_lens); });
-          },
-          py::arg("src"), py::arg("tgt"), py::kw_only(), py::arg("src_valid_lens") = py::none(),
-          py::arg("tgt_valid_lens") = py::none())
-      .def(
-          "encode",
-          [](Transformer& self, py::handle src, py::handle src_valid_lens) {
-            Call call("Transformer");
-            const Array ids = call.integers(src, "src", false),
-                        lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
-            return without_gil([&] { return self.encode(ids, lens); });
-          },
-          py::arg("src"), py::kw_only(), py::arg("src_valid_lens") = py::none(),
-          "The memory ``(B, Ts, d_model)`` of ids ``(B, Ts)``.")
-      .def(
-          "decode",
-          [](Transformer& self, py::handle tgt, py::handle memory, py::handle tgt_valid_lens,
-             py::handle memory_valid_lens, py::handle memory_attn_mask) {
-            Call call("Transformer");
-            const Array ids = call.integers(tgt, "tgt", false),
-                        lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
-            const Tensor source = call.floating(memory, "memory");
-            const ops::Restriction restriction =
-                restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames);
-            return without_gil([&] { return self.decode(ids, source, self.target_keys(ids, lens), restriction); });
-          },
-          py::arg("tgt"), py::arg("memory"), py::kw_only(), py::arg("tgt_valid_lens") = py::none(),
-          py::arg("memory_valid_lens") = py::none(), py::arg("memory_attn_mask") = py::none(),
-          "Logits ``(B, Tt, tgt_vocab)`` of ids ``(B, Tt)``, given the memory and which of its rows count.")
-      .def(
-          "generate",
+          "generate(src, *, src_valid_lens=None, start_id, end_id=None, method='greedy', "
+          "beam_size=4, length_penalty=0.0, temperature=1.0, top_k=None, top_p=None, max_len=100)",
+          "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last "
+          "layer's heads.",
           [](Transformer& self, py::handle src, py::handle src_valid_lens, QKV_GENERATE_PARAMETERS) {
             Call call("Transformer");
             Array ids = call.integers(src, "src", false);
@@ -165,13 +158,7 @@ Examples
               return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, start), options);
             });
             return sentences_from(sentences, options.length_penalty);
-          },
-          py::arg("src"), py::kw_only(), py::arg("src_valid_lens") = py::none(), py::arg("start_id"),
-          py::arg("end_id") = py::none(), py::arg("method") = "greedy", py::arg("beam_size") = 4,
-          py::arg("length_penalty") = 0.0, py::arg("temperature") = 1.0, py::arg("top_k") = py::none(),
-          py::arg("top_p") = py::none(), py::arg("max_len") = 100,
-          "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last "
-          "layer's heads.")
+          })
       .def_property_readonly("attention_weights",
                              [](Transformer& self) { return weights_of_blocks(self.decoder->parts()); });
 }

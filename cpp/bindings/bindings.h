@@ -1,53 +1,46 @@
 // One function per family of the interface.
 #pragma once
 
-#include <pybind11/pybind11.h>
-
-#include "bindings/instances.h"
+#include "bindings/function.h"
 
 namespace qkv::bindings {
 
-void bind_config(pybind11::module_& m);
-void bind_callbacks(pybind11::module_& m);
-void bind_tensor(pybind11::module_& m);
-void bind_subclass(pybind11::module_& m);
-void bind_direct_calls(pybind11::module_& m);
-void bind_functions(pybind11::module_& m);
-void bind_arrays(pybind11::module_& m);
-void bind_indices(pybind11::module_& m);
-void bind_random(pybind11::module_& m);
-void bind_additive(pybind11::module_& m);
-void bind_kernel_pooling(pybind11::module_& m);
-void bind_positions(pybind11::module_& m);
-void bind_attention(pybind11::module_& m);
-void bind_module(pybind11::module_& m);
-void bind_init(pybind11::module_& m);
-void bind_layers(pybind11::module_& m);
-void bind_positional_encoding(pybind11::module_& m);
-void bind_attention_layers(pybind11::module_& m);
-void bind_multi_head_attention(pybind11::module_& m);
-void bind_gru(pybind11::module_& m);
-void bind_transformer(pybind11::module_& m);
-void bind_bert_parts(pybind11::module_& m);
-void bind_bert(pybind11::module_& m);
-void bind_bert_heads(pybind11::module_& m);
-void bind_decoding(pybind11::module_& m);
-void bind_transformer_model(pybind11::module_& m);
-void bind_causal_lm(pybind11::module_& m);
-void bind_seq2seq(pybind11::module_& m);
-void bind_softmax(pybind11::module_& m);
-void bind_activation(pybind11::module_& m);
-void bind_norm(pybind11::module_& m);
-void bind_embedding(pybind11::module_& m);
-void bind_loss(pybind11::module_& m);
-void bind_optim(pybind11::module_& m);
-void bind_processes(pybind11::module_& m);
-void bind_rules(pybind11::module_& m);
-void bind_explained(pybind11::module_& m);
-
-// When everything is bound: docstrings begin with signatures that Python reads.
-void show_signatures(pybind11::module_& m);
-// When everything is bound: arguments that fit no signature are answered in our words.
-void reword_rejections(const pybind11::module_& m);
+void bind_config(Functions& m);
+void bind_callbacks(Functions& m);
+void bind_tensor(Functions& m);
+void bind_subclass(Functions& m);
+void bind_direct_calls(Functions& m);
+void bind_functions(Functions& m);
+void bind_arrays(Functions& m);
+void bind_indices(Functions& m);
+void bind_random(Functions& m);
+void bind_additive(Functions& m);
+void bind_kernel_pooling(Functions& m);
+void bind_positions(Functions& m);
+void bind_attention(Functions& m);
+void bind_module(Functions& m);
+void bind_init(Functions& m);
+void bind_layers(Functions& m);
+void bind_positional_encoding(Functions& m);
+void bind_attention_layers(Functions& m);
+void bind_multi_head_attention(Functions& m);
+void bind_gru(Functions& m);
+void bind_transformer(Functions& m);
+void bind_bert_parts(Functions& m);
+void bind_bert(Functions& m);
+void bind_bert_heads(Functions& m);
+void bind_decoding(Functions& m);
+void bind_transformer_model(Functions& m);
+void bind_causal_lm(Functions& m);
+void bind_seq2seq(Functions& m);
+void bind_softmax(Functions& m);
+void bind_activation(Functions& m);
+void bind_norm(Functions& m);
+void bind_embedding(Functions& m);
+void bind_loss(Functions& m);
+void bind_optim(Functions& m);
+void bind_processes(Functions& m);
+void bind_rules(Functions& m);
+void bind_explained(Functions& m);
 
 }  // namespace qkv::bindings

@@ -3,16 +3,18 @@
 
 #include <type_traits>
 
+#include "bindings/function.h"
 #include "bindings/instances.h"
 
 namespace qkv::bindings {
 
-// An attribute that an object has not is answered with what was meant.
+// An attribute that an object has not is answered with what was meant, at the cost of none.
 PyObject* get_or_suggest(PyObject* self, PyObject* name);
 // What the garbage collector sees of a module.
 int traverse_module(PyObject* self, visitproc visit, void* arg);
-// When it is made: `__class__` of an object stays within its class of the core.
-void finish_class(PyTypeObject* type);
+// When it is made: `__class__` of an object stays within its class of the core, and a class that is not made by calling
+// it says so.
+void finish_class(py::handle cls);
 
 template <class T, class... Options> class Class : public pybind11::class_<T, Options...> {
   using Base = pybind11::class_<T, Options...>;
@@ -26,7 +28,54 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
                else made->ht_type.tp_getattro = get_or_suggest;  // modules find their parts by a __getattr__
              }),
              extra...) {
-    finish_class(reinterpret_cast<PyTypeObject*>(this->ptr()));
+    finish_class(*this);
+  }
+
+  template <Callable F> Class& def(std::string_view head, F&& f) { return def(head, "", std::forward<F>(f)); }
+  template <Callable F> Class& def(std::string_view head, std::string_view doc, F&& f) {
+    add_function(*this, bound<T>(head, *this, std::forward<F>(f), doc));
+    return *this;
+  }
+  // As pybind11 makes constructors.
+  template <Callable F, class... Extra>
+  Class& def(std::string_view name, F&& f, py::detail::is_new_style_constructor constructor, const Extra&... extra) {
+    add_function(*this, bound<T>(name, *this, std::forward<F>(f), constructor, extra...));
+    return *this;
+  }
+  template <Callable F> Class& def(std::string_view name, F&& f, py::pos_only) { return def(name, std::forward<F>(f)); }
+  template <class... A, class... Extra>
+  Class& def(const py::detail::initimpl::constructor<A...>& init, const Extra&... extra) {
+    init.execute(*this, extra...);
+    return *this;
+  }
+  template <class... A, class... Extra> Class& def(py::detail::initimpl::factory<A...>&& init, const Extra&... extra) {
+    std::move(init).execute(*this, extra...);
+    return *this;
+  }
+  template <class... A> Class& def(py::detail::initimpl::pickle_factory<A...>&& pickle) {
+    std::move(pickle).execute(*this);
+    return *this;
+  }
+
+  template <class Get> Class& def_property_readonly(const char* name, Get&& get, const char* doc = nullptr) {
+    return add_property(name, std::forward<Get>(get), py::none(), doc);
+  }
+  template <class Get, class Set>
+  Class& def_property(const char* name, Get&& get, Set&& set, const char* doc = nullptr) {
+    return add_property(name, std::forward<Get>(get),
+                        function_of(bound<T>(name, *this, std::forward<Set>(set), "value"_takes)), doc);
+  }
+  template <class Of, class Value>
+  Class& def_readonly(const char* name, Value Of::* member, const char* doc = nullptr) {
+    return def_property_readonly(name, [member](const T& self) -> const Value& { return self.*member; }, doc);
+  }
+
+ private:
+  template <class Get> Class& add_property(const char* name, Get&& get, const py::object& setter, const char* doc) {
+    const py::handle property(reinterpret_cast<PyObject*>(&PyProperty_Type));
+    this->attr(name) = property(function_of(bound<T>(name, *this, std::forward<Get>(get))), setter, py::none(),
+                                doc == nullptr ? py::object(py::none()) : py::str(doc));
+    return *this;
   }
 };
 

@@ -9,8 +9,8 @@ namespace {
 // Whether a class has this method from one written in Python.
 bool in_python(PyTypeObject* type, PyObject* method) {
   PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), method);
-  if (found == nullptr) PyErr_Clear();                                      // a Module has no forward
-  const bool own = found != nullptr && PyInstanceMethod_Check(found) == 0;  // those of the core are such
+  if (found == nullptr) PyErr_Clear();  // a Module has no forward
+  const bool own = found != nullptr && !is_bound_function(found);
   Py_XDECREF(found);
   return own;
 }
@@ -28,6 +28,12 @@ DefinedCall defined_call(py::handle self) {
       attributes != nullptr && *attributes != nullptr && PyDict_GetItemWithError(*attributes, forward) != nullptr;
   if (!assigned && !in_python(Py_TYPE(self.ptr()), forward)) return {};
   return {object, object.attr(py::handle(forward))};
+}
+
+py::object defined_method(py::handle self, const char* name) {
+  const py::str method(name);
+  if (!self || !in_python(Py_TYPE(self.ptr()), method.ptr())) return {};
+  return self.attr(method);
 }
 
 bool DefinedCall::takes(const char* keyword, bool named) const {

@@ -43,6 +43,13 @@ int set_class(PyObject* self, PyObject* value, void*) {
   }
 }
 
+// `__init__` of a class that is not made by calling it.
+PyObject* refuse_construction(PyObject* self, PyObject*, PyObject*) {
+  const std::string name = type_name(self);
+  const char* how = name == "Tensor" ? "by qkv.tensor(data)" : "by calling a class derived from it";
+  return PyErr_Format(PyExc_TypeError, "%s: must be made %s; got a call of the class", name.c_str(), how);
+}
+
 }  // namespace
 
 void fail_uninitialised(py::handle object) {
@@ -51,16 +58,23 @@ void fail_uninitialised(py::handle object) {
             ": super().__init__() must be called before the object is used; got one whose __init__ has not finished");
 }
 
-void finish_class(PyTypeObject* type) {
-  static PyGetSetDef definition = {"__class__", get_class, set_class, nullptr, nullptr};
-  const auto descriptor = py::reinterpret_steal<py::object>(PyDescr_NewGetSet(type, &definition));
+void finish_class(py::handle cls) {
+  auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+  static PyGetSetDef own_class = {"__class__", get_class, set_class, nullptr, nullptr};
+  const auto descriptor = py::reinterpret_steal<py::object>(PyDescr_NewGetSet(type, &own_class));
   // Not by setattr, which would change the class of the class.
-  if (!descriptor || PyDict_SetItemString(type->tp_dict, definition.name, descriptor.ptr()) != 0)
+  if (!descriptor || PyDict_SetItemString(type->tp_dict, own_class.name, descriptor.ptr()) != 0)
     throw py::error_already_set();
   // The name of a tp_getattro of its own. Without it, classes derived in Python that define __getattr__ look attributes
   // up as object does, three times as fast.
   if (PyDict_DelItemString(type->tp_dict, "__getattribute__") != 0) PyErr_Clear();
   PyType_Modified(type);
+  static PyMethodDef refusal = {"__init__",
+                                reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(refuse_construction)),
+                                METH_VARARGS | METH_KEYWORDS, "__init__($self)\n--\n\n"};
+  const auto* root = reinterpret_cast<PyTypeObject*>(py::detail::get_internals().instance_base);
+  if (type->tp_base == root)
+    cls.attr(refusal.ml_name) = py::reinterpret_steal<py::object>(PyDescr_NewMethod(type, &refusal));
 }
 
 }  // namespace qkv::bindings

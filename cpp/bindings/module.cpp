@@ -1,8 +1,9 @@
 // The list of what Python sees; each bind_* stands in a file of its own name.
 #include "bindings/bindings.h"
 
-PYBIND11_MODULE(_core_in_main, m) {
+PYBIND11_MODULE(_core_in_main, module) {
   using namespace qkv::bindings;
+  Functions m(module);
   m.doc() = "The C++ core of qkv; use the package qkv.";
   bind_config(m);
   bind_callbacks(m);
@@ -41,8 +42,6 @@ PYBIND11_MODULE(_core_in_main, m) {
   bind_processes(m);
   bind_rules(m);
   bind_explained(m);
-  show_signatures(m);
-  reword_rejections(m);
 }
 
 // pybind11 takes the lock of the main interpreter; in another one it would wait for ever for it, before the module's

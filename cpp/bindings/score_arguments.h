@@ -28,9 +28,9 @@ void def_init_with_scores(Class& layer, const char* name, Arguments arguments, c
       return arguments(scores, std::forward<Own>(own)...);
     };
   };
-  def_init_from(layer, all(&Arguments::operator()), extra..., py::arg("window") = py::none(), py::arg("softcap") = 0.0,
-                py::arg("alibi") = false, py::arg("scale") = py::none(), py::arg("masked_value") = py::none(),
-                py::arg("sinks") = false, py::arg("qk_norm") = py::none(), py::arg("relative_bias") = py::none());
+  def_init_from(layer, all(&Arguments::operator()), extra...,
+                "window=None, softcap=0.0, alibi=False, scale=None, masked_value=None, sinks=False, "
+                "qk_norm=None, relative_bias=None"_takes);
 }
 
 }  // namespace qkv::bindings

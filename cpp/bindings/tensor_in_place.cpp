@@ -149,13 +149,11 @@ void def_in_place(TensorClass& tensor) {
   bits("__ior__", "bitwise_or", ops::Bitwise::bit_or);
   bits("__ixor__", "bitwise_xor", ops::Bitwise::bit_xor);
   tensor.def("__setitem__", set_item)
-      .def(
-          "copy_",
-          [](const py::object& self, py::handle values) {
-            copy_into(self.cast<Tensor>(), values);
-            return self;
-          },
-          py::arg("values"), "Overwrite the numbers in place; raises the version.");
+      .def("copy_(values)", "Overwrite the numbers in place; raises the version.",
+           [](const py::object& self, py::handle values) {
+             copy_into(self.cast<Tensor>(), values);
+             return self;
+           });
 }
 
 }  // namespace qkv::bindings

@@ -123,63 +123,49 @@ void def_layout(TensorClass& tensor) {
   tensor
       .def_property_readonly(
           "T", [](const Impl& t) { return transposed(Tensor(t), reversed(Tensor(t))); }, "All axes reversed.")
-      .def(
-          "reshape",
-          [](const Impl& t, const py::args& shape) {
-            return ops::reshape(Tensor(t), shape_from(shape, "reshape", "shape"));
-          },
-          "The same numbers under another shape; one size may be -1. A view, where strides allow it.")
-      .def(
-          "transpose",
-          [](const Impl& self, const py::args& axes) {
-            const Tensor t(self);
-            if (axes.empty() || (axes.size() == 1 && axes[0].is_none())) return transposed(t, reversed(t));
-            ops::Axes order;
-            const Shape given = shape_from(axes, "transpose", "axes");
-            for (const Index axis : given) order.push_back(axis < 0 ? axis + t.rank() : axis);
-            return transposed(t, order);
-          },
-          "Axes in another order; without arguments reversed. A view.")
-      .def(
-          "swapaxes", [](const Impl& self, Index a, Index b) { return ops::swapaxes(Tensor(self), a, b); },
-          py::arg("axis1"), py::arg("axis2"), "Two axes exchanged; a view.")
-      .def(
-          "unsqueeze", [](const Impl& t, py::handle axis) { return with_axes(Tensor(t), axis, "unsqueeze"); },
-          py::arg("axis"), "With an axis of size 1 at this place of the result; also a tuple of axes.")
-      .def(
-          "expand_dims", [](const Impl& t, py::handle axis) { return with_axes(Tensor(t), axis, "expand_dims"); },
-          py::arg("axis"), "With an axis of size 1 at this place of the result; also a tuple of axes.")
-      .def(
-          "squeeze", [](const Impl& t, py::handle axis) { return without_axes(Tensor(t), axis); },
-          py::arg("axis") = py::none(), "Without axes of size 1: all of them, or the one or those that are named.")
-      .def(
-          "flatten", [](const Impl& t, Index start, Index end) { return flattened(Tensor(t), start, end); },
-          py::arg("start_axis") = 0, py::arg("end_axis") = -1, "Neighbouring axes, all unless said, as one; a copy.")
-      .def(
-          "ravel", [](const Impl& t) { return ops::reshape(Tensor(t), {-1}); }, "The numbers along one axis.")
-      .def(
-          "broadcast_to",
-          [](const Impl& self, const py::args& shape) {
-            const Tensor t(self);
-            const Shape to = expanded(t, shape_from(shape, "broadcast_to", "shape"));
-            return ops::broadcast_to(t, to);
-          },
-          "Repeated along axes of size 1 and new axes in front, by NumPy's rules; -1 keeps an axis. A view.")
-      .def(
-          "diagonal",
-          [](const Impl& t, Index offset, Index a, Index b) { return ops::diagonal(Tensor(t), offset, a, b); },
-          py::arg("offset") = 0, py::arg("axis1") = 0, py::arg("axis2") = 1,
-          "The diagonal of two axes, along a last axis instead of both; a view.")
-      .def("repeat", repeated, py::arg("repeats"), py::arg("axis") = py::none(),
+      .def("reshape", "The same numbers under another shape; one size may be -1. A view, where strides allow it.",
+           [](const Impl& t, const py::args& shape) {
+             return ops::reshape(Tensor(t), shape_from(shape, "reshape", "shape"));
+           })
+      .def("transpose", "Axes in another order; without arguments reversed. A view.",
+           [](const Impl& self, const py::args& axes) {
+             const Tensor t(self);
+             if (axes.empty() || (axes.size() == 1 && axes[0].is_none())) return transposed(t, reversed(t));
+             ops::Axes order;
+             const Shape given = shape_from(axes, "transpose", "axes");
+             for (const Index axis : given) order.push_back(axis < 0 ? axis + t.rank() : axis);
+             return transposed(t, order);
+           })
+      .def("swapaxes(axis1, axis2)", "Two axes exchanged; a view.",
+           [](const Impl& self, Index a, Index b) { return ops::swapaxes(Tensor(self), a, b); })
+      .def("unsqueeze(axis)", "With an axis of size 1 at this place of the result; also a tuple of axes.",
+           [](const Impl& t, py::handle axis) { return with_axes(Tensor(t), axis, "unsqueeze"); })
+      .def("expand_dims(axis)", "With an axis of size 1 at this place of the result; also a tuple of axes.",
+           [](const Impl& t, py::handle axis) { return with_axes(Tensor(t), axis, "expand_dims"); })
+      .def("squeeze(axis=None)", "Without axes of size 1: all of them, or the one or those that are named.",
+           [](const Impl& t, py::handle axis) { return without_axes(Tensor(t), axis); })
+      .def("flatten(start_axis=0, end_axis=-1)", "Neighbouring axes, all unless said, as one; a copy.",
+           [](const Impl& t, Index start, Index end) { return flattened(Tensor(t), start, end); })
+      .def("ravel", "The numbers along one axis.", [](const Impl& t) { return ops::reshape(Tensor(t), {-1}); })
+      .def("broadcast_to",
+           "Repeated along axes of size 1 and new axes in front, by NumPy's rules; -1 keeps an axis. A view.",
+           [](const Impl& self, const py::args& shape) {
+             const Tensor t(self);
+             const Shape to = expanded(t, shape_from(shape, "broadcast_to", "shape"));
+             return ops::broadcast_to(t, to);
+           })
+      .def("diagonal(offset=0, axis1=0, axis2=1)",
+           "The diagonal of two axes, along a last axis instead of both; a view.",
+           [](const Impl& t, Index offset, Index a, Index b) { return ops::diagonal(Tensor(t), offset, a, b); })
+      .def("repeat(repeats, axis=None)",
            "Each number so many times, next to each other, along an axis or of the flattened Tensor, as NumPy's; "
-           "np.tile repeats the whole.")
-      .def(
-          "copy",
-          [](const Impl& self) {
-            const Tensor t(self);
-            return without_gil(t.numel(), [&] { return ops::copy(t); });
-          },
-          "The same numbers in memory of their own; gradients flow back. detach() leaves the history behind.");
+           "np.tile repeats the whole.",
+           repeated)
+      .def("copy", "The same numbers in memory of their own; gradients flow back. detach() leaves the history behind.",
+           [](const Impl& self) {
+             const Tensor t(self);
+             return without_gil(t.numel(), [&] { return ops::copy(t); });
+           });
 }
 
 }  // namespace qkv::bindings

@@ -1,4 +1,6 @@
 // Operators of Python's class Tensor.
+#include <stdexcept>
+
 #include "bindings/call_python.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
@@ -16,10 +18,8 @@ py::object not_implemented() { return py::reinterpret_borrow<py::object>(Py_NotI
 
 [[noreturn]] void fail_overflow(const char* operation, const char* dtype, py::handle number) {
   const std::string bits = py::str(number.attr("bit_length")());  // its digits may be too many to print
-  PyErr_SetString(PyExc_OverflowError, text(operation, ": other must fit in ", dtype,
-                                            " because the Tensor does; got an int of ", bits, " bits")
-                                           .c_str());
-  throw py::error_already_set();
+  throw std::overflow_error(
+      text(operation, ": other must fit in ", dtype, " because the Tensor does; got an int of ", bits, " bits"));
 }
 
 double double_from(const char* operation, py::handle number) {

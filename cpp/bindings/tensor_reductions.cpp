@@ -42,18 +42,15 @@ Tensor spread(const char* name, Spread f, const Impl& self, py::handle axis, boo
 void def_reductions(TensorClass& tensor) {
   const auto reduction = [&](const char* name, Tensor (*f)(const Tensor&, const std::optional<ops::Axes>&, bool),
                              const char* doc) {
-    tensor.def(
-        name,
-        [f, name](const Impl& self, py::handle axis, bool keepdims) {
-          const Tensor t(self);
-          const auto axes = axes_from(axis, name);
-          return without_gil(t.numel(), [&] { return f(t, axes, keepdims); });
-        },
-        py::arg("axis") = py::none(), py::arg("keepdims") = false, doc);
+    tensor.def(text(name, "(axis=None, keepdims=False)"), doc,
+               [f, name](const Impl& self, py::handle axis, bool keepdims) {
+                 const Tensor t(self);
+                 const auto axes = axes_from(axis, name);
+                 return without_gil(t.numel(), [&] { return f(t, axes, keepdims); });
+               });
   };
   reduction("sum", ops::sum, "Sum over an axis, a tuple of axes or everything.");
-  tensor.def("mean", mean, py::arg("axis") = py::none(), py::arg("keepdims") = false,
-             "Mean over an axis, a tuple of axes or everything.");
+  tensor.def("mean(axis=None, keepdims=False)", "Mean over an axis, a tuple of axes or everything.", mean);
   reduction("max", ops::max,
             "Largest number along an axis, a tuple of axes or of everything; equal ones share the gradient.");
   reduction("min", ops::min,
@@ -63,28 +60,24 @@ void def_reductions(TensorClass& tensor) {
   reduction("any", ops::any, "Whether any number along an axis, a tuple of axes or of everything is not 0.");
 
   const auto spread_over = [&](const char* name, Spread f, const char* doc) {
-    tensor.def(
-        name,
-        [name, f](const Impl& self, py::handle axis, bool keepdims, double ddof) {
-          return spread(name, f, self, axis, keepdims, ddof);
-        },
-        py::arg("axis") = py::none(), py::arg("keepdims") = false, py::kw_only(), py::arg("ddof") = 0.0, doc);
+    tensor.def(text(name, "(axis=None, keepdims=False, *, ddof=0.0)"), doc,
+               [name, f](const Impl& self, py::handle axis, bool keepdims, double ddof) {
+                 return spread(name, f, self, axis, keepdims, ddof);
+               });
   };
   spread_over("var", ops::variance,
               "Variance: the squared distances from the mean, summed and divided by the count less `ddof`. As in NumPy "
               "that is 0 unless given; PyTorch's is 1.");
   spread_over("std", ops::stddev,
-              "Standard stddev: the root of the variance, with NumPy's `ddof` of 0. Its gradient at 0 is 0.");
+              "Standard deviation: the root of the variance, with NumPy's `ddof` of 0. Its gradient at 0 is 0.");
 
   const auto place = [&](const char* name, Tensor (*f)(const Tensor&, std::optional<Index>, bool), const char* doc) {
-    tensor.def(
-        name,
-        [name, f](const Impl& self, py::handle axis, bool keepdims) {
-          const Tensor t(self);
-          const auto along = one_axis_from(axis, name);
-          return without_gil(t.numel(), [&] { return f(t, along, keepdims); });
-        },
-        py::arg("axis") = py::none(), py::arg("keepdims") = false, doc);
+    tensor.def(text(name, "(axis=None, keepdims=False)"), doc,
+               [name, f](const Impl& self, py::handle axis, bool keepdims) {
+                 const Tensor t(self);
+                 const auto along = one_axis_from(axis, name);
+                 return without_gil(t.numel(), [&] { return f(t, along, keepdims); });
+               });
   };
   place(
       "argmax", ops::argmax,
@@ -92,15 +85,13 @@ void def_reductions(TensorClass& tensor) {
   place("argmin", ops::argmin,
         "Where the first smallest number stands along an axis, or in the flattened Tensor; int64. NaN counts as "
         "smallest.");
-  tensor.def(
-      "cumsum",
-      [](const Impl& self, py::handle axis) {
-        const Tensor t(self);
-        const auto along = one_axis_from(axis, "cumsum");
-        const Tensor x = along ? t : ops::reshape(t, {-1});
-        return without_gil(t.numel(), [&] { return ops::cumulative_sum(x, along.value_or(0)); });
-      },
-      py::arg("axis") = py::none(), "Sums of the numbers up to each place of an axis, or of the flattened Tensor.");
+  tensor.def("cumsum(axis=None)", "Sums of the numbers up to each place of an axis, or of the flattened Tensor.",
+             [](const Impl& self, py::handle axis) {
+               const Tensor t(self);
+               const auto along = one_axis_from(axis, "cumsum");
+               const Tensor x = along ? t : ops::reshape(t, {-1});
+               return without_gil(t.numel(), [&] { return ops::cumulative_sum(x, along.value_or(0)); });
+             });
 }
 
 }  // namespace qkv::bindings

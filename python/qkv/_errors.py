@@ -73,12 +73,12 @@ def plain(name: str) -> str:
 def _hint(
     name: str,
     names: Iterable[str],
-    habits: Iterable[tuple[frozenset[str], str]],
+    idioms: Iterable[tuple[frozenset[str], str]],
     elsewhere: Callable[[], str | None] = lambda: None,
 ) -> str | None:
-    """Say what was meant by `name`, which is none of `names`: a habit, the same name elsewhere, or a slip."""
+    """Say what was meant by `name`, which is none of `names`: an idiom, the same name elsewhere, or a slip."""
     known = set(names)
-    for needed, text in habits:
+    for needed, text in idioms:
         if needed <= known:
             return text
     same = (other for other in sorted(known) if plain(other) == plain(name))
@@ -99,7 +99,7 @@ def misfit(
     `parameters` are names, in order, and whether each must be given; the first `most` of them (None: any number) may
     be given by position, and `given` were; `names` are the keywords.
     """
-    from ._habits import KEYWORDS  # only errors need the tables
+    from ._idioms import KEYWORDS  # only errors need the tables
 
     known = [name for name, _ in parameters]
     takes = f"it takes {', '.join(known)}" if known else "it takes no arguments by name"
@@ -174,14 +174,14 @@ UnknownNameError.__module__, UnknownNameError.__qualname__, UnknownNameError.__n
 
 @functools.lru_cache(maxsize=256)  # libraries ask objects again and again for what they may have
 def _attribute_hint(cls: type, parts: frozenset[str], name: str) -> str | None:
-    from ._habits import ATTRIBUTES
+    from ._idioms import ATTRIBUTES
 
     functions = sys.modules[__package__].__all__
     kinds = [kind.__name__ for kind in cls.__mro__]
-    habits = [habit for kind in kinds for habit in ATTRIBUTES.get(kind, {}).get(name, ())]
+    idioms = [idiom for kind in kinds for idiom in ATTRIBUTES.get(kind, {}).get(name, ())]
     names = {known for known in dir(cls) if not known.startswith("_")} | parts
     is_function = "Tensor" in kinds and name in functions
-    return _hint(name, names, habits, lambda: f"the function qkv.{name}(t)" if is_function else None)
+    return _hint(name, names, idioms, lambda: f"the function qkv.{name}(t)" if is_function else None)
 
 
 def unknown_attribute(value: Any, name: str) -> UnknownNameError:
@@ -203,7 +203,7 @@ def unknown_name(
     """Say that a module of qkv has no such name."""
 
     def words() -> str:
-        from ._habits import NAMES
+        from ._idioms import NAMES
 
         hint = _hint(name, public, NAMES.get(name, ()), lambda: elsewhere(name))
         if hint is None and module == "qkv" and not isinstance(getattr(np, name, np), ModuleType):

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from . import _core
 from ._errors import plain, unknown_name
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def publish(module: str, submodules: Iterable[str] = ()) -> None:
@@ -72,19 +70,6 @@ def _explain_methods(cls: type) -> None:
             setattr(cls, name, _core.explained(value))
         elif isinstance(value, (classmethod, staticmethod)) and isinstance(value.__func__, FunctionType):
             setattr(cls, name, type(value)(_core.explained(value.__func__)))
-
-
-def documents(compiled: Any) -> Callable[[F], F]:
-    """Send calls of a function straight to the compiled one that its body would call with its arguments in order.
-
-    The function stays as documentation and signature. A call without its frame of Python is 0.1 us shorter.
-    """
-
-    def decorate(function: F) -> F:
-        explained: Any = _core.explained(function, compiled)
-        return explained  # type: ignore[no-any-return]
-
-    return decorate
 
 
 def _elsewhere(module: str, name: str) -> str | None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from . import _core
-from ._public import documents
 
 
-@documents(_core.relu)
 def relu(x: Any) -> Any:
     """``max(x, 0)``; the derivative at 0 is 0.
 
@@ -34,7 +32,6 @@ def relu(x: Any) -> Any:
     return _core.relu(x)
 
 
-@documents(_core.gelu)
 def gelu(x: Any, approximate: Literal["none", "tanh"] = "none") -> Any:
     """``x Phi(x)``, Phi the distribution function of the standard normal distribution.
 
@@ -67,7 +64,6 @@ def gelu(x: Any, approximate: Literal["none", "tanh"] = "none") -> Any:
     return _core.gelu(x, approximate)
 
 
-@documents(_core.tanh)
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent ``(e^x - e^-x) / (e^x + e^-x)``.
 
@@ -89,7 +85,6 @@ def tanh(x: Any) -> Any:
     return _core.tanh(x)
 
 
-@documents(_core.sigmoid)
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``, without overflow and with all digits of tiny results.
 
@@ -111,7 +106,6 @@ def sigmoid(x: Any) -> Any:
     return _core.sigmoid(x)
 
 
-@documents(_core.silu)
 def silu(x: Any) -> Any:
     """``x / (1 + exp(-x))``, also called swish.
 
@@ -138,7 +132,6 @@ def silu(x: Any) -> Any:
     return _core.silu(x)
 
 
-@documents(_core.leaky_relu)
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     """``x`` above 0, ``negative_slope x`` below; the derivative at 0 is that from below.
 
@@ -171,7 +164,6 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     return _core.leaky_relu(x, negative_slope)
 
 
-@documents(_core.elu)
 def elu(x: Any, alpha: float = 1.0) -> Any:
     """``x`` above 0, ``alpha (exp(x) - 1)`` below; the derivative at 0 is that from below.
 
@@ -204,7 +196,6 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
     return _core.elu(x, alpha)
 
 
-@documents(_core.softplus)
 def softplus(x: Any, beta: float = 1.0) -> Any:
     """``log(1 + exp(beta x)) / beta``, without overflow and with all digits of tiny results.
 

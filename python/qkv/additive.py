@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
-from ._public import documents
 
 
-@documents(_core.additive_attention)
 def additive_attention(
     queries: Any,
     keys: Any,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from . import _core
-from ._public import documents
 
 
-@documents(_core.scaled_dot_product_attention)
 def scaled_dot_product_attention(
     query: Any,
     key: Any,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
-from ._public import documents
 
 __all__ = ["abs", "clip", "cos", "erf", "exp", "log", "maximum", "minimum", "sin", "sqrt", "where"]
 
@@ -33,7 +32,7 @@ def _unary(name: str, formula: str, example: str) -> Any:
     --------
     {example}
     """
-    return documents(compiled)(function)
+    return function
 
 
 exp = _unary("exp", "Exponential ``e^x``", ">>> float(qkv.exp(0.0))\n    1.0")
@@ -47,7 +46,6 @@ erf = _unary(
 abs = _unary("abs", "Absolute value; its gradient at 0 is 0", ">>> float(qkv.abs(-2.0))\n    2.0")
 
 
-@documents(_core.clip)
 def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     """Numbers below ``low`` become ``low``, numbers above ``high`` become ``high``; these get no gradient.
 
@@ -76,7 +74,6 @@ def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     return _core.clip(x, low, high)
 
 
-@documents(_core.where)
 def where(condition: Any, a: Any, b: Any) -> Any:
     """``a`` where the condition holds, ``b`` elsewhere; all three broadcast.
 
@@ -98,7 +95,6 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     return _core.where(condition, a, b)
 
 
-@documents(_core.maximum)
 def maximum(a: Any, b: Any) -> Any:
     """The larger of two numbers, element by element; both broadcast.
 
@@ -120,7 +116,6 @@ def maximum(a: Any, b: Any) -> Any:
     return _core.maximum(a, b)
 
 
-@documents(_core.minimum)
 def minimum(a: Any, b: Any) -> Any:
     """The smaller of two numbers, element by element; both broadcast.
 

@@ -12,12 +12,10 @@ import numpy as np
 
 from . import _core
 from ._core import Tensor
-from ._public import documents
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@documents(_core.tensor)
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Copy numbers into a Tensor.
 

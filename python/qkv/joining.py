@@ -10,12 +10,10 @@ import numpy as np
 from . import _core
 from ._core import Tensor
 from ._errors import shown
-from ._public import documents
 
 __all__ = ["concatenate", "pad", "split", "stack"]
 
 
-@documents(_core.concatenate)
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
     """Join arrays along an axis that they have.
 
@@ -43,7 +41,6 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
     return _core.concatenate(tensors, axis)
 
 
-@documents(_core.stack)
 def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
     """Join arrays of equal shape along a new axis.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from . import _core
-from ._public import documents, publish
+from ._public import publish
 
 __all__ = [
     "binary_cross_entropy_with_logits",
@@ -20,7 +20,6 @@ __all__ = [
 Reduction = Literal["mean", "sum", "none"]
 
 
-@documents(_core.cross_entropy)
 def cross_entropy(
     logits: Any,
     targets: Any,
@@ -72,7 +71,6 @@ def cross_entropy(
     return _core.cross_entropy(logits, targets, weight, ignore_index, label_smoothing, reduction)
 
 
-@documents(_core.nll_loss)
 def nll_loss(
     log_probs: Any,
     targets: Any,
@@ -116,7 +114,6 @@ def nll_loss(
     return _core.nll_loss(log_probs, targets, weight, ignore_index, reduction)
 
 
-@documents(_core.mse)
 def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
     """``(predictions - targets)^2``.
 
@@ -145,7 +142,6 @@ def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any
     return _core.mse(predictions, targets, reduction)
 
 
-@documents(_core.l1)
 def l1(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
     """``|predictions - targets|``; the derivative at 0 is 0.
 
@@ -174,7 +170,6 @@ def l1(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
     return _core.l1(predictions, targets, reduction)
 
 
-@documents(_core.huber)
 def huber(predictions: Any, targets: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Any:
     """``d^2 / 2`` of the difference ``d`` within ``delta``, ``delta (|d| - delta / 2)`` beyond.
 
@@ -209,7 +204,6 @@ def huber(predictions: Any, targets: Any, *, delta: float = 1.0, reduction: Redu
     return _core.huber(predictions, targets, delta, reduction)
 
 
-@documents(_core.binary_cross_entropy_with_logits)
 def binary_cross_entropy_with_logits(
     logits: Any, targets: Any, *, weight: Any = None, pos_weight: Any = None, reduction: Reduction = "mean"
 ) -> Any:
@@ -247,7 +241,6 @@ def binary_cross_entropy_with_logits(
     return _core.binary_cross_entropy_with_logits(logits, targets, weight, pos_weight, reduction)
 
 
-@documents(_core.kl_div)
 def kl_div(
     log_probs: Any,
     targets: Any,

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _core
-from ._public import documents
 
 __all__ = ["alibi_slopes", "apply_rotary", "relative_rotation", "rotary_tables", "sinusoidal_positions"]
 
@@ -127,7 +126,6 @@ def rotary_tables(
     return _rounded(cos, dtype, "rotary_tables"), _rounded(sin, dtype, "rotary_tables")
 
 
-@documents(_core.apply_rotary)
 def apply_rotary(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> Any:
     """Rotate pairs of features by their position's angle: ``(a, b)`` to ``(a cos - b sin, a sin + b cos)``.
 

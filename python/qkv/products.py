@@ -6,12 +6,10 @@ from typing import Any
 
 from . import _core
 from ._errors import shown
-from ._public import documents
 
 __all__ = ["einsum", "matmul"]
 
 
-@documents(_core.matmul)
 def matmul(a: Any, b: Any) -> Any:
     """Matrix product ``a @ b`` by NumPy's rules: the last two axes multiply, the others broadcast.
 

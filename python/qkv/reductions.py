@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
-from ._public import documents
 
 __all__ = ["cumprod", "cumsum", "logsumexp", "normalize"]
 
 
-@documents(_core.logsumexp)
 def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over an axis, safe for numbers of any size; its gradient is the softmax.
 
@@ -35,7 +33,6 @@ def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool 
     return _core.logsumexp(x, axis, keepdims)
 
 
-@documents(_core.cumsum)
 def cumsum(x: Any, axis: int | None = None) -> Any:
     """Sums of the numbers up to each place.
 
@@ -65,7 +62,6 @@ def cumsum(x: Any, axis: int | None = None) -> Any:
     return _core.cumsum(x, axis)
 
 
-@documents(_core.cumprod)
 def cumprod(x: Any, axis: int | None = None) -> Any:
     """Products of the numbers up to each place.
 
@@ -95,7 +91,6 @@ def cumprod(x: Any, axis: int | None = None) -> Any:
     return _core.cumprod(x, axis)
 
 
-@documents(_core.normalize)
 def normalize(x: Any, p: float = 2.0, axis: int | tuple[int, ...] | None = -1, eps: float = 1e-12) -> Any:
     """``x / max(|x|_p, eps)``: vectors of length 1 along an axis.
 

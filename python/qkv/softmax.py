@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
-from ._public import documents
 
 
-@documents(_core.softmax)
 def softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     """``exp(x / temperature)``, divided by its sum along an axis.
 
@@ -44,7 +42,6 @@ def softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     return _core.softmax(x, axis, temperature)
 
 
-@documents(_core.log_softmax)
 def log_softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     """``x / temperature - logsumexp(x / temperature)`` along an axis: the logarithm of the softmax.
 
@@ -75,7 +72,6 @@ def log_softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     return _core.log_softmax(x, axis, temperature)
 
 
-@documents(_core.masked_softmax)
 def masked_softmax(
     scores: Any, valid_lens: Any = None, *, mask: Any = None, masked_value: float | None = None
 ) -> Any:
@@ -123,7 +119,6 @@ def masked_softmax(
     return _core.masked_softmax(scores, valid_lens, mask, masked_value)
 
 
-@documents(_core.softmax_jacobian)
 def softmax_jacobian(x: Any) -> Any:
     """``diag(p) - p p^T`` for ``p = softmax(x)`` on the last axis.
 

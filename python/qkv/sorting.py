@@ -9,7 +9,6 @@ import numpy as np
 from . import _core
 from ._core import Tensor
 from ._errors import shown
-from ._public import documents
 
 __all__ = ["argsort", "sort", "take_along_axis", "topk"]
 
@@ -89,7 +88,6 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
     return values if hasattr(x, "dtype") or values.dtype.kind != "f" else values.astype(np.float32)
 
 
-@documents(_core.topk)
 def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, Any]:
     """The ``k`` largest numbers along an axis, the largest first, and where they stand.
 
@@ -125,7 +123,6 @@ def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, 
     return _core.topk(x, k, axis, largest)
 
 
-@documents(_core.take_along_axis)
 def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     """The numbers at these places of an axis, for each place of the other axes (PyTorch's ``gather``).
 

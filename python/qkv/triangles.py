@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
-from ._public import documents
 
 __all__ = ["one_hot", "tril", "triu"]
 
 
-@documents(_core.tril)
 def tril(x: Any, k: int = 0) -> Any:
     """The numbers on and below a diagonal of the last two axes; zeros above it.
 
@@ -40,7 +38,6 @@ def tril(x: Any, k: int = 0) -> Any:
     return _core.tril(x, k)
 
 
-@documents(_core.triu)
 def triu(x: Any, k: int = 0) -> Any:
     """The numbers on and above a diagonal of the last two axes; zeros below it.
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from .. import _core
-from .._public import documents
 
 
-@documents(_core.beam_search)
 def beam_search(
     step: Callable[[Any, Any], tuple[Any, Any]],
     state: Any,

@@ -6,14 +6,14 @@ what to say; the first pair whose names all exist is used. A name that qkv has i
 
 from __future__ import annotations
 
-from ._method_habits import METHODS
+from ._method_idioms import METHODS
 
-Habits = dict[str, list[tuple[frozenset[str], str]]]
+Idioms = dict[str, list[tuple[frozenset[str], str]]]
 
 
-def _renamed(origin: str, lines: str) -> Habits:
+def _renamed(origin: str, lines: str) -> Idioms:
     """Read lines of ``theirs: ours``, several of each; which of ours is meant depends on what was called."""
-    table: Habits = {}
+    table: Idioms = {}
     for line in lines.strip().splitlines():
         theirs, ours = line.split(":")
         for name in theirs.split():
@@ -23,20 +23,20 @@ def _renamed(origin: str, lines: str) -> Habits:
     return table
 
 
-def _said(*lines: tuple[str, str, str]) -> Habits:
+def _said(*lines: tuple[str, str, str]) -> Idioms:
     """Read (foreign names, names that must exist, what to say)."""
-    table: Habits = {}
+    table: Idioms = {}
     for theirs, needed, text in lines:
         for name in theirs.split():
             table.setdefault(name, []).append((frozenset(needed.split()), text.replace("NAME", name)))
     return table
 
 
-def _joined(*tables: Habits) -> Habits:
-    joined: Habits = {}
+def _joined(*tables: Idioms) -> Idioms:
+    joined: Idioms = {}
     for table in tables:
-        for name, habits in table.items():
-            joined[name] = joined.get(name, []) + habits
+        for name, idioms in table.items():
+            joined[name] = joined.get(name, []) + idioms
     return joined
 
 

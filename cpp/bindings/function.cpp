@@ -1,0 +1,305 @@
+#include "bindings/function.h"
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+
+#if defined(__GLIBCXX__)
+#include <cxxabi.h>
+#endif
+
+#include "bindings/call_python.h"
+#include "core/error.h"
+
+namespace qkv::bindings {
+
+using Role = Parameter::Role;
+
+namespace {
+
+// Parts of a list, at the commas that stand outside of brackets.
+std::vector<std::string> parts_of_list(std::string_view list) {
+  std::vector<std::string> parts(list.empty() ? 0 : 1);
+  int depth = 0;
+  for (const char c : list) {
+    if (c == '(') ++depth;
+    if (c == ')') --depth;
+    if (c == ',' && depth == 0) parts.emplace_back();
+    else if (c != ' ' || !parts.back().empty()) parts.back() += c;
+  }
+  return parts;
+}
+
+// None, True, False, a number, a string, {} or a tuple.
+py::object literal(const std::string& written) {
+  if (written == "None") return py::none();
+  if (written == "True" || written == "False") return py::bool_(written == "True");
+  if (written == "{}") return py::dict();
+  if (written.front() == '(') {
+    py::list items;
+    for (const std::string& item : parts_of_list(std::string_view(written).substr(1, written.size() - 2)))
+      items.append(literal(item));
+    return py::tuple(items);
+  }
+  if (written.front() == '\'') return py::str(written.substr(1, written.size() - 2));
+  if (written.find_first_of(".e") == written.npos) return py::int_(std::stoll(written));
+  return py::float_(std::stod(written));
+}
+
+}  // namespace
+
+void Signature::add_name(const std::string& given, py::object fallback) {
+  while (named_ < parameters.size() && parameters[named_].role != Role::named) ++named_;
+  if (named_ == parameters.size()) throw std::logic_error(name + ": has fewer parameters than names");
+  Parameter& p = parameters[named_++];
+  p.name = py::reinterpret_steal<py::object>(PyUnicode_InternFromString(given.c_str()));
+  p.fallback = std::move(fallback);
+}
+
+void Signature::take(Takes names) {
+  for (const std::string& one : parts_of_list(names.text)) {
+    const std::size_t equal = one.find('=');
+    if (one == "*") positional = named_;
+    else if (equal == one.npos) add_name(one, {});
+    else add_name(one.substr(0, equal), literal(one.substr(equal + 1)));
+  }
+}
+
+void Signature::finish() {
+  const std::size_t own = owner ? 1 : 0;
+  if (named_ > own)
+    for (const Parameter& p : parameters)
+      if (p.role == Role::named && p.name.is_none()) throw std::logic_error(name + ": a parameter has no name");
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].role != Role::named) positional = std::min(positional, i);
+  positional = std::min(positional, parameters.size());
+}
+
+const Signature& Signature::widest() const {
+  const Signature* most = this;
+  for (const Signature* s = next.get(); s != nullptr; s = s->next.get())
+    if (s->parameters.size() > most->parameters.size()) most = s;
+  return *most;
+}
+
+std::string Signature::shown(bool typed) const {
+  std::string list = "(";
+  const auto add = [&](const std::string& words) { list += (list.size() == 1 ? "" : ", ") + words; };
+  bool star = false;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
+    if (p.role == Role::rest) star = true;
+    if (i == positional && !star && p.role == Role::named) {
+      add("*");
+      star = true;
+    }
+    if (p.role != Role::named) {
+      add(p.role == Role::rest ? "*args" : "**kwargs");
+      continue;
+    }
+    const std::size_t own = owner ? 1 : 0;
+    add(p.name.is_none() ? text("arg", i - own) : std::string(py::str(p.name)));
+    if (typed && !(own == 1 && i == 0)) list += ": " + p.kind();
+    if (p.fallback) list += (typed ? " = " : "=") + std::string(py::repr(p.fallback));
+    if (p.name.is_none() && i + 1 == positional) add("/");
+  }
+  list += ')';
+  return typed ? list + " -> " + (constructor ? "None" : result()) : list;
+}
+
+bool Signature::fill(PyObject* const* arguments, Py_ssize_t count, PyObject* names, PyObject** values,
+                     std::array<py::object, 2>& made) const {
+  const auto given = static_cast<std::size_t>(count), total = parameters.size();
+  const std::size_t taken = std::min(given, positional);
+  const std::size_t named = names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names));
+  std::copy_n(arguments, taken, values);
+  std::fill(values + taken, values + total, nullptr);
+  for (std::size_t k = 0; k < named; ++k) {
+    PyObject* name = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k));
+    std::size_t place = 0;
+    while (place < total && parameters[place].name.ptr() != name) ++place;
+    if (place == total)  // both are interned, but for **{...} of made-up strings
+      for (place = 0; place < total; ++place)
+        if (!parameters[place].name.is_none() && PyUnicode_Compare(parameters[place].name.ptr(), name) == 0) break;
+    if (place < total) {
+      if (values[place] != nullptr) return false;
+      values[place] = arguments[given + k];
+    } else if (total > 0 && parameters.back().role == Role::keywords) {
+      if (!made[1]) made[1] = py::dict();
+      if (PyDict_SetItem(made[1].ptr(), name, arguments[given + k]) != 0) throw py::error_already_set();
+    } else {
+      return false;
+    }
+  }
+  bool rest = false;
+  for (std::size_t i = taken; i < total; ++i) {
+    if (values[i] != nullptr) continue;
+    const Parameter& p = parameters[i];
+    if (p.role == Role::rest) {
+      rest = true;
+      made[0] = py::tuple(given - taken);
+      for (std::size_t k = taken; k < given; ++k)
+        PyTuple_SET_ITEM(made[0].ptr(), static_cast<Py_ssize_t>(k - taken), Py_NewRef(arguments[k]));
+      values[i] = made[0].ptr();
+    } else if (p.role == Role::keywords) {
+      if (!made[1]) made[1] = py::dict();
+      values[i] = made[1].ptr();
+    } else if (p.fallback) {
+      values[i] = p.fallback.ptr();
+    } else {
+      return false;
+    }
+  }
+  return given == taken || rest;
+}
+
+namespace {
+
+struct Given {
+  std::span<PyObject* const> positional;
+  PyObject* names;  // tuple, or null
+};
+
+std::string short_class_of(py::handle value) {
+  const std::string name = Py_TYPE(value.ptr())->tp_name;
+  return name.substr(name.rfind('.') + 1);
+}
+
+// "Linear" for a constructor and a call of a layer, "Linear.load_state_dict", "softmax".
+std::string called(const Signature& s, const Given& given) {
+  if (!s.owner) return s.name;
+  const std::string owner = s.constructor || given.positional.empty() ? py::str(s.owner.attr("__name__"))
+                                                                      : py::str(short_class_of(given.positional[0]));
+  return s.constructor || s.name == "forward" || s.name == "__call__" ? owner : owner + "." + s.name;
+}
+
+// What an argument of this type must be.
+std::string expected(std::string kind) {
+  static const std::map<std::string, std::string> words = {{"int", "an integer of 64 bits"},
+                                                           {"float", "a number"},
+                                                           {"bool", "True or False"},
+                                                           {"str", "a string"},
+                                                           {"type", "a class"},
+                                                           {"list", "a list"},
+                                                           {"Sequence", "a list"},
+                                                           {"Callable", "a function"},
+                                                           {"NDArray", "an array"},
+                                                           {"object", "an object"},
+                                                           {"Mapping", "a dict"}};
+  kind = kind.substr(0, kind.find_first_of("[ "));
+  const auto found = words.find(kind);
+  return found == words.end() ? "a " + kind : found->second;
+}
+
+// Why the number or the names of the arguments do not fit, in Python's words (qkv._errors.misfit), or None.
+py::object misfit(const Signature& s, const Given& given, const std::string& operation) {
+  const std::size_t own = s.owner ? 1 : 0;
+  py::list parameters;
+  bool rest = false, keywords = false;
+  for (std::size_t i = own; i < s.parameters.size(); ++i) {
+    const Parameter& p = s.parameters[i];
+    rest |= p.role == Role::rest;
+    keywords |= p.role == Role::keywords;
+    if (!p.name.is_none()) parameters.append(py::make_tuple(p.name, !p.fallback));
+  }
+  const py::object most = rest ? py::object(py::none()) : py::int_(s.positional - own);
+  const auto names = given.names == nullptr ? py::tuple() : py::reinterpret_borrow<py::tuple>(given.names);
+  return callback("misfit")(operation, parameters, most, keywords, std::max(given.positional.size(), own) - own, names);
+}
+
+bool is_self(const Signature& s, const Given& given) {
+  return !given.positional.empty() && PyObject_IsInstance(given.positional[0], s.owner.ptr()) == 1;
+}
+
+std::string unfit(const Signature& s, const Given& given) {
+  const std::string operation = called(s, given);
+  if (s.owner && given.positional.empty()) return operation + ": must be called on an object; got no arguments";
+  if (s.owner && !is_self(s, given))
+    return text(s.name, ": must be called on a ", std::string(py::str(s.owner.attr("__name__"))), "; got ",
+                short_class_of(given.positional[0]));
+  const py::object words = misfit(s, given, operation);
+  if (!words.is_none()) return py::str(words);
+  for (std::size_t i = given.positional.size(); i < s.parameters.size(); ++i)
+    if (s.parameters[i].name.is_none() && s.parameters[i].role == Role::named)
+      return text(operation, ": argument ", i + (s.owner ? 0 : 1), " must be given");
+  return operation + ": takes no arguments of these types";
+}
+
+std::string wrong_argument(const Signature& s, const Given& given, std::size_t i, PyObject* value) {
+  const Parameter& p = s.parameters[i];
+  if (i == 0 && s.owner) return unfit(s, given);
+  const std::string kind = p.kind(), wanted = expected(kind);
+  const std::string name = p.name.is_none() ? text("argument ", i + (s.owner ? 0 : 1)) : std::string(py::str(p.name));
+  return text(called(s, given), ": ", name, " must be ", wanted, "; got ",
+              value == Py_None                                      ? "None"
+              : kind.starts_with("int") && PyLong_Check(value) != 0 ? "an integer of more bits"
+                                                                    : short_class_of(value));
+}
+
+// Null: this signature does not fit, because of `why`.
+PyObject* call_one(const Signature& s, const Given& given, PyObject* const* arguments, std::string* why) {
+  std::array<PyObject*, Signature::kMost> values;
+  std::array<py::object, 2> made;
+  if (!s.fill(arguments, static_cast<Py_ssize_t>(given.positional.size()), given.names, values.data(), made)) {
+    if (why != nullptr) *why = unfit(s, given);
+    return nullptr;
+  }
+  std::size_t failed = Signature::kNone;
+  PyObject* result = nullptr;
+  if (!s.constructor) [[likely]] {
+    result = s.invoke(s, values.data(), failed);
+  } else {
+    if (!is_self(s, given)) fail_type(unfit(s, given));
+    auto* object = reinterpret_cast<py::detail::instance*>(given.positional[0]);
+    auto place =
+        object->get_value_and_holder(py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(s.owner.ptr())));
+    if (place.instance_registered()) return Py_NewRef(Py_None);  // made already
+    PyObject* const self = std::exchange(values[0], reinterpret_cast<PyObject*>(&place));
+    result = s.invoke(s, values.data(), failed);
+    values[0] = self;
+    if (result != nullptr && !place.holder_constructed()) place.type->init_instance(object, nullptr);
+  }
+  if (result != nullptr) [[likely]]
+    return result;
+  if (failed == Signature::kNone) {
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    fail_type(called(s, given), ": the result has no type of Python");
+  }
+  PyErr_Clear();
+  if (why != nullptr) *why = wrong_argument(s, given, failed, values[failed]);
+  return nullptr;
+}
+
+}  // namespace
+
+PyObject* call(const Signature& first, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  const Given given{{arguments, static_cast<std::size_t>(count)}, names};
+  const auto set = [&](PyObject* error, const std::string& words) {
+    PyErr_SetString(error, (called(first, given) + words).c_str());
+  };
+  try {
+    const Signature& shown = first.next ? first.widest() : first;
+    std::string why;
+    for (const Signature* s = &first; s != nullptr; s = s->next.get())
+      if (PyObject* result = call_one(*s, given, arguments, s == &shown ? &why : nullptr); result != nullptr)
+        return result;
+    PyErr_SetString(PyExc_TypeError, why.c_str());
+  } catch (py::error_already_set& error) {
+    // A number that Python's own conversion finds too large; what code in Python raises has a traceback.
+    if (!error.matches(PyExc_OverflowError) || error.trace()) error.restore();
+    else set(PyExc_ValueError, ": a number is too large; " + std::string(py::str(error.value())));
+  } catch (const py::cast_error&) {
+    set(PyExc_TypeError, ": an argument holds something of a type that it must not have");
+  } catch (const py::type_error& error) {
+    set(PyExc_TypeError, std::string(": an argument is wrong; ") + error.what());
+#if defined(__GLIBCXX__)
+  } catch (abi::__forced_unwind&) {
+    throw;
+#endif
+  } catch (...) {
+    py::detail::try_translate_exceptions();
+  }
+  return nullptr;
+}
+
+}  // namespace qkv::bindings

@@ -1,0 +1,227 @@
+// Functions of C++ as Python's: what they take, and what a call that does not fit is answered with. Arguments are
+// converted by pybind11's casters; the call is ours, so that it knows which argument did not fit.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bindings/convert.h"
+#include "bindings/instances.h"
+
+namespace qkv::bindings {
+
+// What a function takes, as Python writes it: "x, axis=-1, *, mask=None"_takes.
+struct Takes {
+  std::string_view text;
+};
+constexpr Takes operator""_takes(const char* text, std::size_t size) { return {{text, size}}; }
+
+struct Parameter {
+  enum class Role { named, rest, keywords };  // `rest`: py::args
+  py::object name;                            // None: has no name
+  py::object fallback;                        // null: must be given
+  std::string (*kind)();                      // its type, as a stub writes it
+  Role role;
+};
+
+// One signature of a function, and what it calls.
+struct Signature {
+  static constexpr std::size_t kMost = 32, kNone = kMost;
+
+  std::string name, doc;
+  py::handle owner;  // the class, of a method; lives as long as the function
+  bool constructor = false;
+  std::vector<Parameter> parameters;
+  std::size_t positional = kNone;  // how many may be given by position
+  std::string (*result)() = nullptr;
+  // A new reference, or null and an error; or null and which argument does not fit.
+  PyObject* (*invoke)(const Signature&, PyObject* const* values, std::size_t& failed) = nullptr;
+  std::shared_ptr<void> function;
+  std::unique_ptr<Signature> next;  // another one of the function's
+
+  // "(x, axis=-1, *, mask=None)", with types or without.
+  std::string shown(bool typed) const;
+  // Of all signatures the one with most names: the others are for pickles and C++.
+  const Signature& widest() const;
+  // The values in the parameters' order, if number and names of what is given fit; those of `rest` and `keywords` live
+  // as long as `made`.
+  bool fill(PyObject* const* arguments, Py_ssize_t count, PyObject* names, PyObject** values,
+            std::array<py::object, 2>& made) const;
+
+  void take(std::string_view text) { doc = text; }
+  void take(Takes names);
+  void take(py::detail::is_new_style_constructor) { constructor = true; }
+  void finish();
+
+ private:
+  void add_name(const std::string& name, py::object fallback);
+  std::size_t named_ = 0;  // parameters that have got their names
+};
+
+template <class T> std::string kind_of();
+
+template <class... T> std::string kinds_of() {
+  std::string all;
+  ((all += (all.empty() ? "" : ", ") + kind_of<T>()), ...);
+  return all;
+}
+
+template <class T> struct KindOf {
+  static std::string name() {
+    if constexpr (std::is_base_of_v<py::detail::type_caster_generic, py::detail::make_caster<T>>)
+      if (const py::handle type = py::detail::get_type_handle(typeid(T), false)) return py::str(type.attr("__name__"));
+    return "object";
+  }
+};
+template <class T> struct KindOf<std::shared_ptr<T>> : KindOf<T> {};
+template <class T> struct KindOf<std::unique_ptr<T>> : KindOf<T> {};
+template <class T> struct KindOf<std::optional<T>> {
+  static std::string name() { return kind_of<T>() + " | None"; }
+};
+template <class T> struct KindOf<std::vector<T>> {
+  static std::string name() { return "list[" + kind_of<T>() + "]"; }
+};
+template <class K, class T> struct KindOf<std::map<K, T>> {
+  static std::string name() { return "Mapping[" + kinds_of<K, T>() + "]"; }
+};
+template <class... T> struct KindOf<std::tuple<T...>> {
+  static std::string name() { return "tuple[" + kinds_of<T...>() + "]"; }
+};
+template <class A, class B> struct KindOf<std::pair<A, B>> : KindOf<std::tuple<A, B>> {};
+
+template <class V, class... Others> inline constexpr bool kOneOf = (std::is_same_v<V, Others> || ...);
+
+template <class T> std::string kind_of() {
+  using V = std::remove_cvref_t<std::remove_pointer_t<T>>;
+  if (kOneOf<V, void, py::detail::value_and_holder>) return "None";
+  if (kOneOf<V, bool, py::bool_>) return "bool";
+  if (kOneOf<V, char, std::string, std::string_view, py::str>) return "str";
+  if (std::is_integral_v<V> || kOneOf<V, py::int_>) return "int";
+  if (std::is_floating_point_v<V> || kOneOf<V, py::float_>) return "float";
+  if (kOneOf<V, Tensor>) return "Tensor";
+  if (kOneOf<V, py::bytes>) return "bytes";
+  if (kOneOf<V, py::tuple>) return "tuple";
+  if (kOneOf<V, py::list>) return "list";
+  if (kOneOf<V, py::dict>) return "dict";
+  if (kOneOf<V, py::type>) return "type";
+  if (kOneOf<V, py::function>) return "Callable";
+  if (kOneOf<V, py::sequence>) return "Sequence";
+  if (kOneOf<V, py::iterator>) return "Iterator";
+  if (std::is_base_of_v<py::array, V>) return "NDArray[Any]";
+  return KindOf<V>::name();
+}
+
+template <class Argument> bool load(py::detail::make_caster<Argument>& caster, PyObject* value) {
+  if constexpr (Bound<std::remove_cvref_t<Argument>>)  // a reference; only pointers may be null
+    if (value == Py_None) return false;
+  return caster.load(value, true);
+}
+
+template <class F, class Result, class... Arguments>
+PyObject* invoke(const Signature& signature, PyObject* const* values, std::size_t& failed) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) -> PyObject* {
+    using namespace py::detail;
+    std::tuple<make_caster<Arguments>...> casters;
+    if (!((load<Arguments>(std::get<I>(casters), values[I]) || (failed = I, false)) && ...)) return nullptr;
+    F& f = *static_cast<F*>(signature.function.get());
+    if constexpr (std::is_void_v<Result>) {
+      f(cast_op<Arguments>(std::move(std::get<I>(casters)))...);
+      return Py_NewRef(Py_None);
+    } else {
+      constexpr auto automatic = py::return_value_policy::automatic;
+      return make_caster<Result>::cast(f(cast_op<Arguments>(std::move(std::get<I>(casters)))...),
+                                       return_value_policy_override<Result>::policy(automatic), {})
+          .ptr();
+    }
+  }(std::index_sequence_for<Arguments...>());
+}
+
+template <class Argument> Parameter parameter() {
+  using V = std::remove_cvref_t<Argument>;
+  const auto role = std::is_same_v<V, py::args>     ? Parameter::Role::rest
+                    : std::is_same_v<V, py::kwargs> ? Parameter::Role::keywords
+                                                    : Parameter::Role::named;
+  return {py::none(), {}, kind_of<Argument>, role};
+}
+
+// What def() binds, and not its documentation.
+template <class F>
+concept Callable = !std::is_convertible_v<F, std::string_view>;
+
+template <class F, class Result, class... Arguments, class... Extra>
+std::unique_ptr<Signature> bound_as(Result (*)(Arguments...), std::string_view head, py::handle owner, F&& f,
+                                    const Extra&... extra) {
+  static_assert(sizeof...(Arguments) <= Signature::kMost);
+  using Function = std::decay_t<F>;
+  auto made = std::make_unique<Signature>();
+  made->name = head.substr(0, head.find('('));
+  made->owner = owner;
+  made->parameters = {parameter<Arguments>()...};
+  made->result = kind_of<Result>;
+  made->invoke = invoke<Function, Result, Arguments...>;
+  made->function = std::make_shared<Function>(std::forward<F>(f));
+  if (owner) made->take("self"_takes);
+  if (made->name.size() < head.size())
+    made->take(Takes{head.substr(made->name.size() + 1, head.size() - made->name.size() - 2)});
+  (made->take(extra), ...);
+  made->finish();
+  return made;
+}
+
+// What `owner`, a class or nothing, has as a method. `head` is its name, or "name(x, axis=-1)". T: the class of C++.
+template <class T, class F, class... Extra>
+std::unique_ptr<Signature> bound(std::string_view head, py::handle owner, F&& f, const Extra&... extra) {
+  using Given = std::remove_cvref_t<F>;
+  if constexpr (std::is_member_function_pointer_v<Given>) {
+    const auto method = [&]<class C, class R, class... A>(auto given, std::in_place_type_t<R(C, A...)>) {
+      return bound<T>(
+          head, owner,
+          [given](std::conditional_t<std::is_const_v<C>, const T&, T&> self, A... a) -> R {
+            return (self.*given)(std::forward<A>(a)...);
+          },
+          extra...);
+    };
+    const auto split = [&]<class C, class R, class... A>(R (C::*p)(A...)) {
+      return method(p, std::in_place_type<R(C, A...)>);
+    };
+    const auto split_const = [&]<class C, class R, class... A>(R (C::*p)(A...) const) {
+      return method(p, std::in_place_type<R(const C, A...)>);
+    };
+    if constexpr (requires { split_const(f); }) return split_const(f);
+    else return split(f);
+  } else {
+    return bound_as(static_cast<py::detail::function_signature_t<std::decay_t<F>>*>(nullptr), head, owner,
+                    std::forward<F>(f), extra...);
+  }
+}
+
+// Python's object for it.
+py::object function_of(std::shared_ptr<Signature> signature);
+// A call, as CPython makes it.
+PyObject* call(const Signature& first, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+// Whether Python's object is such a function.
+bool is_bound_function(PyObject* object);
+// The function becomes an attribute of the scope, or another signature of the one that is there.
+void add_function(py::handle scope, std::unique_ptr<Signature> signature);
+
+// A module whose functions are bound so.
+class Functions : public py::module_ {
+ public:
+  explicit Functions(const py::module_& all) : py::module_(all) {}
+  template <Callable F> void def(std::string_view head, F&& f) { def(head, "", std::forward<F>(f)); }
+  template <Callable F> void def(std::string_view head, std::string_view doc, F&& f) {
+    add_function(*this, bound<void>(head, {}, std::forward<F>(f), doc));
+  }
+};
+
+}  // namespace qkv::bindings
