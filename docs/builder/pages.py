@@ -16,6 +16,8 @@ SOURCE = re.findall(r'^Source = "(.*)"$', (ROOT / "pyproject.toml").read_text(en
 
 # Pages of the project by their places in the site: those that are copied as they are, and all.
 COPIED = {
+    "docs/getting_started.md": "getting_started.md",
+    "docs/conventions.md": "conventions.md",
     "docs/coming_from.md": "coming_from.md",
     "docs/distributed.md": "distributed.md",
     "docs/torch.md": "torch.md",
@@ -25,6 +27,9 @@ COPIED = {
 PLACES = {
     **COPIED,
     "README.md": "getting_started.md",
+    "docs/performance.md": "performance/index.md",
+    "docs/gallery.md": "gallery.md",
+    "notebooks": "notebooks/index.md",
     "benchmarks/results/README.md": "performance/index.md",
     "benchmarks/explanations.md": "performance/explanations.md",
     **{
@@ -72,31 +77,10 @@ def with_references(text: str) -> str:
     return "".join(part if n % 2 else NAME.sub(r"{py:obj}`qkv.\1`", part) for n, part in enumerate(parts))
 
 
-def readme_section(title: str) -> str:
-    """Give a section of the README with its heading; references are written out."""
-    page = (ROOT / "README.md").read_text(encoding="utf8")
-    defined = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", page, re.M))
-    found = re.search(rf"^## {re.escape(title)}\n.*?(?=^## |\Z)", page, re.M | re.S)
-    if found is None:
-        raise SystemExit(f"README.md: there is no section {title!r}")
-    base = f"{SOURCE}/blob/main/"
-    text = re.sub(
-        r"\[([^\]]*)\]\[([^\]]+)\]",
-        lambda link: f"[{link[1]}]({defined[link[2]].removeprefix(base)})",
-        found[0],
-    )
-    return text.rstrip() + "\n"
-
-
 def write_page(text: str, home: str, folder: Path, place: str | None = None, references: bool = True) -> None:
     """Write a page of Markdown; `place` is where it stands in the project, if it is not a page of the site alone."""
     if place is not None:
         text = relocated(text, place, home)
-    text = re.sub(
-        r"<!-- README: (.*?) -->",
-        lambda found: relocated(readme_section(found[1]), "README.md", home),
-        text,
-    )
     target = folder / home
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(with_references(text) if references else text, encoding="utf8")
@@ -174,7 +158,7 @@ def write_performance(folder: Path) -> None:
     entries = [f"{title}, {kernels} <{name}>" for title, name, kernels in listed]
     entries += [path.stem for path in pages if path.stem not in {name for _, name, _ in listed}]
     names = "\n".join([*entries, "explanations"])
-    write_page(text.replace("PAGES", names), "performance/index.md", folder)
+    write_page(text.replace("PAGES", names), "performance/index.md", folder, "docs/performance.md")
 
 
 def gather(folder: Path) -> None:
@@ -186,7 +170,7 @@ def gather(folder: Path) -> None:
     for name in ("static", "templates"):
         shutil.copytree(HERE / name, folder / name)
     (folder / "static" / "math.css").write_text(site.font_style(), encoding="utf8")
-    for name in ("index.md", "getting_started.md", "design.md"):
+    for name in ("index.md", "design.md"):
         write_page((HERE / name).read_text(encoding="utf8"), name, folder)
     for place, home in COPIED.items():
         write_page((ROOT / place).read_text(encoding="utf8"), home, folder, place)
