@@ -118,7 +118,7 @@ template <class Class> void def_attention_call(Class& layer) {
             const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"),
                          v = call.floating(values, "values");
             Attention::Call options;
-            options.restriction = restriction_from(call, valid_lens, attn_mask, dropout_keep, count_of(k));
+            options.mask_spec = mask_spec_from(call, valid_lens, attn_mask, dropout_keep, count_of(k));
             if (!is_causal.is_none()) options.causal = causal_from(is_causal, "Attention");
             Tensor weights;
             if (return_weights) options.weights = &weights;

@@ -15,7 +15,7 @@ using namespace models;
 template <class Part> struct SequenceForward {
   static Tensor whole(const DefinedCall& forward, const Tensor& x, const BertRows& rows) {
     Keywords keywords;
-    keywords.add(restriction_of(rows), "valid_lens", "attention_mask");
+    keywords.add(mask_spec_of(rows), "valid_lens", "attention_mask");
     const Tensor all = rows.packed() ? unpacked(x, rows) : x;
     const Tensor y = checked_shape(forward, call_for_tensor(forward, py::make_tuple(all), keywords.all()), all.shape());
     return rows.packed() ? kept_rows(y, rows) : y;
@@ -33,7 +33,7 @@ template <> struct PythonForward<BertSelfAttention> {
       return call_attention(forward, &part.record, ops::Causal::none, false, x, keys, values, call);
     BertRows rows;
     if (call.rows != nullptr) static_cast<nn::RaggedRows&>(rows) = *call.rows;
-    rows.restriction = call.restriction;
+    rows.mask_spec = call.mask_spec;
     return SequenceForward<BertSelfAttention>::whole(forward, x, rows);
   }
 };

@@ -74,7 +74,7 @@ void load_state_dict(Module& module, py::handle state, bool strict) {
     const std::string name = py::str(pair[0]);
     arrays[name] = state_array(name, pair[1]);
   }
-  const Alone alone;
+  const ExclusiveAccess alone;
   module.load_state(std::move(arrays), strict);
 }
 
@@ -218,7 +218,7 @@ ValueError
              if (dtype.is_none()) fail_type("to: dtype must be float32, float64 or bfloat16; got None");
              const bool bfloat16 = is_bfloat16(dtype);
              const DType wanted = bfloat16 ? DType::float32 : dtype_from(dtype, "to");
-             const Alone alone;
+             const ExclusiveAccess alone;
              if (bfloat16) self.cast<Module&>().to_bfloat16();
              else self.cast<Module&>().to(wanted);
              return self;

@@ -95,7 +95,7 @@ Examples
             Call call("SelfAttention");
             const Tensor input = call.floating(x, "x"), other = call.optional(context, "context");
             SelfAttention::Call options{
-                restriction_from(call, valid_lens, attn_mask, dropout_keep, count_of(other.defined() ? other : input))};
+                mask_spec_from(call, valid_lens, attn_mask, dropout_keep, count_of(other.defined() ? other : input))};
             Tensor weights;
             if (return_weights) options.weights = &weights;
             const Tensor y = without_gil([&] { return self.SelfAttention::forward(input, other, Tensor(), options); });
@@ -299,8 +299,8 @@ Examples
               options.cache = cache.cast<KVCache*>();
             }
             const Index before = options.cache == nullptr ? 0 : options.cache->length();
-            options.restriction =
-                restriction_from(call, valid_lens, attn_mask, dropout_keep, before + count_of(k.defined() ? k : q));
+            options.mask_spec =
+                mask_spec_from(call, valid_lens, attn_mask, dropout_keep, before + count_of(k.defined() ? k : q));
             Tensor weights;
             if (return_weights) options.weights = &weights;
             const Tensor y = without_gil([&] { return self.MultiHeadAttention::forward(q, k, v, options); });

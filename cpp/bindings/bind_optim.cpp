@@ -97,7 +97,7 @@ void set_states(StepGroup& group, const py::list& given) {
     states.push_back({state[0].cast<Index>(), array(state[1]), array(state[2])});
   }
   if (states.size() != group.states.size()) throw std::logic_error("StepGroup: one state for each parameter");
-  const Alone alone;
+  const ExclusiveAccess alone;
   group.states.swap(states);
 }
 
@@ -110,14 +110,14 @@ void bind_optim(Functions& m) {
            [](StepGroup& group, const std::string& optimizer, const py::dict& options) {
              const StepRule rule = rule_of(optimizer);
              const StepSettings settings = settings_from(rule, options);
-             const Alone between_steps;
+             const ExclusiveAccess between_steps;
              group.optimizer = optimizer;
              group.rule = rule;
              group.settings = settings;
            })
       .def("states",
            [](const StepGroup& group) {
-             const Alone between_steps;
+             const ExclusiveAccess between_steps;
              return states_of(group, false);
            })
       .def("shared_states", [](const StepGroup& group) { return states_of(group, true); })

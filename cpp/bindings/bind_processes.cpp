@@ -143,12 +143,12 @@ void bind_processes(Functions& m) {
            py::handle value, const py::dict& options) {
           Call call("attention");
           const Array q = array_from(call, query, "query"), k = array_from(call, key, "key"),
-                      v = array_from(call, value, "value"), slope = array_from(call, dout, "dout");
+                      v = array_from(call, value, "value"), dy = array_from(call, dout, "dout");
           const Array of_lse = dlse.is_none() ? Array() : array_from(call, dlse, "dlse");
           const ops::AttentionBlock whole{array_from(call, out, "out"), array_from(call, statistics, "statistics")};
           const ops::AttentionOptions o = block_options(call, options);
           const ops::AttentionBlockGradients d =
-              without_gil([&] { return ops::attention_block_backward(slope, of_lse, whole, q, k, v, o); });
+              without_gil([&] { return ops::attention_block_backward(dy, of_lse, whole, q, k, v, o); });
           return py::make_tuple(shown(d.query), shown(d.key), shown(d.value), shown(d.bias));
         });
 }

@@ -19,7 +19,7 @@ void set_data(const Impl& t, const Tensor& other) {
                                   " and dtype; got ", other.shape(), " of ", other.dtype()));
   own_numbers(other);
   Tensor(t).current();
-  const Alone alone;
+  const ExclusiveAccess alone;
   if (t->data.buffer() != other.data().buffer()) {  // it is no view any more
     t->base.reset();
     t->under_no_grad = false;
@@ -38,7 +38,7 @@ void fill_in_place(const char* operation, const Tensor& t, const Tensor& value) 
 // A leaf without gradient from now on.
 void detach_in_place(const Tensor& t) {
   t.current();
-  const Alone alone;
+  const ExclusiveAccess alone;
   TensorImpl& impl = *t.impl();
   impl.node.reset();
   impl.base.reset();

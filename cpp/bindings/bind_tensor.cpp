@@ -143,7 +143,7 @@ tensor([2., 4., 6.])
               if (t.data.buffer()->borrowed()) t.data = cloned(t.data);  // a gradient needs numbers that stay
             }
             if (wanted == t.requires_grad) return;
-            const Alone alone;
+            const ExclusiveAccess alone;
             t.requires_grad = wanted;
             if (wanted) ++t.rebased;  // its views have a history from now on
           },

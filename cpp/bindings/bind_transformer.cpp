@@ -155,7 +155,7 @@ template <class Class> void def_encode(Class& cls, const char* name) {
                  bool return_weights) {
             Call call(name);
             const Tensor x = call.floating(src, "src");
-            BlockCall options{restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x))};
+            BlockCall options{mask_spec_from(call, valid_lens, attn_mask, py::none(), count_of(x))};
             if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
             return called(self, x, Tensor(), options, return_weights);
           });
@@ -171,8 +171,8 @@ template <class Class> void def_decode(Class& cls, const char* name) {
         Call call(name);
         const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
         BlockCall options{
-            restriction_from(call, valid_lens, attn_mask, py::none(), count_of(x)),
-            restriction_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames)};
+            mask_spec_from(call, valid_lens, attn_mask, py::none(), count_of(x)),
+            mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames)};
         if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
         return called(self, x, source, options, return_weights);
       });

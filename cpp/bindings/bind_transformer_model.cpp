@@ -134,9 +134,9 @@ Examples
              const Array ids = call.integers(tgt, "tgt", false),
                          lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
              const Tensor source = call.floating(memory, "memory");
-             const ops::Restriction restriction = restriction_from(call, memory_valid_lens, memory_attn_mask,
-                                                                   py::none(), count_of(source), kMemoryNames);
-             return without_gil([&] { return self.decode(ids, source, self.target_keys(ids, lens), restriction); });
+             const ops::MaskSpec mask_spec =
+                 mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames);
+             return without_gil([&] { return self.decode(ids, source, self.target_keys(ids, lens), mask_spec); });
            })
       .def(
           "generate(src, *, src_valid_lens=None, start_id, end_id=None, method='greedy', "

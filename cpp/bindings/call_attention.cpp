@@ -29,18 +29,18 @@ Tensor call_attention(const DefinedCall& forward, const nn::AttentionRecord* rec
     });
   }
   const Index before = call.cache == nullptr ? 0 : call.cache->length();
-  ops::Restriction restriction = call.restriction;
+  ops::MaskSpec mask_spec = call.mask_spec;
   Keywords keywords;
   if (const ops::Causal causal = call.causal.value_or(standard);
       causal != standard && causal != ops::Causal::none && !forward.takes("is_causal")) {
     const Index rows = queries.dim(-2), all = before + (keys.defined() ? keys : queries).dim(-2);
-    restriction.attn_mask =
-        causal_mask(restriction.attn_mask, rows, all, causal == ops::Causal::lower_right ? all - rows : before);
+    mask_spec.attn_mask =
+        causal_mask(mask_spec.attn_mask, rows, all, causal == ops::Causal::lower_right ? all - rows : before);
   } else {
     keywords.add("is_causal", causal, standard);
   }
-  keywords.add(restriction);
-  keywords.add("dropout_keep", restriction.dropout_keep);
+  keywords.add(mask_spec);
+  keywords.add("dropout_keep", mask_spec.dropout_keep);
   if (call.cache != nullptr) keywords.add("cache", py::cast(call.cache));
   const Tensor& k = keys.defined() || !keys_given ? keys : queries;
   const Tensor& v = values.defined() || !keys_given ? values : k;

@@ -69,17 +69,17 @@ struct Computing {
 
 // While one lives, no other thread is inside a computation: for changes of what computations read without a lock, such
 // as the dtype of a parameter. Waits until those that have begun end or call Python; later ones wait for the change.
-class Alone {
+class ExclusiveAccess {
  public:
-  Alone() {
+  ExclusiveAccess() {
     // Threads that compute while the interpreter ends do not come back.
     while (computing > own_computing && Py_IsInitialized()) {
       let_others_run();
       if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
     }
   }
-  Alone(const Alone&) = delete;
-  Alone& operator=(const Alone&) = delete;
+  ExclusiveAccess(const ExclusiveAccess&) = delete;
+  ExclusiveAccess& operator=(const ExclusiveAccess&) = delete;
 
  private:
   struct Announced {

@@ -109,7 +109,8 @@ void register_entry(const py::object& self, Kind kind, const std::string& name, 
                     bool persistent) {
   Module& module = initialised(self, name);
   const Module::Entry* entry = module.find(name);
-  std::optional<Alone> alone;  // others may be computing with what stands under a name that the layer uses itself
+  std::optional<ExclusiveAccess>
+      alone;  // others may be computing with what stands under a name that the layer uses itself
   if (entry != nullptr && entry->bind) alone.emplace();
   if (kind == Kind::module) {
     module.register_module(name, value.is_none() ? nullptr : value.cast<ModulePtr>());

@@ -83,9 +83,9 @@ double required_number_from(py::handle value, const char* operation, const char*
 
 Index count_of(const Tensor& keys) { return keys.rank() < 2 ? 0 : keys.dim(-2); }
 
-void warn_of_swapped(const char* operation, const ops::Restriction& restriction, Index keys) {
-  const Tensor& mask = restriction.attn_mask;
-  const Array& valid_lens = restriction.valid_lens;
+void warn_of_swapped(const char* operation, const ops::MaskSpec& mask_spec, Index keys) {
+  const Tensor& mask = mask_spec.attn_mask;
+  const Array& valid_lens = mask_spec.valid_lens;
   if (mask.defined() && is_floating(mask.dtype()) && !mask.requires_grad() &&
       visit_floating(mask.dtype(), [&](auto tag) { return zeros_and_ones(mask.ptr<decltype(tag)>(), mask.numel()); }))
     warn_caller(std::string(operation) +
@@ -93,24 +93,24 @@ void warn_of_swapped(const char* operation, const ops::Restriction& restriction,
                 "nothing; pass a boolean mask (True = may attend) to exclude");
   if (keys != 1 && valid_lens.defined() && valid_lens.rank() == 2 &&
       zeros_and_ones(valid_lens.data<std::int64_t>(), valid_lens.numel()))
-    warn_caller(std::string(operation) + ": " + restriction.names.valid_lens +
+    warn_caller(std::string(operation) + ": " + mask_spec.names.valid_lens +
                 " counts keys, and this array of two axes holds only 0 and 1, as a mask of padding "
                 "does; pass the mask as a boolean one, or the number of real keys per item");
 }
 
-ops::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep,
-                                  Index keys, ops::RestrictionNames names) {
-  ops::Restriction restriction;
-  restriction.names = names;
-  restriction.valid_lens = nn::snapshot(call.integers(valid_lens, names.valid_lens));
-  if (!attn_mask.is_none()) restriction.attn_mask = call.any(attn_mask, names.attn_mask, false);
-  restriction.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
-  warn_of_swapped(call.operation(), restriction, keys);
-  if (Tensor& mask = restriction.attn_mask; mask.defined()) {  // one copy for the records of all layers
+ops::MaskSpec mask_spec_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep,
+                             Index keys, ops::MaskNames names) {
+  ops::MaskSpec mask_spec;
+  mask_spec.names = names;
+  mask_spec.valid_lens = nn::snapshot(call.integers(valid_lens, names.valid_lens));
+  if (!attn_mask.is_none()) mask_spec.attn_mask = call.any(attn_mask, names.attn_mask, false);
+  mask_spec.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
+  warn_of_swapped(call.operation(), mask_spec, keys);
+  if (Tensor& mask = mask_spec.attn_mask; mask.defined()) {  // one copy for the records of all layers
     if (!mask.requires_grad()) mask = Tensor(nn::snapshot(mask.data()));
     else if (mask.is_leaf() && !nn::NoAttentionRecord::active()) mask = ops::copy(mask);
   }
-  return restriction;
+  return mask_spec;
 }
 
 }  // namespace qkv::bindings

@@ -17,13 +17,13 @@ double required_number_from(py::handle value, const char* operation, const char*
 // Warns (UserWarning) of a float mask in which only 0 and 1 occur, both of them, and of such valid_lens (B, Lq): most
 // likely a boolean mask was meant. A mask that takes a gradient is a learned bias and is left alone, and so are lengths
 // where there is one key: they can be nothing but 0 and 1. Either may be undefined.
-void warn_of_swapped(const char* operation, const ops::Restriction& restriction, Index keys);
+void warn_of_swapped(const char* operation, const ops::MaskSpec& mask_spec, Index keys);
 // How many keys (..., Lk, D) holds; of any other shape, which an error will name, none.
 Index count_of(const Tensor& keys);
 // valid_lens, attn_mask, dropout_keep as one; warns as above.
-ops::Restriction restriction_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep,
-                                  Index keys, ops::RestrictionNames names = {});
+ops::MaskSpec mask_spec_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep,
+                             Index keys, ops::MaskNames names = {});
 // What decoders call those of the memory.
-constexpr ops::RestrictionNames kMemoryNames{"memory_valid_lens", "memory_attn_mask"};
+constexpr ops::MaskNames kMemoryNames{"memory_valid_lens", "memory_attn_mask"};
 
 }  // namespace qkv::bindings

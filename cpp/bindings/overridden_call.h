@@ -33,10 +33,9 @@ class Keywords {
     if (set) keywords_[name] = py::bool_(true);
   }
   void add(const char* name, const py::object& object) { keywords_[name] = object; }
-  void add(const ops::Restriction& restriction, const char* valid_lens = "valid_lens",
-           const char* attn_mask = "attn_mask") {
-    add(valid_lens, restriction.valid_lens);
-    add(attn_mask, restriction.attn_mask);
+  void add(const ops::MaskSpec& mask_spec, const char* valid_lens = "valid_lens", const char* attn_mask = "attn_mask") {
+    add(valid_lens, mask_spec.valid_lens);
+    add(attn_mask, mask_spec.attn_mask);
   }
   const py::dict& all() const { return keywords_; }
 

@@ -26,7 +26,7 @@ class Communicator final : public nn::SplitSequence {
     const InPython python;
     const auto array = [](const Array& x) { return x.defined() ? py::cast(Tensor(x)) : py::none(); };
     // The options that follow are all that the ranks are told of.
-    ops::AttentionOptions told{static_cast<const ops::Restriction&>(o)};
+    ops::AttentionOptions told{static_cast<const ops::MaskSpec&>(o)};
     told.operation = o.operation;
     told.causal = o.causal;
     told.scale = o.scale;

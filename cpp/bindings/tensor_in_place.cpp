@@ -17,7 +17,7 @@ void set_in_place(const char* operation, const Tensor& t, const Tensor& result) 
     if (dynamic_cast<const ParameterImpl*>(impl) != nullptr)
       throw std::runtime_error(
           "Tensor: a Parameter must be changed under qkv.no_grad() because it can not be the result of an operation");
-  const Alone alone;  // no computation reads what changes
+  const ExclusiveAccess alone;  // no computation reads what changes
   change(operation, t, result);
 }
 

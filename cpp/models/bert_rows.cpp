@@ -85,25 +85,25 @@ BertRows bert_rows(Index batch, Index length, const Array& valid_lens, const Arr
     if (rows.kept.numel() == batch * length) rows.kept = {};  // nothing to leave out
     return rows;
   }
-  rows.restriction.valid_lens = valid_lens;
+  rows.mask_spec.valid_lens = valid_lens;
   if (!allowed.defined()) return rows;
   if (allowed.rank() == 2) {
     const Array lens = valid_lens.defined() ? Array() : lengths_of(allowed);
-    if (lens.defined()) rows.restriction.valid_lens = lens;
-    else rows.restriction.attn_mask = Tensor(allowed.reshaped({batch, 1, 1, length}));
+    if (lens.defined()) rows.mask_spec.valid_lens = lens;
+    else rows.mask_spec.attn_mask = Tensor(allowed.reshaped({batch, 1, 1, length}));
   } else {
-    rows.restriction.attn_mask = Tensor(allowed);
+    rows.mask_spec.attn_mask = Tensor(allowed);
   }
   return rows;
 }
 
-nn::Restriction restriction_of(const BertRows& rows) {
-  if (!rows.packed()) return rows.restriction;
+nn::MaskSpec mask_spec_of(const BertRows& rows) {
+  if (!rows.packed()) return rows.mask_spec;
   Array mask = Array::zeros({rows.batch, rows.length}, DType::boolean);
   for (Index r = 0; r < rows.kept.numel(); ++r) mask.data<bool>()[rows.kept.data<std::int64_t>()[r]] = true;
-  nn::Restriction restriction;
-  restriction.attn_mask = Tensor(mask);
-  return restriction;
+  nn::MaskSpec mask_spec;
+  mask_spec.attn_mask = Tensor(mask);
+  return mask_spec;
 }
 
 }  // namespace qkv::models

@@ -7,11 +7,11 @@ namespace qkv::models {
 
 // Without packing every layer sees (B, L, M) and a restriction on keys. Packed, the rows of padding are left out.
 struct BertRows : nn::RaggedRows {
-  nn::Restriction restriction;  // not packed
+  nn::MaskSpec mask_spec;  // not packed
   bool packed() const { return kept.defined(); }
 };
 inline nn::AttentionCall attention_call(const BertRows& rows) {
-  return {.restriction = rows.restriction, .rows = rows.packed() ? &rows : nullptr};
+  return {.mask_spec = rows.mask_spec, .rows = rows.packed() ? &rows : nullptr};
 }
 
 // valid_lens int64 (B,) or (B, L); mask boolean or of the integers 0 and 1, (B, L), (B, L, L) or with 4 axes. Both may
@@ -19,6 +19,6 @@ inline nn::AttentionCall attention_call(const BertRows& rows) {
 BertRows bert_rows(Index batch, Index length, const Array& valid_lens, const Array& mask, bool skip_padding);
 
 // What the layers may attend to of a whole batch, which the packed rows are the counting ones of: a mask (B, L) then.
-nn::Restriction restriction_of(const BertRows& rows);
+nn::MaskSpec mask_spec_of(const BertRows& rows);
 
 }  // namespace qkv::models

@@ -132,7 +132,7 @@ Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
 
 Tensor Seq2SeqAttentionDecoder::attend(const Tensor& query, const DecoderState& state, Array* weights) {
   nn::Attention::Call call;
-  call.restriction.valid_lens = state.valid_lens;
+  call.mask_spec.valid_lens = state.valid_lens;
   const nn::AttentionRecord::Own own(&attention->record);
   const Tensor context = attention->forward(query, state.outputs, state.outputs, call);
   *weights = own.weights();
@@ -153,8 +153,8 @@ Decoded Seq2SeqAttentionDecoder::decode(const Array& ids, const DecoderState& st
   // A subclass projects the keys itself, and so does a layer that has not been called yet, which has no W_k.
   const bool projected = nn::plain(*attention) && attention->complete();
   const Tensor keys = projected ? keys_of(state, T == 1) : Tensor();
-  nn::Restriction restriction;
-  restriction.valid_lens = state.valid_lens;
+  nn::MaskSpec mask_spec;
+  mask_spec.valid_lens = state.valid_lens;
   Tensor hidden = state.hidden;
   Tensors outputs;
   auto weights = std::make_shared<std::vector<Array>>();
@@ -162,7 +162,7 @@ Decoded Seq2SeqAttentionDecoder::decode(const Array& ids, const DecoderState& st
     throw_if_interrupted();
     const Tensor query = ops::reshape(ops::slice(hidden, 0, layers - 1, layers), {B, 1, H});
     Array attended;
-    const Tensor context = projected ? attention->attend_projected(query, keys, state.outputs, restriction, &attended)
+    const Tensor context = projected ? attention->attend_projected(query, keys, state.outputs, mask_spec, &attended)
                                      : attend(query, state, &attended);  // (B, 1, H)
     const auto step = rnn->forward(ops::concatenate({context, ops::slice(x, 1, t, t + 1)}, 2), hidden);
     hidden = step.state;

@@ -11,7 +11,7 @@
 namespace qkv::models {
 namespace {
 
-using nn::Restriction;
+using nn::MaskSpec;
 
 const TransformerSizes& checked(const TransformerSizes& s) {
   nn::check_positive("Transformer", {{"src_vocab", s.src_vocab},
@@ -41,7 +41,7 @@ class TransformerContinuation : public Continuation {
  public:
   TransformerContinuation(Transformer& model, const Array& src, const Array& src_valid_lens)
       : model_(model),
-        restriction_(model.source_keys(src, src_valid_lens)),
+        mask_spec_(model.source_keys(src, src_valid_lens)),
         memory_(model.encode(src, src_valid_lens)),
         cache_(model.decoder->parts().size()),
         sentence_({src.dim(0)}, DType::int64) {
@@ -58,10 +58,10 @@ class TransformerContinuation : public Continuation {
       real.data<bool>()[i * (seen + 1) + seen] = tokens.data<std::int64_t>()[i] != model_.sizes.pad_id;
     }
     real_ = real;
-    Restriction tgt;
+    MaskSpec tgt;
     if (std::find(real.data<bool>(), real.data<bool>() + real.numel(), false) != real.data<bool>() + real.numel())
       tgt.attn_mask = Tensor(real);
-    const Tensor logits = model_.decode(tokens.reshaped({rows, 1}), memory_, tgt, restriction_, &cache_);
+    const Tensor logits = model_.decode(tokens.reshaped({rows, 1}), memory_, tgt, mask_spec_, &cache_);
     return packed(logits.data()).reshaped({tokens.numel(), model_.sizes.tgt_vocab});
   }
 
@@ -73,10 +73,9 @@ class TransformerContinuation : public Continuation {
     cache_.reorder(indices, !same);
     if (!same) {
       memory_ = Tensor(ops::entries(memory_.data(), 0, indices));
-      if (restriction_.valid_lens.defined())
-        restriction_.valid_lens = ops::entries(restriction_.valid_lens, 0, indices);
-      if (restriction_.attn_mask.defined())
-        restriction_.attn_mask = Tensor(ops::entries(restriction_.attn_mask.data(), 0, indices));
+      if (mask_spec_.valid_lens.defined()) mask_spec_.valid_lens = ops::entries(mask_spec_.valid_lens, 0, indices);
+      if (mask_spec_.attn_mask.defined())
+        mask_spec_.attn_mask = Tensor(ops::entries(mask_spec_.attn_mask.data(), 0, indices));
     }
     sentence_ = sentence;
     real_ = ops::entries(real_, 0, indices);
@@ -89,7 +88,7 @@ class TransformerContinuation : public Continuation {
 
  private:
   Transformer& model_;
-  Restriction restriction_;
+  MaskSpec mask_spec_;
   Tensor memory_;
   nn::ModelCache cache_;
   Array sentence_;  // of each row
@@ -172,21 +171,21 @@ Tensor Transformer::embedded(nn::Embedding& embedding, const Array& ids, Index o
       ops::multiply(x, ops::scalar_like(x, std::sqrt(static_cast<double>(sizes.layer.attention.embed_dim)))), offset);
 }
 
-Restriction Transformer::source_keys(const Array& src, const Array& src_valid_lens) const {
+MaskSpec Transformer::source_keys(const Array& src, const Array& src_valid_lens) const {
   check_ids("Transformer", "src", src);
   return keys_of(src, src_valid_lens, {"src_valid_lens", "src_attn_mask"});
 }
 
-Restriction Transformer::target_keys(const Array& tgt, const Array& tgt_valid_lens) const {
+MaskSpec Transformer::target_keys(const Array& tgt, const Array& tgt_valid_lens) const {
   check_ids("Transformer", "tgt", tgt);
   return keys_of(tgt, tgt_valid_lens, {"tgt_valid_lens", "tgt_attn_mask"});
 }
 
-Restriction Transformer::keys_of(const Array& ids, const Array& valid_lens, ops::RestrictionNames names) const {
-  Restriction restriction;
-  restriction.names = names;
-  restriction.valid_lens = valid_lens;
-  if (valid_lens.defined()) return restriction;
+MaskSpec Transformer::keys_of(const Array& ids, const Array& valid_lens, ops::MaskNames names) const {
+  MaskSpec mask_spec;
+  mask_spec.names = names;
+  mask_spec.valid_lens = valid_lens;
+  if (valid_lens.defined()) return mask_spec;
   // Padding stands at the end of almost every batch: lengths say that, and the blocks behind them are skipped.
   const Index batches = ids.dim(0), length = ids.dim(1);
   const std::int64_t* id = ids.data<std::int64_t>();
@@ -201,24 +200,24 @@ Restriction Transformer::keys_of(const Array& ids, const Array& valid_lens, ops:
     for (Index i = 0; i < used; ++i) at_end = at_end && row[i] != sizes.pad_id;
   }
   if (at_end) {
-    if (any) restriction.valid_lens = lens;
-    return restriction;
+    if (any) mask_spec.valid_lens = lens;
+    return mask_spec;
   }
   Array mask({batches, 1, 1, length}, DType::boolean);
   for (Index i = 0; i < ids.numel(); ++i) mask.data<bool>()[i] = id[i] != sizes.pad_id;
-  restriction.attn_mask = Tensor(mask);
-  return restriction;
+  mask_spec.attn_mask = Tensor(mask);
+  return mask_spec;
 }
 
 Tensor Transformer::encode(const Array& src, const Array& src_valid_lens) {
-  const Restriction restriction = source_keys(src, src_valid_lens);
-  return encoder->forward(embedded(*src_embedding, src, 0), Tensor(), {.self = restriction});
+  const MaskSpec mask_spec = source_keys(src, src_valid_lens);
+  return encoder->forward(embedded(*src_embedding, src, 0), Tensor(), {.self = mask_spec});
 }
 
-Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const Restriction& tgt_restriction,
-                           const Restriction& memory_restriction, nn::ModelCache* cache) {
+Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const MaskSpec& tgt_mask_spec,
+                           const MaskSpec& memory_mask_spec, nn::ModelCache* cache) {
   check_ids("Transformer", "tgt", tgt);
-  const nn::BlockCall call{tgt_restriction, memory_restriction, ops::Causal::upper_left};
+  const nn::BlockCall call{tgt_mask_spec, memory_mask_spec, ops::Causal::upper_left};
   nn::CacheStep step(cache);
   const Tensor x = embedded(*tgt_embedding, tgt, cache == nullptr ? 0 : cache->length());
   const Tensor logits = output->forward(decoder->forward(x, memory, call, cache));

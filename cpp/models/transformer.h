@@ -29,11 +29,11 @@ class Transformer : public nn::Module {
   Tensor encode(const Array& src, const Array& src_valid_lens);  // the memory (B, Ts, M)
   // The restrictions say which tokens of the target and which rows of the memory count. With a cache, tgt
   // holds the tokens behind those that the layers of the decoder have seen.
-  Tensor decode(const Array& tgt, const Tensor& memory, const nn::Restriction& tgt_restriction,
-                const nn::Restriction& memory_restriction, nn::ModelCache* cache = nullptr);
+  Tensor decode(const Array& tgt, const Tensor& memory, const nn::MaskSpec& tgt_mask_spec,
+                const nn::MaskSpec& memory_mask_spec, nn::ModelCache* cache = nullptr);
   // Which keys count: the lengths, or all but pad_id.
-  nn::Restriction source_keys(const Array& src, const Array& src_valid_lens) const;
-  nn::Restriction target_keys(const Array& tgt, const Array& tgt_valid_lens) const;
+  nn::MaskSpec source_keys(const Array& src, const Array& src_valid_lens) const;
+  nn::MaskSpec target_keys(const Array& tgt, const Array& tgt_valid_lens) const;
   // Continues targets for src; each step decodes one token per row. The model must outlive it.
   std::unique_ptr<Continuation> continuation(const Array& src, const Array& src_valid_lens);
 
@@ -46,7 +46,7 @@ class Transformer : public nn::Module {
 
  private:
   Tensor embedded(nn::Embedding& embedding, const Array& ids, Index offset);
-  nn::Restriction keys_of(const Array& ids, const Array& valid_lens, ops::RestrictionNames names) const;
+  nn::MaskSpec keys_of(const Array& ids, const Array& valid_lens, ops::MaskNames names) const;
 };
 
 }  // namespace qkv::models

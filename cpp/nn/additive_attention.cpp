@@ -122,9 +122,9 @@ ops::AttentionOutputs AdditiveAttention::attend(const Tensor& queries, const Ten
 }
 
 Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values,
-                                           const Restriction& restriction, Array* weights) {
+                                           const MaskSpec& mask_spec, Array* weights) {
   Call call;
-  call.restriction = restriction;
+  call.mask_spec = mask_spec;
   const auto result = pooled(W_q->forward(queries), keys, values, options(call), {true, false});
   *weights = result.weights.data();
   return result.output;

@@ -102,7 +102,7 @@ Config Attention::config() const {
 ops::AttentionOptions Attention::options(const Call& call) const {
   ops::AttentionOptions o;
   o.operation = "Attention";
-  set_restriction(o, call.restriction, arguments.dropout, training());
+  set_mask_spec(o, call.mask_spec, arguments.dropout, training());
   o.causal = call.causal.value_or(arguments.causal);
   o.window = arguments.window;
   o.masked_value = arguments.masked_value;
@@ -163,7 +163,7 @@ Tensor Attention::forward(const Tensor& queries, const Tensor& given_keys, const
   Shape weights{q.dim(0), q.dim(1), k.dim(1)};
   if (axes.heads) weights.insert(weights.begin() + 1, heads());
   Call aligned_call = call;
-  aligned_call.restriction = aligned(class_name().c_str(), call.restriction, weights, axes);
+  aligned_call.mask_spec = aligned(class_name().c_str(), call.mask_spec, weights, axes);
   const AttentionRecord::Own own(&record);
   const ops::AttentionOutputs outputs = attend(q, k, v, options(aligned_call), axes);
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
@@ -285,17 +285,16 @@ Shape aligned_mask(const char* layer, const char* name, const Shape& given, cons
 
 }  // namespace
 
-void set_restriction(ops::AttentionOptions& o, const Restriction& restriction, double dropout, bool training) {
-  static_cast<Restriction&>(o) = restriction;
-  const bool given = restriction.dropout_keep.defined();
+void set_mask_spec(ops::AttentionOptions& o, const MaskSpec& mask_spec, double dropout, bool training) {
+  static_cast<MaskSpec&>(o) = mask_spec;
+  const bool given = mask_spec.dropout_keep.defined();
   if (given && dropout == 0)
     fail_value(o.operation, ": dropout must be above 0 because dropout_keep stands for its draw; got dropout = 0");
   o.dropout = training || given ? dropout : 0;
 }
 
-Restriction aligned(const char* layer, const Restriction& restriction, const Shape& weights,
-                    AttentionRecord::Axes axes) {
-  Restriction r = restriction;
+MaskSpec aligned(const char* layer, const MaskSpec& mask_spec, const Shape& weights, AttentionRecord::Axes axes) {
+  MaskSpec r = mask_spec;
   const Index queries = weights.dim(-2);
   if (const Array& lens = r.valid_lens;
       !axes.batch && lens.defined() && lens.shape() != Shape{1} && lens.shape() != Shape{1, queries}) {

@@ -70,11 +70,11 @@ class AttentionRecord {
   mutable Published<Kept> kept_;
 };
 
-using ops::Restriction;
+using ops::MaskSpec;
 
 // Puts the arguments of a call into `o`, whose operation is set. Dropout runs in training, or where the call says what
 // is dropped.
-void set_restriction(ops::AttentionOptions& o, const Restriction& restriction, double dropout, bool training);
+void set_mask_spec(ops::AttentionOptions& o, const MaskSpec& mask_spec, double dropout, bool training);
 
 // "upper_left" and True are one; "lower_right" the other; False is none.
 Value causal_value(ops::Causal causal);
@@ -87,7 +87,7 @@ struct RaggedRows;
 
 // What a call of an attention says, and its state: none, or one of a cache, a memory and ragged rows.
 struct AttentionCall {
-  Restriction restriction = {};
+  MaskSpec mask_spec = {};
   std::optional<ops::Causal> causal = {};  // the constructor's
   KVCache* cache = nullptr;
   ProjectedMemory* memory = nullptr;  // is used instead of keys and values once it is filled
@@ -188,8 +188,7 @@ Tensor unbatched(const Tensor& y, bool added);
 // refused in the shape that the caller gave. `axes` are those of the caller's weights. Masks: (Lq, Lk), (B, Lq, Lk) for
 // all heads or (B, H, Lq, Lk), and without a batch (Lq, Lk) or (H, Lq, Lk), whose lengths are () or (Lq,). Masks are
 // not checked if Lk is -1, which stands for a number that is not known here.
-Restriction aligned(const char* layer, const Restriction& restriction, const Shape& weights,
-                    AttentionRecord::Axes axes);
+MaskSpec aligned(const char* layer, const MaskSpec& mask_spec, const Shape& weights, AttentionRecord::Axes axes);
 // Weights (B, H, Lq, Lk) with the axes that the caller knows of.
 Tensor shown_weights(const Tensor& weights, AttentionRecord::Axes axes);
 

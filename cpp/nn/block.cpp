@@ -9,7 +9,7 @@ namespace {
 
 // A part that is no attention but a module of one argument, which takes no restrictions.
 Tensor plain_part(const char* block, Module& part, const Tensor& x, const AttentionCall& call) {
-  const Restriction& r = call.restriction;
+  const MaskSpec& r = call.mask_spec;
   if (r.valid_lens.defined() || r.attn_mask.defined() || call.weights != nullptr ||
       call.causal.value_or(ops::Causal::none) != ops::Causal::none)
     fail_type(block,
@@ -101,7 +101,7 @@ Tensor Block::forward(const Tensor& given, const Tensor& memory, const BlockCall
   Tensor x = as_dtype_of(given, linear1->weight);
   std::size_t number = 0;
   x = sublayer(number++, x, [&](const Tensor& y) {
-    AttentionCall attention{.restriction = call.self, .causal = call.causal, .cache = call.cache};
+    AttentionCall attention{.mask_spec = call.self, .causal = call.causal, .cache = call.cache};
     attention.whole = call.cache != nullptr;
     if (!multihead_attn) attention.weights = call.weights;
     return attend(names_.block, *self_attn, y, Tensor(), attention);
@@ -109,7 +109,7 @@ Tensor Block::forward(const Tensor& given, const Tensor& memory, const BlockCall
   if (multihead_attn)
     x = sublayer(number++, x, [&](const Tensor& y) {
       return attend(names_.block, *multihead_attn, y, memory,
-                    {.restriction = call.memory,
+                    {.mask_spec = call.memory,
                      .memory = call.projected,
                      .record = call.cross,
                      .weights = call.weights,

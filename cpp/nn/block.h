@@ -31,7 +31,7 @@ struct BlockNames {
 };
 
 struct BlockCall {
-  Restriction self = {}, memory = {};      // which tokens, and which rows of the memory, count
+  MaskSpec self = {}, memory = {};         // which tokens, and which rows of the memory, count
   std::optional<ops::Causal> causal = {};  // what the attention does without being told
   // For decoding token by token; null without.
   KVCache* cache = nullptr;

@@ -195,12 +195,12 @@ Tensor MultiHeadAttention::across(const SplitSequence& sequence, const Projectio
   return ops::reshape(ops::swapaxes(y, 1, 2), {y.dim(0), y.dim(2), arguments.num_heads * head_dim});
 }
 
-ops::AttentionOptions MultiHeadAttention::options(const Restriction& restriction, const Call& call, Index offset,
+ops::AttentionOptions MultiHeadAttention::options(const MaskSpec& mask_spec, const Call& call, Index offset,
                                                   Index queries, Index keys) const {
   const Arguments& a = arguments;
   ops::AttentionOptions o;
   o.operation = names_.layer;
-  set_restriction(o, restriction, a.dropout, training());
+  set_mask_spec(o, mask_spec, a.dropout, training());
   o.causal = call.causal.value_or(a.causal);
   set_scores(o, a.scores);
   o.alibi_slopes = slopes_;
@@ -231,9 +231,9 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   const AttentionRecord::Axes axes{!in.lifted, names_.heads};
   Shape weights{in.queries.dim(0), in.queries.dim(1), all_keys};
   if (axes.heads) weights.insert(weights.begin() + 1, arguments.num_heads);
-  const Restriction restriction = aligned(op, call.restriction, weights, axes);
+  const MaskSpec mask_spec = aligned(op, call.mask_spec, weights, axes);
   Projections p = projected(in, call);  // (B, Lq, H * D), (B, Lk, Hkv * D) twice
-  ops::AttentionOptions o = options(restriction, call, offset, in.queries.dim(1), all_keys);
+  ops::AttentionOptions o = options(mask_spec, call, offset, in.queries.dim(1), all_keys);
   if (arguments.rotary_base) rotate(p, offset, sequence.get(), o.causal);
   const auto result = [&](const Tensor& y) { return unbatched(out_proj ? out_proj->forward(y) : y, in.lifted); };
   if (sequence) {

@@ -80,7 +80,7 @@ class MultiHeadAttention : public Module, public AnyAttention {
   // (B, L, heads * D) by a norm of each head.
   Tensor normalized(const std::shared_ptr<Norm>& norm, const Tensor& x, Index heads) const;
   // Of `queries` behind so many positions that attend to `keys`.
-  ops::AttentionOptions options(const Restriction& restriction, const Call& call, Index offset, Index queries,
+  ops::AttentionOptions options(const MaskSpec& mask_spec, const Call& call, Index offset, Index queries,
                                 Index keys) const;
   // Attention to the keys of all processes, (B, Lq, H * D).
   Tensor across(const SplitSequence& sequence, const Projections& p, const ops::AttentionOptions& options) const;

@@ -171,7 +171,7 @@ template <class T> void add_rows(T* to, Index stride, const T* from, Index width
 }
 
 template <class T>
-void backward(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
+void backward(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
               const AttentionProblem<T>& p, AttentionPiece piece, Index keys_begin, Index keys_end, T* memory) {
   const Index batch = piece.batch, kv_head = piece.kv_head, n = keys_end - keys_begin;
   GradientScratch<T> scratch(memory, p, kGradientPanels<T>);
@@ -202,7 +202,7 @@ void backward(const AttentionGradients<T>& gradients, const T* shift, const Atte
     for (Index i = 0; i < tile.count; ++i) {
       GradientBlock<T>& panel = tile.panel[i];
       scratch.use(i);
-      load_gradient_rows(panel, scratch, shift, saved);
+      load_gradient_rows(panel, scratch, delta, saved);
       T* queries = sums.queries + i * kPanelWidth<T> * sums.key_width;
       T* dout = sums.dout + i * kPanelWidth<T> * sums.value_width;
       copy_rows(queries, sums.key_width, p.query, panel.rows, p.scale, p.key_size);
@@ -249,7 +249,7 @@ template <class T> T dot(const T* a, const T* b, Index n) {
 }
 
 template <class T>
-void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& p, AttentionPiece piece,
+void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& p, AttentionPiece piece,
                T* memory) {
   GradientScratch<T> scratch(memory, p, 1);
   GradientBlock<T> block;
@@ -277,21 +277,21 @@ void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<
       const Index at = (piece.batch * p.heads + rows.head[row]) * p.queries + rows.query[row];
       const T* dout = saved.dout.at(piece.batch, rows.head[row], rows.query[row]);
       const T* out = saved.out.at(piece.batch, rows.head[row], rows.query[row]);
-      shift[at] = dot(dout, out, p.value_size) + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0));
+      delta[at] = dot(dout, out, p.value_size) + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0));
     }
   }
 }
 
 template <class T>
-void sink_gradient(T* dsinks, const T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& p,
+void sink_gradient(T* dsinks, const T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& p,
                    Index head) {
   T sum = 0;
   for (Index batch = 0; batch < p.batches; ++batch)
     for (Index i = 0; i < p.queries; ++i) {
       const Index row = (batch * p.heads + head) * p.queries + i;
-      if (!(shift[row] - shift[row] == 0) && !has_gradient(saved, p, batch, head, i)) continue;
+      if (!(delta[row] - delta[row] == 0) && !has_gradient(saved, p, batch, head, i)) continue;
       const T weight = static_cast<T>(exp(p.sinks[head] - saved.statistics[2 * row])) * saved.statistics[2 * row + 1];
-      sum -= weight * shift[row];
+      sum -= weight * delta[row];
     }
   dsinks[head] += sum;
 }
@@ -300,7 +300,7 @@ void sink_gradient(T* dsinks, const T* shift, const AttentionSaved<T>& saved, co
 
 template <class T> void set_backward_kernels(Attention<T>& table) {
   table.backward_scratch = backward_scratch<T>;
-  table.row_shift = row_shift<T>;
+  table.row_delta = row_delta<T>;
   table.backward = backward<T>;
   table.sink_gradient = sink_gradient<T>;
 }

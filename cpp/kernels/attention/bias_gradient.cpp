@@ -32,7 +32,7 @@ void add_tile(WeightsView<T> dbias, GradientScratch<T>& scratch, const RowBlock<
 }
 
 template <class T>
-void bias_gradient(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& p,
+void bias_gradient(WeightsView<T> dbias, const T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& p,
                    Index batch, Index head, Index begin, Index end, Index keys_begin, Index keys_end, T* memory) {
   GradientScratch<T> scratch(memory, p, 1);
   GradientBlock<T> block;
@@ -45,7 +45,7 @@ void bias_gradient(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>
     const Index from = rows.first > keys_begin ? rows.first : keys_begin;
     const Index to = rows.last < keys_end ? rows.last : keys_end;
     if (from >= to) continue;
-    load_gradient_rows(block, scratch, shift, saved);
+    load_gradient_rows(block, scratch, delta, saved);
     const Index step = key_step(p);
     for (Index key = from; key < to; key += step) {
       const Index n = to - key < step ? to - key : step;

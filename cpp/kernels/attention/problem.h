@@ -120,20 +120,20 @@ template <class T> struct Attention {
   bool (*is_short)(const AttentionProblem<T>& problem);
   void (*forward_short)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, Index begin, Index end);
 
-  // The backward pass. First shift (B, H, Lq) = dout . out + weights . dweights - dlse, for the rows of a piece; then,
+  // The backward pass. First delta (B, H, Lq) = dout . out + weights . dweights - dlse, for the rows of a piece; then,
   // in any order, what is wanted of the other three. Elements of scratch that any of them needs for a range of n keys:
   Index (*backward_scratch)(const AttentionProblem<T>& problem, Index keys);
-  void (*row_shift)(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, AttentionPiece piece,
+  void (*row_delta)(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, AttentionPiece piece,
                     T* scratch);
   // Adds what the rows of a piece and keys [keys_begin, keys_end) contribute to dquery, dkey and dvalue.
-  void (*backward)(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
+  void (*backward)(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
                    const AttentionProblem<T>& problem, AttentionPiece piece, Index keys_begin, Index keys_end,
                    T* scratch);
   // Adds what queries [begin, end) of one head and keys [keys_begin, keys_end) contribute to dbias.
-  void (*bias_gradient)(WeightsView<T> dbias, const T* shift, const AttentionSaved<T>& saved,
+  void (*bias_gradient)(WeightsView<T> dbias, const T* delta, const AttentionSaved<T>& saved,
                         const AttentionProblem<T>& problem, Index batch, Index head, Index begin, Index end,
                         Index keys_begin, Index keys_end, T* scratch);
-  void (*sink_gradient)(T* dsinks, const T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem,
+  void (*sink_gradient)(T* dsinks, const T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem,
                         Index head);
 };
 

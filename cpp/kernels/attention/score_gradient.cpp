@@ -35,7 +35,7 @@ void leave_out_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const 
     if (!empty && has_gradient(saved, p, rows.batch, rows.head[lane], rows.query[lane])) continue;
     block.left_out = true;
     block.base[lane] = kBehind<T>;
-    block.inverse[lane] = block.shift[lane] = 0;
+    block.inverse[lane] = block.delta[lane] = 0;
     if (rows.is_decode()) {
       for (Index i = 0; i < padded<T>(p.key_size); ++i) scratch.queries[lane * padded<T>(p.key_size) + i] = 0;
     } else {
@@ -47,7 +47,7 @@ void leave_out_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const 
 }  // namespace
 
 template <class T>
-void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* shift,
+void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* delta,
                         const AttentionSaved<T>& saved) {
   const RowBlock<T>& rows = block.rows;
   const AttentionProblem<T>& p = *rows.problem;
@@ -58,7 +58,7 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
     const bool real = lane < rows.rows;
     block.base[lane] = real ? saved.statistics[2 * row] : kBehind<T>;
     block.inverse[lane] = real ? saved.statistics[2 * row + 1] : T(0);
-    block.shift[lane] = shift != nullptr ? shift[row] : T(0);
+    block.delta[lane] = delta != nullptr ? delta[row] : T(0);
     dout[lane] = saved.dout.at(batch, rows.head[lane], rows.query[lane]);
   }
   load_queries(scratch.queries, rows);
@@ -66,7 +66,7 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
   block.left_out = false;
   const bool queries_finite = rows.is_decode() ? finite(scratch.queries, rows.rows * padded<T>(p.key_size))
                                                : finite_lines(scratch.queries, p.key_size, rows.width, rows.vectors);
-  if (!queries_finite || !finite(block.shift, rows.width)) leave_out_rows(block, scratch, saved);
+  if (!queries_finite || !finite(block.delta, rows.width)) leave_out_rows(block, scratch, saved);
 }
 
 template <class T>
@@ -136,10 +136,10 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
       store(dscores + i, load(dscores + i) + load(scratch.tiles.scratch + i));
   }
   for (Index lane = 0; lane < width; lane += kLanes<T>) {
-    const Vec<T> shift = load(block.shift + lane);
+    const Vec<T> delta = load(block.delta + lane);
     for (Index i = lane; i < count; i += width) {
       const Vec<T> w = load(weights + i);
-      store(dscores + i, select(w == zero, zero, w * (load(dscores + i) - shift)));
+      store(dscores + i, select(w == zero, zero, w * (load(dscores + i) - delta)));
     }
   }
   if (p.fill) {  // then there is one part, the whole tile

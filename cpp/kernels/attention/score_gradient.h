@@ -10,7 +10,7 @@ template <class T> struct GradientBlock {
   RowBlock<T> rows;
   alignas(64) T base[kPanelWidth<T>];     // largest score; a huge number behind the last row
   alignas(64) T inverse[kPanelWidth<T>];  // 1 / sum of exp(score - base); 0 behind the last row
-  alignas(64) T shift[kPanelWidth<T>];
+  alignas(64) T delta[kPanelWidth<T>];
   // Whether rows hold NaN or infinity and are left out, because no gradient reaches them: their query reads as 0, and
   // their weights are 0 whatever the keys hold.
   bool left_out;
@@ -67,16 +67,16 @@ template <class T>
 bool has_gradient(const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, Index batch, Index head,
                   Index query);
 
-// Completes a block whose rows are set (set_rows): statistics, shift, queries and dout. shift may be null.
+// Completes a block whose rows are set (set_rows): statistics, delta, queries and dout. delta may be null.
 template <class T>
-void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* shift,
+void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* delta,
                         const AttentionSaved<T>& saved);
 
 // tiles.scores = weights of keys [key, key + n), of which the step says where they can differ from 0.
 template <class T>
 void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block, Index key, Index n);
 
-// tiles.scores = weights after dropout, dscores = weights * (dweights - shift) where dweights includes dout . value.
+// tiles.scores = weights after dropout, dscores = weights * (dweights - delta) where dweights includes dout . value.
 // It is exactly 0 where the weight is 0 or the score was filled.
 template <class T>
 void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block,

@@ -12,22 +12,22 @@ namespace qkv::ops {
 enum class Causal { none, upper_left, lower_right };
 
 // The arguments of a call that say which keys count, and what its caller calls them.
-struct RestrictionNames {
+struct MaskNames {
   const char* valid_lens = "valid_lens";
   const char* attn_mask = "attn_mask";
-  bool operator==(const RestrictionNames&) const = default;
+  bool operator==(const MaskNames&) const = default;
 };
-struct Restriction {
+struct MaskSpec {
   Array valid_lens = {};    // int64 (B,) or (B, Lq)
   Tensor attn_mask = {};    // broadcasts to the weights: boolean (true = may attend) or floating (added)
   Array dropout_keep = {};  // boolean, the weights' shape; replaces the draw
-  RestrictionNames names = {};
-  bool operator==(const Restriction&) const = default;
+  MaskNames names = {};
+  bool operator==(const MaskSpec&) const = default;
 };
 
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
-struct AttentionOptions : Restriction {
+struct AttentionOptions : MaskSpec {
   const char* operation = "scaled_dot_product_attention";  // who complains
   Causal causal = Causal::none;
   std::optional<std::pair<Index, Index>> window;  // (left, right); -1: unlimited

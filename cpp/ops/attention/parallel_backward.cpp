@@ -15,7 +15,7 @@ template <class T> const kernels::Attention<T>& table() { return kernels::kernel
 
 Index pieces(Index n, Index size) { return (n + size - 1) / size; }
 
-template <class T> void row_shift(T* shift, const AttentionSaved<T>& saved, const AttentionProblem<T>& p) {
+template <class T> void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& p) {
   const Index rows = p.heads / p.kv_heads * p.queries, size = table<T>().tile_rows, blocks = pieces(rows, size);
   const Index scratch = saved.dweights.data != nullptr ? table<T>().backward_scratch(p, 0) : 0;
   const Index cost = size * (p.value_size / 8 + 8 + (saved.dweights.data != nullptr ? p.keys * p.key_size / 16 : 0));
@@ -23,7 +23,7 @@ template <class T> void row_shift(T* shift, const AttentionSaved<T>& saved, cons
     const Scratch memory(static_cast<std::size_t>(scratch) * sizeof(T));
     for (Index at = begin; at < end; ++at) {
       const Index matrix = at / blocks, row = at % blocks * size;
-      table<T>().row_shift(shift, saved, p,
+      table<T>().row_delta(delta, saved, p,
                            AttentionPiece{matrix / p.kv_heads, matrix % p.kv_heads, row, std::min(rows, row + size)},
                            memory.as<T>());
     }
@@ -33,7 +33,7 @@ template <class T> void row_shift(T* shift, const AttentionSaved<T>& saved, cons
 // One task per key/value head and range of keys, of as many rows as do not take long; then come the next rows. The
 // first range adds to dquery itself, the others each to a copy of these rows, and the copies are added in order.
 template <class T>
-void queries_keys_values(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
+void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
                          const AttentionProblem<T>& p) {
   constexpr Index kTasks = 16, kFewestKeys = 256;
   constexpr Index kInvariantKeys = 1024;  // of uniform rows borders must not depend on the number of keys or batches
@@ -61,7 +61,7 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* shift,
           mine.dquery = {copy(r, matrix) - before, 0, head, line};
           std::fill_n(copy(r, matrix), (end - row) * line, T(0));
         }
-        table<T>().backward(mine, shift, saved, p, AttentionPiece{batch, kv_head, row, end},
+        table<T>().backward(mine, delta, saved, p, AttentionPiece{batch, kv_head, row, end},
                             std::min(p.keys, r * range), std::min(p.keys, (r + 1) * range), memory.as<T>());
       }
     });
@@ -82,7 +82,7 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* shift,
 // the mask's own batch and head axes, and per range of queries or, if these are broadcast, of keys. What is summed over
 // broadcast axes comes in turns, as many matrices at a time, and of one as many queries, as a task may have.
 template <class T>
-void bias(const AttentionGradients<T>& gradients, const T* shift, const AttentionSaved<T>& saved,
+void bias(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
           const AttentionProblem<T>& p) {
   const WeightsView<T>& d = gradients.dbias;
   const Index own_batches = d.batch != 0 ? p.batches : 1, own_heads = d.head != 0 ? p.heads : 1;
@@ -108,7 +108,7 @@ void bias(const AttentionGradients<T>& gradients, const T* shift, const Attentio
         const Index first_query = by_queries ? r * query_step : turn % turns * queries;
         const Index first_key = by_keys ? r * key_step : 0;
         for (Index other = begin; other < end; ++other)
-          table<T>().bias_gradient(d, shift, saved, p, own_batch + other / other_heads * own_batches,
+          table<T>().bias_gradient(d, delta, saved, p, own_batch + other / other_heads * own_batches,
                                    own_head + other % other_heads * own_heads, first_query,
                                    std::min(p.queries, first_query + queries), first_key,
                                    std::min(p.keys, first_key + keys), memory.as<T>());
@@ -124,17 +124,17 @@ void attention_backward(const AttentionGradients<T>& gradients, const AttentionS
                         const AttentionProblem<T>& p) {
   if (p.batches == 0 || p.heads == 0 || p.queries == 0) return;
   const Scratch shifts(static_cast<std::size_t>(p.batches * p.heads * p.queries) * sizeof(T));
-  T* shift = shifts.as<T>();
-  row_shift(shift, saved, p);
+  T* delta = shifts.as<T>();
+  row_delta(delta, saved, p);
   if (gradients.dsinks != nullptr)
     parallel_for(0, p.heads, grain_for(p.batches * p.queries * 8), [&](Index begin, Index end) {
-      for (Index head = begin; head < end; ++head) table<T>().sink_gradient(gradients.dsinks, shift, saved, p, head);
+      for (Index head = begin; head < end; ++head) table<T>().sink_gradient(gradients.dsinks, delta, saved, p, head);
     });
   if (p.keys == 0) return;
   const AdjoiningRows<T> adjoining(p);
   if (gradients.dquery.data != nullptr || gradients.dkey.data != nullptr || gradients.dvalue.data != nullptr)
-    queries_keys_values(gradients, shift, saved, adjoining.problem);
-  if (gradients.dbias.data != nullptr) bias(gradients, shift, saved, adjoining.problem);
+    queries_keys_values(gradients, delta, saved, adjoining.problem);
+  if (gradients.dbias.data != nullptr) bias(gradients, delta, saved, adjoining.problem);
 }
 
 template void attention_backward(const AttentionGradients<float>&, const AttentionSaved<float>&,

@@ -26,7 +26,7 @@ UNDER_WAY = 1 << 22  # bytes of the message that is to be hidden: a bucket of gr
 Call = Callable[[], object]
 
 
-class Alone:
+class OneProcess:
     """The ranks of a process without MPI."""
 
     rank, size = 0, 1
@@ -173,7 +173,7 @@ def messages(comm: Any, seconds: float, repeats: int) -> dict[str, Any]:
 
 
 def main(path: str, seconds: float, repeats: int) -> None:
-    comm = qkv.distributed.launch.world() or Alone()
+    comm = qkv.distributed.launch.world() or OneProcess()
     result = {
         "pieces": pieces(comm, seconds, repeats),
         "messages": messages(comm, seconds, repeats) if comm.size > 1 else None,
