@@ -135,7 +135,7 @@ WITHOUT = {
     "scalar_like indicator": "constants",
     "times over negative scaled transposed sum_to softmax_gradient products_where_read": "parts of rules",
     "floating": "a cast",
-    "dropped packed_as": "numbers of Tensors that others record",
+    "dropped packed_as entries": "numbers of Tensors that others record",
 }
 # Functions and methods of Python that record nothing.
 WITHOUT_IN_PYTHON = {
