@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -162,6 +163,20 @@ def test_help_names_the_commands():
     assert result.returncode == 0
     assert re.search(r"^ +reproduce\b", result.stdout, re.M)
     assert re.search(r"^ +info\b", result.stdout, re.M)
+
+
+def test_a_reader_that_leaves_is_no_error():
+    lines = subprocess.run(
+        f"{sys.executable} -m qkv reproduce --list | head -n 1; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable=shutil.which("bash"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert lines.stderr == ""
+    assert lines.stdout.startswith("id ")
+    assert lines.stdout.split()[-1] in ("0", "1")  # what is left of the list may have fitted into the pipe
 
 
 def test_an_unknown_command_ends_with_status_2():

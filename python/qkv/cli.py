@@ -237,9 +237,11 @@ def _reproduce(options: argparse.Namespace) -> int:
 
     try:
         if options.list:
-            print(run.listing(options.ids))
+            print(run.listing(options.ids), flush=True)
             return 0
         report = run.reproduce(options.ids, options.output, full=options.full, timeout=options.timeout)
+    except BrokenPipeError:
+        raise
     except (UsageError, OSError, ImportError) as error:
         print(f"qkv: {error}", file=sys.stderr)
         return 2

@@ -62,7 +62,7 @@ def test_a_good_run(command, tmp_path):
     )
     status, out, err = command("reproduce", "D0-01", "D0-02", "D0-03")
     assert status == 0, out + err
-    assert re.fullmatch(r"\[1/1\] d0_1: \d+ s, 3 checks, none failed\n", err)
+    assert re.fullmatch(r"\[1/1\] d0_1: \d+ s, 3 checks, none failed\nwriting the pages of 1 notebook\n", err)
     assert re.search(r"^D0  Attention notes .*  3 experiments, 3 checks, all ok$", out, re.MULTILINE)
     last = out.splitlines()[-1]
     assert re.fullmatch(

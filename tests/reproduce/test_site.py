@@ -81,9 +81,24 @@ def pages(folder):
     return {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
 
 
+def test_a_part_of_the_notebooks_links_to_no_other(command, no_kernels, tmp_path):
+    prose = "# Some\n[Another](c.ipynb) and [D0-03](c.ipynb)\n## D0-01 Here"
+    code = "check.equal('D0-01', 'a number', 1, 1)\ncheck.equal('D0-02', 'another', 1, 1)"
+    write(tmp_path / "notebooks", "a.ipynb", ("markdown", prose), ("code", code))
+    write(tmp_path / "notebooks", "c.ipynb", ("markdown", "# The other\n## D0-03 There"), ("code", "1"))
+    assert command("reproduce", "D0-01")[0] == 0
+    assert "Another and " in (tmp_path / "reproduced" / "notebooks" / "a.html").read_text(encoding="utf-8")
+    assert "a.html#D0-02" not in (tmp_path / "reproduced" / "index.html").read_text(encoding="utf-8")
+    check_links(tmp_path / "reproduced", {"index.html", "a.html"})
+
+
 def test_links_lead_somewhere_and_nothing_asks_a_network(folder):
+    check_links(folder, {"index.html", "a.html", "b.html"})
+
+
+def check_links(folder, names):
     parsed = {path: Page(text) for path, text in pages(folder).items()}
-    assert {path.name for path in parsed} == {"index.html", "a.html", "b.html"}
+    assert {path.name for path in parsed} == names
     for path, page in parsed.items():
         assert len(page.ids) == len(set(page.ids))
         for link in page.links:

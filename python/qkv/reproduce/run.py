@@ -128,9 +128,11 @@ def _run_all(paths: Sequence[Path], timeout: float) -> list[results.Result]:
     cells = sum(cell.cell_type == "code" for _, notebook in notebooks for cell in notebook.cells)
     progress = terminal.progress(len(paths), cells)
     try:
-        return execute.run(notebooks, config()["threads"], progress, timeout)
+        made = execute.run(notebooks, config()["threads"], progress, timeout)
     finally:
         progress.close()
+    terminal.writing(len(paths))
+    return made
 
 
 @contextlib.contextmanager

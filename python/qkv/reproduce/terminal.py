@@ -62,6 +62,11 @@ class Log:
         """There is nothing to take away."""
 
 
+def writing(notebooks: int) -> None:
+    """Say what goes on after the last cell."""
+    print(f"writing the pages of {counted(notebooks, 'notebook')}", file=sys.stderr, flush=True)
+
+
 def progress(notebooks: int, cells: int, stream: TextIO | None = None) -> Bar | Log:
     """Give a bar for a terminal and lines for a log."""
     return (Bar if (stream or sys.stderr).isatty() else Log)(notebooks, cells)

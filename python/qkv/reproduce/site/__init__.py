@@ -41,7 +41,7 @@ def write(folder: Path, found: Sequence[results.Result], about: Mapping[str, Any
             order[place - 1] if place else None,
             order[place + 1] if place + 1 < len(order) else None,
         )
-        page = pages.contents(result, contents["entries"])
+        page = pages.contents(result, contents["entries"], {one["stem"] for one in order})
         text = render("notebook.html", root="../", book=book, before=before, after=after, **page)
         (folder / "notebooks" / f"{result.path.stem}.html").write_text(text, encoding="utf-8")
     (folder / output.INDEX).write_text(render("index.html", root="", **contents), encoding="utf-8")

@@ -60,17 +60,18 @@ def _book(result: Result, headings: Mapping[str, list[str]], entries: Mapping[st
         "stem": result.path.stem,
         "title": _title(result),
         "document": of.most_common(1)[0][0] if of else "",
-        "rows": [_row(entries[id], result) for id in shown],
+        "rows": [_row(entries[id], result, f"#{id}" if id in headings[name] else "") for id in shown],
         "seconds": result.made.get("seconds"),
     }
 
 
-def _row(entry: Entry, result: Result) -> dict[str, Any]:
+def _row(entry: Entry, result: Result, anchor: str) -> dict[str, Any]:
     experiment: Experiment = entry.experiment
     words = [experiment.id, experiment.title, _title(result), *(r["what"] for r in entry.records)]
     own = [picture for picture in result.pictures if experiment.id in ids_of(picture)]
     return {
         "id": experiment.id,
+        "anchor": anchor,  # on the page, where a heading names the experiment
         "title": experiment.title or experiment.id,
         "entry": entry,
         "thumbnail": f"figures/{own[0].name}.png" if own else None,

@@ -3,7 +3,7 @@
 import functools
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..display import MIME
@@ -18,10 +18,12 @@ _LIMITS = (("rtol", "relative"), ("atol", "absolute"))
 _DOCUMENT = re.compile(r"D\d-")
 
 
-def contents(result: Result, entries: Mapping[str, Entry]) -> dict[str, Any]:
-    """Give what the template of a notebook's page needs."""
+def contents(
+    result: Result, entries: Mapping[str, Entry], pages: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Give what the template of a notebook's page needs; `pages` are the notebooks that have one."""
     headings = Headings({id: entry.state for id, entry in entries.items()})
-    to_html = reader(headings)
+    to_html = reader(headings, pages)
     pictures, numbers = iter(result.pictures), iter(range(10**6))
     blocks: list[dict[str, Any]] = []
     failures = []

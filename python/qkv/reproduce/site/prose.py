@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,8 +47,11 @@ class Headings:
         return anchor
 
 
-def reader(headings: Headings) -> Callable[[str], str]:
-    """Give the function that turns the Markdown of one notebook into HTML."""
+def reader(headings: Headings, pages: Collection[str] | None = None) -> Callable[[str], str]:
+    """Give the function that turns the Markdown of one notebook into HTML.
+
+    Links to notebooks that are not among the site's `pages` become text.
+    """
     import mistune
 
     base: Any = mistune.HTMLRenderer
@@ -65,6 +68,8 @@ def reader(headings: Headings) -> Callable[[str], str]:
         def link(self, text: str, url: str, title: str | None = None) -> str:
             notebook = _NOTEBOOK.fullmatch(url)
             if notebook:
+                if pages is not None and notebook[1] not in pages:
+                    return text
                 place = notebook[2] or (f"#{_plain(text)}" if ID.fullmatch(_plain(text)) else "")
                 url = f"{notebook[1]}.html{place}"
             return f'<a href="{html.escape(url)}">{text}</a>'
