@@ -30,6 +30,8 @@ big = np.arange(12.0).reshape(3, 4) / 7
 check.close('D0-01', 'weights < 1', big, big)
 check.close('D0-01', 'forty by fifty', np.ones((40, 50)) / 3, np.ones((40, 50)) / 3 + 1e-12)
 check.printed('D0-01', 'digits', np.array([0.12345]), 'tensor([0.1235])')
+from qkv.reproduce import arrays
+check.close('D0-01', 'stored', np.array(arrays.load('D0-18/out')), 'D0-18/out')
 figure('One heatmap; horizontally <Keys> $p_i$')
 check.skipped('D0-02', 'everything', 'needs <weights>')
 """
@@ -146,7 +148,12 @@ def test_a_notebook_s_page_holds_all_of_it(folder):
 
 def test_checks_show_both_sides_in_numbers(folder):
     text = (folder / "notebooks" / "a.html").read_text()
-    assert "the document says" in text
+    headings = [
+        re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r'<small class="origin">.*?</small>', text)
+    ]
+    assert headings == ["the document prints", "PyTorch computes (stored)"]
+    assert '<th scope="col">expected</th>' in text
+    assert "the document says" not in text
     assert "qkv gives" in text
     rows = "0.0000  0.1429  0.2857  0.4286\n0.5714  0.7143  0.8571  1.0000\n1.1429  1.2857  1.4286  1.5714"
     assert text.count(rows) == 2
@@ -170,7 +177,7 @@ def test_figures_are_large_and_say_what_is_seen(folder):
 def test_the_index_counts_states_and_lists_failures_first(folder):
     text = (folder / "index.html").read_text()
     assert "<b>1</b><span>of 3 experiments ok</span>" in text
-    assert "<b>4</b><span>checks, 1 failed</span>" in text  # what is skipped was not checked
+    assert "<b>5</b><span>checks, 1 failed</span>" in text  # what is skipped was not checked
     assert re.findall(r'data-state="(\w+)" data-search', text) == ["ok", "skipped", "failed"]
     assert re.findall(r'data-state="(\w+)" aria-pressed="false"[^>]*>\w+ <b>(\d)</b>', text) == [
         ("failed", "1"),
@@ -201,7 +208,7 @@ def test_what_is_skipped_does_not_fail(command, no_kernels, tmp_path):
 def test_results_as_data(folder):
     stored = json.loads((folder / "results.json").read_text())
     checks = stored["notebooks"]["a.ipynb"]["checks"]
-    assert [check["state"] for check in checks] == ["ok", "ok", "ok", "skipped"]
+    assert [check["state"] for check in checks] == [*["ok"] * 4, "skipped"]
     assert checks[0]["id"] == "D0-01"
     assert checks[0]["cell"] == 1
     assert stored["notebooks"]["a.ipynb"]["pictures"] == [

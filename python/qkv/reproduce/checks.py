@@ -1,6 +1,8 @@
 """The checks that notebooks make: each compares, shows one line and keeps a record; none of them raises.
 
-A record's ``state`` is "ok", "failed", or "skipped" for what is not computed here; then ``got`` is the reason.
+A record's ``source`` says where what is expected comes from: "document" if a document prints it, "pytorch" if PyTorch
+computed it and it is stored; without one it is the notebook's own. Its ``state`` is "ok", "failed", or "skipped" for
+what is not computed here; then ``got`` is the reason.
 """
 
 import re
@@ -47,14 +49,14 @@ class Check:
         basic = arrays.tolerance(got.dtype, key)
         limits = arrays.Tolerance(basic.rtol if rtol is None else rtol, basic.atol if atol is None else atol)
         result = compare_close(got, expected, limits, equal_nan=key is not None)
-        return self._add(id, what, "tolerance", result, **values.sides(got, expected, limits))
+        return self._add(id, what, "tolerance", result, **_stored(key), **values.sides(got, expected, limits))
 
     def equal(self, id: str, what: str, got: Any, expected: Any) -> bool:
         """Check exact equality of arrays, numbers, texts or lists."""
         expected, key = self._expected(expected)
         got = _computed("equal", got)
         result = compare_equal(got, expected, equal_nan=key is not None)
-        return self._add(id, what, "exact", result, **values.sides(got, expected))
+        return self._add(id, what, "exact", result, **_stored(key), **values.sides(got, expected))
 
     def printed(
         self, id: str, what: str, got: Any, expected: str, *, cut: bool = False, last: bool = False
@@ -66,7 +68,8 @@ class Check:
         """
         got = _computed("printed", got)
         result = compare_printed(got, expected, cut=cut, last=last)
-        return self._add(id, what, "printed", result, **values.sides(as_text(got, expected), expected))
+        sides = values.sides(as_text(got, expected), expected)
+        return self._add(id, what, "printed", result, source="document", **sides)
 
     def shape(self, id: str, what: str, got: Any, expected: tuple[int, ...]) -> bool:
         """Check a shape; `got` is an array, a Tensor or a shape."""
@@ -178,6 +181,11 @@ def _computed(method: str, got: Any) -> Any:
                 f"got the golden array {key}"
             )
     return got
+
+
+def _stored(key: str | None) -> dict[str, str]:
+    """Say that an expected array was computed by PyTorch, if it is one of those."""
+    return {} if key is None else {"source": "pytorch"}
 
 
 def _known(id: str) -> str:

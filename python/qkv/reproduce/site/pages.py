@@ -15,7 +15,7 @@ from .prose import Headings, reader, with_formulas
 _SCALE = 0.65  # of a figure's dots on the page, where there is room; screens with more dots show all of them
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LIMITS = (("rtol", "relative"), ("atol", "absolute"))
-_DOCUMENT = re.compile(r"D\d-")
+_SOURCES = {"document": "the document prints", "pytorch": "PyTorch computes (stored)"}
 
 
 def contents(
@@ -61,12 +61,11 @@ def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry
         data = output.get("data", {})
         if MIME in data or "image/png" in data:
             if not groups or groups[-1]["kind"] != "results":
-                groups.append({"kind": "results", "figures": [], "checks": [], "source": "expected"})
+                groups.append({"kind": "results", "figures": [], "checks": []})
             group = groups[-1]
             if MIME in data:
                 row = check_row({**data[MIME], "cell": cell.execution_count}, next(numbers))
                 group["checks"].append(row)
-                group["source"] = "the document says" if _DOCUMENT.match(row["id"]) else group["source"]
             else:
                 group["figures"].append(figure(next(pictures), entries))
         elif "text/html" in data:
@@ -78,6 +77,9 @@ def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry
             text = _ANSI.sub("", text).strip("\n")
             if text:
                 groups.append({"kind": output.output_type, "text": text})
+    for group in groups:
+        sources = {row["source"] for row in group.get("checks", ()) if row["state"] != "skipped"}
+        group["source"] = sources.pop() if len(sources) == 1 else "expected"
     return groups
 
 
@@ -88,6 +90,7 @@ def check_row(record: Mapping[str, Any], number: int) -> dict[str, Any]:
         "number": number,
         "id": record["id"],
         "what": record["what"],
+        "source": _SOURCES.get(record.get("source", ""), "expected"),
         "state": record["state"],
         "cell": record.get("cell"),
         "comparison": comparison(record),
