@@ -1,4 +1,4 @@
-"""Adds to the page of a layer how the layer is called."""
+"""Shows how layers, functions and methods of the core are called."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import inspect
 import textwrap
 from typing import Any
 
+import sphinx.util.inspect
 from sphinx.application import Sphinx
 
+import qkv
 from qkv.nn import Module
+
+FUNCTION = type(qkv.softmax)
 
 
 def add_call(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -22,7 +26,16 @@ def add_call(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines:
     lines[end:end] = ["", "Called as::", "", *(f"    {line}" for line in call), ""]
 
 
+def take_functions_for_methods() -> None:
+    """Let Sphinx take functions of the core in a class for methods: it knows the kinds of functions by their types."""
+    is_attribute = sphinx.util.inspect.isattributedescriptor
+    sphinx.util.inspect.isattributedescriptor = lambda thing: (
+        not isinstance(thing, FUNCTION) and is_attribute(thing)
+    )
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Run before numpydoc, which orders the sections."""
+    take_functions_for_methods()
     app.connect("autodoc-process-docstring", add_call, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
