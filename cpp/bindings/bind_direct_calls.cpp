@@ -20,7 +20,7 @@ const char* kept(const std::string& label) {
 }  // namespace
 
 Answer answer_of(std::string_view name) {
-  for (const auto entries : {number_entries(), view_entries()})
+  for (const auto entries : {number_entries(), axis_entries(), view_entries()})
     for (const Entry& entry : entries)
       if (name == entry.name) return entry.answer;
   return nullptr;

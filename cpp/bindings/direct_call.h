@@ -27,7 +27,8 @@ struct Entry {
   const char* name;
   Answer answer;
 };
-std::span<const Entry> number_entries();  // arithmetic, functions, reductions
+std::span<const Entry> number_entries();  // number by number, and products
+std::span<const Entry> axis_entries();    // along axes
 std::span<const Entry> view_entries();
 Answer answer_of(std::string_view name);  // null: none
 
@@ -48,6 +49,8 @@ void set_label(const Tensor& t, const char* label);
 
 // Undefined for anything but an object of the class derived from Tensor.
 Tensor tensor_of(PyObject* value);
+// Undefined unless it holds floating numbers, too.
+Tensor floating_of(PyObject* value);
 // An object of that class.
 PyObject* result(const Tensor& t, const char* label = nullptr);
 // A view of `of` has its dtype, which of integers the object knows.
@@ -55,5 +58,15 @@ PyObject* view_of(PyObject* of, const Tensor& t, const char* label);
 // A whole number that is no bool; an axis, counted from the front. False for anything else.
 bool read(PyObject* value, Index& number);
 bool read_axis(PyObject* value, Index rank, Index& axis);
+// A number of Python's that is no bool.
+bool read(PyObject* value, double& number);
+
+// A parameter behind the first one, by PyTorch's name or NumPy's.
+struct Parameter {
+  const char* name;
+  const char* other = nullptr;
+};
+// The values that a call passes for parameters, null where it passes none; false if it passes anything else.
+bool read_parameters(const Given& given, std::span<const Parameter> parameters, std::span<PyObject*> values);
 
 }  // namespace qkv::bindings::direct

@@ -1,5 +1,5 @@
-// What the core answers itself of the class derived from Tensor: arithmetic, functions and reductions, each with the
-// name that the class shows of it.
+// What the core answers itself of the class derived from Tensor: arithmetic and functions number by number, and matrix
+// products, each with the name that the class shows of it.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -17,6 +17,11 @@ Tensor tensor_of(PyObject* value) {
   const auto holder = reinterpret_cast<py::detail::instance*>(value)->get_value_and_holder();
   if (!holder.holder_constructed()) return {};
   return Tensor(holder.holder<std::shared_ptr<TensorImpl>>());
+}
+
+Tensor floating_of(PyObject* value) {
+  Tensor t = tensor_of(value);
+  return t.defined() && is_floating(t.dtype()) ? t : Tensor();
 }
 
 PyObject* result(const Tensor& t, const char* label) {
@@ -49,25 +54,41 @@ bool read_axis(PyObject* value, Index rank, Index& axis) {
   return true;
 }
 
+bool read(PyObject* value, double& number) {
+  if (PyFloat_CheckExact(value) == 0 && PyLong_CheckExact(value) == 0) return false;
+  number = PyFloat_AsDouble(value);
+  if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return true;
+}
+
+bool read_parameters(const Given& given, std::span<const Parameter> parameters, std::span<PyObject*> values) {
+  if (given.count - 1 > std::ssize(parameters)) return false;
+  for (Py_ssize_t i = 1; i < given.count; ++i) values[static_cast<std::size_t>(i - 1)] = given.values[i];
+  const Py_ssize_t named = given.names == nullptr ? 0 : PyTuple_GET_SIZE(given.names);
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(given.names, i));
+    if (name == nullptr) throw py::error_already_set();
+    const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& one) {
+      return std::strcmp(one.name, name) == 0 || (one.other != nullptr && std::strcmp(one.other, name) == 0);
+    });
+    if (found == parameters.end()) return false;
+    PyObject*& place = values[static_cast<std::size_t>(found - parameters.begin())];
+    if (place != nullptr) return false;
+    place = given.values[given.count + i];
+  }
+  return true;
+}
+
 namespace {
 
 using ops::Binary;
 using ops::Compare;
 using ops::Unary;
 
-Tensor floating_of(PyObject* value) {
-  Tensor t = tensor_of(value);
-  return t.defined() && is_floating(t.dtype()) ? t : Tensor();
-}
-
 // The other operand: a number of Python's in the dtype of x, or a Tensor that has it.
 Tensor partner(const Tensor& x, PyObject* value) {
-  if (PyFloat_CheckExact(value) != 0) return ops::scalar_like(x, PyFloat_AS_DOUBLE(value));
-  if (PyLong_CheckExact(value) != 0) {
-    const double number = PyLong_AsDouble(value);
-    if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-    return ops::scalar_like(x, number);
-  }
+  double number = 0;
+  if (read(value, number)) return ops::scalar_like(x, number);
   Tensor y = tensor_of(value);
   return y.defined() && y.dtype() == x.dtype() ? y : Tensor();
 }
@@ -160,65 +181,42 @@ PyObject* product(const Given& given) {
   return result(without_gil([&] { return ops::matmul(x, y); }), label);
 }
 
-// The axes and whether they are kept: (t, dim=None, keepdim=False), dim and keepdim also as NumPy spells them.
-struct Over {
-  std::optional<ops::Axes> axes;
-  bool kept = false;
-};
-bool read_over(const Given& given, const Tensor& x, Over& over) {
-  if (given.count > 3) return false;
-  std::array<PyObject*, 2> found{};
-  for (Py_ssize_t i = 1; i < given.count; ++i) found[static_cast<std::size_t>(i - 1)] = given.values[i];
-  const Py_ssize_t named = given.names == nullptr ? 0 : PyTuple_GET_SIZE(given.names);
-  for (Py_ssize_t i = 0; i < named; ++i) {
-    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(given.names, i));
-    if (name == nullptr) throw py::error_already_set();
-    const bool axis = std::strcmp(name, "dim") == 0 || std::strcmp(name, "axis") == 0;
-    if (!axis && std::strcmp(name, "keepdim") != 0 && std::strcmp(name, "keepdims") != 0) return false;
-    PyObject*& place = found[axis ? 0 : 1];
-    if (place != nullptr) return false;
-    place = given.values[given.count + i];
-  }
-  if (found[1] != nullptr && PyBool_Check(found[1]) == 0) return false;
-  over.kept = found[1] == Py_True;
-  if (found[0] == nullptr || found[0] == Py_None) return true;
-  ops::Axes axes;
-  const bool several = PyTuple_Check(found[0]) != 0;
-  for (Py_ssize_t i = 0; i < (several ? PyTuple_GET_SIZE(found[0]) : 1); ++i) {
-    Index axis = 0;
-    if (!read_axis(several ? PyTuple_GET_ITEM(found[0], i) : found[0], x.rank(), axis)) return false;
-    axes.push_back(axis);
-  }
-  if (!axes.empty()) over.axes = axes;
-  return true;
+// Where a condition holds the numbers of one, else those of the other, of which one may be a number.
+PyObject* chosen(const Given& given) {
+  if (!given.by_position(3)) return nullptr;
+  const Tensor condition = tensor_of(given.values[0]);
+  if (!condition.defined() || condition.dtype() != DType::boolean) return nullptr;
+  Tensor x = floating_of(given.values[1]), y = floating_of(given.values[2]);
+  if (!x.defined() && !y.defined()) return nullptr;
+  if (!x.defined()) x = partner(y, given.values[1]);
+  if (!y.defined()) y = partner(x, given.values[2]);
+  if (!x.defined() || !y.defined() || x.dtype() != y.dtype()) return nullptr;
+  return result(without_gil(work_of(x, y), [&] { return ops::where(condition, x, y); }), "WhereBackward0");
 }
 
-using Reduction = Tensor (*)(const Tensor&, const std::optional<ops::Axes>&, bool);
-PyObject* reduced(const Given& given, Reduction f, const char* of_all, const char* of_axes) {
-  const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
-  Over over;
-  if (!x.defined() || x.rank() == 0 || !read_over(given, x, over)) return nullptr;
-  return result(without_gil(x.numel(), [&] { return f(x, over.axes, over.kept); }),
-                over.axes || over.kept ? of_axes : of_all);
-}
-PyObject* sum(const Given& given) { return reduced(given, ops::sum, "SumBackward0", "SumBackward1"); }
-PyObject* mean(const Given& given) { return reduced(given, ops::mean, "MeanBackward0", "MeanBackward1"); }
-
-// Along one axis; without one, or beside another Tensor, it means something else.
-PyObject* extreme(const Given& given, bool largest) {
-  PyTypeObject* cls = largest ? classes().max : classes().min;
-  const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
-  Over over;
-  if (cls == nullptr || !x.defined() || x.rank() == 0 || !read_over(given, x, over) || !over.axes ||
-      over.axes->size() != 1)
+PyObject* mask_filled(const Given& given) {
+  if (!given.by_position(3)) return nullptr;
+  const Tensor x = floating_of(given.values[0]), mask = tensor_of(given.values[1]);
+  double number = 0;
+  if (!x.defined() || !mask.defined() || mask.dtype() != DType::boolean || !read(given.values[2], number))
     return nullptr;
-  const auto [values, places] =
-      without_gil(x.numel(), [&] { return ops::extreme(x, over.axes->front(), over.kept, largest); });
-  auto pair = py::reinterpret_steal<py::object>(cls->tp_alloc(cls, 2));
-  if (!pair) throw py::error_already_set();
-  PyTuple_SET_ITEM(pair.ptr(), 0, result(values, largest ? "MaxBackward0" : "MinBackward0"));
-  PyTuple_SET_ITEM(pair.ptr(), 1, result(places));
-  return pair.release().ptr();
+  const Tensor filling = ops::scalar_like(x, number);
+  return result(without_gil(work_of(x, mask), [&] { return ops::where(mask, filling, x); }), "MaskedFillBackward0");
+}
+
+PyObject* clamped(const Given& given) {
+  const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
+  static constexpr Parameter parameters[] = {{"min"}, {"max"}};
+  std::array<PyObject*, 2> bounds{};
+  if (!x.defined() || !read_parameters(given, parameters, bounds)) return nullptr;
+  std::array<std::optional<double>, 2> numbers;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (bounds[i] == nullptr || bounds[i] == Py_None) continue;
+    if (!read(bounds[i], numbers[i].emplace())) return nullptr;
+  }
+  const auto [low, high] = numbers;
+  if ((!low && !high) || (low && high && !(*low <= *high))) return nullptr;
+  return result(without_gil(x.numel(), [&] { return ops::clip(x, numbers[0], numbers[1]); }), "ClampBackward1");
 }
 
 }  // namespace
@@ -272,10 +270,10 @@ std::span<const Entry> number_entries() {
       {"clone", clone},
       {"matmul", product},
       {"__matmul__", product},
-      {"sum", sum},
-      {"mean", mean},
-      {"max", [](const Given& given) { return extreme(given, true); }},
-      {"min", [](const Given& given) { return extreme(given, false); }},
+      {"where", chosen},
+      {"masked_fill", mask_filled},
+      {"clamp", clamped},
+      {"clip", clamped},
   };
   return all;
 }

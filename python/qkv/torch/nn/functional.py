@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ sigmoid = FUNCTIONS["sigmoid"]
 logsumexp = FUNCTIONS["logsumexp"]
 
 
+@partial(_core.direct, "softmax")
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """``exp(x)`` divided by its sum along an axis.
 
@@ -51,6 +53,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return wrap(_core.softmax(x, axis, 1.0), "SoftmaxBackward0")
 
 
+@partial(_core.direct, "log_softmax")
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Logarithm of `softmax`."""
     x, axis = _numbers_and_axis("log_softmax", input, dim, dtype)
@@ -333,8 +336,8 @@ def _composed_attention(
     return product(dropout(softmax(scores, -1), dropout_p), value)
 
 
-Tensor.softmax = lambda t, dim, dtype=None: softmax(t, dim, dtype=dtype)
-Tensor.log_softmax = lambda t, dim, dtype=None: log_softmax(t, dim, dtype=dtype)
+Tensor.softmax = _core.direct("softmax", lambda t, dim, dtype=None: softmax(t, dim, dtype=dtype))
+Tensor.log_softmax = _core.direct("log_softmax", lambda t, dim, dtype=None: log_softmax(t, dim, dtype=dtype))
 function("softmax")(lambda input, dim, *, dtype=None: softmax(input, dim, dtype=dtype))
 function("log_softmax")(lambda input, dim, *, dtype=None: log_softmax(input, dim, dtype=dtype))
 function("layer_norm")(layer_norm)
