@@ -83,14 +83,14 @@ void merge(Tensor& sum, Tensor part) {
 
 Array& Gradients::of(Index input) {
   Array& array = arrays_[static_cast<std::size_t>(input)];
-  const Edge& edge = inputs_[static_cast<std::size_t>(input)];
+  const Edge& edge = edges_[static_cast<std::size_t>(input)];
   if (!array.defined()) array = Array::zeros(edge.shape, edge.dtype);
   else array.make_unique();
   return array;
 }
 
 Array Gradients::fresh(Index input) const {
-  const Edge& edge = inputs_[static_cast<std::size_t>(input)];
+  const Edge& edge = edges_[static_cast<std::size_t>(input)];
   return Array(edge.shape, edge.dtype);
 }
 

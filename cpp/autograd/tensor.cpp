@@ -128,12 +128,11 @@ Tensor TensorGradients::output(const Saved& numbers) const {
   return grad_enabled() ? with_history(numbers.get(), node_, 0) : Tensor(numbers.get());
 }
 
-void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, const std::vector<Edge>& inputs,
+void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, Gradients gradients,
                    const std::function<void(std::span<const Array>, Gradients&)>& pull_back) {
   std::vector<Array> arriving;
   arriving.reserve(dys.size());
   for (const Tensor& dy : dys) arriving.push_back(dy.defined() ? packed(dy.data()) : Array());
-  Gradients gradients(inputs);
   pull_back(arriving, gradients);
   for (Index i = 0; i < dx.count(); ++i)
     if (Array& found = gradients.results()[static_cast<std::size_t>(i)]; found.defined())

@@ -175,8 +175,11 @@ class Saved {
 // Where a pull-back puts the gradients of its node's inputs.
 class Gradients {
  public:
-  explicit Gradients(const std::vector<Edge>& inputs) : inputs_(inputs), arrays_(inputs.size()) {}
-  bool wants(Index input) const { return inputs_[static_cast<std::size_t>(input)].collects(); }
+  Gradients(const std::vector<Edge>& edges, const std::vector<Saved>& inputs)
+      : edges_(edges), inputs_(inputs), arrays_(edges.size()) {}
+  bool wants(Index input) const { return edges_[static_cast<std::size_t>(input)].collects(); }
+  // An input as it was in the forward pass; undefined where the operation had none.
+  const Array& input(Index input) const { return inputs_[static_cast<std::size_t>(input)].get(); }
   // Array of zeros in the shape of the input, or what was there before: add into it.
   Array& of(Index input);
   // Memory of that shape whose numbers the caller writes, all of them, before it asks for another: where nothing came
@@ -187,7 +190,8 @@ class Gradients {
   std::vector<Array>& results() { return arrays_; }
 
  private:
-  const std::vector<Edge>& inputs_;
+  const std::vector<Edge>& edges_;
+  const std::vector<Saved>& inputs_;
   std::vector<Array> arrays_;
 };
 
@@ -252,7 +256,7 @@ struct Node {
 };
 
 // Runs a pull-back: gradients come as Arrays and go as such.
-void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, const std::vector<Edge>& inputs,
+void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, Gradients gradients,
                    const std::function<void(std::span<const Array>, Gradients&)>& pull_back);
 
 template <class PullBack, class Derive> struct FusedStep final : Step {
@@ -296,7 +300,7 @@ void FusedStep<PullBack, Derive>::backward(std::span<const Tensor> dys, TensorGr
     dx.inputs_ = &inputs_;
     derive_(dys, dx);
   } else {
-    run_pull_back(dys, dx, dx.node_->inputs, pull_back_);
+    run_pull_back(dys, dx, {dx.node_->inputs, inputs_}, std::cref(pull_back_));
   }
 }
 

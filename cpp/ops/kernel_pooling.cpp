@@ -164,17 +164,16 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
   const auto kept = std::make_shared<const PoolingProblem>(problem);
   const Tensors results = record_many(
       std::move(outputs), {owned(q), owned(k), owned(v), owned(bandwidth)},
-      [q = Saved(q), k = Saved(k), v = Saved(v), kept, width = bandwidth.dtype()](std::span<const Array> dys,
-                                                                                  Gradients& dx) {
-        visit_floating(q.get().dtype(), [&](auto tag) {
+      [kept, dtype, width = bandwidth.dtype()](std::span<const Array> dys, Gradients& dx) {
+        visit_floating(dtype, [&](auto tag) {
           using T = decltype(tag);
           const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
           const auto arrived = [&](std::size_t i) -> const T* {
             return i < dys.size() && dys[i].defined() ? dys[i].template data<T>() : nullptr;
           };
-          const double dbandwidth = backward<T>(target(0), target(1), target(2), arrived(0), arrived(1), q.data<T>(),
-                                                features_first(k.get()).template data<T>(),
-                                                features_first(v.get()).template data<T>(), *kept);
+          const double dbandwidth = backward<T>(target(0), target(1), target(2), arrived(0), arrived(1),
+                                                dx.input(0).data<T>(), features_first(dx.input(1)).template data<T>(),
+                                                features_first(dx.input(2)).template data<T>(), *kept);
           if (dx.wants(3))
             visit_floating(width, [&](auto other) {
               *dx.of(3).data<decltype(other)>() += static_cast<decltype(other)>(dbandwidth);
@@ -216,12 +215,13 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
     const auto kept = std::make_shared<const PoolingProblem>(p);
     distance = record_fused(
         Array(y), {owned(q), owned(k)},
-        [q = Saved(q), k = Saved(k), y = Saved(y), kept](const Array& dy, Gradients& dx) {
+        [y = Saved(y), kept](const Array& dy, Gradients& dx) {
           visit_floating(dy.dtype(), [&](auto tag) {
             using T = decltype(tag);
             const PoolingSizes& sizes = kept->n;
             const Index size = sizes.features * sizes.keys;
-            const Array kt = features_first(k.get());
+            const Array kt = features_first(dx.input(1));
+            const T* points = dx.input(0).data<T>();
             const Zeros<T> dkt(sizes.batches * pieces_of(sizes) * size),
                 moved(sizes.batches * sizes.queries * sizes.features);
             for_pieces(sizes, sizes.features + 4, [&](Index piece, Index b, Index begin, Index end) {
@@ -236,7 +236,7 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
                 }
                 kernels::kernels<T>().kernel_pooling.distances_backward(
                     moved.template as<T>() + i * sizes.features, dkt.template as<T>() + piece * size, row.coefficient,
-                    q.data<T>() + i * sizes.features, kt.data<T>() + b * size, sizes.keys, sizes.features, used);
+                    points + i * sizes.features, kt.data<T>() + b * size, sizes.keys, sizes.features, used);
               }
             });
             if (dx.wants(0))

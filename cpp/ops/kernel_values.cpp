@@ -26,11 +26,11 @@ Tensor kernel_values(const Tensor& input, Kernel kernel) {
   if (!wants_gradient({u})) return Tensor(std::move(y));
   return record_fused(
       std::move(y), {u},
-      [u = Saved(u), kernel](const Array& dy, Gradients& dx) {
+      [kernel](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
-          kernels::kernels<T>().kernel_pooling.values_backward(dx.of(0).data<T>(), dy.data<T>(), u.data<T>(), kernel,
-                                                               dy.numel());
+          kernels::kernels<T>().kernel_pooling.values_backward(dx.of(0).data<T>(), dy.data<T>(), dx.input(0).data<T>(),
+                                                               kernel, dy.numel());
         });
       },
       [kernel](const Tensor& dy, TensorGradients& dx) {

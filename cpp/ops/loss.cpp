@@ -143,7 +143,7 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
   const auto kept = std::make_shared<const Targets>(t);
   return record_fused(
       std::move(y), {logits},
-      [logits = Saved(logits), lse, kept, smooth, reduction, factor](const Array& dy, Gradients& dx) {
+      [lse, kept, smooth, reduction, factor](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
           const auto& kernel = kernels::kernels<T>().softmax;
@@ -152,7 +152,7 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
           if (weights) all_weights = static_cast<double>(kernels::kernels<T>().reduce.sum(weights, kept->classes));
           const Array gradient = dx.fresh(0);
           T* out = gradient.data<T>();
-          const T* x = logits.data<T>();
+          const T* x = dx.input(0).data<T>();
           const double spread = smooth / static_cast<double>(kept->classes);
           parallel_for(0, kept->count, grain_for(8 * kept->classes), [&](Index begin, Index end) {
             for (Index i = begin; i < end; ++i) {

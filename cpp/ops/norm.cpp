@@ -28,7 +28,7 @@ Rows checked(const char* operation, const Tensor& x, const Tensor& weight, const
   return {x.shape().product(0, x.rank() - normalized.rank()), normalized.numel()};
 }
 
-template <class T> const T* data_or_null(const Saved& saved) { return saved.defined() ? saved.data<T>() : nullptr; }
+template <class T> const T* data_or_null(const Array& x) { return x.defined() ? x.data<T>() : nullptr; }
 template <class T> const T* data_or_null(const Tensor& t) { return t.defined() ? t.ptr<T>() : nullptr; }
 
 // At most 64 pieces of rows, whatever the number of threads: each sums the gradients of weight and bias for itself.
@@ -62,13 +62,11 @@ Tensor as_rows(const Tensor& x, const Rows& rows) { return reshape(x, {rows.coun
 
 Tensor row_mean(const Tensor& x) { return mean(x, Axes{1}, true); }
 
-// layer_norm of the sum of the first inputs, of recorded operations.
-auto derive_layer(const Rows& rows, Index summands, double eps) {
-  return [rows, summands, eps](const Tensor& dy, TensorGradients& dx) {
+// layer_norm, of recorded operations.
+auto derive_layer(const Rows& rows, double eps) {
+  return [rows, eps](const Tensor& dy, TensorGradients& dx) {
     derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-      const Tensor &weight = inputs[static_cast<std::size_t>(summands)],
-                   &bias = inputs[static_cast<std::size_t>(summands) + 1];
-      const Tensor x = as_rows(summands == 2 ? add(inputs[0], inputs[1]) : inputs[0], rows);
+      const Tensor x = as_rows(inputs[0], rows), &weight = inputs[1], &bias = inputs[2];
       const Tensor centred = subtract(x, row_mean(x)), variance = row_mean(multiply(centred, centred));
       Tensor y = divide(centred, unary(kernels::Unary::square_root, add(variance, scalar_like(variance, eps))));
       if (weight.defined()) y = multiply(y, reshape(weight, {rows.n}));
@@ -78,25 +76,21 @@ auto derive_layer(const Rows& rows, Index summands, double eps) {
   };
 }
 
-// The pull-back of layer_norm of the sum of the first `summands` inputs, which get the same gradient; weight and bias
-// are the inputs behind them.
-auto layer_pull_back(const Saved& x, const Tensor& scale, const Array& statistics, const Rows& rows, Index summands) {
-  return [x, weight = Saved(scale), statistics, rows, summands](const Array& dy, Gradients& dx) {
+// The inputs are x, weight and bias.
+auto layer_pull_back(const Array& statistics, const Rows& rows) {
+  return [statistics, rows](const Array& dy, Gradients& dx) {
     visit_floating(dy.dtype(), [&](auto tag) {
       using T = decltype(tag);
-      Array gradient;
-      for (Index i = 0; i < summands; ++i)
-        if (dx.wants(i) && !gradient.defined()) gradient = dx.fresh(i);
+      const Array gradient = dx.wants(0) ? dx.fresh(0) : Array();
       T* out = gradient.defined() ? gradient.data<T>() : nullptr;
-      const T* values = x.data<T>();
-      with_sums<T>(rows, dx, summands, summands + 1, [&](T* dweight, T* dbias, Index begin, Index end) {
+      const T *values = dx.input(0).data<T>(), *weight = data_or_null<T>(dx.input(1));
+      with_sums<T>(rows, dx, 1, 2, [&](T* dweight, T* dbias, Index begin, Index end) {
         const Index at = begin * rows.n;
         kernels::kernels<T>().norm.layer_backward(out ? out + at : nullptr, dweight, dbias, dy.data<T>() + at,
-                                                  values + at, statistics.data<T>() + 3 * begin,
-                                                  data_or_null<T>(weight), end - begin, rows.n);
+                                                  values + at, statistics.data<T>() + 3 * begin, weight, end - begin,
+                                                  rows.n);
       });
-      for (Index i = 0; i < summands; ++i)
-        if (dx.wants(i)) dx.add(i, gradient);
+      if (gradient.defined()) dx.add(0, gradient);
     });
   };
 }
@@ -120,8 +114,8 @@ Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset
     });
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
-  return record_fused(std::move(y), {owned(x), owned(weight), bias},
-                      layer_pull_back(Saved(x), weight, statistics, rows, 1), derive_layer(rows, 1, eps));
+  return record_fused(std::move(y), {owned(x), owned(weight), bias}, layer_pull_back(statistics, rows),
+                      derive_layer(rows, eps));
 }
 
 Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor& scale, const Tensor& offset,
@@ -148,8 +142,14 @@ Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor&
     });
   });
   if (!recording) return Tensor(std::move(y));
-  return record_fused(std::move(y), {owned(x), owned(r), owned(weight), bias},
-                      layer_pull_back(Saved(sum), weight, statistics, rows, 2), derive_layer(rows, 2, eps));
+  const Tensor added = wants_gradient({x, r}) ? record(sum, {x, r},
+                                                       [](const Tensor& dy, TensorGradients& dx) {
+                                                         dx.add(0, dy);
+                                                         dx.add(1, dy);
+                                                       })
+                                              : Tensor(sum);
+  return record_fused(std::move(y), {added, owned(weight), bias}, layer_pull_back(statistics, rows),
+                      derive_layer(rows, eps));
 }
 
 Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalized_shape, double eps) {
@@ -169,17 +169,16 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
   if (!wants_gradient({x, weight})) return Tensor(std::move(y));
   return record_fused(
       std::move(y), {owned(x), owned(weight)},
-      [x = Saved(x), weight = Saved(weight), statistics, rows](const Array& dy, Gradients& dx) {
+      [statistics, rows](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
           const Array gradient = dx.wants(0) ? dx.fresh(0) : Array();
           T* out = gradient.defined() ? gradient.data<T>() : nullptr;
-          const T* values = x.data<T>();
+          const T *values = dx.input(0).data<T>(), *weight = data_or_null<T>(dx.input(1));
           with_sums<T>(rows, dx, 1, -1, [&](T* dweight, T*, Index begin, Index end) {
             const Index at = begin * rows.n;
             kernels::kernels<T>().norm.rms_backward(out ? out + at : nullptr, dweight, dy.data<T>() + at, values + at,
-                                                    statistics.data<T>() + begin, data_or_null<T>(weight), end - begin,
-                                                    rows.n);
+                                                    statistics.data<T>() + begin, weight, end - begin, rows.n);
           });
           if (gradient.defined()) dx.add(0, gradient);
         });

@@ -194,17 +194,17 @@ template <class T> std::vector<T> column_sums(const T* x, Index rows, Index colu
   return sums;
 }
 
-// What the pull-back needs.
+// What the pull-back needs beside the inputs.
 struct Memory {
-  Saved x, state, weight_ih, weight_hh, y;
+  Saved x, y;
   Array gates;
 };
 
 template <class T>
 void pull_back(const Memory& m, const GruCaches& caches, const Plan& plan, std::span<const Array> dys, Gradients& dx) {
   const Index H = plan.hidden, M = plan.input, rows = plan.rows, all = 4 * H;
-  const Start<T> start(m.state.defined() ? m.state.get() : Array(), H);
-  const Array& weight_hh = m.weight_hh.get();
+  const Start<T> start(dx.input(1), H);
+  const Array& weight_hh = dx.input(3);
   Array dh({plan.batch, H}, weight_hh.dtype());
   if (dys[1].defined()) std::copy_n(dys[1].data<T>(), dh.numel(), dh.data<T>());
   else std::fill_n(dh.data<T>(), dh.numel(), T(0));
@@ -216,7 +216,7 @@ void pull_back(const Memory& m, const GruCaches& caches, const Plan& plan, std::
   if (dx.wants(1)) dx.add(1, dh);
   const T* input_dgates = dgates + H;  // [dr dz dn]
   if (dx.wants(0)) {
-    const T* weight = m.weight_ih.data<T>();
+    const T* weight = dx.input(2).data<T>();
     if (plan.whole) {
       gemm<T>(dx.of(0).data<T>(), M, input_dgates, all, false, weight, M, false, true, rows, M, 3 * H);
     } else {
@@ -310,7 +310,7 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
     forward<T>(y.data<T>(), last.data<T>(), g, start, weights.data<T>(), bias_n.data(), wants, plan);
   });
   if (!wants) return {Tensor(std::move(y)), Tensor(std::move(last))};
-  Memory memory{Saved(packed_x), Saved(state), Saved(p.weight_ih), Saved(p.weight_hh), Saved(y), gates};
+  Memory memory{Saved(packed_x), Saved(y), gates};
   const auto kept_plan = std::make_shared<const Plan>(plan);
   Tensors results = record_many(
       {std::move(y), std::move(last)},

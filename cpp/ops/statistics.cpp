@@ -76,14 +76,14 @@ Tensor product(const Tensor& input, const std::optional<Axes>& axes, bool keepdi
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record_fused(
       std::move(y), {x},
-      [p, x = Saved(x)](const Array& dy, Gradients& dx) {
-        const Array rows = rows_of(x.get(), p);
+      [p](const Array& dy, Gradients& dx) {
+        const Array rows = rows_of(dx.input(0), p);
         Array gradients(rows.shape(), rows.dtype());
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
           product_gradients(gradients.data<T>(), dy.data<T>(), rows.data<T>(), p.rows, p.length);
         });
-        dx.add(0, from_rows(gradients, p, x.get().shape()));
+        dx.add(0, from_rows(gradients, p, dx.input(0).shape()));
       },
       [p](const Tensor& dy, TensorGradients& dx) {
         derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {

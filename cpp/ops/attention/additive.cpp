@@ -240,7 +240,7 @@ Tensor composed_scores(const Tensors& inputs, const AdditiveSizes& n, const Arra
 
 Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight, const Array& valid_lens) {
   const DType dtype = promoted({queries, keys, score_weight});
-  Tensor q = packed_as(queries, dtype), k = packed_as(keys, dtype), w = packed_as(score_weight, dtype);
+  const Tensor q = packed_as(queries, dtype), k = packed_as(keys, dtype), w = packed_as(score_weight, dtype);
   const AdditiveSizes n =
       AdditiveSizes{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))}.seeing(valid_lens);
   Array y({n.batches, n.queries, n.keys}, dtype);
@@ -258,16 +258,14 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
     });
   });
   if (!wants_gradient({q, k, w})) return Tensor(std::move(y));
-  q = owned(std::move(q));
-  k = owned(std::move(k));
-  w = owned(std::move(w));
   const Saved kept_lens(valid_lens);
   return record_fused(
-      std::move(y), {q, k, w},
-      [q = Saved(q), k = Saved(k), w = Saved(w), lens = kept_lens, n](const Array& dy, Gradients& dx) {
+      std::move(y), {owned(q), owned(k), owned(w)},
+      [kept_lens, n](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
-          const AdditiveProblem<T> problem(n.seeing(lens.get()), q.data<T>(), k.data<T>(), w.data<T>());
+          const AdditiveProblem<T> problem(n.seeing(kept_lens.get()), dx.input(0).data<T>(), dx.input(1).data<T>(),
+                                           dx.input(2).data<T>());
           const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
           backward(target(0), target(1), target(2), dy.data<T>(), problem);
         });

@@ -84,33 +84,32 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   take_masks();
   take_arrays();
 
-  const auto& [query, key, value] = held_;
   const Tensor bias = has_bias() ? options.attn_mask : Tensor();
-  records = wants_gradient({query, key, value, bias, options.sinks});
-  if (!records) {
-    point(query.data(), key.data(), value.defined() ? value.data() : Array());
-    return;
+  records = wants_gradient({held_[0], held_[1], held_[2], bias, options.sinks});
+  if (records) {
+    for (Tensor& x : held_) x = owned(std::move(x));
+    inputs_ = {held_[0], held_[1], held_[2], owned(bias), owned(options.sinks)};
+    if (bias.defined()) options.attn_mask = inputs_[3];
+    if (options.sinks.defined()) options.sinks = inputs_[4];
+    const auto keep = [this](Array& array) {
+      if (array.defined()) array = saved_.emplace_back(array).get();
+    };
+    for (Tensor* x : {&options.attn_mask, &options.sinks})
+      if (x->defined()) *x = Tensor(saved_.emplace_back(x->data()).get());
+    for (Array* array :
+         {&not_excluded_, &options.valid_lens, &options.q_offset, &options.alibi_slopes, &options.dropout_keep})
+      keep(*array);
   }
-  inputs = {owned(query), owned(key), owned(value), owned(bias), owned(options.sinks)};
-  saved_.reserve(3);  // most calls have no more
-  const auto kept = [this](Array array) {
-    if (!array.defined()) return array;
-    saved_.emplace_back(array);
-    return saved_.back().get();
-  };
-  const auto kept_mask = [&](Tensor& x) {
-    if (x.defined()) x = Tensor(kept(x.data()));
-  };
-  const Array queries = kept(inputs[0].data()), keys = kept(inputs[1].data()), values = kept(inputs[2].data());
-  if (bias.defined()) options.attn_mask = inputs[3];
-  if (options.sinks.defined()) options.sinks = inputs[4];
-  kept_mask(options.attn_mask);
-  kept_mask(options.sinks);
-  for (Array* array :
-       {&not_excluded_, &options.valid_lens, &options.q_offset, &options.alibi_slopes, &options.dropout_keep})
-    *array = kept(*array);
-  point(queries, keys, values);
-  held_ = {};
+  point_options();
+  point(problem_, held_[0].data(), held_[1].data(), held_[2].defined() ? held_[2].data() : Array());
+}
+
+template <class T>
+kernels::AttentionProblem<T> Arguments<T>::problem(const Array& query, const Array& key, const Array& value) const {
+  for (const Saved& array : saved_) array.get();
+  kernels::AttentionProblem<T> result = problem_;
+  point(result, query, key, value);
+  return result;
 }
 
 template <class T> void Arguments<T>::take_masks() {
@@ -166,13 +165,19 @@ template <class T> void Arguments<T>::take_arrays() {
   }
 }
 
-template <class T> void Arguments<T>::point(const Array& query, const Array& key, const Array& value) {
+template <class T>
+void Arguments<T>::point(kernels::AttentionProblem<T>& p, const Array& query, const Array& key,
+                         const Array& value) const {
   const Geometry& g = geometry;
-  const AttentionOptions& o = options;
-  AttentionProblem<T>& p = problem_;
   p.query = g.view<const T>(query.data<T>(), g.heads, g.queries, g.key_size);
   p.key = g.view<const T>(key.data<T>(), g.kv_heads, g.key_rows, g.key_size);
   if (value.defined()) p.value = g.view<const T>(value.data<T>(), g.kv_heads, g.key_rows, g.value_size);
+}
+
+template <class T> void Arguments<T>::point_options() {
+  const Geometry& g = geometry;
+  const AttentionOptions& o = options;
+  AttentionProblem<T>& p = problem_;
   if (has_bias()) p.bias = weights_view<const T>(o.attn_mask.ptr<T>(), o.attn_mask.shape(), g);
   if (o.sinks.defined()) p.sinks = o.sinks.ptr<T>();
   const Array mask = o.attn_mask.defined() && !has_bias() ? o.attn_mask.data() : not_excluded_;

@@ -13,11 +13,15 @@ template <class T> class Arguments {
   Arguments(const Tensor& query, const Tensor& key, const Tensor& value, const Geometry& geometry,
             const AttentionOptions& options);
 
-  // The call as the kernels read it. If an array that was kept for the backward pass has been changed in place since,
-  // that is an error.
-  const kernels::AttentionProblem<T>& problem() const {
-    for (const Saved& array : saved_) array.get();
-    return problem_;
+  // The call as the kernels read it.
+  const kernels::AttentionProblem<T>& problem() const { return problem_; }
+  // The same in the backward pass, which has query, key and value. If an array that was kept for it has been changed in
+  // place since, that is an error.
+  kernels::AttentionProblem<T> problem(const Array& query, const Array& key, const Array& value) const;
+  // Leaves query, key and value to the node of the graph, which keeps them as its inputs.
+  Tensors take_inputs() {
+    held_ = {};
+    return std::move(inputs_);
   }
   // The shape of a float mask, broadcast to (B, H, Lq, Lk).
   const Shape& bias_shape() const { return options.attn_mask.shape(); }
@@ -27,18 +31,18 @@ template <class T> class Arguments {
   // positions (B) of the first queries if anything reads them, and the key of a dropout that was drawn.
   AttentionOptions options;
   bool records = false;  // the call has a backward pass
-  // Of a call that records: query, key, value, bias (a float mask), sinks; undefined where there is none.
-  Tensors inputs;
 
  private:
   void take_masks();
   void take_arrays();
-  void point(const Array& query, const Array& key, const Array& value);
+  void point(kernels::AttentionProblem<T>& problem, const Array& query, const Array& key, const Array& value) const;
+  void point_options();
   bool has_bias() const { return options.attn_mask.defined() && options.attn_mask.dtype() != DType::boolean; }
 
   kernels::AttentionProblem<T> problem_;
-  std::array<Tensor, 3> held_;  // queries, keys and values of a call that does not record
-  Array not_excluded_;          // where a float mask does not exclude; of a call that fills
+  std::array<Tensor, 3> held_;  // queries, keys and values
+  Tensors inputs_;      // of a call that records: query, key, value, bias (a float mask), sinks; undefined: none
+  Array not_excluded_;  // where a float mask does not exclude; of a call that fills
   std::vector<Saved> saved_;
 };
 

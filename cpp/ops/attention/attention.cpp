@@ -43,7 +43,8 @@ template <class T> Results forward(const Arguments<T>& call, bool with_statistic
 // Adds the gradients of query, key, value, bias and sinks to those arrays of d that are defined; `dy` are those of the
 // results, and y the results themselves.
 template <class T>
-void backward(const Arguments<T>& call, const Results& y, const Results& dy, const std::array<Array, 5>& d) {
+void backward(const Arguments<T>& call, const kernels::AttentionProblem<T>& problem, const Results& y,
+              const Results& dy, const std::array<Array, 5>& d) {
   const Geometry& g = call.geometry;
   AttentionSaved<T> saved;
   saved.dout = g.view<const T>(dy.out.data<T>(), g.heads, g.queries, g.value_size);
@@ -61,7 +62,7 @@ void backward(const Arguments<T>& call, const Results& y, const Results& dy, con
   if (d[2].defined()) gradients.dvalue = g.view<T>(d[2].data<T>(), g.kv_heads, g.key_rows, g.value_size);
   if (d[3].defined()) gradients.dbias = weights_view<T>(d[3].data<T>(), call.bias_shape(), g);
   if (d[4].defined()) gradients.dsinks = d[4].data<T>();
-  attention_backward(gradients, saved, call.problem());
+  attention_backward(gradients, saved, problem);
 }
 
 // What the backward pass of a recorded call needs.
@@ -79,7 +80,8 @@ template <class T> void pull_back(const Recorded<T>& recorded, std::span<const A
   std::array<Array, 5> d;
   for (std::size_t i = 0; i < d.size(); ++i)
     if (dx.wants(static_cast<Index>(i))) d[i] = dx.of(static_cast<Index>(i));
-  backward(call, {recorded.out.get(), {}, {}, recorded.statistics.get()}, dy, d);
+  const auto problem = call.problem(dx.input(0), dx.input(1), dx.input(2));
+  backward(call, problem, {recorded.out.get(), {}, {}, recorded.statistics.get()}, dy, d);
 }
 
 template <class T>
@@ -93,7 +95,7 @@ AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Ge
     if (o.return_lse) outputs.lse = Tensor(std::move(y.lse));
     return outputs;
   }
-  Tensors inputs = std::move(call.inputs);
+  Tensors inputs = call.take_inputs();
   const auto kept =
       std::make_shared<const Recorded<T>>(Recorded<T>{std::move(call), Saved(y.out), Saved(y.statistics)});
   std::vector<Array> results{std::move(y.out)};
@@ -171,7 +173,8 @@ AttentionBlockGradients attention_block_backward(const Array& dout, const Array&
     const auto zeros = [](const Shape& shape) { return Array::zeros(shape, dtype_v<T>); };
     AttentionBlockGradients d{zeros(query.shape()), zeros(key.shape()), zeros(value.shape()), {}};
     if (mask.defined() && is_floating(mask.dtype())) d.bias = zeros(call.bias_shape());
-    backward(call, {whole.out, {}, {}, whole.statistics}, {dout, {}, dlse, {}}, {d.query, d.key, d.value, d.bias, {}});
+    backward(call, call.problem(), {whole.out, {}, {}, whole.statistics}, {dout, {}, dlse, {}},
+             {d.query, d.key, d.value, d.bias, {}});
     return d;
   });
 }

@@ -190,14 +190,14 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
   const SavedDropout drawn(dropout);
   return record_fused(
       std::move(y), {owned(weights), owned(values)},
-      [w = Saved(weights), v = Saved(values), finite_v = Saved(finite.values), keys = finite.keys, drawn, size](
-          const Array& dy, Gradients& dx) {
+      [finite_v = Saved(finite.values), keys = finite.keys, drawn, size](const Array& dy, Gradients& dx) {
         const WeightDropout kept = drawn.get();
+        const Array &w = dx.input(0), &v = dx.input(1);
         visit_floating(dy.dtype(), [&](auto tag) {
           using T = decltype(tag);
           const T* dout = dy.data<T>();
           if (dx.wants(0)) {
-            Array dw(w.get().shape(), dy.dtype());
+            Array dw(w.shape(), dy.dtype());
             products(dw.data<T>(), dout, false, finite_v.data<T>(), true, false, size.matrices, size.queries, size.keys,
                      size.features);
             for_infinite(FiniteValues{finite_v.get(), keys}, w.data<T>(), size, [&](Index row, Index key, Index at) {
@@ -209,7 +209,7 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
             dx.add(0, dropped(dw, kept));
           }
           if (dx.wants(1)) {
-            const Array shares = dropped(w.get(), kept);
+            const Array shares = dropped(w, kept);
             products(dx.of(1).data<T>(), shares.data<T>(), true, dout, false, true, size.matrices, size.keys,
                      size.features, size.queries, GradientSide::right);
           }
