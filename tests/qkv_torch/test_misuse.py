@@ -25,6 +25,8 @@ CASES = [
             (lambda: torch.multinomial(np.ones(3, complex), 2), "ndarray"),
         )
     ),
+    (lambda: torch.sqrt(8), TypeError, "sqrt: input must be a Tensor; got int"),
+    (lambda: torch.exp(0.5), TypeError, "exp: input must be a Tensor; got float"),
     (lambda: torch.multinomial(10**40, 3), RuntimeError, "multinomial: p must be (n,) or (rows, n)"),
     (
         lambda: torch.randint(3, tuple(range(-128, 128))),

@@ -114,6 +114,10 @@ def test_printed(check):
     assert check.printed("D2-03", "cut off", np.vstack([values, values]), PRINTED.split("]],")[0], cut=True)
     assert not check.printed("D2-03", "too short", values[:1], PRINTED.split("]],")[0], cut=True)
     assert not check.printed("D1-11", "nothing to compare", "", "")
+    check.records.clear()
+    assert check.printed("D1-11", "stored", PRINTED, PRINTED, source="pytorch")
+    assert check.printed("D1-11", "known", PRINTED, PRINTED, source=None)
+    assert [record.get("source") for record in check.records] == ["pytorch", None]
 
 
 def test_printed_in_other_notations(check):

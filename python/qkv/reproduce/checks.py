@@ -59,9 +59,17 @@ class Check:
         return self._add(id, what, "exact", result, **_stored(key), **values.sides(got, expected))
 
     def printed(
-        self, id: str, what: str, got: Any, expected: str, *, cut: bool = False, last: bool = False
+        self,
+        id: str,
+        what: str,
+        got: Any,
+        expected: str,
+        *,
+        cut: bool = False,
+        last: bool = False,
+        source: str | None = "document",
     ) -> bool:
-        """Check printed digits against the text that the document shows.
+        """Check printed digits against a text: that which the document prints, unless `source` says otherwise.
 
         `got` is text, or numbers to print as `expected` prints them. `cut` allows that the document's text
         stops before the end, `last` that a number differs by one in its last digit, or by what float32 rounds.
@@ -69,7 +77,7 @@ class Check:
         got = _computed("printed", got)
         result = compare_printed(got, expected, cut=cut, last=last)
         sides = values.sides(as_text(got, expected), expected)
-        return self._add(id, what, "printed", result, source="document", **sides)
+        return self._add(id, what, "printed", result, **({"source": source} if source else {}), **sides)
 
     def shape(self, id: str, what: str, got: Any, expected: tuple[int, ...]) -> bool:
         """Check a shape; `got` is an array, a Tensor or a shape."""

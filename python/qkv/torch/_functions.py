@@ -40,6 +40,8 @@ def _unary(names: tuple[str, ...], compute: Any, convert: Any) -> None:
     label = _LABELS.get(names[0], f"{names[0].capitalize()}Backward0")
 
     def f(input: Any) -> Tensor:
+        if isinstance(input, int | float):
+            raise TypeError(f"{names[0]}: input must be a Tensor; got {type(input).__name__}")
         x = convert(input)
         return wrap(compute(as_core(x)), label, x._kind)
 
