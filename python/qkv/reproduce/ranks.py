@@ -18,6 +18,21 @@ STORED = Path(__file__).parent / "data" / "ranks"
 SECONDS = 600  # for a program of seconds
 
 
+def ranks_missing() -> str:
+    """Say why programs cannot run on several ranks here, and what to install.
+
+    Returns
+    -------
+    str
+        Empty if they can; else the words for `check.skipped`, since stored results measure nothing.
+    """
+    try:
+        find_mpiexec("on_ranks")
+    except ImportError as error:
+        return f"stored results, because here {str(error).partition(': ')[2]}"
+    return ""
+
+
 def on_ranks(name: str, program: str, ranks: int) -> Any:
     """Run a program under ``mpiexec`` and give what its rank 0 writes: JSON, into the file named by ``sys.argv[1]``.
 
@@ -45,11 +60,11 @@ def on_ranks(name: str, program: str, ranks: int) -> Any:
         If MPI is missing and there are no results of that name.
     """
     stored = f"{name}_{ranks}.json"
-    try:
-        launcher = find_mpiexec("on_ranks")
-    except ImportError as error:
-        print(f"{name} on {ranks} ranks: stored results, because here {str(error).partition(': ')[2]}")
+    missing = ranks_missing()
+    if missing:
+        print(f"{name} on {ranks} ranks: {missing}")
         return json.loads((STORED / stored).read_text(encoding="utf-8"))
+    launcher = find_mpiexec("on_ranks")
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder) / f"{name}.py", Path(folder) / "result.json"

@@ -50,6 +50,12 @@ class Report:
         return [record for record in self.records if record["state"] == "failed"]
 
     @property
+    def skipped(self) -> dict[str, str]:
+        """What was not computed, by experiment, with the reason."""
+        found = [record for record in self.records if record["state"] == "skipped"]
+        return {f"{record['id']} {record['what']}": record["got"] for record in found}
+
+    @property
     def ok(self) -> bool:
         return not self.errors and all(entry.ok for entry in self.entries)
 

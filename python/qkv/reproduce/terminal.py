@@ -92,6 +92,9 @@ def tell(report: Report, page: str, *, verbose: bool = False) -> str:
             cell = report.cells.get(name)
             place = f"{name}, cell {cell}" if cell else name
             lines.append(f"  {place}: {_line(text)}")
+    if report.skipped:
+        lines += ["", "Skipped:"]
+        lines += [f"  {what}: {_line(reason)}" for what, reason in report.skipped.items()]
     lines += ["", f"{report.summary()}{_time(report.seconds)}; see {page}"]
     return "\n".join(lines)
 
