@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from qkv.reproduce import figures
 
@@ -22,7 +23,26 @@ def test_heatmaps():
         "Two heatmaps: head 1, head 2; horizontally Keys; vertically Queries; colours from 0 to 0.5"
     )
     image.set_clim(0, 1)
-    assert "colours" not in figures.describe(figure)
+    assert figures.describe(figure).endswith(
+        "colours of each to a scale of its own: from 0 to 0.5, from 0 to 1; the one colour bar is that of the last"
+    )
+    axes[0].images[0].set_data(np.zeros((3, 3, 3)))  # colours themselves have no scale
+    assert figures.describe(figure).endswith("vertically Queries; colours from 0 to 1")
+
+
+def test_labels_below_panels_without_titles_are_their_names():
+    figure = Figure()
+    for ax, name in zip(figure.subplots(1, 2), ("Gaussian", "Boxcar"), strict=True):
+        ax.imshow(np.eye(3))
+        ax.set_xlabel(name)
+    assert figures.describe(figure) == "Two heatmaps: Gaussian, Boxcar; colours from 0 to 1"
+
+
+def test_a_label_of_the_figure_stands_for_all():
+    figure = Figure()
+    figure.subplots().plot([1, 2])
+    figure.set_label("What is seen")
+    assert figures.describe(figure) == "What is seen"
 
 
 def test_curves_points_and_bars():
@@ -57,6 +77,11 @@ def test_boxes_and_arrows_without_axes_are_a_diagram():
     ax.axis("off")
     ax.text(0, 0, "softmax")
     ax.plot([1, 2])
+    assert figures.describe(figure) == "One diagram"
+    ax.axis("on")
+    assert figures.describe(figure) == "One line plot"
+    ax.lines[0].remove()
+    ax.add_patch(Rectangle((0, 0), 1, 1))
     assert figures.describe(figure) == "One diagram"
 
 

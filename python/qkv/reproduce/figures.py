@@ -5,6 +5,8 @@ import io
 import sys
 from typing import Any
 
+import numpy as np
+
 MIME = "application/vnd.qkv.figure+json"
 DPI = 200
 _COUNTS = (
@@ -61,7 +63,9 @@ def enlarged(figure: Any) -> dict[str, str]:
 
 
 def describe(figure: Any) -> str:
-    """Say what a figure shows: kinds of panels, titles, axes, legends and colour scales, as they stand in it."""
+    """Say what a figure shows: its own label, or kinds of panels, titles, axes, legends and colour scales."""
+    if figure.get_label():
+        return str(figure.get_label())
     panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>" and ax.get_visible()]
     places = {
         ax.get_position().bounds: ax for ax in reversed(panels)
@@ -70,10 +74,12 @@ def describe(figure: Any) -> str:
     parts = [_counted(kinds)] if kinds else []
     above = getattr(figure, "get_suptitle", str)()  # matplotlib 3.8 and newer
     titles = _unique([above, *(ax.get_title() for ax in panels)])
-    if titles:
-        parts[-1:] = [f"{parts[-1] if parts else 'panels'}: {', '.join(titles)}"]
     across = _unique(ax.get_xlabel() for ax in panels)
     down = _unique(ax.get_ylabel() for ax in panels)
+    if not titles and not down and len(across) == len(panels) > 1:  # the label below a panel is its name
+        titles, across = across, []
+    if titles:
+        parts[-1:] = [f"{parts[-1] if parts else 'panels'}: {', '.join(titles)}"]
     if across:
         parts.append(f"horizontally {', '.join(across)}")
     if down:
@@ -82,20 +88,36 @@ def describe(figure: Any) -> str:
     names = _unique(text.get_text() for legend in legends if legend for text in legend.get_texts())
     if names:
         parts.append(f"legend {', '.join(names)}")
-    scales = {image.get_clim() for ax in panels for image in _maps(ax)}
-    if len(scales) == 1 and None not in (scale := scales.pop()):
-        parts.append(f"colours from {scale[0]:.3g} to {scale[1]:.3g}")
+    parts += _colours(figure, panels)
     sentence = "; ".join(parts)
     return sentence[:1].upper() + sentence[1:]
+
+
+def _colours(figure: Any, panels: list[Any]) -> list[str]:
+    """Say what the colours of heatmaps mean: their one scale, or that of each."""
+    scales = [image.get_clim() for ax in panels for image in _maps(ax) if np.ndim(image.get_array()) < 3]
+    if not scales or (None, None) in scales:
+        return []
+    told = [f"from {low if abs(low) > high / 1e4 else 0:.3g} to {high:.3g}" for low, high in scales]
+    if len(set(told)) == 1:
+        return [f"colours {told[0]}"]
+    bars = sum(ax.get_label() == "<colorbar>" for ax in figure.axes)
+    bar = ["the one colour bar is that of the last"] if bars == 1 else []
+    return [
+        f"colours of each to a scale of its own: {', '.join(told)}"
+        if len(told) < 7
+        else "colours to several scales",
+        *bar,
+    ]
 
 
 def _kind(ax: Any) -> str:
     if _maps(ax):
         return "heatmap"
-    if not ax.axison:
-        return "diagram" if ax.patches or ax.texts else ""
     if any(type(container).__name__ == "BarContainer" for container in ax.containers):
         return "bar chart"
+    if not ax.axison or (ax.patches and not ax.get_lines()):
+        return "diagram" if ax.patches or ax.texts else ""
     lines = [line for line in ax.get_lines() if line.get_visible()]
     if any(line.get_linestyle() not in ("None", "", " ") for line in lines):
         return "line plot"

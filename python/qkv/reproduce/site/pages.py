@@ -136,8 +136,9 @@ def figure(picture: Picture, entries: Mapping[str, Entry]) -> dict[str, Any]:
     """Give a figure with its size on the page and the words below it."""
     width, height = struct.unpack(">II", picture.png[16:24])
     ids = ids_of(picture)
-    title = entries[ids[0]].experiment.title if ids and ids[0] in entries else ""
-    label = picture.name if picture.name.startswith("F-") else ids[0] if ids else ""
+    named = picture.name.startswith("F-")  # of several experiments together it has no title
+    title = entries[ids[0]].experiment.title if ids and ids[0] in entries and not (named and ids[1:]) else ""
+    label = picture.name if named else ids[0] if ids else ""
     return {
         "file": f"figures/{picture.name}.png",
         "width": round(width * _SCALE),
