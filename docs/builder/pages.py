@@ -126,19 +126,12 @@ def write_notebooks(folder: Path) -> None:
 
     target = folder / "notebooks"
     target.mkdir()
-    titles, groups = registry.documents(), {}
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        (target / path.name).write_text(notebook(path), encoding="utf8")
-        found = re.match(r"d(\d)_", path.name)
-        group = f"Document {found[1]}: {titles[f'D{found[1]}']}" if found else "Models, checks and errors"
-        groups.setdefault(group, []).append(path.stem)
     page = [(HERE / "notebooks_intro.md").read_text(encoding="utf8")]
-    for title, names in groups.items():
-        page.append(
-            f"```{{toctree}}\n:caption: {json.dumps(title)[1:-1]}\n:maxdepth: 1\n\n"
-            + "\n".join(names)
-            + "\n```\n"
-        )
+    for title, paths in registry.reading_order(ROOT / "notebooks"):
+        for path in paths:
+            (target / path.name).write_text(notebook(path), encoding="utf8")
+        names = "\n".join(path.stem for path in paths)
+        page.append(f"```{{toctree}}\n:caption: {json.dumps(title)[1:-1]}\n:maxdepth: 1\n\n{names}\n```\n")
     (target / "index.md").write_text("\n".join(page), encoding="utf8")
 
 

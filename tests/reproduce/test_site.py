@@ -7,7 +7,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from qkv.reproduce import registry, report, terminal
+from qkv.plot import BandwidthSlider
+from qkv.reproduce import execute, registry, report, terminal
 from qkv.reproduce.site import names
 
 from .small_notebooks import write
@@ -164,6 +165,60 @@ def test_checks_show_both_sides_in_numbers(folder):
     assert "tensor([0.1235])" in text
     assert "weights &lt; 1" in text
     assert '<td class="side" colspan="2" data-name="skipped"><span>needs &lt;weights&gt;</span></td>' in text
+
+
+def test_what_passed_is_folded_and_what_did_not_is_not(folder):
+    text = (folder / "notebooks" / "a.html").read_text()
+    folded = re.search(r'<details class="passed">(.*?)</details>', text, re.S)[1]
+    assert "4 checks passed" in folded
+    assert re.findall(r'<tr id="check-\d" class="(\w+)">', folded) == ["ok"] * 4
+    assert '<tr id="check-4" class="skipped">' in text.replace(folded, "")
+    assert "<b>Skipped:</b> <a" in text
+    assert '<button class="unfold" type="button" aria-pressed="false" hidden>' in text
+    other = (folder / "notebooks" / "b.html").read_text()
+    assert '<details class="passed"' not in other
+    assert '<tr id="check-0" class="failed">' in other
+
+
+def test_the_index_leads_to_its_documents_and_names_what_was_skipped(command, no_kernels, tmp_path):
+    for name, id in (("a", "D0-01"), ("b", "D3-07"), ("c", "T-LM")):
+        code = f"check.equal('{id}', 'a number', 1, 1)\ncheck.skipped('{id}', 'more', 'needs <weights>')"
+        write(
+            tmp_path / "notebooks", f"{name}.ipynb", ("markdown", f"# {name}\n## {id} Here"), ("code", code)
+        )
+    write(tmp_path / "notebooks", "z.ipynb", ("markdown", "# Z"), ("code", "check.equal('D0-01', 'z', 1, 1)"))
+    assert command("reproduce")[0] == 1  # most experiments have no notebook here
+    text = (tmp_path / "reproduced" / "index.html").read_text(encoding="utf-8")
+    jumps = re.search(r'<nav class="jumps".*?</nav>', text, re.S)[0]
+    keys = re.findall(r'href="#(\w+)"', jumps)
+    assert keys == ["D0", "D3", "T", "all"]
+    assert re.findall(r'<h2 id="(D0|D3|T|all)">', text) == keys
+    assert "<li>D3-07 more<small>needs &lt;weights&gt;</small></li>" in text
+    order = registry.reading_order(tmp_path / "notebooks")
+    assert [[path.stem for path in paths] for _, paths in order] == [["a"], ["b"], ["c"], ["z"]]
+    assert [title for title, _ in order] == [
+        *(registry.documents()[key] for key in keys[:3]),
+        "All documents",
+    ]
+
+
+def test_the_slider_of_a_notebook_is_on_its_page(command, no_kernels, tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    view = BandwidthSlider([0.0, 1.0], [0.0, -1.5])
+    run = execute.run
+
+    def with_slider(notebooks, cores, progress, timeout=0):
+        found = run(notebooks, cores, progress, timeout)
+        data = {"text/html": view._repr_html_(), "text/plain": repr(view)}
+        found[0].notebook.cells[-1].outputs.append(nbformat.v4.new_output("execute_result", data))
+        return found
+
+    monkeypatch.setattr(execute, "run", with_slider)
+    code = "check.equal('D0-01', 'a number', 1, 1)"
+    write(tmp_path / "notebooks", "a.ipynb", ("markdown", "# A\n## D0-01 Here"), ("code", code))
+    assert command("reproduce", "D0-01")[0] == 0
+    text = (tmp_path / "reproduced" / "notebooks" / "a.html").read_text(encoding="utf-8")
+    assert f'<div class="output html">{view._repr_html_()}' in text
 
 
 def test_figures_are_large_and_say_what_is_seen(folder):

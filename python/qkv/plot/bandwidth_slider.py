@@ -14,7 +14,7 @@ from .drawing import numbers
 from .sliders import BLUE, INK, MAGENTA, RED, Control, SliderView
 
 KERNELS = ("gaussian", "boxcar", "constant", "epanechnikov", "triangular")
-WIDTH, HEIGHT, EDGE = 480, 260, 34  # pixels: the plot of a curve, and the space around it
+WIDTH, HEIGHT, EDGE = 480, 260, 44  # pixels: the plot of a curve, and the space around it
 
 
 class BandwidthSlider(SliderView):

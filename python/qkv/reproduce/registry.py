@@ -4,11 +4,14 @@ import fnmatch
 import functools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .checks import ID
+
+ALL = "All documents"  # the title above notebooks whose headings name no experiment
 
 _CHECK = re.compile(r"""check\.\w+\(\s*["'](?:F-)?(D\d-\d\d|[TX]-[A-Z]+)""")
 
@@ -90,6 +93,28 @@ def heading_ids(markdown: str) -> Iterator[list[str]]:
             ids = ID.findall(line)
             if ids:
                 yield ids
+
+
+def named_in_headings(cells: Iterable[Any]) -> list[str]:
+    """Give the ids that the headings of a notebook's cells name, in order."""
+    texts = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return list(dict.fromkeys(id for text in texts for ids in heading_ids(text) for id in ids))
+
+
+def main_document(ids: Iterable[str]) -> str:
+    """Give the key of the document of most ids; empty without any."""
+    found = Counter(id.split("-")[0] for id in ids)
+    return found.most_common(1)[0][0] if found else ""
+
+
+def reading_order(folder: Path) -> list[tuple[str, list[Path]]]:
+    """Give the notebooks of each document under its title, as the index of the site has them."""
+    groups: dict[str, list[Path]] = {key: [] for key in (*documents(), "")}
+    for path in sorted(folder.glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        groups[main_document(named_in_headings(cells))].append(path)
+    titles = {**documents(), "": ALL}
+    return [(titles[key], paths) for key, paths in groups.items() if paths]
 
 
 def cells_with_ids(cells: Iterable[Any]) -> Iterator[tuple[Any, list[str]]]:

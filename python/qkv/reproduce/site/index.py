@@ -4,24 +4,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..registry import Experiment, documents, experiments, heading_ids
+from ..registry import ALL, Experiment, documents, experiments, main_document, named_in_headings
 from ..report import Entry, build, ids_of, tally
 from ..results import Result
-
-_REST = "All documents"
 
 
 def contents(found: Sequence[Result], about: Mapping[str, Any]) -> dict[str, Any]:
     """Give what the template of the index needs; ``groups`` are the documents, ``order`` the notebooks."""
     ids = {record["id"] for result in found for record in result.records}
-    headings = {result.path.name: _headings(result) for result in found}
+    headings = {result.path.name: named_in_headings(result.notebook.cells) for result in found}
     ids.update(id for named in headings.values() for id in named)
     known = experiments()
     wanted = [id for id in known if id in ids] + sorted(ids - set(known))
     report = build(found, wanted)
     entries = {entry.experiment.id: entry for entry in report.entries}
     books = [_book(result, headings, entries) for result in found]
-    titles = {**documents(), "": _REST}
+    titles = {**documents(), "": ALL}
     groups = [_group(key, title, books) for key, title in titles.items()]
     states = Counter(entry.state for entry in report.entries)
     return {
@@ -40,26 +38,16 @@ def contents(found: Sequence[Result], about: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _headings(result: Result) -> list[str]:
-    named: dict[str, None] = {}
-    for cell in result.notebook.cells:
-        if cell.cell_type == "markdown":
-            for ids in heading_ids(cell.source):
-                named.update(dict.fromkeys(ids))
-    return list(named)
-
-
 def _book(result: Result, headings: Mapping[str, list[str]], entries: Mapping[str, Entry]) -> dict[str, Any]:
     name = result.path.name
     first = {id: book for book, named in reversed(list(headings.items())) for id in named}
     shown = [id for id in headings[name] if first[id] == name]
     shown += [id for id, entry in entries.items() if id not in first and entry.notebooks[:1] == [name]]
-    of = Counter(id.split("-")[0] for id in headings[name])
     return {
         "result": result,
         "stem": result.path.stem,
         "title": _title(result),
-        "document": of.most_common(1)[0][0] if of else "",
+        "document": main_document(headings[name]),
         "rows": [_row(entries[id], result, f"#{id}" if id in headings[name] else "") for id in shown],
         "seconds": result.made.get("seconds"),
     }

@@ -26,14 +26,16 @@ def contents(
     to_html = reader(headings, pages)
     pictures, numbers = iter(result.pictures), iter(range(10**6))
     blocks: list[dict[str, Any]] = []
-    failures = []
+    rows: list[dict[str, Any]] = []
     for cell, named in cells_with_ids(result.notebook.cells):
         if cell.cell_type == "markdown":
             blocks.append({"kind": "prose", "html": to_html(cell.source)})
         elif cell.cell_type == "code":
             outputs = _outputs(cell, pictures, numbers, entries)
-            for row in (row for group in outputs for row in group.get("checks", ())):
+            made = [row for group in outputs for row in group.get("checks", ())]
+            for row in made:
                 row["own"] = named == [row["id"]]
+            rows += made
             blocks.append(
                 {
                     "kind": "code",
@@ -42,11 +44,9 @@ def contents(
                     "outputs": outputs,
                 }
             )
-            failures += [
-                row for group in outputs for row in group.get("checks", ()) if row["state"] == "failed"
-            ]
     sections = [{**section, "state": _state(section["ids"], entries)} for section in headings.sections]
-    return {"blocks": blocks, "sections": sections, "failures": failures}
+    apart = {state: [row for row in rows if row["state"] == state] for state in ("failed", "skipped")}
+    return {"blocks": blocks, "sections": sections, "failures": apart["failed"], "skipped": apart["skipped"]}
 
 
 def _state(ids: Iterable[str], entries: Mapping[str, Entry]) -> str:

@@ -115,7 +115,32 @@ function sections() {
   if (list && matchMedia("(max-width: 1099px)").matches) list.open = false;
 }
 
+function checks() {
+  // What passed is folded; one button shows all of it, and so does a link to a check.
+  const folded = all("details.passed");
+  const button = document.querySelector("button.unfold");
+  if (!button || !folded.length) return;
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const open = button.getAttribute("aria-pressed") !== "true";
+    for (const part of folded) part.open = open;
+    button.setAttribute("aria-pressed", String(open));
+    button.textContent = open ? "Fold what passed" : "Show all checks";
+  });
+  function reveal() {
+    const row = location.hash.startsWith("#check-") && document.getElementById(location.hash.slice(1));
+    const part = row && row.closest("details.passed");
+    if (part && !part.open) {
+      part.open = true;
+      row.scrollIntoView();
+    }
+  }
+  addEventListener("hashchange", reveal);
+  reveal();
+}
+
 theme();
 search();
+checks();
 figures();
 sections();
