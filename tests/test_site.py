@@ -84,6 +84,15 @@ def test_notebooks_are_shown_as_they_were_run(site):
             assert "_images/" in page
 
 
+def test_notebooks_stand_in_the_order_of_the_index(site):
+    from qkv.reproduce import registry
+
+    page = (site / "notebooks" / "index.html").read_text(encoding="utf8")
+    listed = re.findall(r'<li class="toctree-l1"><a class="reference internal" href="(\w+)\.html">', page)
+    order = [path.stem for _, paths in registry.reading_order(ROOT / "notebooks") for path in paths]
+    assert [stem for stem in listed if stem in order][-len(order) :] == order
+
+
 def test_the_gallery_draws_every_variant_twice(site):
     from builder import gallery
 
@@ -182,6 +191,34 @@ class TestBrowser:
         cut = "[...document.querySelectorAll('h1')].filter(h => h.scrollWidth > h.clientWidth).length"
         assert opened.run(cut) == 0
         assert opened.complaints == []
+
+    @pytest.mark.parametrize("page", ["coming_from", "torch", "notebooks/errors_in_the_documents"])
+    def test_a_phone_shows_all_columns_of_small_tables(self, tab, page):
+        opened, address = tab
+        opened.resize(390, 844)
+        opened.open(f"{address}/{page}.html")
+        small = "[...document.querySelectorAll('article table')].filter(t => t.rows[0].cells.length < 5)"
+        assert opened.run(f"{small}.length") > 0
+        assert opened.run(f"{small}.filter(t => t.scrollWidth > t.clientWidth + 1).length") == 0
+
+    def test_checks_keep_the_ground_of_the_dark_page(self, tab):
+        opened, address = tab
+        opened.theme("dark")
+        opened.resize(1400, 900)
+        opened.open(f"{address}/notebooks/d0_2_scoring_functions.html")
+        ground = "getComputedStyle(document.querySelector('.cell_output .text_html')).backgroundColor"
+        assert opened.run(ground) == "rgba(0, 0, 0, 0)"
+
+    def test_the_slider_of_a_notebook_moves(self, tab):
+        opened, address = tab
+        opened.open(f"{address}/notebooks/d0_1_queries_keys_values.html")
+        curve = "document.querySelector('.qkv-heads polyline.estimate').getAttribute('points')"
+        before = opened.run(curve)
+        opened.run(
+            "(i => {i.value = 0.5; i.dispatchEvent(new Event('input'))})"
+            "(document.querySelector('.qkv-heads input[name=bandwidth]'))"
+        )
+        assert opened.run(curve) != before
 
     def test_the_gallery_shows_the_pictures_of_its_theme(self, tab):
         opened, address = tab

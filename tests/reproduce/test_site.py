@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
+import browser
 import pytest
 
 from qkv.plot import BandwidthSlider
@@ -178,6 +179,24 @@ def test_what_passed_is_folded_and_what_did_not_is_not(folder):
     other = (folder / "notebooks" / "b.html").read_text()
     assert '<details class="passed"' not in other
     assert '<tr id="check-0" class="failed">' in other
+
+
+@pytest.mark.skipif(browser.program() is None, reason="no Chromium on this machine")
+def test_a_button_and_a_link_unfold_what_passed(folder, tmp_path):
+    pytest.importorskip("websocket", reason="needs websocket-client")
+    opened = "document.querySelector('details.passed').open"
+    with browser.served(folder) as address, browser.opened(tmp_path) as tab:
+        tab.resize(390, 844)
+        tab.open(f"{address}/notebooks/a.html")
+        assert tab.run(opened) is False
+        tab.run("document.querySelector('button.unfold').click()")
+        assert tab.run(opened) is True
+        assert tab.run("document.documentElement.scrollWidth") <= 390
+        tab.run("document.querySelector('button.unfold').click()")
+        assert tab.run(opened) is False
+        tab.run("location.hash = '#check-2'")
+        tab.wait(lambda: tab.run(opened))
+        assert tab.complaints == []
 
 
 def test_the_index_leads_to_its_documents_and_names_what_was_skipped(command, no_kernels, tmp_path):
