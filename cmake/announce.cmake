@@ -1,0 +1,16 @@
+# Says how long the compiler will take: in the log, and on the terminal, where pip shows nothing but a turning bar.
+# Measured: seven minutes of one core of an AMD EPYC (Zen 4). A folder that was configured before compiles only what changed.
+if(NOT EXISTS ${CMAKE_BINARY_DIR}/CMakeFiles/qkv_announced)
+  cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+  math(EXPR minutes "(7 + ${cores} - 1) / ${cores}")
+  if(minutes EQUAL 1)
+    set(words "compiling the C++ core, about a minute")
+  else()
+    set(words "compiling the C++ core, about ${minutes} minutes")
+  endif()
+  message(STATUS "qkv: ${words}")
+  if(UNIX)
+    execute_process(COMMAND sh -c "(printf '\\n  qkv: %s\\n' '${words}' > /dev/tty) 2> /dev/null" ERROR_QUIET OUTPUT_QUIET)
+  endif()
+  file(WRITE ${CMAKE_BINARY_DIR}/CMakeFiles/qkv_announced "")
+endif()
