@@ -262,3 +262,23 @@ def test_without_ipywidgets_the_error_says_what_to_do(monkeypatch):
         "AttentionSliders: ipywidgets must be installed because the live sliders are its widgets; pip install "
         '"qkv[notebooks]", or show the view itself, whose sliders need nothing'
     )
+
+    @pytest.mark.parametrize(
+        "view",
+        [plot.AttentionSliders(SCORES, QUERIES, KEYS), plot.BandwidthSlider([0.0, 4.9], [-0.717, 5.0])],
+    )
+    def test_no_label_is_cut_and_controls_are_light_on_a_dark_page(self, tmp_path, view):
+        pytest.importorskip("websocket", reason="needs websocket-client")
+        if CHROMIUM is None:
+            pytest.skip("no Chromium is installed")
+        page = f'<html style="color-scheme: dark"><body>{view._repr_html_()}</body></html>'
+        (tmp_path / "page.html").write_text(page, encoding="utf-8")
+        with browser.served(tmp_path) as address, browser.opened(tmp_path / "profile") as tab:
+            tab.open(f"{address}/page.html")
+            outside = (
+                "(b => [...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect()).filter("
+                "t => t.left < b.left || t.right > b.right || t.top < b.top || t.bottom > b.bottom).length)"
+                "(document.querySelector('svg').getBoundingClientRect())"
+            )
+            assert tab.run(outside) == 0
+            assert tab.run("getComputedStyle(document.querySelector('input')).colorScheme") == "light"
