@@ -150,9 +150,9 @@ def gradients() -> None:
 
 def steps() -> None:
     """Optimizers change nothing."""
-    from qkv import _core
+    from qkv._optimizers import Optimizer
 
-    wrap(_core.Optimizer, "step", lambda function: lambda self, *args: None)
+    wrap(Optimizer, "step", lambda function: lambda self, *args: None)
 
 
 def masks() -> None:
@@ -233,6 +233,29 @@ def plots() -> None:
         wrap(Axes, name, make)
 
 
+def textbooks() -> None:
+    """Functions, layers and random numbers of `qkv.torch` are off by a thousandth."""
+    import qkv.torch as torch
+    from qkv.torch import nn
+
+    for module, names in (
+        (torch, "bmm matmul softmax exp tanh rand randn normal eye sin cos tril triu abs"),
+        (nn.functional, "softmax embedding"),
+        (torch.autograd.functional, "jacobian"),
+        (torch.Tensor, "masked_fill sum"),
+        (nn.Module, "__call__"),
+    ):
+        for name in names.split():
+            wrap(module, name, after(each(off)))
+
+
+def off(value: Any) -> Any:
+    """Change each floating number of a Tensor of `qkv.torch` by a thousandth."""
+    import qkv.torch as torch
+
+    return value * (1 + SIZE) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
 def refusals() -> None:
     """What must be refused is accepted: exceptions of functions and layers become None."""
     from qkv import models
@@ -264,5 +287,8 @@ def counts() -> None:
 
 PERTURBATIONS: dict[str, Callable[[], None]] = {
     "none": lambda: None,
-    **{f.__name__: f for f in (results, gradients, masks, seeds, plots, shuffled, steps, refusals, counts)},
+    **{
+        f.__name__: f
+        for f in (results, gradients, masks, seeds, plots, shuffled, steps, textbooks, refusals, counts)
+    },
 }

@@ -1,5 +1,9 @@
 """A sample of the mutations: what is perturbed inside qkv turns the experiments of a short notebook red."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -29,6 +33,23 @@ def test_each_experiment_turns_red(table):
 def test_a_perturbation_turns_what_it_concerns_red(table):
     assert [id for id in table.cells if "gradients" in table.red(id)] == ["D1-02"]
     assert [id for id in table.cells if "plots" in table.red(id)] == ["D1-01", "D1-08"]
+
+
+def test_every_perturbation_finds_what_it_changes():
+    program = "from perturbations import PERTURBATIONS\nfor change in PERTURBATIONS.values(): change()"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(mutations.__file__).parent)
+
+
+def test_programs_of_textbooks_turn_red_with_the_functions_that_they_call():
+    table = mutations.mutate(["none", "textbooks"], [NOTEBOOK.with_stem("the_documents_own_code")])
+    assert [id for id, row in table.cells.items() if row["none"] != "green"] == []
+    drawn = {"D0-03", "D0-19", "D0-21"}  # a picture beside what was computed
+    assert [id for id, row in table.cells.items() if row.get("textbooks", "green") == "green"] == [
+        *sorted(drawn),
+        "D1-12",  # infinities and NaN
+        "D2-02",  # whole numbers
+        "D4-04",  # equal copies
+    ]
 
 
 def test_the_table_names_what_was_never_red():
