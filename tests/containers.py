@@ -122,6 +122,10 @@ CONTAINERS: dict[str, tuple[Callable[[], nn.Module], list[Callable[[Any], Any]]]
     "PositionWiseFFN.gelu": (lambda: nn.PositionWiseFFN(M, 12, P, "gelu"), [layer()]),
     "PositionalEncoding": (lambda: nn.PositionalEncoding(M, P), [lambda m: m(X)]),
     "SelfAttention": (lambda: nn.SelfAttention(M, M, dropout=P), [layer(), layer(context=Y)]),
+    "LinearAttention": (
+        lambda: nn.LinearAttention(M, 2, update_rule="gated_delta", bias=True),
+        [layer(), lambda m: m(X, return_state=True)[0]],
+    ),
     "MultiHeadAttention": (
         lambda: nn.MultiHeadAttention(M, 4, dropout=P, num_kv_heads=2, rotary_base=10.0),
         [layer(), *ATTENTION_CALLS],

@@ -214,6 +214,28 @@ FUSED = {
     "cross_entropy sums": (lambda x: losses.cross_entropy(x, np.array([1, 4, 0]), reduction="none"), A),
     "nll_loss": (lambda x: losses.nll_loss(x * x, np.array([1, -100, 0]), weight=POSITIVE[0]), A),
     "mse": (lambda x, y: losses.mse(x, y), A, B),
+    "linear attention": (
+        lambda q, k, v, s: qkv.linear_attention(q, k, v, state=s, chunk_size=2, return_state=True),
+        normal(1, 4, 3, 5),
+        normal(1, 2, 3, 5),
+        normal(1, 2, 3, 2),
+        normal(1, 2, 5, 2),
+    ),
+    "gated delta rule": (
+        lambda q, k, v, g, b: qkv.linear_attention(
+            q, k, v, decay=-(g * g), beta=b, update_rule="gated_delta", scale=0.3
+        ),
+        normal(1, 2, 3, 5),
+        normal(1, 2, 3, 5),
+        normal(1, 2, 3, 2),
+        normal(1, 2, 3, 5),
+        normal(1, 2, 3),
+    ),
+    "delta rule": (
+        lambda q, b: qkv.linear_attention(q, q, q, beta=b, update_rule="delta"),
+        normal(1, 2, 3, 5),
+        normal(1, 2, 3),
+    ),
     "additive": (
         lambda q, k, v, w: qkv.additive_attention(q, k, v, w, valid_lens=LENS, return_weights=True),
         normal(2, 3, 5),

@@ -95,6 +95,7 @@ OTHER: list[Callable[[dict[str, Any]], tuple[Any, ...]]] = [
     lambda o: (o["row"], o["row"]),
     lambda o: (o["x"].reshape(1, *o["x"].shape),) * 2,
     lambda o: (o["x"].reshape(1, *o["x"].shape),) * 3,
+    lambda o: (o["x"].reshape(1, 1, *o["x"].shape),) * 3,
     lambda o: (o["x"][0, 0], o["x"]),
 ]
 

@@ -46,6 +46,7 @@ LAYERS = {
     "AdditiveAttention": lambda: nn.AdditiveAttention(4),
     "SelfAttention": lambda: nn.SelfAttention(3, 5, is_causal=True),
     "MultiHeadAttention": lambda: nn.MultiHeadAttention(6, 2, window=(1, 2), rotary_base=100.0, head_dim=4),
+    "LinearAttention": lambda: nn.LinearAttention(6, 3, update_rule="gated_delta", num_kv_heads=1, bias=True),
     "PositionalEncoding": lambda: nn.PositionalEncoding(5, max_len=7),
     "PositionWiseFFN": lambda: nn.PositionWiseFFN(3, 5),
     "AddNorm": lambda: nn.AddNorm(3),

@@ -115,6 +115,7 @@ LAYERS = {
     "MultiHeadAttention": lambda: nn.MultiHeadAttention(5, 1),
     "TransformerEncoderLayer": lambda: nn.TransformerEncoderLayer(5, 1, 7, dropout=0.0),
     "GRU": lambda: nn.GRU(5, 5),
+    "LinearAttention": lambda: nn.LinearAttention(5, 5, update_rule="gated_delta"),
 }
 
 

@@ -16,6 +16,7 @@ SUBJECTS = [
     "encode",
     "training",
     "recurrent",
+    "linear attention",
     "threads",
     "scaling",
     "startup",

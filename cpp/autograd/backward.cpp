@@ -355,12 +355,12 @@ Tensors leaves(const Tensor& output) {
 void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
                      const std::function<Tensors(const Tensors& inputs)>& compose) {
   // Differentiated with respect to stand-ins of the inputs, where the pass stops; their own history is the inputs. What
-  // is composed is recorded in any case.
+  // is composed is recorded in any case, its derivative only if it is differentiated again.
   const bool recorded = grad_enabled();
   const GradMode recording(true);
   const auto pass_on = [](const Tensor& dy, TensorGradients& gradients) { gradients.add(0, dy); };
   Tensors inputs;
-  Backward pass(true, true);
+  Backward pass(recorded, recorded);
   for (Index i = 0; i < dx.count(); ++i) {
     const Tensor input = dx.input(i);
     const bool constant = !input.defined() || !input.requires_grad();
@@ -374,8 +374,7 @@ void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
   pass.run();
   for (Index i = 0; i < dx.count(); ++i)
     if (dx.wants(i))
-      if (const Tensor& found = pass.watched(inputs[static_cast<std::size_t>(i)]); found.defined())
-        dx.add(i, recorded ? found : found.detach());
+      if (const Tensor& found = pass.watched(inputs[static_cast<std::size_t>(i)]); found.defined()) dx.add(i, found);
 }
 
 }  // namespace qkv

@@ -352,6 +352,10 @@ template <class Compose> struct ComposedStep final : Step {
 template <class Compose> Tensor record_composed(Array output, const Tensors& inputs, Compose compose) {
   return record_step(std::move(output), inputs, std::make_unique<ComposedStep<Compose>>(inputs, std::move(compose)));
 }
+// With several outputs, of which `compose` makes as many.
+template <class Compose> Tensors record_composed(std::vector<Array> outputs, const Tensors& inputs, Compose compose) {
+  return record_step(std::move(outputs), inputs, std::make_unique<ComposedStep<Compose>>(inputs, std::move(compose)));
+}
 
 // The Tensor itself, or a copy if its numbers lie in somebody else's memory, where they may change: for inputs that a
 // derivation reads.

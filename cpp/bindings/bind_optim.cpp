@@ -55,7 +55,7 @@ void optimizer_step(const std::vector<std::shared_ptr<StepGroup>>& groups) {
   const Computing whole;  // no change comes in between what is read here and the steps
   for (const auto& group : groups)
     for (const Tensor& p : group->parameters) group->settings.check(group->optimizer, group->rule, p.dtype());
-  std::vector<nn::Step> steps;
+  std::vector<nn::ParameterStep> steps;
   for (const auto& group : groups)
     for (std::size_t i = 0; i < group->states.size(); ++i) {
       const Tensor& p = group->parameters[i];

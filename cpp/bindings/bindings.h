@@ -33,6 +33,7 @@ void bind_decoding(Functions& m);
 void bind_transformer_model(Functions& m);
 void bind_causal_lm(Functions& m);
 void bind_seq2seq(Functions& m);
+void bind_linear_attention(Functions& m);
 void bind_softmax(Functions& m);
 void bind_activation(Functions& m);
 void bind_norm(Functions& m);

@@ -10,7 +10,7 @@
 namespace qkv::nn {
 namespace {
 
-template <class T> void sgd_step(const Step& step, Array& parameter) {
+template <class T> void sgd_step(const ParameterStep& step, Array& parameter) {
   const StepSettings& s = *step.settings;
   T* velocity = s.momentum != 0 ? step.first->data<T>() : nullptr;
   parallel_for(0, parameter.numel(), grain_for(2), [&](Index begin, Index end) {
@@ -21,7 +21,7 @@ template <class T> void sgd_step(const Step& step, Array& parameter) {
   });
 }
 
-template <class T> void adam_step(const Step& step, Array& parameter) {
+template <class T> void adam_step(const ParameterStep& step, Array& parameter) {
   const StepSettings& s = *step.settings;
   const double length = s.lr / (1 - std::pow(s.beta1, step.number));
   const double root = 1 / std::sqrt(1 - std::pow(s.beta2, step.number));
@@ -45,11 +45,11 @@ void StepSettings::check(const std::string& optimizer, StepRule rule, DType dtyp
   else in_range_above_zero<float>(optimizer, "eps", eps);
 }
 
-void take_steps(const std::vector<Step>& steps) {
+void take_steps(const std::vector<ParameterStep>& steps) {
   static Mutex stepping{Mutex::Rank::outer};  // a step asks for no interrupt, so it may be held while the pool works
   const Uninterrupted whole;                  // a parameter that is updated in part is of no use to anybody
   const Lock one_after_the_other(stepping);
-  for (const Step& step : steps) {
+  for (const ParameterStep& step : steps) {
     TensorImpl& p = *step.parameter->impl();
     const LeafGradient::Quiet quiet(p.grad);
     if (p.data.buffer()->borrowed()) p.data = cloned(p.data);

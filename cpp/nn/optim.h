@@ -22,7 +22,7 @@ struct StepSettings {
 
 // One parameter's next step, and where stands what is remembered of it: momentum; or the averages of the gradient and
 // of its square.
-struct Step {
+struct ParameterStep {
   const Tensor* parameter;
   Array gradient;
   const Array *first, *second;
@@ -34,7 +34,7 @@ struct Step {
 
 // All of them, one call after the other. The memory of a parameter changes in place, so that whoever shares it sees the
 // change, unless it belongs to somebody else: then the parameter moves to memory of its own first.
-void take_steps(const std::vector<Step>& steps);
+void take_steps(const std::vector<ParameterStep>& steps);
 
 // Multiplies all gradients by max_norm / (norm + 1e-6) if that is below 1, and the norm finite if only_finite; returns
 // norm, that of all of them together.

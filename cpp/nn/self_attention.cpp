@@ -5,13 +5,13 @@
 namespace qkv::nn {
 namespace {
 
-constexpr MultiHeadAttention::Names kNames{.layer = "SelfAttention",
-                                           .queries = "x",
-                                           .keys = "context",
-                                           .values = "context",
-                                           .widths = {"in_features", "in_features", "in_features"},
-                                           .parts = {"q_proj", "k_proj", "v_proj", nullptr},
-                                           .heads = false};
+constexpr MultiHeadAttention::Names kSelfAttentionNames{.layer = "SelfAttention",
+                                                        .queries = "x",
+                                                        .keys = "context",
+                                                        .values = "context",
+                                                        .widths = {"in_features", "in_features", "in_features"},
+                                                        .parts = {"q_proj", "k_proj", "v_proj", nullptr},
+                                                        .heads = false};
 
 MultiHeadAttention::Arguments checked(Index in, Index out) {
   if (in < 1 || out < 1)
@@ -27,7 +27,7 @@ MultiHeadAttention::Arguments checked(Index in, Index out) {
 
 SelfAttention::SelfAttention(Index in, Index out, bool bias, std::optional<double> scale, double dropout,
                              ops::Causal causal, std::optional<double> masked_value)
-    : MultiHeadAttention(kNames, [&] {
+    : MultiHeadAttention(kSelfAttentionNames, [&] {
         Arguments a = checked(in, out);
         a.bias = bias;
         a.dropout = dropout;

@@ -8,12 +8,12 @@ namespace qkv::ops {
 namespace {
 
 // Numbers between two looks whether to stop, some 0.1 ms.
-constexpr Index kBetweenChecks = Index{1} << 18;
+constexpr Index kNumbersBetweenChecks = Index{1} << 18;
 
 // y (outer, n, inner): running sums of x along n. U is T, or unsigned where sums of integers wrap.
 template <class T, class U> void running_sums(T* y, const T* x, Index outer, Index n, Index inner, bool backwards) {
   const Index step = backwards ? -inner : inner,
-              between = std::max<Index>(1, kBetweenChecks / std::max<Index>(inner, 1));
+              between = std::max<Index>(1, kNumbersBetweenChecks / std::max<Index>(inner, 1));
   parallel_for(0, n == 0 ? 0 : outer, grain_for(n * inner), [=](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       const Index first = (i * n + (backwards ? n - 1 : 0)) * inner;
@@ -23,7 +23,7 @@ template <class T, class U> void running_sums(T* y, const T* x, Index outer, Ind
         U total = static_cast<U>(from[0]);
         to[0] = from[0];
         for (Index k = 1; k < n;) {
-          for (const Index stop = std::min(n, k + kBetweenChecks); k < stop; ++k)
+          for (const Index stop = std::min(n, k + kNumbersBetweenChecks); k < stop; ++k)
             to[k * step] = static_cast<T>(total += static_cast<U>(from[k * step]));
           throw_if_interrupted();
         }

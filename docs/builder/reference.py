@@ -46,7 +46,7 @@ ELSEWHERE = {
 }
 # The page of `qkv` by the modules that define its names; what is defined elsewhere stands under "Functions".
 SECTIONS = {
-    "Attention": ("attention", "additive", "kernel_pooling"),
+    "Attention": ("attention", "additive", "kernel_pooling", "linear_attention"),
     "Softmax and activations": ("softmax", "activation"),
     "Tensors and gradients": ("gradients", "Tensor"),
     "Functions": (

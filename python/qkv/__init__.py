@@ -55,6 +55,7 @@ from .elementwise import *  # noqa: F403
 from .gradients import grad, jacobian, no_grad, tensor
 from .joining import *  # noqa: F403
 from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
+from .linear_attention import linear_attention
 from .nn import no_attention_record
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
 from .products import *  # noqa: F403
@@ -90,6 +91,7 @@ __all__ = [
     "kernel_attention",
     "kernel_values",
     "leaky_relu",
+    "linear_attention",
     "log_softmax",
     "losses",
     "manual_seed",

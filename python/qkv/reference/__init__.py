@@ -19,6 +19,7 @@ from .layers import (
     transformer_decoder_layer,
     transformer_encoder_layer,
 )
+from .linear_attention import linear_attention
 from .losses import cross_entropy, mse, nll_loss
 from .norm import layer_norm, rms_norm
 from .optim import adam_step, adamw_step, clip_grad_norm, sgd_step
@@ -42,6 +43,7 @@ __all__ = [
     "kernel_values",
     "layer_norm",
     "linear",
+    "linear_attention",
     "log_softmax",
     "logsumexp",
     "masked_softmax",
