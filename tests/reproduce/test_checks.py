@@ -117,7 +117,9 @@ def test_printed(check):
     check.records.clear()
     assert check.printed("D1-11", "stored", PRINTED, PRINTED, source="pytorch")
     assert check.printed("D1-11", "known", PRINTED, PRINTED, source=None)
-    assert [record.get("source") for record in check.records] == ["pytorch", None]
+    assert check.equal("D2-07", "shown", PRINTED, PRINTED, source="document")
+    assert check.equal("D2-07", "made here", PRINTED, PRINTED)
+    assert [record.get("source") for record in check.records] == ["pytorch", None, "document", None]
 
 
 def test_printed_in_other_notations(check):

@@ -51,12 +51,13 @@ class Check:
         result = compare_close(got, expected, limits, equal_nan=key is not None)
         return self._add(id, what, "tolerance", result, **_stored(key), **values.sides(got, expected, limits))
 
-    def equal(self, id: str, what: str, got: Any, expected: Any) -> bool:
-        """Check exact equality of arrays, numbers, texts or lists."""
+    def equal(self, id: str, what: str, got: Any, expected: Any, *, source: str | None = None) -> bool:
+        """Check exact equality of arrays, numbers, texts or lists; `source` says where they come from."""
         expected, key = self._expected(expected)
         got = _computed("equal", got)
         result = compare_equal(got, expected, equal_nan=key is not None)
-        return self._add(id, what, "exact", result, **_stored(key), **values.sides(got, expected))
+        origin = {"source": source} if source else _stored(key)
+        return self._add(id, what, "exact", result, **origin, **values.sides(got, expected))
 
     def printed(
         self,
