@@ -119,6 +119,10 @@ class TestFiles:
         assert notebook.cells[0].source.startswith("# ")
         assert headings(notebook) <= {record["id"] for record in records(notebook)} <= set(EXPERIMENTS)
 
+    def test_printed_texts_are_headed_by_their_source(self, path):
+        texts = [record for record in records(read(path)) if "printed text" in record["what"]]
+        assert [r["what"] for r in texts if r.get("source") not in ("document", "pytorch")] == []
+
     def test_it_keeps_to_the_public_interface(self, path):
         source = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "code")
         imported = set(re.findall(r"^\s*(?:import|from) (\w+)", source, re.MULTILINE))
