@@ -73,8 +73,8 @@ def linear_attention(
     ----------
     Katharopoulos et al., Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention, 2020. Schlag,
     Irie, Schmidhuber, Linear Transformers Are Secretly Fast Weight Programmers, 2021. Yang et al., Gated Linear
-    Attention Transformers with Hardware-Efficient Training, 2023. Yang et al., Parallelizing Linear Transformers with the Delta
-    Rule over Sequence Length, 2024. Yang, Kautz, Hatamizadeh, Gated Delta Networks, 2024.
+    Attention Transformers with Hardware-Efficient Training, 2023. Yang et al., Parallelizing Linear Transformers with
+    the Delta Rule over Sequence Length, 2024. Yang, Kautz, Hatamizadeh, Gated Delta Networks, 2024.
 
     Examples
     --------
