@@ -130,6 +130,7 @@ class TestFiles:
         assert not re.search(r"qkv[\w.]*\._|import _|_core\b", source)
         assert not re.search(r"[\"'](?:/|\.\.)[\w/.]*[\"']", source)
 
+    @pytest.mark.notebooks
     def test_its_stored_results_are_those_of_its_code(self, path, reproduced):
         """A cell that was edited but not run again leaves checks in the file that the run does not make."""
 

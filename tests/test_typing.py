@@ -220,6 +220,7 @@ def mypy(*arguments: str, cwd: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.slow  # .pre-commit-config.yaml asks the same at each push
 def test_mypy_accepts_the_package(tmp_path):
     root = Path(__file__).parents[1]
     mypy("--config-file", str(root / "pyproject.toml"), "--cache-dir", str(tmp_path), cwd=root)
