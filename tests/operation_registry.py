@@ -163,6 +163,9 @@ LAYOUT = {
 FUSED = {
     "softmax": (lambda x: qkv.softmax(x, axis=0, temperature=1.7), A),
     "log_softmax": (lambda x: qkv.log_softmax(x, temperature=1.7), A),
+    "sparsemax": (lambda x: qkv.sparsemax(2 * x, axis=0), A),
+    "entmax": (lambda x: qkv.entmax(x), A),
+    "entmax of 1.2": (lambda x: qkv.entmax(x, 1.2, 0), A),
     "softmax_jacobian": (lambda x: qkv.softmax_jacobian(x), A),
     "prod": (lambda a: (a * a).prod(axis=1, keepdims=True) * a, A),
     "normalize": (lambda x: qkv.normalize(x), A),

@@ -14,6 +14,11 @@ void bind_softmax(Functions& m) {
   };
   plain("softmax", ops::softmax);
   plain("log_softmax", ops::log_softmax);
+  m.def("entmax(x, alpha, axis)", [](py::handle x, double alpha, Index axis) {
+    Call call(alpha == 2 ? "sparsemax" : "entmax");
+    const Tensor input = call.floating(x, "x");
+    return call.result(without_gil(input.numel(), [&] { return ops::entmax(input, alpha, axis); }));
+  });
   m.def("masked_softmax(scores, valid_lens, mask, masked_value)",
         [](py::handle scores, py::handle valid_lens, py::handle mask, std::optional<double> masked_value) {
           Call call("masked_softmax"), aside("masked_softmax");  // the mask has no say in the result's dtype

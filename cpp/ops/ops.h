@@ -159,6 +159,10 @@ Tensor softmax(const Tensor& x, Index axis, double temperature);  // exp(x / tem
 Tensor log_softmax(const Tensor& x, Index axis, double temperature);
 Tensor softmax_jacobian(const Tensor& x);  // (..., n) to (..., n, n)
 
+// --- entmax.cpp
+// Weights of which many are 0: alpha = 1 is the softmax, 2 the sparsemax.
+Tensor entmax(const Tensor& x, double alpha, Index axis);
+
 // --- activation.cpp
 Tensor relu(const Tensor& x);
 Tensor gelu(const Tensor& x, bool approximate);  // approximate: the form with tanh

@@ -61,7 +61,7 @@ from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tab
 from .products import *  # noqa: F403
 from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
 from .reductions import *  # noqa: F403
-from .softmax import log_softmax, masked_softmax, softmax, softmax_jacobian
+from .softmax import entmax, log_softmax, masked_softmax, softmax, softmax_jacobian, sparsemax
 from .sorting import *  # noqa: F403
 from .triangles import *  # noqa: F403
 
@@ -82,6 +82,7 @@ __all__ = [
     "distributed",
     "elu",
     "empty_cache",
+    "entmax",
     "gelu",
     "get_batch_invariant",
     "get_num_threads",
@@ -123,6 +124,7 @@ __all__ = [
     "softmax",
     "softmax_jacobian",
     "softplus",
+    "sparsemax",
     "tanh",
     "tensor",
     "testing",

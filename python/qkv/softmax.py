@@ -72,6 +72,73 @@ def log_softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     return _core.log_softmax(x, axis, temperature)
 
 
+def sparsemax(x: Any, axis: int = -1) -> Any:
+    """``max(x - tau, 0)`` with the ``tau`` that makes the sum along an axis 1: the weights that are nearest to ``x``.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape with at least one axis.
+    axis : int
+        The axis whose entries sum to 1 in the result.
+
+    Returns
+    -------
+    ndarray or Tensor
+        In the shape of ``x``; differentiable. Entries far enough below the largest are exactly 0. A row without a
+        finite largest entry becomes NaN, as in :func:`softmax`.
+
+    Raises
+    ------
+    ValueError
+        If ``axis`` is no axis of ``x``.
+
+    Examples
+    --------
+    >>> qkv.sparsemax([1.0, 0.5, -1.0])
+    array([0.75, 0.25, 0.  ], dtype=float32)
+
+    References
+    ----------
+    Martins, Astudillo, From Softmax to Sparsemax: A Sparse Model of Attention and Multi-Label Classification, 2016.
+    """
+    return _core.entmax(x, 2.0, axis)
+
+
+def entmax(x: Any, alpha: float = 1.5, axis: int = -1) -> Any:
+    """``max((alpha - 1) x - tau, 0) ** (1 / (alpha - 1))``, with the ``tau`` that makes the sum along an axis 1.
+
+    Parameters
+    ----------
+    x : array_like or Tensor
+        Any shape with at least one axis.
+    alpha : float
+        At least 1: the softmax. 2 is :func:`sparsemax`; the larger, the more entries are 0.
+    axis : int
+        The axis whose entries sum to 1 in the result.
+
+    Returns
+    -------
+    ndarray or Tensor
+        In the shape of ``x``; differentiable.
+
+    Raises
+    ------
+    ValueError
+        If ``axis`` is no axis of ``x``, or ``alpha`` is below 1.
+
+    Examples
+    --------
+    >>> qkv.entmax([1.0, 0.5, -1.0]).round(3)
+    array([0.674, 0.326, 0.   ], dtype=float32)
+
+    References
+    ----------
+    Peters, Niculae, Martins, Sparse Sequence-to-Sequence Models, 2019.
+    """
+    return _core.entmax(x, alpha, axis)
+
+
 def masked_softmax(
     scores: Any, valid_lens: Any = None, *, mask: Any = None, masked_value: float | None = None
 ) -> Any:

@@ -25,7 +25,15 @@ from .norm import layer_norm, rms_norm
 from .optim import adam_step, adamw_step, clip_grad_norm, sgd_step
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
 from .recurrent import gru, gru_cell
-from .softmax import log_softmax, logsumexp, masked_softmax, softmax, softmax_jacobian
+from .softmax import (
+    entmax,
+    log_softmax,
+    logsumexp,
+    masked_softmax,
+    softmax,
+    softmax_jacobian,
+    sparsemax,
+)
 
 __all__ = [
     "adam_step",
@@ -36,6 +44,7 @@ __all__ = [
     "apply_rotary",
     "clip_grad_norm",
     "cross_entropy",
+    "entmax",
     "gelu",
     "gru",
     "gru_cell",
@@ -62,6 +71,7 @@ __all__ = [
     "sinusoidal_positions",
     "softmax",
     "softmax_jacobian",
+    "sparsemax",
     "tanh",
     "transformer_decoder_layer",
     "transformer_encoder_layer",

@@ -1,0 +1,105 @@
+// Sparse relatives of the softmax: p = max((alpha - 1) x - tau, 0)^(1 / (alpha - 1)) with the tau that makes the sum 1.
+#include <cmath>
+#include <limits>
+
+#include "core/parallel.h"
+#include "ops/ops.h"
+
+namespace qkv::ops {
+namespace {
+
+// The numbers of a row that may have weight, less the largest and times alpha - 1: those above -1.
+struct Candidates {
+  std::vector<double> z;
+  double exponent;  // 1 / (alpha - 1)
+
+  double weight(double above) const {  // of a number that is so much above tau
+    if (above <= 0) return 0;
+    return exponent == 1 ? above : exponent == 2 ? above * above : std::pow(above, exponent);
+  }
+  double excess(double tau) const {
+    double sum = -1;
+    for (const double x : z) sum += weight(x - tau);
+    return sum;
+  }
+  // Where the weights sum to 1. The excess falls with tau, from 0 or more at -1 to -1 at 0.
+  double tau() const { return exponent >= 1 ? by_newton() : by_bisection(); }
+
+  // For alpha up to 2 the excess is convex: steps from below stay below.
+  double by_newton() const {
+    double tau = -1;
+    for (int step = 0; step < 100; ++step) {
+      double sum = -1, slope = 0;
+      for (const double x : z) {
+        if (x <= tau) continue;
+        const double p = weight(x - tau);
+        sum += p;
+        slope += exponent * p / (x - tau);
+      }
+      const double next = tau + sum / slope;
+      if (!(sum > 0) || !(next > tau)) break;
+      tau = next;
+    }
+    return tau;
+  }
+  double by_bisection() const {
+    double low = -1, high = 0;
+    for (int step = 0; step < 60; ++step) {
+      const double middle = (low + high) / 2;
+      (excess(middle) > 0 ? low : high) = middle;
+    }
+    return low;
+  }
+};
+
+template <class T> void entmax_of_row(T* y, const T* x, Index n, double alpha, Candidates& candidates) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (Index i = 0; i < n; ++i)
+    if (!(static_cast<double>(x[i]) <= largest) && !std::isnan(largest)) largest = static_cast<double>(x[i]);
+  if (!std::isfinite(largest)) {  // as softmax does: no finite largest number, no weights
+    std::fill_n(y, n, std::numeric_limits<T>::quiet_NaN());
+    return;
+  }
+  candidates.z.clear();
+  const auto scaled = [&](Index i) { return (alpha - 1) * (static_cast<double>(x[i]) - largest); };
+  for (Index i = 0; i < n; ++i)
+    if (scaled(i) > -1) candidates.z.push_back(scaled(i));
+  const double tau = candidates.tau(), total = 1 + candidates.excess(tau);
+  for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(candidates.weight(scaled(i) - tau) / total);
+}
+
+}  // namespace
+
+Tensor entmax(const Tensor& given, double alpha, Index axis) {
+  const char* name = alpha == 2 ? "sparsemax" : "entmax";
+  if (!(alpha >= 1) || !std::isfinite(alpha)) fail_value(name, ": alpha must be a number of at least 1; got ", alpha);
+  if (given.rank() == 0) fail_value(name, ": x must have at least one axis; got a number");
+  axis = checked_axis(name, axis, given.rank());
+  if (alpha == 1) return softmax(given, axis, 1);
+  if (axis != given.rank() - 1) return swapaxes(entmax(swapaxes(given, axis, -1), alpha, -1), axis, -1);
+  const Tensor x = floating(given);
+  const Index n = x.dim(-1), rows = n == 0 ? 0 : x.numel() / n;
+  Array y(x.shape(), x.dtype());
+  visit_floating(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    parallel_for(0, rows, grain_for(16 * n), [&](Index begin, Index end) {
+      Candidates candidates{{}, 1 / (alpha - 1)};
+      for (Index row = begin; row < end; ++row)
+        entmax_of_row(y.data<T>() + row * n, x.ptr<T>() + row * n, n, alpha, candidates);
+    });
+  });
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  // dx = s (dy - sum(s dy) / sum(s)) with s = p^(2 - alpha) where p is not 0.
+  return record(Array(y), {x}, [y = Saved(y), alpha](const Tensor& dy, TensorGradients& dx) {
+    const Tensor p = dx.output(y), zero = scalar_like(p, 0), one = scalar_like(p, 1);
+    const Tensor has_weight = compare(Compare::greater, p, zero);
+    Tensor s = indicator(has_weight, p.dtype());
+    if (alpha != 2)
+      s = where(has_weight, binary(Binary::power, where(has_weight, p, one), scalar_like(p, 2 - alpha)), zero);
+    const Tensor arriving = where(has_weight, dy, zero);
+    const Tensor mean = divide(sum(multiply(s, arriving), Axes{-1}, true), sum(s, Axes{-1}, true));
+    dx.add(0, multiply(s, subtract(arriving, mean)));
+  });
+}
+
+}  // namespace qkv::ops
