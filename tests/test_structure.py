@@ -225,3 +225,27 @@ def test_submodules_come_when_they_are_asked_for():
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["True", "False"]
+
+
+def own_names(source: str) -> set[str]:
+    """The classes and constants of a source's unnamed namespaces."""
+    names = set()
+    for space in re.findall(r"^namespace \{$(.*?)^\}  // namespace$", source, re.MULTILINE | re.DOTALL):
+        names |= set(
+            re.findall(r"^(?:template <[^>]*> )?(?:struct|class) (\w+)(?: final)?(?: :| \{)", space, re.M)
+        )
+        names |= set(re.findall(r"^(?:inline )?constexpr [^=({\n]*\b(k[A-Z]\w*)", space, re.M))
+    return names
+
+
+@pytest.mark.parametrize("folder", [name for name in ORDER if name != "kernels"])
+def test_sources_that_are_compiled_together_share_no_names_of_their_own(folder):
+    """Which sources are compiled together changes with their number."""
+    found: dict[str, Path] = {}
+    for path in sorted((CPP / folder).rglob("*.cpp")):
+        for name in own_names(path.read_text()):
+            assert name not in found, f"{name} in {found[name].name} and {path.name}"
+            found[name] = path
+    assert own_names(
+        "namespace {\ntemplate <class T> class A {\nconstexpr int kB = 1;\n}  // namespace\n"
+    ) == {"A", "kB"}
