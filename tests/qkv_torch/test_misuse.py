@@ -304,3 +304,9 @@ def test_the_old_arguments_of_losses():
 
 def test_layers_without_inputs():
     assert nn.Linear(0, 3)(torch.ones(2, 0)).tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.parametrize("name", ["float", "double", "half", "long", "int", "bool", "bfloat16"])
+def test_a_conversion_by_name_takes_no_number(name):
+    with pytest.raises(TypeError):
+        getattr(torch.ones(2), name)(1)

@@ -81,8 +81,12 @@ def requires_grad_(t: Tensor, requires_grad: builtins.bool = True) -> Tensor:
     return t
 
 
+def _conversion(kind: Any) -> Any:
+    return lambda t, *, memory_format=None: cast(t, computed(kind, kind.name))
+
+
 for _name, _kind in {**_dtypes.ALIASES, "bfloat16": _dtypes.bfloat16}.items():
-    method(_name)(lambda t, _k=_kind: cast(t, computed(_k, _k.name)))
+    method(_name)(_conversion(_kind))
 _TABLE = {
     ".type_as": lambda t, other: cast(t, other.dtype),
     ".cpu": lambda t: t,
