@@ -65,12 +65,15 @@ def finished(
 ) -> Tensor:
     """A leaf of these numbers in a dtype, as the factories' common arguments ask for it."""
     check_device(device, operation)
-    if np.iscomplexobj(numbers):
-        raise TypeError(
-            f"{operation}: data must be real numbers because qkv computes in no others; got {shown(numbers)}"
-        )
-    with np.errstate(invalid="ignore", over="ignore"):
-        t = wrap_array(np.asarray(numbers).astype(kind.core, copy=False), kind)
+    numbers = np.asarray(numbers)
+    if numbers.dtype != kind.core:
+        if numbers.dtype.kind == "c":
+            raise TypeError(
+                f"{operation}: data must be real numbers because qkv computes in no others; got {shown(numbers)}"
+            )
+        with np.errstate(invalid="ignore", over="ignore"):
+            numbers = numbers.astype(kind.core)
+    t = wrap_array(numbers, kind)
     if requires_grad:
         t.requires_grad = True
     return t
