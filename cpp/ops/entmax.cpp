@@ -29,14 +29,14 @@ struct Candidates {
   double by_newton() const {
     double tau = -1;
     for (int step = 0; step < 100; ++step) {
-      double sum = -1, slope = 0;
+      double sum = -1, derivative = 0;
       for (const double x : z) {
         if (x <= tau) continue;
         const double p = weight(x - tau);
         sum += p;
-        slope += exponent * p / (x - tau);
+        derivative += exponent * p / (x - tau);
       }
-      const double next = tau + sum / slope;
+      const double next = tau + sum / derivative;
       if (!(sum > 0) || !(next > tau)) break;
       tau = next;
     }
