@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations import PERTURBATIONS
+from picture_perturbations import CHANGED, PICTURES
 
 TRAININGS_FIRST = ("results", "shuffled", "steps")  # what long notebooks are tried with before all else
 LONG = ("causal_lm", "bert_in_practice", "several_processes", "train_a_small_bert", "date_translation")
@@ -50,7 +51,11 @@ def run(path: Path) -> dict[str, Any]:
                 last = traceback.format_exc(limit=-1).strip().splitlines()[-1]
                 raised.update({id: f"cell {number}: {last}" for id in ids if id not in raised})
     plt.close("all")
-    records = [{key: r[key] for key in ("id", "what", "state")} for r in check.records[start:]]
+    kept = ("id", "what", "state")
+    records = [
+        {**{key: r[key] for key in kept}, "changed": r.get("picture") in CHANGED}
+        for r in check.records[start:]
+    ]
     return {"records": records, "raised": raised}
 
 
@@ -83,6 +88,8 @@ class Table:
         self.cells: dict[str, dict[str, str]] = {}
         self.checks: dict[tuple[str, str, str], set[str]] = {}
         self.names: list[str] = []
+        self.unseen: list[tuple[str, str, str]] = []
+        self.changed: dict[str, set[str]] = {}
 
     def add(self, name: str, found: dict[str, Any]) -> None:
         if name not in self.names:
@@ -93,6 +100,10 @@ class Table:
                 self.checks.setdefault(key, set())
                 row = self.cells.setdefault(record["id"], {})
                 row.setdefault(name, "green")
+                if record.get("changed"):
+                    self.changed.setdefault(name, set()).add(record["id"])
+                    if record["state"] != "failed":
+                        self.unseen.append((name, record["id"], stem))
                 if record["state"] == "failed":
                     self.checks[key].add(name)
                     row[name] = "red"
@@ -124,6 +135,13 @@ class Table:
         quiet = [key for key, names in self.checks.items() if not names - {"none"} and key[0] in ids]
         lines += ["", f"Checks that no perturbation turned red: {len(quiet)} of {len(self.checks)}.", ""]
         lines += [f"- {id}, {stem}: {what}" for id, stem, what in quiet]
+        if self.changed:
+            lines += ["", "| pictures | experiments in which it is seen | not red |", "| --- | --- | --- |"]
+            missed = {name: [id for other, id, _ in self.unseen if other == name] for name in self.changed}
+            lines += [
+                f"| {name} | {len(ids)} | {', '.join(missed[name]) or 0} |"
+                for name, ids in self.changed.items()
+            ]
         return "\n".join(lines) + "\n"
 
 
@@ -139,7 +157,7 @@ def mutate(
     for path in (path for path in paths if path.stem in LONG):
         for name in sorted(names, key=lambda name: name not in TRAININGS_FIRST):
             ids = registry.ids_of(path)
-            if name != "none" and not all(table.red(id) for id in ids):
+            if name in PICTURES or (name != "none" and not all(table.red(id) for id in ids)):
                 table.add(
                     name, perturbed(name, [path], lambda text, stem=path.stem: progress(f"{stem}, {text}"))
                 )

@@ -178,7 +178,10 @@ def test_a_heatmap_is_refused_where_one_panel_is_changed(change, words, capsys):
         (lambda ax: ax.get_lines()[1].set_visible(False), "line 2: it is invisible"),
         (lambda ax: ax.get_lines()[0].set_alpha(0.0), "line 1: it is invisible"),
         (lambda ax: ax.get_lines()[0].set_linewidth(0.0), "line 1: it is invisible"),
-        (lambda ax: ax.get_lines()[0].set_color("white"), "panel 3: what is seen differs"),
+        (
+            lambda ax: ax.get_lines()[0].set_color("white"),
+            "panel 3: the legend's 'y_hat' looks like another line",
+        ),
         (lambda ax: ax.get_legend().set_visible(False), "Legend  is invisible"),
         (lambda ax: ax.get_legend().get_texts()[0].set_alpha(0.0), "'y_hat' is invisible"),
         (lambda ax: ax.set_xlim(0, 3), "panel 3: the x axis goes from 0 to 3 instead of from -0.245 to"),

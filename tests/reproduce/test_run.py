@@ -23,7 +23,7 @@ pytest.importorskip("matplotlib")
 GOOD = """
 import matplotlib.pyplot as plt
 import numpy as np
-from qkv.reproduce import check, golden
+from qkv.reproduce import check, golden, panels
 fig, ax = plt.subplots(figsize=(2.5, 2.5))
 fig.colorbar(ax.imshow(np.eye(10), cmap="Reds"), ax=ax, shrink=0.6)
 ax.set(xlabel="Keys", ylabel="Queries")
@@ -33,8 +33,10 @@ check.equal("D0-01", "a number", 3, 3)
 PLOTS = """
 plt.plot([1, 2])
 plt.title("up");
+check.picture("D0-02", plt.gcf(), panels.lines([0, 1], [1, 2], title="up"))
 plt.figure()
 plt.plot([2, 1])
+check.picture("D0-02", plt.gcf(), panels.lines([0, 1], [2, 1]))
 check.that('D0-02', 'sums', True, 2)
 """
 
@@ -62,11 +64,11 @@ def test_a_good_run(command, tmp_path):
     )
     status, out, err = command("reproduce", "D0-01", "D0-02", "D0-03")
     assert status == 0, out + err
-    assert re.fullmatch(r"\[1/1\] d0_1: \d+ s, 3 checks, none failed\nwriting the pages of 1 notebook\n", err)
-    assert re.search(r"^D0  Attention notes .*  3 experiments, 3 checks, all ok$", out, re.MULTILINE)
+    assert re.fullmatch(r"\[1/1\] d0_1: \d+ s, 5 checks, none failed\nwriting the pages of 1 notebook\n", err)
+    assert re.search(r"^D0  Attention notes .*  3 experiments, 5 checks, all ok$", out, re.MULTILINE)
     last = out.splitlines()[-1]
     assert re.fullmatch(
-        r"3 experiments, 3 checks, all ok, 3 figures in \d+ s; see reproduced/index.html", last
+        r"3 experiments, 5 checks, all ok, 3 figures in \d+ s; see reproduced/index.html", last
     )
     assert "a number" not in out
     folder = tmp_path / "reproduced"
@@ -86,6 +88,26 @@ def test_a_good_run(command, tmp_path):
     kinds = {kind for output in outputs for kind in output.data}
     assert kinds == {"text/plain", "text/html", "image/png", "application/vnd.qkv.check+json"}
     assert sorted(os.listdir(tmp_path)) == ["notebooks", "reproduced"]
+
+
+def test_a_picture_that_nothing_compares_is_a_failure(command, tmp_path):
+    source = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nshown = plt.gcf()"
+    later = (
+        "from qkv.reproduce import check, panels\ncheck.picture('D0-02', shown, panels.lines([0, 1], [1, 2]))"
+    )
+    cells = [
+        ("markdown", "## D0-01"),
+        ("code", source),
+        ("markdown", "## D0-02"),
+        ("code", source),
+        ("code", later),
+    ]
+    write(tmp_path / "notebooks", "d0_1.ipynb", *cells)
+    status, out, err = command("reproduce", "D0-01", "D0-02")
+    assert status == 1, err
+    words = "D0-01 picture [picture]\n    expected what its panels must hold, by check.picture\n"
+    assert f"d0_1.ipynb, cell 1, {words}    got      a picture that nothing compares\n" in out
+    assert "2 experiments, 2 checks, 1 failed, 2 figures" in out
 
 
 def test_failures_are_printed_last_with_their_place(command, tmp_path):

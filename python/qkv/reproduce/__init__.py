@@ -10,7 +10,8 @@ In a notebook::
 `golden` gives the stored arrays of one group by name, `check` compares and shows one line per comparison. A
 check that fails is shown and recorded, it never raises: ``qkv reproduce`` collects the records. `trained` gives the
 results of a training of minutes, `kept_tokens` the vocabulary of its model, `on_ranks` those of a program that runs on
-several ranks of MPI, and `ranks_missing` says why none can run here.
+several ranks of MPI, and `ranks_missing` says why none can run here. The module `panels` says what a figure must hold,
+for ``check.picture``.
 """
 
 from .._public import publish

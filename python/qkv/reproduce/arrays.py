@@ -117,6 +117,11 @@ def load(key: str) -> np.ndarray:
     return _arrays[key]
 
 
+def value(given: Any) -> np.ndarray:
+    """Give an array: a golden one by its name, or a notebook's own."""
+    return load(given) if isinstance(given, str) else np.asarray(given)
+
+
 def key_of(array: object) -> str | None:
     """Name the golden array that this one is, or is a view of; None for any other array."""
     while array is not None:

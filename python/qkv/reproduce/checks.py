@@ -6,12 +6,12 @@ what is not computed here; then ``got`` is the reason.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from . import arrays, display, values
+from . import arrays, display, figures, values
 from .compare import Comparison, compare_close, compare_equal, shortened
 from .printed import as_text, compare_printed
 
@@ -129,6 +129,7 @@ class Check:
         """
         from .pictures import compare_figure
 
+        number = figures.number_of(figure)
         spec = arrays.figures()[name]
         display.show_figure(name, figure)
         return self._add(
@@ -137,7 +138,26 @@ class Check:
             "picture",
             compare_figure(figure, spec, nan_as=nan_as),
             figure=name,
+            picture=number,
         )
+
+    def picture(self, id: str | Sequence[str], shown: Any, panels: Any, what: str = "picture") -> bool:
+        """Check that a figure, or a view with a script, holds what its panels must hold, and nothing else.
+
+        The functions of :mod:`qkv.reproduce.panels` make `panels`; a figure of several experiments names all their
+        ids. Words, colour maps, scales and every array that is drawn are compared.
+        """
+        from .pages import compare_view
+        from .pictures import compare_figure
+
+        place = {}
+        if isinstance(panels, dict):
+            result = compare_view(shown, panels)
+        else:
+            result = compare_figure(shown, {"panels": list(panels)})
+            place = {"picture": figures.number_of(shown)}
+        every = [id] if isinstance(id, str) else list(id)
+        return all([self._add(one, what, "picture", result, **place) for one in every])
 
     def skipped(self, id: str, what: str, reason: str) -> None:
         """Say that something is not computed here, and why; it counts apart, neither as ok nor as failed."""

@@ -2,13 +2,17 @@
 
 import base64
 import io
+import itertools
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
 
 MIME = "application/vnd.qkv.figure+json"
 DPI = 200
+_counter = itertools.count(1)
+_numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _COUNTS = (
     "no",
     "one",
@@ -59,7 +63,13 @@ def enlarged(figure: Any) -> dict[str, str]:
     """Give the figure as PNG of the page's resolution, in base64, and its description."""
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=DPI, bbox_inches="tight")
-    return {"png": base64.b64encode(png.getvalue()).decode(), "caption": describe(figure)}
+    picture = base64.b64encode(png.getvalue()).decode()
+    return {"png": picture, "caption": describe(figure), "number": str(number_of(figure))}
+
+
+def number_of(figure: Any) -> int:
+    """Number the figures of this process, so that a check names the one that it compared."""
+    return _numbers.setdefault(figure, next(_counter))
 
 
 def describe(figure: Any) -> str:

@@ -1,4 +1,4 @@
-"""Reading a matplotlib figure back: what it shows, compared with its description and the golden arrays."""
+"""Reading a matplotlib figure back: what it shows, compared with its description and the arrays that it names."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,16 +6,22 @@ from typing import Any
 import numpy as np
 
 from . import arrays
+from .artists import arrows_of, bars_of, connections_of, texts_of
 from .compare import Comparison, compare_close
 from .redrawing import compare_rendered, expected_image
 
 
 def compare_figure(figure: Any, spec: dict[str, Any], *, nan_as: float | None = None) -> Comparison:
-    """Compare a figure with an entry of ``figures.json``; the differences are named, at most three."""
+    """Compare a figure with an entry of ``figures.json``, or with panels; the differences are named, at most three."""
     bars = [ax for ax in figure.axes if ax.get_label() == "<colorbar>"]
-    axes = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+    axes = [
+        ax
+        for ax in figure.axes
+        if ax.get_label() != "<colorbar>" and (ax.axison or ax.has_data() or ax.texts)
+    ]
     panels = spec["panels"]
-    goal = f"{len(panels)} panel{'s' if len(panels) > 1 else ''} as described, drawn from the golden arrays"
+    source = "golden" if "id" in spec else "computed"
+    goal = f"{len(panels)} panel{'s' if len(panels) > 1 else ''} as described, drawn from the {source} arrays"
     problems = list(_whole(figure, axes, bars, spec))
     if len(axes) == len(panels):
         for number, (ax, panel) in enumerate(zip(axes, panels, strict=True), 1):
@@ -37,28 +43,34 @@ def _differ(what: str, got: Any, expected: Any) -> Iterator[str]:
 
 
 def _whole(figure: Any, axes: list[Any], bars: list[Any], spec: dict[str, Any]) -> Iterator[str]:
+    yield from _differ("number of panels", len(axes), len(spec["panels"]))
+    yield from (problem for bar in bars for problem in _colour_bar(bar, axes))
+    if "figsize" not in spec:
+        return  # what a notebook says of a figure of its own
     yield from _differ(
         "size in inches",
         [round(float(x), 4) for x in figure.get_size_inches()],
         [round(float(x), 4) for x in spec["figsize"]],
     )
-    yield from _differ("number of panels", len(axes), len(spec["panels"]))
     rows = {_row(ax) for ax in axes}
     yield from _differ("number of rows", len(rows), spec.get("rows", 1))
     if spec.get("sharey") and any(not axes[0].get_shared_y_axes().joined(axes[0], ax) for ax in axes[1:]):
         yield "the panels do not share their y axis"
     yield from _differ("number of colour bars", len(bars), 1 if spec.get("colorbar") else 0)
     for bar in bars if spec.get("colorbar") else ():
-        mappable = getattr(getattr(bar, "_colorbar", None), "mappable", None)
-        if mappable is None or mappable not in [image for ax in axes for image in ax.get_images()]:
-            yield "the colour bar does not belong to a panel's image"
-        if mappable is not None:
-            ends = mappable.get_clim()
-            yield from _close("colour bar's ends", sorted(bar.get_ylim()), sorted(ends), ends[1] - ends[0])
-        if not bar.get_visible() or not any(text.get_text() for text in bar.get_yticklabels()):
-            yield "the colour bar is not seen with its numbers"
         shrink = getattr(bar, "_colorbar_info", {}).get("shrink", spec["colorbar"])
         yield from _differ("colour bar's shrink", shrink, spec["colorbar"])
+
+
+def _colour_bar(bar: Any, axes: list[Any]) -> Iterator[str]:
+    mappable = getattr(getattr(bar, "_colorbar", None), "mappable", None)
+    if mappable is None or mappable not in [image for ax in axes for image in ax.get_images()]:
+        yield "the colour bar does not belong to a panel's image"
+    if mappable is not None:
+        ends = mappable.get_clim()
+        yield from _close("colour bar's ends", sorted(bar.get_ylim()), sorted(ends), ends[1] - ends[0])
+    if not bar.get_visible() or not any(text.get_text() for text in bar.get_yticklabels()):
+        yield "the colour bar is not seen with its numbers"
 
 
 def _close(what: str, got: Any, expected: Any, size: float) -> Iterator[str]:
@@ -84,9 +96,8 @@ def _ticks(ax: Any, axis: Any, *, numbered: bool) -> Iterator[str]:
     low, high = sorted(axis.get_view_interval())
     inside = [(place, text) for place, text in labels if low <= place <= high]
     shown = [(place, text.get_text()) for place, text in inside if text.get_text() and not _hidden(text)]
-    shared = getattr(ax, f"get_shared_{name}_axes")().get_siblings(ax)
     if not shown or not axis.get_visible():
-        if len(shared) == 1 or not any(_shows(getattr(other, f"{name}axis")) for other in shared):
+        if not any(_shows(getattr(other, f"{name}axis")) for other in _shared(ax, axis)):
             yield f"the {name} axis has no tick labels"
         return
     if not numbered or axis.get_scale() != "linear" or axis.get_offset_text().get_text():
@@ -101,6 +112,17 @@ def _ticks(ax: Any, axis: Any, *, numbered: bool) -> Iterator[str]:
             return
 
 
+def _shared(ax: Any, axis: Any) -> list[Any]:
+    """Give the other panels that share an axis with this one."""
+    group = getattr(ax, f"get_shared_{axis.axis_name}_axes")().get_siblings(ax)
+    return [other for other in group if other is not ax]
+
+
+def _drawn(weights: Any) -> np.ndarray:
+    """Give the weights that are drawn as lines: those above 0.005, up to 1."""
+    return np.where(np.asarray(weights) > 0.005, np.clip(weights, 0, 1), 0)
+
+
 def _shows(axis: Any) -> bool:
     return axis.get_visible() and any(text.get_text() and not _hidden(text) for text in axis.get_ticklabels())
 
@@ -111,7 +133,8 @@ def _row(ax: Any) -> int:
 
 
 def _panel(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str]:
-    if not ax.get_visible() or not ax.axison:
+    framed = panel.get("axis", True)
+    if not ax.get_visible() or ax.axison != framed:
         yield "the panel, or its frame, is invisible"
     for name in ("xlabel", "ylabel", "title"):
         yield from _differ(name, getattr(ax, f"get_{name}")(), panel.get(name, ""))
@@ -123,12 +146,17 @@ def _panel(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str
     yield from (
         f"{type(artist).__name__} {_named(artist)} is invisible" for artist in shown if _hidden(artist)
     )
-    for axis in (ax.xaxis, ax.yaxis):
+    for axis in (ax.xaxis, ax.yaxis) if framed else ():
         names = panel.get(f"{axis.axis_name}ticks")
-        yield from _ticks(ax, axis, numbered=not names)
-        if names:
+        if names is None or len(names):
+            yield from _ticks(ax, axis, numbered=not names)
+        elif len(axis.get_ticklocs()):
+            yield f"the {axis.axis_name} axis has ticks"
+        if names and (any(text.get_text() for text in axis.get_ticklabels()) or not _shared(ax, axis)):
             yield from _differ(
-                f"{axis.axis_name} tick labels", [text.get_text() for text in axis.get_ticklabels()], names
+                f"{axis.axis_name} tick labels",
+                [text.get_text() for text in axis.get_ticklabels()],
+                [str(name) for name in names],
             )
             yield from _differ(
                 f"{axis.axis_name} tick places",
@@ -140,7 +168,24 @@ def _panel(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str
     )
     if panel.get("grid") and not any(text.get_visible() for text in ax.get_xgridlines()):
         yield "there is no grid"
-    yield from (_image if panel["kind"] == "image" else _lines)(ax, panel, nan_as)
+    if "image" in panel:
+        yield from _image(ax, panel, nan_as)
+    else:
+        yield from _differ("number of images", len(ax.get_images()), 0)
+    if "arrows" in panel:
+        yield from _differ("what the arrows join", arrows_of(ax), [tuple(ends) for ends in panel["arrows"]])
+    else:
+        yield from _lines(ax, panel, nan_as)
+    yield from _differ("what is written", texts_of(ax), [str(text) for text in panel.get("texts", ())])
+    for name, drawn, what in (
+        ("bars", bars_of(ax, horizontal=panel.get("horizontal", False)), "bars (place, start, size)"),
+        ("connections", connections_of(ax, np.shape(panel.get("connections", ()))), "strengths of the lines"),
+    ):
+        if name in panel:
+            expected = _drawn(panel[name]) if name == "connections" else panel[name]
+            yield from _array(what, drawn, np.asarray(expected), None, nan_as)
+        elif len(drawn):
+            yield f"there are {what}"
 
 
 def _image(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str]:
@@ -152,6 +197,10 @@ def _image(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str
     expected = expected_image(panel, None)
     if _hidden(image):
         yield "the image is invisible"
+    if expected.ndim == 3:  # colours, not numbers
+        yield from _array("image", image.get_array(), expected, None, nan_as)
+        return
+    yield from _differ("scale of the colours", type(image.norm).__name__, "Normalize")
     yield from _array("image", np.ma.getdata(image.get_array()), expected, panel["image"], nan_as)
     yield from _differ("colour map", image.get_cmap().name, panel.get("cmap", "Reds"))
     low, high = image.get_clim()
@@ -168,17 +217,29 @@ def _image(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str
 
 
 def _lines(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str]:
-    lines = list(ax.get_lines())
-    yield from _differ("number of lines", len(lines), len(panel["lines"]))
-    if len(lines) != len(panel["lines"]):
+    lines, described = list(ax.get_lines()), panel.get("lines", ())
+    yield from _differ("number of lines", len(lines), len(described))
+    if len(lines) != len(described):
         return
-    for number, (line, spec) in enumerate(zip(lines, panel["lines"], strict=True), 1):
+    for number, (line, spec) in enumerate(zip(lines, described, strict=True), 1):
         what = f"line {number}" if len(lines) > 1 else "line"
-        y = arrays.load(spec["y"])
-        x = arrays.load(spec["x"]) if "x" in spec else np.arange(len(y))
+        y = arrays.value(spec["y"])
+        x = arrays.value(spec["x"]) if "x" in spec else np.arange(len(y))
         yield from _array(f"{what} (x)", line.get_xdata(), x, spec.get("x"), nan_as)
         yield from _array(f"{what} (y)", line.get_ydata(), y, spec["y"], nan_as)
         yield from (f"{what}: {problem}" for problem in _style(line, spec))
+    legend = ax.get_legend()
+    handles = legend.legend_handles if legend else ()
+    for place, (text, handle) in enumerate(zip(legend.get_texts() if legend else (), handles, strict=False)):
+        named = [line for line in lines if line.get_label() == text.get_text()] or lines[place : place + 1]
+        if len(handles) <= len(lines) and _look(handle) != _look(named[0]):
+            yield f"the legend's {text.get_text()!r} looks like another line"
+
+
+def _look(line: Any) -> Any:
+    from matplotlib.colors import to_rgba
+
+    return to_rgba(line.get_color()), line.get_linestyle(), line.get_marker()
 
 
 def _style(line: Any, spec: dict[str, Any]) -> Iterator[str]:
@@ -189,6 +250,8 @@ def _style(line: Any, spec: dict[str, Any]) -> Iterator[str]:
     if _hidden(line) or line.get_linewidth() < 0.5:
         yield "it is invisible"
     form = spec.get("fmt", "-")
+    if form is None:
+        return
     (model,) = Figure().add_subplot().plot([0], [0], form)
     yield from _differ("line style", line.get_linestyle(), model.get_linestyle())
     yield from _differ("marker", line.get_marker(), model.get_marker())
@@ -197,12 +260,11 @@ def _style(line: Any, spec: dict[str, Any]) -> Iterator[str]:
     yield from _differ("alpha", 1 if line.get_alpha() is None else line.get_alpha(), spec.get("alpha", 1))
 
 
-def _array(what: str, got: Any, expected: np.ndarray, key: str | None, nan_as: float | None) -> Iterator[str]:
+def _array(what: str, got: Any, expected: np.ndarray, key: Any, nan_as: float | None) -> Iterator[str]:
     """Compare shapes and values only, since a mask is drawn as numbers."""
     got = np.asarray(got)
-    tolerance = arrays.tolerance(
-        got.dtype if got.dtype.kind == "f" else np.dtype("float64"), key.split("[")[0] if key else None
-    )
+    name = key.split("[")[0] if isinstance(key, str) else None
+    tolerance = arrays.tolerance(got.dtype if got.dtype.kind == "f" else np.dtype("float64"), name)
     expected = expected.astype(np.float64)
     if nan_as is not None:
         expected = np.nan_to_num(expected, nan=nan_as)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import figures
-from .display import FIGURE_KEY, MIME
+from .display import FIGURE_KEY, MIME, line
 from .registry import cells_with_ids
 
 NAME = "results.json"
@@ -56,21 +56,48 @@ def outputs(notebook: Any) -> Iterator[tuple[Any, Any, list[str]]]:
 def read_records(result: Result) -> None:
     """Take the checks out of the notebook's outputs."""
     result.records = [
-        {**output.data[MIME], "notebook": result.path.name, "cell": cell.execution_count}
-        for cell, output, _ in outputs(result.notebook)
-        if MIME in output.get("data", {})
+        {**record, "notebook": result.path.name, "cell": cell.execution_count}
+        for cell, record in _shown(result)
     ]
 
 
+def _shown(result: Result) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Give each check in the notebook's outputs with its cell."""
+    for cell, output, _ in outputs(result.notebook):
+        if MIME in output.get("data", {}):
+            yield cell, output.data[MIME]
+
+
 def take_pictures(result: Result) -> None:
-    """Take the figures out of the notebook's outputs, and leave there what every notebook shows."""
-    for _, output, ids in outputs(result.notebook):
+    """Take the figures out of the notebook's outputs, and leave there what every notebook shows.
+
+    A figure that no check of the notebook compared is a failure of its experiments.
+    """
+    compared = {record.get("picture") for _, record in _shown(result)}
+    for cell, output, ids in list(outputs(result.notebook)):
         data = output.get("data", {})
         larger = data.pop(figures.MIME, {})
+        if "number" in larger and int(larger["number"]) not in compared:
+            cell.outputs += [_not_compared(id) for id in ids]
         if "image/png" in data:
             png = base64.b64decode(larger.get("png", data["image/png"]))
             name = output.metadata.get(FIGURE_KEY, "")
             result.pictures.append(Picture(name, ids, png, larger.get("caption", "")))
+
+
+def _not_compared(id: str) -> Any:
+    import nbformat
+
+    record = {
+        "id": id,
+        "what": "picture",
+        "how": "picture",
+        "expected": "what its panels must hold, by check.picture",
+        "got": "a picture that nothing compares",
+        "state": "failed",
+    }
+    jupyter: Any = nbformat
+    return jupyter.v4.new_output("display_data", {MIME: record, "text/plain": line(record)})
 
 
 def name_pictures(results: Iterable[Result]) -> None:

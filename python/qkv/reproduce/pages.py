@@ -1,0 +1,53 @@
+"""Reading a view back: the numbers that its script gets and those of its drawing, compared with what they must be."""
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .compare import Comparison
+
+
+def compare_view(view: Any, panel: dict[str, Any]) -> Comparison:
+    """Compare a view of :mod:`qkv.plot` with a panel that `panels` made for it."""
+    problems = list(_problems(view._repr_html_(), panel))
+    goal = "a view with the computed numbers, in its drawing and for its script"
+    return Comparison(not problems, goal, "; ".join(problems[:3]) or "data, words and drawing agree")
+
+
+def _problems(page: str, panel: dict[str, Any]) -> Iterator[str]:
+    data = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)[0])
+    for name, expected in panel["data"].items():
+        if not _same(data.get(name), expected):
+            yield f"the script's {name} differ"
+    words = [html.unescape(text) for text in re.findall(r"<text[^>]*>(.*?)</text>", page)]
+    if "words" in panel and words != panel["words"]:
+        yield f"what is written is {words} instead of {panel['words']}"
+    for pattern, expected in panel["drawn"].items():
+        drawn = np.array([float(number) for number in re.findall(pattern, page)])
+        if not _same(drawn, expected, atol=1e-3):
+            yield f"what is drawn as {pattern.split()[0].lstrip('<')} differs"
+    if "curves" in panel and not _on_one_scale(page, panel["curves"]):
+        yield "the curve and the points are not drawn on one scale"
+
+
+def _same(got: Any, expected: Any, atol: float = 1e-9) -> bool:
+    if expected is None or isinstance(expected, str) or np.asarray(expected).dtype.kind == "U":
+        return bool(np.array_equal(got, expected))
+    got, expected = np.asarray(got, dtype=float), np.asarray(expected, dtype=float)
+    return got.shape == expected.shape and np.allclose(got, expected, rtol=0, atol=atol)
+
+
+def _on_one_scale(page: str, curves: dict[str, Any]) -> bool:
+    """Say whether heights in pixels are one falling linear function of all the numbers."""
+    line = re.findall(r'class="estimate" points="([^"]*)"', page)[0]
+    heights = [float(point.split(",")[1]) for point in line.split()]
+    heights += [float(number) for number in re.findall(r'class="point"[^>]* cy="([^"]*)"', page)]
+    numbers = np.concatenate([curves["estimate"], curves["points"]])
+    if len(heights) != len(numbers):
+        return False
+    scale, start = np.polyfit(numbers, heights, 1)
+    return bool(scale < 0 and np.abs(scale * numbers + start - heights).max() < 0.02)
