@@ -1,6 +1,7 @@
 """The command line; each command imports what it needs when it is called."""
 
 import argparse
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -135,8 +136,16 @@ def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "and says where it stops scaling and why.",
     )
     kinds = plan.add_subparsers(title="jobs", metavar="JOB", required=True)
-    measure = kinds.add_parser("measure", help="measure the rates of this machine, in about a minute")
-    measure.add_argument("output", metavar="FILE", help="JSON file to write")
+    measure = kinds.add_parser(
+        "measure",
+        help="measure the rates of this machine, in about a minute",
+        description="Measures the rates of this machine; under mpiexec on several machines, the network between them.",
+    )
+    measure.add_argument(
+        "output",
+        metavar="FILE",
+        help="JSON file to write; under mpiexec one of rates, to which the network is added",
+    )
     measure.add_argument(
         "--at-once",
         type=_numbers,
@@ -168,8 +177,8 @@ def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
             "--network",
             action="append",
             metavar="NET",
-            help="here (one machine), ethernet-1, ethernet-10, ethernet-25, infiniband-hdr, or '25 Gbit/s, 10 us'; "
-            "may be given several times (default: ethernet-25)",
+            help="here (one machine), ethernet-1, ethernet-10, ethernet-25, infiniband-hdr, '25 Gbit/s, 10 us', or "
+            "measured; may be given several times (default: measured, or else ethernet-25)",
         )
         job.add_argument(
             "--per-machine", type=int, metavar="N", help="ranks of a machine (default: one per core)"
@@ -192,13 +201,32 @@ def _measure(options: argparse.Namespace) -> int:
     from .distributed import plan
 
     effort: dict[str, Any] = {"seconds": 0.005, "repeats": 2} if options.quick else {}
+    from .distributed.launch import is_main, size
+
     try:
+        if size() > 1:
+            return _measure_network(options.output, effort, main=is_main())
         rates = plan.measure(options.at_once, threads=options.threads, **effort)
         rates.save(options.output)
     except (OSError, ValueError, RuntimeError, ImportError) as error:
         print(f"qkv: {error}", file=sys.stderr)
         return 2
     print(f"{options.output}: {rates.machine['cpu']}, {', '.join(map(str, rates.pieces))} processes at once")
+    return 0
+
+
+def _measure_network(path: str, effort: dict[str, Any], *, main: bool) -> int:
+    from .distributed import plan
+
+    rates = plan.load_rates(path) if main else None
+    found = plan.measure_network(**effort)
+    if rates is not None:
+        network = {name: value for name, value in found._asdict().items() if name != "name"}
+        dataclasses.replace(rates, network=network).save(path)
+        print(
+            f"{path}: between machines {8 * found.bandwidth / 1e9:.3g} Gbit/s, {found.latency * 1e6:.3g} us, "
+            f"{found.hidden:.0%} hidden behind computing"
+        )
     return 0
 
 
@@ -212,7 +240,8 @@ def _plan(options: argparse.Namespace) -> int:
     try:
         job = {"train": plan.Train, "attention": plan.Attention, "embed": plan.Embed}[options.job](**given)
         rates = plan.load_rates(options.rates)
-        networks, each = options.network or ["ethernet-25"], options.per_machine
+        usual = "ethernet-25" if rates.network is None else "measured"
+        networks, each = options.network or [usual], options.per_machine
         curves = {}
         for name in networks:
             one = job.step(1, rates, name, each)

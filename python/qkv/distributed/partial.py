@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,35 +24,24 @@ class Saved(NamedTuple):
     lse: Array  # (B, H, Lq)
 
 
-def _block_sizes(call: Arguments) -> list[int]:
+def _shapes(call: Arguments) -> list[tuple[tuple[int, ...], ...]]:
+    """Give the shapes of each rank's keys and values."""
     B, _, Hkv, D, Dv = call.sizes
-    return [B * Hkv * (D + Dv) * sum(part.size for part in keys) for keys in call.layout.keys]
+    lengths = [sum(part.size for part in keys) for keys in call.layout.keys]
+    return [((B, Hkv, length, D), (B, Hkv, length, Dv)) for length in lengths]
 
 
-def _pack(call: Arguments, owner: int, key: Array, value: Array) -> Array:
-    """Give keys and values (B, Hkv, Lk, ...) of a rank as one block: stretch by stretch, keys before values."""
-    sizes = _block_sizes(call)
-    block = np.empty(max(sizes), key.dtype)[: sizes[owner]]  # room for the blocks that come
-    begin = 0
-    for (k, v), stretch in zip(_unpack(call, owner, block), call.layout.keys[owner], strict=True):
-        k[...] = key[:, :, begin : begin + stretch.size]
-        v[...] = value[:, :, begin : begin + stretch.size]
-        begin += stretch.size
-    return block
+def _own(call: Arguments) -> list[Array]:
+    return [np.ascontiguousarray(call.key), np.ascontiguousarray(call.value)]
 
 
-def _unpack(call: Arguments, owner: int, block: Array) -> Iterator[tuple[Array, Array]]:
-    """Give keys (B, Hkv, n, D) and values (B, Hkv, n, Dv) of each stretch, as views."""
-    B, _, Hkv, D, Dv = call.sizes
-    begin = 0
+def _stretches(call: Arguments, owner: int, block: Sequence[Array]) -> list[tuple[Array, Array]]:
+    """Give keys and values (B, Hkv, n, ...) of each stretch of a rank, as views."""
+    (key, value), begin, found = block, 0, []
     for stretch in call.layout.keys[owner]:
-        shapes = [(B, Hkv, stretch.size, D), (B, Hkv, stretch.size, Dv)]
-        parts = []
-        for shape in shapes:
-            end = begin + int(np.prod(shape))
-            parts.append(block[begin:end].reshape(shape))
-            begin = end
-        yield parts[0], parts[1]
+        part = slice(begin, begin := begin + stretch.size)
+        found.append((key[:, :, part], value[:, :, part]))
+    return found
 
 
 class Merged:
@@ -65,12 +54,12 @@ class Merged:
         self.sum = np.zeros(shape[:3])
 
     def add(self, out: Array, statistics: Array) -> None:
-        inverse = statistics[..., 1].astype(np.float64)
-        some = inverse != 0  # else no key of this block is allowed
-        largest = np.where(some, statistics[..., 0], -np.inf)
-        self._rescale(np.maximum(self.largest, largest))
-        share = np.where(some, self._exp(largest), 0.0)
-        share /= np.where(some, inverse, 1.0)
+        largest, inverse = statistics[..., 0], statistics[..., 1]  # of the block, which are used up
+        none = inverse == 0  # no key of this block is allowed
+        largest[none], inverse[none] = -np.inf, 1
+        self._rescale(largest)
+        share = self._exp(largest)
+        share /= inverse
         self.sum += share
         out *= share[..., None].astype(out.dtype)
         if self.total is None:
@@ -80,15 +69,20 @@ class Merged:
 
     def add_sinks(self, sinks: Array) -> None:
         column = np.broadcast_to(sinks[:, None], self.largest.shape)
-        self._rescale(np.maximum(self.largest, column))
+        self._rescale(column)
         self.sum += self._exp(column)
 
     def _exp(self, score: Array) -> Array:
-        return np.asarray(np.exp(score - np.where(np.isneginf(self.largest), 0.0, self.largest)))
+        """Give ``exp(score - largest)``, 0 for -inf."""
+        difference = np.where(np.isneginf(self.largest), 0.0, self.largest)
+        np.subtract(score, difference, out=difference)
+        return np.exp(difference, out=difference)
 
-    def _rescale(self, largest: Array) -> None:
-        old, self.largest = self.largest, largest
-        factor = np.where(np.isneginf(old), 0.0, self._exp(old))
+    def _rescale(self, scores: Array) -> None:
+        """Let `largest` be the largest of these scores, too."""
+        before = self.largest
+        self.largest = np.maximum(before, scores)
+        factor = self._exp(before)
         self.sum *= factor
         if self.total is not None:
             self.total *= factor[..., None].astype(self.total.dtype)
@@ -111,9 +105,9 @@ def forward(call: Arguments) -> Saved:
     B, H, _, _, Dv = call.sizes
     queries = [np.ascontiguousarray(call.query[:, :, call.rows(i)]) for i in range(len(call.own_queries))]
     merged = [Merged((B, H, q.shape[2], Dv), q.dtype) for q in queries]
-    ring = Ring(call.comm, _block_sizes(call), layout.steps, call.query.dtype)
-    for owner, block in ring.blocks(_pack(call, rank, call.key, call.value)):
-        keys = list(_unpack(call, owner, block))
+    ring = Ring(call.comm, _shapes(call), layout.steps, call.query.dtype)
+    for owner, block in ring.blocks(_own(call)):
+        keys = _stretches(call, owner, block)
         for i, j in layout.pairs(rank, owner):
             options = call.block_options(call.own_queries[i], layout.keys[owner][j], call.rows(i))
             block_result: Any = _core.attention_block(queries[i], *keys[j], options)
@@ -139,39 +133,53 @@ def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> 
         return [None if x is None else np.ascontiguousarray(x[:, :, r]) for r in rows]
 
     queries, outs, statistics = cut(call.query), cut(saved.out), cut(saved.statistics)
-    slopes, lse_slopes = cut(dout), cut(dlse)
-    dquery = np.zeros_like(call.query)
+    douts, dlses = cut(dout), cut(dlse)
+    dquery = np.empty_like(call.query)
+    begun: set[int] = set()  # stretches with something in their gradients
     dmask = None if call.mask is None or call.mask.dtype == np.bool_ else np.zeros_like(call.mask)
 
-    def share(owner: int, block: Array) -> Array:
-        keys = list(_unpack(call, owner, block))
-        total = np.zeros_like(block)
-        totals = list(_unpack(call, owner, total))
+    def share(owner: int, block: Sequence[Array]) -> list[Array]:
+        keys = _stretches(call, owner, block)
+        total = [np.empty_like(array) for array in block]
+        totals = _stretches(call, owner, total)
+        seen: set[int] = set()
         for i, j in layout.pairs(rank, owner):
             stretch = layout.keys[owner][j]
             options = call.block_options(call.own_queries[i], stretch, rows[i])
             dq, dk, dv, dbias = _core.attention_block_backward(
-                slopes[i], lse_slopes[i], outs[i], statistics[i], queries[i], *keys[j], options
+                douts[i], dlses[i], outs[i], statistics[i], queries[i], *keys[j], options
             )
-            dquery[:, :, rows[i]] += dq
-            totals[j][0][...] += dk
-            totals[j][1][...] += dv
+            _add(dquery[:, :, rows[i]], dq, first=i not in begun)
+            _add(totals[j][0], dk, first=j not in seen)
+            _add(totals[j][1], dv, first=j not in seen)
+            begun.add(i)
+            seen.add(j)
             del dq, dk, dv
             if dmask is not None:
                 place = dmask if dmask.shape[2] == 1 else dmask[:, :, rows[i]]
                 place = place if place.shape[3] == 1 else place[..., stretch.begin : stretch.end]
                 place += dbias
+        for j in set(range(len(totals))) - seen:
+            totals[j][0][...] = totals[j][1][...] = 0
         return total
 
     call.comm.operation = "attention's backward pass"
-    ring = Ring(call.comm, _block_sizes(call), layout.steps, call.query.dtype)
-    home = ring.sums(_pack(call, rank, call.key, call.value), share)
+    ring = Ring(call.comm, _shapes(call), layout.steps, call.query.dtype)
+    dkey, dvalue = ring.sums(_own(call), share)
+    for i in set(range(len(rows))) - begun:
+        dquery[:, :, rows[i]] = 0
     with span("compute"):
-        dkey, dvalue = (_joined(parts) for parts in zip(*_unpack(call, rank, home), strict=True))
         dsinks = None
         if call.sinks is not None:
             dsinks = _sink_gradient(call.sinks, saved, dout, dlse)
     return dquery, dkey, dvalue, dmask, dsinks
+
+
+def _add(total: Array, share: Array, *, first: bool) -> None:
+    if first:
+        total[...] = share
+    else:
+        total += share
 
 
 def _sink_gradient(sinks: Array, saved: Saved, dout: Array, dlse: Array | None) -> Array:

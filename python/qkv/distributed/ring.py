@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,9 @@ from .agreed import agreed
 from .positions import count, stretches
 from .trace import span
 
-Block = NDArray[Any]
+Array = NDArray[Any]
+Block = Sequence[Array]  # keys and values of a rank
+Shape = tuple[int, ...]
 POLL = 0.001  # seconds between two looks at messages under way
 WORTH_POLLING = 1 << 18  # bytes; smaller messages are delivered without help
 BLOCKS, GRADIENTS = 1, 2  # tags
@@ -118,10 +121,12 @@ def progress(requests: Sequence[Any], bytes_under_way: int) -> Iterator[None]:
 
 
 class Ring:
-    """One round of blocks, of `sizes[rank]` numbers each, that visit the ranks which need them."""
+    """One round of blocks that visit the ranks which need them; `shapes[rank]` are those of the block's arrays."""
 
-    def __init__(self, comm: Any, sizes: Sequence[int], steps: Sequence[int], dtype: Any) -> None:
-        self.comm, self.sizes, self.steps = comm, sizes, list(steps)
+    def __init__(
+        self, comm: Any, shapes: Sequence[Sequence[Shape]], steps: Sequence[int], dtype: Any
+    ) -> None:
+        self.comm, self.shapes, self.steps = comm, shapes, list(steps)
         self.rank, self.ranks = comm.Get_rank(), comm.Get_size()
         self.dtype = np.dtype(dtype)
 
@@ -133,32 +138,39 @@ class Ring:
         following = self.steps[i + 1] if i + 1 < len(self.steps) else self.ranks
         return int((following - self.steps[i]) % self.ranks)
 
+    def _room(self) -> list[Array]:
+        """Give memory for any rank's block."""
+        largest = [max(map(math.prod, shapes)) for shapes in zip(*self.shapes, strict=True)]
+        return [np.empty(size, self.dtype) for size in largest]
+
+    def _receive(self, block: Block, source: int, tag: int) -> list[Any]:
+        return [self.comm.comm.Irecv(array, source % self.ranks, tag) for array in block]
+
+    def _send(self, block: Block, target: int, tag: int) -> list[Any]:
+        return [self.comm.comm.Isend(array, target % self.ranks, tag) for array in block]
+
     def blocks(self, own: Block) -> Iterator[tuple[int, Block]]:
         """Give (owner, block) for each step; the next block arrives while the caller uses this one.
 
-        `own` stands at the beginning of room for the largest block, which is used again.
+        `own` is sent from where it stands; the others come into two rooms, in turn.
         """
-        current = own
-        del own  # when its block has gone on
-        room = np.empty(max(self.sizes) if len(self.steps) > 1 else 0, self.dtype)  # for the next block
+        current, rooms = own, []
         for i, step in enumerate(self.steps):
             requests: list[Any] = []
-            following = current
+            following: Block = []
             if i + 1 < len(self.steps):
-                hop = self._hop(i)
-                following = room[: self.sizes[self._owner(self.steps[i + 1])]]
-                requests = [
-                    self.comm.comm.Irecv(following, (self.rank - hop) % self.ranks, BLOCKS),
-                    self.comm.comm.Isend(current, (self.rank + hop) % self.ranks, BLOCKS),
-                ]
-            with progress(requests, following.nbytes if requests else 0), span("compute"):
+                if i < 2:
+                    rooms.append(self._room())
+                shapes, hop = self.shapes[self._owner(self.steps[i + 1])], self._hop(i)
+                parts = zip(rooms[i % 2], shapes, strict=True)
+                following = [room[: math.prod(shape)].reshape(shape) for room, shape in parts]
+                requests = self._receive(following, self.rank - hop, BLOCKS)
+                requests += self._send(current, self.rank + hop, BLOCKS)
+            with progress(requests, sum(array.nbytes for array in following)), span("compute"):
                 yield self._owner(step), current
             with span("wait"):
                 self.comm.wait(*requests)
-            if requests:
-                room, current = np.asarray(current.base), following
-            if i + 2 >= len(self.steps):
-                room = following = current  # no more room is needed
+            current = following
 
     def sums(self, own: Block, share: Callable[[int, Block], Block]) -> Block:
         """Give the sum of ``share(owner, block)`` over the ranks, for this rank's own block.
@@ -167,27 +179,25 @@ class Ring:
         it is under way.
         """
         sending: list[Any] = []
-        kept: list[Block] = []
-        blocks = self.blocks(own)
-        del own
-        for i, (owner, block) in enumerate(blocks):
+        kept: Block = []
+        for i, (owner, block) in enumerate(self.blocks(own)):
             arriving: list[Any] = []
+            before: Block = []
             if i > 0:
-                before = np.empty(self.sizes[owner], self.dtype)
-                arriving = [
-                    self.comm.comm.Irecv(before, (self.rank - self._hop(i - 1)) % self.ranks, GRADIENTS)
-                ]
+                before = [np.empty(shape, self.dtype) for shape in self.shapes[owner]]
+                arriving = self._receive(before, self.rank - self._hop(i - 1), GRADIENTS)
             total = share(owner, block)
             if arriving:
                 self.comm.wait(*arriving)
-                total += before
+                for array, other in zip(total, before, strict=True):
+                    array += other
             self.comm.wait(*sending)
             hop = self._hop(i)
-            sending = [self.comm.comm.Isend(total, (self.rank + hop) % self.ranks, GRADIENTS)] if hop else []
-            kept = [total]
+            sending = self._send(total, self.rank + hop, GRADIENTS) if hop else []
+            kept = total
         if not sending:
-            return kept[0]
-        home = np.empty(self.sizes[self.rank], self.dtype)
-        source = (self.rank - self._hop(len(self.steps) - 1)) % self.ranks
-        self.comm.wait(self.comm.comm.Irecv(home, source, GRADIENTS), *sending)
+            return kept
+        home = [np.empty(shape, self.dtype) for shape in self.shapes[self.rank]]
+        source = self.rank - self._hop(len(self.steps) - 1)
+        self.comm.wait(*self._receive(home, source, GRADIENTS), *sending)
         return home

@@ -17,7 +17,7 @@ from . import failure
 
 TAG = 31999  # of notes, on the communicator of all ranks
 ASKS, WAITS = "asks", "waits"
-EAGER = 0.001  # seconds in which a message is looked for without a pause
+EAGER = 0.01  # seconds in which a message is looked for without a pause
 PAUSE = 0.001  # the longest pause between two looks, in seconds
 NOTES = 0.1  # seconds between two looks at notes
 GRACE = 2.0  # seconds in which what a rank sent before its end arrives, and in which ranks that wait answer

@@ -8,7 +8,7 @@ network between them, and say where a job stops scaling and why.
 from ..._public import publish
 from .corpus import Embed
 from .job import Step
-from .measuring import measure
+from .measuring import measure, measure_network
 from .networks import NETWORKS, Network, network
 from .rates import Rates, load_rates
 from .sequence import Attention
@@ -24,6 +24,7 @@ __all__ = [
     "Train",
     "load_rates",
     "measure",
+    "measure_network",
     "network",
 ]
 

@@ -51,7 +51,7 @@ class Embed(Job):
     reasons: ClassVar[dict[str, str]] = {
         "communication": "the ranks tell each other where their lines begin",
         "waiting": f"there are not enough parts of {PART} lines: some ranks have more than others, or nothing to do",
-        "repeated": "every rank starts Python and loads the model, which takes as long for a few lines as for many",
+        "repeated": "every rank starts Python, compares and loads the model, for a few lines as for many",
         "slower pieces": "ranks share cores and memory",
     }
 
@@ -81,7 +81,8 @@ class Embed(Job):
         each = self.part_seconds(place, PART if parts > 1 else self.lines)
         mean = each * (part * most + (1 - part) * few)
         turns = max(1.0, place.at_once / place.rates.cores)
-        start = place.rates.start * turns + 3 * place.price("copy", FLOAT * self.parameters)
+        size = FLOAT * self.parameters
+        start = place.rates.start * turns + 3 * place.price("copy", size) + place.price("digest", size)
         communication = 8 * place.messages.small()
         return Step(place.ranks, mean, start, communication, each * most - mean, self.memory())
 

@@ -205,7 +205,7 @@ def _place(
 ) -> Place:
     count = _positive(operation, "ranks", ranks)
     each = rates.cores if per_machine is None else _positive(operation, "per_machine", per_machine)
-    return Place(rates, count, network(between), each)
+    return Place(rates, count, network(between, rates), each)
 
 
 def _positive(operation: str, name: str, value: Any) -> int:

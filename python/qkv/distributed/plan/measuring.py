@@ -11,13 +11,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ... import _core
 from ..._errors import shown
+from ..launch import world
 from ..starting import environment, find_mpiexec
-from .rates import Rates
+from .networks import Network
+from .rates import Rates, fitted
 
 SECONDS, REPEATS = 0.05, 3  # of each figure
 
@@ -80,7 +83,7 @@ def measure(
             for name, points in found["pieces"].items()
         }
         if found["messages"] is not None:
-            messages[count] = found["messages"]
+            messages[count] = found["messages"] | {"ring": found["ring"] / turns}
     machine = {
         "cpu": _cpu(),
         "cores": cores,
@@ -89,6 +92,51 @@ def measure(
         "date": datetime.date.today().isoformat(),
     }
     return Rates(machine, pieces, messages, _start_time(launcher, threads))
+
+
+def measure_network(*, seconds: float = SECONDS, repeats: int = REPEATS) -> Network:
+    """Measure the network between machines, in a program that ``mpiexec`` has started on several of them.
+
+    One rank of each machine sends; the others wait. All ranks call it.
+
+    Parameters
+    ----------
+    seconds : float
+        In which messages of a size are repeated.
+    repeats : int
+        Of each figure; the least counts.
+
+    Returns
+    -------
+    Network
+        ``"measured"``: its latency, its bandwidth, and which part of a message computing hides.
+
+    Raises
+    ------
+    ValueError
+        If all ranks are on one machine.
+
+    Examples
+    --------
+    >>> qkv.distributed.plan.measure_network()
+    Traceback (most recent call last):
+        ...
+    ValueError: plan.measure_network: ranks must be on several machines because it is what is between them ...
+    """
+    from .probe import messages, one_of_each_machine
+
+    comm = world()
+    senders = None if comm is None else one_of_each_machine(comm)
+    found = None if senders is None or senders.size < 2 else messages(senders, seconds, repeats)
+    found = None if comm is None else comm.bcast(found)
+    if found is None:
+        raise ValueError(
+            "plan.measure_network: ranks must be on several machines because it is what is between them that is "
+            f"measured; got {1 if comm is None else comm.size} on one (mpiexec -n 2 -ppn 1 -hosts A,B)"
+        )
+    line = fitted(found["shift"])
+    hidden = min(found["shift_hidden"], found["sum_hidden"])
+    return Network("measured", line.latency, 1 / line.per_byte, hidden)
 
 
 def _run(command: Sequence[str], threads: int) -> None:
@@ -114,9 +162,11 @@ def _probe(launcher: str | None, count: int, threads: int, seconds: float, repea
 
 
 def _start_time(launcher: str | None, threads: int) -> float:
-    """Give the time until a process has imported qkv, and MPI where there is a launcher."""
+    """Give the time until a process has imported qkv and what reads models, and MPI where there is a launcher."""
+    reading = [name for name in ("safetensors.numpy", "tokenizers") if find_spec(name.partition(".")[0])]
     begin = time.perf_counter()
-    _run([*_command(launcher, 1), "-c", "import qkv; qkv.models, qkv.distributed.rank()"], threads)
+    program = f"import {', '.join(['qkv', *reading])}; qkv.models, qkv.distributed.rank()"
+    _run([*_command(launcher, 1), "-c", program], threads)
     return time.perf_counter() - begin
 
 

@@ -20,19 +20,19 @@ class Network(NamedTuple):
         Seconds until a small message has arrived in the other process.
     bandwidth : float
         Bytes per second out of a machine, and at the same time into it.
-    hidden : float
-        Which part of a message's time computing can hide: 1 where the network's adapter moves the data by itself.
+    hidden : float, optional
+        Which part of a message's time computing hides, from 0 to 1; unless given what was measured on one machine.
 
     Examples
     --------
-    >>> qkv.distributed.plan.Network("ours", latency=5e-6, bandwidth=12.5e9).hidden
-    1.0
+    >>> qkv.distributed.plan.Network("ours", latency=5e-6, bandwidth=12.5e9)
+    Network(name='ours', latency=5e-06, bandwidth=12500000000.0, hidden=None)
     """
 
     name: str
     latency: float
     bandwidth: float
-    hidden: float = 1.0
+    hidden: float | None = None
 
 
 # Bandwidths are the lines' nominal rates (IEEE 802.3ae and 802.3by, InfiniBand HDR); latencies are of the size that MPI
@@ -47,13 +47,15 @@ UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
-def network(text: str | Network) -> Network | None:
+def network(text: str | Network, rates: Rates | None = None) -> Network | None:
     """Give the network of a name, or of ``"25 Gbit/s, 10 us"``; None for ``"here"``, which is inside this machine.
 
     Parameters
     ----------
     text : str or Network
-        ``"here"``, a name such as ``"ethernet-25"``, or bandwidth (``bit/s`` or ``B/s``) and latency.
+        ``"here"``, a name such as ``"ethernet-25"``, bandwidth (``bit/s`` or ``B/s``) and latency, or ``"measured"``.
+    rates : Rates, optional
+        Those that ``"measured"`` means.
 
     Returns
     -------
@@ -70,7 +72,7 @@ def network(text: str | Network) -> Network | None:
     3125000000.0
     """
     if isinstance(text, Network):
-        if not (text.bandwidth > 0 and text.latency >= 0 and 0 <= text.hidden <= 1):
+        if not (text.bandwidth > 0 and text.latency >= 0 and 0 <= (text.hidden or 0) <= 1):
             raise ValueError(
                 "plan: network must have a bandwidth above 0, a latency of at least 0 and a hidden part from 0 to 1; "
                 f"got {shown(tuple(text))}"
@@ -78,6 +80,13 @@ def network(text: str | Network) -> Network | None:
         return text
     if text == "here":
         return None
+    if text == "measured":
+        if rates is None or rates.network is None:
+            raise ValueError(
+                "plan: network 'measured' must be that of the rates because it is not assumed; got rates without one "
+                "(mpiexec -n 2 -ppn 1 -hosts A,B qkv plan measure FILE)"
+            )
+        return Network("measured", **rates.network)
     if text in NETWORKS:
         return NETWORKS[text]
     number = r"(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)"
@@ -141,4 +150,6 @@ class Messages:
     def hidden(self, kind: str) -> float:
         """Give which part of a message's time computing can hide."""
         outside = self._of_network()
-        return self.rates.hidden(kind, self.local) if outside is None else outside.hidden
+        if outside is None or outside.hidden is None:  # what this MPI does between ranks of a machine
+            return self.rates.hidden(kind, self.local if outside is None else max(2, self.local))
+        return outside.hidden

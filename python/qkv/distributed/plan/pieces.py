@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -42,12 +43,12 @@ def _recorded(*shape: int) -> Any:
 
 def _both(function: Callable[..., Any], *leaves: Any) -> Call:
     """Give a call of a function and of its gradients."""
-    slope = qkv.randn(*function(*leaves).shape)
+    dy = qkv.randn(*function(*leaves).shape)
 
     def call() -> None:
         for leaf in leaves:
             leaf.grad = None
-        function(*leaves).backward(slope)
+        function(*leaves).backward(dy)
 
     return call
 
@@ -157,6 +158,11 @@ def _copy(size: int) -> Call:
     return lambda: np.copyto(target, source)
 
 
+def _digest(size: int) -> Call:
+    content = bytes(size)
+    return lambda: hashlib.blake2b(content, digest_size=8).digest()
+
+
 ROWS, WIDTHS = (16, 128, 1024), (64, 256, 1024)
 LENGTHS, HEAD_WIDTHS = (32, 128, 512, 2048), (32, 64)
 NUMBERS = (1 << 13, 1 << 17, 1 << 21)
@@ -178,4 +184,5 @@ PIECES: dict[str, Piece] = {
     "loss_both": Piece(_loss, (NUMBERS,), (1,)),
     "adam": Piece(_adam, (NUMBERS,), (1,)),
     "copy": Piece(_copy, ((1 << 14, 1 << 18, 1 << 22, 1 << 25),), (1,)),  # bytes
+    "digest": Piece(_digest, ((1 << 14, 1 << 22),), (1,)),  # bytes, of a model's files
 }

@@ -172,11 +172,34 @@ def messages(comm: Any, seconds: float, repeats: int) -> dict[str, Any]:
     return found
 
 
+def ring(comm: Any, seconds: float, repeats: int) -> float:
+    """Give the time of both passes round a ring whose blocks are so small that its calls are all it costs."""
+    q, k, v = (qkv.tensor(qkv.randn(1, 1, 2, 8), requires_grad=True) for _ in range(3))
+    dout = qkv.randn(1, 1, 2, 8)
+
+    def both_passes() -> None:
+        for leaf in (q, k, v):
+            leaf.grad = None
+        qkv.distributed.attention(q, k, v, comm, is_causal=True).backward(dout)
+
+    return delivered(comm, both_passes, seconds, repeats)
+
+
+def one_of_each_machine(comm: Any) -> Any:
+    """Give a communicator of the first ranks of all machines; None to other ranks."""
+    from mpi4py import MPI
+
+    first = comm.Split_type(MPI.COMM_TYPE_SHARED).rank == 0
+    found = comm.Split(0 if first else MPI.UNDEFINED, comm.rank)
+    return found if first else None
+
+
 def main(path: str, seconds: float, repeats: int) -> None:
     comm = qkv.distributed.launch.world() or OneProcess()
     result = {
         "pieces": pieces(comm, seconds, repeats),
         "messages": messages(comm, seconds, repeats) if comm.size > 1 else None,
+        "ring": ring(comm, seconds, repeats) if comm.size > 1 else 0.0,
     }
     if comm.rank == 0:
         Path(path).write_text(json.dumps(result), encoding="utf8")

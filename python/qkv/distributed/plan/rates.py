@@ -81,9 +81,11 @@ class Rates:
     messages : dict
         By the number of ranks: ``shift`` and ``sum``, both ``[bytes, seconds]``, for a message from each rank to the
         next and a sum over all ranks, and which part of each is hidden behind computing (``shift_hidden``,
-        ``sum_hidden``).
+        ``sum_hidden``); and ``ring``, the seconds that the calls of a ring cost in both passes.
     start : float
         Seconds until a process has imported qkv and MPI.
+    network : dict, optional
+        ``latency``, ``bandwidth`` and ``hidden`` of the network between machines, if it was measured.
 
     Examples
     --------
@@ -96,6 +98,7 @@ class Rates:
     pieces: Mapping[int, Mapping[str, Sequence[Point]]]
     messages: Mapping[int, Mapping[str, Any]]
     start: float
+    network: Mapping[str, float] | None = None
 
     @cached_property
     def _curves(self) -> dict[tuple[int, str], Curve]:
@@ -148,6 +151,15 @@ class Rates:
             return 0.0
         return float(np.interp(ranks, counts, [self.messages[count][f"{kind}_hidden"] for count in counts]))
 
+    def ring(self, ranks: int) -> float:
+        """Give what the calls of a ring cost, both passes, where each rank has a core of its own."""
+        counts = sorted(self.messages)
+        if ranks == 1 or not counts:
+            return 0.0
+        first, last = (float(self.messages[count]["ring"]) for count in (counts[0], counts[-1]))
+        each = max(0.0, last - first) / (counts[-1] - counts[0]) if len(counts) > 1 else first / counts[0]
+        return first + each * (ranks - counts[0])
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rates to a JSON file.
 
@@ -161,6 +173,7 @@ class Rates:
             "start": self.start,
             "pieces": self.pieces,
             "messages": self.messages,
+            "network": self.network,
         }
         text = json.dumps(content, indent=None, separators=(",", ":")).replace('"pieces"', '\n"pieces"')
         write_file(path, lambda file: file.write((text + "\n").encode("utf8")))
@@ -214,6 +227,7 @@ def load_rates(path: str | os.PathLike[str] | None = None) -> Rates:
             },
             {int(count): found for count, found in content["messages"].items()},
             float(content["start"]),
+            content.get("network"),
         )
         _check(rates)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -237,3 +251,10 @@ def _check(rates: Rates) -> None:
             line, hidden = fitted(messages[kind]), float(messages[f"{kind}_hidden"])
             if not (math.isfinite(line.per_byte) and 0 <= hidden <= 1):
                 raise ValueError(f"the messages between {count} ranks")
+        if not float(messages["ring"]) > 0:
+            raise ValueError(f"the ring of {count} ranks")
+    between = rates.network
+    if between is not None and not all(
+        float(between[name]) >= 0 for name in ("latency", "bandwidth", "hidden")
+    ):
+        raise ValueError("the network")

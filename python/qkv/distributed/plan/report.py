@@ -55,7 +55,7 @@ def heading(job: Job, rates: Rates, between: str | Network, per_machine: int | N
     """Say what is predicted, of which machine."""
     sizes = ", ".join(f"{f.name} {getattr(job, f.name)}" for f in dataclasses.fields(job))
     machine = rates.machine
-    found = network(between)
+    found = network(between, rates)
     each = per_machine or rates.cores
     where = (
         f"all ranks on one machine with {machine['cores']} cores"

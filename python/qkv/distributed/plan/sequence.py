@@ -9,6 +9,7 @@ from ..._errors import shown
 from .job import Job, Place, Step
 
 FLOAT = 4
+WORKSPACE = 4 << 20  # bytes of the kernels' tiles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Attention(Job):
         "communication": "a block of keys and values travels longer than the scores with it take: their number falls "
         "with the square of the ranks, the block's size with the ranks alone, its latency not at all",
         "waiting": "the sequence does not divide evenly",
-        "repeated": "every rank prepares its round",
+        "repeated": "every rank calls and waits at each step of its round",
         "slower pieces": "the blocks are so short that merging their results takes long beside computing them, or "
         "ranks share a core",
     }
@@ -72,8 +73,9 @@ class Attention(Job):
         longest = self._passes(place, -(-self.length // parts))
         mean = self._passes(place, self.length / parts)
         forward, backward, exposed = longest
+        calls = place.rates.ring(ranks) * max(1.0, place.at_once / place.rates.cores)
         mean_time = min(mean[0] + mean[1], forward + backward)
-        return Step(ranks, mean_time, 0.0, exposed, forward + backward - mean_time, self.memory(ranks))
+        return Step(ranks, mean_time, calls, exposed, forward + backward - mean_time, self.memory(ranks))
 
     def _passes(self, place: Place, size: float) -> tuple[float, float, float]:
         """Give the computing of both passes and the messages that it does not hide, with stretches of a size."""
@@ -112,11 +114,13 @@ class Attention(Job):
         """Give the bytes of a rank: its queries, keys and values, results, gradients, and two blocks on their way."""
         rows = -(-self.length // ranks) * self.batch * self.heads
         one = FLOAT * rows * self.features
-        if ranks == 1:  # queries, keys, values, the result, and the gradients of the four
-            return 8 * one + FLOAT * 2 * rows
+        if (
+            ranks == 1
+        ):  # queries, keys, values, the result, the gradients of the four, sums of the backward pass
+            return 9 * one + FLOAT * 2 * rows + WORKSPACE
         # In the backward pass: queries, keys, values, result, its copy for that pass, its gradient (6), those three cut
-        # into stretches (3), the gradient of the queries (1), the own block (2), the sums of gradients here, before and
-        # after (6), a stretch's results (1.5); one or two blocks on their way; and the freed memory of the step before
-        # that qkv keeps, as `qkv.cached_bytes` tells (6).
+        # into stretches (3), the gradient of the queries (1), the sums of gradients here, before and after (6), a
+        # stretch's results (1.5); one or two blocks on their way; and the freed memory of the step before that qkv
+        # keeps, as `qkv.cached_bytes` tells (6).
         blocks = 2 * min(2, ranks - 1)
-        return (19.5 + blocks + 6) * one + 8 * 4 * rows
+        return (17.5 + blocks + 6) * one + 8 * 4 * rows + WORKSPACE
