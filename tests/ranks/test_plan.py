@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,47 +13,10 @@ from qkv import cli
 from qkv.distributed import plan, starting
 from qkv.distributed.plan import measuring, report
 from qkv.distributed.plan.networks import Messages
-from qkv.distributed.plan.pieces import PIECES
 from qkv.distributed.plan.rates import Line, fitted
 from qkv.distributed.plan.sequence import WORKSPACE
+from ranks.made_rates import BYTES, FLOPS, JOBS, RATES, work
 from ranks.mpi import needs_mpi
-
-FLOPS, BYTES = 1e11, 1e10  # of one process in a second
-
-
-def work(name, sizes):
-    """Seconds of a piece on a machine that is as quick for small pieces as for large ones."""
-    if name.startswith("linear"):
-        rows, width = sizes
-        return (6 if name.endswith("both") else 2) * rows * width**2 / FLOPS
-    if name.startswith(("block", "causal")):
-        length, width = sizes
-        products = {"block": 4, "block_backward": 10, "causal": 2, "causal_both": 7}[name]
-        return products * length**2 * width / FLOPS
-    return 4 * sizes[0] / BYTES if name != "copy" else 2 * sizes[0] / BYTES
-
-
-def messages_of(latency, per_byte, hidden):
-    points = [[size, latency + size * per_byte] for size in (8, 4096, 1 << 20, 1 << 24)]
-    return {"shift": points, "sum": points, "shift_hidden": hidden, "sum_hidden": hidden, "ring": 1e-5}
-
-
-def made(counts=(1, 2, 4), cores=2, hidden=0.5, start=1.0):
-    pieces = {
-        n: {
-            name: [
-                (sizes, max(1.0, n / cores) * work(name, sizes)) for sizes in itertools.product(*piece.sizes)
-            ]
-            for name, piece in PIECES.items()
-        }
-        for n in counts
-    }
-    machine = {"cpu": "made", "cores": cores, "threads": 1, "qkv": "0", "date": "2026-01-01"}
-    return plan.Rates(machine, pieces, {n: messages_of(1e-6, 2e-10, hidden) for n in counts if n > 1}, start)
-
-
-RATES = made()
-JOBS = [plan.Train(), plan.Attention(), plan.Attention(causal=False), plan.Embed()]
 
 
 @pytest.mark.parametrize("job", JOBS, ids=repr)
@@ -142,61 +102,6 @@ def test_messages_are_hidden_as_far_as_there_is_work():
     assert math.isclose(exposed[1], (exposed[0] + exposed[2]) / 2, rel_tol=1e-6)
     assert 0 < exposed[2] < exposed[1]
     assert job.step(8, RATES, plan.Network("n", 0.0, 1e30, 1.0), per_machine=1).communication < 0.01 * whole
-
-
-def test_unless_measured_a_network_hides_what_this_machine_does():
-    job = plan.Train(width=512, batch=64)
-    for hidden in (0.0, 0.5, 1.0):
-        here, said = made(hidden=hidden), plan.Network("n", 0.0, 1e9, hidden)
-        assert job.step(8, here, plan.Network("n", 0.0, 1e9), 1) == job.step(8, RATES, said, 1)
-
-
-def test_calls_of_a_ring_cost_what_was_measured():
-    rates = made()
-    for ranks, found in rates.messages.items():
-        found["ring"] = 1e-3 * ranks
-    job, network = plan.Attention(length=256, causal=False), plan.Network("n", 0.0, 1e30, 1.0)
-    assert [job.step(ranks, rates, network, 1).repeated for ranks in (1, 2, 3, 64)] == pytest.approx(
-        [0, 2e-3, 3e-3, 64e-3]
-    )
-    assert job.step(4, rates).repeated == pytest.approx(2 * 4e-3)  # four ranks on two cores
-
-
-@needs_mpi
-def test_the_network_between_machines_is_measured(tmp_path):
-    path = tmp_path / "rates.json"
-    RATES.save(path)
-    program = [
-        starting.find_mpiexec("test"),
-        "-n",
-        "2",
-        sys.executable,
-        "-m",
-        "qkv",
-        "plan",
-        "measure",
-        str(path),
-        "--quick",
-    ]
-    with pytest.raises(ValueError, match="'measured' must be that of the rates because it is not assumed"):
-        plan.network("measured", RATES)
-    together = subprocess.run(program, env=starting.environment(1), capture_output=True, text=True)
-    assert together.returncode != 0
-    assert (
-        "ranks must be on several machines because it is what is between them that is measured"
-        in together.stderr
-    )
-    # MPICH takes the odd ranks for those of another machine.
-    apart = {**starting.environment(1), "MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}
-    found = subprocess.run(program, env=apart, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    assert "between machines" in found.stdout
-    rates = plan.load_rates(path)
-    network = plan.network("measured", rates)
-    assert dataclasses.replace(rates, network=None) == RATES
-    assert 0 < network.bandwidth < 1e13
-    assert 0 <= network.hidden <= 1
-    assert plan.Train().step(8, rates, "measured", 1) == plan.Train().step(8, RATES, network, 1)
 
 
 def test_sums_take_the_quickest_way():
