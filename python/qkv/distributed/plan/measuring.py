@@ -91,7 +91,7 @@ def measure(
         "qkv": _core.config()["version"],
         "date": datetime.date.today().isoformat(),
     }
-    return Rates(machine, pieces, messages, _start_time(launcher, threads))
+    return Rates(machine, pieces, messages, _start_time(launcher, ranks, threads))
 
 
 def measure_network(*, seconds: float = SECONDS, repeats: int = REPEATS) -> Network:
@@ -162,12 +162,12 @@ def _probe(launcher: str | None, count: int, threads: int, seconds: float, repea
     return found
 
 
-def _start_time(launcher: str | None, threads: int) -> float:
-    """Give the time until a process has imported qkv and what reads models, and MPI where there is a launcher."""
+def _start_time(launcher: str | None, ranks: int, threads: int) -> float:
+    """Give the time until a process on each core has imported qkv and what reads models, and MPI if launched by it."""
     reading = [name for name in ("safetensors.numpy", "tokenizers") if find_spec(name.partition(".")[0])]
     begin = time.perf_counter()
     program = f"import {', '.join(['qkv', *reading])}; qkv.models, qkv.distributed.rank()"
-    _run([*_command(launcher, 1), "-c", program], threads)
+    _run([*_command(launcher, ranks), "-c", program], threads)
     return time.perf_counter() - begin
 
 
