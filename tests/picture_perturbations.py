@@ -128,15 +128,18 @@ def lines_reversed() -> None:
 
 
 def bars_reversed() -> None:
-    """The first bar is as long as the last should be."""
+    """The first bar is as long as the last should be; bars that are drawn one by one go the other way."""
     from matplotlib.axes import Axes
 
     def make(function: Any) -> Any:
-        def bar(self: Any, places: Any, sizes: Any, *args: Any, **kwargs: Any) -> Any:
-            if np.ndim(sizes) and not np.array_equal(sizes, sizes[::-1]):
-                note(self)
-                sizes = sizes[::-1]
-            return function(self, places, sizes, *args, **kwargs)
+        def bar(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if len(args) > 1:  # else it is barh that calls bar
+                places, sizes, *rest = args
+                other = sizes[::-1] if np.ndim(sizes) else -sizes
+                if not np.array_equal(sizes, other):
+                    note(self)
+                args = places, other, *rest
+            return function(self, *args, **kwargs)
 
         return bar
 
