@@ -23,8 +23,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from perturbations import PERTURBATIONS
+from perturbations import PERTURBATIONS as COMPUTED
 from picture_perturbations import CHANGED, PICTURES
+
+PERTURBATIONS = {**COMPUTED, **PICTURES}
 
 TRAININGS_FIRST = ("results", "shuffled", "steps")  # what long notebooks are tried with before all else
 LONG = ("causal_lm", "bert_in_practice", "several_processes", "train_a_small_bert", "date_translation")

@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from picture_perturbations import PICTURES
 
 SIZE = 1e-3
 
@@ -292,5 +291,4 @@ PERTURBATIONS: dict[str, Callable[[], None]] = {
         f.__name__: f
         for f in (results, gradients, masks, seeds, plots, shuffled, steps, textbooks, refusals, counts)
     },
-    **PICTURES,
 }

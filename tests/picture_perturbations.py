@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from perturbations import wrap
 
 CHANGED: set[int] = set()
 
@@ -22,11 +22,6 @@ def note(artist: Any) -> None:
     while getattr(figure, "figure", figure) is not figure:
         figure = figure.figure
     CHANGED.add(number_of(figure))
-
-
-def wrap(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    function = getattr(owner, name)
-    setattr(owner, name, functools.wraps(function)(make(function)))
 
 
 def heatmaps(change: Callable[[np.ndarray], np.ndarray]) -> None:

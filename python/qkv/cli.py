@@ -198,11 +198,9 @@ def _numbers(text: str) -> list[int]:
 
 
 def _measure(options: argparse.Namespace) -> int:
-    from .distributed import plan
+    from .distributed import is_main, plan, size
 
     effort: dict[str, Any] = {"seconds": 0.005, "repeats": 2} if options.quick else {}
-    from .distributed.launch import is_main, size
-
     try:
         if size() > 1:
             return _measure_network(options.output, effort, main=is_main())

@@ -59,7 +59,7 @@ def test_whatever_is_drawn_wrong_is_seen_everywhere():
 
 
 def test_every_perturbation_finds_what_it_changes():
-    program = "from perturbations import PERTURBATIONS\nfor change in PERTURBATIONS.values(): change()"
+    program = "from mutations import PERTURBATIONS\nfor change in PERTURBATIONS.values(): change()"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(mutations.__file__).parent)
 
 

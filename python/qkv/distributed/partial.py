@@ -169,9 +169,7 @@ def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> 
     for i in set(range(len(rows))) - begun:
         dquery[:, :, rows[i]] = 0
     with span("compute"):
-        dsinks = None
-        if call.sinks is not None:
-            dsinks = _sink_gradient(call.sinks, saved, dout, dlse)
+        dsinks = None if call.sinks is None else _sink_gradient(call.sinks, saved, dout, dlse)
     return dquery, dkey, dvalue, dmask, dsinks
 
 

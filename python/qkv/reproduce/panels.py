@@ -33,16 +33,15 @@ def heatmaps(
     The labels of a grid stand below its last row and beside its first column; one `ylabel` of a row is that of its
     first panel. `also` may hold ``xticks``, ``yticks`` and ``aspect``.
     """
-    single = [np.asarray(matrix) for matrix in matrices]
-    if single[0].ndim == 1:
-        single = [np.asarray(matrices)]
-    columns = len(single[0]) if single[0].ndim == 3 else len(single)
-    if single[0].ndim == 3:
-        single = [matrix for row in single for matrix in row]
-    rows = len(single) // columns
-    names = np.ravel(
-        list(titles) * (1 if titles and not isinstance(titles[0], str) else rows) if titles else ""
-    )
+    given = [np.asarray(part) for part in matrices]
+    if given[0].ndim == 1:
+        given = [np.asarray(matrices)]
+    grid = given if given[0].ndim == 3 else [given]
+    single = [matrix for row in grid for matrix in row]
+    rows, columns = len(grid), len(grid[0])
+    if titles is None or isinstance(titles[0], str):
+        titles = [titles or [""] * columns] * rows
+    names = [name for row in titles for name in row]
     if share_scale:
         finite = np.concatenate([matrix[np.isfinite(matrix)] for matrix in single])
         vmin = float(finite.min()) if vmin is None else vmin
@@ -57,7 +56,7 @@ def heatmaps(
                 "image": matrix,
                 "xlabel": (xlabel if below else "") if isinstance(xlabel, str) else xlabel[place],
                 "ylabel": (ylabel if beside else "") if isinstance(ylabel, str) else ylabel[place],
-                "title": str(names[place]) if titles else "",
+                "title": str(names[place]),
                 "cmap": cmap,
                 **ends,
                 **also,
@@ -94,8 +93,7 @@ def bars(
 
 def layers(weights: Any) -> list[Panel]:
     """Give the panels of all heads of all layers (layers, H, Lq, Lk) on one scale from 0."""
-    table = np.stack([np.asarray(layer) for layer in weights])
-    table = table.reshape(len(table), *table.shape[-3:])
+    table = _of_layers(weights)
     names = [
         [f"head {head}" if layer == 0 else "" for head in range(table.shape[1])]
         for layer in range(len(table))
@@ -107,6 +105,18 @@ def layers(weights: Any) -> list[Panel]:
     return heatmaps(table, titles=names, ylabel=beside, vmin=0.0, vmax=float(table.max()), **free)
 
 
+def _of_layers(weights: Any) -> np.ndarray:
+    """Give the weights of layers (H, Lq, Lk), or of a batch of one, as one array (layers, H, Lq, Lk)."""
+    table = np.stack([np.asarray(layer) for layer in weights])
+    return table.reshape(len(table), *table.shape[-3:])
+
+
+def _strengths(weights: Any) -> np.ndarray:
+    """Give the weights that are drawn as lines: those above 0.005, up to 1."""
+    weights = np.asarray(weights)
+    return np.where(weights > 0.005, np.clip(weights, 0, 1), 0)
+
+
 def connections(
     weights: Any,
     queries: Sequence[str],
@@ -114,7 +124,7 @@ def connections(
     titles: Sequence[str] | None = None,
 ) -> list[Panel]:
     """Give a panel for each head (H, Lq, Lk): the queries' tokens, the keys', and lines as strong as the weights."""
-    weights = np.asarray(weights)
+    weights = _strengths(weights)
     texts = [*queries, *(queries if keys is None else keys)]
     names = [f"head {head}" for head in range(len(weights))] if titles is None else titles
     return [
@@ -153,9 +163,7 @@ def training(
     if not others:
         return main
     measured = [history.metric(name) for name in others]
-    return main + lines(
-        [x for x, _ in measured], [y for _, y in measured], "", " / ".join(others), legend, beside=True
-    )
+    return main + lines([x for x, _ in measured], [y for _, y in measured], "", " / ".join(others), legend)
 
 
 def diagram(name: str) -> list[Panel]:
@@ -171,14 +179,13 @@ def _diagrams() -> dict[str, Panel]:
 
 def heads_page(weights: Any, queries: Sequence[str], keys: Sequence[str] | None = None) -> Panel:
     """Give what a view of all heads (layers, H, Lq, Lk) must hold."""
-    table = np.stack([np.asarray(layer) for layer in weights])
-    table = table.reshape(len(table), *table.shape[-3:])
-    first = table[0, 0]
+    table = _of_layers(weights)
+    first = _strengths(table[0, 0])
     keys = list(queries if keys is None else keys)
     return {
         "data": {"weights": np.rint(1000 * table), "queries": list(queries), "keys": keys},
         "words": [*queries, *keys],
-        "drawn": {r'<line [^>]*stroke-opacity="([^"]*)"': first[first > 0.005]},
+        "drawn": {r'<line [^>]*stroke-opacity="([^"]*)"': first[first > 0]},
     }
 
 

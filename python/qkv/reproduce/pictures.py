@@ -118,11 +118,6 @@ def _shared(ax: Any, axis: Any) -> list[Any]:
     return [other for other in group if other is not ax]
 
 
-def _drawn(weights: Any) -> np.ndarray:
-    """Give the weights that are drawn as lines: those above 0.005, up to 1."""
-    return np.where(np.asarray(weights) > 0.005, np.clip(weights, 0, 1), 0)
-
-
 def _shows(axis: Any) -> bool:
     return axis.get_visible() and any(text.get_text() and not _hidden(text) for text in axis.get_ticklabels())
 
@@ -182,8 +177,7 @@ def _panel(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str
         ("connections", connections_of(ax, np.shape(panel.get("connections", ()))), "strengths of the lines"),
     ):
         if name in panel:
-            expected = _drawn(panel[name]) if name == "connections" else panel[name]
-            yield from _array(what, drawn, np.asarray(expected), None, nan_as)
+            yield from _array(what, drawn, panel[name], None, nan_as)
         elif len(drawn):
             yield f"there are {what}"
 

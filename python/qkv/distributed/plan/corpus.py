@@ -80,9 +80,8 @@ class Embed(Job):
         most, few, part = shares(parts, place.ranks)
         each = self.part_seconds(place, PART if parts > 1 else self.lines)
         mean = each * (part * most + (1 - part) * few)
-        turns = max(1.0, place.at_once / place.rates.cores)
         size = FLOAT * self.parameters
-        start = place.rates.start * turns + 3 * place.price("copy", size) + place.price("digest", size)
+        start = place.rates.start * place.turns + 3 * place.price("copy", size) + place.price("digest", size)
         communication = 8 * place.messages.small()
         return Step(place.ranks, mean, start, communication, each * most - mean, self.memory())
 

@@ -94,6 +94,7 @@ class Place:
         self.rates, self.ranks = rates, ranks
         self.messages = Messages(rates, ranks, between, per_machine)
         self.at_once = self.messages.local
+        self.turns = max(1.0, self.at_once / rates.cores)  # processes that share a core
 
     def price(self, name: str, *sizes: float) -> float:
         """Give the time of a piece of work; nothing takes none."""

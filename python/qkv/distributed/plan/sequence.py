@@ -73,7 +73,7 @@ class Attention(Job):
         longest = self._passes(place, -(-self.length // parts))
         mean = self._passes(place, self.length / parts)
         forward, backward, exposed = longest
-        calls = place.rates.ring(ranks) * max(1.0, place.at_once / place.rates.cores)
+        calls = place.rates.ring(ranks) * place.turns
         mean_time = min(mean[0] + mean[1], forward + backward)
         return Step(ranks, mean_time, calls, exposed, forward + backward - mean_time, self.memory(ranks))
 
