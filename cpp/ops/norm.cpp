@@ -174,11 +174,11 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
           using T = decltype(tag);
           const Array gradient = dx.wants(0) ? dx.fresh(0) : Array();
           T* out = gradient.defined() ? gradient.data<T>() : nullptr;
-          const T *values = dx.input(0).data<T>(), *weight = data_or_null<T>(dx.input(1));
+          const T *values = dx.input(0).data<T>(), *factors = data_or_null<T>(dx.input(1));
           with_sums<T>(rows, dx, 1, -1, [&](T* dweight, T*, Index begin, Index end) {
             const Index at = begin * rows.n;
             kernels::kernels<T>().norm.rms_backward(out ? out + at : nullptr, dweight, dy.data<T>() + at, values + at,
-                                                    statistics.data<T>() + begin, weight, end - begin, rows.n);
+                                                    statistics.data<T>() + begin, factors, end - begin, rows.n);
           });
           if (gradient.defined()) dx.add(0, gradient);
         });
