@@ -83,7 +83,7 @@ auto layer_pull_back(const Array& statistics, const Rows& rows) {
       using T = decltype(tag);
       const Array gradient = dx.wants(0) ? dx.fresh(0) : Array();
       T* out = gradient.defined() ? gradient.data<T>() : nullptr;
-      const T *values = dx.input(0).data<T>(), *factor = data_or_null<T>(dx.input(1));
+      const T *values = dx.input(0).data<T>(), *weight = data_or_null<T>(dx.input(1));
       with_sums<T>(rows, dx, 1, 2, [&](T* dweight, T* dbias, Index begin, Index end) {
         const Index at = begin * rows.n;
         kernels::kernels<T>().norm.layer_backward(out ? out + at : nullptr, dweight, dbias, dy.data<T>() + at,
