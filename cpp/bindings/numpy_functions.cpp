@@ -16,9 +16,9 @@ struct Tables {
 
   static const Tables& get() {
     static const auto* tables = [] {
-      const py::dict tables = callback("numpy_tables")();
-      return new Tables{tables["functions"],      tables["ufuncs"],      tables["any_dtype"],
-                        tables["array_function"], tables["unsupported"], py::module_::import("numpy").attr("ndarray")};
+      const py::dict names = callback("numpy_tables")();
+      return new Tables{names["functions"],      names["ufuncs"],      names["any_dtype"],
+                        names["array_function"], names["unsupported"], py::module_::import("numpy").attr("ndarray")};
     }();
     return *tables;
   }
