@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
-from ._errors import shown
-from ._public import publish
+from .. import _core
+from .._errors import shown
+from .._public import publish
 
 __all__ = ["attention", "causal", "lengths", "padding", "window"]
 
