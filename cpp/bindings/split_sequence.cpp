@@ -26,7 +26,8 @@ class Communicator final : public nn::SplitSequence {
     const InPython python;
     const auto array = [](const Array& x) { return x.defined() ? py::cast(Tensor(x)) : py::none(); };
     // The options that follow are all that the ranks are told of.
-    ops::AttentionOptions told{static_cast<const ops::MaskSpec&>(o)};
+    ops::AttentionOptions told;
+    static_cast<ops::MaskSpec&>(told) = o;
     told.operation = o.operation;
     told.causal = o.causal;
     told.scale = o.scale;
