@@ -256,6 +256,33 @@ def test_content_of_an_excluded_key_reaches_no_row_that_excludes_it(options, bad
             assert not np.isfinite(output.numpy()[~blind]).all()  # the others do see it
 
 
+@pytest.mark.parametrize("invariant", [False, True])
+@pytest.mark.parametrize(
+    ("window", "causal", "offsets"),
+    [((67, 0), False, [0, 0]), ((19, 23), False, [-151, 1009]), ((1301, 2), True, [5, 0])],
+)
+def test_gradients_of_long_windows(window, causal, offsets, invariant):
+    """Rows are taken in groups, two heads after each other, each with the keys that its windows reach."""
+    rng = np.random.default_rng(0)
+    B, H, Hkv, L, D = 2, 2, 1, 2711, 3
+    arrays = [rng.standard_normal((B, h, L, D)) for h in (H, Hkv, Hkv)]
+    dout = rng.standard_normal((B, H, L, D))
+    place = np.arange(L) + np.array(offsets)[:, None]
+    distance = place[:, None, :, None] - np.arange(L)
+    mask = (distance <= window[0]) & (distance >= (0 if causal else -window[1]))
+    found = []
+    qkv.set_batch_invariant(invariant)
+    try:
+        for options in ({"window": window, "is_causal": causal, "q_offset": offsets}, {"attn_mask": mask}):
+            leaves = [qkv.tensor(x, requires_grad=True) for x in arrays]
+            attention(*leaves, enable_gqa=True, **options).backward(dout)
+            found.append([x.grad for x in leaves])
+    finally:
+        qkv.set_batch_invariant(False)
+    for gradient, expected in zip(*found, strict=True):
+        qkv.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-12)
+
+
 MEMORY = """
 import numpy as np
 import qkv

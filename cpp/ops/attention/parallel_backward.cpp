@@ -30,25 +30,57 @@ template <class T> void row_delta(T* delta, const AttentionSaved<T>& saved, cons
   });
 }
 
+// How many keys a row may attend to at most.
+template <class T> Index longest_row(const AttentionProblem<T>& p) {
+  if (p.fill || p.left < 0 || (p.right < 0 && !p.causal)) return p.keys;
+  const Index left = kernels::at_most(p.left, p.keys), right = kernels::at_most(p.right, p.keys);
+  return kernels::at_most(left + 1 + (p.causal ? 0 : right), p.keys);
+}
+
+// The keys that rows [begin, end) of the heads that share keys may attend to, and some more.
+template <class T> kernels::KeyRange keys_of_rows(const AttentionProblem<T>& p, Index begin, Index end) {
+  if (p.fill) return {0, p.keys};
+  const bool one_head = begin / p.queries == (end - 1) / p.queries;
+  const Index first = one_head ? begin % p.queries : 0, last = one_head ? (end - 1) % p.queries : p.queries - 1;
+  kernels::KeyRange found{p.keys, 0};
+  for (Index batch = 0; batch < (p.q_offset != nullptr ? p.batches : 1); ++batch) {
+    const Index low = kernels::keys_at(p, kernels::query_position(p, batch, first), p.keys).low;
+    const Index high = kernels::keys_at(p, kernels::query_position(p, batch, last), p.keys).high;
+    found = {std::min(found.low, low), std::max(found.high, high)};
+  }
+  return found;
+}
+
 // One task per key/value head and range of keys, of as many rows as do not take long; then come the next rows. The
 // first range adds to dquery itself, the others each to a copy of these rows, and the copies are added in order.
 template <class T>
 void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
                          const AttentionProblem<T>& p) {
   constexpr Index kTasks = 16, kFewestKeys = 256;
+  constexpr Index kFewestRows = 2048;  // of windows; so many rows share the ends of ranges, and more need more copies
   constexpr Index kInvariantKeys = 1024;  // of uniform rows borders must not depend on the number of keys or batches
   const Index matrices = p.batches * p.kv_heads, group = p.heads / p.kv_heads, all = group * p.queries;
-  const Index wanted = std::clamp<Index>(pieces(kTasks, matrices), 1, std::max<Index>(1, p.keys / kFewestKeys));
-  const Index range = p.batch_invariant ? std::min(p.keys, kInvariantKeys) : pieces(p.keys, wanted),
-              ranges = pieces(p.keys, range), size = table<T>().tile_rows;
-  const Index products = size * (p.batch_invariant ? kInvariantKeys : range) * (3 * p.key_size + 2 * p.value_size);
-  const Index most = std::min(all, size * std::max<Index>(1, kLargestPiece / std::max<Index>(1, products)));
-  const bool copies = ranges > 1 && gradients.dquery.data != nullptr;
-  const Index line = p.key_size;
-  const Scratch copied(copies ? static_cast<std::size_t>((ranges - 1) * matrices * most * line) * sizeof(T) : 0);
-  const auto copy = [&](Index r, Index matrix) { return copied.as<T>() + ((r - 1) * matrices + matrix) * most * line; };
+  const Index size = table<T>().tile_rows, longest = longest_row(p);
+  const auto range_of = [&](Index rows) {
+    if (p.batch_invariant) return std::min(p.keys, kInvariantKeys);
+    const Index keys = std::min(p.keys, longest == p.keys ? longest : longest + rows);
+    return pieces(keys, std::clamp<Index>(pieces(kTasks, matrices), 1, std::max<Index>(1, keys / kFewestKeys)));
+  };
+  const Index products =
+      size * (p.batch_invariant ? kInvariantKeys : range_of(size)) * (3 * p.key_size + 2 * p.value_size);
+  const Index some = longest == p.keys ? all : std::min(all, pieces(std::max(2 * longest, kFewestRows), size) * size);
+  const Index most = std::min(some, size * std::max<Index>(1, kLargestPiece / std::max<Index>(1, products)));
+  const Index range = range_of(most), line = p.key_size;
   for (Index row = 0; row < all; row += most) {
     const Index end = std::min(all, row + most);
+    const kernels::KeyRange keys = keys_of_rows(p, row, end);
+    if (keys.low >= keys.high) continue;
+    const Index origin = keys.low / range * range, ranges = pieces(keys.high - origin, range);
+    const bool copies = ranges > 1 && gradients.dquery.data != nullptr;
+    const Scratch copied(copies ? static_cast<std::size_t>((ranges - 1) * matrices * most * line) * sizeof(T) : 0);
+    const auto copy = [&](Index r, Index matrix) {
+      return copied.as<T>() + ((r - 1) * matrices + matrix) * most * line;
+    };
     const Index cost = (end - row) * range * (p.key_size + p.value_size) / 12;
     parallel_for(0, matrices * ranges, grain_for(cost), [&](Index first, Index last) {
       const Scratch memory(static_cast<std::size_t>(table<T>().backward_scratch(p, range)) * sizeof(T));
@@ -61,8 +93,9 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta,
           mine.dquery = {copy(r, matrix) - before, 0, head, line};
           std::fill_n(copy(r, matrix), (end - row) * line, T(0));
         }
-        table<T>().backward(mine, delta, saved, p, AttentionPiece{batch, kv_head, row, end},
-                            std::min(p.keys, r * range), std::min(p.keys, (r + 1) * range), memory.as<T>());
+        const Index begin = origin + r * range;
+        table<T>().backward(mine, delta, saved, p, AttentionPiece{batch, kv_head, row, end}, begin,
+                            std::min(begin + range, p.keys), memory.as<T>());
       }
     });
     if (!copies) continue;
