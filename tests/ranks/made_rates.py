@@ -3,9 +3,11 @@
 import itertools
 
 from qkv.distributed import plan
-from qkv.distributed.plan.pieces import PIECES
+from qkv.distributed.plan.job import Place
+from qkv.distributed.plan.pieces import LENGTHS, PIECES
 
 FLOPS, BYTES = 1e11, 1e10  # of one process in a second
+CALLS, MERGING = 1e-5, 1e-10  # seconds of a step of a ring, and of each number of a rank's keys in it
 
 
 def work(name, sizes):
@@ -22,7 +24,7 @@ def work(name, sizes):
 
 def messages_of(latency, per_byte, hidden):
     points = [[size, latency + size * per_byte] for size in (8, 4096, 1 << 20, 1 << 24)]
-    return {"shift": points, "sum": points, "shift_hidden": hidden, "sum_hidden": hidden, "ring": 1e-5}
+    return {"shift": points, "sum": points, "shift_hidden": hidden, "sum_hidden": hidden, "ring": []}
 
 
 def made(counts=(1, 2, 4), cores=2, hidden=0.5, start=1.0):
@@ -35,8 +37,19 @@ def made(counts=(1, 2, 4), cores=2, hidden=0.5, start=1.0):
         }
         for n in counts
     }
+    messages = {n: messages_of(1e-6, 2e-10, hidden) for n in counts if n > 1}
     machine = {"cpu": "made", "cores": cores, "threads": 1, "qkv": "0", "date": "2026-01-01"}
-    return plan.Rates(machine, pieces, {n: messages_of(1e-6, 2e-10, hidden) for n in counts if n > 1}, start)
+    rates = plan.Rates(machine, pieces, messages, start)
+    for n, found in messages.items():
+        found["ring"] = [[2 * length, ring(rates, n, length)] for length in LENGTHS]
+    return rates
+
+
+def ring(rates, ranks, length):
+    """Seconds of both passes with two stretches of a length on each rank."""
+    place = Place(rates, ranks, None, ranks)
+    kernels_and_messages = sum(plan.Attention(2 * ranks * length, 4, 64)._passes(place, length))
+    return kernels_and_messages + ranks * place.turns * (CALLS + MERGING * 2 * length * 4 * 64)
 
 
 RATES = made()

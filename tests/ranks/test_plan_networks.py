@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from qkv.distributed import plan, starting
-from ranks.made_rates import RATES, made
+from ranks.made_rates import CALLS, MERGING, RATES, made
 from ranks.mpi import needs_mpi
 
 
@@ -18,15 +18,30 @@ def test_unless_measured_a_network_hides_what_this_machine_does():
         assert job.step(8, here, plan.Network("n", 0.0, 1e9), 1) == job.step(8, RATES, said, 1)
 
 
-def test_calls_of_a_ring_cost_what_was_measured():
-    rates = made()
-    for ranks, found in rates.messages.items():
-        found["ring"] = 1e-3 * ranks
-    job, network = plan.Attention(length=256, causal=False), plan.Network("n", 0.0, 1e30, 1.0)
-    assert [job.step(ranks, rates, network, 1).repeated for ranks in (1, 2, 3, 64)] == pytest.approx(
-        [0, 2e-3, 3e-3, 64e-3]
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_rings_take_what_was_measured(ranks):
+    for positions, seconds in RATES.messages[ranks]["ring"]:
+        assert plan.Attention(ranks * positions, 4, 64).step(ranks, RATES).seconds == pytest.approx(seconds)
+
+
+def test_a_step_of_a_ring_merges_what_its_rank_has():
+    job, network = (
+        plan.Attention(length=256, heads=3, features=32, causal=False),
+        plan.Network("n", 0.0, 1e30),
     )
-    assert job.step(4, rates).repeated == pytest.approx(2 * 4e-3)  # four ranks on two cores
+    steps = [(1, 0.0), (2, 2.0), (3, 3.0), (64, 64.0)]
+    for ranks, count in steps:
+        each = CALLS + MERGING * 3 * 256 / ranks * 32
+        assert job.step(ranks, RATES, network, 1).repeated == pytest.approx(count * each)
+    shared = CALLS + MERGING * 3 * 64 * 32
+    assert job.step(4, RATES).repeated == pytest.approx(2 * 4 * shared)  # four ranks on two cores
+
+
+def test_rings_that_take_no_longer_than_their_kernels_cost_nothing_else():
+    rates = made()
+    for found in rates.messages.values():
+        found["ring"] = [[positions, 0.5 * seconds] for positions, seconds in found["ring"]]
+    assert plan.Attention(length=8192).step(2, rates).repeated == 0
 
 
 @needs_mpi

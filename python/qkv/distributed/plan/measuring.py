@@ -83,7 +83,7 @@ def measure(
             for name, points in found["pieces"].items()
         }
         if found["messages"] is not None:
-            messages[count] = found["messages"] | {"ring": found["ring"] / turns}
+            messages[count] = found["messages"]
     machine = {
         "cpu": _cpu(),
         "cores": cores,

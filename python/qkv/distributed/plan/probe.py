@@ -18,9 +18,11 @@ import numpy as np
 import qkv
 
 from ..ring import progress
-from .pieces import PIECES
+from .pieces import LENGTHS, PIECES
+from .sequence import RING_HEADS, RING_WIDTH
 
 MESSAGES = (8, 1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
+RING_POSITIONS = [2 * length for length in LENGTHS]  # of two stretches, each as long as pieces that are timed
 MOST = 20  # exchanges that are timed, for each repetition
 UNDER_WAY = 1 << 22  # bytes of the message that is to be hidden: a bucket of gradients
 Call = Callable[[], object]
@@ -172,17 +174,21 @@ def messages(comm: Any, seconds: float, repeats: int) -> dict[str, Any]:
     return found
 
 
-def ring(comm: Any, seconds: float, repeats: int) -> float:
-    """Give the time of both passes round a ring whose blocks are so small that its calls are all it costs."""
-    q, k, v = (qkv.tensor(qkv.randn(1, 1, 2, 8), requires_grad=True) for _ in range(3))
-    dout = qkv.randn(1, 1, 2, 8)
+def rings(comm: Any, seconds: float, repeats: int) -> list[list[float]]:
+    """Give positions of a rank and the time of both passes of causal attention round the ring."""
+    found = []
+    for positions in RING_POSITIONS:
+        shape = 1, RING_HEADS, positions, RING_WIDTH
+        q, k, v = (qkv.tensor(qkv.randn(*shape), requires_grad=True) for _ in range(3))
+        dout = qkv.randn(*shape)
 
-    def both_passes() -> None:
-        for leaf in (q, k, v):
-            leaf.grad = None
-        qkv.distributed.attention(q, k, v, comm, is_causal=True).backward(dout)
+        def both_passes(q: Any = q, k: Any = k, v: Any = v, dout: Any = dout) -> None:
+            for leaf in (q, k, v):
+                leaf.grad = None
+            qkv.distributed.attention(q, k, v, comm, is_causal=True).backward(dout)
 
-    return delivered(comm, both_passes, seconds, repeats)
+        found.append([positions, delivered(comm, both_passes, seconds, repeats)])
+    return found
 
 
 def one_of_each_machine(comm: Any) -> Any:
@@ -196,11 +202,9 @@ def one_of_each_machine(comm: Any) -> Any:
 
 def main(path: str, seconds: float, repeats: int) -> None:
     comm = qkv.distributed.launch.world() or OneProcess()
-    result = {
-        "pieces": pieces(comm, seconds, repeats),
-        "messages": messages(comm, seconds, repeats) if comm.size > 1 else None,
-        "ring": ring(comm, seconds, repeats) if comm.size > 1 else 0.0,
-    }
+    result: dict[str, Any] = {"pieces": pieces(comm, seconds, repeats), "messages": None}
+    if comm.size > 1:
+        result["messages"] = {**messages(comm, seconds, repeats), "ring": rings(comm, seconds, repeats)}
     if comm.rank == 0:
         Path(path).write_text(json.dumps(result), encoding="utf8")
 

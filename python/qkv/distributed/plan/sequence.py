@@ -5,10 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+import numpy as np
+
 from ..._errors import shown
 from .job import Job, Place, Step
+from .rates import Line, Rates, fitted
 
 FLOAT = 4
+RING_HEADS, RING_WIDTH = 4, 64  # of the rings that are timed, which are causal
 WORKSPACE = 4 << 20  # bytes of the kernels' tiles
 
 
@@ -49,9 +53,8 @@ class Attention(Job):
         "communication": "a block of keys and values travels longer than the scores with it take: their number falls "
         "with the square of the ranks, the block's size with the ranks alone, its latency not at all",
         "waiting": "the sequence does not divide evenly",
-        "repeated": "every rank calls and waits at each step of its round",
-        "slower pieces": "the blocks are so short that merging their results takes long beside computing them, or "
-        "ranks share a core",
+        "repeated": "at each step of its round every rank calls, waits, and merges what it computed with what it has",
+        "slower pieces": "the blocks are too short for the kernels' full speed, or ranks share a core",
     }
 
     def _step(self, place: Place) -> Step:
@@ -73,28 +76,22 @@ class Attention(Job):
         longest = self._passes(place, -(-self.length // parts))
         mean = self._passes(place, self.length / parts)
         forward, backward, exposed = longest
-        calls = place.rates.ring(ranks) * place.turns
+        numbers = heads * self.length / ranks * self.features
+        others = ranks * place.turns * _others(place.rates, ranks).seconds(numbers)
         mean_time = min(mean[0] + mean[1], forward + backward)
-        return Step(ranks, mean_time, calls, exposed, forward + backward - mean_time, self.memory(ranks))
+        return Step(ranks, mean_time, others, exposed, forward + backward - mean_time, self.memory(ranks))
 
     def _passes(self, place: Place, size: float) -> tuple[float, float, float]:
         """Give the computing of both passes and the messages that it does not hide, with stretches of a size."""
         ranks, heads, D, price = place.ranks, self.batch * self.heads, self.features, place.price
         bytes_each = FLOAT * heads * size * D  # of the queries, keys or values of a stretch
         stretches = 2 if self.causal else 1
-        # The share of a block is scaled and added, and rows of statistics are in float64.
-        merge = 4 * price("copy", bytes_each) + 12 * price("copy", 8 * heads * size)
-        add = 3 * price("copy", 1.5 * bytes_each)
-        pair = heads * price("block", size, D) + merge
-        pair_back = heads * price("block_backward", size, D) + add
-        diagonal = heads * price("causal", size, D) + merge
-        both = heads * (price("causal_both", size, D) - price("causal", size, D)) + add
+        pair, pair_back = heads * price("block", size, D), heads * price("block_backward", size, D)
+        diagonal = heads * price("causal", size, D)
+        both = heads * price("causal_both", size, D) - diagonal
         first, first_back = (pair + 2 * diagonal, pair_back + 2 * both) if self.causal else (pair, pair_back)
         later, later_back = stretches * pair, stretches * pair_back
-        own = stretches * bytes_each
-        prepare = price("copy", 3 * own) + 2 * price("copy", own)
-        prepare_back = price("copy", 2 * own) + price("copy", 3 * own) + price("copy", 2 * own)
-        message, hidden = place.messages.shift(2 * own), place.messages.hidden("shift")
+        message, hidden = place.messages.shift(2 * stretches * bytes_each), place.messages.hidden("shift")
         exposed = 0.0
         for step in range(ranks - 1):
             work = first if step == 0 else later
@@ -106,9 +103,7 @@ class Attention(Job):
             exposed += under_way - hidden * min(under_way, back)
         exposed += message - hidden * min(message, later_back)  # the sums of the step before the last
         exposed += message  # home, when nothing is left to compute
-        forward = first + (ranks - 1) * later + prepare
-        backward = first_back + (ranks - 1) * later_back + prepare_back
-        return forward, backward, exposed
+        return first + (ranks - 1) * later, first_back + (ranks - 1) * later_back, exposed
 
     def memory(self, ranks: int) -> float:
         """Give the bytes of a rank: its queries, keys and values, results, gradients, and two blocks on their way."""
@@ -124,3 +119,25 @@ class Attention(Job):
         # keeps, as `qkv.cached_bytes` tells (6).
         blocks = 2 * min(2, ranks - 1)
         return (17.5 + blocks + 6) * one + 8 * 4 * rows + WORKSPACE
+
+
+def _others(rates: Rates, ranks: int) -> Line:
+    """Give what a step of a ring takes beside kernels and messages, by the numbers in a rank's keys.
+
+    That are calls, waiting, copies into stretches, and merging and adding results in memory that is not in the cache.
+    """
+    counts = sorted(rates.messages)
+    if not counts:
+        return Line(0.0, 0.0)
+    lines = [_measured(rates, count) for count in counts]
+    return Line(*(float(np.interp(ranks, counts, values)) for values in zip(*lines, strict=True)))
+
+
+def _measured(rates: Rates, ranks: int) -> Line:
+    place, points, known = Place(rates, ranks, None, ranks), [], []
+    for positions, seconds in rates.messages[ranks]["ring"]:
+        job = Attention(ranks * positions, RING_HEADS, RING_WIDTH)
+        steps = ranks * place.turns
+        points.append((RING_HEADS * positions * RING_WIDTH, seconds / steps))
+        known.append(sum(job._passes(place, positions / 2)) / steps)
+    return fitted(points, known)
