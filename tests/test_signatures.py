@@ -29,6 +29,8 @@ MODULES = [
             "optim",
             "losses",
             "masks",
+            "masks.formulas",
+            "scores",
             "training",
             "data",
             "reference",
@@ -147,7 +149,7 @@ def test_values_of_known_signatures():
     }
     assert str(inspect.signature(nn.MultiHeadAttention(4, 2))) == (
         "(queries, keys=None, values=None, valid_lens=None, *, attn_mask=None, is_causal=None, cache=None, "
-        "dropout_keep=None, return_weights=False)"
+        "dropout_keep=None, return_weights=False, score_mod=None, mask_mod=None)"
     )
     assert str(inspect.signature(qkv.Tensor.backward)) == "(self, gradient=None, retain_graph=False)"
     assert nn.Linear.__doc__.strip().startswith("``y")

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "bindings/bindings.h"
+#include "bindings/formula.h"
 #include "bindings/options.h"
 
 namespace qkv::bindings {
@@ -10,11 +11,12 @@ void bind_attention(Functions& m) {
   m.def(
       "scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, "
       "enable_gqa, valid_lens, window, softcap, alibi_slopes, q_offset, sinks, masked_value, "
-      "dropout_keep, return_weights, return_lse)",
+      "dropout_keep, return_weights, return_lse, score_mod, mask_mod)",
       [](py::handle query, py::handle key, py::handle value, py::handle attn_mask, py::handle dropout_p,
          py::handle is_causal, py::handle scale, bool enable_gqa, py::handle valid_lens, py::handle window,
          py::handle softcap, py::handle alibi_slopes, py::handle q_offset, py::handle sinks, py::handle masked_value,
-         py::handle dropout_keep, bool return_weights, bool return_lse) -> py::object {
+         py::handle dropout_keep, bool return_weights, bool return_lse, py::handle score_mod,
+         py::handle mask_mod) -> py::object {
         const char* name = "scaled_dot_product_attention";
         Call call(name);
         const Tensor q = call.floating(query, "query"), k = call.floating(key, "key"),
@@ -33,11 +35,13 @@ void bind_attention(Functions& m) {
         o.masked_value = number_from(masked_value, name, "masked_value");
         o.dropout = required_number_from(dropout_p, name, "dropout_p");
         o.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
+        o.formula_source = formula_from(name, score_mod, mask_mod);
         warn_of_swapped(name, o, count_of(k));
         o.return_weights = return_weights;
         o.return_lse = return_lse;
         const ops::AttentionOutputs outputs =
             without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
+        if (outputs.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
         if (!return_weights && !return_lse) return call.result(outputs.output);
         py::list results;
         results.append(call.result(outputs.output));

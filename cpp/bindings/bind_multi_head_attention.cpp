@@ -2,6 +2,7 @@
 #include "bindings/attention_weights.h"
 #include "bindings/call_attention.h"
 #include "bindings/class.h"
+#include "bindings/formula.h"
 #include "bindings/score_arguments.h"
 #include "bindings/split_sequence.h"
 #include "core/error.h"
@@ -283,10 +284,10 @@ Examples
       .def_readonly("head_dim", &MultiHeadAttention::head_dim)
       .def(
           "forward(queries, keys=None, values=None, valid_lens=None, *, attn_mask=None, "
-          "is_causal=None, cache=None, dropout_keep=None, return_weights=False)",
+          "is_causal=None, cache=None, dropout_keep=None, return_weights=False, score_mod=None, mask_mod=None)",
           [](MultiHeadAttention& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens,
-             py::handle attn_mask, py::handle is_causal, py::handle cache, py::handle dropout_keep,
-             bool return_weights) {
+             py::handle attn_mask, py::handle is_causal, py::handle cache, py::handle dropout_keep, bool return_weights,
+             py::handle score_mod, py::handle mask_mod) {
             Call call("MultiHeadAttention");
             const Tensor q = call.floating(queries, "queries"), k = call.optional(keys, "keys"),
                          v = call.optional(values, "values");
@@ -301,6 +302,7 @@ Examples
             const Index before = options.cache == nullptr ? 0 : options.cache->length();
             options.mask_spec =
                 mask_spec_from(call, valid_lens, attn_mask, dropout_keep, before + count_of(k.defined() ? k : q));
+            options.mask_spec.formula_source = formula_from("MultiHeadAttention", score_mod, mask_mod);
             Tensor weights;
             if (return_weights) options.weights = &weights;
             const Tensor y = without_gil([&] { return self.MultiHeadAttention::forward(q, k, v, options); });

@@ -1,6 +1,7 @@
 // The Transformer's layers and stacks.
 #include "bindings/bind_block.h"
 #include "bindings/bindings.h"
+#include "bindings/formula.h"
 #include "bindings/score_arguments.h"
 #include "core/error.h"
 #include "ops/ops.h"
@@ -13,6 +14,8 @@ Tensor call_block(const DefinedCall& forward, const AttentionRecord* shown, cons
                   const BlockCall& call) {
   Keywords keywords;
   keywords.add(call.self);
+  add_formula(keywords, call.self.formula_source);
+  add_formula(keywords, call.memory.formula_source, kMemoryFormulas);
   keywords.add("is_causal", call.causal.value_or(ops::Causal::none));
   keywords.add(call.memory, "memory_valid_lens", "memory_attn_mask");
   const auto whole = [&](const Tensor& all) {
@@ -150,29 +153,36 @@ py::object called(Layer& self, const Tensor& x, const Tensor& memory, BlockCall&
 
 template <class Class> void def_encode(Class& cls, const char* name) {
   using Layer = typename Class::type;
-  cls.def("forward(src, *, valid_lens=None, attn_mask=None, is_causal=False, return_weights=False)",
-          [name](Layer& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
-                 bool return_weights) {
-            Call call(name);
-            const Tensor x = call.floating(src, "src");
-            BlockCall options{mask_spec_from(call, valid_lens, attn_mask, py::none(), count_of(x))};
-            if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
-            return called(self, x, Tensor(), options, return_weights);
-          });
+  cls.def(
+      "forward(src, *, valid_lens=None, attn_mask=None, is_causal=False, return_weights=False, "
+      "score_mod=None, mask_mod=None)",
+      [name](Layer& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
+             bool return_weights, py::handle score_mod, py::handle mask_mod) {
+        Call call(name);
+        const Tensor x = call.floating(src, "src");
+        BlockCall options{mask_spec_from(call, valid_lens, attn_mask, py::none(), count_of(x))};
+        options.self.formula_source = formula_from(name, score_mod, mask_mod);
+        if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
+        return called(self, x, Tensor(), options, return_weights);
+      });
 }
 
 template <class Class> void def_decode(Class& cls, const char* name) {
   using Layer = typename Class::type;
   cls.def(
       "forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, "
-      "memory_valid_lens=None, memory_attn_mask=None, return_weights=False)",
+      "memory_valid_lens=None, memory_attn_mask=None, return_weights=False, score_mod=None, mask_mod=None, "
+      "memory_score_mod=None, memory_mask_mod=None)",
       [name](Layer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
-             py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, bool return_weights) {
+             py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, bool return_weights,
+             py::handle score_mod, py::handle mask_mod, py::handle memory_score_mod, py::handle memory_mask_mod) {
         Call call(name);
         const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
         BlockCall options{
             mask_spec_from(call, valid_lens, attn_mask, py::none(), count_of(x)),
             mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames)};
+        options.self.formula_source = formula_from(name, score_mod, mask_mod);
+        options.memory.formula_source = formula_from(name, memory_score_mod, memory_mask_mod, kMemoryFormulas);
         if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
         return called(self, x, source, options, return_weights);
       });

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "bindings/formula.h"
+
 namespace qkv::bindings {
 namespace {
 
@@ -40,6 +42,7 @@ Tensor call_attention(const DefinedCall& forward, const nn::AttentionRecord* rec
     keywords.add("is_causal", causal, standard);
   }
   keywords.add(mask_spec);
+  add_formula(keywords, mask_spec.formula_source);
   keywords.add("dropout_keep", mask_spec.dropout_keep);
   if (call.cache != nullptr) keywords.add("cache", py::cast(call.cache));
   const Tensor& k = keys.defined() || !keys_given ? keys : queries;

@@ -1,6 +1,7 @@
 #include "bindings/split_sequence.h"
 
 #include "bindings/call_python.h"
+#include "bindings/formula.h"
 
 namespace qkv::bindings {
 namespace {
@@ -51,6 +52,9 @@ class Communicator final : public nn::SplitSequence {
     options["masked_value"] = py::cast(o.masked_value);
     options["dropout_p"] = o.dropout;
     options["dropout_keep"] = array(o.dropout_keep);
+    Keywords functions;
+    add_formula(functions, o.formula_source);
+    options.attr("update")(functions.all());
     return call_python(callback("split_attention"), py::make_tuple(comm(), query, key, value, options)).cast<Tensor>();
   }
 

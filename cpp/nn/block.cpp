@@ -10,11 +10,11 @@ namespace {
 // A part that is no attention but a module of one argument, which takes no restrictions.
 Tensor plain_part(const char* block, Module& part, const Tensor& x, const AttentionCall& call) {
   const MaskSpec& r = call.mask_spec;
-  if (r.valid_lens.defined() || r.attn_mask.defined() || call.weights != nullptr ||
+  if (r.valid_lens.defined() || r.attn_mask.defined() || r.formula_source || call.weights != nullptr ||
       call.causal.value_or(ops::Causal::none) != ops::Causal::none)
     fail_type(block,
               ": its attention must be one of qkv.nn or a subclass of qkv.nn.Module with a forward of its own, "
-              "because masks, lengths, is_causal and return_weights are passed to it; got ",
+              "because masks, lengths, formulas, is_causal and return_weights are passed to it; got ",
               part.class_name());
   if (call.cache == nullptr) return part.forward(x);
   return behind_inputs(part.class_name(), *call.cache, x, [&](const Tensor& all) { return part.forward(all); });

@@ -30,6 +30,8 @@ MODULES = {
 ELSEWHERE = {
     "nn",
     "masks",
+    "masks.formulas",
+    "scores",
     "losses",
     "optim",
     "models",

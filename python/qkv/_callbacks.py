@@ -58,4 +58,5 @@ _core.register_callbacks(
     check_communicator=_later(".distributed.layer", "check"),
     shared_communicator=_later(".distributed.layer", "Shared"),
     bert_forward=_bert_forward,
+    traced_formula=_later("._formulas", "traced_formula"),
 )

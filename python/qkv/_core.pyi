@@ -805,6 +805,8 @@ class MultiHeadAttention(Module):
         cache: KVCache | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -819,6 +821,8 @@ class MultiHeadAttention(Module):
         cache: KVCache | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def __call__(
@@ -833,6 +837,8 @@ class MultiHeadAttention(Module):
         cache: KVCache | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def __call__(
@@ -847,6 +853,8 @@ class MultiHeadAttention(Module):
         cache: KVCache | None = None,
         dropout_keep: Numbers | None = None,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> tuple[Tensor, Tensor]: ...
     @property
     def head_dim(self) -> int: ...
@@ -1037,6 +1045,10 @@ class TransformerDecoder(Module):
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
+        memory_score_mod: Any = None,
+        memory_mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -1050,6 +1062,10 @@ class TransformerDecoder(Module):
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
+        memory_score_mod: Any = None,
+        memory_mask_mod: Any = None,
     ) -> tuple[Tensor, list[Tensor]]: ...
     @overload
     def __call__(
@@ -1063,6 +1079,10 @@ class TransformerDecoder(Module):
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
+        memory_score_mod: Any = None,
+        memory_mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def __call__(
@@ -1076,6 +1096,10 @@ class TransformerDecoder(Module):
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
+        memory_score_mod: Any = None,
+        memory_mask_mod: Any = None,
     ) -> tuple[Tensor, list[Tensor]]: ...
 
 class TransformerDecoderLayer(Module):
@@ -1120,6 +1144,10 @@ class TransformerDecoderLayer(Module):
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
+        memory_score_mod: Any = None,
+        memory_mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -1133,6 +1161,10 @@ class TransformerDecoderLayer(Module):
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
+        memory_score_mod: Any = None,
+        memory_mask_mod: Any = None,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def __call__(
@@ -1146,6 +1178,10 @@ class TransformerDecoderLayer(Module):
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
+        memory_score_mod: Any = None,
+        memory_mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def __call__(
@@ -1159,6 +1195,10 @@ class TransformerDecoderLayer(Module):
         memory_valid_lens: Numbers | None = None,
         memory_attn_mask: Numbers | None = None,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
+        memory_score_mod: Any = None,
+        memory_mask_mod: Any = None,
     ) -> tuple[Tensor, Tensor]: ...
 
 class TransformerEncoder(Module):
@@ -1178,6 +1218,8 @@ class TransformerEncoder(Module):
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -1188,6 +1230,8 @@ class TransformerEncoder(Module):
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> tuple[Tensor, list[Tensor]]: ...
     @overload
     def __call__(
@@ -1198,6 +1242,8 @@ class TransformerEncoder(Module):
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def __call__(
@@ -1208,6 +1254,8 @@ class TransformerEncoder(Module):
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> tuple[Tensor, list[Tensor]]: ...
 
 class TransformerEncoderLayer(Module):
@@ -1247,6 +1295,8 @@ class TransformerEncoderLayer(Module):
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -1257,6 +1307,8 @@ class TransformerEncoderLayer(Module):
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def __call__(
@@ -1267,6 +1319,8 @@ class TransformerEncoderLayer(Module):
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
         return_weights: Literal[False] = False,
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> Tensor: ...
     @overload
     def __call__(
@@ -1277,6 +1331,8 @@ class TransformerEncoderLayer(Module):
         attn_mask: Numbers | None = None,
         is_causal: Causal = False,
         return_weights: Literal[True],
+        score_mod: Any = None,
+        mask_mod: Any = None,
     ) -> tuple[Tensor, Tensor]: ...
 
 class AdditiveAttention(Attention):
@@ -1708,6 +1764,8 @@ def scaled_dot_product_attention(
     dropout_keep: Numbers,
     return_weights: bool,
     return_lse: bool,
+    score_mod: Any,
+    mask_mod: Any,
 ) -> Any: ...
 def scatter(x: Tensor, axis: int, index: Any, values: Numbers, add: bool) -> Tensor: ...
 def set_attention_record_off(arg0: bool, /) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from . import _core
@@ -27,13 +28,15 @@ def scaled_dot_product_attention(
     dropout_keep: Any = None,
     return_weights: bool = False,
     return_lse: bool = False,
+    score_mod: Callable[..., Any] | None = None,
+    mask_mod: Callable[..., Any] | None = None,
 ) -> Any:
     r"""``softmax(scale * query key^T + mask) @ value``, without storing the scores.
 
     For query ``i`` at position ``p = q_offset + i`` and key ``j`` of one head, in this order:
     ``s = scale * q_i . k_j``; ``s = softcap * tanh(s / softcap)`` if ``softcap`` is not 0; ``s -= slope * |p - j|``;
-    ``s += attn_mask`` if that holds floats; exclusions; ``w = exp(s) / sum_j exp(s)``; dropout of ``w``;
-    ``sum_j w_j v_j``.
+    ``s += attn_mask`` if that holds floats; ``s = score_mod(s, b, h, p, j)``; exclusions; ``w = exp(s) / sum_j
+    exp(s)``; dropout of ``w``; ``sum_j w_j v_j``.
 
     Parameters
     ----------
@@ -77,6 +80,12 @@ def scaled_dot_product_attention(
         Also return the weights, before dropout. Not one bit of the output changes.
     return_lse : bool
         Also return the logarithm of the sum of ``exp(s)``, sink included; -inf where nothing is allowed.
+    score_mod : callable, optional
+        ``score_mod(score, b, h, q_idx, kv_idx)`` gives the new score of batch entry ``b``, query head ``h``, query
+        position ``q_idx`` (``q_offset`` included) and key ``kv_idx``; -inf excludes. Ready ones are in
+        :mod:`qkv.scores`.
+    mask_mod : callable, optional
+        ``mask_mod(b, h, q_idx, kv_idx)``: True = may attend. Ready ones are in :mod:`qkv.masks.formulas`.
 
     Returns
     -------
@@ -92,7 +101,10 @@ def scaled_dot_product_attention(
     ValueError
         If shapes do not fit, a length or number is out of its range, or both ``q_offset`` and "lower_right" are given.
     TypeError
-        If a mask holds integers or lengths do not.
+        If a mask holds integers or lengths do not, or a formula does what cannot be traced, such as ``if`` on its
+        arguments.
+    IndexError
+        If a formula reads a captured array out of its range.
 
     Notes
     -----
@@ -107,16 +119,23 @@ def scaled_dot_product_attention(
     ``(B, H, Lq, Lk)``  one per item and head      an error
     ==================  =========================  =====================
 
-    All exclusions combine with "and": boolean mask, causal, ``valid_lens``, ``window``. An excluded key or value is not
-    read: NaN there changes nothing. Unlike PyTorch's function, every option works with every other, and weights never
-    cost the fast path. Memory beyond inputs and outputs grows with L, not with L^2. The result is the same, bit for
-    bit, for any number of threads.
+    All exclusions combine with "and": boolean mask, causal, ``valid_lens``, ``window``, ``mask_mod``. An excluded key
+    or value is not read: NaN there changes nothing. Unlike PyTorch's function, every option works with every other,
+    and weights never cost the fast path. Memory beyond inputs and outputs grows with L, not with L^2. The result is
+    the same, bit for bit, for any number of threads.
+
+    Formulas are called once with what stands for their arguments, and what they compute with these is recorded:
+    operators, qkv's, NumPy's and qkv.torch's functions of numbers, ``where``, methods ``abs() clamp() to(dtype)``,
+    and arrays, Tensors and Parameters that they capture, indexed by integers. Captured Tensors that require a
+    gradient get it. What depends on one index or on ``q_idx - kv_idx`` is what NumPy computes; at pairs, floats have
+    the scores' dtype and integers 32 bits.
 
     References
     ----------
     Vaswani et al., Attention Is All You Need, 2017. Milakov, Gimelshein, Online normalizer calculation for softmax,
     2018. Dao et al., FlashAttention, 2022. Press et al., Train Short, Test Long (ALiBi), 2021. Ainslie et al., GQA,
-    2023. Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023.
+    2023. Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023. Dong et al., Flex Attention,
+    2024.
 
     Examples
     --------
@@ -124,6 +143,9 @@ def scaled_dot_product_attention(
     >>> output, weights = qkv.scaled_dot_product_attention(q, k, v, valid_lens=[7, 2], return_weights=True)
     >>> output.shape, weights.shape
     ((2, 5, 3), (2, 5, 7))
+    >>> nearby = lambda score, b, h, q_idx, kv_idx: score - 0.5 * abs(q_idx - kv_idx)
+    >>> qkv.scaled_dot_product_attention(q, k, v, score_mod=nearby).shape
+    (2, 5, 3)
     """
     return _core.scaled_dot_product_attention(
         query,
@@ -144,4 +166,6 @@ def scaled_dot_product_attention(
         dropout_keep,
         return_weights,
         return_lse,
+        score_mod,
+        mask_mod,
     )

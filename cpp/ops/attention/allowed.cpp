@@ -25,7 +25,7 @@ kernels::KeyRules checked_rules(const AttentionOptions& o, Index batches, Index 
                keys - queries, "; got both");
   if (given.defined() && given.rank() != 0 && given.shape() != Shape{batches})
     fail_value(op, ": q_offset must be one number or (B,) = (", batches, ",); got q_offset ", given.shape());
-  const bool reads = differ_by_query(rules) || o.alibi_slopes.defined();
+  const bool reads = differ_by_query(rules) || o.alibi_slopes.defined() || o.formula_source;
   if (!reads || (o.causal != Causal::lower_right && !given.defined())) return rules;
   offsets = Array({batches}, DType::int64);
   for (Index b = 0; b < batches; ++b)
@@ -45,6 +45,16 @@ void check_mask_dtype(const char* operation, const char* name, DType dtype) {
   if (dtype == DType::int64)
     fail_type(operation, ": ", name,
               " must be boolean (True = may attend) or floating (added to the scores); got dtype ", dtype);
+}
+
+Array not_excluded(const Array& scores) {
+  Array mask(scores.shape(), DType::boolean);
+  visit_floating(scores.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    for (Index i = 0; i < scores.numel(); ++i)
+      mask.data<bool>()[i] = scores.data<T>()[i] != -std::numeric_limits<T>::infinity();
+  });
+  return mask;
 }
 
 Allowed::Allowed(const Shape& scores, DType dtype, const AttentionOptions& o) : shape_(scores) {

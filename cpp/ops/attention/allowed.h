@@ -17,6 +17,9 @@ void set_lengths(kernels::KeyRules& rules, const Array& valid_lens, bool per_que
 // scores + a float mask, if there is one, but for its -inf.
 Tensor with_bias(const Tensor& scores, const Tensor& bias);
 
+// Where an array of floats is not -inf.
+Array not_excluded(const Array& scores);
+
 class Allowed {
  public:
   // Of scores ([B, [H,]] Lq, Lk); checks what the options say of them.

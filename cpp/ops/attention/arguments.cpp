@@ -44,15 +44,6 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   return p;
 }
 
-// Where a float mask does not exclude. The kernels leave -inf as it is; excluded scores are filled, whatever excludes
-// them.
-template <class T> Array not_excluded(const Array& bias) {
-  Array mask(bias.shape(), DType::boolean);
-  for (Index i = 0; i < bias.numel(); ++i)
-    mask.data<bool>()[i] = bias.data<T>()[i] != -std::numeric_limits<T>::infinity();
-  return mask;
-}
-
 // A mask (B, H, Lq, Lk), which may be undefined, as one that also adds what depends on distances.
 template <class T> Tensor with_distances(const Tensor& mask, const Tensor& biases, const Geometry& g) {
   Array rows({g.queries, g.keys}, DType::int64);
@@ -62,6 +53,13 @@ template <class T> Tensor with_distances(const Tensor& mask, const Tensor& biase
   if (!mask.defined()) return bias;
   if (mask.dtype() != DType::boolean) return add(mask, bias);
   return where(mask, bias, scalar_like(bias, -std::numeric_limits<double>::infinity()));
+}
+
+// A mask (B, H, Lq, Lk), which may be undefined, and what a formula allows.
+Tensor with_allowed(const Tensor& mask, const Tensor& allowed) {
+  if (!mask.defined()) return allowed;
+  if (mask.dtype() == DType::boolean) return where(allowed, mask, Tensor(Array::full({}, DType::boolean, 0)));
+  return where(allowed, mask, scalar_like(mask, -std::numeric_limits<double>::infinity()));
 }
 
 // The shape of an array that broadcasts to the weights, checked, with the axes of (B, H, Lq, Lk).
@@ -124,8 +122,12 @@ template <class T> void Arguments<T>::take_masks() {
     o.attn_mask = packed(with_distances<T>(o.attn_mask, o.distance_bias, geometry));
     o.distance_bias = {};
   }
+  if (o.formula_source) {
+    const Tensor allowed = o.formula_source->allowed(geometry.pairs(o.q_offset));
+    if (allowed.defined()) o.attn_mask = packed(with_allowed(o.attn_mask, allowed));
+  }
   if (const Tensor& mask = o.attn_mask; mask.defined()) {
-    if (problem_.fill && has_bias()) not_excluded_ = not_excluded<T>(mask.data());
+    if (problem_.fill && has_bias()) not_excluded_ = not_excluded(mask.data());
   }
   kernels::DropoutOptions& dropout = problem_.dropout;
   if (o.dropout_keep.defined()) {

@@ -87,6 +87,10 @@ template <class T> void pull_back(const Recorded<T>& recorded, std::span<const A
 template <class T>
 AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
   Arguments<T> call(q, k, v, g, o);
+  if (o.formula_source && o.formula_source->changes_scores()) {
+    Tensors results = composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}, {}});
+    return {results[0], o.return_weights ? results[1] : Tensor(), o.return_lse ? results.back() : Tensor()};
+  }
   Results y = forward(call, call.records);
   AttentionOutputs outputs;
   if (!call.records) {
@@ -143,6 +147,13 @@ Array packed_attention_weights(const Array& queries, const Array& keys, Heads he
   visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
     const Tensor query = cast(q, dtype), key = cast(k, dtype);
+    if (options.formula_source && options.formula_source->changes_scores()) {
+      AttentionOptions o = options;
+      o.return_weights = true;
+      const Tensor none(Array::zeros({key.dim(0), key.dim(1), 0}, dtype));
+      weights = packed(composed_attention(Arguments<T>(query, key, none, g, o), {query, key, none, {}, {}})[1].data());
+      return;
+    }
     const Arguments<T> call(query, key, Tensor(), g, options);
     attention_weights(contiguous_weights<T>(weights, g), call.problem());
   });

@@ -1,6 +1,7 @@
 // Scaled dot-product attention with every option, and its gradients.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "autograd/tensor.h"
@@ -17,11 +18,30 @@ struct MaskNames {
   const char* attn_mask = "attn_mask";
   bool operator==(const MaskNames&) const = default;
 };
+
+// What a call says of its pairs by functions of batch, head, query and key: which count, and what their scores become.
+class FormulaSource {
+ public:
+  // The pairs of (B, H, Lq, Lk). `offsets` (B): positions of the first queries; not defined: 0.
+  struct Pairs {
+    Index batches = 1, heads = 1, queries = 0, keys = 0;
+    Array offsets = {};
+  };
+  virtual ~FormulaSource() = default;
+  // Boolean, true where a pair counts, with four axes that broadcast to the weights'; not defined: all count.
+  virtual Tensor allowed(const Pairs& pairs) const = 0;
+  virtual bool changes_scores() const = 0;
+  // Scores (B, H, Lq, Lk), scaled, capped and biased, and 0 where a pair is not allowed, to those that the softmax
+  // gets.
+  virtual Tensor score(const Tensor& scores, const Tensor& allowed, const Pairs& pairs) const = 0;
+};
+
 struct MaskSpec {
   Array valid_lens = {};    // int64 (B,) or (B, Lq)
   Tensor attn_mask = {};    // broadcasts to the weights: boolean (true = may attend) or floating (added)
   Array dropout_keep = {};  // boolean, the weights' shape; replaces the draw
   MaskNames names = {};
+  std::shared_ptr<const FormulaSource> formula_source = {};
   bool operator==(const MaskSpec&) const = default;
 };
 

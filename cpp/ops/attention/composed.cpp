@@ -47,12 +47,19 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
   const Index keys = scores.dim(-1);
   Tensor s = biased(cast(scores, dtype), o);
   AttentionOutputs y;
-  if (!o.sinks.defined() && !o.return_lse) {
+  const bool by_formula = o.formula_source && o.formula_source->changes_scores();
+  if (!o.sinks.defined() && !o.return_lse && !by_formula) {
     y.weights = masked_softmax(s, o);
   } else {
     Tensor open(Allowed(s.shape(), dtype, o).array());
     const bool has_bias = o.attn_mask.defined() && o.attn_mask.dtype() != DType::boolean;
-    s = where(open, with_bias(s, has_bias ? o.attn_mask : Tensor()), scalar_like(s, o.masked_value.value_or(0)));
+    s = with_bias(s, has_bias ? o.attn_mask : Tensor());
+    if (by_formula) {
+      s = o.formula_source->score(where(open, s, scalar_like(s, 0)), open,
+                                  {s.dim(0), s.dim(1), s.dim(2), s.dim(3), o.q_offset});
+      open = where(open, Tensor(not_excluded(packed(s.data()))), Tensor(Array::full({}, DType::boolean, 0)));
+    }
+    s = where(open, s, scalar_like(s, o.masked_value.value_or(0)));
     if (o.masked_value) open = Tensor(Array::full(s.shape(), DType::boolean, 1));
     if (o.sinks.defined()) {  // one more column, which every row may attend to
       Shape column = s.shape();

@@ -21,6 +21,7 @@ struct Geometry {
     if (packed) return {data, rows * number_of_heads * size, size, number_of_heads * size};
     return {data, number_of_heads * rows * size, rows * size, size};
   }
+  FormulaSource::Pairs pairs(const Array& offsets) const { return {batches, heads, queries, keys, offsets}; }
   Shape output_shape() const {
     if (packed) return {batches, queries, heads * value_size};
     return shaped({batches, heads, queries, value_size});

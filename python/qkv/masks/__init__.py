@@ -12,7 +12,8 @@ the same with (B,)     (B, Lq, Lk)      as it is                            ``ma
 `attention`            (B, Lq, Lk)      as it is                            ``heads_axis=True``
 =====================  ===============  ==================================  =======================
 
-Masks combine by ``&``.
+Masks combine by ``&``. Those that are functions of positions, of which no array is made, are in
+:mod:`qkv.masks.formulas`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .. import _core
 from .._errors import shown
 from .._public import publish
 
-__all__ = ["attention", "causal", "lengths", "padding", "window"]
+__all__ = ["attention", "causal", "formulas", "lengths", "padding", "window"]
 
 Mask = NDArray[np.bool_]
 
@@ -306,4 +307,4 @@ def _allowed(
     return mask
 
 
-publish(__name__)
+publish(__name__, ["formulas"])

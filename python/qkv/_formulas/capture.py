@@ -1,0 +1,171 @@
+"""Finds the arrays that a formula captures: the function anew, with what records its use in place of each array."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .graph import Graph
+from .operations import SPELLINGS
+from .values import Symbol, call, captured, is_array
+
+_LIBRARIES = (
+    "numpy",
+    "torch",
+    "math",
+    "builtins",
+    "operator",
+)  # their functions take traced values by protocols
+_PLAIN = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type,
+    np.generic,
+    np.dtype,
+    np.ufunc,
+    BuiltinFunctionType,
+    Symbol,
+)
+_CONTAINERS = (list, tuple, dict)
+
+
+@functools.cache
+def _own_functions() -> dict[int, str]:
+    """Give the names of operations by the functions of qkv and qkv.torch that are them."""
+    import qkv
+    import qkv.torch
+
+    found = {}
+    for module in (qkv, qkv.torch, qkv.torch.nn.functional, _core):
+        for name in SPELLINGS:
+            function = getattr(module, name, None) if hasattr(module, name) else None
+            if function is not None:
+                found[id(function)] = name
+    return found
+
+
+def _traced(function: Any, name: str) -> Callable[..., Any]:
+    def operation(*args: Any, **options: Any) -> Any:
+        if any(isinstance(x, Symbol) for x in (*args, *options.values())):
+            return call(name, args, options)
+        return function(*args, **options)
+
+    return operation
+
+
+class Capture:
+    """Makes functions anew for one trace; each is made once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._made: dict[
+            int, tuple[Any, Any]
+        ] = {}  # by identity: the value, which lives on, and what stands for it
+
+    def __call__(self, x: Any) -> Any:
+        """Give what a traced formula sees in place of a value."""
+        if isinstance(x, _PLAIN):
+            return x
+        if id(x) not in self._made:
+            self._made[id(x)] = x, x  # in cycles
+            self._made[id(x)] = x, self._replaced(x)
+        return self._made[id(x)][1]
+
+    def _replaced(self, x: Any) -> Any:
+        if is_array(x):
+            return captured(self._graph, x)
+        name = _own_functions().get(id(x))
+        if name is not None:
+            return _traced(x, name)
+        if isinstance(x, functools.partial):
+            arguments = {key: self(value) for key, value in x.keywords.items()}
+            return functools.partial(self(x.func), *map(self, x.args), **arguments)
+        if isinstance(x, MethodType):
+            return functools.partial(self(x.__func__), self(x.__self__))
+        if isinstance(x, FunctionType):
+            home = (x.__module__ or "").partition(".")[0]
+            return x if home in _LIBRARIES else self._function(x)
+        if isinstance(getattr(x, "__wrapped__", None), FunctionType):  # a public function of qkv
+            return self(x.__wrapped__)
+        if isinstance(x, ModuleType):
+            return x if x.__name__.partition(".")[0] in _LIBRARIES else _Seen(x, self)
+        if isinstance(x, _CONTAINERS):
+            return self._container(x)
+        return _Seen(x, self) if hasattr(x, "__dict__") or hasattr(type(x), "__slots__") else x
+
+    def _container(self, x: Any) -> Any:
+        if isinstance(x, dict):
+            return {key: self(value) for key, value in x.items()}
+        parts = [self(part) for part in x]
+        if isinstance(x, list):
+            return parts
+        return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
+
+    def _function(self, f: FunctionType) -> Any:
+        names = {name for code in _codes(f.__code__) for name in code.co_names}
+        space: dict[str, Any] = {
+            name: f.__globals__[name] for name in ("__builtins__", "__name__") if name in f.__globals__
+        }
+        cells = tuple(CellType() for _ in f.__closure__ or ())
+        made = FunctionType(f.__code__, space, f.__name__, None, cells)
+        self._made[id(f)] = f, made
+        made.__defaults__ = f.__defaults__ and tuple(map(self, f.__defaults__))
+        made.__kwdefaults__ = f.__kwdefaults__ and {
+            key: self(value) for key, value in f.__kwdefaults__.items()
+        }
+        for name in names & f.__globals__.keys():
+            space[name] = self(f.__globals__[name])
+        for cell, old in zip(cells, f.__closure__ or (), strict=True):
+            with suppress(ValueError):  # not assigned yet
+                cell.cell_contents = self(old.cell_contents)
+        return made
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+class _Seen:
+    """An object whose arrays and functions are replaced when they are read."""
+
+    def __init__(self, of: Any, capture: Capture) -> None:
+        object.__setattr__(self, "_of", of)
+        object.__setattr__(self, "_capture", capture)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # for isinstance
+        return type(object.__getattribute__(self, "_of"))
+
+    def __getattr__(self, name: str) -> Any:
+        return self._capture(getattr(self._of, name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._of, name, value)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._capture(self._of[index])
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._capture, self._of)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        method = type(self._of).__dict__.get("__call__")
+        if not isinstance(method, FunctionType):
+            return self._of(*args, **options)
+        return self._capture(method)(self, *args, **options)

@@ -1,0 +1,295 @@
+"""The graph of a traced formula: equal nodes are one, constants are folded, sums of integers are linear forms.
+
+A node's level says what it depends on besides batch and head: nothing (HEAD), the query, the key, their difference
+``q_idx - kv_idx`` (DIAGONAL), or the pair of both or its score (PAIR). Below PAIR it has values: an array or Tensor
+``(B or 1, H or 1, n)`` with n = 1, Lq, Lk or Lq + Lk - 1, where element ``i - j + Lk - 1`` of a diagonal belongs to
+query i and key j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .errors import FormulaError, source_line
+from .operations import NUMPY, on_tensors
+
+HEAD, QUERY, KEY, DIAGONAL, PAIR = range(5)
+Range = tuple[int, int]
+INT32: Range = (-(2**31), 2**31 - 1)
+
+
+class Node:
+    """A value of a formula: an operation on other nodes. ``kind`` is "b", "i" or "f"."""
+
+    __slots__ = ("args", "attr", "form", "kind", "level", "line", "number", "op", "score")
+
+    def __init__(
+        self, op: str, args: tuple[Node, ...], attr: Any, kind: str, level: int, number: int
+    ) -> None:
+        self.op, self.args, self.attr, self.kind, self.level, self.number = (
+            op,
+            args,
+            attr,
+            kind,
+            level,
+            number,
+        )
+        self.score: bool = op == "score" or any(a.score for a in args)  # depends on the score
+        self.form: dict[Node | None, int] | None = None  # integers: coefficients of a sum, None: of 1
+        self.line = source_line()
+
+    def __repr__(self) -> str:
+        attr = "" if self.attr is None else f" {self.attr}"
+        return (
+            f"{self.number}: {self.op}{attr} {[a.number for a in self.args]} {self.kind}{'HQKDP'[self.level]}"
+        )
+
+
+class Graph:
+    """The nodes of one formula over indices of (B, H, Lq, Lk); ``offsets`` (B or 1,) are positions of queries 0."""
+
+    def __init__(self, shape: Sequence[int], offsets: Any = None) -> None:
+        B, H, Lq, Lk = self.shape = tuple(int(n) for n in shape)
+        start = (
+            np.zeros((1, 1, 1), np.int64)
+            if offsets is None
+            else np.asarray(offsets, np.int64).reshape(-1, 1, 1)
+        )
+        if start.size > 1 and (start == start[0]).all():
+            start = start[:1]
+        self.start = start
+        self.nodes: list[Node] = []
+        self.tables: list[Any] = []  # captured arrays: NumPy's, or Tensors that take a gradient
+        self._known: dict[Any, Node] = {}
+        self._table_numbers: dict[int, tuple[int, Any]] = {}
+        self._ranges: dict[int, Range | None] = {}
+        self.b, self.h = self.node("b", kind="i"), self.node("h", kind="i")
+        self.q, self.k = self.node("q", kind="i", level=QUERY), self.node("k", kind="i", level=KEY)
+        self.delta = self.node("delta", kind="i", level=DIAGONAL)
+        self.score = self.node("score", kind="f", level=PAIR)
+        self._values: dict[int, Any] = {
+            self.b.number: np.arange(B).reshape(-1, 1, 1),
+            self.h.number: np.arange(H).reshape(1, -1, 1),
+            self.q.number: start + np.arange(Lq),
+            self.k.number: np.arange(Lk).reshape(1, 1, -1),
+            self.delta.number: start + np.arange(1 - Lk, Lq if Lk else 0),
+        }
+
+    # --- nodes
+
+    def node(self, op: str, *args: Node, attr: Any = None, kind: str, level: int | None = None) -> Node:
+        if op in NUMPY and args and all(a.op == "const" for a in args):
+            with np.errstate(all="ignore"):
+                return self.const(np.asarray(NUMPY[op](*(a.attr for a in args))).item(), kind)
+        key = (op, tuple(a.number for a in args), repr(attr) if op == "const" else attr, kind)
+        found = self._known.get(key)
+        if found is None:
+            if level is None:
+                levels = {a.level for a in args} - {HEAD}
+                level = PAIR if len(levels) > 1 else levels.pop() if levels else HEAD
+            found = self._known[key] = Node(op, args, attr, kind, level, len(self.nodes))
+            self.nodes.append(found)
+        return found
+
+    def const(self, x: Any, kind: str | None = None) -> Node:
+        kind = kind or (
+            "b" if isinstance(x, (bool, np.bool_)) else "i" if isinstance(x, (int, np.integer)) else "f"
+        )
+        value: Any = {"b": bool, "i": int, "f": float}[kind](x)
+        if kind == "i" and not -(2**63) <= value < 2**63:
+            raise FormulaError(ValueError, f"must use integers of 64 bits at most; got {value}")
+        return self.node("const", attr=value, kind=kind)
+
+    def form(self, n: Node) -> dict[Node | None, int]:
+        if n.form is not None:
+            return n.form
+        return {None: n.attr} if n.op == "const" else {n: 1}
+
+    def linear(self, *terms: tuple[int, Node]) -> Node:
+        """Give the sum of coefficients times integer nodes, grouped by level, with q - k as one node."""
+        form: dict[Node | None, int] = {}
+        for c, n in terms:
+            for atom, times in self.form(n).items():
+                if atom is self.delta:
+                    form[self.q] = form.get(self.q, 0) + c * times
+                    form[self.k] = form.get(self.k, 0) - c * times
+                else:
+                    form[atom] = form.get(atom, 0) + c * times
+        of_q = form.get(self.q, 0)
+        if of_q and of_q == -form.get(self.k, 0):
+            form[self.delta] = form.pop(self.q)
+            del form[self.k]
+        form = {atom: c for atom, c in form.items() if c}
+        key = ("linear", frozenset(form.items()))
+        if key in self._known:
+            return self._known[key]
+        parts: dict[int, Node] = {}
+        for atom, c in sorted(form.items(), key=lambda item: -1 if item[0] is None else item[0].number):
+            if atom is None:
+                level, term = HEAD, self.const(c, "i")
+            else:
+                level = atom.level
+                term = atom if c == 1 else self.node("multiply", atom, self.const(c, "i"), kind="i")
+            parts[level] = self.node("add", parts[level], term, kind="i") if level in parts else term
+        total: Node | None = None
+        for level in sorted(parts):
+            total = parts[level] if total is None else self.node("add", total, parts[level], kind="i")
+        if total is None:
+            total = self.const(0, "i")
+        if total.op != "const" and total not in form:
+            total.form = form
+        self._known[key] = total
+        return total
+
+    # --- captured arrays
+
+    def table(self, array: Any) -> int:
+        """Give the number of a captured array."""
+        if id(array) not in self._table_numbers:
+            values = array
+            if isinstance(array, _core.Tensor) and not (array.requires_grad and _core.grad_enabled()):
+                values = array.detach().numpy()
+            if isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.dtype.itemsize < 4:
+                values = values.astype(np.float32)
+            self._table_numbers[id(array)] = len(self.tables), array  # which lives as long as the graph
+            self.tables.append(values)
+        return self._table_numbers[id(array)][0]
+
+    def gather(self, table: int, indices: Sequence[Node]) -> Node:
+        """Give the element of a captured array; later axes have one element."""
+        values = self.tables[table]
+        checked = [
+            self._index(n, size, axis)
+            for axis, (n, size) in enumerate(zip(indices, values.shape, strict=False))
+        ]
+        return self.node("gather", *checked, attr=table, kind=kind_of(values.dtype))
+
+    def _index(self, n: Node, size: int, axis: int) -> Node:
+        found = self.range(n)
+        if found is not None and found[0] >= 0 and found[1] < size:
+            return n
+        if (
+            found is not None
+            and found[0] <= found[1]
+            and (found[1] < -size or found[0] >= size or n.level != PAIR)
+        ):
+            worst = found[0] if found[0] < -size else found[1]
+            if not -size <= worst < size:
+                raise FormulaError(
+                    IndexError,
+                    f"must index axis {axis} of a captured array from {-size} to {size - 1}; got {worst}",
+                )
+        if n.op == "const":
+            return self.const(n.attr + size, "i")
+        return self.node("index", n, attr=size, kind="i")
+
+    # --- values below pairs
+
+    def values(self, n: Node) -> Any:
+        """Give the values of a node below PAIR: a NumPy array, or a Tensor if it takes a gradient."""
+        if n.number not in self._values:
+            if n.op == "const":
+                self._values[n.number] = n.attr
+            else:
+                self._values[n.number] = compute(self, n, [self.values(a) for a in n.args])
+        return self._values[n.number]
+
+    def range(self, n: Node) -> Range | None:
+        """Give the least and largest value of an integer node; None if that is not known."""
+        if n.number not in self._ranges:
+            self._ranges[n.number] = self._range(n)
+        return self._ranges[n.number]
+
+    def _range(self, n: Node) -> Range | None:
+        if n.op == "const":
+            return (int(n.attr), int(n.attr))
+        if n.level != PAIR:
+            values = np.asarray(self.values(n))
+            return (int(values.min()), int(values.max())) if values.size else (0, -1)
+        if n.form is not None:
+            ends = [(c, (1, 1) if a is None else self.range(a)) for a, c in n.form.items()]
+            if any(r is None for _, r in ends):
+                return None
+            return tuple(sum(pick(c * r[0], c * r[1]) for c, r in ends) for pick in (min, max))  # type: ignore
+        if n.op == "gather":
+            values = self.tables[n.attr]
+            return (int(values.min()), int(values.max())) if values.size else (0, -1)
+        if n.op == "index":
+            return 0, n.attr - 1
+        of = [self.range(a) for a in n.args if a.kind == "i"]
+        if n.op == "integer":
+            return (0, 1) if n.args[0].kind == "b" else None
+        if any(r is None for r in of):
+            return None
+        return _combined(n.op, of)  # type: ignore[arg-type]
+
+
+def kind_of(dtype: Any) -> str:
+    kind = np.dtype(dtype).kind
+    return kind if kind in "bf" else "i"
+
+
+def _combined(op: str, of: list[Range]) -> Range | None:
+    (low, high), other = of[0], of[-1]
+    if op in ("minimum", "maximum"):
+        pick = min if op == "minimum" else max
+        return pick(low, other[0]), pick(high, other[1])
+    if op == "where":
+        return min(low, other[0]), max(high, other[1])
+    if op == "absolute":
+        return (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
+    if op == "remainder" and other[0] == other[1] > 0:
+        return 0, other[0] - 1
+    if op == "bitwise_and" and (low >= 0 or other[0] >= 0):
+        return 0, min(r[1] for r in of if r[0] >= 0)
+    if op in ("bitwise_or", "bitwise_xor") and low >= 0 <= other[0]:
+        return 0, (1 << max(high, other[1]).bit_length()) - 1
+    if (
+        (op == "right_shift" and other[0] >= 0)
+        or (op == "floor_divide" and not other[0] <= 0 <= other[1])
+        or op == "multiply"
+    ):
+        function = {
+            "right_shift": lambda a, b: a >> b,
+            "floor_divide": lambda a, b: a // b,
+            "multiply": lambda a, b: a * b,
+        }
+        ends = [function[op](a, b) for a in of[0] for b in other]
+        return min(ends), max(ends)
+    if op == "left_shift" and other[0] >= 0 and other[1] < 63:
+        ends = [a << b for a in of[0] for b in other]
+        return min(ends), max(ends)
+    return None
+
+
+def compute(graph: Graph, n: Node, args: list[Any], pair_dtype: Any = None) -> Any:
+    """Compute a node from its arguments' values; floats of pairs have ``pair_dtype``."""
+    if n.op == "gather":
+        table = graph.tables[n.attr]
+        if not args:  # one element
+            return table.reshape(()) if isinstance(table, _core.Tensor) else np.asarray(table).reshape(())
+        return table[tuple(args) + (0,) * (table.ndim - len(args))]
+    if n.op == "index":
+        (x,), size = args, n.attr
+        return np.where(x < 0, x + size, x)
+    if n.op == "float":
+        dtype = pair_dtype or n.attr or "float64"
+        x = args[0]
+        return x.astype(dtype) if isinstance(x, _core.Tensor) else np.asarray(x, dtype)
+    if n.op == "integer":
+        x = args[0].detach().numpy() if isinstance(args[0], _core.Tensor) else np.asarray(args[0])
+        with np.errstate(all="ignore"):
+            return np.trunc(x).astype(np.int64) if x.dtype.kind == "f" else x.astype(np.int64)
+    if any(isinstance(x, _core.Tensor) for x in args):
+        if n.kind == "f":
+            return on_tensors()[n.op](*args)
+        args = [x.detach().numpy() if isinstance(x, _core.Tensor) else x for x in args]
+    with np.errstate(all="ignore"):
+        result = NUMPY[n.op](*args)
+    if pair_dtype is not None and n.kind == "f" and result.dtype != pair_dtype:
+        return result.astype(pair_dtype)
+    return result

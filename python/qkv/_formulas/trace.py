@@ -1,0 +1,72 @@
+"""Traces score_mod and mask_mod: a call of each with what stands for its indices gives a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .canonical import to_float
+from .capture import Capture
+from .errors import FormulaError, defined_at, name_of, raised_at
+from .graph import Graph, Node
+from .values import Symbol, Traced, lift
+
+_KINDS = (TypeError, IndexError, ValueError)
+ARGUMENTS = {True: "(score, b, h, q_idx, kv_idx)", False: "(b, h, q_idx, kv_idx)"}
+
+
+def failure(operation: str, argument: str, function: Any, error: Exception) -> Exception:
+    """Give the error of a call whose formula raised, with the formula's name and line."""
+    if isinstance(error, FormulaError):
+        kind, text, line = error.kind, error.text, error.line or defined_at(function)
+    else:
+        kind = next((kind for kind in _KINDS if isinstance(error, kind)), ValueError)
+        words = " ".join(str(error).split())
+        text, line = (
+            f"must not raise; got {type(error).__name__}: {words}",
+            raised_at(error.__traceback__, function),
+        )
+    return kind(f"{operation}: {argument} {text} (in {name_of(function)}, {line})")
+
+
+def trace(graph: Graph, function: Callable[..., Any], scores: bool) -> Node:
+    """Give the node of a score_mod's (`scores`) or mask_mod's result."""
+    indices = [Traced(graph, n) for n in (graph.b, graph.h, graph.q, graph.k)]
+    arguments = [Traced(graph, graph.score), *indices] if scores else indices
+    made = Capture(graph)(function)
+    try:
+        result = made(*arguments)
+    except TypeError as error:
+        if error.__traceback__ is not None and _innermost_is_ours(error):
+            raise FormulaError(
+                TypeError,
+                f"must take {len(arguments)} arguments {ARGUMENTS[scores]}; got a function that does not: {error}",
+                defined_at(function),
+            ) from None
+        raise
+    if result is None or (
+        not isinstance(result, (Symbol, bool, int, float)) and not hasattr(result, "dtype")
+    ):
+        raise FormulaError(
+            TypeError,
+            f"must return a {'score' if scores else 'condition'}; got {type(result).__name__}",
+            defined_at(function),
+        )
+    node = lift(graph, result)
+    if scores and node.kind == "b":
+        raise FormulaError(
+            TypeError, "must return a score; got a condition, which is a mask_mod's", defined_at(function)
+        )
+    if not scores and node.kind != "b":
+        raise FormulaError(
+            TypeError, "must return a condition; got a number, compare it", defined_at(function)
+        )
+    return to_float(graph, node) if scores else node
+
+
+def _innermost_is_ours(error: Exception) -> bool:
+    """Whether the call itself failed: nothing of the function has run."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_code.co_filename in (__file__,)

@@ -1,0 +1,318 @@
+"""What a formula computes with while it is traced: indices, the score, elements of captured arrays."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import _core
+from .canonical import applied, to_boolean, to_float, to_integer
+from .errors import FormulaError
+from .graph import Graph, Node
+from .operations import SPELLINGS
+
+_FLOATS = {"float": "float64", "double": "float64", "float64": "float64", "float32": "float32"}
+_INTEGERS = frozenset(("int", "long", "int32", "int64"))
+
+
+class Symbol:
+    """What stands for a number in a formula that is traced: a traced value, or a captured array."""
+
+    __array_priority__ = 1000
+    graph: Graph
+
+    def value(self) -> Traced:
+        raise NotImplementedError
+
+    # What Python, NumPy or PyTorch would have to know before anything is computed.
+
+    def __bool__(self) -> bool:
+        _refuse(
+            "must not decide by a traced value in if, and, or, not, min, max; write qkv.where(condition, a, b), &, |, ~"
+        )
+
+    def __int__(self) -> int:
+        _refuse(
+            "must not turn a traced value into a number of Python's; write qkv's or NumPy's functions, not math's"
+        )
+
+    __float__ = __complex__ = __int__
+
+    def __index__(self) -> int:
+        _refuse("must not count or index by a traced value; only a captured array takes it as an index")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        _refuse(
+            "must not make an array of a traced value; capture the array that it indexes by a name of the formula"
+        )
+
+    def __iter__(self) -> Any:
+        _refuse("must not go through a traced value, which is one number")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        _refuse("must not write to an array")
+
+    __hash__ = object.__hash__
+
+    def __pos__(self) -> Traced:
+        return self.value()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **options: Any) -> Any:
+        if method != "__call__":
+            _refuse(f"must not call {ufunc.__name__}.{method}")
+        return call(ufunc.__name__, args, options)
+
+    def __array_function__(
+        self, function: Any, types: Any, args: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
+        return call(function.__name__, args, options)
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Sequence[Any] = (), options: Any = None
+    ) -> Any:
+        return call(function.__name__.strip("_"), args, options or {})
+
+    def __getattr__(self, name: str) -> Any:
+        spelt = name.rstrip("_")
+        if not name.startswith("_") and (spelt in SPELLINGS):
+            return lambda *args, **options: call(spelt, (self, *args), options)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _refuse(
+            f"must not use .{name} of a traced value; traced values have abs, clamp, to(dtype) and functions of numbers"
+        )
+
+    def clamp(self, min: Any = None, max: Any = None) -> Traced:
+        x = self.value()
+        if min is not None:
+            x = _do("maximum", x, min)
+        return x if max is None else _do("minimum", x, max)
+
+    clip = clamp
+
+    def clamp_min(self, min: Any) -> Traced:
+        return self.clamp(min)
+
+    def clamp_max(self, max: Any) -> Traced:
+        return self.clamp(None, max)
+
+    def to(self, dtype: Any) -> Traced:
+        """Convert to a dtype: one of floats, integers or booleans."""
+        name = str(getattr(dtype, "__name__", dtype)).rpartition(".")[2]
+        x = self.value()
+        if name in _FLOATS:
+            return Traced(x.graph, to_float(x.graph, x.node, _FLOATS[name]))
+        if name in _INTEGERS:
+            return Traced(x.graph, to_integer(x.graph, x.node))
+        if name in ("bool", "bool_"):
+            return Traced(x.graph, to_boolean(x.graph, x.node))
+        _refuse(f"must convert to float32, float64, int64 or bool; got {name}")
+
+    astype = type = to
+
+    def float(self) -> Traced:
+        return self.to("float32")
+
+    def double(self) -> Traced:
+        return self.to("float64")
+
+    def int(self) -> Traced:
+        return self.to("int64")
+
+    long = int
+
+    def bool(self) -> Traced:
+        return self.to("bool")
+
+
+class Traced(Symbol):
+    """A number of the formula: a node of its graph."""
+
+    shape: tuple[int, ...] = ()
+    ndim = 0
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self.graph, self.node = graph, node
+
+    def __repr__(self) -> str:
+        return f"Traced({self.node.op})"
+
+    def value(self) -> Traced:
+        return self
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype({"b": "bool", "i": "int64", "f": "float32"}[self.node.kind])
+
+    def __len__(self) -> int:
+        _refuse("must not ask a traced value for its length, which is one number")
+
+    def __getitem__(self, index: Any) -> Any:
+        _refuse("must not index a traced value, which is one number")
+
+
+class Captured(Symbol):
+    """An array that a formula captures, with the indices given so far."""
+
+    def __init__(self, graph: Graph, array: Any, indices: tuple[Node, ...] = ()) -> None:
+        self.graph, self._array, self._indices = graph, array, indices
+        self.shape, self.dtype = tuple(array.shape)[len(indices) :], array.dtype
+        self.ndim = len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"Captured({self.shape})"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            _refuse("must not ask a number for its length")
+        return int(self.shape[0])
+
+    def size(self, dim: Any = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def __getitem__(self, index: Any) -> Any:
+        index = index if isinstance(index, tuple) else (index,)
+        if any(i is None or i is Ellipsis or isinstance(i, (slice, list)) for i in index):
+            _refuse(
+                "must index a captured array by one integer for each axis; slice it outside of the formula"
+            )
+        if len(index) > self.ndim:
+            _refuse(
+                f"must give one index for each axis of a captured array; got {len(self._indices) + len(index)} for "
+                f"{self.ndim + len(self._indices)} axes",
+                IndexError,
+            )
+        nodes = []
+        for i in index:
+            node = lift(self.graph, i)
+            if node.kind == "f":
+                _refuse("must index by integers; got a float, write .int()")
+            if node.kind == "b":
+                node = to_integer(self.graph, node)
+            nodes.append(node)
+        more = Captured(self.graph, self._array, self._indices + tuple(nodes))
+        return more if more.ndim else more.value()
+
+    def value(self) -> Traced:
+        if any(size != 1 for size in self.shape):
+            _refuse(
+                f"must index a captured array {tuple(self._array.shape)} by an integer for each axis; got "
+                f"{len(self._indices)} indices"
+            )
+        return Traced(self.graph, self.graph.gather(self.graph.table(self._array), self._indices))
+
+
+def _refuse(text: str, kind: type[Exception] = TypeError) -> NoReturn:
+    raise FormulaError(kind, text)
+
+
+def is_array(x: Any) -> bool:
+    """Whether a formula that captures `x` captures an array."""
+    if isinstance(x, (np.ndarray, _core.Tensor)):
+        return True
+    return hasattr(type(x), "__dlpack__") and hasattr(x, "shape") and not isinstance(x, (np.generic, Symbol))
+
+
+def captured(graph: Graph, x: Any) -> Captured:
+    if not isinstance(x, (np.ndarray, _core.Tensor)):
+        if getattr(x, "requires_grad", False):
+            _refuse(
+                "must not capture a PyTorch tensor that requires a gradient, which would not arrive; write x.detach()"
+            )
+        x = _core.as_numpy(x, "formula", "captured array")
+    if isinstance(x, np.ndarray) and x.dtype.kind not in "biuf":
+        _refuse(f"must capture arrays of numbers; got dtype {x.dtype}")
+    return Captured(graph, x)
+
+
+def lift(graph: Graph, x: Any) -> Node:
+    """Give the node of anything that a formula computes with."""
+    if isinstance(x, Symbol):
+        return x.value().node
+    if is_array(x):
+        return captured(graph, x).value().node
+    if isinstance(x, (bool, int, float, np.bool_, np.integer, np.floating)):
+        return graph.const(x.item() if isinstance(x, np.generic) else x)
+    _refuse(f"must compute with numbers and captured arrays; got {type(x).__name__}")
+
+
+def _do(op: str, *args: Any) -> Traced:
+    graph = next(x.graph for x in args if isinstance(x, Symbol))
+    return Traced(graph, applied(graph, op, [lift(graph, x) for x in args]))
+
+
+_LIMITS = {"min": "min", "max": "max", "a_min": "min", "a_max": "max", "low": "min", "high": "max"}
+_ARGUMENTS = frozenset(
+    ["input", "other", "x", "y", "a", "b", "x1", "x2", "condition", "self", "dividend", "divisor", "exponent"]
+)
+
+
+def call(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Traced:
+    """Give what a function of NumPy's, PyTorch's or qkv's makes of traced values."""
+    op = SPELLINGS.get(name)
+    if op is None:
+        _refuse(f"must use functions of numbers; got {name}")
+    if op == "clip":
+        limits = {_LIMITS[key]: value for key, value in options.items() if key in _LIMITS}
+        first = lift(next(x.graph for x in (*args, *options.values()) if isinstance(x, Symbol)), args[0])
+        graph = next(x.graph for x in (*args, *options.values()) if isinstance(x, Symbol))
+        return Traced(graph, first).clamp(*args[1:], **limits)
+    args = [*args, *(value for key, value in options.items() if key in _ARGUMENTS)]
+    if name == "div" and options.get("rounding_mode") == "floor":
+        op = "floor_divide"
+    elif not _ARGUMENTS.issuperset(options) or len(args) != _COUNT.get(op, 2):
+        _refuse(
+            f"must call {name} with its {_COUNT.get(op, 2)} operands alone; got {len(args)}, {sorted(options)}"
+        )
+    return _do(op, *args)
+
+
+_COUNT = dict.fromkeys(
+    [
+        "negative",
+        "absolute",
+        "exp",
+        "exp2",
+        "log",
+        "tanh",
+        "sigmoid",
+        "sqrt",
+        "sin",
+        "cos",
+        "floor",
+        "invert",
+        "logical_not",
+        "relu",
+        "square",
+    ],
+    1,
+) | {"where": 3}
+
+
+def _define_operators() -> None:
+    binary = {
+        "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+        "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+        "lshift": "left_shift", "rshift": "right_shift", "lt": "less", "le": "less_equal", "gt": "greater",
+        "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+    }  # fmt: skip
+    for name, op in binary.items():
+        setattr(Symbol, f"__{name}__", lambda self, x, op=op: _do(op, self, x))
+        if not hasattr(operator, name) or op not in (
+            "less",
+            "less_equal",
+            "greater",
+            "greater_equal",
+            "equal",
+            "not_equal",
+        ):
+            setattr(Symbol, f"__r{name}__", lambda self, x, op=op: _do(op, x, self))
+    for name, op in {"neg": "negative", "abs": "absolute", "invert": "invert"}.items():
+        setattr(Symbol, f"__{name}__", lambda self, op=op: _do(op, self))
+
+
+_define_operators()

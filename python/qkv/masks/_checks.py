@@ -1,0 +1,35 @@
+"""Arguments of masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._errors import shown
+from .._formulas import is_array
+
+
+def check(operation: str, least: int, **numbers: Any) -> None:
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise TypeError(f"{operation}: {name} must be an integer; got {shown(number)}")
+        if number < least:
+            raise ValueError(f"{operation}: {name} must be at least {least}; got {number}")
+
+
+def check_functions(operation: str, masks: tuple[Any, ...]) -> None:
+    for mask in masks:
+        if not callable(mask):
+            raise TypeError(f"{operation}: masks must be functions (b, h, q_idx, kv_idx); got {shown(mask)}")
+
+
+def ids_of(operation: str, ids: Any) -> Callable[[Any, Any], Any]:
+    """Give what reads the id of a batch entry's position."""
+    array = ids if is_array(ids) else np.asarray(ids)
+    if len(array.shape) == 1:
+        return lambda b, position: array[position]
+    if len(array.shape) == 2:
+        return lambda b, position: array[b, position]
+    raise ValueError(f"{operation}: ids must be (L,) or (B, L); got ids {tuple(array.shape)}")

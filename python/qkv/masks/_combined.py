@@ -1,0 +1,114 @@
+"""Masks made of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._checks import check_functions
+
+MaskMod = Callable[..., Any]
+
+
+def and_masks(*masks: MaskMod) -> MaskMod:
+    """Allow what all masks allow.
+
+    Parameters
+    ----------
+    *masks : callable
+        Formulas for ``mask_mod=``; of none at all everything is allowed.
+
+    Returns
+    -------
+    callable
+        A formula for ``mask_mod=``.
+
+    Raises
+    ------
+    TypeError
+        If one is no function.
+
+    Examples
+    --------
+    >>> formulas = qkv.masks.formulas
+    >>> mask = formulas.and_masks(formulas.causal, formulas.documents([0, 0, 1, 1]))
+    >>> [k for k in range(4) if mask(0, 0, 2, k)]
+    [2]
+    """
+    check_functions("and_masks", masks)
+
+    def and_masks(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        allowed: Any = True
+        for mask in masks:
+            allowed = mask(b, h, q_idx, kv_idx) & allowed
+        return allowed
+
+    return and_masks
+
+
+def or_masks(*masks: MaskMod) -> MaskMod:
+    """Allow what one of the masks allows.
+
+    Parameters
+    ----------
+    *masks : callable
+        Formulas for ``mask_mod=``; of none at all nothing is allowed.
+
+    Returns
+    -------
+    callable
+        A formula for ``mask_mod=``.
+
+    Raises
+    ------
+    TypeError
+        If one is no function.
+
+    Examples
+    --------
+    >>> formulas = qkv.masks.formulas
+    >>> mask = formulas.or_masks(formulas.causal, formulas.prefix(3))
+    >>> [k for k in range(6) if mask(0, 0, 1, k)]
+    [0, 1, 2]
+    """
+    check_functions("or_masks", masks)
+
+    def or_masks(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        allowed: Any = False
+        for mask in masks:
+            allowed = mask(b, h, q_idx, kv_idx) | allowed
+        return allowed
+
+    return or_masks
+
+
+def not_mask(mask: MaskMod) -> MaskMod:
+    """Allow what a mask does not.
+
+    Parameters
+    ----------
+    mask : callable
+        A formula for ``mask_mod=``.
+
+    Returns
+    -------
+    callable
+        A formula for ``mask_mod=``.
+
+    Raises
+    ------
+    TypeError
+        If it is no function.
+
+    Examples
+    --------
+    >>> mask = qkv.masks.formulas.not_mask(qkv.masks.formulas.causal)
+    >>> [k for k in range(5) if mask(0, 0, 2, k)]
+    [3, 4]
+    """
+    check_functions("not_mask", (mask,))
+
+    def not_mask(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        return mask(b, h, q_idx, kv_idx) ^ True
+
+    return not_mask

@@ -1,0 +1,332 @@
+"""Formulas of scores, for ``score_mod=``: each is the function that a user would write.
+
+A formula takes ``(score, b, h, q_idx, kv_idx)`` and gives the new score. Arrays that it reads may be NumPy's, Tensors
+or Parameters; those that require a gradient get it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ._errors import shown
+from ._formulas import is_array
+from ._public import publish
+
+__all__ = ["alibi", "disentangled", "relative_bias", "shaw", "soft_cap", "transformer_xl"]
+
+ScoreMod = Callable[..., Any]
+
+
+def alibi(slopes: Any) -> ScoreMod:
+    """``score - slopes[h] * |q_idx - kv_idx|``: the further a key, the lower its score.
+
+    Parameters
+    ----------
+    slopes : array_like or Tensor, (H,)
+        See :func:`qkv.alibi_slopes`.
+
+    Returns
+    -------
+    callable
+        A formula for ``score_mod=``.
+
+    Raises
+    ------
+    ValueError
+        If `slopes` is not (H,).
+
+    References
+    ----------
+    Press, Smith, Lewis, Train Short, Test Long: Attention with Linear Biases, 2021.
+
+    Examples
+    --------
+    >>> q = k = v = qkv.randn(1, 4, 6, 8)
+    >>> qkv.scaled_dot_product_attention(q, k, v, score_mod=qkv.scores.alibi(qkv.alibi_slopes(4))).shape
+    (1, 4, 6, 8)
+    """
+    slopes = _array("alibi", "slopes", slopes, 1, "(H,)")
+
+    def alibi(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        return score - slopes[h] * abs(q_idx - kv_idx)
+
+    return alibi
+
+
+def soft_cap(cap: Any) -> ScoreMod:
+    """``cap * tanh(score / cap)``: scores between ``-cap`` and ``cap``.
+
+    Parameters
+    ----------
+    cap : float, or Tensor of one number
+        Above 0.
+
+    Returns
+    -------
+    callable
+        A formula for ``score_mod=``.
+
+    Raises
+    ------
+    ValueError
+        If `cap` is a number that is not above 0.
+
+    References
+    ----------
+    Gemma Team, Gemma 2: Improving Open Language Models at a Practical Size, 2024.
+
+    Examples
+    --------
+    >>> q = k = v = qkv.randn(1, 4, 6, 8)
+    >>> qkv.scaled_dot_product_attention(q, k, v, score_mod=qkv.scores.soft_cap(20.0)).shape
+    (1, 4, 6, 8)
+    """
+    if not is_array(cap) and not 0 < cap < math.inf:
+        raise ValueError(f"soft_cap: cap must be above 0 because scores stay below it; got {shown(cap)}")
+
+    def soft_cap(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        return cap * np.tanh(score / cap)
+
+    return soft_cap
+
+
+def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = True) -> ScoreMod:
+    """``score + table[bucket(kv_idx - q_idx), h]``: T5's learned number for each head and bucket of distances.
+
+    Half of the buckets hold one distance each, the others grow by powers up to `max_distance`. Bidirectional: half of
+    them are for keys behind the query; else those keys share bucket 0.
+
+    Parameters
+    ----------
+    table : array_like or Tensor, (num_buckets, H)
+    max_distance : int
+        From which on all distances share a bucket.
+    bidirectional : bool
+
+    Returns
+    -------
+    callable
+        A formula for ``score_mod=``.
+
+    Raises
+    ------
+    ValueError
+        If `table` is not (num_buckets, H) with at least 4 buckets (2 unless bidirectional), or `max_distance` is not
+        above the buckets of one distance.
+
+    References
+    ----------
+    Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer (T5), 2020.
+
+    Examples
+    --------
+    >>> q = k = v = qkv.randn(1, 4, 6, 8)
+    >>> table = qkv.tensor(np.zeros((32, 4)), requires_grad=True)
+    >>> qkv.scaled_dot_product_attention(q, k, v, score_mod=qkv.scores.relative_bias(table)).shape
+    (1, 4, 6, 8)
+    """
+    table = _array("relative_bias", "table", table, 2, "(num_buckets, H)")
+    buckets = table.shape[0] // 2 if bidirectional else table.shape[0]
+    exact = buckets // 2
+    if exact < 1:
+        raise ValueError(
+            f"relative_bias: table must have at least {4 if bidirectional else 2} buckets; got table "
+            f"{tuple(table.shape)}"
+        )
+    if max_distance <= exact:
+        raise ValueError(
+            f"relative_bias: max_distance must be above {exact}, the number of buckets of one distance; "
+            f"got {max_distance}"
+        )
+    octaves = math.log(max_distance / exact)
+
+    def relative_bias(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        ahead = kv_idx - q_idx
+        distance = abs(ahead) if bidirectional else np.clip(-ahead, 0, None)
+        part = (
+            np.log((np.clip(distance, 1, None) / exact).astype("float32")) / octaves
+        )  # float32, as in trained models
+        far = exact + (part * (buckets - exact)).astype(int)
+        bucket = np.where(distance < exact, distance, np.clip(far, None, buckets - 1))
+        if bidirectional:
+            bucket = bucket + buckets * (ahead > 0)
+        return score + table[bucket, h]
+
+    return relative_bias
+
+
+def shaw(query_times_table: Any, q_offset: int = 0) -> ScoreMod:
+    """``score + query_times_table[b, h, i, clip(kv_idx - q_idx, -K, K) + K]``: a vector for each clipped distance.
+
+    Parameters
+    ----------
+    query_times_table : array_like or Tensor, (B, H, Lq, 2 K + 1)
+        Products of each query, scaled as the scores are, with the vectors of the distances ``-K .. K``.
+    q_offset : int
+        Position of query 0, as the call has it: row ``i`` is that of position ``q_offset + i``.
+
+    Returns
+    -------
+    callable
+        A formula for ``score_mod=``.
+
+    Raises
+    ------
+    ValueError
+        If `query_times_table` is not (B, H, Lq, 2 K + 1).
+
+    References
+    ----------
+    Shaw, Uszkoreit, Vaswani, Self-Attention with Relative Position Representations, 2018.
+
+    Examples
+    --------
+    >>> q = k = v = qkv.randn(1, 4, 6, 8)
+    >>> table = q @ qkv.randn(8, 2 * 3 + 1) / 8**0.5
+    >>> qkv.scaled_dot_product_attention(q, k, v, score_mod=qkv.scores.shaw(table)).shape
+    (1, 4, 6, 8)
+    """
+    products = _array("shaw", "query_times_table", query_times_table, 4, "(B, H, Lq, 2 K + 1)")
+    farthest = _half("shaw", "query_times_table", products)
+
+    def shaw(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        distance = np.clip(kv_idx - q_idx, -farthest, farthest)
+        return score + products[b, h, q_idx - q_offset, distance + farthest]
+
+    return shaw
+
+
+def transformer_xl(query_times_positions: Any, q_offset: int = 0) -> ScoreMod:
+    """``score + query_times_positions[b, h, i, q_idx - kv_idx + Lk - 1]``: each query meets a vector of every distance.
+
+    Content and position biases ``u`` and ``v`` belong to what is multiplied: ``query = q + u`` in the call and
+    ``query_times_positions = (q + v) R^T``.
+
+    Parameters
+    ----------
+    query_times_positions : array_like or Tensor, (B, H, Lq, 2 Lk - 1)
+        Products of each query, scaled as the scores are, with the vectors of the distances ``-(Lk - 1) .. Lk - 1`` from
+        key to query.
+    q_offset : int
+        Position of query 0, as the call has it: row ``i`` is that of position ``q_offset + i``.
+
+    Returns
+    -------
+    callable
+        A formula for ``score_mod=``.
+
+    Raises
+    ------
+    ValueError
+        If `query_times_positions` is not (B, H, Lq, 2 Lk - 1).
+
+    References
+    ----------
+    Dai et al., Transformer-XL: Attentive Language Models beyond a Fixed-Length Context, 2019.
+
+    Examples
+    --------
+    >>> q = k = v = qkv.randn(1, 4, 6, 8)
+    >>> products = q @ qkv.randn(8, 2 * 6 - 1) / 8**0.5
+    >>> qkv.scaled_dot_product_attention(q, k, v, score_mod=qkv.scores.transformer_xl(products)).shape
+    (1, 4, 6, 8)
+    """
+    products = _array(
+        "transformer_xl", "query_times_positions", query_times_positions, 4, "(B, H, Lq, 2 Lk - 1)"
+    )
+    farthest = _half("transformer_xl", "query_times_positions", products)
+
+    def transformer_xl(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        return score + products[b, h, q_idx - q_offset, q_idx - kv_idx + farthest]
+
+    return transformer_xl
+
+
+def disentangled(
+    content_to_position: Any, position_to_content: Any, max_distance: int, q_offset: int = 0
+) -> ScoreMod:
+    """``score + c2p[b, h, i, d(q_idx, kv_idx)] + p2c[b, h, kv_idx, d(kv_idx, q_idx)]``: DeBERTa's three-part scores.
+
+    ``d(i, j) = clip(i - j + K, 0, 2 K - 1)`` with ``K = max_distance``.
+
+    Parameters
+    ----------
+    content_to_position : array_like or Tensor, (B, H, Lq, 2 K)
+        Products of each query with the keys of relative positions, scaled as the scores are.
+    position_to_content : array_like or Tensor, (B, H, Lk, 2 K)
+        Products of each key with the queries of relative positions, likewise.
+    max_distance : int
+        ``K``.
+    q_offset : int
+        Position of query 0, as the call has it: row ``i`` is that of position ``q_offset + i``.
+
+    Returns
+    -------
+    callable
+        A formula for ``score_mod=``.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are not (B, H, L, 2 K) with that K.
+
+    Notes
+    -----
+    DeBERTa scales all three parts by ``1 / sqrt(3 D)``: pass ``scale=(3 * D) ** -0.5`` to the attention.
+
+    References
+    ----------
+    He, Liu, Gao, Chen, DeBERTa: Decoding-enhanced BERT with Disentangled Attention, 2021.
+
+    Examples
+    --------
+    >>> q = k = v = qkv.randn(1, 4, 6, 8)
+    >>> c2p, p2c = (x @ qkv.randn(8, 2 * 3) / 24**0.5 for x in (q, k))
+    >>> formula = qkv.scores.disentangled(c2p, p2c, 3)
+    >>> qkv.scaled_dot_product_attention(q, k, v, scale=24**-0.5, score_mod=formula).shape
+    (1, 4, 6, 8)
+    """
+    arrays = []
+    for name, array in (
+        ("content_to_position", content_to_position),
+        ("position_to_content", position_to_content),
+    ):
+        array = _array("disentangled", name, array, 4, "(B, H, L, 2 K)")
+        if array.shape[3] != 2 * max_distance:
+            raise ValueError(
+                f"disentangled: {name} must be (B, H, L, 2 K) with K = max_distance = {max_distance}; got {name} "
+                f"{tuple(array.shape)}"
+            )
+        arrays.append(array)
+    of_queries, of_keys = arrays
+
+    def disentangled(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        ahead = np.clip(q_idx - kv_idx + max_distance, 0, 2 * max_distance - 1)
+        behind = np.clip(kv_idx - q_idx + max_distance, 0, 2 * max_distance - 1)
+        return score + of_queries[b, h, q_idx - q_offset, ahead] + of_keys[b, h, kv_idx, behind]
+
+    return disentangled
+
+
+def _array(operation: str, name: str, value: Any, rank: int, shape: str) -> Any:
+    array = value if is_array(value) else np.asarray(value)
+    if len(array.shape) != rank:
+        raise ValueError(f"{operation}: {name} must be {shape}; got {name} {tuple(array.shape)}")
+    return array
+
+
+def _half(operation: str, name: str, products: Any) -> int:
+    """Give K of 2 K + 1 distances."""
+    count = int(products.shape[3])
+    if count % 2 == 0:
+        raise ValueError(
+            f"{operation}: {name} must have an odd number of distances because they go from -K to K; got {count}"
+        )
+    return count // 2
+
+
+publish(__name__)
