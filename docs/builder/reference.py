@@ -14,6 +14,8 @@ MODULES = {
     "qkv.nn": "Layers",
     "qkv.nn.init": "Initial values",
     "qkv.masks": "Masks",
+    "qkv.masks.formulas": "Masks by formulas",
+    "qkv.scores": "Scores by formulas",
     "qkv.losses": "Losses",
     "qkv.optim": "Optimizers and schedules",
     "qkv.models": "Models",
@@ -30,7 +32,7 @@ MODULES = {
 ELSEWHERE = {
     "nn",
     "masks",
-    "masks.formulas",
+    "formulas",
     "scores",
     "losses",
     "optim",
