@@ -326,6 +326,19 @@ def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
         plot.show_heatmaps(np.zeros((1, 1, 2, 2)))
 
 
+class Kept(dict):
+    """What a recording of one attention has."""
+
+    def __init__(self):
+        super().__init__(
+            queries=np.ones((1, 2, 3, 5)),
+            keys=np.ones((1, 1, 3, 5)),
+            weights=np.eye(3) + np.zeros((1, 2, 1, 1)),
+        )
+
+    names = dict.keys
+
+
 X, Y = np.arange(5.0), np.arange(5.0) ** 2
 EVERY = {
     "show_heatmaps": ((np.ones((1, 2, 3, 3)),), (1, 2)),
@@ -334,6 +347,10 @@ EVERY = {
     "heatmap_row": (([np.eye(3), np.eye(2)], ["a", "b"]), (2,)),
     "head_view": ((np.ones((2, 3, 3)) / 3, WORDS), (2,)),
     "layer_view": ((np.ones((3, 2, 3, 3)) / 3,), (3, 2)),
+    "compare_view": ((np.eye(3), np.ones((3, 3)) / 3, WORDS), (1, 1)),
+    "token_view": ((np.ones((3, 3)) / 3, WORDS), (1,)),
+    "image_view": ((np.ones((2, 5, 5)) / 5, np.zeros((4, 4, 3))), (2,)),
+    "neuron_view": ((Kept(), WORDS), (4,)),
     "plot_lines": ((X, Y), ()),
     "kernel_regression": ((X, {"a": Y, "b": Y}, Y, X, Y), (2,)),
     "training_curve": ((Y + 1,), ()),
@@ -343,7 +360,7 @@ EVERY = {
 
 class TestEveryPlot:
     def test_all_are_here(self):
-        assert set(EVERY) == {name for name in plot.__all__ if name[0].islower()} - {"head_view_html"}
+        assert set(EVERY) == {name for name in plot.__all__ if name[0].islower()}
 
     @pytest.mark.parametrize("name", EVERY)
     def test_gives_the_figure_and_its_axes(self, name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -132,7 +133,8 @@ def test_views_of_attention(twin):
     for view in (
         plot.AttentionSliders(X[:3]),
         plot.BandwidthSlider(X[:, 0], X[:, 1]),
-        plot.head_view_html(np.full((2, 3, 3), 1 / 3), list("abc")),
+        plot.head_view(np.full((2, 3, 3), 1 / 3), list("abc")),
     ):
-        assert twin(view)._repr_html_() == view._repr_html_()
+        its, own = (re.sub("qkv-[0-9a-f]{12}", "", each._repr_html_()) for each in (twin(view), view))
+        assert its == own
         assert " at 0x" not in repr(view)

@@ -326,6 +326,12 @@ NAMES = _joined(
             "write t.copy_(numbers) under qkv.no_grad()",
         ),
         ("is_tensor", "", "write isinstance(x, qkv.Tensor)"),
+        (
+            "head_view_html",
+            "head_view",
+            "write head_view(weights, tokens), with a list of layers for all of them",
+        ),
+        ("model_view", "layer_view", "write layer_view(weights, tokens)"),
         ("float16 bfloat16 float32 float64 int64 int32", "", 'dtypes are NumPy\'s, or names: "NAME"'),
         ("sequence_mask", "", "it is qkv.masks.lengths(valid_lens, max_len)"),
         ("sum mean max min reshape transpose", "", "it is a method: t.NAME(...); np.NAME(t, ...) works, too"),

@@ -135,7 +135,7 @@ def test_a_training(metrics, capsys):
 
 def test_pages(capsys):
     heads = np.array([[[0.9, 0.1], [0.004, 0.996]]])
-    view = plot.head_view_html(heads, WORDS)
+    view = plot.head_view(heads, WORDS)
     assert problem(view, panels.heads_page([heads], WORDS)) is None
     assert "the script's weights differ; what is drawn as line differs" in problem(
         view, panels.heads_page([heads / 2], WORDS)

@@ -1,75 +1,72 @@
+const LINE = 22, LEFT = 150, RIGHT = 350, TOP = 12, LEAST = 0.005;  // as in head_view.py
+const weights = weightsOf(data.weights);
+const layer = select("layer", counted("", weights.layers), data.layer, draw);
+const head = select("head", data.heads, data.head, draw);
+const part = select("from → to", data.parts.map((each) => each.name), data.part, lay);
+let chosen = null, pinned = false, texts = {};
 
-  "use strict";
-  var data = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
-  var svg = root.querySelector("svg"), lines = svg.querySelector("g.lines"), controls = root.querySelector(".controls");
-  var queries = svg.querySelectorAll("text.query"), keys = svg.querySelectorAll("text.key");
-  var chosen = null;
+const height = (place) => TOP + place * LINE + LINE / 2;
 
-  function selector(label, names) {
-    var box = document.createElement("label"), list = document.createElement("select");
-    names.forEach(function (name, i) {
-      var option = document.createElement("option");
-      option.textContent = name;
-      option.value = i;
-      list.appendChild(option);
-    });
-    box.textContent = label + " ";
-    box.appendChild(list);
-    controls.appendChild(box);
-    return list;
-  }
-  function numbers(n) { return Array.from({ length: n }, function (_, i) { return String(i); }); }
-
-  var layer = selector("layer", numbers(data.weights.length));
-  var head = selector("head", numbers(data.weights[0].length).concat(["mean"]));
-  var note = document.createElement("span");
-  note.className = "note";
-  controls.appendChild(note);
-
-  function matrix() {
-    var heads = data.weights[+layer.value], h = +head.value;
-    if (h < heads.length) return heads[h];
-    return heads[0].map(function (row, q) {
-      return row.map(function (_, k) {
-        return heads.reduce(function (sum, one) { return sum + one[q][k]; }, 0) / heads.length;
+// Writes the tokens of the chosen part, and makes room for the longest.
+function lay() {
+  const { queries, keys } = data.parts[+part.value];
+  drawing.textContent = "";
+  shape("g", drawing, { class: "lines" });
+  chosen = null;
+  [["query", data.queries, queries, LEFT - 8, "end"], ["key", data.keys, keys, RIGHT + 8, "start"]].forEach((column) => {
+    const [side, tokens, [begin, end], x, anchor] = column;
+    texts[side] = tokens.slice(begin, end).map((token, i) => {
+      const text = shape("text", drawing, { class: side, x, y: height(i), dy: "0.35em", "text-anchor": anchor }, token);
+      const choose = () => { if (!pinned) { chosen = { side, place: begin + i }; draw(); } };
+      const leave = () => { if (!pinned) { chosen = null; draw(); } };
+      text.setAttribute("role", "button");
+      text.setAttribute("aria-label", side + " " + token);
+      text.addEventListener("mouseenter", choose);
+      text.addEventListener("mouseleave", leave);
+      text.addEventListener("focus", () => { pinned = false; choose(); });
+      text.addEventListener("blur", () => { pinned = false; leave(); });
+      text.addEventListener("click", () => { pinned = false; choose(); pinned = true; });
+      text.addEventListener("keydown", (event) => {
+        if (event.key === "Escape") text.blur();
+        const other = texts[{ ArrowRight: "key", ArrowLeft: "query" }[event.key]];
+        if (other && other[i]) { event.preventDefault(); other[i].focus(); }
       });
+      return text;
     });
-  }
-  function height(text) { return +text.getAttribute("y"); }
-
-  function draw() {
-    var table = matrix(), found = [];
-    lines.textContent = "";
-    table.forEach(function (row, q) {
-      row.forEach(function (weight, k) {
-        if (weight <= 5 || (chosen && (chosen.side === "query" ? q : k) !== chosen.place)) return;
-        var line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-        line.setAttribute("x1", 150);
-        line.setAttribute("x2", 350);
-        line.setAttribute("y1", height(queries[q]));
-        line.setAttribute("y2", height(keys[k]));
-        line.setAttribute("stroke-opacity", Math.min(weight / 1000, 1));
-        lines.appendChild(line);
-        found.push([weight, chosen && chosen.side === "query" ? data.keys[k] : data.queries[q]]);
-      });
-    });
-    [queries, keys].forEach(function (list, side) {
-      list.forEach(function (text, place) {
-        var here = chosen && chosen.place === place && (chosen.side === "query") === (side === 0);
-        text.classList.toggle("chosen", Boolean(here));
-      });
-    });
-    found.sort(function (a, b) { return b[0] - a[0]; });
-    note.textContent = chosen
-      ? found.slice(0, 4).map(function (f) { return f[1] + " " + (f[0] / 1000).toFixed(3); }).join("   ")
-      : "";
-  }
-  [[queries, "query"], [keys, "key"]].forEach(function (pair) {
-    pair[0].forEach(function (text, place) {
-      text.addEventListener("mouseenter", function () { chosen = { side: pair[1], place: place }; draw(); });
-      text.addEventListener("mouseleave", function () { chosen = null; draw(); });
-    });
+    walk(texts[side], 1);
   });
-  layer.addEventListener("change", draw);
-  head.addEventListener("change", draw);
+  const box = drawing.getBBox();
+  if (box.width > 0) {
+    const wide = box.width + 16, high = TOP + LINE * Math.max(texts.query.length, texts.key.length) + TOP;
+    drawing.setAttribute("viewBox", [box.x - 8, 0, wide, high].join(" "));
+    drawing.setAttribute("width", wide);
+  }
   draw();
+}
+
+function draw() {
+  const lines = drawing.querySelector("g.lines"), { queries, keys } = data.parts[+part.value];
+  const at = chosen && chosen.place, byQuery = chosen && chosen.side === "query", found = [];
+  lines.textContent = "";
+  for (let q = queries[0]; q < queries[1]; q++) {
+    if (byQuery && q !== at) continue;
+    weights.each(+layer.value, +head.value, q, (k, weight) => {
+      if (!(weight > LEAST) || k < keys[0] || k >= keys[1] || (chosen && !byQuery && k !== at)) return;
+      shape("line", lines, {
+        x1: LEFT, x2: RIGHT, y1: height(q - queries[0]), y2: height(k - keys[0]), "stroke-opacity": Math.min(weight, 1).toFixed(3),
+      });
+      found.push([weight, byQuery ? data.keys[k] : data.queries[q]]);
+    });
+  }
+  Object.keys(texts).forEach((side) => texts[side].forEach((text, i) => {
+    const place = i + (side === "query" ? queries : keys)[0];
+    text.classList.toggle("chosen", Boolean(chosen) && chosen.side === side && chosen.place === place);
+  }));
+  if (!chosen) { note.textContent = ""; return; }
+  found.sort((a, b) => b[0] - a[0]);
+  const rest = byQuery ? weights.rest(+layer.value, +head.value, at) : 0;
+  note.textContent = found.slice(0, 5).map(([weight, token]) => isolated(token) + " " + percent(weight)).join("   ")
+    + (rest > 0 ? "   the others of the row together " + percent(rest) : "");
+}
+
+follow(() => { if (texts.query) draw(); else lay(); });

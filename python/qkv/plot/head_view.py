@@ -1,153 +1,269 @@
-"""Attention to play with on a web page of its own: no network, no other file."""
+"""Which token attends to which, head by head, as lines between them."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .heads import layers_of, sentence_of
-from .views import View
+from .._errors import shown
+from .drawing import check_number, given_axes
+from .heads import counted, layers_of, place_in, sentence_of, title_of, with_mean
+from .labels import add_label, widest
+from .packing import exactness, packed
+from .views import AttentionView
 
-LINE, LEFT, RIGHT, MARGIN = 22, 150, 350, 12  # pixels: height of a token, ends of the lines, space on top
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LINE, LEFT, RIGHT, MARGIN = (
+    22,
+    150,
+    350,
+    12,
+)  # pixels of head_view.js: height of a token, ends of the lines, top
 LEAST = 0.005  # weights below are not drawn
+INCHES = 0.24, 1.1, 0.1  # of the figure: height of a token, width of the lines, gap
+PARTS = ("first → first", "first → second", "second → first", "second → second")
 
 
-class AttentionView(View):
-    """All heads of all layers over one sentence, shown by a notebook and saved as a page.
+def head_view(
+    weights: Any,
+    tokens: Sequence[Any],
+    key_tokens: Sequence[Any] | None = None,
+    *,
+    second: int | None = None,
+    part: str | None = None,
+    layer: int = 0,
+    head: int | None = None,
+    item: int = 0,
+    title: str | None = None,
+    titles: Sequence[str] | None = None,
+    columns: int = 4,
+    color: str = "C0",
+    figsize: tuple[float, float] | None = None,
+    ax: Sequence[Axes] | Axes | None = None,
+) -> AttentionView:
+    """Write the queries on the left and the keys on the right, and join them by lines as strong as the weights.
 
-    Choose layer and head above; point at a token to see its lines alone and its weights as numbers. Where scripts
-    may not run the first layer's first head is shown.
+    A notebook shows a page: choose layer and head, point at a token (or reach it with the keyboard) to see its lines
+    alone and its weights as numbers. The figure has a panel for each head of one layer.
 
     Parameters
     ----------
-    weights : array or Tensor (Lq, Lk), (H, Lq, Lk) or (layers, H, Lq, Lk), or a list of layers
-        Each layer (H, Lq, Lk) or (B, H, Lq, Lk).
+    weights : array or Tensor, (Lq, Lk), (H, Lq, Lk) or (B, H, Lq, Lk), a list of such arrays, or a recording
+        A list holds the layers, such as ``model.attention_weights``, each (H, Lq, Lk) or (B, H, Lq, Lk). Of a recording
+        all weights are taken.
     tokens : sequence of Lq str
-        The queries' tokens; or B such sequences, where what lies behind the last token of a sentence is not shown.
+        The queries' tokens; or B such sequences, where what lies behind the last token of a sentence is not drawn.
     key_tokens : sequence of Lk str, or B of them, optional
-        The keys' tokens; the queries' unless given.
-    title : str, optional
-        Unless given it says which item of a batch is shown.
+        The keys' tokens, for cross-attention; the queries' unless given.
+    second : int, optional
+        The place at which a second sentence begins. From which sentence to which can then be chosen.
+    part : "first → first", "first → second", "second → first" or "second → second", optional
+        Which of the four parts is drawn first ("->" for the arrow will do); all unless given.
+    layer, head : int
+        What the page shows first, and the figure draws; all heads of the layer unless `head` is given.
     item : int
-        Which sentence of a batch is shown.
+        Which sentence of a batch is drawn; the title says so.
+    title : str, optional
+    titles : sequence of str, optional
+        One for each panel of the figure; "head 0" and so on unless given.
+    columns : int
+        Number of panels beside each other.
+    color : str
+        Of the figure's lines.
+    figsize : (width, height), optional
+        Of the whole figure, in inches; by the tokens unless given.
+    ax : matplotlib.axes.Axes, or a sequence of them, optional
+        One for each head: draws the figure there.
 
-    Attributes
-    ----------
-    weights : list of ndarray (H, Lq, Lk), one for each layer
+    Returns
+    -------
+    AttentionView
+        ``save("name.svg")``, ``figure()``; unpacks to ``(fig, axes)``, axes (H,).
 
     Raises
     ------
     ValueError
-        If shapes and tokens do not fit.
+        If `weights` have another rank, there is no such item, layer, head or part, or tokens, titles or axes do not fit
+        them in number.
+    ImportError
+        If matplotlib is missing, for figures.
 
     Examples
     --------
-    >>> view = qkv.plot.head_view_html([[0.9, 0.1], [0.2, 0.8]], ["Guten", "Morgen"], ["good", "morning"])
-    >>> view.save("attention.html")
+    >>> view = head_view([[[0.9, 0.1], [0.2, 0.8]]] * 3, ["Guten", "Morgen"], ["good", "morning"])
     >>> view
-    AttentionView(1 layer of 1 head, 2 queries, 2 keys)
+    HeadView(1 layer of 3 heads, 2 queries, 2 keys)
+    >>> [ax.get_title() for ax in view[1]]
+    ['head 0', 'head 1', 'head 2']
     """
+    name = "head_view"
+    layers, batch = layers_of(name, weights, item)
+    layers, queries, keys = sentence_of(name, layers, tokens, key_tokens, item)
+    heads = len(layers[0])
+    view = HeadView()
+    view.layers, view.queries, view.keys = layers, queries, keys
+    view.layer = place_in(name, "layer", layer, len(layers), "layer")
+    view.head = None if head is None else place_in(name, "head", head, heads, "head")
+    view.parts = _parts(second, part, queries, None if key_tokens is None else keys)
+    view.title, view.titles = title_of(title, item, batch), titles
+    check_number(name, "titles", titles, heads if head is None else 1)
+    view.columns, view.color, view.figsize = columns, color, figsize
+    view._into(ax)
+    return view
+
+
+Part = tuple[
+    str, tuple[int, int], tuple[int, int]
+]  # its name, from which query to which, from which key to which
+
+
+def _parts(second: Any, part: str | None, queries: list[str], keys: list[str] | None) -> list[Part]:
+    """Give the parts that can be chosen, the first of them chosen."""
+    name, count = "head_view", len(queries)
+    whole: Part = ("all", (0, count), (0, count if keys is None else len(keys)))
+    if second is None:
+        if part is not None:
+            raise ValueError(
+                f"{name}: part must go with second, the place where the other sentence begins; got {shown(part)}"
+            )
+        return [whole]
+    if keys is not None:
+        raise ValueError(
+            f"{name}: second must be left out where key_tokens are given because only self-attention has four "
+            f"parts; got {shown(second)}"
+        )
+    if not isinstance(second, (int, np.integer)) or isinstance(second, bool) or not 0 < second < count:
+        raise ValueError(
+            f"{name}: second must be from 1 to {count - 1} because it is the place where a second sentence "
+            f"begins; got {shown(second)}"
+        )
+    spans = (0, int(second)), (int(second), count)
+    parts = [whole, *((PARTS[2 * a + b], spans[a], spans[b]) for a in (0, 1) for b in (0, 1))]
+    wanted = "all" if part is None else str(part).replace("->", "→")
+    chosen = [each for each in parts if each[0] == wanted]
+    if not chosen:
+        raise ValueError(f"{name}: part must be one of {', '.join(PARTS)}; got {shown(part)}")
+    return chosen + [each for each in parts if each[0] != wanted]
+
+
+class HeadView(AttentionView):
+    """What :func:`head_view` gives."""
 
     script = "head_view"
-
-    def __init__(
-        self,
-        weights: Any,
-        tokens: Sequence[Any],
-        key_tokens: Sequence[Any] | None = None,
-        title: str | None = None,
-        *,
-        item: int = 0,
-    ) -> None:
-        layers, batch = layers_of("head_view_html", weights, item)
-        sizes = {layer.shape[1:] for layer in layers}
-        if len(sizes) != 1:
-            raise ValueError(
-                "head_view_html: weights must have one size (Lq, Lk) in all layers because they are over the "
-                f"same tokens; got {sorted(sizes)}"
-            )
-        self.weights, self.tokens, self.key_tokens = sentence_of(
-            "head_view_html", layers, tokens, key_tokens, item
-        )
-        self.title = f"item {item} of {batch}" if batch > 1 and title is None else title
-
-    def _data(self) -> dict[str, Any]:
-        thousandths = [np.rint(1000 * np.nan_to_num(layer)).astype(int).tolist() for layer in self.weights]
-        return {"weights": thousandths, "queries": self.tokens, "keys": self.key_tokens}
+    layers: list[NDArray[np.floating]]
+    queries: list[str]
+    keys: list[str]
+    parts: list[Part]
+    layer: int
+    head: int | None
+    titles: Sequence[str] | None
+    columns: int
+    color: str
+    figsize: tuple[float, float] | None
 
     def __repr__(self) -> str:
-        layers, heads = len(self.weights), self.weights[0].shape[0]
-        return (
-            f"AttentionView({layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}, "
-            f"{len(self.tokens)} queries, {len(self.key_tokens)} keys)"
-        )
+        sizes = counted(len(self.layers), "layer"), counted(len(self.layers[0]), "head")
+        return f"HeadView({sizes[0]} of {sizes[1]}, {len(self.queries)} queries, {len(self.keys)} keys)"
+
+    def _data(self) -> dict[str, Any]:
+        tables, names = with_mean(self.layers)
+        parts = [{"name": name, "queries": queries, "keys": keys} for name, queries, keys in self.parts]
+        return {
+            "weights": packed(tables, blocks=False),
+            "heads": names,
+            "queries": self.queries,
+            "keys": self.keys,
+            "parts": parts,
+            "part": 0,
+            "layer": self.layer,
+            "head": self.head or 0,
+        }
+
+    def _exactness(self, about: dict[str, Any]) -> str:
+        return f"{exactness(about['weights'])} Weights up to {LEAST} are not drawn."
 
     def _drawing(self) -> str:
-        matrix = self.weights[0][0]
-        rows = max(len(self.tokens), len(self.key_tokens))
+        _, queries, keys = self.parts[0]
+        matrix = np.nan_to_num(self.layers[self.layer][self.head or 0])[slice(*queries), slice(*keys)]
         lines = "".join(
             f'<line x1="{LEFT}" y1="{_height(q)}" x2="{RIGHT}" y2="{_height(k)}" '
             f'stroke-opacity="{min(float(matrix[q, k]), 1.0):.3f}"/>'
-            for q, k in np.argwhere(np.nan_to_num(matrix) > LEAST)
+            for q, k in np.argwhere(matrix > LEAST)[:5000]
         )
         texts = "".join(
             f'<text class="{side}" text-anchor="{anchor}" x="{x}" y="{_height(place)}" dy="0.35em">'
             f"{html.escape(token)}</text>"
             for side, anchor, x, tokens in (
-                ("query", "end", LEFT - 8, self.tokens),
-                ("key", "start", RIGHT + 8, self.key_tokens),
+                ("query", "end", LEFT - 8, self.queries[slice(*queries)]),
+                ("key", "start", RIGHT + 8, self.keys[slice(*keys)]),
             )
             for place, token in enumerate(tokens)
         )
-        size = f"0 0 {LEFT + RIGHT} {rows * LINE + 2 * MARGIN}"
+        size = f"0 0 {LEFT + RIGHT} {max(matrix.shape) * LINE + 2 * MARGIN}"
         return (
-            f'<svg viewBox="{size}" width="{LEFT + RIGHT}" role="img" font-size="13">'
-            f'<g class="lines" stroke="#1f6fb4" stroke-width="2">{lines}</g>{texts}</svg>'
+            f'<div class="stage"><svg viewBox="{size}" width="{LEFT + RIGHT}" role="group" font-size="13">'
+            f'<g class="lines">{lines}</g>{texts}</svg></div>'
         )
 
+    def _plot(
+        self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None
+    ) -> tuple[Figure, NDArray[Any]]:
+        _, (q0, q1), (k0, k1) = self.parts[0]
+        table = self.layers[self.layer][:, q0:q1, k0:k1]
+        heads = list(range(len(table))) if self.head is None else [self.head]
+        queries, keys = self.queries[q0:q1], self.keys[k0:k1]
+        names = [f"head {head}" for head in heads] if self.titles is None else list(self.titles)
+        high, wide, gap = INCHES
+        ends = [(widest(tokens) + gap) / wide for tokens in (queries, keys)]
+        if ax is None:
+            columns = min(self.columns, len(heads))
+            rows = math.ceil(len(heads) / columns)
+            width, height = (1 + sum(ends)) * wide + gap, high * max(len(queries), len(keys)) + 0.4
+            above = 0.3 if self.title else 0.0
+            size = self.figsize or (columns * width, rows * height + above)
+            fig, grid = subplots(rows, columns, figsize=size)
+            fig.subplots_adjust(
+                0, 0, 1, 1 - (above + 0.3) / size[1], wspace=gap / width, hspace=0.4 / (height - 0.4)
+            )
+            panels = grid.ravel()
+            for unused in panels[len(heads) :]:
+                unused.set_axis_off()
+            if self.title:
+                fig.suptitle(self.title, fontsize="medium", y=1 - 0.05 / size[1])
+        else:
+            fig, panels = given_axes("head_view", ax, (len(heads),))
+        for panel, head, name in zip(panels, heads, names, strict=False):
+            _draw_head(panel, table[head], queries, keys, self.color)
+            panel.set(xlim=(-ends[0], 1 + ends[1]))
+            panel.set_title(name, fontsize="small")
+        return fig, panels[: len(heads)]
 
-def head_view_html(
-    weights: Any,
-    tokens: Sequence[Any],
-    key_tokens: Sequence[Any] | None = None,
-    *,
-    title: str | None = None,
-    item: int = 0,
-) -> AttentionView:
-    """Show the heads of all layers over a sentence, to choose and to point at.
 
-    Parameters
-    ----------
-    weights : array or Tensor (Lq, Lk), (H, Lq, Lk) or (layers, H, Lq, Lk), or a list of layers
-        Such as ``model.attention_weights`` after a call; each layer (H, Lq, Lk) or (B, H, Lq, Lk).
-    tokens : sequence of Lq str
-        The queries' tokens; or B such sequences, where what lies behind the last token of a sentence is not shown.
-    key_tokens : sequence of Lk str, or B of them, optional
-        The keys' tokens; the queries' unless given.
-    title : str, optional
-        Unless given it says which item of a batch is shown.
-    item : int
-        Which sentence of a batch is shown.
+def _draw_head(
+    ax: Axes, matrix: NDArray[np.floating], queries: list[str], keys: list[str], color: str
+) -> None:
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
 
-    Returns
-    -------
-    AttentionView
-        A notebook shows it; ``view.save("page.html")`` writes a page that needs no network.
-
-    Raises
-    ------
-    ValueError
-        If shapes and tokens do not fit.
-
-    Examples
-    --------
-    >>> qkv.plot.head_view_html(np.full((2, 4, 3, 3), 1 / 3), ["it", "is", "raining"])
-    AttentionView(2 layers of 4 heads, 3 queries, 3 keys)
-    """
-    return AttentionView(weights, tokens, key_tokens, title, item=item)
+    strength = np.clip(np.nan_to_num(matrix), 0.0, 1.0)
+    pairs = np.argwhere(strength > LEAST)
+    lines = [[(0.0, float(q)), (1.0, float(k))] for q, k in pairs]
+    colors = [(*to_rgba(color)[:3], float(strength[q, k])) for q, k in pairs]
+    widths = [0.5 + 2.0 * float(strength[q, k]) for q, k in pairs]
+    ax.add_collection(LineCollection(lines, colors=colors, linewidths=widths))
+    for x, side, tokens in ((-0.04, "right", queries), (1.04, "left", keys)):
+        for place, token in enumerate(tokens):
+            add_label(ax, x, place, token, ha=side, va="center")
+    ax.set(ylim=(max(len(queries), len(keys)) - 0.5, -0.5))
+    ax.set_axis_off()
 
 
 def _height(place: int) -> int:

@@ -1,18 +1,27 @@
-"""A drawing with a script that changes it: a part of a notebook, and a web page of its own."""
+"""A view: data that a page shows with a script, in a notebook or alone, and that matplotlib draws."""
 
 from __future__ import annotations
 
-import hashlib
 import html
+import io
 import json
 import os
+import secrets
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._atomic import write_file
+from .._errors import shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _FOLDER = Path(__file__).parent
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+_PICTURES = (".svg", ".pdf", ".png")
+# Text stays text in SVG, and is embedded with its font in PDF.
+_FONTS: Any = {"svg.fonttype": "none", "pdf.fonttype": 42}
 
 
 class View:
@@ -26,19 +35,27 @@ class View:
         raise NotImplementedError
 
     def _drawing(self) -> str:
-        """Give the picture that the script changes, as SVG."""
-        raise NotImplementedError
+        """Give what is shown where scripts may not run, and what the script changes."""
+        return '<div class="stage"></div>'
+
+    def _exactness(self, about: dict[str, Any]) -> str:
+        """Say which numbers of the page, whose script gets `about`, are exact."""
+        return ""
 
     def _repr_html_(self) -> str:
-        """Give the part of a page that shows it, with style and script."""
-        text = json.dumps(self._data(), separators=(",", ":"))
-        name = "qkv-" + hashlib.sha256((text + str(self.title)).encode()).hexdigest()[:12]
-        style = (_FOLDER / "view.css").read_text(encoding="utf-8").replace("#ID", f"#{name}")
-        code = (_FOLDER / f"{self.script}.js").read_text(encoding="utf-8")
+        """Give the part of a page that shows it, with style and script; no two have the same id."""
+        name = "qkv-" + secrets.token_hex(6)
+        about = self._data()
+        text = json.dumps(about, separators=(",", ":"))
+        style = _asset("view.css").replace("#ID", f"#{name}")
+        code = _asset("view.js") + _asset(f"{self.script}.js")
         heading = "" if self.title is None else f"<h3>{html.escape(self.title)}</h3>"
+        exact = self._exactness(about)
+        below = f'<p class="exact">{html.escape(exact)}</p>' if exact else ""
         return (
-            f'<div id="{name}" class="qkv-heads"><style>{style}</style>{heading}<div class="controls"></div>'
-            f'{self._drawing()}<script type="application/json">{_for_script(text)}</script>'
+            f'<div id="{name}" class="qkv-view"><style>{style}</style>{heading}<div class="controls"></div>'
+            f'{self._drawing()}<div class="note" aria-live="polite"></div>{below}'
+            f'<script type="application/json">{_for_script(text)}</script>'
             f"<script>(function(root){{{code}}})(document.getElementById({json.dumps(name)}));</script></div>"
         )
 
@@ -54,14 +71,134 @@ class View:
         OSError
             If the file cannot be written.
         """
-        page = (
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-            f"<title>{html.escape(self.title or type(self).__name__)}</title>"
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-            '<meta name="viewport" content="width=device-width"></head>\n'
-            f"<body>{self._repr_html_()}</body></html>\n"
-        )
-        write_file(path, lambda file: file.write(page.encode("utf-8")))
+        text = page(self.title or type(self).__name__, self._repr_html_())
+        write_file(path, lambda file: file.write(text.encode("utf-8")))
+
+
+class AttentionView(View):
+    """What the views of attention give: a page to play with, and the same as a figure.
+
+    A notebook shows the page. It unpacks to ``(fig, axes)`` of a figure of ``matplotlib.pyplot``.
+
+    Attributes
+    ----------
+    title : str or None
+
+    Examples
+    --------
+    >>> view = qkv.plot.head_view([[0.9, 0.1], [0.2, 0.8]], ["Guten", "Morgen"], ["good", "morning"])
+    >>> view.save("attention.html")
+    >>> fig, axes = view
+    >>> axes[0].get_title()
+    'head 0'
+    """
+
+    _pair: tuple[Figure, Any] | None = None
+
+    def _plot(self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None) -> tuple[Figure, Any]:
+        """Draw into a figure that `subplots` makes, or into the given axes."""
+        raise NotImplementedError
+
+    def _into(self, ax: Any) -> None:
+        """Draw into axes, if there are any."""
+        if ax is not None:
+            self._pair = self._plot(_of_pyplot, ax)
+
+    def figure(self) -> Figure:
+        """Draw it with matplotlib.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            A new one that pyplot does not know: a notebook shows it once.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        """
+        return self._plot(_alone)[0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as a page or a picture.
+
+        Parameters
+        ----------
+        path : path
+            Ends in ``.html`` (one file, script included, that needs neither Python nor a network), ``.svg`` (tokens are
+            text), ``.pdf`` or ``.png``.
+
+        Raises
+        ------
+        ValueError
+            If the path ends otherwise.
+        ImportError
+            If matplotlib is missing, for pictures.
+        OSError
+            If the file cannot be written.
+        """
+        suffix = Path(path).suffix.lower()
+        if suffix == ".html":
+            super().save(path)
+            return
+        if suffix not in _PICTURES:
+            raise ValueError(
+                f"save: path must end in .html, {', '.join(_PICTURES)} because the ending says what is written; "
+                f"got {shown(os.fspath(path))}"
+            )
+        figure, content = self.figure(), io.BytesIO()
+        from matplotlib import rc_context
+
+        with rc_context(_FONTS):
+            figure.savefig(content, format=suffix[1:], bbox_inches="tight", dpi=200)
+        write_file(path, lambda file: file.write(content.getvalue()))
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._pair is None:
+            self._pair = self._plot(_of_pyplot)
+        return iter(self._pair)
+
+    def __getitem__(self, place: int) -> Any:
+        return tuple(self)[place]
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_pair"}
+
+
+def page(title: str, *parts: str) -> str:
+    """Give a whole page of parts in HTML, which asks no network."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(title)}</title>"
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width">'
+        "<style>:root{color-scheme:light dark}</style></head>\n"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _of_pyplot(rows: int, columns: int, **options: Any) -> tuple[Figure, Any]:
+    from .drawing import pyplot
+
+    fig, axes = pyplot().subplots(rows, columns, squeeze=False, **options)
+    return fig, axes
+
+
+def _alone(rows: int, columns: int, figsize: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
+    from .drawing import pyplot
+
+    pyplot()  # says how to install it
+    from matplotlib.figure import Figure
+
+    fig = Figure(figsize=figsize, layout=options.pop("layout", None))
+    return fig, fig.subplots(rows, columns, squeeze=False, **options)
+
+
+def _asset(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 def _for_script(text: str) -> str:

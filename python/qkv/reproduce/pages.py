@@ -1,5 +1,6 @@
 """Reading a view back: the numbers that its script gets and those of its drawing, compared with what they must be."""
 
+import base64
 import html
 import json
 import re
@@ -23,6 +24,9 @@ def _problems(page: str, panel: dict[str, Any]) -> Iterator[str]:
     for name, expected in panel["data"].items():
         if not _same(data.get(name), expected):
             yield f"the script's {name} differ"
+    for name, expected in panel.get("packed", {}).items():
+        if not _same(_unpacked(data[name]), expected, atol=1e-5):
+            yield f"the script's {name} differ"
     words = [html.unescape(text) for text in re.findall(r"<text[^>]*>(.*?)</text>", page)]
     if "words" in panel and words != panel["words"]:
         yield f"what is written is {words} instead of {panel['words']}"
@@ -32,6 +36,12 @@ def _problems(page: str, panel: dict[str, Any]) -> Iterator[str]:
             yield f"what is drawn as {pattern.split()[0].lstrip('<')} differs"
     if "curves" in panel and not _on_one_scale(page, panel["curves"]):
         yield "the curve and the points are not drawn on one scale"
+
+
+def _unpacked(about: dict[str, Any]) -> np.ndarray:
+    """Give weights (layers, H, Lq, Lk) that a page holds as whole numbers of 16 bits."""
+    whole = np.frombuffer(base64.b64decode(about["all"]), "<u2").reshape(about["shape"])
+    return np.asarray(whole * (about["scale"] / 65535))
 
 
 def _same(got: Any, expected: Any, atol: float = 1e-9) -> bool:

@@ -183,7 +183,12 @@ def heads_page(weights: Any, queries: Sequence[str], keys: Sequence[str] | None 
     first = _strengths(table[0, 0])
     keys = list(queries if keys is None else keys)
     return {
-        "data": {"weights": np.rint(1000 * table), "queries": list(queries), "keys": keys},
+        "data": {"queries": list(queries), "keys": keys},
+        "packed": {
+            "weights": np.concatenate([table, table.mean(1, keepdims=True)], 1)
+            if table.shape[1] > 1
+            else table
+        },
         "words": [*queries, *keys],
         "drawn": {r'<line [^>]*stroke-opacity="([^"]*)"': first[first > 0]},
     }

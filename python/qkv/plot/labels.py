@@ -1,0 +1,266 @@
+"""Tokens as labels of figures: never formulas, in fonts that have their characters, right to left where they are."""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .drawing import pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Text
+
+SIZE = 9.0  # points
+INCH = 72.0
+
+
+def readable(token: Any) -> str:
+    """Give a token with control characters and lone surrogates as Python escapes them, so that a page can hold it."""
+    text = str(token)
+    if text.isprintable():
+        return text
+    return "".join(repr(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text)
+
+
+def add_label(ax: Axes, x: float, y: float, token: str, **options: Any) -> Text:
+    """Write a token into axes; it may lie outside of them."""
+    label: Text = _label_class()(x, y, token, **{"clip_on": False, "fontsize": SIZE, **options})
+    ax.add_artist(label)
+    return label
+
+
+def label_matrix(ax: Axes, queries: Sequence[str], keys: Sequence[str]) -> None:
+    """Write the queries' tokens beside the rows of a matrix and the keys' above its columns."""
+    ax.set(xticks=[], yticks=[])
+    for place, token in enumerate(queries):
+        add_label(
+            ax, -0.01, place, token, transform=ax.get_yaxis_transform(), ha="right", va="center_baseline"
+        )
+    for place, token in enumerate(keys):
+        add_label(
+            ax, place, 1.01, token, transform=ax.get_xaxis_transform(), ha="center", va="bottom", rotation=90
+        )
+
+
+def widest(tokens: Sequence[str], size: float = SIZE) -> float:
+    """Give the width in inches that the longest of tokens takes."""
+    return max((width_of(token, size) for token in tokens), default=0.0)
+
+
+def width_of(token: str, size: float = SIZE) -> float:
+    """Give the width in inches of a token."""
+    from matplotlib.font_manager import FontProperties
+
+    font = FontProperties(family=families(token), size=size)
+    width, _, _ = _canvas().get_text_width_height_descent(drawn(token), font, False)
+    return float(width) / INCH
+
+
+@functools.cache
+def _canvas() -> Any:
+    pyplot()  # says how to install matplotlib
+    from matplotlib.backends.backend_agg import RendererAgg
+
+    agg: Any = RendererAgg
+    return agg(8, 8, INCH)
+
+
+@functools.cache
+def _label_class() -> type[Text]:
+    pyplot()
+    from matplotlib.text import Text
+
+    class Label(Text):
+        """A token. SVG gets it as it is; where glyphs are drawn, `drawn` says which."""
+
+        def __init__(self, x: float, y: float, token: str, **options: Any) -> None:
+            super().__init__(x, y, token, parse_math=False, fontfamily=families(token), **options)
+
+        def draw(self, renderer: Any) -> None:
+            self._with_glyphs(renderer, lambda: super(Label, self).draw(renderer))
+
+        def get_window_extent(self, renderer: Any = None, dpi: float | None = None) -> Any:
+            return self._with_glyphs(renderer, lambda: super(Label, self).get_window_extent(renderer, dpi))
+
+        def _with_glyphs(self, renderer: Any, act: Any) -> Any:
+            token = self._text  # type: ignore[has-type]  # set_text would ask for another drawing
+            if not _writes_text(renderer):
+                self._text = drawn(token)
+            try:
+                return act()
+            finally:
+                self._text = token
+
+    return Label
+
+
+def _writes_text(renderer: Any) -> bool:
+    from matplotlib import rcParams
+    from matplotlib.backends.backend_svg import RendererSVG
+
+    inner = getattr(renderer, "_vector_renderer", renderer)  # of one that mixes in pictures
+    return isinstance(inner, RendererSVG) and rcParams["svg.fonttype"] == "none"
+
+
+@functools.lru_cache(maxsize=4096)
+def families(token: str) -> list[str]:
+    """Give the user's font families, and behind them those that have the characters which these lack."""
+    from matplotlib import rcParams
+
+    chosen = list(rcParams["font.family"])
+    for sign in dict.fromkeys(token):
+        font = None if _is_drawn_by(tuple(chosen), sign) else _font_with(sign)
+        if font is not None and font not in chosen:
+            chosen.append(font)
+    return chosen
+
+
+@functools.lru_cache(maxsize=4096)
+def drawn(token: str) -> str:
+    """Give what fonts draw for a token: characters that none has by their numbers, in the order of sight."""
+    fonts = tuple(families(token))
+    named = "".join(
+        sign if _is_drawn_by(fonts, sign) else "" if _is_invisible(sign) else f"[U+{ord(sign):04X}]"
+        for sign in token
+    )
+    return named if _shapes() else visual(named)
+
+
+def _is_invisible(sign: str) -> bool:
+    return unicodedata.category(sign) == "Cf" or "\ufe00" <= sign <= "\ufe0f"
+
+
+def _shapes() -> bool:
+    """Say whether matplotlib orders and joins letters itself."""
+    import matplotlib
+
+    return tuple(map(int, matplotlib.__version__.split(".")[:2])) >= (3, 11)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_drawn_by(chosen: tuple[str, ...], sign: str) -> bool:
+    return any(ord(sign) in _signs_of(path) for path in _paths_of(chosen))
+
+
+@functools.cache
+def _paths_of(chosen: tuple[str, ...]) -> list[str]:
+    from matplotlib.font_manager import FontProperties, fontManager
+
+    paths = []
+    for name in chosen:
+        try:
+            paths.append(str(fontManager.findfont(FontProperties(family=[name]), fallback_to_default=False)))
+        except ValueError:  # a family that is not installed, which matplotlib leaves out too
+            continue
+    return paths
+
+
+@functools.cache
+def _signs_of(path: str) -> frozenset[int]:
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        font = FT2Font(path)
+        return frozenset(font.get_charmap()) if font.scalable else frozenset()
+    except (RuntimeError, OSError, ValueError):  # fonts of coloured pictures
+        return frozenset()
+
+
+@functools.cache
+def _font_with(sign: str) -> str | None:
+    """Give the family of an installed font that has a character."""
+    from matplotlib.font_manager import fontManager
+
+    plain = (
+        font
+        for font in fontManager.ttflist
+        if font.style == "normal" and font.weight in (400, "normal", "regular") and "Resort" not in font.name
+    )
+    return next((font.name for font in plain if ord(sign) in _signs_of(str(font.fname))), None)
+
+
+def visual(text: str) -> str:
+    """Give a line in the order in which it is seen from left to right, Arabic letters joined.
+
+    The rules of Unicode's bidirectional algorithm for a line without explicit directions.
+    """
+    if not any(unicodedata.bidirectional(sign) in ("R", "AL") for sign in text):
+        return text
+    clusters: list[str] = []  # a letter and the marks on it
+    for sign in _joined(text):
+        if clusters and unicodedata.bidirectional(sign) == "NSM":
+            clusters[-1] += sign
+        else:
+            clusters.append(sign)
+    levels = _levels([unicodedata.bidirectional(cluster[0]) for cluster in clusters])
+    for level in range(max(levels), 0, -1):
+        for begin, end in _runs([at >= level for at in levels]):
+            clusters[begin:end] = clusters[begin:end][::-1]
+            levels[begin:end] = levels[begin:end][::-1]
+    return "".join(
+        _MIRROR.get(cluster, cluster) if level % 2 else cluster
+        for cluster, level in zip(clusters, levels, strict=True)
+    )
+
+
+_MIRROR = dict(zip("()[]{}<>«»", ")(][}{><»«", strict=True))
+
+
+def _levels(kinds: list[str]) -> list[int]:
+    """Give the embedding level of each character: odd ones run from right to left."""
+    strong = ["R" if kind in ("R", "AL") else kind if kind == "L" else "" for kind in kinds]
+    base = next(kind for kind in strong if kind)
+    before = base
+    for place, kind in enumerate(kinds):
+        if kind in ("EN", "AN"):
+            strong[place] = "L" if kind == "EN" and before == "L" else "number"
+        elif strong[place]:
+            before = strong[place]
+    for begin, end in _runs(
+        [not kind for kind in strong]
+    ):  # neutral ones go with both sides, or with the line
+        sides = {
+            "R" if kind == "number" else kind
+            for kind in (strong[begin - 1] if begin else base, strong[end] if end < len(strong) else base)
+        }
+        strong[begin:end] = [sides.pop() if len(sides) == 1 else base] * (end - begin)
+    even = 2 if base == "R" else 0
+    return [{"R": 1, "L": even, "number": 2}[kind] for kind in strong]
+
+
+def _runs(which: list[bool]) -> Iterator[tuple[int, int]]:
+    """Give begin and end of each run of True."""
+    begin = None
+    for place, one in enumerate([*which, False]):
+        if one and begin is None:
+            begin = place
+        elif not one and begin is not None:
+            yield begin, place
+            begin = None
+
+
+@functools.cache
+def _forms() -> dict[str, dict[str, str]]:
+    """Give the isolated, initial, medial and final form of Arabic letters, as Unicode has them."""
+    forms: dict[str, dict[str, str]] = {}
+    for number in range(0xFE80, 0xFEF5):
+        kind, letter = unicodedata.decomposition(chr(number)).split()[:2]
+        forms.setdefault(chr(int(letter, 16)), {})[kind.strip("<>")] = chr(number)
+    return forms
+
+
+def _joined(text: str) -> str:
+    """Write Arabic letters in the forms that they have beside their neighbours."""
+    forms, letters = _forms(), [i for i, s in enumerate(text) if unicodedata.bidirectional(s) != "NSM"]
+    result = list(text)
+    for at, place in enumerate(letters):
+        own = forms.get(text[place], {})
+        before = forms.get(text[letters[at - 1]], {}) if at else {}
+        after = forms.get(text[letters[at + 1]], {}) if at + 1 < len(letters) else {}
+        left, right = "initial" in before and "final" in own, "initial" in own and "final" in after
+        kind = "medial" if left and right else "final" if left else "initial" if right else "isolated"
+        result[place] = own.get(kind, text[place])
+    return "".join(result)

@@ -1,0 +1,326 @@
+"""All heads of all layers at a glance, one of them enlarged; and the difference of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .drawing import draw_matrix, given_axes
+from .heads import Layers, counted, layers_of, place_in, sentence_of, title_of, with_mean
+from .labels import label_matrix, widest
+from .packing import BUDGET, exactness, packed, shrunk
+from .views import AttentionView
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANEL = 1.1  # inches
+PIXELS = 256  # of a panel of the figure, and
+ENLARGED = 1024  # of an enlarged one, on a side
+LABELLED = 96  # tokens, at most
+
+
+def layer_view(
+    weights: Any,
+    tokens: Sequence[Any] | None = None,
+    key_tokens: Sequence[Any] | None = None,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    item: int = 0,
+    title: str | None = None,
+    cmap: str = "Reds",
+    vmax: float | None = None,
+    figsize: tuple[float, float] | None = None,
+    ax: Any = None,
+) -> AttentionView:
+    """Draw all heads of all layers at a glance: one row per layer, one column per head, one colour scale.
+
+    A notebook shows a page with the chosen head enlarged, whose weights it tells as numbers. The figure adds an
+    enlarged head where `layer` or `head` is given.
+
+    Parameters
+    ----------
+    weights : array or Tensor (layers, H, Lq, Lk), a list of (H, Lq, Lk) or (B, H, Lq, Lk), or a recording
+        Such as ``model.attention_weights`` after a call. Five axes are (layers, B, H, Lq, Lk). Of a recording all
+        weights are taken.
+    tokens : sequence of Lq str, optional
+        The queries' tokens; their places unless given. Or B such sequences, of which the shorter cut the padding off.
+    key_tokens : sequence of Lk str, optional
+        The keys' tokens; the queries' unless given.
+    layer, head : int, optional
+        The head that is enlarged at first.
+    item : int
+        Which sentence of a batch is drawn; the title says so.
+    title : str, optional
+    cmap : str
+        Of the figure.
+    vmax : float, optional
+        The weight that gets the darkest colour; the greatest unless given. The lightest stands for 0.
+    figsize : (width, height), optional
+        Of the whole figure, in inches.
+    ax : array or sequence of matplotlib.axes.Axes, optional
+        One for each head, layer by layer: draws the figure there.
+
+    Returns
+    -------
+    AttentionView
+        ``save("name.svg")``, ``figure()``; unpacks to ``(fig, axes)``, axes (layers, H).
+
+    Raises
+    ------
+    ValueError
+        If the layers have different shapes, or there are none, or there is no such item, layer or head, or tokens do
+        not fit in number.
+    ImportError
+        If matplotlib is missing, for figures.
+
+    Examples
+    --------
+    >>> view = layer_view(np.full((2, 3, 5, 5), 0.2), list("abcde"))
+    >>> view
+    LayerView(2 layers of 3 heads, 5 queries, 5 keys)
+    >>> fig, axes = view
+    >>> axes.shape, axes[1, 0].get_ylabel(), axes[0, 2].get_title()
+    ((2, 3), 'layer 1', 'head 2')
+    """
+    name = "layer_view"
+    layers, batch = layers_of(name, weights, item, four="layer")
+    view = LayerView()
+    view.fill(name, layers, tokens, key_tokens, layer, head, item)
+    view.title, view.cmap, view.figsize = title_of(title, item, batch), cmap, figsize
+    greatest = max(float(np.max(np.nan_to_num(table))) for table in view.layers)
+    view.ends = 0.0, (greatest if vmax is None else vmax) or 1.0
+    view._into(ax)
+    return view
+
+
+def compare_view(
+    a: Any,
+    b: Any,
+    tokens: Sequence[Any],
+    key_tokens: Sequence[Any] | None = None,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    item: int = 0,
+    title: str | None = None,
+    cmap: str = "RdBu",
+    figsize: tuple[float, float] | None = None,
+    ax: Any = None,
+) -> AttentionView:
+    """Draw the difference ``b - a`` of the weights of two models, or of one model before and after a change.
+
+    The page shows both beside their difference; the figure is of :func:`layer_view`'s form.
+
+    Parameters
+    ----------
+    a, b : array or Tensor (Lq, Lk), (H, Lq, Lk) or (B, H, Lq, Lk), a list of such arrays, or a recording
+        A list holds the layers. Of a recording all weights are taken.
+    tokens : sequence of Lq str
+        The queries' tokens; or B such sequences, of which the shorter cut the padding off.
+    key_tokens : sequence of Lk str, optional
+        The keys' tokens; the queries' unless given.
+    layer, head : int, optional
+        The head that is enlarged at first.
+    item : int
+        Which sentence of a batch is drawn; the title says so.
+    title : str, optional
+    cmap : str
+        Of the figure; its middle stands for no difference.
+    figsize : (width, height), optional
+        Of the whole figure, in inches.
+    ax : array or sequence of matplotlib.axes.Axes, optional
+        One for each head, layer by layer: draws the figure there.
+
+    Returns
+    -------
+    AttentionView
+        ``save("name.svg")``, ``figure()``; unpacks to ``(fig, axes)``, axes (layers, H).
+
+    Raises
+    ------
+    ValueError
+        If the weights of both have different shapes, or there is no such item, layer or head, or tokens do not fit in
+        number.
+    ImportError
+        If matplotlib is missing, for figures.
+
+    Examples
+    --------
+    >>> compare_view(np.full((3, 2, 2), 0.5), np.stack([np.eye(2)] * 3), ["good", "morning"])
+    CompareView(1 layer of 3 heads, 2 queries, 2 keys)
+    """
+    name = "compare_view"
+    both = [layers_of(name, weights, item) for weights in (a, b)]
+    shapes = [(len(layers), *layers[0].shape) for layers, _ in both]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"{name}: a and b must have the same layers, heads and tokens because their difference is drawn; got a "
+            f"{shapes[0]} and b {shapes[1]}"
+        )
+    view = CompareView()
+    view.fill(name, both[1][0], tokens, key_tokens, layer, head, item)
+    seen, before = view.layers, [table[:, : len(view.queries), : len(view.keys)] for table in both[0][0]]
+    view.sides = before, seen
+    view.layers = [after - first for first, after in zip(before, seen, strict=True)]
+    greatest = max(float(np.max(np.abs(np.nan_to_num(table)))) for table in view.layers) or 1.0
+    view.title, view.cmap, view.figsize = title_of(title, item, both[0][1]), cmap, figsize
+    view.ends = -greatest, greatest
+    view._into(ax)
+    return view
+
+
+class Enlarged(NamedTuple):
+    """What the enlarged head takes in the figure, in inches: with its labels, and without."""
+
+    width: float
+    height: float
+    inner_width: float
+    inner_height: float
+    above: float
+    labels: bool
+
+
+class LayerView(AttentionView):
+    """What :func:`layer_view` gives."""
+
+    script = "layer_view"
+    layers: Layers
+    queries: list[str]
+    keys: list[str]
+    named: bool
+    chosen: tuple[int, int] | None
+    ends: tuple[float, float]
+    cmap: str
+    figsize: tuple[float, float] | None
+
+    def fill(
+        self, name: str, layers: Layers, tokens: Any, key_tokens: Any, layer: Any, head: Any, item: int
+    ) -> None:
+        """Take layers and tokens, cut to a sentence, and the head that is enlarged."""
+        H, Lq, Lk = layers[0].shape
+        self.named = tokens is not None
+        if tokens is None:
+            tokens, key_tokens = range(Lq), range(Lk)
+        self.layers, self.queries, self.keys = sentence_of(name, layers, tokens, key_tokens, item)
+        place = (
+            place_in(name, "layer", layer or 0, len(layers), "layer"),
+            place_in(name, "head", head or 0, H, "head"),
+        )
+        self.chosen = None if layer is None and head is None else place
+
+    def __repr__(self) -> str:
+        sizes = counted(len(self.layers), "layer"), counted(len(self.layers[0]), "head")
+        name = type(self).__name__
+        return f"{name}({sizes[0]} of {sizes[1]}, {len(self.queries)} queries, {len(self.keys)} keys)"
+
+    def _tables(self) -> list[tuple[str, Layers, float, bool]]:
+        """Give what can be shown: name, weights, the one of the strongest colour, whether there are negative ones."""
+        return [("weights", self.layers, self.ends[1], False)]
+
+    def _data(self) -> dict[str, Any]:
+        tables = self._tables()
+        found = []
+        for name, layers, top, signed in tables:
+            weights = packed(with_mean(layers)[0], signed=signed, budget=BUDGET // len(tables))
+            found.append({"name": name, "weights": weights, "top": top})
+        layer, head = self.chosen or (0, 0)
+        return {
+            "tables": found,
+            "heads": with_mean([self.layers[0][:, :1, :1]])[1],
+            "queries": self.queries if self.named else None,
+            "keys": self.keys if self.named else None,
+            "layer": layer,
+            "head": head,
+        }
+
+    def _exactness(self, about: dict[str, Any]) -> str:
+        top = about["tables"][0]["top"]
+        return (
+            f"{exactness(about['tables'][0]['weights'])} Colours grow with the square root of the weight, up to "
+            f"{top:.3g}."
+        )
+
+    def _plot(
+        self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None
+    ) -> tuple[Figure, NDArray[Any]]:
+        layers = [shrunk(layer, PIXELS) for layer in self.layers]
+        rows, cols, (Lq, Lk) = len(layers), len(layers[0]), layers[0].shape[1:]
+        if ax is None:
+            panel = PANEL, PANEL * max(0.5, min(Lq / Lk, 2.0))
+            wide, high = self.figsize or (panel[0] * cols + 1.1, panel[1] * rows + 0.5)
+            beside = self._enlarged(high) if self.chosen else None
+            whole = wide + (beside.width if beside else 0.0), max(high, beside.height if beside else 0.0)
+            fig, axes = subplots(rows, cols, figsize=whole)
+            above = 0.35 + (0.3 if self.title else 0.0)
+            fig.subplots_adjust(
+                left=0.45 / whole[0],
+                right=(wide - 0.75) / whole[0],
+                bottom=(whole[1] - high + 0.05) / whole[1],
+                top=1 - above / whole[1],
+                wspace=0.08,
+                hspace=0.08,
+            )
+            if self.title:
+                fig.suptitle(self.title, fontsize="medium", y=1 - 0.05 / whole[1])
+        else:
+            fig, axes = given_axes("layer_view", ax, (rows, cols))
+        for i, j in np.ndindex(rows, cols):
+            image = draw_matrix(axes[i, j], layers[i][j], self.cmap, *self.ends, aspect="auto")
+            axes[i, j].set(xticks=[], yticks=[])
+            if i == 0:
+                axes[i, j].set_title(f"head {j}", fontsize="small")
+            if j == 0:
+                axes[i, j].set_ylabel(f"layer {i}", fontsize="small")
+        if ax is not None:
+            fig.colorbar(image, ax=list(axes.ravel()), shrink=0.7, label="weight")
+            return fig, axes
+        place = axes[0, -1].get_position(), axes[-1, -1].get_position()
+        bar = fig.add_axes(
+            (place[0].x1 + 0.1 / whole[0], place[1].y0, 0.12 / whole[0], place[0].y1 - place[1].y0)
+        )
+        fig.colorbar(image, cax=bar).ax.tick_params(labelsize="x-small")
+        bar.set_label("<colorbar>")
+        if beside:
+            self._enlarge(fig, beside, whole)
+        return fig, axes
+
+    def _enlarged(self, least: float) -> Enlarged:
+        """Give what the enlarged head takes, in inches."""
+        labels = self.named and max(len(self.queries), len(self.keys)) <= LABELLED
+        left, above = (widest(self.queries) + 0.2, widest(self.keys) + 0.3) if labels else (0.3, 0.3)
+        _, Lq, Lk = self.layers[0].shape
+        cell = max(0.16 if labels else 0.0, max(least - above - 0.4, 2.0) / max(Lq, Lk))
+        return Enlarged(left + cell * Lk + 0.1, above + cell * Lq + 0.4, cell * Lk, cell * Lq, above, labels)
+
+    def _enlarge(self, fig: Figure, place: Enlarged, whole: tuple[float, float]) -> None:
+        """Draw the chosen head on the right, with its tokens."""
+        layer, head = self.chosen or (0, 0)
+        box = (
+            1 - (place.inner_width + 0.1) / whole[0],
+            1 - (place.above + place.inner_height) / whole[1],
+            place.inner_width / whole[0],
+            place.inner_height / whole[1],
+        )
+        panel = fig.add_axes(box)
+        table = shrunk(self.layers[layer][head], ENLARGED)
+        draw_matrix(panel, table, self.cmap, *self.ends, aspect="auto")
+        panel.set(xticks=[], yticks=[])
+        panel.set_xlabel(f"layer {layer}, head {head}", fontsize="small")
+        if place.labels:
+            label_matrix(panel, self.queries, self.keys)
+
+
+class CompareView(LayerView):
+    """What :func:`compare_view` gives."""
+
+    sides: tuple[Layers, Layers]
+
+    def _tables(self) -> list[tuple[str, Layers, float, bool]]:
+        top = max(float(np.max(np.nan_to_num(table))) for side in self.sides for table in side) or 1.0
+        sides = [(name, side, top, False) for name, side in zip("ab", self.sides, strict=True)]
+        return [("b - a", self.layers, self.ends[1], True), *sides]

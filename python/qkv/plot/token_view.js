@@ -1,0 +1,39 @@
+const weights = weightsOf(data.weights);
+const layer = select("layer", counted("", weights.layers), data.layer, draw);
+const head = select("head", data.heads, data.head, draw);
+const way = select("colour", ["what it attends to", "what attends to it"], 0, draw);
+let chosen = data.token;
+
+const tokens = data.tokens.map((token, i) => {
+  const span = stage.children[i];
+  span.setAttribute("role", "button");
+  const choose = () => { chosen = i; draw(); };
+  span.addEventListener("click", () => { span.focus(); choose(); });
+  span.addEventListener("focus", choose);
+  span.addEventListener("mouseenter", () => { span.title = percent(weightOf(i)[0]); });
+  return span;
+});
+walk(tokens, 1);
+
+// The weight between the chosen token and another: [weight, whether it is exact].
+function weightOf(other) {
+  const pair = way.value === "0" ? [chosen, other] : [other, chosen];
+  const weight = weights.exact(+layer.value, +head.value, ...pair);
+  return weight === null ? [weights.pooled(+layer.value, +head.value, ...pair), false] : [weight, true];
+}
+
+function draw() {
+  const found = tokens.map((_, i) => weightOf(i)), top = Math.max(...found.map(([weight]) => weight)) || 1;
+  const hue = color("more").split(" ").join(",");
+  tokens.forEach((span, i) => {
+    span.style.backgroundColor = `rgba(${hue},${(0.75 * Math.sqrt(Math.max(found[i][0], 0) / top)).toFixed(3)})`;
+    span.classList.toggle("chosen", i === chosen);
+    span.setAttribute("aria-pressed", i === chosen);
+  });
+  const order = found.map(([weight, exact], i) => [weight, exact, data.tokens[i]]).filter((one) => one[1]);
+  order.sort((a, b) => b[0] - a[0]);
+  note.textContent = `${isolated(data.tokens[chosen])}:   `
+    + order.slice(0, 5).map(([w, , token]) => `${isolated(token)} ${percent(w)}`).join("   ");
+}
+
+follow(draw);

@@ -1,0 +1,174 @@
+"""A text whose tokens are coloured by what one of them attends to."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .drawing import given_axes
+from .heads import Layers, counted, layers_of, place_in, sentence_of, title_of, with_mean
+from .labels import add_label, width_of
+from .packing import exactness, packed
+from .views import AttentionView
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LINE, GAP, EDGE = 0.26, 0.06, 0.05  # inches of the figure: height of a line, between tokens, around a token
+
+
+def token_view(
+    weights: Any,
+    tokens: Sequence[Any],
+    *,
+    token: int = 0,
+    layer: int = 0,
+    head: int | None = None,
+    item: int = 0,
+    title: str | None = None,
+    color: str = "#1f6fb4",
+    width: float = 6.0,
+    ax: Axes | None = None,
+) -> AttentionView:
+    """Write a text whose tokens are coloured by how much one of them attends to each.
+
+    A notebook shows a page: choose the token, layer and head, and whether the colours are what the token attends to or
+    what attends to it.
+
+    Parameters
+    ----------
+    weights : array or Tensor (L, L), (H, L, L) or (B, H, L, L), a list of such arrays, or a recording
+        A list holds the layers. Of a recording all weights are taken.
+    tokens : sequence of L str
+        Or B such sequences, of which the shorter cut the padding off.
+    token : int
+        Which token is the query at first, and in the figure; negative ones count from the end.
+    layer, head : int
+        What is shown first; the mean of the layer's heads unless `head` is given.
+    item : int
+        Which sentence of a batch is shown; the title says so.
+    title : str, optional
+    color : str
+        Of the figure.
+    width : float
+        Of the figure, in inches; lines break there.
+    ax : matplotlib.axes.Axes, optional
+        Draws the figure there.
+
+    Returns
+    -------
+    AttentionView
+        ``save("name.svg")``, ``figure()``; unpacks to ``(fig, axes)``, axes (1,).
+
+    Raises
+    ------
+    ValueError
+        If `weights` are not of tokens over themselves, there is no such item, token, layer or head, or tokens do not
+        fit in number.
+    ImportError
+        If matplotlib is missing, for figures.
+
+    Examples
+    --------
+    >>> token_view([[0.9, 0.1], [0.2, 0.8]], ["good", "morning"], token=1)
+    TokenView(1 layer of 1 head, 2 tokens)
+    """
+    name = "token_view"
+    layers, batch = layers_of(name, weights, item)
+    H, Lq, Lk = layers[0].shape
+    if Lq != Lk:
+        raise ValueError(
+            f"{name}: weights must be (L, L) of tokens over themselves because one of them is the query and all are "
+            f"coloured; got {(Lq, Lk)}"
+        )
+    view = TokenView()
+    view.layers, view.tokens, _ = sentence_of(name, layers, tokens, None, item)
+    view.token = place_in(name, "token", token, len(view.tokens), "token")
+    view.layer = place_in(name, "layer", layer, len(layers), "layer")
+    view.head = None if head is None else place_in(name, "head", head, H, "head")
+    view.title, view.color, view.width = title_of(title, item, batch), color, width
+    view._into(ax)
+    return view
+
+
+class TokenView(AttentionView):
+    """What :func:`token_view` gives."""
+
+    script = "token_view"
+    layers: Layers
+    tokens: list[str]
+    token: int
+    layer: int
+    head: int | None
+    color: str
+    width: float
+
+    def __repr__(self) -> str:
+        sizes = counted(len(self.layers), "layer"), counted(len(self.layers[0]), "head")
+        return f"TokenView({sizes[0]} of {sizes[1]}, {counted(len(self.tokens), 'token')})"
+
+    def _data(self) -> dict[str, Any]:
+        tables, names = with_mean(self.layers)
+        return {
+            "weights": packed(tables),
+            "heads": names,
+            "tokens": self.tokens,
+            "token": self.token,
+            "layer": self.layer,
+            "head": len(names) - 1 if self.head is None else self.head,
+        }
+
+    def _exactness(self, about: dict[str, Any]) -> str:
+        return exactness(about["weights"])
+
+    def _drawing(self) -> str:
+        tokens = "".join(f'<span class="token">{html.escape(token)}</span>' for token in self.tokens)
+        return f'<div class="stage">{tokens}</div>'
+
+    def row(self) -> Any:
+        """Give the weights (L,) that are shown first."""
+        table = np.nan_to_num(self.layers[self.layer][:, self.token])
+        return table.mean(0) if self.head is None else table[self.head]
+
+    def _plot(self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None) -> tuple[Figure, Any]:
+        from matplotlib.patches import Rectangle
+
+        places, x, line = [], 0.0, 0
+        for token in self.tokens:
+            wide = max(width_of(token), 0.06) + 2 * EDGE
+            if x and x + wide > self.width:
+                x, line = 0.0, line + 1
+            places.append((x, line, wide))
+            x += wide + GAP
+        width = max(self.width, *(x + wide for x, _, wide in places))
+        height = (line + 1) * LINE
+        if ax is None:
+            above = 0.3 if self.title else 0.0
+            fig, axes = subplots(1, 1, figsize=(width + 0.1, height + above + 0.1))
+            fig.subplots_adjust(0.05 / width, 0.05 / height, 1, 1 - above / (height + above + 0.1))
+            axes = axes[0]
+        else:
+            fig, axes = given_axes("token_view", ax, (1,))
+        panel, row = axes[0], self.row()
+        for place, ((x, line, wide), token) in enumerate(zip(places, self.tokens, strict=True)):
+            strength = 0.75 * float(np.sqrt(max(row[place], 0.0) / (row.max() or 1.0)))
+            chosen = place == self.token
+            box = Rectangle(
+                (x, line * LINE + 0.02),
+                wide,
+                LINE - 0.04,
+                facecolor=(self.color, strength),
+                edgecolor="#b03020" if chosen else "#bbb",
+                linewidth=1.5 if chosen else 0.5,
+            )
+            panel.add_patch(box)
+            add_label(panel, x + wide / 2, (line + 0.5) * LINE, token, ha="center", va="center_baseline")
+        panel.set(xlim=(-0.02, width + 0.02), ylim=(height, 0.0))
+        panel.set_axis_off()
+        if self.title:
+            panel.set_title(self.title, fontsize="small")
+        return fig, axes

@@ -1,0 +1,138 @@
+// What the scripts of all views share: `root` is the view's element, `data` what Python gave.
+"use strict";
+const data = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
+const controls = root.querySelector(".controls"), note = root.querySelector(".note");
+const drawing = root.querySelector("svg"), stage = root.querySelector(".stage");
+
+function element(name, parent, properties) {
+  const made = document.createElement(name);
+  Object.assign(made, properties);
+  if (parent) parent.appendChild(made);
+  return made;
+}
+
+function shape(name, parent, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const key in attributes) made.setAttribute(key, attributes[key]);
+  if (text !== undefined) made.textContent = text;
+  parent.appendChild(made);
+  return made;
+}
+
+const counted = (name, n) => Array.from({ length: n }, (_, i) => name + i);
+
+// A list to choose from, left out where there is no choice.
+function select(label, names, start, changed) {
+  const list = element("select");
+  names.forEach((name, i) => element("option", list, { textContent: name, value: i }));
+  list.value = start;
+  list.addEventListener("change", changed);
+  if (names.length > 1) element("label", controls, { textContent: label + " " }).appendChild(list);
+  return list;
+}
+
+const decoded = (text, Kind) => new Kind(Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)).buffer);
+// A token within other text, whose direction it leaves alone.
+const isolated = (token) => "\u2068" + token + "\u2069";
+const percent = (value) => (Math.abs(value) < 1e-3 && value !== 0 ? value.toExponential(1) : value.toFixed(4));
+
+// Weights (layers, heads, Lq, Lk) of views.packed: all of them, or the largest of each row and pooled blocks.
+function weightsOf(packed) {
+  const [layers, heads, Lq, Lk] = packed.shape, k = packed.all ? Lk : packed.k;
+  const Kind = packed.signed ? Int16Array : Uint16Array, unit = packed.scale / (packed.signed ? 32767 : 65535);
+  const values = decoded(packed.all || packed.values, Kind);
+  const places = packed.all ? null : decoded(packed.places, Uint16Array);
+  const rests = packed.rests && decoded(packed.rests, Float32Array);
+  const blocks = packed.blocks && decoded(packed.blocks, packed.signed ? Int8Array : Uint8Array);
+  const [rows, columns] = packed.grid || [Lq, Lk];
+  const start = (layer, head, q) => ((layer * heads + head) * Lq + q) * k;
+
+  // Calls f(key, weight) for the exact weights of a row.
+  function each(layer, head, q, f) {
+    const from = start(layer, head, q);
+    for (let i = 0; i < k; i++) f(places ? places[from + i] : i, values[from + i] * unit);
+  }
+  function exact(layer, head, q, key) {
+    let found = null;
+    each(layer, head, q, (other, weight) => { if (other === key) found = weight; });
+    return found;
+  }
+  // The largest of the weights in a block that are not exact.
+  function pooled(layer, head, q, key) {
+    const at = ((layer * heads + head) * rows + Math.floor(q * rows / Lq)) * columns + Math.floor(key * columns / Lk);
+    const share = blocks[at] / (packed.signed ? 127 : 255);
+    return Math.sign(share) * share * share * packed.tops[layer * heads + head];
+  }
+  // A head as a picture of at most `most` pixels on a side: [height, width, numbers].
+  function picture(layer, head, most) {
+    const height = Math.min(Lq, most), width = Math.min(Lk, most), found = new Float32Array(height * width);
+    if (blocks) {
+      for (let y = 0; y < height; y++) {
+        for (let x = 0; x < width; x++) {
+          found[y * width + x] = pooled(layer, head, Math.floor((y + 0.5) * Lq / height), Math.floor((x + 0.5) * Lk / width));
+        }
+      }
+    }
+    for (let q = 0; q < Lq; q++) {
+      const line = Math.floor(q * height / Lq) * width;
+      each(layer, head, q, (key, weight) => {
+        const at = line + Math.floor(key * width / Lk);
+        if (Math.abs(weight) > Math.abs(found[at])) found[at] = weight;
+      });
+    }
+    return [height, width, found];
+  }
+  const rest = (layer, head, q) => (rests ? rests[(layer * heads + head) * Lq + q] : 0);
+  return { layers, heads, Lq, Lk, k, each, exact, pooled, picture, rest, isWhole: !places };
+}
+
+const color = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
+
+// Fills a canvas with numbers as colours, as strong as the square root of their share of `top`.
+function paint(canvas, height, width, numbers, top) {
+  const image = new ImageData(width, height);
+  const hues = ["more", "less"].map((name) => color(name).split(" ").map(Number));
+  numbers.forEach((value, i) => {
+    image.data.set(hues[value < 0 ? 1 : 0], 4 * i);
+    image.data[4 * i + 3] = 255 * Math.sqrt(Math.min(Math.abs(value) / (top || 1), 1));
+  });
+  canvas.width = width;
+  canvas.height = height;
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+// Moves with the arrow keys among elements in rows of `width`; one of them is reached by the tabulator.
+function walk(elements, width) {
+  elements.forEach((one, i) => {
+    one.tabIndex = i === 0 ? 0 : -1;
+    one.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -width, ArrowDown: width }[event.key];
+      const next = step && elements[i + step];
+      if (!next) return;
+      event.preventDefault();
+      next.focus();
+    });
+    one.addEventListener("focus", () => elements.forEach((other) => { other.tabIndex = other === one ? 0 : -1; }));
+  });
+}
+
+// Says whether what lies behind the view is dark: the notebook's ground, or else what the reader prefers.
+function isDark() {
+  for (let at = root.parentElement; at; at = at.parentElement) {
+    const [r, g, b, alpha = 1] = (getComputedStyle(at).backgroundColor.match(/[\d.]+/g) || []).map(Number);
+    if (alpha > 0.5) return 0.3 * r + 0.6 * g + 0.1 * b < 128;
+  }
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+// Draws now, and again where the ground changes.
+function follow(draw) {
+  const look = (event) => {
+    const changed = root.classList.contains("dark") !== isDark();
+    root.classList.toggle("dark", isDark());
+    if (changed || !event) draw();
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", look);
+  root.addEventListener("pointerenter", look);
+  look();
+}

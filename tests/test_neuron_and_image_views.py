@@ -1,0 +1,108 @@
+"""Features of queries and keys, and weights over an image: what is drawn, what the page holds, what is refused."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import pytest
+from test_attention_views import IMAGE, TOKENS, Kept, data_of, recording, weights
+from test_html import Reader, unpacked
+
+from qkv import plot
+
+
+class TestNeuronView:
+    def test_features_of_the_chosen_query(self):
+        kept = recording()
+        view = plot.neuron_view(kept, TOKENS, layer=1, head=3, query=2)
+        assert repr(view) == "NeuronView(1 layer of 4 heads, 5 queries, 5 keys, 7 features)"
+        start = "layers.1.self_attn."
+        asked, keys = kept[start + "queries"][0, 3, 2], kept[start + "keys"][0, 1]
+        shown = [np.asarray(ax.images[0].get_array()) for ax in view[1]]
+        for got, expected in zip(
+            shown, (asked[None], keys, keys * asked, kept[start + "weights"][0, 3, 2][:, None]), strict=True
+        ):
+            np.testing.assert_allclose(got, expected)
+
+    def test_the_page_has_all_layers(self):
+        kept = recording()
+        data = data_of(plot.neuron_view(kept, TOKENS))
+        assert [layer["name"] for layer in data["layers"]] == ["layers.0.self_attn", "layers.1.self_attn"]
+        layer = data["layers"][1]
+        queries = np.frombuffer(base64.b64decode(layer["queries"]), "<i2").reshape(layer["shapes"][0])
+        expected = kept["layers.1.self_attn.queries"][0]
+        np.testing.assert_allclose(queries * layer["scales"][0] / 32767, expected, atol=1e-4)
+        np.testing.assert_allclose(
+            unpacked(layer["scores"])[0],
+            kept["layers.1.self_attn.scores"][0],
+            atol=1e-4 * layer["scores"]["scale"],
+        )
+        for name in list(kept):
+            if name.endswith("scores"):
+                del kept[name]
+        assert data_of(plot.neuron_view(kept, TOKENS))["layers"][0]["scores"] is None
+
+    def test_what_does_not_fit_a_page_is_left_out_and_said(self):
+        kept = recording(layers=3, L=131, D=67, H=52, Hkv=26)
+        view = plot.neuron_view(kept, [str(i) for i in range(131)])
+        assert len(view.layers) < 3
+        assert "left out for the size of the page" in Reader(view._repr_html_()).text["p"][0]
+        assert len(view._repr_html_()) < 4e6
+
+    def test_rejections(self):
+        kept = recording()
+        with pytest.raises(
+            ValueError, match=r"^neuron_view: recording must hold queries, .*; got \['weights'\]$"
+        ):
+            plot.neuron_view(Kept({"a.weights": kept["layers.0.self_attn.weights"]}), TOKENS)
+        for options, words in (
+            ({"layer": 2}, "layer must be from 0 to 1, .*; got 2"),
+            ({"head": 4}, "head must be from 0 to 3, .*; got 4"),
+            ({"query": 5}, "query must be from 0 to 4, .* 5 query tokens; got 5"),
+            ({"item": 1}, "item must be from 0 to 0 because the recording holds 1 sentence; got 1"),
+            ({"key_tokens": TOKENS[1:]}, "key_tokens must have 5 entries, one for each key; got 4"),
+        ):
+            with pytest.raises(ValueError, match=f"^neuron_view: {words}$"):
+                plot.neuron_view(kept, TOKENS, **options)
+
+
+class TestImageView:
+    @pytest.mark.parametrize("special", [0, 1])
+    def test_weights_over_the_patches(self, special):
+        L = 9 + special
+        table = weights(2, L, L)
+        view = plot.image_view(table, IMAGE / 255, query=4 + special, head=1)
+        assert repr(view) == f"ImageView(1 layer of 2 heads, 3 x 3 patches{' and CLS' * special})"
+        (ax,) = view[1]
+        row = table[1, 4 + special, special:]
+        np.testing.assert_allclose(ax.images[1].get_array()[..., 3].ravel(), 0.8 * row / row.max())
+        assert ax.patches[0].get_xy() == (1, 1)
+        data = data_of(view)
+        colors = np.frombuffer(base64.b64decode(data["image"]), np.uint8).reshape(*data["size"], 3)
+        np.testing.assert_array_equal(colors, IMAGE)
+        assert (data["special"], data["patches"], data["query"]) == (special, [3, 3], 4 + special)
+
+    def test_large_images_are_made_smaller(self):
+        data = data_of(plot.image_view(weights(4, 4), np.zeros((900, 1200, 3))))
+        assert data["size"] == [336, 448]
+
+    @pytest.mark.parametrize(
+        ("shape", "image", "words"),
+        [
+            ((6, 6), IMAGE, r"weights must be over the patches of a square grid, .*; got \(6, 6\)"),
+            ((4, 9), IMAGE, r"weights must be over the patches of a square grid, .*; got \(4, 9\)"),
+            ((4, 4), IMAGE[..., 0], r"image must be \(height, width, 3\), .*; got \(24, 36\)"),
+            ((4, 4), IMAGE.astype(int), "image must be uint8 or floats from 0 to 1; got int64 from 0 to 255"),
+            (
+                (4, 4),
+                IMAGE.astype(float),
+                "image must be uint8 or floats from 0 to 1; got float64 from 0 to 255",
+            ),
+        ],
+    )
+    def test_rejections(self, shape, image, words):
+        with pytest.raises(ValueError, match=f"^image_view: {words}$"):
+            plot.image_view(weights(*shape), image)
+        with pytest.raises(ValueError, match=r"^image_view: query must be from 0 to 3, .*; got 4$"):
+            plot.image_view(weights(4, 4), IMAGE, query=4)
