@@ -234,6 +234,20 @@ def test_tokens_are_those_of_the_vocabulary(tmp_path):
         tokenizer.tokens(["a"])
 
 
+def test_words_of_tokens():
+    tokenizers = pytest.importorskip("tokenizers")
+    vocabulary = {token: i for i, token in enumerate(["[UNK]", "[CLS]", "[SEP]", "dog", "bark", "##s", "."])}
+    made = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    made.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
+    tokenizer = Tokenizer(made)
+    assert tokenizer.tokens("dogs bark.") == ["[CLS]", "dog", "##s", "bark", ".", "[SEP]"]
+    assert tokenizer.words("dogs bark.") == [None, 0, 0, 1, 2, None]
+    assert tokenizer.words("") == [None, None]
+    with pytest.raises(TypeError, match=r"^words: text must be a string; got 7$"):
+        tokenizer.words(7)
+
+
 def test_tokens_of_bytes_join_to_the_text():
     tokenizers = pytest.importorskip("tokenizers")
     signs = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())

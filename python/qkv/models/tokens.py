@@ -160,12 +160,41 @@ class Tokenizer:
         >>> tokenizer.tokens("a dog")  # doctest: +SKIP
         ['[CLS]', 'a', 'dog', '[SEP]']
         """
-        if not isinstance(text, str):
-            raise TypeError(f"tokens: text must be a string; got {shown(text)}")
+        _check_text("tokens", text)
         names = [str(self.tokenizer.id_to_token(number)) for number in self.encode(text)]
         if self._of_bytes():
             return [_from_bytes(name) for name in names]
         return names
+
+    def words(self, text: str) -> list[int | None]:
+        """Give the number of the word that each token is a part of, so that weights of tokens can be summed to words.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        list of (int or None)
+            As many as :meth:`tokens` gives; None for the tokens around a text. Words are what the tokenizer divides
+            before it looks into its vocabulary; punctuation counts as words.
+
+        Raises
+        ------
+        TypeError
+            If `text` is no string.
+        ValueError
+            If the tokenizer has no number for a word.
+
+        Examples
+        --------
+        >>> tokenizer = qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
+        >>> tokenizer.words("a dog")  # doctest: +SKIP
+        [None, 0, 1, None]
+        """
+        _check_text("words", text)
+        self.encode(text)  # refuses what has no number
+        return list(self.tokenizer.encode(text).word_ids)
 
     def _of_bytes(self) -> bool:
         decoder = self.tokenizer.decoder
@@ -180,6 +209,11 @@ class Tokenizer:
         'a dog'
         """
         return str(self.tokenizer.decode(list(ids)))
+
+
+def _check_text(operation: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"{operation}: text must be a string; got {shown(text)}")
 
 
 @functools.cache

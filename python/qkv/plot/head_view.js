@@ -33,7 +33,7 @@ function lay() {
       });
       return text;
     });
-    walk(texts[side], 1);
+    walk(texts[side], 1, 0);
   });
   const box = drawing.getBBox();
   if (box.width > 0) {

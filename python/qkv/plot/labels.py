@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import unicodedata
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +89,11 @@ def _label_class() -> type[Text]:
 
         def _with_glyphs(self, renderer: Any, act: Any) -> Any:
             token = self._text  # type: ignore[has-type]  # set_text would ask for another drawing
-            if not _writes_text(renderer):
-                self._text = drawn(token)
+            if _writes_text(renderer):
+                with warnings.catch_warnings():  # the reader's fonts draw it, whatever those here lack
+                    warnings.filterwarnings("ignore", "Glyph .* missing")
+                    return act()
+            self._text = drawn(token)
             try:
                 return act()
             finally:
@@ -122,10 +127,10 @@ def families(token: str) -> list[str]:
 def drawn(token: str) -> str:
     """Give what fonts draw for a token: characters that none has by their numbers, in the order of sight."""
     fonts = tuple(families(token))
-    named = "".join(
-        sign if _is_drawn_by(fonts, sign) else "" if _is_invisible(sign) else f"[U+{ord(sign):04X}]"
-        for sign in token
-    )
+    named = ""
+    for is_drawn, signs in itertools.groupby(token, lambda sign: _is_drawn_by(fonts, sign)):
+        missing = [f"{ord(sign):04X}" for sign in (signs if not is_drawn else ()) if not _is_invisible(sign)]
+        named += "".join(signs) + (f"[U+{' '.join(missing)}]" if missing else "")
     return named if _shapes() else visual(named)
 
 

@@ -16,12 +16,13 @@ for (let layer = 0; layer < layers; layer++) {
     button.setAttribute("aria-label", `layer ${layer}, head ${data.heads[head]}`);
     button.title = `layer ${layer}, head ${data.heads[head]}`;
     element("canvas", button);
-    button.addEventListener("click", () => button.focus());
-    button.addEventListener("focus", () => { chosen = [layer, head]; cell = null; enlarge(); });
+    const choose = () => { chosen = [layer, head]; cell = null; enlarge(); };
+    button.addEventListener("click", choose);
+    button.addEventListener("focus", choose);
     glances.push(button);
   }
 }
-walk(glances, heads);
+walk(glances, heads, 1);
 const large = element("canvas", stage, { className: "large", tabIndex: 0 });
 large.setAttribute("role", "img");
 

@@ -56,7 +56,7 @@ function tellFeature(event, canvas, name, list, key, asked) {
     ? `query ${asked[d].toFixed(3)} × key ${key[d].toFixed(3)} = ${list[d].toFixed(3)}` : list[d].toFixed(3));
 }
 
-walk(rows.map(({ row }) => row), 1);
+walk(rows.map(({ row }) => row), 1, 0);
 rows.forEach(({ row }, k) => row.addEventListener("focus", () => {
   const at = layers[+layer.value], h = Math.min(+head.value, at.heads - 1);
   const asked = vector(at.queries, at.units[0], h, +query.value, at.Lq, at.D);

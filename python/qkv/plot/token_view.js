@@ -13,7 +13,7 @@ const tokens = data.tokens.map((token, i) => {
   span.addEventListener("mouseenter", () => { span.title = percent(weightOf(i)[0]); });
   return span;
 });
-walk(tokens, 1);
+walk(tokens, 1, 1);
 
 // The weight between the chosen token and another: [weight, whether it is exact].
 function weightOf(other) {

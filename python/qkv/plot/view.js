@@ -101,12 +101,12 @@ function paint(canvas, height, width, numbers, top) {
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
-// Moves with the arrow keys among elements in rows of `width`; one of them is reached by the tabulator.
-function walk(elements, width) {
+// Moves with the arrow keys among elements, `down` and `across` steps at a time; the tabulator reaches one of them.
+function walk(elements, down, across) {
   elements.forEach((one, i) => {
     one.tabIndex = i === 0 ? 0 : -1;
     one.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -width, ArrowDown: width }[event.key];
+      const step = { ArrowLeft: -across, ArrowRight: across, ArrowUp: -down, ArrowDown: down }[event.key];
       const next = step && elements[i + step];
       if (!next) return;
       event.preventDefault();
