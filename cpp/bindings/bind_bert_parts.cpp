@@ -183,7 +183,7 @@ void bind_bert_parts(Functions& m) {
       m, "BertAttention", "Self-attention and its residual connection: parts ``self`` and ``output``.");
   def_sequence(attention, "BertAttention", [](BertAttention& part) { return part.output->dense->weight; });
   auto intermediate = def_part<BertIntermediate>(m, "BertIntermediate", "activation(dense(x)).");
-  def_forward(intermediate, "BertIntermediate");
+  def_forward(intermediate);
   auto layer =
       def_called<BertLayer>(m, "BertLayer", "One layer of BERT: parts ``attention``, ``intermediate``, ``output``.");
   def_sequence(layer, "BertLayer", [](BertLayer& part) { return part.output->dense->weight; });
@@ -193,7 +193,7 @@ void bind_bert_parts(Functions& m) {
     return layers.empty() ? Tensor(Array({}, part.dtype())) : layers.front()->output->dense->weight;
   });
   auto pooler = def_part<BertPooler>(m, "BertPooler", "tanh(dense(first row)) of (B, L, M).");
-  def_forward(pooler, "BertPooler");
+  def_forward(pooler);
   bind_heads(m);
 }
 

@@ -19,10 +19,11 @@ const char* kept(const std::string& label) {
 
 }  // namespace
 
-Answer answer_of(std::string_view name) {
+const Entry* entry_of(std::string_view name) {
+  const std::string wanted = text(" ", name, " ");
   for (const auto entries : {number_entries(), axis_entries(), view_entries()})
     for (const Entry& entry : entries)
-      if (name == entry.name) return entry.answer;
+      if (text(" ", entry.names, " ").find(wanted) != std::string::npos) return &entry;
   return nullptr;
 }
 

@@ -24,7 +24,7 @@ namespace {
 struct Explained {
   PyObject_HEAD PyObject* function;       // of Python's; null: of C++
   std::shared_ptr<Signature>* signature;  // of a function of C++
-  direct::Answer answer;                  // null: none
+  const direct::Entry* direct;            // the core's answer; null: none
   PyObject* dict;
   PyObject* weak_references;
   vectorcallfunc entry;
@@ -55,7 +55,8 @@ struct Explained {
   // Errors are told by the Python function, but not what the interpreter itself has raised.
   static PyObject* call_answer(PyObject* self, PyObject* const* arguments, size_t flags, PyObject* names) {
     try {
-      if (PyObject* result = of(self).answer({arguments, PyVectorcall_NARGS(flags), names}); result != nullptr)
+      if (PyObject* result = of(self).direct->answer({arguments, PyVectorcall_NARGS(flags), names}, *of(self).direct);
+          result != nullptr)
         return result;
     } catch (py::error_already_set& error) {
       error.restore();
@@ -155,10 +156,10 @@ py::object Explained::make(vectorcallfunc entry) {
 }
 
 // A callable with the name, documentation and attributes of the function.
-py::object explained(const py::function& function, direct::Answer answer) {
-  const py::object made = Explained::make(answer == nullptr ? Explained::call : Explained::call_answer);
+py::object explained(const py::function& function, const direct::Entry* direct) {
+  const py::object made = Explained::make(direct == nullptr ? Explained::call : Explained::call_answer);
   Explained::of(made.ptr()).function = function.inc_ref().ptr();
-  Explained::of(made.ptr()).answer = answer;
+  Explained::of(made.ptr()).direct = direct;
   return py::module_::import("functools").attr("update_wrapper")(made, function);
 }
 
@@ -226,8 +227,8 @@ void bind_explained(Functions& m) {
   m.def("direct(name, function)",
         "The function; calls that the core has an answer for do not enter it. Itself if there is none.",
         [](const std::string& name, const py::function& function) -> py::object {
-          const direct::Answer answer = direct::answer_of(name);
-          return answer == nullptr ? py::object(function) : explained(function, answer);
+          const direct::Entry* entry = direct::entry_of(name);
+          return entry == nullptr ? py::object(function) : explained(function, entry);
         });
   m.def("_typed_signatures(function)", "Signatures with types, one for each overload; for tools/stubs.py.",
         typed_signatures);

@@ -1,6 +1,6 @@
 // Elementwise functions, selection and joining at the top level.
 #include "bindings/bindings.h"
-#include "bindings/options.h"
+#include "bindings/operation.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
 
@@ -11,19 +11,25 @@ bool holds_integers(py::handle value) { return is_tensor(value) && !is_floating(
 
 bool is_number(py::handle value) { return PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0; }
 
+// Numbers; of a Tensor's integers as they are.
+Tensor whole_or_floating(Call& call, py::handle value, const char* name) {
+  return holds_integers(value) ? call.any(value, name) : call.floating(value, name);
+}
+using WholeOrFloating = As<Tensor, whole_or_floating>;
+
 // Two sides of a choice: a Tensor of integers keeps them integers, and a number of Python's takes the other side's
 // dtype.
-std::pair<Tensor, Tensor> beside_each_other(Call& call, const char* operation, py::handle a, py::handle b) {
+std::pair<Tensor, Tensor> beside_each_other(Call& call, py::handle a, py::handle b) {
   const bool whole = holds_integers(a) || holds_integers(b);
   const auto side = [&](py::handle value, const char* name) {
     return whole ? call.any(value, name) : call.floating(value, name);
   };
   if (is_number(a) && !is_number(b)) {
     const Tensor q = side(b, "b");
-    return {*operand(operation, q, a), q};
+    return {*operand(call.operation(), q, a), q};
   }
   const Tensor p = side(a, "a");
-  return {p, is_number(b) && !is_number(a) ? *operand(operation, p, b) : side(b, "b")};
+  return {p, is_number(b) && !is_number(a) ? *operand(call.operation(), p, b) : side(b, "b")};
 }
 
 Tensor clip_integers(const Tensor& input, const Tensor& low, const Tensor& high) {
@@ -37,80 +43,56 @@ Tensor clip_integers(const Tensor& input, const Tensor& low, const Tensor& high)
   return x;
 }
 
+void def_of_two(Functions& m, const char* name, ops::Binary operation) {
+  op(m, text(name, "(a, b)"), [operation](py::handle a, py::handle b, Call& call) {
+    const auto [p, q] = beside_each_other(call, a, b);
+    return without_gil(work_of(p, q), [&, &p = p, &q = q] { return ops::binary(operation, p, q); });
+  });
+}
+
+void def_joining(Functions& m, const char* name, Tensor (*join)(const Tensors&, Index)) {
+  op(m, text(name, "(tensors, axis)"), [join](const py::sequence& tensors, Index axis, Call& call) {
+    Tensors parts;
+    Index work = 0;
+    for (const py::object part : tensors) work += parts.emplace_back(call.any(part, "tensors")).numel();
+    return without_gil(work, [&] { return join(parts, axis); });
+  });
+}
+
 }  // namespace
 
 void bind_functions(Functions& m) {
-  using ops::Unary;
-  for (const auto& [name, op] : ops::unary_functions())
-    m.def(text(name, "(x)"), [name = name, op = op](py::handle x) {
-      Call call(name);
-      const Tensor input = call.floating(x, "x");
-      return call.result(without_gil(input.numel(), [&] { return ops::unary(op, input); }));
-    });
-  m.def("abs(x)", [](py::handle x) {
-    Call call("abs");
-    const Tensor input = holds_integers(x) ? call.any(x, "x") : call.floating(x, "x");
-    return call.result(without_gil(input.numel(), [&] { return ops::unary(Unary::absolute, input); }));
-  });
-
-  m.def("clip(x, low, high)", [](py::handle x, py::handle low, py::handle high) {
-    Call call("clip");
-    const auto lowest = number_from(low, "clip", "low"), highest = number_from(high, "clip", "high");
-    const Tensor input = holds_integers(x) ? call.any(x, "x") : call.floating(x, "x");
-    const auto whole = [](py::handle bound) { return bound.is_none() || PyLong_Check(bound.ptr()) != 0; };
-    if (!is_floating(input.dtype()) && whole(low) && whole(high)) {
-      const auto bound = [&](py::handle number) {
-        return number.is_none() ? Tensor() : *operand("clip", input, number);
-      };
-      return call.result(clip_integers(input, bound(low), bound(high)));
-    }
-    return call.result(without_gil(input.numel(), [&] { return ops::clip(input, lowest, highest); }));
-  });
-  m.def("logsumexp(x, axis, keepdims)", [](py::handle x, py::handle axis, bool keepdims) {
-    Call call("logsumexp");
-    const Tensor input = call.floating(x, "x");
-    const auto axes = axes_from(axis, "logsumexp");
-    return call.result(without_gil(input.numel(), [&] { return ops::logsumexp(input, axes, keepdims); }));
-  });
-  m.def("where(condition, a, b)", [](py::handle condition, py::handle a, py::handle b) {
-    Call call("where");
-    const Tensor c = call.any(condition, "condition");
-    const auto [p, q] = beside_each_other(call, "where", a, b);
-    const Index work = std::max(work_of(p, q), c.numel());
-    return call.result(without_gil(work, [&, &p = p, &q = q] { return ops::where(c, p, q); }));
-  });
-  const auto of_two = [&](const char* name, ops::Binary op) {
-    m.def(text(name, "(a, b)"), [name, op](py::handle a, py::handle b) {
-      Call call(name);
-      const auto [p, q] = beside_each_other(call, name, a, b);
-      return call.result(without_gil(work_of(p, q), [&, &p = p, &q = q] { return ops::binary(op, p, q); }));
-    });
-  };
-  of_two("maximum", ops::Binary::maximum);
-  of_two("minimum", ops::Binary::minimum);
+  for (const auto& [name, f] : ops::unary_functions())
+    op(m, text(name, "(x)"), [f = f](const Tensor& x) { return ops::unary(f, x); });
+  op<WholeOrFloating>(m, "abs(x)", [](const Tensor& x) { return ops::unary(ops::Unary::absolute, x); });
+  op<WholeOrFloating, py::handle, py::handle>(
+      m, "clip(x, low, high)", [](const Tensor& x, py::handle low, py::handle high, Call& call) {
+        const auto lowest = number_from(low, "clip", "low"), highest = number_from(high, "clip", "high");
+        const auto whole = [](py::handle bound) { return bound.is_none() || PyLong_Check(bound.ptr()) != 0; };
+        if (!is_floating(x.dtype()) && whole(low) && whole(high)) {
+          const auto bound = [&](py::handle number) {
+            return number.is_none() ? Tensor() : *operand(call.operation(), x, number);
+          };
+          return clip_integers(x, bound(low), bound(high));
+        }
+        return without_gil(x.numel(), [&] { return ops::clip(x, lowest, highest); });
+      });
+  op<Floating, Axes, bool>(m, "logsumexp(x, axis, keepdims)", ops::logsumexp);
+  op<Any, py::handle, py::handle>(
+      m, "where(condition, a, b)", [](const Tensor& condition, py::handle a, py::handle b, Call& call) {
+        const auto [p, q] = beside_each_other(call, a, b);
+        const Index work = std::max(work_of(p, q), condition.numel());
+        return without_gil(work, [&, &p = p, &q = q] { return ops::where(condition, p, q); });
+      });
+  def_of_two(m, "maximum", ops::Binary::maximum);
+  def_of_two(m, "minimum", ops::Binary::minimum);
   // y = x @ weight^T + bias
-  m.def("linear(x, weight, bias=None)", [](const Tensor& x, const Tensor& weight, py::handle bias) {
-    Call call("linear");
-    const Tensor b = call.optional(bias, "bias");
-    return without_gil([&] { return ops::linear(x, weight, b); });
-  });
-  m.def("matmul(a, b)", [](py::handle a, py::handle b) {
-    Call call("matmul");
-    const Tensor p = call.any(a, "a"), q = call.any(b, "b");
-    return call.result(without_gil([&] { return ops::matmul(p, q); }));
-  });
-  const auto join = [&](const char* name, Tensor (*f)(const Tensors&, Index)) {
-    m.def(text(name, "(tensors, axis)"), [name, f](const py::sequence& tensors, Index axis) {
-      Call call(name);
-      Tensors parts;
-      for (const py::object part : tensors) parts.push_back(call.any(part, "tensors"));
-      Index work = 0;
-      for (const Tensor& part : parts) work += part.numel();
-      return call.result(without_gil(work, [&] { return f(parts, axis); }));
-    });
-  };
-  join("concatenate", ops::concatenate);
-  join("stack", ops::stack);
+  op<Self, Self, FloatingOrNone>(
+      m, "linear(x, weight, bias=None)",
+      [](const Tensor& x, const Tensor& weight, const Tensor& bias) { return ops::linear(x, weight, bias); });
+  op<Any, Any>(m, "matmul(a, b)", ops::matmul);
+  def_joining(m, "concatenate", ops::concatenate);
+  def_joining(m, "stack", ops::stack);
 }
 
 }  // namespace qkv::bindings

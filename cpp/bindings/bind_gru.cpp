@@ -22,7 +22,7 @@ template <> struct PythonForward<nn::GRU> {
 
 void bind_gru(Functions& m) {
   using nn::GRU;
-  CalledLayerClass<GRU>(m, "GRU", R"doc(
+  CalledLayerClass<GRU> gru(m, "GRU", R"doc(
 Gated recurrent units, one or more layers of them, batch first.
 
 For each step, with the state ``h`` before it (``*`` elementwise)::
@@ -75,33 +75,25 @@ Examples
 >>> outputs, state = qkv.nn.GRU(8, 16, 2)(np.ones((4, 7, 8)), valid_lens=[7, 3, 5, 0])
 >>> outputs.shape, state.shape
 ((4, 7, 16), (2, 4, 16))
-)doc")
-      .def(py::init<Index, Index, Index, bool, double>(),
-           "input_size, hidden_size, num_layers=1, bias=True, dropout=0.0"_takes)
-      .def_readonly("input_size", &GRU::input_size)
-      .def_readonly("hidden_size", &GRU::hidden_size)
-      .def_readonly("num_layers", &GRU::num_layers)
-      .def_readonly("bias", &GRU::bias)
-      .def_readonly("dropout", &GRU::dropout)
-      .def("forward(x, state=None, *, valid_lens=None)",
-           [](GRU& self, py::handle x, py::handle state, py::handle valid_lens) {
-             Call call("GRU");
-             const Tensor input = call.floating(x, "x"), start = call.optional(state, "state");
-             const Array lens = call.integers(valid_lens, "valid_lens");
-             const GRU::Output result = without_gil([&] { return self.GRU::forward(input, start, lens); });
-             return py::make_tuple(result.outputs, result.state);
-           });
-
+)doc");
+  gru.def(py::init<Index, Index, Index, bool, double>(),
+          "input_size, hidden_size, num_layers=1, bias=True, dropout=0.0"_takes)
+      .def_readonly("input_size, hidden_size, num_layers, bias, dropout", &GRU::input_size, &GRU::hidden_size,
+                    &GRU::num_layers, &GRU::bias, &GRU::dropout);
+  op<GRU&, Floating, FloatingOrNone, IntegersOrNone>(
+      gru, "forward(x, state=None, *, valid_lens=None)",
+      [](GRU& self, const Tensor& x, const Tensor& state, const Array& valid_lens) {
+        const GRU::Output y = self.GRU::forward(x, state, valid_lens);
+        return std::pair(y.outputs, y.state);
+      });
   // One layer with the weights given, as a function: x (B, T, M), state (B, H).
-  m.def("gru_layer(x, state, weight_ih, weight_hh, bias_ih=None, bias_hh=None)",
-        [](const Tensor& x, const Tensor& state, const Tensor& weight_ih, const Tensor& weight_hh, py::handle bias_ih,
-           py::handle bias_hh) {
-          Call call("gru_layer");
-          const ops::GruParameters parameters{weight_ih, weight_hh, call.optional(bias_ih, "bias_ih"),
-                                              call.optional(bias_hh, "bias_hh")};
-          const ops::GruOutput result = without_gil([&] { return ops::gru_layer(x, state, parameters); });
-          return py::make_tuple(result.outputs, result.state);
-        });
+  op<Self, Self, Self, Self, FloatingOrNone, FloatingOrNone>(
+      m, "gru_layer(x, state, weight_ih, weight_hh, bias_ih=None, bias_hh=None)",
+      [](const Tensor& x, const Tensor& state, const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih,
+         const Tensor& bias_hh) {
+        const ops::GruOutput y = ops::gru_layer(x, state, {weight_ih, weight_hh, bias_ih, bias_hh});
+        return std::pair(y.outputs, y.state);
+      });
 }
 
 }  // namespace qkv::bindings

@@ -1,74 +1,59 @@
 // Nadaraya-Watson pooling.
-#include "bindings/bindings.h"
-#include "bindings/options.h"
 #include "ops/kernel_pooling.h"
+
+#include "bindings/bindings.h"
+#include "bindings/operation.h"
 
 namespace qkv::bindings {
 namespace {
 
-py::object results(const Call& call, const ops::AttentionOutputs& y, bool return_weights) {
-  if (!return_weights) return call.result(y.output);
-  return py::make_tuple(call.result(y.output), call.result(y.weights));
-}
-
 // A number of Python's keeps all its digits; it says nothing about the result's dtype.
-Tensor bandwidth_from(Call& call, py::handle value) {
+Tensor bandwidth_from(Call& call, py::handle value, const char* name) {
   if (PyFloat_CheckExact(value.ptr()) != 0 || PyLong_CheckExact(value.ptr()) != 0)
     return Tensor(Array::full({}, DType::float64, value.cast<double>()));
-  return call.floating(value, "bandwidth", false);
+  return call.floating(value, name, false);
 }
+ops::Kernel kernel_from(Call& call, py::handle value, const char* name) {
+  return ops::kernel_named(call.operation(), conversion::string(call, value, name));
+}
+using Bandwidth = As<Tensor, bandwidth_from>;
+using Kernel = As<ops::Kernel, kernel_from>;
 
 }  // namespace
 
 void bind_kernel_pooling(Functions& m) {
-  m.def("kernel_attention", [](py::handle queries, py::handle keys, py::handle values, const std::string& kernel,
-                               py::handle bandwidth, py::handle valid_lens, bool return_weights) {
-    Call call("kernel_attention");
-    const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"),
-                 v = call.floating(values, "values");
-    const Tensor h = bandwidth_from(call, bandwidth);
-    const Array lens = call.integers(valid_lens, "valid_lens");
-    warn_of_swapped("kernel_attention", {.valid_lens = lens}, count_of(k));
-    const ops::Kernel named = ops::kernel_named("kernel_attention", kernel);
-    const ops::AttentionOutputs y =
-        without_gil([&] { return ops::kernel_attention(q, k, v, named, h, lens, return_weights); });
-    return results(call, y, return_weights);
-  });
-  m.def("scaled_distances", [](py::handle queries, py::handle keys, py::handle bandwidth, py::handle valid_lens) {
-    Call call("kernel_attention");
-    const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys");
-    const Tensor h = bandwidth_from(call, bandwidth);
-    const Array lens = call.integers(valid_lens, "valid_lens");
-    warn_of_swapped("kernel_attention", {.valid_lens = lens}, count_of(k));
-    return call.result(without_gil([&] { return ops::scaled_distances(q, k, h, lens); }));
-  });
-  m.def("pool_by_kernel", [](py::handle kernel_values, py::handle values, py::handle valid_lens, bool return_weights) {
-    Call call("kernel_attention");
-    const Tensor k = call.floating(kernel_values, "kernel values"), v = call.floating(values, "values");
-    const Array lens = call.integers(valid_lens, "valid_lens");
-    const ops::AttentionOutputs y = without_gil([&] { return ops::pool_by_kernel(k, v, lens); });
-    return results(call, y, return_weights);
-  });
-  m.def("kernel_values", [](py::handle u, const std::string& kernel) {
-    Call call("kernel_values");
-    const Tensor distances = call.floating(u, "u");
-    const ops::Kernel named = ops::kernel_named("kernel_values", kernel);
-    return call.result(without_gil(distances.numel(), [&] { return ops::kernel_values(distances, named); }));
-  });
-  m.def("leave_one_out_errors(points, values, kernel, bandwidths, sample_weight=None)",
-        [](py::handle points, py::handle values, const std::string& kernel, const std::vector<double>& bandwidths,
-           py::handle sample_weight) {
-          Call call("NadarayaWatson");
-          const Tensor x = call.floating(points, "X"), y = call.floating(values, "y");
-          const ops::Kernel named = ops::kernel_named("NadarayaWatson", kernel);
-          const DType dtype = ops::promoted({x, y});
-          const Tensor given = call.optional(sample_weight, "sample_weight");
-          const Array s = given.defined() ? packed(given.data()).cast(DType::float64) : Array();
-          return without_gil([&] {
-            return ops::leave_one_out_errors(packed(x.data()).cast(dtype), packed(y.data()).cast(dtype), named,
-                                             bandwidths, s);
-          });
-        });
+  op<Floating, Floating, Floating, Kernel, Bandwidth, IntegersOrNone, bool>(
+      m, "kernel_attention(queries, keys, values, kernel, bandwidth, valid_lens, return_weights)",
+      [](const Tensor& q, const Tensor& k, const Tensor& v, ops::Kernel kernel, const Tensor& bandwidth,
+         const Array& lens, bool return_weights, Call& call) {
+        warn_of_swapped(call.operation(), {.valid_lens = lens}, count_of(k));
+        return without_gil([&] { return ops::kernel_attention(q, k, v, kernel, bandwidth, lens, return_weights); });
+      });
+  op<Floating, Floating, Bandwidth, IntegersOrNone>(
+      m, "kernel_attention: scaled_distances(queries, keys, bandwidth, valid_lens)",
+      [](const Tensor& q, const Tensor& k, const Tensor& bandwidth, const Array& lens, Call& call) {
+        warn_of_swapped(call.operation(), {.valid_lens = lens}, count_of(k));
+        return without_gil([&] { return ops::scaled_distances(q, k, bandwidth, lens); });
+      });
+  op<Floating, Floating, IntegersOrNone, bool>(
+      m, "kernel_attention: pool_by_kernel(kernel_values, values, valid_lens, return_weights)",
+      [](const Tensor& k, const Tensor& v, const Array& lens, bool return_weights) {
+        ops::AttentionOutputs y = ops::pool_by_kernel(k, v, lens);
+        if (!return_weights) y.weights = {};
+        return y;
+      });
+  op<Floating, Kernel>(m, "kernel_values(u, kernel)", ops::kernel_values);
+  op<Floating, Floating, Kernel, std::vector<double>, FloatingOrNone>(
+      m, "NadarayaWatson: leave_one_out_errors(X, y, kernel, bandwidths, sample_weight=None)",
+      [](const Tensor& x, const Tensor& y, ops::Kernel kernel, const std::vector<double>& bandwidths,
+         const Tensor& sample_weight) {
+        const DType dtype = ops::promoted({x, y});
+        const auto as = [](const Tensor& t, DType wanted) {
+          return t.defined() ? packed(t.data()).cast(wanted) : Array();
+        };
+        return ops::leave_one_out_errors(as(x, dtype), as(y, dtype), kernel, bandwidths,
+                                         as(sample_weight, DType::float64));
+      });
 }
 
 }  // namespace qkv::bindings

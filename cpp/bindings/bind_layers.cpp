@@ -42,6 +42,13 @@ py::object item(const ModuleList& self, py::handle index) {
   return py::cast(self.at(at));
 }
 
+template <class Class> void def_norm(Class& norm) {
+  using Layer = typename Class::type;
+  norm.def_property_readonly("normalized_shape", [](const Layer& self) { return shape_tuple(self.normalized_shape); })
+      .def_readonly("eps", &Layer::eps);
+  def_forward(norm);
+}
+
 }  // namespace
 
 void bind_layers(Functions& m) {
@@ -73,11 +80,10 @@ Examples
 (2, 5)
 )doc");
   linear.def(py::init<Index, Index, bool>(), "in_features, out_features, bias=True"_takes)
-      .def_readonly("in_features", &Linear::in_features)
-      .def_readonly("out_features", &Linear::out_features);
-  def_forward(linear, "Linear");
+      .def_readonly("in_features, out_features", &Linear::in_features, &Linear::out_features);
+  def_forward(linear);
 
-  LayerClass<Embedding>(m, "Embedding", R"doc(
+  LayerClass<Embedding> embedding(m, "Embedding", R"doc(
 A table of vectors, looked up by token id: ``y = weight[ids]``.
 
 Parameters
@@ -101,16 +107,11 @@ Examples
 --------
 >>> qkv.nn.Embedding(10, 4)([[1, 2, 3]]).shape
 (1, 3, 4)
-)doc")
-      .def(py::init<Index, Index, std::optional<Index>>(), "num_embeddings, embedding_dim, padding_idx=None"_takes)
-      .def_readonly("num_embeddings", &Embedding::num_embeddings)
-      .def_readonly("embedding_dim", &Embedding::embedding_dim)
-      .def_readonly("padding_idx", &Embedding::padding_idx)
-      .def("forward(ids)", [](Embedding& self, py::handle ids) {
-        Call call("Embedding");
-        const Array numbers = call.integers(ids, "ids", false);
-        return without_gil([&] { return self.Embedding::forward(Tensor(numbers)); });
-      });
+)doc");
+  embedding.def(py::init<Index, Index, std::optional<Index>>(), "num_embeddings, embedding_dim, padding_idx=None"_takes)
+      .def_readonly("num_embeddings, embedding_dim, padding_idx", &Embedding::num_embeddings, &Embedding::embedding_dim,
+                    &Embedding::padding_idx);
+  op(embedding, "forward(ids)", [](Embedding& self, const Array& ids) { return self.Embedding::forward(Tensor(ids)); });
 
   LayerClass<LayerNorm> layer_norm(m, "LayerNorm", R"doc(
 ``y = (x - mean) / sqrt(var + eps) * weight + bias`` over the last axes.
@@ -133,19 +134,13 @@ Examples
 >>> qkv.nn.LayerNorm(4)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  layer_norm
-      .def(py::init(
-               [](py::handle shape, double eps, bool affine, bool bias) {
-                 return std::make_unique<LayerNorm>(normalized(shape, "LayerNorm"), eps, affine, bias);
-               },
-               [](py::handle shape, double eps, bool affine, bool bias) {
-                 return std::make_unique<Overridable<LayerNorm>>(normalized(shape, "LayerNorm"), eps, affine, bias);
-               }),
-           "normalized_shape, eps=1e-5, elementwise_affine=True, bias=True"_takes)
-      .def_property_readonly("normalized_shape",
-                             [](const LayerNorm& self) { return shape_tuple(self.normalized_shape); })
-      .def_readonly("eps", &LayerNorm::eps);
-  def_forward(layer_norm, "LayerNorm");
+  def_init_from(
+      layer_norm,
+      [](py::handle shape, double eps, bool affine, bool bias) {
+        return std::tuple(normalized(shape, "LayerNorm"), eps, affine, bias);
+      },
+      "normalized_shape, eps=1e-5, elementwise_affine=True, bias=True"_takes);
+  def_norm(layer_norm);
 
   LayerClass<RMSNorm> rms_norm(m, "RMSNorm", R"doc(
 ``y = x / sqrt(mean(x^2) + eps) * weight`` over the last axes.
@@ -166,16 +161,10 @@ Examples
 >>> qkv.nn.RMSNorm(4)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  rms_norm
-      .def(py::init([](py::handle shape,
-                       double eps) { return std::make_unique<RMSNorm>(normalized(shape, "RMSNorm"), eps); },
-                    [](py::handle shape, double eps) {
-                      return std::make_unique<Overridable<RMSNorm>>(normalized(shape, "RMSNorm"), eps);
-                    }),
-           "normalized_shape, eps=1e-6"_takes)
-      .def_property_readonly("normalized_shape", [](const RMSNorm& self) { return shape_tuple(self.normalized_shape); })
-      .def_readonly("eps", &RMSNorm::eps);
-  def_forward(rms_norm, "RMSNorm");
+  def_init_from(
+      rms_norm, [](py::handle shape, double eps) { return std::tuple(normalized(shape, "RMSNorm"), eps); },
+      "normalized_shape, eps=1e-6"_takes);
+  def_norm(rms_norm);
 
   LayerClass<Dropout> dropout(m, "Dropout", R"doc(
 In training, sets numbers to 0 with probability ``p`` and scales the others by ``1 / (1 - p)``; else does nothing.
@@ -193,7 +182,7 @@ Examples
 tensor([1., 1., 1.], dtype=float64)
 )doc");
   dropout.def(py::init<double>(), "p=0.5"_takes).def_readonly("p", &Dropout::p);
-  def_forward(dropout, "Dropout");
+  def_forward(dropout);
 
   LayerClass<ReLU> relu(m, "ReLU", R"doc(
 ``y = max(x, 0)``.
@@ -204,7 +193,7 @@ Examples
 tensor([0., 2.])
 )doc");
   relu.def(py::init<>());
-  def_forward(relu, "ReLU");
+  def_forward(relu);
 
   LayerClass<GELU> gelu(m, "GELU", R"doc(
 ``y = x Phi(x)`` with the normal distribution function ``Phi``, exact or by the approximation with tanh.
@@ -223,7 +212,7 @@ Examples
 tensor([0.8413])
 )doc");
   gelu.def(py::init<std::string>(), "approximate='none'"_takes);
-  def_forward(gelu, "GELU");
+  def_forward(gelu);
 
   LayerClass<Tanh> tanh(m, "Tanh", R"doc(
 ``y = tanh(x)``.
@@ -234,7 +223,7 @@ Examples
 tensor([0.7616])
 )doc");
   tanh.def(py::init<>());
-  def_forward(tanh, "Tanh");
+  def_forward(tanh);
 
   LayerClass<ModuleList> list(m, "ModuleList", R"doc(
 Modules in a list, registered under "0", "1", ...
@@ -248,18 +237,14 @@ Examples
 >>> len(qkv.nn.ModuleList([qkv.nn.Linear(2, 2) for _ in range(3)]))
 3
 )doc");
-  list.def(
-          py::init([](py::handle modules) { return std::make_unique<ModuleList>(modules_from(modules, "ModuleList")); },
-                   [](py::handle modules) {
-                     return std::make_unique<Overridable<ModuleList>>(modules_from(modules, "ModuleList"));
-                   }),
-          "modules=()"_takes)
-      .def("append(module)", "Add a module at the end.",
+  def_init_from(
+      list, [](py::handle modules) { return std::tuple(modules_from(modules, "ModuleList")); }, "modules=()"_takes);
+  list.def("append(module)", "Add a module at the end.",
            [](ModuleList& self, py::handle module) {
              self.append(modules_from(py::make_tuple(module), "ModuleList").front());
            })
       .def("__len__", &ModuleList::length)
-      .def("__getitem__", [](const ModuleList& self, py::handle index) { return item(self, index); })
+      .def("__getitem__", item)
       .def("__iter__", [](const ModuleList& self) {
         py::list modules;
         for (const auto& entry : *self.snapshot()) modules.append(entry.module);
@@ -279,17 +264,9 @@ Examples
 >>> qkv.nn.Sequential(qkv.nn.Linear(3, 5), qkv.nn.ReLU())(np.ones((2, 3))).shape
 (2, 5)
 )doc");
-  sequential
-      .def(py::init(
-          [](const py::args& modules) { return std::make_unique<Sequential>(modules_from(modules, "Sequential")); },
-          [](const py::args& modules) {
-            return std::make_unique<Overridable<Sequential>>(modules_from(modules, "Sequential"));
-          }))
-      .def("forward(x)", [](Sequential& self, py::handle x) {
-        Call call("Sequential");
-        const Tensor input = call.any(x, "x");
-        return without_gil([&] { return self.Sequential::forward(input); });
-      });
+  def_init_from(sequential, [](const py::args& modules) { return std::tuple(modules_from(modules, "Sequential")); });
+  op<Sequential&, Any>(sequential, "forward(x)",
+                       [](Sequential& self, const Tensor& x) { return self.Sequential::forward(x); });
 
   LayerClass<PositionWiseFFN> ffn(m, "PositionWiseFFN", R"doc(
 ``linear2(dropout(activation(linear1(x))))``, the same for each position.
@@ -313,9 +290,9 @@ Examples
 )doc");
   ffn.def(py::init<Index, Index, double, std::string>(),
           "d_model, dim_feedforward, dropout=0.0, activation='relu'"_takes);
-  def_forward(ffn, "PositionWiseFFN");
+  def_forward(ffn);
 
-  LayerClass<AddNorm>(m, "AddNorm", R"doc(
+  LayerClass<AddNorm> add_norm(m, "AddNorm", R"doc(
 ``LayerNorm(x + dropout(y))``: the residual connection around a sublayer that gave ``y``.
 
 Parameters
@@ -331,18 +308,11 @@ Examples
 --------
 >>> qkv.nn.AddNorm(4)(np.ones((2, 3, 4)), np.ones((2, 3, 4))).shape
 (2, 3, 4)
-)doc")
-      .def(py::init([](py::handle shape, double p,
-                       double eps) { return std::make_unique<AddNorm>(normalized(shape, "AddNorm"), p, eps); },
-                    [](py::handle shape, double p, double eps) {
-                      return std::make_unique<Overridable<AddNorm>>(normalized(shape, "AddNorm"), p, eps);
-                    }),
-           "normalized_shape, dropout=0.0, eps=1e-5"_takes)
-      .def("forward(x, y)", [](AddNorm& self, py::handle x, py::handle y) {
-        Call call("AddNorm");
-        const Tensor a = call.floating(x, "x"), b = call.floating(y, "y");
-        return without_gil([&] { return self.forward(a, b); });
-      });
+)doc");
+  def_init_from(
+      add_norm, [](py::handle shape, double p, double eps) { return std::tuple(normalized(shape, "AddNorm"), p, eps); },
+      "normalized_shape, dropout=0.0, eps=1e-5"_takes);
+  op(add_norm, "forward(x, y)", [](AddNorm& self, const Tensor& x, const Tensor& y) { return self.forward(x, y); });
 }
 
 }  // namespace qkv::bindings

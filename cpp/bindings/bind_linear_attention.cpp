@@ -1,6 +1,5 @@
 // linear_attention and its layer.
 #include "bindings/bindings.h"
-#include "bindings/options.h"
 #include "bindings/overridden_call.h"
 #include "nn/linear_attention.h"
 
@@ -18,26 +17,26 @@ template <> struct PythonForward<nn::LinearAttention> {
   }
 };
 
+static ops::UpdateRule update_rule_from(Call& call, py::handle value, const char* name) {
+  return ops::update_rule_named(call.operation(), conversion::string(call, value, name));
+}
+
+static OneOrPair output_and_state(const ops::LinearAttentionOutput& y, bool return_state) {
+  return {y.output, return_state ? y.state : Tensor()};
+}
+
 void bind_linear_attention(Functions& m) {
-  m.def("linear_attention(query, key, value, decay, beta, update_rule, scale, state, chunk_size, return_state)",
-        [](py::handle query, py::handle key, py::handle value, py::handle decay, py::handle beta,
-           const std::string& update_rule, py::handle scale, py::handle state, Index chunk_size,
-           bool return_state) -> py::object {
-          const char* name = "linear_attention";
-          Call call(name);
-          const Tensor q = call.floating(query, "query"), k = call.floating(key, "key"),
-                       v = call.floating(value, "value"), g = call.optional(decay, "decay"),
-                       b = call.optional(beta, "beta"), s = call.optional(state, "state");
-          const ops::LinearAttentionOptions options{ops::update_rule_named(name, update_rule),
-                                                    number_from(scale, name, "scale"), chunk_size};
-          const auto [output, last] =
-              without_gil(q.numel() * 64, [&] { return ops::linear_attention(q, k, v, g, b, s, options); });
-          if (!return_state) return call.result(output);
-          return py::make_tuple(call.result(output), call.result(last));
-        });
+  op<Floating, Floating, Floating, FloatingOrNone, FloatingOrNone, As<ops::UpdateRule, update_rule_from>, NumberOrNone,
+     FloatingOrNone, Index, bool>(
+      m, "linear_attention(query, key, value, decay, beta, update_rule, scale, state, chunk_size, return_state)",
+      [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& decay, const Tensor& beta,
+         ops::UpdateRule rule, std::optional<double> scale, const Tensor& state, Index chunk_size, bool return_state) {
+        return output_and_state(ops::linear_attention(q, k, v, decay, beta, state, {rule, scale, chunk_size}),
+                                return_state);
+      });
 
   using nn::LinearAttention;
-  CalledLayerClass<LinearAttention>(m, "LinearAttention", R"doc(
+  CalledLayerClass<LinearAttention> layer(m, "LinearAttention", R"doc(
 Several heads of linear attention: a state of fixed size that each step changes, instead of keys and values that are kept.
 
 ``out_proj(concat(heads))`` with the heads of :func:`qkv.linear_attention` over ``q_proj(x)``, ``k_proj(x)`` and ``v_proj(x)``.
@@ -82,23 +81,19 @@ Examples
 >>> y, state = layer(np.ones((2, 100, 32)), return_state=True)
 >>> y.shape, state.shape
 ((2, 100, 32), (2, 4, 8, 8))
-)doc")
+)doc");
+  layer
       .def(py::init<Index, Index, const std::string&, std::optional<Index>, bool>(),
            "embed_dim, num_heads, *, update_rule='linear', num_kv_heads=None, bias=False"_takes)
-      .def_readonly("embed_dim", &LinearAttention::embed_dim)
-      .def_readonly("num_heads", &LinearAttention::num_heads)
+      .def_readonly("embed_dim, num_heads, num_kv_heads, bias", &LinearAttention::embed_dim,
+                    &LinearAttention::num_heads, &LinearAttention::num_kv_heads, &LinearAttention::bias)
       .def_property_readonly("update_rule",
-                             [](const LinearAttention& self) { return std::string(ops::name_of(self.update_rule)); })
-      .def_readonly("num_kv_heads", &LinearAttention::num_kv_heads)
-      .def_readonly("bias", &LinearAttention::bias)
-      .def("forward(x, state=None, *, return_state=False)",
-           [](LinearAttention& self, py::handle x, py::handle state, bool return_state) -> py::object {
-             Call call("LinearAttention");
-             const Tensor input = call.floating(x, "x"), start = call.optional(state, "state");
-             const LinearAttention::Output y = without_gil([&] { return self.LinearAttention::forward(input, start); });
-             if (!return_state) return py::cast(y.output);
-             return py::make_tuple(y.output, y.state);
-           });
+                             [](const LinearAttention& self) { return std::string(ops::name_of(self.update_rule)); });
+  op<LinearAttention&, Floating, FloatingOrNone, bool>(
+      layer, "forward(x, state=None, *, return_state=False)",
+      [](LinearAttention& self, const Tensor& x, const Tensor& state, bool return_state) {
+        return output_and_state(self.LinearAttention::forward(x, state), return_state);
+      });
 }
 
 }  // namespace qkv::bindings

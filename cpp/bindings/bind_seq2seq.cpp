@@ -9,39 +9,36 @@ namespace {
 
 using namespace models;
 
-Seq2SeqArguments arguments_of(Index vocab_size, Index embed_size, Index num_hiddens, Index num_layers, double dropout) {
-  return {vocab_size, embed_size, num_hiddens, num_layers, dropout};
-}
-
 template <class Class> void def_sizes(Class& model) {
   using Model = typename Class::type;
-  model
-      .def(py::init([](Index v, Index e, Index h, Index n,
-                       double p) { return std::make_unique<Model>(arguments_of(v, e, h, n, p)); },
-                    [](Index v, Index e, Index h, Index n, double p) {
-                      return std::make_unique<Overridable<Model>>(arguments_of(v, e, h, n, p));
-                    }),
-           "vocab_size, embed_size, num_hiddens, num_layers, dropout=0.0"_takes)
-      .def_property_readonly("vocab_size", [](const Model& self) { return self.arguments.vocab_size; })
-      .def_property_readonly("embed_size", [](const Model& self) { return self.arguments.embed_size; })
-      .def_property_readonly("num_hiddens", [](const Model& self) { return self.arguments.num_hiddens; })
-      .def_property_readonly("num_layers", [](const Model& self) { return self.arguments.num_layers; })
-      .def_property_readonly("dropout", [](const Model& self) { return self.arguments.dropout; });
+  def_init_from(
+      model,
+      [](Index vocab_size, Index embed_size, Index num_hiddens, Index num_layers, double dropout) {
+        return std::tuple(Seq2SeqArguments{vocab_size, embed_size, num_hiddens, num_layers, dropout});
+      },
+      "vocab_size, embed_size, num_hiddens, num_layers, dropout=0.0"_takes);
+  const auto show = [&](const char* name, auto member) {
+    model.def_property_readonly(name, [member](const Model& self) { return self.arguments.*member; });
+  };
+  show("vocab_size", &Seq2SeqArguments::vocab_size);
+  show("embed_size", &Seq2SeqArguments::embed_size);
+  show("num_hiddens", &Seq2SeqArguments::num_hiddens);
+  show("num_layers", &Seq2SeqArguments::num_layers);
+  show("dropout", &Seq2SeqArguments::dropout);
 }
 
 // A tuple or list of so many parts.
 py::sequence parts_of(py::handle value, const char* name, const char* argument, std::size_t count, const char* parts) {
   if (PySequence_Check(value.ptr()) == 0 || is_tensor(value) || py::isinstance<py::array>(value) ||
       py::len(value) != count)
-    fail_type(name, ": ", argument, " must be ", parts, "; got ",
-              std::string(py::str(py::type::handle_of(value).attr("__name__"))));
+    fail_type(name, ": ", argument, " must be ", parts, "; got ", type_name(value));
   return py::reinterpret_borrow<py::sequence>(value);
 }
 
 constexpr const char* kStateParts = "(encoder outputs, hidden state, encoder_valid_lens), as init_state gives it";
 
-DecoderState state_from(Call& call, py::handle state, const char* name) {
-  const py::sequence parts = parts_of(state, name, "state", 3, kStateParts);
+DecoderState state_from(Call& call, py::handle state, const char*) {
+  const py::sequence parts = parts_of(state, call.operation(), "state", 3, kStateParts);
   return {call.floating(parts[0], "state[0]"),
           call.floating(parts[1], "state[1]"),
           call.integers(parts[2], "state[2]"),
@@ -53,33 +50,29 @@ py::tuple state_tuple(const DecoderState& state) {
   return py::make_tuple(state.outputs, state.hidden, lens);
 }
 
-template <class Class> void def_decoder(Class& decoder, const char* name) {
+template <class Class> void def_decoder(Class& decoder) {
   using Model = typename Class::type;
-  decoder
-      .def("init_state(encoder_outputs, encoder_valid_lens=None)",
-           "The state to decode from: (encoder outputs, hidden state, encoder_valid_lens).",
-           [name](Model& self, py::handle encoder_outputs, py::handle encoder_valid_lens) {
-             Call call(name);
-             const py::sequence parts =
-                 parts_of(encoder_outputs, name, "encoder_outputs", 2, "(outputs, state), as the encoder gives them");
-             const Tensor outputs = call.floating(parts[0], "outputs"), state = call.floating(parts[1], "state");
-             return state_tuple(
-                 self.Model::init_state({outputs, state}, call.integers(encoder_valid_lens, "encoder_valid_lens")));
-           })
-      .def("forward(ids, state)",
-           [name](Model& self, py::handle ids, py::handle state) {
-             Call call(name);
-             const Array numbers = call.integers(ids, "ids", false);
-             const DecoderState before = state_from(call, state, name);
-             const Decoded result = without_gil([&] { return self.Model::decode(numbers, before); });
-             return py::make_tuple(result.logits, state_tuple(result.state));
-           })
-      .def("reorder_state(state, indices)",
-           "The state in which batch entry i continues what was entry indices[i], for beams; without gradients.",
-           [name](Model&, py::handle state, py::handle indices) {
-             Call call(name);
-             return state_tuple(state_from(call, state, name).reordered(call.integers(indices, "indices", false)));
-           });
+  using State = As<DecoderState, state_from>;
+  op<Model&, py::handle, IntegersOrNone>(
+      decoder, "init_state(encoder_outputs, encoder_valid_lens=None)",
+      "The state to decode from: (encoder outputs, hidden state, encoder_valid_lens).",
+      [](Model& self, py::handle encoder_outputs, const Array& encoder_valid_lens, Call& call) {
+        const py::sequence parts = parts_of(encoder_outputs, call.operation(), "encoder_outputs", 2,
+                                            "(outputs, state), as the encoder gives them");
+        const Tensor outputs = call.floating(parts[0], "outputs"), state = call.floating(parts[1], "state");
+        return state_tuple(self.Model::init_state({outputs, state}, encoder_valid_lens));
+      });
+  op<Model&, Integers, State>(decoder, "forward(ids, state)",
+                              [](Model& self, const Array& ids, const DecoderState& state, Call&) {
+                                const Decoded y = without_gil([&] { return self.Model::decode(ids, state); });
+                                return py::make_tuple(y.logits, state_tuple(y.state));
+                              });
+  op<Model&, State, Integers>(
+      decoder, "reorder_state(state, indices)",
+      "The state in which batch entry i continues what was entry indices[i], for beams; without gradients.",
+      [](Model&, const DecoderState& state, const Array& indices, Call&) {
+        return state_tuple(state.reordered(indices));
+      });
 }
 
 constexpr const char* kSizes = R"doc(
@@ -93,10 +86,17 @@ dropout : float
     Between the GRU's layers, and of the attention weights where there are some; in training only.
 )doc";
 
-[[noreturn]] void not_implemented(const char* text) { throw NotImplemented(text); }
+// A method that a subclass defines.
+template <class Class> void def_missing(Class& interface, const char* name, const char* rest) {
+  const std::string words =
+      text(py::str(interface.attr("__name__")).cast<std::string>(), ": ", name, rest, " must be defined by a subclass");
+  interface.def(name, [words](typename Class::type&, const py::args&, const py::kwargs&) -> py::object {
+    throw NotImplemented(words);
+  });
+}
 
 void bind_interfaces(Functions& m) {
-  LayerClass<Encoder>(m, "Encoder", R"doc(
+  LayerClass<Encoder> encoder(m, "Encoder", R"doc(
 Base of encoders: a subclass defines ``forward(X, valid_lens=None)``.
 
 What it returns is for the decoder's ``init_state``.
@@ -113,13 +113,11 @@ Examples
 ...         return np.sum(np.asarray(X) > 0, axis=1)
 >>> Lengths()([[5, 3, 0]])
 array([2])
-)doc")
-      .def(py::init<>())
-      .def("forward", [](Encoder&, const py::args&, const py::kwargs&) {
-        not_implemented("Encoder: forward(X, valid_lens=None) must be defined by a subclass");
-      });
+)doc");
+  encoder.def(py::init<>());
+  def_missing(encoder, "forward", "(X, valid_lens=None)");
 
-  LayerClass<Decoder>(m, "Decoder", R"doc(
+  LayerClass<Decoder> decoder(m, "Decoder", R"doc(
 Base of decoders: a subclass defines ``init_state(encoder_outputs, encoder_valid_lens)`` and ``forward(X, state)``.
 
 ``init_state`` turns what the encoder returned into a state; ``forward`` takes tokens and a state and returns the output
@@ -141,21 +139,13 @@ Examples
 >>> decoder = Echo()
 >>> decoder([1, 2], decoder.init_state(10))
 (array([11, 12]), 11)
-)doc")
-      .def(py::init<>())
-      .def("init_state",
-           [](Decoder&, const py::args&, const py::kwargs&) {
-             not_implemented("Decoder: init_state(encoder_outputs, encoder_valid_lens) must be defined by a subclass");
-           })
-      .def("forward",
-           [](Decoder&, const py::args&, const py::kwargs&) {
-             not_implemented("Decoder: forward(X, state) must be defined by a subclass");
-           })
-      .def("reorder_state", [](Decoder&, const py::args&, const py::kwargs&) {
-        not_implemented("Decoder: reorder_state(state, indices) must be defined by a subclass");
-      });
+)doc");
+  decoder.def(py::init<>());
+  def_missing(decoder, "init_state", "(encoder_outputs, encoder_valid_lens)");
+  def_missing(decoder, "forward", "(X, state)");
+  def_missing(decoder, "reorder_state", "(state, indices)");
 
-  LayerClass<AttentionDecoder, Decoder>(m, "AttentionDecoder", R"doc(
+  LayerClass<AttentionDecoder, Decoder> attention_decoder(m, "AttentionDecoder", R"doc(
 Base of decoders with attention: a :class:`Decoder` with the property ``attention_weights``.
 
 Raises
@@ -167,19 +157,13 @@ Examples
 --------
 >>> issubclass(qkv.models.Seq2SeqAttentionDecoder, qkv.models.AttentionDecoder)
 True
-)doc")
-      .def(py::init<>())
+)doc");
+  attention_decoder.def(py::init<>())
       .def_property_readonly("attention_weights", [](const AttentionDecoder&) -> py::object {
-        not_implemented("AttentionDecoder: attention_weights must be defined by a subclass");
+        throw NotImplemented("AttentionDecoder: attention_weights must be defined by a subclass");
       });
 
-  const auto module_from = [](py::handle value, const char* name) {
-    if (!py::isinstance<nn::Module>(value))
-      fail_type("EncoderDecoder: ", name, " must be a Module; got ",
-                std::string(py::str(py::type::handle_of(value).attr("__name__"))));
-    return value.cast<nn::ModulePtr>();
-  };
-  LayerClass<EncoderDecoder>(m, "EncoderDecoder", R"doc(
+  LayerClass<EncoderDecoder> pair(m, "EncoderDecoder", R"doc(
 An encoder and a decoder: ``decoder(dec_X, decoder.init_state(encoder(enc_X), enc_valid_lens))``, without the state.
 
 Parameters
@@ -205,25 +189,26 @@ Examples
 >>> model = qkv.models.EncoderDecoder(encoder, qkv.models.Seq2SeqAttentionDecoder(10, 8, 16, 2))
 >>> model(np.zeros((4, 7), int), np.zeros((4, 5), int), [7, 3, 5, 1]).shape
 (4, 5, 10)
-)doc")
-      .def(py::init<>())
-      .def(py::init(
-               [module_from](const py::object& encoder, const py::object& decoder) {
-                 return std::make_unique<EncoderDecoder>(module_from(encoder, "encoder"),
-                                                         module_from(decoder, "decoder"));
-               },
-               [module_from](const py::object& encoder, const py::object& decoder) {
-                 return std::make_unique<Overridable<EncoderDecoder>>(module_from(encoder, "encoder"),
-                                                                      module_from(decoder, "decoder"));
-               }),
-           "encoder, decoder"_takes)
-      .def("forward(enc_X, dec_X, enc_valid_lens=None)",
+)doc");
+  pair.def(py::init<>());
+  def_init_from(
+      pair,
+      [](py::handle encoder_part, py::handle decoder_part) {
+        const auto part = [](py::handle value, const char* name) {
+          if (!py::isinstance<nn::Module>(value))
+            fail_type("EncoderDecoder: ", name, " must be a Module; got ", type_name(value));
+          return value.cast<nn::ModulePtr>();
+        };
+        return std::tuple(part(encoder_part, "encoder"), part(decoder_part, "decoder"));
+      },
+      "encoder, decoder"_takes);
+  pair.def("forward(enc_X, dec_X, enc_valid_lens=None)",
            [](const py::object& self, const py::object& enc_X, const py::object& dec_X,
               const py::object& enc_valid_lens) {
-             const py::object decoder = self.attr("decoder");
+             const py::object by = self.attr("decoder");
              const py::object encoded =
                  enc_valid_lens.is_none() ? self.attr("encoder")(enc_X) : self.attr("encoder")(enc_X, enc_valid_lens);
-             const py::object result = decoder(dec_X, decoder.attr("init_state")(encoded, enc_valid_lens));
+             const py::object result = by(dec_X, by.attr("init_state")(encoded, enc_valid_lens));
              return py::object(parts_of(result, "EncoderDecoder", "what the decoder returns", 2, "(output, state)")[0]);
            })
       .def_property_readonly("attention_weights", [](const py::object& self) {
@@ -267,12 +252,11 @@ Examples
 )doc")
                                                   .c_str());
   def_sizes(encoder);
-  encoder.def("forward(ids, valid_lens=None)", [](Seq2SeqEncoder& self, py::handle ids, py::handle valid_lens) {
-    Call call("Seq2SeqEncoder");
-    const Array numbers = call.integers(ids, "ids", false), lens = call.integers(valid_lens, "valid_lens");
-    const Encoding result = without_gil([&] { return self.Seq2SeqEncoder::encode(numbers, lens); });
-    return py::make_tuple(result.outputs, result.state);
-  });
+  op<Seq2SeqEncoder&, Integers, IntegersOrNone>(encoder, "forward(ids, valid_lens=None)",
+                                                [](Seq2SeqEncoder& self, const Array& ids, const Array& valid_lens) {
+                                                  const Encoding y = self.Seq2SeqEncoder::encode(ids, valid_lens);
+                                                  return std::pair(y.outputs, y.state);
+                                                });
 
   LayerClass<Seq2SeqDecoder, Decoder> decoder(m, "Seq2SeqDecoder",
                                               (std::string(R"doc(
@@ -308,7 +292,7 @@ Examples
 )doc")
                                                   .c_str());
   def_sizes(decoder);
-  def_decoder(decoder, "Seq2SeqDecoder");
+  def_decoder(decoder);
 
   LayerClass<Seq2SeqAttentionDecoder, AttentionDecoder> attention(m, "Seq2SeqAttentionDecoder",
                                                                   (std::string(R"doc(
@@ -353,7 +337,7 @@ Examples
 )doc")
                                                                       .c_str());
   def_sizes(attention);
-  def_decoder(attention, "Seq2SeqAttentionDecoder");
+  def_decoder(attention);
   attention.def_property(
       "attention_weights",
       [](const Seq2SeqAttentionDecoder& self) {

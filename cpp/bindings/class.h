@@ -65,9 +65,16 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
     return add_property(name, std::forward<Get>(get),
                         function_of(bound<T>(name, *this, std::forward<Set>(set), "value"_takes)), doc);
   }
-  template <class Of, class Value>
-  Class& def_readonly(const char* name, Value Of::* member, const char* doc = nullptr) {
-    return def_property_readonly(name, [member](const T& self) -> const Value& { return self.*member; }, doc);
+  // Members that can be read, under their names: "in_features, out_features".
+  template <class... Of, class... Value> Class& def_readonly(std::string_view names, Value Of::*... members) {
+    const auto add = [&](auto member) {
+      const std::size_t end = std::min(names.find(','), names.size());
+      def_property_readonly(std::string(names.substr(0, end)).c_str(),
+                            [member](const T& self) -> const auto& { return self.*member; });
+      names.remove_prefix(std::min(end + 2, names.size()));
+    };
+    (add(members), ...);
+    return *this;
   }
 
  private:

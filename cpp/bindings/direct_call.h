@@ -5,10 +5,12 @@
 
 #include <pybind11/pybind11.h>
 
+#include <array>
 #include <span>
 #include <string_view>
+#include <tuple>
 
-#include "autograd/tensor.h"
+#include "bindings/convert.h"
 
 namespace qkv::bindings::direct {
 
@@ -20,17 +22,26 @@ struct Given {
   bool by_position(Py_ssize_t wanted) const { return count == wanted && names == nullptr; }
 };
 
+// A parameter behind the first one, by PyTorch's name or NumPy's, if it has any.
+struct Parameter {
+  const char* name = nullptr;
+  const char* other = nullptr;
+};
+struct Entry;
 // A new reference, or null if the call is left to Python. What it throws means the same.
-using Answer = PyObject* (*)(const Given&);
+using Answer = PyObject* (*)(const Given&, const Entry&);
 
 struct Entry {
-  const char* name;
+  const char* names;  // of functions and methods, with blanks between
   Answer answer;
+  const char* label = nullptr;        // the operation, by the name that the derived class shows
+  const char* other_label = nullptr;  // along axes, or of what is no view
+  std::array<Parameter, 4> parameters{};
 };
 std::span<const Entry> number_entries();  // number by number, and products
 std::span<const Entry> axis_entries();    // along axes
 std::span<const Entry> view_entries();
-Answer answer_of(std::string_view name);  // null: none
+const Entry* entry_of(std::string_view name);  // null: none
 
 // The class derived from Tensor, and those of what it gives beside Tensors.
 struct Classes {
@@ -55,18 +66,37 @@ Tensor floating_of(PyObject* value);
 PyObject* result(const Tensor& t, const char* label = nullptr);
 // A view of `of` has its dtype, which of integers the object knows.
 PyObject* view_of(PyObject* of, const Tensor& t, const char* label);
-// A whole number that is no bool; an axis, counted from the front. False for anything else.
+// Arguments, null where a call passes none: a whole number and a number that are no bools; an axis, counted from the
+// front; axes, none where all are meant; a flag or a whole number that may be left out. False for anything else.
 bool read(PyObject* value, Index& number);
-bool read_axis(PyObject* value, Index rank, Index& axis);
-// A number of Python's that is no bool.
 bool read(PyObject* value, double& number);
+bool read_axis(PyObject* value, Index rank, Index& axis);
+inline bool take(PyObject* value, const Tensor& x, Index& axis) { return read_axis(value, x.rank(), axis); }
+bool take(PyObject* value, const Tensor& x, std::optional<IndexList>& axes);
+bool take(PyObject* value, const Tensor& x, bool& flag);
+inline bool take(PyObject* value, const Tensor&, std::optional<Index>& number) {
+  return value == nullptr || read(value, number.emplace());
+}
 
-// A parameter behind the first one, by PyTorch's name or NumPy's.
-struct Parameter {
-  const char* name;
-  const char* other = nullptr;
-};
 // The values that a call passes for parameters, null where it passes none; false if it passes anything else.
 bool read_parameters(const Given& given, std::span<const Parameter> parameters, std::span<PyObject*> values);
+template <class... A> bool read_arguments(const Given& given, const Entry& entry, const Tensor& x, A&... arguments) {
+  std::array<PyObject*, sizeof...(A) + 1> values{};
+  if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(sizeof...(A)), values)) return false;
+  std::size_t i = 0;
+  return (take(values[i++], x, arguments) && ...);
+}
+
+// f(x, arguments) of floating numbers x.
+template <auto f, class... A> PyObject* computed(const Given& given, const Entry& entry) {
+  const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
+  std::tuple<A...> all;
+  return std::apply(
+      [&](A&... a) -> PyObject* {
+        if (!read_arguments(given, entry, x, a...)) return nullptr;
+        return result(without_gil(x.numel(), [&] { return f(x, a...); }), entry.label);
+      },
+      all);
+}
 
 }  // namespace qkv::bindings::direct

@@ -114,21 +114,6 @@ class OverridableForward<Layer, Output(Arguments...)> : public Overridable<Layer
 
 template <class Layer> using OverridableCall = OverridableForward<Layer, typename PythonForward<Layer>::Signature>;
 
-// __init__ of a layer, and of its subclasses in Python, from what `arguments` makes of those of the call: a tuple.
-template <class Class, class Arguments, class... Extra>
-void def_init_from(Class& layer, Arguments arguments, const Extra&... extra) {
-  const auto maker = [arguments]<class Made, class Result, class... Given>(std::in_place_type_t<Made>,
-                                                                           Result (Arguments::*)(Given...) const) {
-    return [arguments](Given... given) {
-      return std::apply([](auto&&... all) { return std::make_unique<Made>(std::forward<decltype(all)>(all)...); },
-                        arguments(std::forward<Given>(given)...));
-    };
-  };
-  layer.def(py::init(maker(std::in_place_type<typename Class::type>, &Arguments::operator()),
-                     maker(std::in_place_type<typename Class::type_alias>, &Arguments::operator())),
-            extra...);
-}
-
 template <class Layer> using CalledLayerClass = Class<Layer, nn::Module, OverridableCall<Layer>, py::smart_holder>;
 
 }  // namespace qkv::bindings

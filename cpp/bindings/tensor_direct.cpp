@@ -42,7 +42,7 @@ PyObject* view_of(PyObject* of, const Tensor& t, const char* label) {
 }
 
 bool read(PyObject* value, Index& number) {
-  if (PyLong_CheckExact(value) == 0) return false;
+  if (value == nullptr || PyLong_CheckExact(value) == 0) return false;
   int overflow = 0;
   number = PyLong_AsLongLongAndOverflow(value, &overflow);
   return overflow == 0;
@@ -61,6 +61,24 @@ bool read(PyObject* value, double& number) {
   return true;
 }
 
+bool take(PyObject* value, const Tensor& x, std::optional<IndexList>& axes) {
+  if (value == nullptr || value == Py_None) return true;
+  const bool several = PyTuple_Check(value) != 0;
+  IndexList found;
+  for (Py_ssize_t i = 0; i < (several ? PyTuple_GET_SIZE(value) : 1); ++i) {
+    found.push_back(0);
+    if (!read_axis(several ? PyTuple_GET_ITEM(value, i) : value, x.rank(), found.back())) return false;
+  }
+  if (!found.empty()) axes = found;
+  return true;
+}
+
+bool take(PyObject* value, const Tensor&, bool& flag) {
+  if (value == nullptr) return true;
+  flag = value == Py_True;
+  return PyBool_Check(value) != 0;
+}
+
 bool read_parameters(const Given& given, std::span<const Parameter> parameters, std::span<PyObject*> values) {
   if (given.count - 1 > std::ssize(parameters)) return false;
   for (Py_ssize_t i = 1; i < given.count; ++i) values[static_cast<std::size_t>(i - 1)] = given.values[i];
@@ -68,9 +86,9 @@ bool read_parameters(const Given& given, std::span<const Parameter> parameters, 
   for (Py_ssize_t i = 0; i < named; ++i) {
     const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(given.names, i));
     if (name == nullptr) throw py::error_already_set();
-    const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& one) {
-      return std::strcmp(one.name, name) == 0 || (one.other != nullptr && std::strcmp(one.other, name) == 0);
-    });
+    const auto is = [name](const char* known) { return known != nullptr && std::strcmp(known, name) == 0; };
+    const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                    [&](const Parameter& one) { return is(one.name) || is(one.other); });
     if (found == parameters.end()) return false;
     PyObject*& place = values[static_cast<std::size_t>(found - parameters.begin())];
     if (place != nullptr) return false;
@@ -108,7 +126,7 @@ const char* label_of(Binary op, bool swapped, bool number) {
   }
 }
 
-template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& given) {
+template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& given, const Entry&) {
   if (!given.by_position(2)) return nullptr;
   const Tensor x = floating_of(given.values[0]);
   if (!x.defined()) return nullptr;
@@ -127,7 +145,7 @@ template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& giv
 }
 
 // Where nothing is recorded.
-template <Binary op> PyObject* changed(const Given& given) {
+template <Binary op> PyObject* changed(const Given& given, const Entry&) {
   if (!given.by_position(2)) return nullptr;
   const Tensor x = floating_of(given.values[0]);
   if (!x.defined()) return nullptr;
@@ -140,7 +158,7 @@ template <Binary op> PyObject* changed(const Given& given) {
   return Py_NewRef(given.values[0]);
 }
 
-template <Compare op> PyObject* comparison(const Given& given) {
+template <Compare op> PyObject* comparison(const Given& given, const Entry&) {
   if (!given.by_position(2)) return nullptr;
   const Tensor x = tensor_of(given.values[0]);
   if (!x.defined()) return nullptr;
@@ -154,21 +172,15 @@ template <Compare op> PyObject* comparison(const Given& given) {
   return result(without_gil(work_of(x, y), [&] { return ops::compare(op, x, y); }));
 }
 
-Tensor of_one(Unary op, const Tensor& x) { return ops::unary(op, x); }
+template <Unary op> Tensor of_one(const Tensor& x) { return ops::unary(op, x); }
 
-#define QKV_UNARY(function, label)                                                                  \
-  [](const Given& given) -> PyObject* {                                                             \
-    const Tensor x = given.by_position(1) ? floating_of(given.values[0]) : Tensor();                \
-    return x.defined() ? result(without_gil(x.numel(), [&] { return function; }), label) : nullptr; \
-  }
-
-PyObject* clone(const Given& given) {
+PyObject* clone(const Given& given, const Entry& entry) {
   const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
   if (!x.defined()) return nullptr;
-  return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::copy(x); }), "CloneBackward0");
+  return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::copy(x); }), entry.label);
 }
 
-PyObject* product(const Given& given) {
+PyObject* product(const Given& given, const Entry&) {
   if (!given.by_position(2)) return nullptr;
   const Tensor x = floating_of(given.values[0]), y = tensor_of(given.values[1]);
   if (!x.defined() || !y.defined() || x.dtype() != y.dtype()) return nullptr;
@@ -182,7 +194,7 @@ PyObject* product(const Given& given) {
 }
 
 // Where a condition holds the numbers of one, else those of the other, of which one may be a number.
-PyObject* chosen(const Given& given) {
+PyObject* chosen(const Given& given, const Entry& entry) {
   if (!given.by_position(3)) return nullptr;
   const Tensor condition = tensor_of(given.values[0]);
   if (!condition.defined() || condition.dtype() != DType::boolean) return nullptr;
@@ -191,24 +203,23 @@ PyObject* chosen(const Given& given) {
   if (!x.defined()) x = partner(y, given.values[1]);
   if (!y.defined()) y = partner(x, given.values[2]);
   if (!x.defined() || !y.defined() || x.dtype() != y.dtype()) return nullptr;
-  return result(without_gil(work_of(x, y), [&] { return ops::where(condition, x, y); }), "WhereBackward0");
+  return result(without_gil(work_of(x, y), [&] { return ops::where(condition, x, y); }), entry.label);
 }
 
-PyObject* mask_filled(const Given& given) {
+PyObject* mask_filled(const Given& given, const Entry& entry) {
   if (!given.by_position(3)) return nullptr;
   const Tensor x = floating_of(given.values[0]), mask = tensor_of(given.values[1]);
   double number = 0;
   if (!x.defined() || !mask.defined() || mask.dtype() != DType::boolean || !read(given.values[2], number))
     return nullptr;
   const Tensor filling = ops::scalar_like(x, number);
-  return result(without_gil(work_of(x, mask), [&] { return ops::where(mask, filling, x); }), "MaskedFillBackward0");
+  return result(without_gil(work_of(x, mask), [&] { return ops::where(mask, filling, x); }), entry.label);
 }
 
-PyObject* clamped(const Given& given) {
+PyObject* clamped(const Given& given, const Entry& entry) {
   const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
-  static constexpr Parameter parameters[] = {{"min"}, {"max"}};
   std::array<PyObject*, 2> bounds{};
-  if (!x.defined() || !read_parameters(given, parameters, bounds)) return nullptr;
+  if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(2), bounds)) return nullptr;
   std::array<std::optional<double>, 2> numbers;
   for (std::size_t i = 0; i < 2; ++i) {
     if (bounds[i] == nullptr || bounds[i] == Py_None) continue;
@@ -216,64 +227,47 @@ PyObject* clamped(const Given& given) {
   }
   const auto [low, high] = numbers;
   if ((!low && !high) || (low && high && !(*low <= *high))) return nullptr;
-  return result(without_gil(x.numel(), [&] { return ops::clip(x, numbers[0], numbers[1]); }), "ClampBackward1");
+  return result(without_gil(x.numel(), [&] { return ops::clip(x, numbers[0], numbers[1]); }), entry.label);
 }
 
 }  // namespace
 
 std::span<const Entry> number_entries() {
   static constexpr Entry all[] = {
-      {"add", arithmetic<Binary::add>},
-      {"__add__", arithmetic<Binary::add>},
+      {"add __add__", arithmetic<Binary::add>},
       {"__radd__", arithmetic<Binary::add, true>},
-      {"sub", arithmetic<Binary::subtract>},
-      {"__sub__", arithmetic<Binary::subtract>},
+      {"sub __sub__", arithmetic<Binary::subtract>},
       {"__rsub__", arithmetic<Binary::subtract, true>},
-      {"mul", arithmetic<Binary::multiply>},
-      {"__mul__", arithmetic<Binary::multiply>},
+      {"mul __mul__", arithmetic<Binary::multiply>},
       {"__rmul__", arithmetic<Binary::multiply, true>},
-      {"div", arithmetic<Binary::divide>},
-      {"__truediv__", arithmetic<Binary::divide>},
-      {"pow", arithmetic<Binary::power>},
-      {"__pow__", arithmetic<Binary::power>},
-      {"add_", changed<Binary::add>},
-      {"__iadd__", changed<Binary::add>},
-      {"sub_", changed<Binary::subtract>},
-      {"__isub__", changed<Binary::subtract>},
-      {"mul_", changed<Binary::multiply>},
-      {"__imul__", changed<Binary::multiply>},
-      {"div_", changed<Binary::divide>},
-      {"__itruediv__", changed<Binary::divide>},
-      {"eq", comparison<Compare::equal>},
-      {"__eq__", comparison<Compare::equal>},
-      {"ne", comparison<Compare::not_equal>},
-      {"__ne__", comparison<Compare::not_equal>},
-      {"lt", comparison<Compare::less>},
-      {"__lt__", comparison<Compare::less>},
-      {"le", comparison<Compare::less_equal>},
-      {"__le__", comparison<Compare::less_equal>},
-      {"gt", comparison<Compare::greater>},
-      {"__gt__", comparison<Compare::greater>},
-      {"ge", comparison<Compare::greater_equal>},
-      {"__ge__", comparison<Compare::greater_equal>},
-      {"exp", QKV_UNARY(of_one(Unary::exponential, x), "ExpBackward0")},
-      {"log", QKV_UNARY(of_one(Unary::logarithm, x), "LogBackward0")},
-      {"sqrt", QKV_UNARY(of_one(Unary::square_root, x), "SqrtBackward0")},
-      {"sin", QKV_UNARY(of_one(Unary::sine, x), "SinBackward0")},
-      {"cos", QKV_UNARY(of_one(Unary::cosine, x), "CosBackward0")},
-      {"erf", QKV_UNARY(of_one(Unary::error_function, x), "ErfBackward0")},
-      {"neg", QKV_UNARY(of_one(Unary::negate, x), "NegBackward0")},
-      {"abs", QKV_UNARY(of_one(Unary::absolute, x), "AbsBackward0")},
-      {"tanh", QKV_UNARY(ops::tanh(x), "TanhBackward0")},
-      {"sigmoid", QKV_UNARY(ops::sigmoid(x), "SigmoidBackward0")},
-      {"relu", QKV_UNARY(ops::relu(x), "ReluBackward0")},
-      {"clone", clone},
-      {"matmul", product},
-      {"__matmul__", product},
-      {"where", chosen},
-      {"masked_fill", mask_filled},
-      {"clamp", clamped},
-      {"clip", clamped},
+      {"div __truediv__", arithmetic<Binary::divide>},
+      {"pow __pow__", arithmetic<Binary::power>},
+      {"add_ __iadd__", changed<Binary::add>},
+      {"sub_ __isub__", changed<Binary::subtract>},
+      {"mul_ __imul__", changed<Binary::multiply>},
+      {"div_ __itruediv__", changed<Binary::divide>},
+      {"eq __eq__", comparison<Compare::equal>},
+      {"ne __ne__", comparison<Compare::not_equal>},
+      {"lt __lt__", comparison<Compare::less>},
+      {"le __le__", comparison<Compare::less_equal>},
+      {"gt __gt__", comparison<Compare::greater>},
+      {"ge __ge__", comparison<Compare::greater_equal>},
+      {"exp", computed<of_one<Unary::exponential>>, "ExpBackward0"},
+      {"log", computed<of_one<Unary::logarithm>>, "LogBackward0"},
+      {"sqrt", computed<of_one<Unary::square_root>>, "SqrtBackward0"},
+      {"sin", computed<of_one<Unary::sine>>, "SinBackward0"},
+      {"cos", computed<of_one<Unary::cosine>>, "CosBackward0"},
+      {"erf", computed<of_one<Unary::error_function>>, "ErfBackward0"},
+      {"neg", computed<of_one<Unary::negate>>, "NegBackward0"},
+      {"abs", computed<of_one<Unary::absolute>>, "AbsBackward0"},
+      {"tanh", computed<ops::tanh>, "TanhBackward0"},
+      {"sigmoid", computed<ops::sigmoid>, "SigmoidBackward0"},
+      {"relu", computed<ops::relu>, "ReluBackward0"},
+      {"clone", clone, "CloneBackward0"},
+      {"matmul __matmul__", product},
+      {"where", chosen, "WhereBackward0"},
+      {"masked_fill", mask_filled, "MaskedFillBackward0"},
+      {"clamp clip", clamped, "ClampBackward1", nullptr, {{{"min"}, {"max"}}}},
   };
   return all;
 }

@@ -9,108 +9,67 @@
 namespace qkv::bindings::direct {
 namespace {
 
-// The axes, none or all of them being none at all.
-bool read_axes(PyObject* value, Index rank, std::optional<ops::Axes>& axes) {
-  if (value == nullptr || value == Py_None) return true;
-  const bool several = PyTuple_Check(value) != 0;
-  ops::Axes found;
-  for (Py_ssize_t i = 0; i < (several ? PyTuple_GET_SIZE(value) : 1); ++i) {
-    Index axis = 0;
-    if (!read_axis(several ? PyTuple_GET_ITEM(value, i) : value, rank, axis)) return false;
-    found.push_back(axis);
-  }
-  if (!found.empty()) axes = found;
-  return true;
-}
-
-bool read_flag(PyObject* value, bool& flag) {
-  if (value == nullptr) return true;
-  flag = value == Py_True;
-  return PyBool_Check(value) != 0;
-}
-
+using OptionalAxes = std::optional<ops::Axes>;
 constexpr Parameter of_axis{"dim", "axis"}, of_keeping{"keepdim", "keepdims"};
 
-// (t, dim=None, keepdim=False).
-struct Over {
-  Tensor x;
-  std::optional<ops::Axes> axes;
-  bool kept = false;
-};
-std::optional<Over> read_over(const Given& given) {
-  Over over{given.count > 0 ? tensor_of(given.values[0]) : Tensor(), {}, false};
-  static constexpr Parameter parameters[] = {of_axis, of_keeping};
-  std::array<PyObject*, 2> values{};
-  if (!over.x.defined() || over.x.rank() == 0 || !read_parameters(given, parameters, values) ||
-      !read_flag(values[1], over.kept) || !read_axes(values[0], over.x.rank(), over.axes))
-    return std::nullopt;
-  return over;
+// The Tensor of (t, dim=None, keepdim=False), undefined if the call is another one.
+Tensor read_over(const Given& given, const Entry& entry, OptionalAxes& axes, bool& kept) {
+  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  return x.defined() && x.rank() > 0 && read_arguments(given, entry, x, axes, kept) ? x : Tensor();
 }
 
-using Reduction = Tensor (*)(const Tensor&, const std::optional<ops::Axes>&, bool);
-template <Reduction reduction> PyObject* reduced(const Given& given, const char* of_all, const char* of_axes) {
-  const auto over = read_over(given);
-  if (!over || (of_all != nullptr && !is_floating(over->x.dtype()))) return nullptr;
-  return result(without_gil(over->x.numel(), [&] { return reduction(over->x, over->axes, over->kept); }),
-                over->axes || over->kept ? of_axes : of_all);
+template <Tensor (*reduction)(const Tensor&, const OptionalAxes&, bool)>
+PyObject* reduced(const Given& given, const Entry& entry) {
+  OptionalAxes axes;
+  bool kept = false;
+  const Tensor x = read_over(given, entry, axes, kept);
+  if (!x.defined() || (entry.label != nullptr && !is_floating(x.dtype()))) return nullptr;
+  return result(without_gil(x.numel(), [&] { return reduction(x, axes, kept); }),
+                axes || kept ? entry.other_label : entry.label);
 }
 
 // Along one axis; without one, or beside another Tensor, it means something else.
-PyObject* extreme(const Given& given, bool largest) {
+template <bool largest> PyObject* extreme(const Given& given, const Entry& entry) {
   PyTypeObject* cls = largest ? classes().max : classes().min;
-  const auto over = read_over(given);
-  if (cls == nullptr || !over || !is_floating(over->x.dtype()) || !over->axes || over->axes->size() != 1)
-    return nullptr;
-  const auto [values, places] =
-      without_gil(over->x.numel(), [&] { return ops::extreme(over->x, over->axes->front(), over->kept, largest); });
+  OptionalAxes axes;
+  bool kept = false;
+  const Tensor x = read_over(given, entry, axes, kept);
+  if (cls == nullptr || !x.defined() || !is_floating(x.dtype()) || !axes || axes->size() != 1) return nullptr;
+  const auto [values, places] = without_gil(x.numel(), [&] { return ops::extreme(x, axes->front(), kept, largest); });
   auto pair = py::reinterpret_steal<py::object>(cls->tp_alloc(cls, 2));
   if (!pair) throw py::error_already_set();
-  PyTuple_SET_ITEM(pair.ptr(), 0, result(values, largest ? "MaxBackward0" : "MinBackward0"));
+  PyTuple_SET_ITEM(pair.ptr(), 0, result(values, entry.label));
   PyTuple_SET_ITEM(pair.ptr(), 1, result(places));
   return pair.release().ptr();
 }
 
-PyObject* place_of(const Given& given, Tensor (*find)(const Tensor&, std::optional<Index>, bool)) {
-  const auto over = read_over(given);
-  if (!over || (over->axes && over->axes->size() != 1)) return nullptr;
-  const auto axis = over->axes ? std::optional(over->axes->front()) : std::nullopt;
-  return result(without_gil(over->x.numel(), [&] { return find(over->x, axis, over->kept); }));
+template <Tensor (*find)(const Tensor&, std::optional<Index>, bool)>
+PyObject* place_of(const Given& given, const Entry& entry) {
+  OptionalAxes axes;
+  bool kept = false;
+  const Tensor x = read_over(given, entry, axes, kept);
+  if (!x.defined() || (axes && axes->size() != 1)) return nullptr;
+  const auto axis = axes ? std::optional(axes->front()) : std::nullopt;
+  return result(without_gil(x.numel(), [&] { return find(x, axis, kept); }));
 }
 
 // (t, dim=None, unbiased=None, keepdim=False, correction=None), the last one by its name.
-PyObject* spread(const Given& given, Tensor (*compute)(const Tensor&, const std::optional<ops::Axes>&, bool, double),
-                 const char* label) {
+template <Tensor (*compute)(const Tensor&, const OptionalAxes&, bool, double)>
+PyObject* spread(const Given& given, const Entry& entry) {
   const Tensor x = given.count > 0 && given.count < 5 ? floating_of(given.values[0]) : Tensor();
-  static constexpr Parameter parameters[] = {of_axis, {"unbiased"}, of_keeping, {"correction"}};
-  std::array<PyObject*, 4> values{};
-  std::optional<ops::Axes> axes;
+  OptionalAxes axes;
   bool unbiased = true, kept = false;
-  Index correction = 0;
-  if (!x.defined() || x.rank() == 0 || !read_parameters(given, parameters, values) ||
-      !read_axes(values[0], x.rank(), axes) || !read_flag(values[1], unbiased) || !read_flag(values[2], kept) ||
-      (values[3] != nullptr && !read(values[3], correction)))
+  std::optional<Index> correction;
+  if (!x.defined() || x.rank() == 0 || !read_arguments(given, entry, x, axes, unbiased, kept, correction))
     return nullptr;
-  if (values[3] == nullptr) correction = unbiased ? 1 : 0;
-  return result(without_gil(x.numel(), [&] { return compute(x, axes, kept, static_cast<double>(correction)); }), label);
-}
-
-// (t, dim).
-template <typename F> PyObject* along(const Given& given, const F& compute, const char* label) {
-  const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
-  static constexpr Parameter parameters[] = {of_axis};
-  std::array<PyObject*, 1> values{};
-  Index axis = 0;
-  if (!x.defined() || !read_parameters(given, parameters, values) || values[0] == nullptr ||
-      !read_axis(values[0], x.rank(), axis))
-    return nullptr;
-  return result(without_gil(x.numel(), [&] { return compute(x, axis); }), label);
+  const auto ddof = static_cast<double>(correction.value_or(unbiased ? 1 : 0));
+  return result(without_gil(x.numel(), [&] { return compute(x, axes, kept, ddof); }), entry.label);
 }
 
 // (tensors, dim=0), of Tensors of one floating dtype.
-PyObject* joined(const Given& given, bool new_axis) {
-  static constexpr Parameter parameters[] = {of_axis};
+template <bool new_axis> PyObject* joined(const Given& given, const Entry& entry) {
   std::array<PyObject*, 1> values{};
-  if (given.count == 0 || !read_parameters(given, parameters, values)) return nullptr;
+  if (given.count == 0 || !read_parameters(given, std::span(entry.parameters).first(1), values)) return nullptr;
   PyObject* given_parts = given.values[0];
   if (PyTuple_CheckExact(given_parts) == 0 && PyList_CheckExact(given_parts) == 0) return nullptr;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(given_parts);
@@ -128,43 +87,35 @@ PyObject* joined(const Given& given, bool new_axis) {
   if (parts.empty() || (values[0] != nullptr && !read_axis(values[0], parts.front().rank() + (new_axis ? 1 : 0), axis)))
     return nullptr;
   return result(without_gil(work, [&] { return new_axis ? ops::stack(parts, axis) : ops::concatenate(parts, axis); }),
-                new_axis ? "StackBackward0" : "CatBackward0");
+                entry.label);
 }
+
+Tensor cumulative_sum(const Tensor& x, Index axis) { return ops::cumulative_sum(x, axis); }
+Tensor softmax(const Tensor& x, Index axis) { return ops::softmax(x, axis, 1.0); }
+Tensor log_softmax(const Tensor& x, Index axis) { return ops::log_softmax(x, axis, 1.0); }
 
 }  // namespace
 
 std::span<const Entry> axis_entries() {
+  static constexpr std::array<Parameter, 4> over{of_axis, of_keeping}, along{of_axis},
+      spreading{of_axis, {"unbiased"}, of_keeping, {"correction"}};
   static constexpr Entry all[] = {
-      {"sum", [](const Given& given) { return reduced<ops::sum>(given, "SumBackward0", "SumBackward1"); }},
-      {"mean", [](const Given& given) { return reduced<ops::mean>(given, "MeanBackward0", "MeanBackward1"); }},
-      {"any", [](const Given& given) { return reduced<ops::any>(given, nullptr, nullptr); }},
-      {"all", [](const Given& given) { return reduced<ops::all>(given, nullptr, nullptr); }},
-      {"max", [](const Given& given) { return extreme(given, true); }},
-      {"min", [](const Given& given) { return extreme(given, false); }},
-      {"argmax", [](const Given& given) { return place_of(given, ops::argmax); }},
-      {"argmin", [](const Given& given) { return place_of(given, ops::argmin); }},
-      {"var", [](const Given& given) { return spread(given, ops::variance, "VarBackward0"); }},
-      {"std", [](const Given& given) { return spread(given, ops::stddev, "StdBackward0"); }},
-      {"cumsum",
-       [](const Given& given) {
-         return along(
-             given, [](const Tensor& x, Index axis) { return ops::cumulative_sum(x, axis); }, "CumsumBackward0");
-       }},
-      {"cumprod", [](const Given& given) { return along(given, ops::cumulative_product, "CumprodBackward0"); }},
-      {"softmax",
-       [](const Given& given) {
-         return along(
-             given, [](const Tensor& x, Index axis) { return ops::softmax(x, axis, 1.0); }, "SoftmaxBackward0");
-       }},
-      {"log_softmax",
-       [](const Given& given) {
-         return along(
-             given, [](const Tensor& x, Index axis) { return ops::log_softmax(x, axis, 1.0); }, "LogSoftmaxBackward0");
-       }},
-      {"cat", [](const Given& given) { return joined(given, false); }},
-      {"concat", [](const Given& given) { return joined(given, false); }},
-      {"concatenate", [](const Given& given) { return joined(given, false); }},
-      {"stack", [](const Given& given) { return joined(given, true); }},
+      {"sum", reduced<ops::sum>, "SumBackward0", "SumBackward1", over},
+      {"mean", reduced<ops::mean>, "MeanBackward0", "MeanBackward1", over},
+      {"any", reduced<ops::any>, nullptr, nullptr, over},
+      {"all", reduced<ops::all>, nullptr, nullptr, over},
+      {"max", extreme<true>, "MaxBackward0", nullptr, over},
+      {"min", extreme<false>, "MinBackward0", nullptr, over},
+      {"argmax", place_of<ops::argmax>, nullptr, nullptr, over},
+      {"argmin", place_of<ops::argmin>, nullptr, nullptr, over},
+      {"var", spread<ops::variance>, "VarBackward0", nullptr, spreading},
+      {"std", spread<ops::stddev>, "StdBackward0", nullptr, spreading},
+      {"cumsum", computed<cumulative_sum, Index>, "CumsumBackward0", nullptr, along},
+      {"cumprod", computed<ops::cumulative_product, Index>, "CumprodBackward0", nullptr, along},
+      {"softmax", computed<softmax, Index>, "SoftmaxBackward0", nullptr, along},
+      {"log_softmax", computed<log_softmax, Index>, "LogSoftmaxBackward0", nullptr, along},
+      {"cat concat concatenate", joined<false>, "CatBackward0", nullptr, along},
+      {"stack", joined<true>, "StackBackward0", nullptr, along},
   };
   return all;
 }

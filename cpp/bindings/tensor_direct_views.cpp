@@ -26,91 +26,83 @@ bool read_all(const Given& given, IndexList& numbers) {
   return true;
 }
 
-PyObject* reshape(const Given& given, bool must_be_view) {
-  const Tensor x = given.count > 1 ? tensor_of(given.values[0]) : Tensor();
-  IndexList sizes;
-  if (!x.defined() || !read_all(given, sizes)) return nullptr;
-  const Tensor y = ops::reshape(x, Shape(sizes.begin(), sizes.end()));
-  const bool view = y.data().first() == x.data().first();
-  if (must_be_view && !view) return nullptr;
-  return view_of(given.values[0], y, view ? "ViewBackward0" : "UnsafeViewBackward0");
+// A view f(x, arguments); undefined, or a copy where the entry has no label for one: left to Python.
+PyObject* shown_view(const Given& given, const Entry& entry, const Tensor& x, const Tensor& y) {
+  if (!y.defined()) return nullptr;
+  const char* label = y.data().first() == x.data().first() ? entry.label : entry.other_label;
+  return label == nullptr && entry.label != nullptr ? nullptr : view_of(given.values[0], y, label);
 }
 
-PyObject* swapped_axes(const Given& given) {
-  const Tensor x = given.by_position(3) ? tensor_of(given.values[0]) : Tensor();
-  Index a = 0, b = 0;
-  if (!x.defined() || !read_axis(given.values[1], x.rank(), a) || !read_axis(given.values[2], x.rank(), b))
-    return nullptr;
-  return view_of(given.values[0], ops::swapaxes(x, a, b), "TransposeBackward0");
+template <auto f, class... A> PyObject* viewed(const Given& given, const Entry& entry) {
+  const Tensor x = given.by_position(1 + sizeof...(A)) ? tensor_of(given.values[0]) : Tensor();
+  std::tuple<A...> all;
+  return std::apply(
+      [&](A&... a) {
+        return read_arguments(given, entry, x, a...) ? shown_view(given, entry, x, f(x, a...)) : nullptr;
+      },
+      all);
 }
 
-PyObject* permuted(const Given& given) {
+// f(x, numbers), given as such or in a tuple.
+template <auto f> PyObject* viewed_by_numbers(const Given& given, const Entry& entry) {
   const Tensor x = given.count > 1 ? tensor_of(given.values[0]) : Tensor();
-  IndexList axes;
-  if (!x.defined() || !read_all(given, axes)) return nullptr;
+  IndexList numbers;
+  return x.defined() && read_all(given, numbers) ? shown_view(given, entry, x, f(x, numbers)) : nullptr;
+}
+
+Tensor reshaped(const Tensor& x, const IndexList& sizes) { return ops::reshape(x, Shape(sizes.begin(), sizes.end())); }
+
+Tensor permuted(const Tensor& x, IndexList axes) {
   for (Index& axis : axes)
     if (axis < 0) axis += x.rank();
-  return view_of(given.values[0], ops::transpose(x, axes), "PermuteBackward0");
+  return ops::transpose(x, axes);
 }
 
-PyObject* matrix_transposed(const Given& given) {
-  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined() || x.rank() != 2) return nullptr;
-  return view_of(given.values[0], ops::swapaxes(x, 0, 1), "TBackward0");
-}
+Tensor matrix_transposed(const Tensor& x) { return x.rank() == 2 ? ops::swapaxes(x, 0, 1) : Tensor(); }
 
-PyObject* all_axes_reversed(const Given& given) {
-  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined()) return nullptr;
+Tensor all_axes_reversed(const Tensor& x) {
   ops::Axes axes;
   for (Index axis = x.rank(); axis-- > 0;) axes.push_back(axis);
-  return view_of(given.values[0], ops::transpose(x, axes), "PermuteBackward0");
+  return ops::transpose(x, axes);
 }
 
-PyObject* unsqueezed(const Given& given) {
-  const Tensor x = given.by_position(2) ? tensor_of(given.values[0]) : Tensor();
+struct NewAxis {
   Index axis = 0;
-  if (!x.defined() || !read_axis(given.values[1], x.rank() + 1, axis)) return nullptr;
-  Shape shape;
-  for (Index i = 0; i <= x.rank(); ++i) {
-    if (i == axis) shape.push_back(1);
-    if (i < x.rank()) shape.push_back(x.dim(i));
-  }
-  return view_of(given.values[0], ops::reshape(x, shape), "UnsqueezeBackward0");
+};
+bool take(PyObject* value, const Tensor& x, NewAxis& place) { return read_axis(value, x.rank() + 1, place.axis); }
+
+Tensor unsqueezed(const Tensor& x, NewAxis place) {
+  Shape shape = x.shape();
+  shape.insert(shape.begin() + place.axis, 1);
+  return ops::reshape(x, shape);
 }
 
-PyObject* squeezed(const Given& given) {
+Tensor detached(const Tensor& x) { return x.detach(); }
+
+Tensor expanded(const Tensor& x, IndexList sizes) {
+  const Index extra = static_cast<Index>(sizes.size()) - x.rank();
+  if (extra < 0) return {};
+  for (Index axis = 0; axis < x.rank(); ++axis) {
+    Index& size = sizes[static_cast<std::size_t>(axis + extra)];
+    if (size == -1) size = x.dim(axis);
+    if (x.dim(axis) != 1 && x.dim(axis) != size) return {};
+  }
+  if (std::any_of(sizes.begin(), sizes.end(), [](Index size) { return size < 0; })) return {};
+  return ops::broadcast_to(x, Shape(sizes.begin(), sizes.end()));
+}
+
+PyObject* squeezed(const Given& given, const Entry& entry) {
   const Tensor x = given.count > 0 && given.count < 3 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();
   Index gone = -1;
   if (!x.defined() || (given.count == 2 && !read_axis(given.values[1], x.rank(), gone))) return nullptr;
   Shape shape;
   for (Index i = 0; i < x.rank(); ++i)
     if (x.dim(i) != 1 || (gone >= 0 && i != gone)) shape.push_back(x.dim(i));
-  return view_of(given.values[0], ops::reshape(x, shape), gone < 0 ? "SqueezeBackward0" : "SqueezeBackward1");
-}
-
-PyObject* expanded(const Given& given) {
-  const Tensor x = given.count > 1 ? tensor_of(given.values[0]) : Tensor();
-  IndexList sizes;
-  if (!x.defined() || !read_all(given, sizes)) return nullptr;
-  const Index extra = static_cast<Index>(sizes.size()) - x.rank();
-  if (extra < 0) return nullptr;
-  for (Index axis = 0; axis < x.rank(); ++axis) {
-    Index& size = sizes[static_cast<std::size_t>(axis + extra)];
-    if (size == -1) size = x.dim(axis);
-    if (x.dim(axis) != 1 && x.dim(axis) != size) return nullptr;
-  }
-  if (std::any_of(sizes.begin(), sizes.end(), [](Index size) { return size < 0; })) return nullptr;
-  return view_of(given.values[0], ops::broadcast_to(x, Shape(sizes.begin(), sizes.end())), "ExpandBackward0");
-}
-
-PyObject* detached(const Given& given) {
-  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  return x.defined() ? view_of(given.values[0], x.detach(), nullptr) : nullptr;
+  return view_of(given.values[0], ops::reshape(x, shape), gone < 0 ? entry.label : entry.other_label);
 }
 
 // By whole numbers and slices that go forward, None and an ellipsis.
-PyObject* item(const Given& given) {
+PyObject* item(const Given& given, const Entry&) {
   const Tensor x = given.by_position(2) ? tensor_of(given.values[0]) : Tensor();
   if (!x.defined()) return nullptr;
   PyObject* index = given.values[1];
@@ -139,7 +131,7 @@ PyObject* item(const Given& given) {
   return part ? view_of(given.values[0], *part, label) : nullptr;
 }
 
-PyObject* shape(const Given& given) {
+PyObject* shape(const Given& given, const Entry&) {
   const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
   if (!x.defined()) return nullptr;
   auto sizes = py::reinterpret_steal<py::object>(classes().shape->tp_alloc(classes().shape, x.rank()));
@@ -156,16 +148,16 @@ PyObject* shape(const Given& given) {
 
 std::span<const Entry> view_entries() {
   static constexpr Entry all[] = {
-      {"view", [](const Given& given) { return reshape(given, true); }},
-      {"reshape", [](const Given& given) { return reshape(given, false); }},
-      {"transpose", swapped_axes},
-      {"permute", permuted},
-      {"t", matrix_transposed},
-      {"T", all_axes_reversed},
-      {"unsqueeze", unsqueezed},
-      {"squeeze", squeezed},
-      {"expand", expanded},
-      {"detach", detached},
+      {"view", viewed_by_numbers<reshaped>, "ViewBackward0"},
+      {"reshape", viewed_by_numbers<reshaped>, "ViewBackward0", "UnsafeViewBackward0"},
+      {"transpose", viewed<ops::swapaxes, Index, Index>, "TransposeBackward0"},
+      {"permute", viewed_by_numbers<permuted>, "PermuteBackward0"},
+      {"t", viewed<matrix_transposed>, "TBackward0"},
+      {"T", viewed<all_axes_reversed>, "PermuteBackward0"},
+      {"unsqueeze", viewed<unsqueezed, NewAxis>, "UnsqueezeBackward0"},
+      {"squeeze", squeezed, "SqueezeBackward0", "SqueezeBackward1"},
+      {"expand", viewed_by_numbers<expanded>, "ExpandBackward0"},
+      {"detach", viewed<detached>},
       {"__getitem__", item},
       {"shape", shape},
   };

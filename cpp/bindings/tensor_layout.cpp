@@ -1,25 +1,16 @@
 // Where the numbers of Python's class Tensor stand.
 #include <algorithm>
 
+#include "bindings/operation.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
 namespace {
 
-using Impl = std::shared_ptr<TensorImpl>;
-
-Tensor transposed(const Tensor& t, const ops::Axes& axes) { return ops::transpose(t, axes); }
-
-ops::Axes reversed(const Tensor& t) {
-  ops::Axes axes;
-  for (Index axis = t.rank(); axis-- > 0;) axes.push_back(axis);
-  return axes;
-}
-
 // The sizes of the result's axes, with 1 where it says so.
-Tensor with_axes(const Tensor& t, py::handle axis, const char* operation) {
-  const Shape places = shape_from(axis, operation, "axis");
+Tensor with_axes(const Tensor& t, const Shape& places, Call& call) {
+  const char* operation = call.operation();
   const Index rank = t.rank() + places.rank();
   Shape shape(static_cast<std::size_t>(rank), 0);
   for (const Index place : places) {
@@ -27,7 +18,7 @@ Tensor with_axes(const Tensor& t, py::handle axis, const char* operation) {
       fail_value(operation, ": axis must be from ", -rank, " to ", rank - 1, " because the result has ", rank,
                  " axes; got ", place);
     Index& size = shape[static_cast<std::size_t>(place < 0 ? place + rank : place)];
-    if (size == 1) fail_value(operation, ": axis must name each axis once; got ", described(axis));
+    if (size == 1) fail_value(operation, ": axis must name each axis once; got ", described(shape_tuple(places)));
     size = 1;
   }
   const Index* next = t.shape().begin();
@@ -38,12 +29,12 @@ Tensor with_axes(const Tensor& t, py::handle axis, const char* operation) {
   return ops::reshape(t, shape);
 }
 
-Tensor without_axes(const Tensor& t, py::handle axis) {
+Tensor without_axes(const Tensor& t, const std::optional<IndexList>& axes) {
   std::vector<bool> left_out(t.shape().size(), false);
-  if (axis.is_none())
+  if (!axes)
     for (std::size_t i = 0; i < left_out.size(); ++i) left_out[i] = t.shape()[i] == 1;
   else
-    for (const Index given : shape_from(axis, "squeeze", "axis")) {
+    for (const Index given : *axes) {
       const Index at = ops::checked_axis("squeeze", given, t.rank());
       if (t.dim(at) != 1)
         fail_value("squeeze: axis must name axes of size 1; got axis ", given, " of a Tensor ", t.shape());
@@ -83,14 +74,13 @@ Shape expanded(const Tensor& t, Shape shape) {
   return shape;
 }
 
-Tensor repeated(const Impl& self, py::handle repeats, const py::args& more, py::handle axis) {
+Tensor repeated(const Tensor& self, py::handle repeats, const py::args& more, std::optional<Index> given, Call& call) {
   if (!more.empty())
     fail_type(
         "repeat: axis must be given by name because PyTorch's repeat(2, 1) means something else; write repeat(2, "
         "axis=1), or np.tile(t, (2, 1)) for PyTorch's; got ",
         more.size() + 1, " arguments by position");
-  const std::optional<Index> given = one_axis_from(axis, "repeat");
-  const Tensor t = given ? Tensor(self) : ops::reshape(Tensor(self), {-1});
+  const Tensor t = given ? self : ops::reshape(self, {-1});
   const Index along = ops::checked_axis("repeat", given.value_or(0), t.rank());
   const auto alike = [&](Index count) {
     const Index work = count > 4096 ? count : t.numel() * std::max<Index>(count, 1);
@@ -100,7 +90,6 @@ Tensor repeated(const Impl& self, py::handle repeats, const py::args& more, py::
   if (PyLong_CheckExact(repeats.ptr()) != 0)  // no array is made of it
     if (const long long count = PyLong_AsLongLongAndOverflow(repeats.ptr(), &overflow); overflow == 0)
       return alike(static_cast<Index>(count));
-  Call call("repeat");
   const Array times = call.integers(repeats, "repeats", false);
   const Index n = t.dim(along);
   if (times.numel() == 1) return alike(*times.data<std::int64_t>());
@@ -117,55 +106,49 @@ Tensor repeated(const Impl& self, py::handle repeats, const py::args& more, py::
   return get_item(t, py::tuple(index));
 }
 
+Tensor transposed(const Tensor& t, const py::args& given) {
+  ops::Axes axes;
+  if (given.empty() || (given.size() == 1 && given[0].is_none()))
+    for (Index axis = t.rank(); axis-- > 0;) axes.push_back(axis);
+  else
+    for (const Index axis : shape_from(given, "transpose", "axes")) axes.push_back(axis < 0 ? axis + t.rank() : axis);
+  return ops::transpose(t, axes);
+}
+
 }  // namespace
 
 void def_layout(TensorClass& tensor) {
-  tensor
-      .def_property_readonly(
-          "T", [](const Impl& t) { return transposed(Tensor(t), reversed(Tensor(t))); }, "All axes reversed.")
-      .def("reshape", "The same numbers under another shape; one size may be -1. A view, where strides allow it.",
-           [](const Impl& t, const py::args& shape) {
-             return ops::reshape(Tensor(t), shape_from(shape, "reshape", "shape"));
-           })
-      .def("transpose", "Axes in another order; without arguments reversed. A view.",
-           [](const Impl& self, const py::args& axes) {
-             const Tensor t(self);
-             if (axes.empty() || (axes.size() == 1 && axes[0].is_none())) return transposed(t, reversed(t));
-             ops::Axes order;
-             const Shape given = shape_from(axes, "transpose", "axes");
-             for (const Index axis : given) order.push_back(axis < 0 ? axis + t.rank() : axis);
-             return transposed(t, order);
-           })
-      .def("swapaxes(axis1, axis2)", "Two axes exchanged; a view.",
-           [](const Impl& self, Index a, Index b) { return ops::swapaxes(Tensor(self), a, b); })
-      .def("unsqueeze(axis)", "With an axis of size 1 at this place of the result; also a tuple of axes.",
-           [](const Impl& t, py::handle axis) { return with_axes(Tensor(t), axis, "unsqueeze"); })
-      .def("expand_dims(axis)", "With an axis of size 1 at this place of the result; also a tuple of axes.",
-           [](const Impl& t, py::handle axis) { return with_axes(Tensor(t), axis, "expand_dims"); })
-      .def("squeeze(axis=None)", "Without axes of size 1: all of them, or the one or those that are named.",
-           [](const Impl& t, py::handle axis) { return without_axes(Tensor(t), axis); })
-      .def("flatten(start_axis=0, end_axis=-1)", "Neighbouring axes, all unless said, as one; a copy.",
-           [](const Impl& t, Index start, Index end) { return flattened(Tensor(t), start, end); })
-      .def("ravel", "The numbers along one axis.", [](const Impl& t) { return ops::reshape(Tensor(t), {-1}); })
-      .def("broadcast_to",
-           "Repeated along axes of size 1 and new axes in front, by NumPy's rules; -1 keeps an axis. A view.",
-           [](const Impl& self, const py::args& shape) {
-             const Tensor t(self);
-             const Shape to = expanded(t, shape_from(shape, "broadcast_to", "shape"));
-             return ops::broadcast_to(t, to);
-           })
-      .def("diagonal(offset=0, axis1=0, axis2=1)",
-           "The diagonal of two axes, along a last axis instead of both; a view.",
-           [](const Impl& t, Index offset, Index a, Index b) { return ops::diagonal(Tensor(t), offset, a, b); })
-      .def("repeat(repeats, axis=None)",
-           "Each number so many times, next to each other, along an axis or of the flattened Tensor, as NumPy's; "
-           "np.tile repeats the whole.",
-           repeated)
-      .def("copy", "The same numbers in memory of their own; gradients flow back. detach() leaves the history behind.",
-           [](const Impl& self) {
-             const Tensor t(self);
-             return without_gil(t.numel(), [&] { return ops::copy(t); });
-           });
+  tensor.def_property_readonly("T", [](const Tensor& t) { return transposed(t, py::args()); }, "All axes reversed.");
+  op<Self, py::args>(
+      tensor, "reshape", "The same numbers under another shape; one size may be -1. A view, where strides allow it.",
+      [](const Tensor& t, const py::args& shape) { return ops::reshape(t, shape_from(shape, "reshape", "shape")); });
+  op<Self, py::args>(tensor, "transpose", "Axes in another order; without arguments reversed. A view.", transposed);
+  op<Viewed, Index, Index>(tensor, "swapaxes(axis1, axis2)", "Two axes exchanged; a view.", ops::swapaxes);
+  op<Viewed, Sizes>(tensor, "unsqueeze(axis)",
+                    "With an axis of size 1 at this place of the result; also a tuple of axes.", with_axes);
+  op<Viewed, Sizes>(tensor, "expand_dims(axis)",
+                    "With an axis of size 1 at this place of the result; also a tuple of axes.", with_axes);
+  op<Viewed, Axes>(tensor, "squeeze(axis=None)",
+                   "Without axes of size 1: all of them, or the one or those that are named.", without_axes);
+  op<Self, Index, Index>(tensor, "flatten(start_axis=0, end_axis=-1)",
+                         "Neighbouring axes, all unless said, as one; a copy.", flattened);
+  op<Viewed>(tensor, "ravel", "The numbers along one axis.", [](const Tensor& t) { return ops::reshape(t, {-1}); });
+  op<Self, py::args>(tensor, "broadcast_to",
+                     "Repeated along axes of size 1 and new axes in front, by NumPy's rules; -1 keeps an axis. A view.",
+                     [](const Tensor& t, const py::args& shape) {
+                       return ops::broadcast_to(t, expanded(t, shape_from(shape, "broadcast_to", "shape")));
+                     });
+  op<Viewed, Index, Index, Index>(tensor, "diagonal(offset=0, axis1=0, axis2=1)",
+                                  "The diagonal of two axes, along a last axis instead of both; a view.",
+                                  ops::diagonal);
+  op<Self, py::handle, py::args, Axis>(
+      tensor, "repeat(repeats, axis=None)",
+      "Each number so many times, next to each other, along an axis or of the flattened Tensor, as NumPy's; "
+      "np.tile repeats the whole.",
+      repeated);
+  op<Self>(tensor, "copy",
+           "The same numbers in memory of their own; gradients flow back. detach() leaves the history behind.",
+           ops::copy);
 }
 
 }  // namespace qkv::bindings

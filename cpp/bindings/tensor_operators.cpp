@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "bindings/call_python.h"
+#include "bindings/operation.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
 
@@ -93,30 +94,36 @@ template <bool swapped> py::object product(const Impl& self, py::handle other) {
   return py::cast(without_gil([&] { return swapped ? ops::matmul(*o, t) : ops::matmul(t, *o); }));
 }
 
-// What `array + tensor` and np.add(tensor, array) ask for. NumPy's other functions are answered in Python.
+// By NumPy's name, for `array + tensor` and np.add(tensor, array), and by those of the methods. NumPy's other functions
+// are answered in Python.
 struct Operator {
-  const char* ufunc;
+  const char *ufunc, *method, *swapped_method;
   py::object (*left)(const Impl&, py::handle);
   py::object (*right)(const Impl&, py::handle);
 };
+template <Binary op>
+constexpr Operator arithmetic_operator(const char* ufunc, const char* method, const char* swapped_method) {
+  return {ufunc, method, swapped_method, arithmetic<op, false>, arithmetic<op, true>};
+}
 constexpr Operator kOperators[] = {
-    {"add", arithmetic<Binary::add, false>, arithmetic<Binary::add, true>},
-    {"subtract", arithmetic<Binary::subtract, false>, arithmetic<Binary::subtract, true>},
-    {"multiply", arithmetic<Binary::multiply, false>, arithmetic<Binary::multiply, true>},
-    {"true_divide", arithmetic<Binary::divide, false>, arithmetic<Binary::divide, true>},
-    {"power", arithmetic<Binary::power, false>, arithmetic<Binary::power, true>},
-    {"floor_divide", arithmetic<Binary::floor_divide, false>, arithmetic<Binary::floor_divide, true>},
-    {"remainder", arithmetic<Binary::remainder, false>, arithmetic<Binary::remainder, true>},
-    {"bitwise_and", bits<Bitwise::bit_and>, bits<Bitwise::bit_and>},
-    {"bitwise_or", bits<Bitwise::bit_or>, bits<Bitwise::bit_or>},
-    {"bitwise_xor", bits<Bitwise::bit_xor>, bits<Bitwise::bit_xor>},
-    {"matmul", product<false>, product<true>},
-    {"equal", comparison<Compare::equal>, comparison<Compare::equal>},
-    {"not_equal", comparison<Compare::not_equal>, comparison<Compare::not_equal>},
-    {"less", comparison<Compare::less>, comparison<Compare::greater>},
-    {"less_equal", comparison<Compare::less_equal>, comparison<Compare::greater_equal>},
-    {"greater", comparison<Compare::greater>, comparison<Compare::less>},
-    {"greater_equal", comparison<Compare::greater_equal>, comparison<Compare::less_equal>},
+    arithmetic_operator<Binary::add>("add", "__add__", "__radd__"),
+    arithmetic_operator<Binary::subtract>("subtract", "__sub__", "__rsub__"),
+    arithmetic_operator<Binary::multiply>("multiply", "__mul__", "__rmul__"),
+    arithmetic_operator<Binary::divide>("true_divide", "__truediv__", "__rtruediv__"),
+    arithmetic_operator<Binary::power>("power", "__pow__", "__rpow__"),
+    arithmetic_operator<Binary::floor_divide>("floor_divide", "__floordiv__", "__rfloordiv__"),
+    arithmetic_operator<Binary::remainder>("remainder", "__mod__", "__rmod__"),
+    {"divmod", "__divmod__", "__rdivmod__", quotient_and_rest<false>, quotient_and_rest<true>},
+    {"bitwise_and", "__and__", "__rand__", bits<Bitwise::bit_and>, bits<Bitwise::bit_and>},
+    {"bitwise_or", "__or__", "__ror__", bits<Bitwise::bit_or>, bits<Bitwise::bit_or>},
+    {"bitwise_xor", "__xor__", "__rxor__", bits<Bitwise::bit_xor>, bits<Bitwise::bit_xor>},
+    {"matmul", "__matmul__", "__rmatmul__", product<false>, product<true>},
+    {"equal", "__eq__", nullptr, comparison<Compare::equal>, comparison<Compare::equal>},
+    {"not_equal", "__ne__", nullptr, comparison<Compare::not_equal>, comparison<Compare::not_equal>},
+    {"less", "__lt__", nullptr, comparison<Compare::less>, comparison<Compare::greater>},
+    {"less_equal", "__le__", nullptr, comparison<Compare::less_equal>, comparison<Compare::greater_equal>},
+    {"greater", "__gt__", nullptr, comparison<Compare::greater>, comparison<Compare::less>},
+    {"greater_equal", "__ge__", nullptr, comparison<Compare::greater_equal>, comparison<Compare::less_equal>},
 };
 
 const Operator* operator_of(py::handle ufunc) {
@@ -145,11 +152,6 @@ py::object array_ufunc(py::handle self, py::handle ufunc, py::handle method, con
   return is_tensor(a) ? found->left(a.cast<Tensor>().impl(), b) : found->right(b.cast<Tensor>().impl(), a);
 }
 
-Tensor unary(Unary op, const Impl& self) {
-  const Tensor t(self);
-  return without_gil(t.numel(), [&] { return ops::unary(op, t); });
-}
-
 }  // namespace
 
 std::optional<Tensor> operand(const char* operation, const Tensor& self, py::handle other) {
@@ -173,41 +175,15 @@ std::optional<Tensor> bits_operand(const Tensor& self, py::handle other) {
 }
 
 void def_operators(TensorClass& tensor) {
-  tensor.def("__add__", arithmetic<Binary::add, false>)
-      .def("__radd__", arithmetic<Binary::add, true>)
-      .def("__sub__", arithmetic<Binary::subtract, false>)
-      .def("__rsub__", arithmetic<Binary::subtract, true>)
-      .def("__mul__", arithmetic<Binary::multiply, false>)
-      .def("__rmul__", arithmetic<Binary::multiply, true>)
-      .def("__truediv__", arithmetic<Binary::divide, false>)
-      .def("__rtruediv__", arithmetic<Binary::divide, true>)
-      .def("__pow__", arithmetic<Binary::power, false>)
-      .def("__rpow__", arithmetic<Binary::power, true>)
-      .def("__floordiv__", arithmetic<Binary::floor_divide, false>)
-      .def("__rfloordiv__", arithmetic<Binary::floor_divide, true>)
-      .def("__mod__", arithmetic<Binary::remainder, false>)
-      .def("__rmod__", arithmetic<Binary::remainder, true>)
-      .def("__divmod__", quotient_and_rest<false>)
-      .def("__rdivmod__", quotient_and_rest<true>)
-      .def("__and__", bits<Bitwise::bit_and>)
-      .def("__rand__", bits<Bitwise::bit_and>)
-      .def("__or__", bits<Bitwise::bit_or>)
-      .def("__ror__", bits<Bitwise::bit_or>)
-      .def("__xor__", bits<Bitwise::bit_xor>)
-      .def("__rxor__", bits<Bitwise::bit_xor>)
-      .def("__invert__", [](const Impl& t) { return ops::invert(Tensor(t)); })
-      .def("__matmul__", product<false>)
-      .def("__rmatmul__", product<true>)
-      .def("__neg__", [](const Impl& t) { return unary(Unary::negate, t); })
-      .def("__pos__", [](const Impl& t) { return ops::copy(Tensor(t)); })
-      .def("__abs__", [](const Impl& t) { return unary(Unary::absolute, t); })
-      .def("__eq__", comparison<Compare::equal>)
-      .def("__ne__", comparison<Compare::not_equal>)
-      .def("__lt__", comparison<Compare::less>)
-      .def("__le__", comparison<Compare::less_equal>)
-      .def("__gt__", comparison<Compare::greater>)
-      .def("__ge__", comparison<Compare::greater_equal>)
-      .def("__array_ufunc__", array_ufunc);
+  for (const Operator& o : kOperators) {
+    tensor.def(o.method, o.left);
+    if (o.swapped_method != nullptr) tensor.def(o.swapped_method, o.right);
+  }
+  tensor.def("__array_ufunc__", array_ufunc);
+  op<Self>(tensor, "__invert__", ops::invert);
+  op<Self>(tensor, "__neg__", [](const Tensor& t) { return ops::unary(Unary::negate, t); });
+  op<Self>(tensor, "__pos__", ops::copy);
+  op<Self>(tensor, "__abs__", [](const Tensor& t) { return ops::unary(Unary::absolute, t); });
   // What np.ma's operators ask of the other operand before they convert it, which would lose the gradient.
   tensor.def_property_readonly("_data", [](const Impl& impl) -> py::object {
     if (grad_enabled() && Tensor(impl).requires_grad())

@@ -200,18 +200,19 @@ def scatter(
         raise RuntimeError(f"scatter: reduce must be 'add' or None; got {shown(reduce)}")
     given = src if src is not None else value
     part, label = _part("scatter", input, given, index), f"ScatterBackward{int(not isinstance(given, Core))}"
-    return _picked("scatter", _core.scatter, input, dim, index, part, reduce == "add", label=label)
+    core = _core.scatter_add if reduce == "add" else _core.scatter
+    return _picked("scatter", core, input, dim, index, part, label=label)
 
 
 @both("index_add")
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """A copy in which the entries of ``source`` are added to those of an axis by number."""
     rows = _values("index_add", input, source if alpha == 1 else source * alpha)
-    return _picked("index_add", _core.index_put, input, dim, index, rows, True)
+    return _picked("index_add", _core.index_add, input, dim, index, rows)
 
 
 def _replaced(input: Tensor, dim: int, index: Any, values: Any) -> Tensor:
-    return _picked("index_copy", _core.index_put, input, dim, index, values, False)
+    return _picked("index_copy", _core.index_copy, input, dim, index, values)
 
 
 @both("masked_fill", label="MaskedFill")
@@ -250,7 +251,7 @@ _TABLE = {
     "index_select": lambda input, dim, index: _picked("index_select", _core.index_select, input, dim, index),
     "take: Take": lambda input, index: np.take(as_core(input), as_numbers(_whole_numbers(index, "take"))),
     "scatter_add": lambda input, dim, index, src: _picked(
-        "scatter_add", _core.scatter, input, dim, index, _part("scatter_add", input, src, index), True
+        "scatter_add", _core.scatter_add, input, dim, index, _part("scatter_add", input, src, index)
     ),
     "index_copy": lambda input, dim, index, source: _replaced(
         input, dim, index, _values("index_copy", input, source)
