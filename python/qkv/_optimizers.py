@@ -32,6 +32,7 @@ class Optimizer:
     _remembers: ClassVar[tuple[str, ...]]  # PyTorch's names of the arrays
     _decoupled = False
     _groups: list[ParameterGroup]
+    _steps: list[Any]  # the core's, of each group
     _start: dict[str, Any]  # options of groups that say nothing else
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -50,7 +51,7 @@ class Optimizer:
         if isinstance(params, dict) and "params" in params:
             raise TypeError(f"{name}: params must be a list of groups; got one group; write [group]")
         given = items_of(name, params)
-        self._groups, self._start = [], start
+        self._groups, self._steps, self._start = [], [], start
         if not given or not isinstance(given[0], dict):
             self._join(*tensors_of(name, given), start)
         else:
@@ -84,6 +85,7 @@ class Optimizer:
         check_members(self._name, self._groups, tensors)
         self._check(options)
         self._groups.append(ParameterGroup._made(type(self), tensors, names, options))
+        self._steps.append(self._groups[-1]._steps)
 
     @classmethod
     def _check(cls, options: dict[str, Any]) -> None:
@@ -141,12 +143,12 @@ class Optimizer:
 
     def step(self) -> None:
         """Update every parameter that has a gradient, in place; raises the parameters' versions."""
-        _core.optimizer_step([group._steps for group in self._groups])
+        _core.optimizer_step(self._steps)
 
     def zero_grad(self) -> None:
         """Forget the gradients: ``grad`` becomes None."""
-        for group in self._groups:
-            group._steps.zero_grad()
+        for steps in self._steps:
+            steps.zero_grad()
 
     def state_dict(self) -> dict[str, Any]:
         """Give everything that decides the next steps beside the parameters, in PyTorch's layout.
@@ -286,7 +288,7 @@ class Optimizer:
         return f"{self._name}({lines}\n)"
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_groups", "_start"):
+        if name in ("_groups", "_steps", "_start"):
             unfinished(self)
         raise unknown_attribute(self, name)
 
