@@ -264,6 +264,25 @@ class TestLayerView:
         with pytest.raises(ValueError, match=f"^layer_view: {words}$"):
             plot.layer_view(weights(2, 3, 5, 5), **options)
 
+    def test_pictures_of_long_texts(self):
+        view = plot.layer_view(weights(1, 2, 7, 5), rows=(1000, 9000), columns=(0, 50), head=1)
+        assert view.figure().axes[-1].images[0].get_extent() == [-0.5, 49.5, 8999.5, 999.5]
+        data = data_of(view)
+        assert (data["rows"], data["columns"], data["queries"]) == ([1000, 9000], [0, 50], None)
+        for options, words in (
+            (
+                {"rows": (0, 6)},
+                r"rows must be \(from, to\) of at least 7 tokens, one for each pixel; got \(0, 6\)",
+            ),
+            ({"columns": (-1, 9)}, r"columns must be \(from, to\) of at least 5 tokens, .*; got \(-1, 9\)"),
+            (
+                {"rows": (0, 9), "tokens": TOKENS},
+                "tokens must be left out where rows or columns are given .*",
+            ),
+        ):
+            with pytest.raises(ValueError, match=f"^layer_view: {words}$"):
+                plot.layer_view(weights(1, 2, 7, 5), **options)
+
 
 class TestCompareView:
     def test_the_difference_and_both_sides(self):

@@ -208,7 +208,7 @@ class TestLayerView:
 
     def test_the_keyboard_goes_from_head_to_head(self, opened):
         tab = opened(html(EVERY["layer_view"]()))
-        press(tab, "Tab")
+        press(tab, "Tab", 3)  # over the buttons that zoom
         press(tab, "ArrowRight", 3)
         press(tab, "ArrowDown")
         assert note(tab) == "layer 1, head mean"
@@ -232,6 +232,49 @@ class TestLayerView:
         press(tab, "ArrowRight", int(least))
         found = re.search(rf"0 → {least}   at most {NUMBER} \(pooled\)$", note(tab))
         assert float(found[1]) >= table[0, 0, 0, least] - 1e-3
+
+    def test_zooming(self, opened):
+        tab = opened(html(plot.layer_view(weights(1, 2, 16, 16), rows=(100, 900), columns=(0, 163))))
+        tab.run("document.querySelector('.large').focus()")
+        press(tab, "ArrowDown", 2)
+        assert "200 to 249 → 0 to 9   " in note(tab)
+        buttons = "[...document.querySelectorAll('.controls button')].find(b => b.textContent === 'zoom {}').click()"
+        tab.run(buttons.format("in"))
+        assert note(tab).endswith("rows=(100, 500), columns=(0, 81)")
+        tab.run(buttons.format("in"))
+        tab.run(buttons.format("in"))  # no further than 4 pixels
+        assert note(tab).endswith("rows=(100, 300), columns=(0, 40)")
+        press(tab, "ArrowDown", 9)  # stays inside
+        assert "250 to 299 → 0 to 9   " in note(tab)
+        tab.run(buttons.format("out"))
+        tab.run(buttons.format("out"))
+        assert "rows" not in note(tab)
+
+    def test_a_rectangle_is_enlarged_by_the_mouse(self, opened):
+        tokens = [f"t{i}" for i in range(31)]
+        tab = opened(html(plot.layer_view(weights(1, 1, 31, 31), tokens)))
+        left, top, width, height = tab.run(
+            "(b => [b.left, b.top, b.width, b.height])(document.querySelector('.large').getBoundingClientRect())"
+        )
+        for kind, x, y in (
+            ("Pressed", 0.5, 0.5),
+            ("Moved", 0.6, 0.6),
+            ("Moved", 0.7, 0.7),
+            ("Released", 0.7, 0.7),
+        ):
+            tab.call(
+                "Input.dispatchMouseEvent",
+                type=f"mouse{kind}",
+                x=left + x * width,
+                y=top + y * height,
+                button="left",
+                buttons=1,
+                clickCount=1,
+            )
+        found = re.search(r"rows=\((\d+), (\d+)\), columns=\((\d+), (\d+)\)", note(tab))
+        first, last, begin, end = map(int, found.groups())
+        assert 8 < first < 18 < last < 26
+        assert 8 < begin < 18 < end < 26
 
 
 def test_token_view(opened):

@@ -53,7 +53,8 @@ function draw() {
     weights.each(+layer.value, +head.value, q, (k, weight) => {
       if (!(weight > LEAST) || k < keys[0] || k >= keys[1] || (chosen && !byQuery && k !== at)) return;
       shape("line", lines, {
-        x1: LEFT, x2: RIGHT, y1: height(q - queries[0]), y2: height(k - keys[0]), "stroke-opacity": Math.min(weight, 1).toFixed(3),
+        x1: LEFT, x2: RIGHT, y1: height(q - queries[0]), y2: height(k - keys[0]),
+        "stroke-opacity": Math.min(weight, 1).toFixed(3),
       });
       found.push([weight, byQuery ? data.keys[k] : data.queries[q]]);
     });

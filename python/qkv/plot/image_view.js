@@ -54,7 +54,8 @@ function go(row, column) {
 }
 canvas.addEventListener("click", (event) => {
   const box = canvas.getBoundingClientRect();
-  go(Math.floor((event.clientY - box.top) * rows / box.height), Math.floor((event.clientX - box.left) * columns / box.width));
+  const row = Math.floor((event.clientY - box.top) * rows / box.height);
+  go(row, Math.floor((event.clientX - box.left) * columns / box.width));
 });
 canvas.addEventListener("keydown", (event) => {
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._errors import shown
 from .drawing import draw_matrix, given_axes
 from .heads import Layers, counted, layers_of, place_in, sentence_of, title_of, with_mean
 from .labels import label_matrix, widest
-from .packing import BUDGET, exactness, packed, shrunk
+from .packing import BUDGET, exactness, largest, packed, shrunk
 from .views import AttentionView
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def layer_view(
     tokens: Sequence[Any] | None = None,
     key_tokens: Sequence[Any] | None = None,
     *,
+    rows: tuple[int, int] | None = None,
+    columns: tuple[int, int] | None = None,
     layer: int | None = None,
     head: int | None = None,
     item: int = 0,
@@ -51,6 +54,10 @@ def layer_view(
         The queries' tokens; their places unless given. Or B such sequences, of which the shorter cut the padding off.
     key_tokens : sequence of Lk str, optional
         The keys' tokens; the queries' unless given.
+    rows, columns : (int, int), optional
+        `weights` are pictures of ``qkv.attention_image``, whose pixels stand for the queries from ``rows[0]`` to
+        ``rows[1]`` and the keys of `columns`. Tokens are then left out. Where the reader zooms, the page tells ``rows``
+        and ``columns`` with which ``attention_image`` computes that part anew.
     layer, head : int, optional
         The head that is enlarged at first.
     item : int
@@ -90,12 +97,36 @@ def layer_view(
     name = "layer_view"
     layers, batch = layers_of(name, weights, item, four="layer")
     view = LayerView()
+    view.spans = _spans(layers[0].shape[1:], tokens, rows, columns)
     view.fill(name, layers, tokens, key_tokens, layer, head, item)
     view.title, view.cmap, view.figsize = title_of(title, item, batch), cmap, figsize
-    greatest = max(float(np.max(np.nan_to_num(table))) for table in view.layers)
-    view.ends = 0.0, (greatest if vmax is None else vmax) or 1.0
+    view.ends = 0.0, (largest(view.layers) if vmax is None else vmax) or 1.0
     view._into(ax)
     return view
+
+
+Spans = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _spans(sizes: tuple[int, ...], tokens: Any, rows: Any, columns: Any) -> Spans | None:
+    """Give the queries and keys that the pixels of pictures stand for."""
+    if rows is None and columns is None:
+        return None
+    if tokens is not None:
+        raise ValueError(
+            "layer_view: tokens must be left out where rows or columns are given because a pixel stands for many; got "
+            f"{shown(tokens)}"
+        )
+    found = []
+    for name, span, size in (("rows", rows, sizes[0]), ("columns", columns, sizes[1])):
+        begin, end = (0, size) if span is None else span
+        if not begin >= 0 or end - begin < size:
+            raise ValueError(
+                f"layer_view: {name} must be (from, to) of at least {size} tokens, one for each pixel; "
+                f"got {shown(span)}"
+            )
+        found.append((int(begin), int(end)))
+    return found[0], found[1]
 
 
 def compare_view(
@@ -167,7 +198,7 @@ def compare_view(
     seen, before = view.layers, [table[:, : len(view.queries), : len(view.keys)] for table in both[0][0]]
     view.sides = before, seen
     view.layers = [after - first for first, after in zip(before, seen, strict=True)]
-    greatest = max(float(np.max(np.abs(np.nan_to_num(table)))) for table in view.layers) or 1.0
+    greatest = largest(view.layers) or 1.0
     view.title, view.cmap, view.figsize = title_of(title, item, both[0][1]), cmap, figsize
     view.ends = -greatest, greatest
     view._into(ax)
@@ -194,6 +225,7 @@ class LayerView(AttentionView):
     keys: list[str]
     named: bool
     chosen: tuple[int, int] | None
+    spans: Spans | None = None
     ends: tuple[float, float]
     cmap: str
     figsize: tuple[float, float] | None
@@ -224,16 +256,22 @@ class LayerView(AttentionView):
 
     def _data(self) -> dict[str, Any]:
         tables = self._tables()
+        queries, keys = (self.queries, self.keys) if self.named else (None, None)
+        words = sum(len(token.encode()) + 8 for token in self.queries + self.keys) if self.named else 0
+        rows, columns = self.spans or ((0, len(self.queries)), (0, len(self.keys)))
+        budget = max(BUDGET - words, BUDGET // 4) // len(tables)
         found = []
         for name, layers, top, signed in tables:
-            weights = packed(with_mean(layers)[0], signed=signed, budget=BUDGET // len(tables))
+            weights = packed(with_mean(layers)[0], signed=signed, budget=budget)
             found.append({"name": name, "weights": weights, "top": top})
         layer, head = self.chosen or (0, 0)
         return {
             "tables": found,
             "heads": with_mean([self.layers[0][:, :1, :1]])[1],
-            "queries": self.queries if self.named else None,
-            "keys": self.keys if self.named else None,
+            "queries": queries,
+            "keys": keys,
+            "rows": rows,
+            "columns": columns,
             "layer": layer,
             "head": head,
         }
@@ -292,10 +330,10 @@ class LayerView(AttentionView):
     def _enlarged(self, least: float) -> Enlarged:
         """Give what the enlarged head takes, in inches."""
         labels = self.named and max(len(self.queries), len(self.keys)) <= LABELLED
-        left, above = (widest(self.queries) + 0.2, widest(self.keys) + 0.3) if labels else (0.3, 0.3)
+        left, above = (widest(self.queries) + 0.2, widest(self.keys) + 0.3) if labels else (0.6, 0.3)
         _, Lq, Lk = self.layers[0].shape
         cell = max(0.16 if labels else 0.0, max(least - above - 0.4, 2.0) / max(Lq, Lk))
-        return Enlarged(left + cell * Lk + 0.1, above + cell * Lq + 0.4, cell * Lk, cell * Lq, above, labels)
+        return Enlarged(left + cell * Lk + 0.1, above + cell * Lq + 0.5, cell * Lk, cell * Lq, above, labels)
 
     def _enlarge(self, fig: Figure, place: Enlarged, whole: tuple[float, float]) -> None:
         """Draw the chosen head on the right, with its tokens."""
@@ -309,10 +347,13 @@ class LayerView(AttentionView):
         panel = fig.add_axes(box)
         table = shrunk(self.layers[layer][head], ENLARGED)
         draw_matrix(panel, table, self.cmap, *self.ends, aspect="auto")
-        panel.set(xticks=[], yticks=[])
         panel.set_xlabel(f"layer {layer}, head {head}", fontsize="small")
         if place.labels:
             label_matrix(panel, self.queries, self.keys)
+            return
+        (q0, q1), (k0, k1) = self.spans or ((0, len(self.queries)), (0, len(self.keys)))
+        panel.images[0].set_extent((k0 - 0.5, k1 - 0.5, q1 - 0.5, q0 - 0.5))
+        panel.tick_params(labelsize="x-small")
 
 
 class CompareView(LayerView):
@@ -321,6 +362,6 @@ class CompareView(LayerView):
     sides: tuple[Layers, Layers]
 
     def _tables(self) -> list[tuple[str, Layers, float, bool]]:
-        top = max(float(np.max(np.nan_to_num(table))) for side in self.sides for table in side) or 1.0
+        top = max(largest(side) for side in self.sides) or 1.0
         sides = [(name, side, top, False) for name, side in zip("ab", self.sides, strict=True)]
         return [("b - a", self.layers, self.ends[1], True), *sides]

@@ -1,7 +1,8 @@
 const layers = data.layers.map((layer) => {
   const [Hq, Lq, D] = layer.shapes[0], [Hk, Lk] = layer.shapes[1];
   return {
-    Lq, Lk, D, group: Hq / Hk, heads: Hq, weights: weightsOf(layer.weights), scores: layer.scores && weightsOf(layer.scores),
+    Lq, Lk, D, group: Hq / Hk, heads: Hq,
+    weights: weightsOf(layer.weights), scores: layer.scores && weightsOf(layer.scores),
     queries: decoded(layer.queries, Int16Array), keys: decoded(layer.keys, Int16Array),
     units: layer.scales.map((scale) => scale / 32767),
   };
@@ -40,7 +41,8 @@ function draw() {
   rows.forEach(({ canvases, cells }, k) => {
     [keys[k], products[k]].forEach((list, i) => {
       paint(canvases[i], 1, D, list, tops[i + 1]);
-      canvases[i].onpointermove = (event) => tellFeature(event, canvases[i], data.keys[k], products[k], keys[k], asked);
+      const canvas = canvases[i];
+      canvas.onpointermove = (event) => tellFeature(event, canvas, data.keys[k], products[k], keys[k], asked);
     });
     const score = at.scores && at.scores.exact(0, h, q, k), weight = at.weights.exact(0, h, q, k);
     cells[0].textContent = products[k].reduce((sum, x) => sum + x, 0).toFixed(3);
@@ -62,6 +64,7 @@ rows.forEach(({ row }, k) => row.addEventListener("focus", () => {
   const asked = vector(at.queries, at.units[0], h, +query.value, at.Lq, at.D);
   const key = vector(at.keys, at.units[1], Math.floor(h / at.group), k, at.Lk, at.D);
   const best = key.map((value, d) => [value * asked[d], d]).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
-  note.textContent = `${isolated(data.keys[k])}: ` + best.slice(0, 4).map(([x, d]) => `feature ${d} ${x.toFixed(3)}`).join("   ");
+  const told = best.slice(0, 4).map(([x, d]) => `feature ${d} ${x.toFixed(3)}`);
+  note.textContent = `${isolated(data.keys[k])}: ${told.join("   ")}`;
 }));
 follow(draw);

@@ -24,7 +24,7 @@ def packed(
     """
     H, Lq, Lk = layers[0].shape
     shape = len(layers), H, Lq, Lk
-    top = max((float(np.max(np.abs(np.nan_to_num(layer)), initial=0.0)) for layer in layers), default=0.0)
+    top = largest(layers)
     scale = top if signed and top else max(top, 1.0)
     about: dict[str, Any] = {"shape": shape, "signed": signed, "scale": scale}
     steps, kind = (32767, "<i2") if signed else (65535, "<u2")
@@ -62,6 +62,15 @@ def packed(
     return (
         about | {"k": k, "grid": grid, "tops": tops} | {name: text_of(*parts) for name, parts in kept.items()}
     )
+
+
+def largest(layers: Sequence[NDArray[np.floating]]) -> float:
+    """Give the greatest size of a number that is no NaN."""
+    found = 0.0
+    for layer in layers:
+        ends = float(layer.max()), -float(layer.min())
+        found = max(found, *(ends if ends[0] == ends[0] else (float(np.max(np.abs(np.nan_to_num(layer)))),)))
+    return found
 
 
 def exactness(about: dict[str, Any]) -> str:

@@ -63,20 +63,21 @@ function weightsOf(packed) {
     const share = blocks[at] / (packed.signed ? 127 : 255);
     return Math.sign(share) * share * share * packed.tops[layer * heads + head];
   }
-  // A head as a picture of at most `most` pixels on a side: [height, width, numbers].
-  function picture(layer, head, most) {
-    const height = Math.min(Lq, most), width = Math.min(Lk, most), found = new Float32Array(height * width);
-    if (blocks) {
-      for (let y = 0; y < height; y++) {
-        for (let x = 0; x < width; x++) {
-          found[y * width + x] = pooled(layer, head, Math.floor((y + 0.5) * Lq / height), Math.floor((x + 0.5) * Lk / width));
-        }
+  // Queries q0 to q1 and keys k0 to k1 of a head, at most `most` pixels on a side: [height, width, numbers].
+  function picture(layer, head, most, [q0, q1, k0, k1] = [0, Lq, 0, Lk]) {
+    const tall = q1 - q0, broad = k1 - k0;
+    const height = Math.min(tall, most), width = Math.min(broad, most), found = new Float32Array(height * width);
+    for (let y = 0; blocks && y < height; y++) {
+      const q = q0 + Math.floor((y + 0.5) * tall / height);
+      for (let x = 0; x < width; x++) {
+        found[y * width + x] = pooled(layer, head, q, k0 + Math.floor((x + 0.5) * broad / width));
       }
     }
-    for (let q = 0; q < Lq; q++) {
-      const line = Math.floor(q * height / Lq) * width;
+    for (let q = q0; q < q1; q++) {
+      const line = Math.floor((q - q0) * height / tall) * width;
       each(layer, head, q, (key, weight) => {
-        const at = line + Math.floor(key * width / Lk);
+        if (key < k0 || key >= k1) return;
+        const at = line + Math.floor((key - k0) * width / broad);
         if (Math.abs(weight) > Math.abs(found[at])) found[at] = weight;
       });
     }
