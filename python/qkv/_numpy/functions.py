@@ -29,24 +29,10 @@ def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
     return tuple(np.broadcast_to(x, shape) for x in args)
 
 
-@any_dtype("expand_dims")
-def _expand_dims(a: Any, axis: Any) -> Any:
-    return a.expand_dims(axis)
-
-
-@any_dtype("squeeze")
-def _squeeze(a: Any, axis: Any = None) -> Any:
-    return a.squeeze(axis)
-
-
-@any_dtype("broadcast_to")
-def _broadcast_to(array: Any, shape: Any, subok: Any = False) -> Any:
-    return array.broadcast_to(shape)
-
-
-@_for("repeat")
-def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    return a.repeat(repeats, axis=axis)
+any_dtype("expand_dims")(lambda a, axis: a.expand_dims(axis))
+any_dtype("squeeze")(lambda a, axis=None: a.squeeze(axis))
+any_dtype("broadcast_to")(lambda array, shape, subok=False: array.broadcast_to(shape))
+_for("repeat")(lambda a, repeats, axis=None: a.repeat(repeats, axis=axis))
 
 
 @_for("take_along_axis")
@@ -56,9 +42,7 @@ def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     return _core.take_along_axis(arr, indices, axis)
 
 
-@any_dtype("copy")
-def _copy(a: Any, order: Any = "K", subok: Any = False) -> Any:
-    return a.copy()
+any_dtype("copy")(lambda a, order="K", subok=False: a.copy())
 
 
 @_for("sort")
@@ -129,11 +113,7 @@ _register(
 )
 
 
-@_for("append")
-def _append(arr: Any, values: Any, axis: Any = None) -> Any:
-    return _concatenate([arr, values], axis)
-
-
+_for("append")(lambda arr, values, axis=None: _concatenate([arr, values], axis))
 # --- choosing
 
 
@@ -181,14 +161,8 @@ def _nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, ne
     return _core.where(np.isfinite(numbers), x, np.nan_to_num(numbers, True, nan, posinf, neginf))
 
 
-@_for("triu")
-def _triu(m: Any, k: Any = 0) -> Any:
-    return _core.triu(m, k)
-
-
-@_for("tril")
-def _tril(m: Any, k: Any = 0) -> Any:
-    return _core.tril(m, k)
+_for("triu")(lambda m, k=0: _core.triu(m, k))
+_for("tril")(lambda m, k=0: _core.tril(m, k))
 
 
 @_for("trace")
@@ -199,9 +173,7 @@ def _trace(
     return np.diagonal(a, offset, axis1, axis2).sum(-1)
 
 
-@_for("linalg.trace")
-def _matrix_trace(x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Any:
-    return _trace(x, offset, -2, -1, dtype)
+_for("linalg.trace")(lambda x, /, *, offset=0, dtype=None: _trace(x, offset, -2, -1, dtype))
 
 
 @_for("diff")
@@ -214,19 +186,9 @@ def _diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any =
     return a
 
 
-@_for("astype")
-def _astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
-    return x.astype(dtype)
-
-
-@any_dtype("shape")
-def _shape(a: Any) -> Any:
-    return a.shape
-
-
-@any_dtype("ndim")
-def _ndim(a: Any) -> Any:
-    return a.ndim
+_for("astype")(lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype))
+any_dtype("shape")(lambda a: a.shape)
+any_dtype("ndim")(lambda a: a.ndim)
 
 
 @any_dtype("size")
@@ -236,11 +198,7 @@ def _size(a: Any, axis: Any = None) -> Any:
     return a.size if axis is None else a.shape[axis]
 
 
-@_for("real")
-def _real(val: Any) -> Any:
-    return val
-
-
+_for("real")(lambda val: val)
 # --- sums of products
 
 _register(products.dot, "dot")

@@ -57,24 +57,10 @@ def _reshape(
     return shaped.copy() if copy else shaped
 
 
-@any_dtype("ravel")
-def _ravel(a: Any, order: Any = "C") -> Any:
-    return a.transpose().reshape(-1) if order == "F" else a.ravel()
-
-
-@any_dtype("transpose", "permute_dims")
-def _transpose(a: Any, axes: Any = None) -> Any:
-    return a.transpose(axes)
-
-
-@any_dtype("matrix_transpose", "linalg.matrix_transpose")
-def _matrix_transpose(x: Any, /) -> Any:
-    return x.swapaxes(-1, -2)
-
-
-@any_dtype("swapaxes")
-def _swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
-    return a.swapaxes(axis1, axis2)
+any_dtype("ravel")(lambda a, order="C": a.transpose().reshape(-1) if order == "F" else a.ravel())
+any_dtype("transpose", "permute_dims")(lambda a, axes=None: a.transpose(axes))
+any_dtype("matrix_transpose", "linalg.matrix_transpose")(lambda x, /: x.swapaxes(-1, -2))
+any_dtype("swapaxes")(lambda a, axis1, axis2: a.swapaxes(axis1, axis2))
 
 
 @any_dtype("moveaxis")
@@ -140,14 +126,8 @@ def _rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
     return _flip(turned, backwards) if backwards else turned[...]
 
 
-@any_dtype("diagonal")
-def _diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
-    return a.diagonal(offset, axis1, axis2)
-
-
-@any_dtype("linalg.diagonal")
-def _matrix_diagonal(x: Any, /, *, offset: Any = 0) -> Any:
-    return x.diagonal(offset, -2, -1)
+any_dtype("diagonal")(lambda a, offset=0, axis1=0, axis2=1: a.diagonal(offset, axis1, axis2))
+any_dtype("linalg.diagonal")(lambda x, /, *, offset=0: x.diagonal(offset, -2, -1))
 
 
 def _at_least(ndim: int, place: Callable[[int], tuple[int, ...]]) -> Callable[..., Any]:

@@ -20,42 +20,38 @@ def _kept(keepdims: Any) -> bool:
     return keepdims is not np._NoValue and bool(keepdims)
 
 
-@_for("sum")
-def _sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
-    _only(out=out, initial=initial, where=where)
-    return (a if dtype is None else a.astype(dtype)).sum(axis, _kept(keepdims))
+def _summing(name: str) -> Callable[..., Any]:
+    """NumPy's arguments of a sum, a mean or a product."""
+
+    def implementation(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        *more: Any,
+        **named: Any,
+    ) -> Any:
+        _only(out=out, positional=more or None, **named)
+        return getattr(a if dtype is None else a.astype(dtype), name)(axis, _kept(keepdims))
+
+    return implementation
 
 
-@_for("mean")
-def _mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
-) -> Any:
-    _only(out=out, where=where)
-    return (a if dtype is None else a.astype(dtype)).mean(axis, _kept(keepdims))
+def _extreme(name: str) -> Callable[..., Any]:
+    def implementation(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *more: Any, **named: Any
+    ) -> Any:
+        _only(out=out, positional=more or None, **named)
+        return getattr(a, name)(axis, _kept(keepdims))
+
+    return implementation
 
 
-@_for("max", "amax")
-def _max(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
-) -> Any:
-    _only(out=out, initial=initial, where=where)
-    return a.max(axis, _kept(keepdims))
-
-
-@_for("min", "amin")
-def _min(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
-) -> Any:
-    _only(out=out, initial=initial, where=where)
-    return a.min(axis, _kept(keepdims))
+for _name in ("sum", "mean", "prod"):
+    _register(_summing(_name), _name)
+for _name in ("max", "min"):
+    _register(_extreme(_name), _name, f"a{_name}")
 
 
 @_for("ptp")
@@ -107,30 +103,16 @@ _register(_spread("var"), "var")
 _register(_spread("std"), "std")
 
 
-@_for("prod")
-def _prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
-    _only(out=out, initial=initial, where=where)
-    return (a if dtype is None else a.astype(dtype)).prod(axis, _kept(keepdims))
+def _running(function: Callable[..., Any]) -> Callable[..., Any]:
+    def implementation(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        _only(out=out)
+        return function(a if dtype is None else a.astype(dtype), axis)
+
+    return implementation
 
 
-@_for("cumsum")
-def _cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    _only(out=out)
-    return (a if dtype is None else a.astype(dtype)).cumsum(axis)
-
-
-@_for("cumprod")
-def _cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    _only(out=out)
-    return _core.cumprod(a if dtype is None else a.astype(dtype), axis)
+_register(_running(_core.cumsum), "cumsum")
+_register(_running(_core.cumprod), "cumprod")
 
 
 @_for("average")
