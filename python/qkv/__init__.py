@@ -139,19 +139,7 @@ __all__ += reductions.__all__ + sorting.__all__ + triangles.__all__
 
 # Imported when they are asked for, so that `import qkv` stays quick.
 _SUBMODULES = (
-    "data",
-    "distributed",
-    "losses",
-    "masks",
-    "models",
-    "optim",
-    "plot",
-    "reference",
-    "reproduce",
-    "scores",
-    "testing",
-    "torch",
-    "training",
+    "data distributed losses masks models optim plot reference reproduce scores testing torch training"
 )
 
-_publish(__name__, _SUBMODULES)
+_publish(__name__, _SUBMODULES.split())

@@ -95,15 +95,7 @@ class Arguments:
             core(
                 *(np.zeros((B, h, 0, n), dtype) for h, n in ((H, D), (Hkv, D), (Hkv, Dv))),
                 *(None, o["dropout_p"], o["is_causal"], o["scale"], True, None, o["window"], o["softcap"]),
-                *(
-                    o["alibi_slopes"],
-                    o["q_offset"],
-                    None,
-                    o["masked_value"],
-                    draws_nothing,
-                    False,
-                    False,
-                ),
+                *(o["alibi_slopes"], o["q_offset"], None, o["masked_value"], draws_nothing, False, False),
             )
         self._given = given
         self.inputs = [x for x in given if isinstance(x, _core.Tensor)]
@@ -116,22 +108,13 @@ class Arguments:
             )
             self.mask = self.mask if self.mask is None or isinstance(mask, _core.Tensor) else self.mask.copy()
             self.keep = None if self.keep is None else self.keep.copy()
-        plain = (
-            "dropout_p",
-            "is_causal",
-            "scale",
-            "window",
-            "softcap",
-            "alibi_slopes",
-            "q_offset",
-            "masked_value",
-        )
+        plain = "dropout_p is_causal scale window softcap alibi_slopes q_offset masked_value"
         lens = o["valid_lens"]
         draws = o["dropout_p"] > 0 and o["dropout_keep"] is None
         return {
             "dtype": str(dtype),
             "sizes (B, H, Hkv, D, Dv)": self.sizes,
-            **{name: _same(o[name]) for name in plain},
+            **{name: _same(o[name]) for name in plain.split()},
             "sinks": _same(sinks),
             "valid_lens": _same(lens)
             if self.lens is None or (self.lens.shape[1] == 1 and self._one_for_all)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, display, figures, values
-from .compare import Comparison, compare_close, compare_equal, shortened
+from .compare import Comparison, compare_close, compare_equal, record, shortened
 from .printed import as_text, compare_printed
 
 ID = re.compile(r"D\d-\d\d|[TX]-[A-Z]+")
@@ -116,10 +116,10 @@ class Check:
             function(*args, **kwargs)
         except Exception as error:
             ok = isinstance(error, kinds) and (match is None or re.search(match, str(error)) is not None)
-            return self._add(
-                id, what, "raises", Comparison(ok, goal, _words(f"{type(error).__name__}: {error}"))
-            )
-        return self._add(id, what, "raises", Comparison(False, goal, "no exception"))
+            result = Comparison(ok, goal, _words(f"{type(error).__name__}: {error}"))
+        else:
+            result = Comparison(False, goal, "no exception")
+        return self._add(id, what, "raises", result)
 
     def figure(self, name: str, figure: Any, *, nan_as: float | None = None) -> bool:
         """Check a matplotlib figure against its description and show it.
@@ -150,54 +150,29 @@ class Check:
         from .pages import compare_view
         from .pictures import compare_figure
 
-        place = {}
-        if isinstance(panels, dict):
-            result = compare_view(shown, panels)
-        else:
-            result = compare_figure(shown, {"panels": list(panels)})
-            place = {"picture": figures.number_of(shown)}
+        place = {} if isinstance(panels, dict) else {"picture": figures.number_of(shown)}
+        result = compare_figure(shown, {"panels": list(panels)}) if place else compare_view(shown, panels)
         every = [id] if isinstance(id, str) else list(id)
         return all([self._add(one, what, "picture", result, **place) for one in every])
 
     def skipped(self, id: str, what: str, reason: str) -> None:
         """Say that something is not computed here, and why; it counts apart, neither as ok nor as failed."""
-        self._keep(
-            {
-                "id": _known(id),
-                "what": what,
-                "how": "skipped",
-                "expected": "",
-                "got": reason,
-                "state": "skipped",
-            }
-        )
+        self._keep(record(_known(id), what, "skipped", "", reason, "skipped"))
 
     def _expected(self, expected: Any) -> tuple[Any, str | None]:
-        if (
-            isinstance(expected, str)
-            and "/" in expected
-            and expected.split("/", 1)[0] in arrays.index()["cases"]
-        ):
-            expected = arrays.load(expected)
+        if isinstance(expected, str) and "/" in expected:
+            stored = expected.split("/", 1)[0] in arrays.index()["cases"]
+            expected = arrays.load(expected) if stored else expected
         return expected, arrays.key_of(expected)
 
     def _add(self, id: str, what: str, how: str, result: Comparison, **more: Any) -> bool:
-        record = {
-            "id": _known(id),
-            "what": what,
-            "how": how,
-            "expected": result.expected,
-            "got": result.got,
-            "state": "ok" if result.ok else "failed",
-            **more,
-        }
-        return self._keep(record) == "ok"
+        state = "ok" if result.ok else "failed"
+        return self._keep(record(_known(id), what, how, result.expected, result.got, state, **more)) == "ok"
 
-    def _keep(self, record: dict[str, Any]) -> str:
-        self.records.append(record)
-        display.show(record)
-        state: str = record["state"]
-        return state
+    def _keep(self, made: dict[str, Any]) -> str:
+        self.records.append(made)
+        display.show(made)
+        return str(made["state"])
 
 
 def _computed(method: str, got: Any) -> Any:

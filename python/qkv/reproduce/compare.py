@@ -1,10 +1,17 @@
 """Comparison of arrays: shape, kind of number, then values, with the worst error in words."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .arrays import Tolerance
+
+FIELDS = ("id", "what", "how", "expected", "got", "state")  # of a check's record, beside its place
+
+
+def record(*values: str, **more: Any) -> dict[str, Any]:
+    """Give a check's record, of the values of its fields."""
+    return dict(zip(FIELDS, values, strict=True)) | more
 
 
 class Comparison(NamedTuple):

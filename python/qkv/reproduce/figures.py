@@ -13,21 +13,7 @@ MIME = "application/vnd.qkv.figure+json"
 DPI = 200
 _counter = itertools.count(1)
 _numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-_COUNTS = (
-    "no",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
+_COUNTS = "no one two three four five six seven eight nine ten eleven twelve"
 
 
 def register() -> None:
@@ -141,10 +127,10 @@ def _maps(ax: Any) -> list[Any]:
 
 
 def _counted(kinds: list[str]) -> str:
-    words = []
+    words, names = [], _COUNTS.split()
     for kind in dict.fromkeys(kinds):
         count = kinds.count(kind)
-        number = _COUNTS[count] if count < len(_COUNTS) else str(count)
+        number = names[count] if count < len(names) else str(count)
         words.append(f"{number} {kind}{'s' if count > 1 else ''}")
     return " and ".join(words)
 

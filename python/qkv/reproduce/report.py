@@ -6,6 +6,7 @@ from typing import Any
 
 from . import arrays
 from .checks import ID
+from .compare import record
 from .registry import Experiment, documents, experiments
 from .results import Picture, Result
 
@@ -105,28 +106,17 @@ def build(results: Sequence[Result], wanted: Sequence[str]) -> Report:
     known = experiments()
     entries = []
     for id in wanted:
-        records = [record for result in results for record in result.records if record["id"] == id]
+        records = [made for result in results for made in result.records if made["id"] == id]
         pictures = {p.name: p for result in results for p in result.pictures if id in ids_of(p)}
-        names = sorted({record["notebook"] for record in records})
-        records = records or [_no_check(id, "no notebook made one" if results else "no notebook treats it")]
+        names = sorted({made["notebook"] for made in records})
+        got = "no notebook made one" if results else "no notebook treats it"
+        missing = record(id, "there is a check", "coverage", "at least one check", got, "failed")
+        records = records or [{**missing, "notebook": "", "cell": None}]
         experiment = known.get(id, Experiment(id, "", id.split("-")[0]))
         entries.append(Entry(experiment, names, records, list(pictures.values())))
     failed = [result for result in results if result.error]
     errors = {result.path.name: str(result.error) for result in failed}
     return Report(entries, errors, cells={result.path.name: result.cell for result in failed})
-
-
-def _no_check(id: str, got: str) -> dict[str, Any]:
-    return {
-        "id": id,
-        "what": "there is a check",
-        "how": "coverage",
-        "expected": "at least one check",
-        "got": got,
-        "state": "failed",
-        "notebook": "",
-        "cell": None,
-    }
 
 
 def ids_of(picture: Picture) -> list[str]:

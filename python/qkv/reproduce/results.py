@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import figures
+from .compare import FIELDS, record
 from .display import FIGURE_KEY, MIME, line
 from .registry import cells_with_ids
 
@@ -43,7 +44,7 @@ class Result:
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        return [record for record in self.records if record["state"] == "failed"]
+        return [made for made in self.records if made["state"] == "failed"]
 
 
 def outputs(notebook: Any) -> Iterator[tuple[Any, Any, list[str]]]:
@@ -55,10 +56,8 @@ def outputs(notebook: Any) -> Iterator[tuple[Any, Any, list[str]]]:
 
 def read_records(result: Result) -> None:
     """Take the checks out of the notebook's outputs."""
-    result.records = [
-        {**record, "notebook": result.path.name, "cell": cell.execution_count}
-        for cell, record in _shown(result)
-    ]
+    place = {"notebook": result.path.name}
+    result.records = [{**made, **place, "cell": cell.execution_count} for cell, made in _shown(result)]
 
 
 def _shown(result: Result) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -73,7 +72,7 @@ def take_pictures(result: Result) -> None:
 
     A figure that no check of the notebook compared is a failure of its experiments.
     """
-    compared = {record.get("picture") for _, record in _shown(result)}
+    compared = {made.get("picture") for _, made in _shown(result)}
     for cell, output, ids in list(outputs(result.notebook)):
         data = output.get("data", {})
         larger = data.pop(figures.MIME, {})
@@ -88,16 +87,10 @@ def take_pictures(result: Result) -> None:
 def _not_compared(id: str) -> Any:
     import nbformat
 
-    record = {
-        "id": id,
-        "what": "picture",
-        "how": "picture",
-        "expected": "what its panels must hold, by check.picture",
-        "got": "a picture that nothing compares",
-        "state": "failed",
-    }
+    goal = "what its panels must hold, by check.picture"
+    made = record(id, "picture", "picture", goal, "a picture that nothing compares", "failed")
     jupyter: Any = nbformat
-    return jupyter.v4.new_output("display_data", {MIME: record, "text/plain": line(record)})
+    return jupyter.v4.new_output("display_data", {MIME: made, "text/plain": line(made)})
 
 
 def name_pictures(results: Iterable[Result]) -> None:
@@ -122,14 +115,8 @@ def write(folder: Path, results: Iterable[Result], about: Mapping[str, Any]) -> 
                 "error": result.error,
                 "cell": result.cell,
                 "made": result.made,
-                "pictures": [
-                    {"name": picture.name, "ids": picture.ids, "caption": picture.caption}
-                    for picture in result.pictures
-                ],
-                "checks": [
-                    {key: record[key] for key in ("id", "what", "how", "expected", "got", "state", "cell")}
-                    for record in result.records
-                ],
+                "pictures": [{"name": p.name, "ids": p.ids, "caption": p.caption} for p in result.pictures],
+                "checks": [{key: made[key] for key in (*FIELDS, "cell")} for made in result.records],
             }
             for result in results
         },
@@ -168,15 +155,10 @@ def read(folder: Path, content: Mapping[str, Any]) -> list[Result]:
     try:
         for name, entry in content.get("notebooks", {}).items():
             notebook = jupyter.read(folder / "notebooks" / name, as_version=4)
-            pictures = [
-                Picture(
-                    p["name"], p["ids"], (folder / "figures" / f"{p['name']}.png").read_bytes(), p["caption"]
-                )
-                for p in entry["pictures"]
-            ]
-            result = Result(
-                Path(name), notebook, entry["error"], entry["cell"], entry["made"], pictures=pictures
-            )
+            result = Result(Path(name), notebook, entry["error"], entry["cell"], entry["made"])
+            for p in entry["pictures"]:
+                png = (folder / "figures" / f"{p['name']}.png").read_bytes()
+                result.pictures.append(Picture(p["name"], p["ids"], png, p["caption"]))
             read_records(result)
             results.append(result)
     except (OSError, ValueError, KeyError, TypeError) as error:
