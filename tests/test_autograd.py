@@ -154,6 +154,20 @@ def test_no_grad():
     assert (x * 2).requires_grad
 
 
+def test_no_grad_of_a_generator_holds_between_its_yields_alone():
+    x = leaf(1.0)
+
+    @qkv.no_grad()
+    def twice(t):
+        for _ in range(2):
+            yield t * 2
+
+    steps = twice(x)
+    for y in steps:
+        assert not y.requires_grad
+        assert (x * 2).requires_grad
+
+
 def test_no_grad_ends_with_an_error_too():
     x = leaf(1.0)
     with pytest.raises(ZeroDivisionError), qkv.no_grad():

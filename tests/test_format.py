@@ -37,3 +37,7 @@ def test_matrices_of_a_4d_tensor_are_apart_by_two_empty_lines():
         "tensor([[[[ 0.,  1.],\n          [ 2.,  3.]],\n\n         [[ 4.,  5.],\n          [ 6.,  7.]]],\n"
         "\n\n        [[[ 8.,  9.],\n          [10., 11.]],\n\n         [[12., 13.],\n          [14., 15.]]]])"
     )
+
+
+def test_infinity_and_nan_do_not_widen_the_others():
+    assert repr(qkv.tensor([1.0, np.inf, np.nan])) == "tensor([1., inf, nan])"  # as PyTorch prints them

@@ -42,7 +42,7 @@ OF_THE_CORE = ["item", "tolist", *REFLECTED.split()]
 # What functions in tables take, by the names of their parameters.
 PARAMETERS = {
     "int": "dim0 dim1 dim2 dimension offset diagonal start_dim end_dim num_samples minlength n",
-    "bool": "keepdim descending stable largest sorted replacement equal_nan sparse_grad requires_grad",
+    "bool": "non_blocking copy keepdim descending stable largest sorted replacement equal_nan sparse_grad requires_grad",
     "float": "rtol atol",
 }
 KINDS = {name: kind for kind, names in PARAMETERS.items() for name in names.split()}
@@ -62,10 +62,8 @@ from ._dtypes import Size, device
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-def function(*names: builtins.str, label: builtins.str | None = ...) -> Callable[[F], F]: ...
+def named(words: builtins.str) -> Callable[[F], F]: ...
 def define(table: dict[builtins.str, Any]) -> None: ...
-def method(*names: builtins.str, label: builtins.str | None = ...) -> Callable[[F], F]: ...
-def both(*names: builtins.str, label: builtins.str | None = ...) -> Callable[[F], F]: ...
 
 class Tensor(Core):
     def __getattr__(self, name: builtins.str) -> Any: ...

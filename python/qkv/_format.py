@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,82 +11,95 @@ import numpy as np
 if TYPE_CHECKING:
     from ._core import Tensor
 
-DECIMALS = 4
-SUMMARY_ABOVE = 1000  # elements
-EDGE = 3  # entries kept at each end of an axis in a summary
-LINE = 80
+
+@dataclass
+class Layout:
+    """What decides the text of numbers."""
+
+    precision: int = 4  # decimals
+    threshold: float = 1000  # more numbers are summarized
+    edgeitems: int = 3  # entries kept at each end of an axis in a summary
+    linewidth: int = 80
+    sci_mode: bool | None = None  # e-notation; None lets the sizes of the numbers decide
+    left_out: str = "..."  # in a row
+
+    def body(self, values: np.ndarray, indent: int) -> str:
+        """All numbers in brackets, from a column of the page on."""
+        if not values.size:
+            return "[]"
+        summarized = values.size > self.threshold
+        one = Formatter(self._edges(values) if summarized else values, self)
+        return self._rows(values, indent, one, summarized)
+
+    def _rows(self, values: np.ndarray, indent: int, one: Formatter, summarized: bool) -> str:
+        if values.ndim == 0:
+            return one(values.item())
+        n, edge = values.shape[0], self.edgeitems
+        cut = summarized and n > 2 * edge
+        picked = [*range(edge), None, *range(n - edge, n)] if cut else list(range(n))
+        if values.ndim == 1:
+            per_line = max(1, (self.linewidth - indent) // (one.width + 2))
+            words = [self.left_out if i is None else one(values[i].item()) for i in picked]
+            lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
+            return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+        parts = ["..." if i is None else self._rows(values[i], indent + 1, one, summarized) for i in picked]
+        return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+
+    def _edges(self, values: np.ndarray) -> np.ndarray:
+        """The numbers that a summary shows, which alone decide its format."""
+        edge = self.edgeitems
+        for axis, n in enumerate(values.shape):
+            if n > 2 * edge:
+                values = np.take(values, [*range(edge), *range(n - edge, n)], axis=axis)
+        return values
 
 
-def number_format(values: np.ndarray) -> Callable[[Any], str]:
-    """Formatter for all numbers of an array: one width, and e-notation if the range of sizes asks for it."""
-    flat = values.ravel()
-    if values.dtype == bool or not np.issubdtype(values.dtype, np.floating):
-        width = max((len(str(v)) for v in flat.tolist()), default=0)
-        return lambda v: str(v).rjust(width)
-    plain: Callable[[Any], str]
-    finite = np.abs(flat[np.isfinite(flat) & (flat != 0)].astype(np.float64))
-    if finite.size == 0:
-        plain = lambda v: f"{v:.0f}." if np.isfinite(v) else str(float(v))  # noqa: E731
-    else:
-        low, high = finite.min(), finite.max()
-        if np.array_equal(finite, np.ceil(finite)):
-            scientific = high / low > 1000.0 or high > 1.0e8
-            text = f"{{:.{DECIMALS}e}}" if scientific else "{:.0f}."
-        else:
-            scientific = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
-            text = f"{{:.{DECIMALS}e}}" if scientific else f"{{:.{DECIMALS}f}}"
-        plain = lambda v: text.format(v) if np.isfinite(v) else str(float(v))  # noqa: E731
-    width = max((len(plain(v)) for v in flat.tolist()), default=0)
-    return lambda v: plain(v).rjust(width)
+class Formatter:
+    """One format for all numbers: whole numbers, fixed point or e-notation, to one width."""
 
+    def __init__(self, values: np.ndarray, layout: Layout) -> None:
+        self.layout, self.floating = layout, values.dtype.kind == "f"
+        self.whole, self.scientific, self.width = True, False, 1
+        if not self.floating:
+            self.width = max((len(str(value)) for value in values.ravel().tolist()), default=1)
+            return
+        flat = values.astype(np.float64).ravel()
+        nonzero = flat[np.isfinite(flat) & (flat != 0)]
+        if nonzero.size:
+            sizes = np.abs(nonzero)
+            low, high = float(sizes.min()), float(sizes.max())
+            self.whole = bool((nonzero == np.ceil(nonzero)).all())
+            self.scientific = high / low > 1000.0 or high > 1.0e8 or (not self.whole and low < 1.0e-4)
+        if layout.sci_mode is not None:
+            self.scientific = layout.sci_mode
+        self.width = max((len(self._text(value)) for value in nonzero.tolist()), default=1)
 
-def _body(
-    values: np.ndarray, indent: int, one: Callable[[Any], str], summarize: bool, edge: np.ndarray
-) -> str:
-    if values.ndim == 0:
-        return one(values.item())
-    n = values.shape[0]
-    cut = summarize and n > 2 * EDGE
-    picked = [*range(EDGE), None, *range(n - EDGE, n)] if cut else list(range(n))
-    if values.ndim == 1:
-        per_line = max(1, (LINE - indent) // (len(one(edge.item())) + 2)) if n else 1
-        words = ["..." if i is None else one(values[i].item()) for i in picked]
-        lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
-        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-    parts = ["..." if i is None else _body(values[i], indent + 1, one, summarize, edge) for i in picked]
-    return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+    def _text(self, value: Any) -> str:
+        if not self.floating:
+            return str(value)
+        if self.scientific:
+            return f"{value:.{self.layout.precision}e}"
+        if self.whole:
+            return f"{value:.0f}." if math.isfinite(value) else f"{value:.0f}"
+        return f"{value:.{self.layout.precision}f}"
 
-
-def _edges(values: np.ndarray) -> np.ndarray:
-    """The numbers that a summary shows, which alone decide its format."""
-    for axis, n in enumerate(values.shape):
-        if n > 2 * EDGE:
-            values = np.take(values, [*range(EDGE), *range(n - EDGE, n)], axis=axis)
-    return values
+    def __call__(self, value: Any) -> str:
+        """The text of a number."""
+        return self._text(value).rjust(self.width)
 
 
 def tensor_repr(t: Tensor) -> str:
     """``tensor([[0.1000, 0.2000]], dtype=float64, requires_grad=True)``."""
     values = t.numpy()
     name = "Parameter" if type(t).__name__ == "Parameter" else "tensor"
-    notes = []
-    if values.dtype == np.float64:
-        notes.append("dtype=float64")
-    if values.size == 0:
-        body = "[]"
-        if values.ndim != 1:
-            notes.insert(0, f"size={values.shape}")
-        if values.dtype in (np.int64, np.bool_):
-            notes.append(f"dtype={values.dtype}")
-    else:
-        summarize = values.size > SUMMARY_ABOVE
-        shown = _edges(values) if summarize else values
-        body = _body(values, len(name) + 1, number_format(shown), summarize, shown.ravel()[:1])
+    notes = [f"size={values.shape}"] if not values.size and values.ndim != 1 else []
+    if values.dtype == np.float64 or (not values.size and values.dtype in (np.int64, np.bool_)):
+        notes.append(f"dtype={values.dtype}")
     if t.requires_grad and t.is_leaf and name == "tensor":
         notes.append("requires_grad=True")
     elif not t.is_leaf:
         notes.append("computed")
-    return f"{name}({', '.join([body, *notes])})"
+    return f"{name}({', '.join([Layout().body(values, len(name) + 1), *notes])})"
 
 
 def module_repr(module: Any) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from . import _core
 from ._core import Tensor
+from ._grad_mode import GradMode
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -123,12 +122,8 @@ def jacobian(f: Callable[[Tensor], Tensor], x: Any) -> np.ndarray:
     if not np.issubdtype(point.dtype, np.floating):
         point = tensor(point, dtype="float32")
     point.requires_grad = True
-    before = _core.grad_enabled()
-    _core.set_grad_enabled(True)
-    try:
+    with GradMode(True):
         return _jacobian_at(f, point)
-    finally:
-        _core.set_grad_enabled(before)
 
 
 def _jacobian_at(f: Callable[[Tensor], Tensor], point: Tensor) -> np.ndarray:
@@ -149,7 +144,7 @@ def _jacobian_at(f: Callable[[Tensor], Tensor], point: Tensor) -> np.ndarray:
     return rows.reshape(*y.shape, *point.shape)
 
 
-class no_grad:
+class no_grad(GradMode):
     """Within this block, or in a function that it decorates, nothing is recorded for gradients.
 
     Examples
@@ -161,19 +156,5 @@ class no_grad:
     False
     """
 
-    def __enter__(self) -> None:
-        self._before = _core.grad_enabled()
-        _core.set_grad_enabled(False)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _core.set_grad_enabled(self._before)
-
-    def __call__(self, f: F) -> F:
-        @functools.wraps(f)
-        def quiet(*args: Any, **kwargs: Any) -> Any:
-            with no_grad():
-                return f(*args, **kwargs)
-
-        return quiet  # type: ignore[return-value]
+    def __init__(self) -> None:
+        super().__init__(False)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math as _math
 from types import SimpleNamespace as _Namespace
-from typing import Any
 
 from .._core import get_num_threads, set_num_threads  # noqa: F401
 from . import (  # noqa: F401  # each defines functions of this module
@@ -52,6 +51,7 @@ from ._dtypes import Size, device, dtype, finfo, get_default_dtype, iinfo, set_d
 from ._printing import set_printoptions  # noqa: F401
 from ._products import linalg  # noqa: F401
 from ._random import Generator, default_generator  # noqa: F401
+from ._settings import arguments as _arguments
 from ._tensor import FUNCTIONS, Tensor, refuse_attribute  # noqa: F401
 
 __version__ = "2.13.0+qkv"  # whose names, digits and text these are
@@ -79,11 +79,11 @@ backends = _Namespace(
 )
 
 
-def compile(model: Any = None, **options: Any) -> Any:
+@_arguments(
+    "model=None, *, fullgraph=False, dynamic=None, backend='inductor', mode=None, options=None, disable=False"
+)
+def compile(model, **unused):
     """Give the model back: the core is compiled already. Without one, a decorator."""
-    known = {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
-    if wrong := sorted(options.keys() - known):
-        raise TypeError(f"compile: got an unexpected keyword argument {wrong[0]!r}")
     return compile if model is None else model
 
 
@@ -96,7 +96,7 @@ def __dir__() -> list[str]:
     return sorted({*__all__, "d2l", "e", "inf", "nan", "newaxis", "pi"})
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str):
     if name == "d2l":
         import importlib
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import _core
 from ._elementwise import cast
 from ._tensor import Core, Tensor, _core_shape, wrap
 
 
-def assign(t: Tensor, new: Any, op: str, operation: str) -> Tensor:
+def assign(t, new, op: str, operation: str) -> Tensor:
     """Let `t`, and all who show its memory, hold the numbers and the history of `new`."""
     _core.check_changeable(operation, t)
     if tuple(_core_shape(new)) != tuple(_core_shape(t)):
@@ -23,7 +21,7 @@ def assign(t: Tensor, new: Any, op: str, operation: str) -> Tensor:
     return t
 
 
-def before(t: Tensor, x: Any) -> Any:
+def before(t, x):
     """Give `x` as an operand of what `t` is to become; a copy where the change would overwrite what the graph needs."""
     if not isinstance(x, Core) or not _core.grad_enabled():
         return x
@@ -35,7 +33,7 @@ def before(t: Tensor, x: Any) -> Any:
     return kept
 
 
-def in_place(t: Tensor, f: Any, operation: str, *args: Any, **options: Any) -> Tensor:
+def in_place(t, f, operation: str, *args, **options) -> Tensor:
     """Let `t` become ``f(t, *args)``, in its own dtype."""
     _core.check_changeable(operation, t)
     given = {name: before(t, value) for name, value in options.items()}

@@ -21,6 +21,7 @@ promote_types: The dtype that holds the numbers of two others.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
@@ -28,44 +29,39 @@ from .._errors import shown
 from . import _dtypes
 from ._dtypes import check_device, computed, refuse_device
 from ._elementwise import cast, common_dtype, result_dtype
-from ._tensor import FUNCTIONS, Core, Tensor, _core_leaf, _core_shape, _core_size, define, method
+from ._tensor import FUNCTIONS, Core, Tensor, _core_leaf, _core_shape, _core_size, define, named
 
 
-@method("to")
-def to(
-    t: Tensor,
-    *args: Any,
-    device: Any = None,
-    dtype: Any = None,
-    other: Any = None,
-    non_blocking: builtins.bool = False,
-    copy: builtins.bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """In another dtype; the only device is the CPU."""
-    given = t
-    for one in (*args, device, dtype, other):
-        if isinstance(one, Tensor):
-            t = cast(t, one.dtype)
-        elif isinstance(one, (_dtypes.dtype, type)):
-            t = cast(t, computed(one, "to"))
+def kinds_in(*given) -> Iterator[Any]:
+    """The dtypes that arguments of `to` ask for, in themselves or in a Tensor; the only device is the CPU."""
+    for one in given:
+        if isinstance(one, (Tensor, _dtypes.dtype, type)):
+            yield one.dtype if isinstance(one, Tensor) else computed(one, "to")
         elif isinstance(one, (str, _dtypes.device)):
             check_device(one, "to")
         elif one is not None and not isinstance(one, builtins.bool):
             raise TypeError(f"to: expected a dtype, a device or a Tensor; got {shown(one)}")
-    return clone(t) if copy and t is given else t
 
 
-@method("type")
-def type_(t: Tensor, dtype: Any = None) -> Any:
+@named(".to")
+def to(t, *args, device=None, dtype=None, other=None, non_blocking=False, copy=False, memory_format=None):
+    """In another dtype; the only device is the CPU."""
+    result = t
+    for kind in kinds_in(*args, device, dtype, other):
+        result = cast(result, kind)
+    return clone(t) if copy and result is t else result
+
+
+@named(".type")
+def type_(t, dtype=None):
     """In another dtype; without one, the name of this one's kind."""
     if dtype is None:
         return next((f"torch.{name}" for name, kind in _dtypes.TYPE_NAMES.items() if kind is t.dtype), "")
     return cast(t, computed(dtype, "type"))
 
 
-@method("detach_")
-def detach_(t: Tensor) -> Tensor:
+@named(".detach_")
+def detach_(t) -> Tensor:
     """Forget the history."""
     if _core_leaf(t):
         t.requires_grad = False
@@ -74,19 +70,19 @@ def detach_(t: Tensor) -> Tensor:
     return t
 
 
-@method("requires_grad_")
-def requires_grad_(t: Tensor, requires_grad: builtins.bool = True) -> Tensor:
+@named(".requires_grad_")
+def requires_grad_(t, requires_grad: builtins.bool = True) -> Tensor:
     """Set ``requires_grad`` and return the Tensor."""
     t.requires_grad = requires_grad
     return t
 
 
-def _conversion(kind: Any) -> Any:
+def _conversion(kind):
     return lambda t, *, memory_format=None: cast(t, computed(kind, kind.name))
 
 
 for _name, _kind in {**_dtypes.ALIASES, "bfloat16": _dtypes.bfloat16}.items():
-    method(_name)(_conversion(_kind))
+    named(f".{_name}")(_conversion(_kind))
 _TABLE = {
     ".type_as": lambda t, other: cast(t, other.dtype),
     ".cpu": lambda t: t,

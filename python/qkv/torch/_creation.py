@@ -24,20 +24,12 @@ from . import _dtypes
 from ._dtypes import check_device, computed, dtype, int64, of_numpy
 from ._elementwise import as_tensor as _as_tensor
 from ._elementwise import cast, common_dtype, number_dtype
+from ._settings import arguments
 from ._shaping import sizes
-from ._tensor import (
-    Core,
-    Tensor,
-    _core_shape,
-    _core_size,
-    function,
-    method,
-    wrap,
-    wrap_array,
-)
+from ._tensor import Core, Tensor, _core_shape, _core_size, named, wrap, wrap_array
 
 
-def kind_of(data: Any) -> dtype:
+def kind_of(data) -> dtype:
     """The dtype that `torch.tensor` gives to data."""
     if isinstance(data, Core):
         return _as_tensor(data).dtype  # type: ignore[no-any-return]
@@ -53,16 +45,14 @@ def kind_of(data: Any) -> dtype:
     raise TypeError(f"tensor: data must be numbers, lists of them or arrays; got {shown(data)}")
 
 
-def numbers_of(data: Any) -> Any:
+def numbers_of(data):
     """Data as an array, with Tensors in lists taken apart."""
     if isinstance(data, (list, tuple)):
         return np.asarray([numbers_of(item) for item in data])
     return data.detach().numpy() if isinstance(data, Core) else np.asarray(data)
 
 
-def finished(
-    numbers: Any, kind: dtype, operation: str, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+def finished(numbers, kind: dtype, operation: str, device=None, requires_grad: bool = False) -> Tensor:
     """A leaf of these numbers in a dtype, as the factories' common arguments ask for it."""
     check_device(device, operation)
     numbers = np.asarray(numbers)
@@ -79,10 +69,10 @@ def finished(
     return t
 
 
-_COMMON = ("dtype", "device", "requires_grad", "layout", "pin_memory", "memory_format")
+_COMMON = "dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, memory_format=None"
 
 
-def factory(name: str, kind: Any = None, like: bool = False) -> Callable[[Any], Any]:
+def factory(name: str, kind=None, like: bool = False) -> Callable[[Any], Any]:
     """Decorate what gives the numbers of ``torch.<name>``, to which `dtype`, `device` and their like are added.
 
     ``new_<name>`` is a method.
@@ -91,49 +81,31 @@ def factory(name: str, kind: Any = None, like: bool = False) -> Callable[[Any], 
     floating ones the default dtype. A function with a parameter ``dtype`` is told it, as the core has it.
     """
 
-    def decorate(f: Any) -> Any:
-        own = inspect.signature(f)
+    def decorate(f):
+        own = list(inspect.signature(f).parameters.values())
+        told = any(p.name == "dtype" for p in own)
 
         @functools.wraps(f)
-        def make(
-            *args: Any,
-            dtype: Any = None,
-            device: Any = None,
-            requires_grad: bool = False,
-            layout: Any = None,
-            pin_memory: bool = False,
-            memory_format: Any = None,
-            **options: Any,
-        ) -> Tensor:
+        @arguments(f"*args, {_COMMON}, **options")
+        def make(args, options, dtype, device, requires_grad, layout, pin_memory, memory_format):
             if like and not args and "input" not in options:
                 raise TypeError(f"{name}: input must be given")
-            wanted = dtype or (
-                _as_tensor(args[0] if args else options["input"]).dtype if like else kind and kind()
-            )
-            chosen = None if wanted is None else computed(wanted, name)
-            told = {"dtype": chosen} if "dtype" in own.parameters else {}
-            numbers = f(*args, **told, **options)
+            of_first = _as_tensor(args[0] if args else options["input"]).dtype if like else kind and kind()
+            chosen = computed(dtype or of_first, name) if dtype or of_first else None
+            numbers = f(*args, **({"dtype": chosen} if told else {}), **options)
             if chosen is None:
                 chosen = {"b": _dtypes.bool_, "i": int64}.get(numbers.dtype.kind, _dtypes.get_default_dtype())
             return finished(numbers, chosen, name, device, requires_grad)
 
-        common = [inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=None) for one in _COMMON]
-        parameters = [p for p in own.parameters.values() if p.name != "dtype"]
-        make.__signature__ = inspect.Signature([*parameters, *common])  # type: ignore[attr-defined]
-        return (method if name.startswith("new_") else function)(name)(make)
+        common = inspect.signature(eval(f"lambda *, {_COMMON}: None")).parameters.values()
+        make.__signature__ = inspect.Signature([*(p for p in own if p.name != "dtype"), *common])
+        return named(("." if name.startswith("new_") else "torch.") + name)(make)
 
     return decorate
 
 
-@function("tensor")
-def tensor(
-    data: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-) -> Tensor:
+@named("torch.tensor")
+def tensor(data, *, dtype=None, device=None, requires_grad: bool = False, pin_memory: bool = False):
     """Copy numbers into a Tensor.
 
     Examples
@@ -150,8 +122,8 @@ def tensor(
     return finished(numbers, kind, "tensor", device, requires_grad)
 
 
-@function("as_tensor")
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+@named("torch.as_tensor")
+def as_tensor(data, dtype=None, device=None) -> Tensor:
     """A Tensor as it is, an array in its memory, anything else as `tensor` copies it."""
     check_device(device, "as_tensor")
     if isinstance(data, np.ndarray):
@@ -161,7 +133,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return t if dtype is None else cast(t, computed(dtype, "as_tensor"))
 
 
-@function("from_numpy")
+@named("torch.from_numpy")
 def from_numpy(array: np.ndarray) -> Tensor:
     """A Tensor that shares an array's memory; read-only arrays and narrow dtypes are copied."""
     if not isinstance(array, np.ndarray):
@@ -172,7 +144,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return tensor(array) if shared is None else wrap(shared)
 
 
-def _new(cls: type[Tensor], *data: Any, device: Any = None) -> Any:
+def _new(cls: type[Tensor], *data, device=None):
     """``torch.Tensor([1, 2])`` as float32, ``torch.Tensor(2, 3)`` of that shape."""
     check_device(device, cls.__name__)
     if len(data) == 1 and isinstance(data[0], Core):
@@ -188,13 +160,13 @@ Tensor.__new__ = _new
 
 
 def _legacy(name: str, kind: dtype) -> None:
-    def make(*data: Any) -> Tensor:
+    def make(*data):
         if len(data) == 1 and not isinstance(data[0], int):
             return tensor(data[0], dtype=kind)
         return zeros(*(data or (0,)), dtype=kind)
 
     make.__doc__ = f"As `tensor` with ``dtype=torch.{kind.name}``; of numbers a shape."
-    function(name)(make)
+    named(f"torch.{name}")(make)
 
 
 for _name, _kind in _dtypes.TYPE_NAMES.items():
@@ -208,21 +180,18 @@ def _shape(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     return shape
 
 
-def _filled(name: str, value: Any) -> Any:
-    def make(*size: Any, dtype: Any) -> Any:
+def _filled(name: str, value):
+    def make(*size, dtype):
         return np.full(_shape(name, size), value, dtype.core)
 
-    def like(input: Tensor, dtype: Any) -> Any:
+    def like(input, dtype):
         return np.full(_core_shape(input), value, dtype.core)
-
-    def new(t: Tensor, *size: Any, dtype: Any) -> Any:
-        return make(*size, dtype=dtype)
 
     make.__doc__ = f"A Tensor of that shape{'' if name == 'empty' else ' of ' + name}."
     like.__doc__ = f"`{name}` in the shape and dtype of another."
-    new.__doc__ = f"`{name}` in the dtype of this one."
     factory(f"{name}_like", like=True)(like)
-    factory(f"new_{name}", like=True)(new)
+    new = factory(f"new_{name}", like=True)(lambda t, *size, dtype: make(*size, dtype=dtype))
+    new.__doc__ = f"`{name}` in the dtype of this one."
     return factory(name, _dtypes.get_default_dtype)(make)
 
 
@@ -231,22 +200,25 @@ ones = _filled("ones", 1)
 empty = _filled("empty", 0)
 
 
-def _number(value: Any) -> Any:
+def _number(value):
     return value.item() if isinstance(value, Core) else real(value)
 
 
-full = factory("full")(lambda size, fill_value: np.full(_shape("full", (size,)), _number(fill_value)))
-factory("full_like", like=True)(lambda input, fill_value: np.full(_core_shape(input), _number(fill_value)))
-factory("new_full", like=True)(
-    lambda t, size, fill_value: np.full(_shape("new_full", (size,)), _number(fill_value))
-)
+def _full(size, fill_value) -> np.ndarray:
+    shape: Any = _shape("full", (size,))
+    return np.full(shape, _number(fill_value))
+
+
+full: Any = factory("full")(lambda size, fill_value: _full(size, fill_value))
+factory("full_like", like=True)(lambda input, fill_value: _full(_core_shape(input), fill_value))
+factory("new_full", like=True)(lambda t, size, fill_value: _full(size, fill_value))
 factory("new_tensor", like=True)(lambda t, data: numbers_of(data))
 factory("eye", _dtypes.get_default_dtype)(lambda n, m=None: np.eye(n, m))
-function("asarray")(lambda obj, *, dtype=None, device=None: as_tensor(obj, dtype, device))
+named("torch.asarray")(lambda obj, *, dtype=None, device=None: as_tensor(obj, dtype, device))
 
 
 @factory("arange")
-def arange(start: Any = None, end: Any = None, step: Any = 1) -> Any:
+def arange(start=None, end=None, step=1):
     """Numbers from ``start`` (0) up to ``end``, without it, in steps."""
     if start is None and end is None:
         raise TypeError("arange: end must be given; got neither start nor end")
@@ -261,7 +233,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1) -> Any:
 
 
 @factory("linspace", _dtypes.get_default_dtype)
-def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
+def linspace(start, end, steps: int, dtype):
     """``steps`` numbers from ``start`` to ``end``, both included, computed from either end as PyTorch does."""
     ends = np.array([_number(start), _number(end)])
     if np.iscomplexobj(ends):
@@ -275,14 +247,14 @@ def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
 
 
 @factory("logspace", _dtypes.get_default_dtype)
-def logspace(start: Any, end: Any, steps: int, base: Any = 10.0) -> Any:
+def logspace(start, end, steps: int, base=10.0):
     """Powers of ``base`` from ``start`` to ``end``."""
     with np.errstate(all="ignore"):
         return np.logspace(_number(start), _number(end), int(steps), base=_number(base))
 
 
-@function("meshgrid")
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+@named("torch.meshgrid")
+def meshgrid(*tensors, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinates of all points of a grid."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])

@@ -17,36 +17,27 @@ from .._errors import shown
 class dtype:  # noqa: N801
     """The type of a Tensor's numbers: ``torch.float32`` and its like."""
 
-    def __init__(self, name: str, core: str, kind: int, width: int) -> None:
-        self.name = name
-        self.core = core  # of the numbers in memory
-        self.kind = kind  # 0 bool, 1 integer, 2 floating; a higher one wins
-        self.itemsize = width
+    def __init__(self, name: str) -> None:
         # np.dtype(torch.float32) asks for it
-        self.dtype = np.dtype(name if name != "bfloat16" else "float32")
-        self.is_floating_point = kind == 2
-        self.is_complex = False
+        self.name, self.dtype = name, np.dtype(name if name != "bfloat16" else "float32")
+        self.kind = {"b": 0, "f": 2}.get(self.dtype.kind, 1)  # bool, integer, floating; a higher one wins
+        self.itemsize = 2 if name == "bfloat16" else self.dtype.itemsize
+        # of the numbers in memory
+        self.core = "int64" if self.kind == 1 else "" if self.itemsize == 2 else name
+        self.narrow = self.kind == 1 and name != "int64"  # cut to its width after each operation
+        self.is_floating_point, self.is_complex = self.kind == 2, False
         self.is_signed = name not in ("bool", "uint8")
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return named, (self.name,)
 
 
-float32 = dtype("float32", "float32", 2, 4)
-float64 = dtype("float64", "float64", 2, 8)
-float16 = dtype("float16", "", 2, 2)
-bfloat16 = dtype("bfloat16", "", 2, 2)
-int64 = dtype("int64", "int64", 1, 8)
-int32 = dtype("int32", "int64", 1, 4)
-int16 = dtype("int16", "int64", 1, 2)
-int8 = dtype("int8", "int64", 1, 1)
-uint8 = dtype("uint8", "int64", 1, 1)
-bool_ = dtype("bool", "bool", 0, 1)
-
-ALL = {t.name: t for t in (float32, float64, float16, bfloat16, int64, int32, int16, int8, uint8, bool_)}
+_NAMES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool"
+ALL = {name: dtype(name) for name in _NAMES.split()}
+float32, float64, float16, bfloat16, int64, int32, int16, int8, uint8, bool_ = ALL.values()
 
 
 def named(name: str) -> dtype:
@@ -55,27 +46,14 @@ def named(name: str) -> dtype:
 
 
 ALIASES = {
-    "float": float32,
-    "double": float64,
-    "half": float16,
-    "long": int64,
-    "int": int32,
-    "short": int16,
-    "bool": bool_,
+    **{"float": float32, "double": float64, "half": float16},
+    **{"long": int64, "int": int32, "short": int16, "bool": bool_},
 }
 OF_CORE = {np.dtype(t.name): t for t in (float32, float64, int64, bool_)}
 OF_PYTHON = {bool: bool_, int: int64, float: float32}
 # Names that ``x.type()`` and old code use.
-TYPE_NAMES = {
-    "FloatTensor": float32,
-    "DoubleTensor": float64,
-    "LongTensor": int64,
-    "IntTensor": int32,
-    "ShortTensor": int16,
-    "CharTensor": int8,
-    "ByteTensor": uint8,
-    "BoolTensor": bool_,
-}
+_WORDS = {**ALIASES, "char": int8, "byte": uint8}
+TYPE_NAMES = {f"{word.capitalize()}Tensor": kind for word, kind in _WORDS.items() if kind.core}
 _default = float32
 
 
@@ -92,7 +70,7 @@ def set_default_dtype(d: dtype) -> None:
     _default = d
 
 
-def computed(wanted: Any, operation: str) -> dtype:
+def computed(wanted, operation: str) -> dtype:
     """Give the dtype that somebody asked for, if qkv computes in it."""
     if isinstance(wanted, dtype):
         found = wanted
@@ -103,10 +81,8 @@ def computed(wanted: Any, operation: str) -> dtype:
     else:
         raise TypeError(f"{operation}: dtype must be a dtype such as torch.float32; got {shown(wanted)}")
     if not found.core:
-        raise TypeError(
-            f"{operation}: dtype must be torch.float32 or torch.float64 because qkv computes in these; "
-            f"got {found!r}"
-        )
+        wanted = "dtype must be torch.float32 or torch.float64 because qkv computes in these"
+        raise TypeError(f"{operation}: {wanted}; got {found!r}")
     return found
 
 
@@ -121,13 +97,12 @@ def of_numpy(kind: np.dtype[Any]) -> dtype:
 class device:  # noqa: N801
     """Where a Tensor lies: ``torch.device("cpu")``, the only one that qkv computes on."""
 
-    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
+    def __init__(self, type="cpu", index: int | None = None) -> None:
         if isinstance(type, device):
             type, index = str(type), None
         if not isinstance(type, str):
             raise TypeError(f"device: type must be a string such as 'cpu'; got {shown(type)}")
-        name, _, number = str(type).partition(":")
-        self.type: str = name
+        self.type, _, number = type.partition(":")
         self.index = int(number) if number else index
 
     def __repr__(self) -> str:
@@ -147,7 +122,7 @@ class device:  # noqa: N801
 CPU = device("cpu")
 
 
-def check_device(where: Any, operation: str) -> None:
+def check_device(where, operation: str) -> None:
     """Refuse any device but the CPU."""
     if where is not None and device(where).type != "cpu":
         refuse_device(str(where), operation)
@@ -179,7 +154,7 @@ class Size(tuple[int, ...]):
         """Product of the sizes."""
         return math.prod(self)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index):
         found = tuple.__getitem__(self, index)
         return Size(found) if isinstance(index, slice) else found
 
@@ -191,34 +166,30 @@ class Size(tuple[int, ...]):
 
 
 class _Limits:
-    _shown: tuple[str, ...] = ()
+    _shown = "min max"  # in the text
+    _number: Any = int
+
+    def _take(self, limits: Any, name: str) -> None:
+        vars(self).update({word: self._number(getattr(limits, word)) for word in self._shown.split()})
+        self.bits, self.dtype = int(limits.bits), name
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name):g}" for name in self._shown)
+        values = ", ".join(f"{word}={getattr(self, word):g}" for word in self._shown.split())
         return f"{type(self).__name__}({values}, dtype={self.dtype})"
-
-    dtype = ""
 
 
 class finfo(_Limits):  # noqa: N801
     """Limits of a floating dtype: ``torch.finfo(torch.float32).min``, ``.max``, ``.eps``, ``.tiny``."""
 
-    _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+    _shown, _number = "resolution min max eps smallest_normal tiny", float
 
     def __init__(self, type: dtype | None = None) -> None:
         limits = np.finfo((type or _default).dtype)
-        self.min, self.max = float(limits.min), float(limits.max)
-        self.eps, self.tiny = float(limits.eps), float(limits.tiny)
-        self.resolution, self.smallest_normal = float(limits.resolution), float(limits.tiny)
-        self.bits = int(limits.bits)
-        self.dtype = limits.dtype.name
+        self._take(limits, limits.dtype.name)
 
 
 class iinfo(_Limits):  # noqa: N801
     """Limits of an integer dtype: ``torch.iinfo(torch.int64).max``."""
 
-    _shown = ("min", "max")
-
     def __init__(self, type: dtype) -> None:
-        limits = np.iinfo(type.dtype)
-        self.min, self.max, self.bits, self.dtype = limits.min, limits.max, limits.bits, type.name
+        self._take(np.iinfo(type.dtype), type.name)

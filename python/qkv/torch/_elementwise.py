@@ -26,14 +26,14 @@ from .. import _core
 from .._errors import real, shown
 from . import _dtypes
 from ._dtypes import bool_, dtype, int64, uint8
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, constant, define, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, constant, define, named, wrap, wrap_array
 
 Number = (int, float, np.number, np.bool_)
 
 _HEIGHT = operator.attrgetter("kind")
 
 
-def common_dtype(a: Any, b: Any) -> Any:
+def common_dtype(a, b):
     """The dtype that holds the numbers of two others."""
     if a is b:
         return a
@@ -45,14 +45,14 @@ def common_dtype(a: Any, b: Any) -> Any:
     return a if a.itemsize > b.itemsize else b
 
 
-def number_dtype(value: Any) -> dtype:
+def number_dtype(value) -> dtype:
     """dtype of a number of Python's."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
     return int64 if isinstance(value, (int, np.integer)) else _dtypes.get_default_dtype()
 
 
-def result_dtype(*operands: Any) -> dtype:
+def result_dtype(*operands) -> dtype:
     """PyTorch's rule: of Tensors with axes, then of those without, then of numbers, each only for a higher kind."""
     found: list[Any] = [None, None, None]
     for operand in operands:
@@ -63,7 +63,7 @@ def result_dtype(*operands: Any) -> dtype:
     return max(filter(None, found), key=_HEIGHT)  # type: ignore[no-any-return]
 
 
-def as_tensor(value: Any) -> Tensor:
+def as_tensor(value) -> Tensor:
     """A Tensor of this class of a Tensor, an array or a number."""
     if isinstance(value, Tensor):
         return value
@@ -72,7 +72,7 @@ def as_tensor(value: Any) -> Tensor:
     return FUNCTIONS["tensor"](value)
 
 
-def cast(t: Any, kind: dtype) -> Tensor:
+def cast(t, kind: dtype) -> Tensor:
     """The same numbers in another dtype; itself if it has it."""
     t = as_tensor(t)
     if t.dtype is kind:
@@ -85,15 +85,15 @@ def cast(t: Any, kind: dtype) -> Tensor:
     return wrap(Core.astype(t, kind.core), "ToCopyBackward0", kind)
 
 
-def is_operand(value: Any) -> bool:
+def is_operand(value) -> bool:
     """Whether arithmetic takes it."""
     return isinstance(value, (Core, np.ndarray, *Number))
 
 
-def pair(a: Any, b: Any, kind: dtype) -> tuple[Any, Any]:
+def pair(a, b, kind: dtype) -> tuple[Any, Any]:
     """Both operands in a dtype, as Tensors, but a floating number as the second as it is."""
 
-    def operand(value: Any) -> Tensor:
+    def operand(value) -> Tensor:
         return cast(value, kind) if isinstance(value, (Core, np.ndarray)) else constant(value, kind)
 
     return operand(a), float(b) if kind.kind == 2 and isinstance(b, Number) else operand(b)
@@ -111,7 +111,7 @@ _OPERATIONS = {
 }
 
 
-def arithmetic(name: str, a: Any, b: Any, alpha: Any = 1) -> Tensor:
+def arithmetic(name: str, a, b, alpha=1) -> Tensor:
     """Compute in the dtype that both have together, by NumPy's function where two booleans have one."""
     if alpha != 1:
         b = mul(b, alpha) if isinstance(b, Core) else b * alpha
@@ -123,13 +123,13 @@ def arithmetic(name: str, a: Any, b: Any, alpha: Any = 1) -> Tensor:
     return wrap(core(*pair(a, b, kind)), label, kind)
 
 
-def as_numbers(value: Any) -> np.ndarray:
+def as_numbers(value) -> np.ndarray:
     """NumPy's view of an operand, in the core's dtype."""
     return Core.numpy(value) if isinstance(value, Core) else np.asarray(real(value))
 
 
-@both("div", "divide", "true_divide")
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+@named("div divide true_divide")
+def div(input, other, *, rounding_mode: str | None = None) -> Tensor:
     """``input / other``; rounded down with "floor", towards 0 with "trunc"."""
     if rounding_mode is None:
         return arithmetic("div", input, other)
@@ -140,7 +140,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     return _of_whole("div", core, numpys, input, other)
 
 
-def _truncated(a: Any, b: Any) -> Any:
+def _truncated(a, b):
     """``a / b`` towards 0, of Tensors of floating numbers or NumPy's integers; its derivative is 0."""
     if isinstance(a, np.ndarray):
         return (a - np.fmod(a, b)) // b
@@ -148,17 +148,17 @@ def _truncated(a: Any, b: Any) -> Any:
     return _core.where(np.True_, np.trunc(Core.numpy(quotient.detach())), quotient)
 
 
-def _rest(a: Any, b: Any) -> Any:
+def _rest(a, b):
     """What is left of `a` after whole multiples of `b`, with the sign of `a`."""
 
-    def times_sign(t: Any, of: Any) -> Any:
+    def times_sign(t, of):
         return Core.__mul__(t, np.copysign(np.ones((), as_numbers(t).dtype), as_numbers(of)))
 
     whole = times_sign(b, b) if isinstance(b, Core) else abs(b)
     return times_sign(Core.__mod__(times_sign(a, a), whole), a)
 
 
-def _of_whole(name: str, core: Any, numpys: Any, a: Any, b: Any) -> Tensor:
+def _of_whole(name: str, core, numpys, a, b) -> Tensor:
     """What the core computes of floating numbers, NumPy of integers."""
     kind = result_dtype(a, b)
     x, y = pair(a, b, kind)
@@ -169,8 +169,8 @@ def _of_whole(name: str, core: Any, numpys: Any, a: Any, b: Any) -> Tensor:
     return wrap_array(numpys(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
 
 
-@both("floor_divide")
-def floor_divide(input: Any, other: Any) -> Tensor:
+@named("floor_divide")
+def floor_divide(input, other) -> Tensor:
     """``input // other``, rounded down; backward through it is refused."""
     a, b = (t.detach() if isinstance(t, Core) else t for t in (input, other))
     result = _of_whole("floor_divide", Core.__floordiv__, np.floor_divide, a, b)
@@ -178,8 +178,8 @@ def floor_divide(input: Any, other: Any) -> Tensor:
     return wrap(_core.without_derivative("floor_divide", result, followed), "NotImplemented", result._kind)
 
 
-@both("pow")
-def pow(input: Any, exponent: Any) -> Tensor:
+@named("pow")
+def pow(input, exponent) -> Tensor:
     """``input ** exponent``."""
     if isinstance(exponent, float) and exponent == 0.5 and as_tensor(input).dtype.kind == 2:
         return wrap(_core.sqrt(input), "PowBackward0")
@@ -189,7 +189,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
     return result
 
 
-def _compared(name: str, sign: str, a: Any, b: Any) -> Tensor:
+def _compared(name: str, sign: str, a, b) -> Tensor:
     x, y = pair(a, b, result_dtype(a, b)) if isinstance(b, Core) else (a, b)
     result = getattr(Core, f"__{name}__")(x, y) if isinstance(x, Core) else NotImplemented
     if result is NotImplemented:
@@ -198,7 +198,7 @@ def _compared(name: str, sign: str, a: Any, b: Any) -> Tensor:
     return wrap(result)
 
 
-def _bits(name: str, *operands: Any) -> Tensor:
+def _bits(name: str, *operands) -> Tensor:
     kind = result_dtype(*operands)
     if kind.kind == 2:
         raise TypeError(f"bitwise_{name}: input must hold booleans or integers; got {kind}")
@@ -206,11 +206,11 @@ def _bits(name: str, *operands: Any) -> Tensor:
     return wrap_array(found, kind)
 
 
-def _truth(name: str, *operands: Any) -> Tensor:
+def _truth(name: str, *operands) -> Tensor:
     return wrap_array(getattr(np, f"logical_{name}")(*map(as_numbers, operands)))
 
 
-def _of_two(f: Any, *words: str) -> Any:
+def _of_two(f, *words: str):
     return lambda input, other: f(*words, input, other)
 
 
@@ -237,10 +237,10 @@ _NAMES |= {name: f"bitwise_{name}" for name in ("and", "or", "xor")}
 OPERATORS = {name: FUNCTIONS[_NAMES.get(name, name)] for name in ("add", "sub", "mul", "pow", *_NAMES)}
 
 
-def attach(name: str, f: Any, swapped: bool = False) -> None:
+def attach(name: str, f, swapped: bool = False) -> None:
     """Let an operator compute a function, of the operands in exchanged order if they are swapped."""
 
-    def operator(a: Any, b: Any) -> Any:
+    def operator(a, b):
         if not is_operand(b):
             return NotImplemented
         return f(b, a) if swapped else f(a, b)

@@ -20,13 +20,13 @@ from ._conversion import clone
 from ._elementwise import as_numbers
 from ._reductions import axes_of
 from ._shaping import along, axis_of
-from ._tensor import FUNCTIONS, Core, Tensor, both, define, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
 
 
 def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
     """A named tuple that prints as ``torch.return_types.max`` does."""
 
-    def text(self: Any) -> str:
+    def text(self) -> str:
         lines = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
         return f"torch.return_types.{name}(\n{lines})"
 
@@ -40,18 +40,18 @@ _TYPES = {name: _result_type(name, "values", "indices") for name in ("max", "min
 _core.direct_classes({name: _TYPES[name] for name in ("max", "min")})
 
 
-def _argument(find: Any, t: Tensor, dim: Any, keepdim: bool) -> Tensor:
+def _argument(find, t, dim, keepdim: bool) -> Tensor:
     axes = axes_of(dim, t, find.__name__)
     return wrap(find(t, axes and axes[0], bool(keepdim)))
 
 
-def _pair(name: str, core: Any, t: Tensor, *args: Any, label: str = "Backward0") -> Any:
+def _pair(name: str, core, t, *args, label: str = "Backward0"):
     """Values and the places they come from; of a Tensor without axes its number and 0."""
     values, places = along(core, t, *args)
     return _TYPES[name]((wrap(values, f"{name.capitalize()}{label}", t._kind), wrap(places)))
 
 
-def _refuse_keepdim(name: str, keepdim: Any) -> None:
+def _refuse_keepdim(name: str, keepdim) -> None:
     if keepdim:
         raise TypeError(f"{name}: dim must be given with keepdim; got {shown(keepdim)} alone")
 
@@ -59,7 +59,7 @@ def _refuse_keepdim(name: str, keepdim: Any) -> None:
 def _extreme(name: str, largest: bool) -> None:
     reduce, what = Core.max if largest else Core.min, "largest" if largest else "smallest"
 
-    def extreme(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+    def extreme(input, dim=None, keepdim: bool = False, *, other=None):
         if isinstance(dim, Core) or other is not None:
             return getattr(input, f"{name}imum")(other if other is not None else dim)
         if dim is None:
@@ -68,13 +68,13 @@ def _extreme(name: str, largest: bool) -> None:
         return _pair(name, _core.extreme, input, axis_of(dim, input.dim(), name), bool(keepdim), largest)
 
     extreme.__doc__ = f"The {what} number of all; with ``dim`` values and their numbers."
-    both(name)(extreme)
+    named(name)(extreme)
 
-    def alone(input: Tensor, dim: Any = (), keepdim: bool = False) -> Any:
+    def alone(input, dim=(), keepdim: bool = False):
         return reduce(input, axes_of(dim, input, f"a{name}"), keepdim)
 
     alone.__doc__ = f"The {what} numbers; equal ones share the gradient."
-    both(f"a{name}", label=f"A{name}")(alone)
+    named(f"a{name}: A{name}")(alone)
 
 
 _extreme("max", True)
@@ -84,8 +84,8 @@ _extreme("min", False)
 # Orders.
 
 
-@both("topk")
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+@named("topk")
+def topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The k largest values along an axis, and their places."""
     if input.shape:
         return _pair("topk", _core.topk, input, k, dim, largest)
@@ -95,8 +95,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return _TYPES["topk"]((clone(input)[None][:k], wrap_array(np.zeros(k, np.int64))))
 
 
-@both("median")
-def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+@named("median")
+def median(input, dim=None, keepdim: bool = False):
     """The middle value, the lower one of two, NaN if there is one; with ``dim`` also its place."""
     if dim is None:
         _refuse_keepdim("median", keepdim)
@@ -109,35 +109,22 @@ def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     if input.shape and not input.shape[axis]:
         raise IndexError(f"median: axis {axis} must have at least one entry; got shape {tuple(input.shape)}")
 
-    def middle(t: Any, axis: int) -> Any:
-        found: Any = _core.median(t, axis)
-        return tuple(one if keepdim else Core.squeeze(one, axis) for one in found)
+    def middle(t, axis):
+        found = _core.median(t, axis)
+        return found if keepdim else tuple(Core.squeeze(one, axis) for one in found)
 
     return _pair("median", middle, input, axis, label="Backward1")
 
 
-@both("nonzero")
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+@named("nonzero")
+def nonzero(input, *, as_tuple: bool = False):
     """Places of the entries that are not 0: a row for each, or with ``as_tuple`` an index."""
-    if not input.shape:
-        found = int(as_numbers(input) != 0)
-        return (
-            nonzero(input.reshape(1), as_tuple=True)
-            if as_tuple
-            else wrap_array(np.zeros((found, 0), np.int64))
-        )
-    places = np.nonzero(as_numbers(input))
-    return tuple(map(wrap_array, places)) if as_tuple else wrap_array(np.stack(places, 1))
+    places = np.nonzero(np.atleast_1d(as_numbers(input)))
+    return tuple(map(wrap_array, places)) if as_tuple else wrap_array(np.stack(places, 1)[:, : input.dim()])
 
 
-@both("unique")
-def unique(
-    input: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: Any = None,
-) -> Any:
+@named("unique")
+def unique(input, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim=None):
     """The values that occur, in order; with ``dim`` the entries of that axis."""
     axis = None if dim is None else axis_of(dim, len(input.shape), "unique")
     values, inverse, counts = np.unique(as_numbers(input), return_inverse=True, return_counts=True, axis=axis)
@@ -149,13 +136,12 @@ def unique(
     return tuple(found) if len(found) > 1 else found[0]
 
 
-@both("bincount")
-def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
+@named("bincount")
+def bincount(input, weights=None, minlength: int = 0) -> Tensor:
     """How often each whole number occurs."""
-    if weights is None:
-        return wrap_array(np.bincount(as_numbers(input), None, minlength))
-    counts = np.bincount(as_numbers(input), as_numbers(weights), minlength)
-    return wrap_array(counts.astype(as_numbers(weights).dtype))
+    factors = None if weights is None else as_numbers(weights)
+    counts = np.bincount(as_numbers(input), factors, minlength)
+    return wrap_array(counts if factors is None else counts.astype(factors.dtype))
 
 
 _TABLE = {

@@ -12,8 +12,6 @@ isfinite: Whether a number is neither infinite nor NaN.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import _core
@@ -21,10 +19,10 @@ from . import _dtypes
 from ._conversion import clone
 from ._dtypes import bool_
 from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, pair, result_dtype, sub
-from ._tensor import FUNCTIONS, Core, Tensor, as_core, both, define, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, as_core, define, named, wrap, wrap_array
 
 
-def floats(t: Any) -> Tensor:
+def floats(t) -> Tensor:
     """Whole numbers and booleans as floating ones."""
     t = as_tensor(t)
     return t if t.dtype.kind == 2 else cast(t, _dtypes.get_default_dtype())
@@ -36,17 +34,17 @@ _SHORT = {"negative": "neg", "absolute": "abs"}
 _LABELS = {"log1p": "Log1PBackward0", "square": "PowBackward0"}
 
 
-def _unary(names: tuple[str, ...], compute: Any, convert: Any) -> None:
+def _unary(names: tuple[str, ...], compute, convert) -> None:
     label = _LABELS.get(names[0], f"{names[0].capitalize()}Backward0")
 
-    def f(input: Any) -> Tensor:
+    def f(input) -> Tensor:
         if isinstance(input, int | float):
             raise TypeError(f"{names[0]}: input must be a Tensor; got {type(input).__name__}")
         x = convert(input)
         return wrap(compute(as_core(x)), label, x._kind)
 
     f.__doc__ = f"``{names[0]}`` of each number."
-    both(*names)(f)
+    named(" ".join(names))(f)
 
 
 for _name in _FLOATING.split():
@@ -63,8 +61,8 @@ for _name in ("floor", "ceil", "trunc", "sign"):  # steps, whose gradient is 0
     _unary((_name,), lambda x, _f=_steps: _core.where(False, x, _f(x.numpy())), as_tensor)
 
 
-@both("round")
-def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+@named("round")
+def round(input, *, decimals: int = 0) -> Tensor:
     """To the nearest whole number, halves to the even one."""
     if input.dtype.kind < 2:
         return clone(input)
@@ -73,8 +71,8 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     return wrap(_core.where(False, input, rounded), "RoundBackward0")
 
 
-@both("clamp", "clip")
-def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+@named("clamp clip")
+def clamp(input, min=None, max=None):
     """Numbers below ``min`` become ``min``, above ``max`` ``max``; Tensors for both are legal."""
     given = [bound for bound in (min, max) if bound is not None]
     if not given:
@@ -86,8 +84,8 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return wrap(clip(as_core(cast(input, kind)), low, high), "ClampBackward1", kind)
 
 
-@both("where")
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+@named("where")
+def where(condition, input=None, other=None):
     """``input`` where the condition holds, else ``other``; the condition's places if both are left out."""
     if input is None:
         return tuple(wrap_array(places) for places in np.nonzero(as_numbers(condition)))
@@ -97,8 +95,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     return wrap(_core.where(condition, *pair(input, other, kind)), "WhereBackward0", kind)
 
 
-@both("nan_to_num", label="NanToNum")
-def nan_to_num(input: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+@named("nan_to_num: NanToNum")
+def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     """NaN and infinity replaced by numbers."""
     if as_tensor(input).dtype.kind < 2:
         return clone(input)

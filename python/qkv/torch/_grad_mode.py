@@ -2,75 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Any
-
 from .. import _core
-from ._tensor import FUNCTIONS, function
+from .._grad_mode import GradMode
+from ._tensor import FUNCTIONS, named
 
 
-class _Mode:
-    """Within this block, or in a function that it decorates, gradients are recorded or not."""
-
-    def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled
-
-    def __enter__(self) -> None:
-        self._before = _core.grad_enabled()
-        _core.set_grad_enabled(self._enabled)
-
-    def __exit__(self, *error: Any) -> None:
-        _core.set_grad_enabled(self._before)
-
-    def __call__(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        enabled = self._enabled
-        if inspect.isgeneratorfunction(f):
-            return _stepwise(f, enabled)
-
-        @functools.wraps(f)
-        def within(*args: Any, **kwargs: Any) -> Any:
-            with _Mode(enabled):
-                return f(*args, **kwargs)
-
-        return within
-
-
-def _stepwise(f: Callable[..., Any], enabled: bool) -> Callable[..., Any]:
-    """Run a generator in that mode from each `yield` to the next, and its caller between them in the caller's."""
-
-    @functools.wraps(f)
-    def steps(*args: Any, **kwargs: Any) -> Any:
-        generator = f(*args, **kwargs)
-        resume, given = generator.send, None
-        while True:
-            try:
-                with _Mode(enabled):
-                    result = resume(given)
-            except StopIteration as stop:
-                return stop.value
-            try:
-                resume, given = generator.send, (yield result)
-            except GeneratorExit:
-                with _Mode(enabled):
-                    generator.close()
-                raise
-            except BaseException as error:
-                resume, given = generator.throw, error
-
-    return steps
-
-
-class _Fixed(_Mode):
+class _Fixed(GradMode):
     _on = False
 
-    def __new__(cls, f: Any = None) -> Any:
+    def __new__(cls, f=None):
         made = object.__new__(cls)
-        _Mode.__init__(made, cls._on)
+        GradMode.__init__(made, cls._on)
         return made(f) if callable(f) else made
 
-    def __init__(self, f: Any = None) -> None:
+    def __init__(self, f=None) -> None:
         pass
 
 
@@ -94,14 +39,14 @@ class enable_grad(_Fixed):  # noqa: N801
     _on = True
 
 
-class inference_mode(_Mode):  # noqa: N801
+class inference_mode(GradMode):  # noqa: N801
     """As `no_grad`."""
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__(not mode and _core.grad_enabled())
 
 
-class set_grad_enabled(_Mode):  # noqa: N801
+class set_grad_enabled(GradMode):  # noqa: N801
     """Switch the recording on or off, until the end of the block if it begins one."""
 
     def __init__(self, mode: bool) -> None:
@@ -115,4 +60,4 @@ class set_grad_enabled(_Mode):  # noqa: N801
 
 
 FUNCTIONS.update({kind.__name__: kind for kind in (no_grad, enable_grad, inference_mode, set_grad_enabled)})
-function("is_grad_enabled")(lambda: _core.grad_enabled())
+named("torch.is_grad_enabled")(lambda: _core.grad_enabled())

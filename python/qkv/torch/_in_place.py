@@ -7,13 +7,12 @@ zero_: 0 everywhere, in place.
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from .. import _core
 from . import _functions, _indexing, _matrices, _reductions  # noqa: F401  # whose functions have forms in place
 from ._change import assign, before, in_place
 from ._elementwise import OPERATORS, attach, cast
-from ._tensor import Core, Tensor, constant, define, method
+from ._tensor import Core, Tensor, constant, define, named
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder fmod exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs
 square floor ceil round trunc clamp clip clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not bitwise_and
@@ -21,16 +20,16 @@ bitwise_or bitwise_xor bitwise_not masked_fill scatter scatter_add index_add ind
 cumprod"""
 
 
-def _define(name: str) -> Any:
+def _define(name: str):
     changed = getattr(Tensor, name)
 
-    def f(t: Tensor, *args: Any, **options: Any) -> Tensor:
+    def f(t, *args, **options) -> Tensor:
         return in_place(t, changed, f"{name}_", *args, **options)
 
     f.__doc__ = f"`{name}`, in place."
     parameters = inspect.signature(changed).parameters.values()
     f.__signature__ = inspect.Signature([p for p in parameters if p.name != "out"])  # type: ignore[attr-defined]
-    return method(f"{name}_")(f)
+    return named(f".{name}_")(f)
 
 
 _defined = {_name: _define(_name) for _name in _IN_PLACE.split()}
@@ -38,7 +37,7 @@ for _name, _f in OPERATORS.items():
     attach(f"i{_name}", _defined[_f.__name__])
 
 
-def _fill(t: Tensor, value: Any, op: str, operation: str) -> Tensor:
+def _fill(t, value, op: str, operation: str) -> Tensor:
     number = cast(value, t.dtype) if isinstance(value, Core) else constant(value, t.dtype)
     _core.fill_in_place(operation, t, number)
     t._op = op
@@ -53,8 +52,8 @@ define(
 )
 
 
-@method("copy_")
-def copy_(t: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+@named(".copy_")
+def copy_(t, src, non_blocking: bool = False) -> Tensor:
     """The numbers of another, in place."""
     _core.check_changeable("copy_", t)
     numbers = before(t, cast(src, t.dtype))

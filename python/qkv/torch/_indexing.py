@@ -23,10 +23,10 @@ from .._errors import shown
 from ._dtypes import bool_, int64
 from ._elementwise import as_numbers, as_tensor, cast, is_operand, pair
 from ._shaping import axis_of
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, both, constant, define, wrap
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, constant, define, named, wrap
 
 
-def _items(index: Any) -> tuple[tuple[Any, ...], bool]:
+def _items(index) -> tuple[tuple[Any, ...], bool]:
     """An index as a tuple with whole numbers for 0-d Tensors, and whether it selects by arrays."""
     items: list[Any] = []
     for item in index if isinstance(index, tuple) else (index,):
@@ -52,7 +52,7 @@ _viewed = _core.direct(
 )
 
 
-def _numbers_first(t: Tensor, items: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+def _numbers_first(t, items: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
     """What whole numbers select, as a view, and the other items: NumPy would let them join the arrays."""
     axes = [
         item.ndim if isinstance(item, np.ndarray) and item.dtype.kind == "b" else int(item is not None)
@@ -66,7 +66,7 @@ def _numbers_first(t: Tensor, items: tuple[Any, ...]) -> tuple[Tensor, tuple[Any
     return (_viewed(t, tuple(first)), others) if len(others) < len(items) else (t, items)
 
 
-def _get_item(t: Tensor, index: Any) -> Tensor:
+def _get_item(t, index) -> Tensor:
     items, advanced = _items(index)
     if not advanced:
         return _viewed(t, items)  # type: ignore[no-any-return]
@@ -74,7 +74,7 @@ def _get_item(t: Tensor, index: Any) -> Tensor:
     return wrap(Core.__getitem__(t, items), "IndexBackward0", t._kind)
 
 
-def set_item(t: Tensor, index: Any, value: Any) -> None:
+def set_item(t, index, value) -> None:
     items, advanced = _items(index)
     if advanced:
         t, items = _numbers_first(t, items)
@@ -86,17 +86,17 @@ Tensor.__getitem__ = _core.direct("__getitem__", _get_item)
 Tensor.__setitem__ = set_item
 
 
-def _at(t: Tensor, dim: Any, operation: str, item: Any) -> Any:
+def _at(t, dim, operation: str, item):
     """What an item selects of an axis."""
     return _viewed(t, (slice(None),) * axis_of(dim, len(t.shape), operation) + (item,))
 
 
-def _length(t: Tensor, dim: Any, operation: str) -> int:
+def _length(t, dim, operation: str) -> int:
     return t.shape[axis_of(dim, len(t.shape), operation)]  # type: ignore[no-any-return]
 
 
-@both("narrow")
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+@named("narrow")
+def narrow(input, dim: int, start, length: int) -> Tensor:
     """``length`` entries of an axis from ``start`` on."""
     first, count, total = operator.index(start), operator.index(length), _length(input, dim, "narrow")
     begin = first + total if first < 0 else first
@@ -108,13 +108,13 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     return _at(input, dim, "narrow", slice(begin, begin + count))  # type: ignore[no-any-return]
 
 
-def renamed(t: Tensor, op: str) -> Tensor:
+def renamed(t, op: str) -> Tensor:
     t._op = op
     return t
 
 
-@both("split")
-def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+@named("split")
+def split(input, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of equal size along an axis, or of the sizes given."""
     if not input.shape:
         raise RuntimeError("split: the Tensor must have at least one axis; got one of 0 axes")
@@ -130,8 +130,8 @@ def split(input: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Ten
     return tuple(renamed(_at(input, dim, "split", piece), label) for piece in pieces)
 
 
-@both("chunk")
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+@named("chunk")
+def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most that many parts of equal size along an axis."""
     total = _length(input, dim, "chunk")
     if chunks < 1:
@@ -139,7 +139,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-total // chunks) if total else [0] * chunks, dim)
 
 
-def _picked(name: str, core: Any, t: Tensor, dim: Any, index: Any, *more: Any, label: str = "") -> Tensor:
+def _picked(name: str, core, t, dim, index, *more, label: str = "") -> Tensor:
     """What the core picks or puts along an axis; a Tensor without axes counts as one of size 1."""
     numbers, axes = _whole_numbers(index, name), len(_core_shape(t))
     one = t if axes else Core.reshape(t, 1)
@@ -151,7 +151,7 @@ def _picked(name: str, core: Any, t: Tensor, dim: Any, index: Any, *more: Any, l
     return wrap(result, label or f"{name.title().replace('_', '')}Backward0", t._kind)
 
 
-def _whole_numbers(index: Any, operation: str) -> Any:
+def _whole_numbers(index, operation: str):
     """An index, which must hold whole numbers: booleans would select by truth."""
     index = as_tensor(index)
     if (kind := index.dtype).kind != 1 and index.numel():
@@ -159,8 +159,8 @@ def _whole_numbers(index: Any, operation: str) -> Any:
     return cast(index, int64)
 
 
-@both("take_along_dim")
-def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+@named("take_along_dim")
+def take_along_dim(input, indices, dim: int | None = None) -> Tensor:
     """As `gather`; axes of size 1 of ``indices`` are expanded."""
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1))
@@ -169,19 +169,19 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return gather(input, dim, indices.expand(shape))
 
 
-def like(t: Tensor, value: Any) -> Any:
+def like(t, value):
     """A number, an array or a Tensor in the dtype of another Tensor."""
     return cast(value, t.dtype) if isinstance(value, Core) else constant(value, t.dtype)
 
 
-def _values(name: str, t: Tensor, value: Any) -> Any:
+def _values(name: str, t, value):
     """What is put or added: a number in the dtype of `t`, or a Tensor of that dtype."""
     if isinstance(value, Core) and (kind := as_tensor(value).dtype) is not t.dtype:
         raise RuntimeError(f"{name}: the values must have the Tensor's dtype {t.dtype}; got {kind}")
     return like(t, value)
 
 
-def _part(name: str, t: Tensor, src: Any, index: Any) -> Any:
+def _part(name: str, t, src, index):
     """What of `src` goes to the places of an index."""
     values, shape = _values(name, t, src), _core_shape(index)
     if not isinstance(src, Core) or (own := _core_shape(values)) == shape:
@@ -191,10 +191,8 @@ def _part(name: str, t: Tensor, src: Any, index: Any) -> Any:
     return Core.__getitem__(values, tuple(slice(0, n) for n in shape))
 
 
-@both("scatter")
-def scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
-) -> Tensor:
+@named("scatter")
+def scatter(input, dim: int, index, src=None, *, value=None, reduce: str | None = None) -> Tensor:
     """A copy in which ``t[i, index[i, j], ...]`` are the entries of ``src``, or ``value``; reduce="add" adds them."""
     if reduce not in (None, "add"):
         raise RuntimeError(f"scatter: reduce must be 'add' or None; got {shown(reduce)}")
@@ -204,19 +202,19 @@ def scatter(
     return _picked("scatter", core, input, dim, index, part, label=label)
 
 
-@both("index_add")
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+@named("index_add")
+def index_add(input, dim: int, index, source, *, alpha=1) -> Tensor:
     """A copy in which the entries of ``source`` are added to those of an axis by number."""
     rows = _values("index_add", input, source if alpha == 1 else source * alpha)
     return _picked("index_add", _core.index_add, input, dim, index, rows)
 
 
-def _replaced(input: Tensor, dim: int, index: Any, values: Any) -> Tensor:
+def _replaced(input, dim: int, index, values) -> Tensor:
     return _picked("index_copy", _core.index_copy, input, dim, index, values)
 
 
-@both("masked_fill", label="MaskedFill")
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
+@named("masked_fill: MaskedFill")
+def masked_fill(input, mask, value):
     """``value`` where the mask is True."""
     if not isinstance(mask, Core) or as_tensor(mask).dtype is not bool_:
         raise TypeError("masked_fill: mask must be a Tensor of booleans; compare it (mask == 0) to have one")
@@ -224,15 +222,15 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     return _core.where(mask, number, filled)
 
 
-@both("masked_select", label="MaskedSelect")
-def masked_select(input: Tensor, mask: Tensor) -> Any:
+@named("masked_select: MaskedSelect")
+def masked_select(input, mask):
     """The entries at which the mask is True, on one axis."""
     shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     return Core.__getitem__(_core.expanded(input, shape), (np.broadcast_to(as_numbers(mask), shape),))
 
 
-@both("roll", label="Roll")
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
+@named("roll: Roll")
+def roll(input, shifts, dims=None):
     """Axes turned by some places."""
     places, axes = (None if one is None else (*np.ravel(as_numbers(one)).tolist(),) for one in (shifts, dims))
     if len(places or ()) != (1 if axes is None else len(axes)):

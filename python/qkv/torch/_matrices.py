@@ -14,11 +14,11 @@ from ._conversion import clone
 from ._creation import factory
 from ._indexing import renamed, set_item
 from ._shaping import axis_of
-from ._tensor import Core, Tensor, both, method, wrap_array
+from ._tensor import Core, Tensor, named, wrap_array
 
 
-@both("diagonal", label="Diagonal")
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+@named("diagonal: Diagonal")
+def diagonal(input, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """The diagonal of two axes, as the last axis."""
     return Core.diagonal(input, offset, *(axis_of(dim, len(input.shape), "diagonal") for dim in (dim1, dim2)))
 
@@ -26,16 +26,16 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> An
 _diagonal = diagonal
 
 
-@both("diag")
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+@named("diag")
+def diag(input, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or a matrix with that diagonal."""
     if len(input.shape) == 2:
         return renamed(clone(_diagonal(input, diagonal)), "DiagonalBackward0_copy")
     return diag_embed(input, diagonal)
 
 
-@both("diag_embed", label="DiagEmbed")
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+@named("diag_embed: DiagEmbed")
+def diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1):
     """Matrices with these diagonals."""
     at = np.arange(input.shape[-1])
     size = len(at) + abs(offset)
@@ -44,15 +44,15 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return np.moveaxis(made, (-2, -1), (dim1, dim2))
 
 
-both("trace")(lambda input: renamed(_diagonal(input).sum(), "TraceBackward0"))
+named("trace")(lambda input: renamed(_diagonal(input).sum(), "TraceBackward0"))
 
 
-def _triangle(name: str, core: Any, keep: Any) -> None:
+def _triangle(name: str, core, keep) -> None:
     triangle: Any = lambda input, diagonal=0: core(input, diagonal)  # noqa: E731
     triangle.__doc__ = f"The {'upper' if name == 'triu' else 'lower'} triangle of matrices, 0 elsewhere."
-    both(name, label=name.capitalize())(triangle)
+    named(f"{name}: {name.capitalize()}")(triangle)
 
-    def indices(row: int, col: int, offset: int = 0) -> Any:
+    def indices(row: int, col: int, offset: int = 0):
         return np.stack(np.nonzero(keep(np.ones((row, col), bool), offset)))
 
     indices.__doc__ = f"Rows and columns of the entries that `{name}` keeps."
@@ -63,8 +63,8 @@ _triangle("triu", _core.triu, np.triu)
 _triangle("tril", _core.tril, np.tril)
 
 
-@method("fill_diagonal_")
-def fill_diagonal_(t: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+@named(".fill_diagonal_")
+def fill_diagonal_(t, fill_value, wrap: bool = False) -> Tensor:
     """One number on the diagonal, in place; with `wrap` again where a tall matrix goes on below its square."""
     if len(t.shape) < 2 or (len(t.shape) > 2 and len({*t.shape}) > 1):
         raise RuntimeError(

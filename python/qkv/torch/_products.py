@@ -16,12 +16,12 @@ from .. import _core
 from .._numpy import products
 from . import _reductions
 from ._elementwise import cast, result_dtype
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, function, plain, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, plain, wrap, wrap_array
 
 _LABELS = {(1, 1): "DotBackward0", (2, 1): "MvBackward0", (2, 2): "MmBackward0"}
 
 
-def product(a: Any, b: Any, op: str = "") -> Tensor:
+def product(a, b, op: str = "") -> Tensor:
     """Matrix product, in the one dtype that both must have."""
     x, y = (t if isinstance(t, Tensor) else wrap(t) if isinstance(t, Core) else wrap_array(t) for t in (a, b))
     if x.dtype is not y.dtype:
@@ -33,12 +33,14 @@ def product(a: Any, b: Any, op: str = "") -> Tensor:
     return wrap(_core.matmul(x, y), label, x._kind)
 
 
-matmul = both("matmul")(lambda input, other: product(input, other))
-both("inner")(lambda input, other: product(input, other.transpose(-1, -2) if len(other.shape) > 1 else other))
+matmul = named("matmul")(lambda input, other: product(input, other))
+named("inner")(
+    lambda input, other: product(input, other.transpose(-1, -2) if len(other.shape) > 1 else other)
+)
 
 
-def _operator(swapped: bool) -> Any:
-    def operator(a: Any, b: Any) -> Any:
+def _operator(swapped: bool):
+    def operator(a, b):
         return (
             matmul(*((b, a) if swapped else (a, b))) if isinstance(b, (Core, np.ndarray)) else NotImplemented
         )
@@ -50,7 +52,7 @@ Tensor.__matmul__, Tensor.__rmatmul__ = _core.direct("__matmul__", _operator(Fal
 
 
 def _of_ranks(name: str, first: int, second: int, what: str) -> None:
-    def f(input: Tensor, other: Tensor, *, out_dtype: Any = None) -> Tensor:
+    def f(input, other, *, out_dtype=None) -> Tensor:
         shapes = _core_shape(input), _core_shape(other)
         if tuple(map(len, shapes)) != (first, second) or shapes[0][:-2] != shapes[1][: max(first - 2, 0)]:
             raise RuntimeError(
@@ -61,7 +63,7 @@ def _of_ranks(name: str, first: int, second: int, what: str) -> None:
         return result if out_dtype is None else cast(result, out_dtype)
 
     f.__doc__ = what
-    both(name)(f)
+    named(name)(f)
 
 
 _of_ranks("mm", 2, 2, "Product of two matrices.")
@@ -70,8 +72,8 @@ _of_ranks("mv", 2, 1, "Product of a matrix and a vector.")
 _of_ranks("dot", 1, 1, "Product of two vectors.")
 
 
-@both("outer", "ger")
-def outer(input: Tensor, vec2: Tensor) -> Tensor:
+@named("outer ger")
+def outer(input, vec2) -> Tensor:
     """Product of each entry of one vector with each of the other."""
     if len(input.shape) != 1 or len(vec2.shape) != 1:
         raise RuntimeError(
@@ -81,7 +83,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 def _plus(name: str, multiply: str, what: str) -> None:
-    def f(input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def f(input, a, b, *, beta=1, alpha=1) -> Tensor:
         multiplied = FUNCTIONS[multiply](a, b)
         scaled = multiplied if alpha == 1 else multiplied * alpha
         start = cast(input, result_dtype(input, multiplied))
@@ -92,7 +94,7 @@ def _plus(name: str, multiply: str, what: str) -> None:
         )
 
     f.__doc__ = f"``beta input + alpha a @ b`` for {what}."
-    both(name)(f)
+    named(name)(f)
 
 
 _plus("addmm", "mm", "matrices")
@@ -100,7 +102,7 @@ _plus("baddbmm", "bmm", "stacks of matrices")
 _plus("addmv", "mv", "a matrix and a vector")
 
 
-def _contracted(contract: Any, tensors: list[Any]) -> Tensor:
+def _contracted(contract, tensors: list[Any]) -> Tensor:
     """A sum of products as the core computes it, of Tensors of one dtype."""
     kinds = {t.dtype.name: t.dtype for t in tensors}
     if len(kinds) > 1:
@@ -108,8 +110,8 @@ def _contracted(contract: Any, tensors: list[Any]) -> Tensor:
     return wrap(contract(plain(tensors)), "ViewBackward0", tensors[0]._kind)
 
 
-@function("einsum")
-def einsum(equation: str, *operands: Any) -> Tensor:
+@named("torch.einsum")
+def einsum(equation: str, *operands) -> Tensor:
     """Sums of products by letters: ``torch.einsum("bqd,bkd->bqk", q, k)``."""
     tensors = list(operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands)
     if (count := equation.partition("->")[0].count(",") + 1) != len(tensors):
@@ -117,20 +119,20 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return _contracted(lambda core: products.summed(equation, *core), tensors)
 
 
-function("tensordot")(
+named("torch.tensordot")(
     lambda a, b, dims=2: _contracted(lambda core: products.tensordot(core[0], core[1], dims), [a, b])
 )
 
 
-@function("cdist")
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
+@named("torch.cdist")
+def cdist(x1, x2, p: float = 2.0, compute_mode=None) -> Tensor:
     """Distances of each row of one to each row of the other, by their difference in every mode."""
     result = _reductions.norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
     result._op = "CdistBackward0" if result._op else ""
     return result  # type: ignore[no-any-return]
 
 
-def _norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def _norm(A, ord=None, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """Of a vector, or of a matrix where `ord` is given and two axes are meant."""
     matrices = len(A.shape) == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
     if ord is not None and matrices:
@@ -138,8 +140,8 @@ def _norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
     return _reductions.norm(A, ord, dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]
 
 
-def _of_matrices(name: str) -> Any:
-    def f(A: Tensor) -> Tensor:
+def _of_matrices(name: str):
+    def f(A) -> Tensor:
         if A.dtype.kind < 2:
             raise RuntimeError(f"linalg.{name}: the Tensor must hold floating numbers; got {A.dtype}")
         if A.requires_grad and _core.grad_enabled():

@@ -14,8 +14,6 @@ multinomial: Numbers of entries, drawn with probability proportional to them.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import _core, random
@@ -24,7 +22,7 @@ from ._change import assign
 from ._creation import factory
 from ._elementwise import as_numbers, cast
 from ._shaping import sizes
-from ._tensor import Core, Tensor, both, define, function, method, wrap_array
+from ._tensor import Core, Tensor, define, named, wrap_array
 
 _MASK = (1 << 63) - 1
 
@@ -40,7 +38,7 @@ class Generator:
     tensor([0.7576, 0.2793])
     """
 
-    def __init__(self, device: Any = "cpu", *, _stream: Any = None) -> None:
+    def __init__(self, device="cpu", *, _stream=None) -> None:
         _dtypes.check_device(device, "Generator")
         self._stream = _stream or _core.Generator()
         self._seed = 67280421310721
@@ -63,7 +61,7 @@ class Generator:
         """Everything that decides the future of the stream."""
         return wrap_array(self._stream.get_state().astype(np.int64))
 
-    def set_state(self, new_state: Tensor) -> None:
+    def set_state(self, new_state) -> None:
         """Continue where `get_state` recorded it."""
         if not isinstance(new_state, Tensor) or new_state.dtype is not _dtypes.int64:
             raise TypeError("set_state: new_state must be a Tensor that get_state() gave")
@@ -73,19 +71,19 @@ class Generator:
 default_generator = Generator(_stream=_core.default_generator())
 
 
-@function("manual_seed")
+@named("torch.manual_seed")
 def manual_seed(seed: int) -> Generator:
     """Restart the common stream at the beginning of a seed's."""
     return default_generator.manual_seed(seed)
 
 
-function("seed")(lambda: default_generator.seed())
-function("initial_seed")(lambda: default_generator.initial_seed())
-function("get_rng_state")(lambda: default_generator.get_state())
-function("set_rng_state")(lambda new_state: default_generator.set_state(new_state))
+named("torch.seed")(lambda: default_generator.seed())
+named("torch.initial_seed")(lambda: default_generator.initial_seed())
+named("torch.get_rng_state")(lambda: default_generator.get_state())
+named("torch.set_rng_state")(lambda new_state: default_generator.set_state(new_state))
 
 
-def _stream(generator: Generator | None) -> Any:
+def _stream(generator: Generator | None):
     return (generator or default_generator)._stream
 
 
@@ -94,11 +92,11 @@ def random_number(generator: Generator | None = None) -> int:
     return int(_stream(generator).random64()) & _MASK
 
 
-def _drawing(name: str, draw: Any, what: str) -> None:
-    def make(*size: Any, generator: Generator | None = None, dtype: Any) -> Any:
+def _drawing(name: str, draw, what: str) -> None:
+    def make(*size, generator: Generator | None = None, dtype):
         return draw(sizes(size), dtype=dtype.core, rng=_stream(generator))
 
-    def like(input: Tensor, *, generator: Generator | None = None, dtype: Any) -> Any:
+    def like(input, *, generator: Generator | None = None, dtype):
         return make(*input.shape, generator=generator, dtype=dtype)
 
     make.__doc__, like.__doc__ = what, f"`{name}` in the shape and dtype of another."
@@ -111,9 +109,7 @@ _drawing("randn", random.randn, "Normal numbers with mean 0 and deviation 1.")
 
 
 @factory("randint", lambda: _dtypes.int64)
-def randint(
-    low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None
-) -> Any:
+def randint(low=None, high=None, size=None, *, generator: Generator | None = None):
     """Whole numbers from ``low`` (0) up to ``high``, without it."""
     if isinstance(high, (tuple, list)) and size is None:
         high, size = None, high
@@ -124,7 +120,7 @@ def randint(
 
 
 @factory("randint_like", like=True)
-def randint_like(input: Tensor, low: int, high: Any = None, *, generator: Generator | None = None) -> Any:
+def randint_like(input, low: int, high=None, *, generator: Generator | None = None):
     """`randint` in the shape and dtype of another."""
     first, last = (0, low) if high is None else (low, high)
     return random.randint(int(first), int(last), tuple(input.shape), rng=_stream(generator))
@@ -136,9 +132,7 @@ randperm = factory("randperm", lambda: _dtypes.int64)(
 
 
 @factory("normal", _dtypes.get_default_dtype)
-def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any
-) -> Any:
+def normal(mean=0.0, std=1.0, size=None, *, generator: Generator | None = None, dtype):
     """Normal numbers; ``mean`` and ``std`` are numbers with a ``size``, or Tensors."""
     rng = _stream(generator)
     if not isinstance(mean, Core) and not isinstance(std, Core):
@@ -147,8 +141,8 @@ def normal(
     return random.randn(np.broadcast_shapes(m.shape, s.shape), dtype=dtype.core, rng=rng) * s + m
 
 
-@both("bernoulli")
-def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None) -> Tensor:
+@named("bernoulli")
+def bernoulli(input, p=None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that the Tensor holds, else 0."""
     rng = _stream(generator)
     if p is not None:
@@ -161,12 +155,12 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
 # In place.
 
 
-def _fill(t: Tensor, numbers: Any, name: str, version: int) -> Tensor:
+def _fill(t, numbers, name: str, version: int) -> Tensor:
     op = f"{name.capitalize()}Backward{version}"
     return assign(t, cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype), op, f"{name}_")
 
 
-def _drawn(t: Tensor, name: str, version: int, generator: Generator | None, *given: Any) -> Tensor:
+def _drawn(t, name: str, version: int, generator: Generator | None, *given) -> Tensor:
     """Numbers of the stream in the shape and dtype of a Tensor, in place."""
     drawn = getattr(random, name)(*given, tuple(t.shape), dtype=t.dtype.core, rng=_stream(generator))
     return _fill(t, drawn, name, version)
@@ -175,8 +169,8 @@ def _drawn(t: Tensor, name: str, version: int, generator: Generator | None, *giv
 _DIGITS = {_dtypes.float32: 2**24 + 1, _dtypes.float64: 2**53 + 1}  # up to which all whole numbers are
 
 
-@method("random_")
-def random_(t: Tensor, a: Any = None, b: Any = None, *, generator: Generator | None = None) -> Tensor:
+@named(".random_")
+def random_(t, a=None, b=None, *, generator: Generator | None = None) -> Tensor:
     """Whole numbers below a bound, or from one to another, in place; int64 without bounds up to 2**63 - 1."""
     if a is None and t.dtype is _dtypes.int64:
         return _fill(t, [random_number(generator) for _ in range(t.numel())], "random", 2)

@@ -1,6 +1,7 @@
 """Sums, means, norms, running sums: what makes fewer numbers of many; and comparing whole Tensors.
 
 sum: Sum over axes, or of everything.
+prod: Product along an axis, or of everything.
 mean: Mean over axes, or of everything.
 any: Whether any of the numbers over axes, or of everything, is not 0.
 all: Whether all of the numbers over axes, or of everything, are not 0.
@@ -30,78 +31,72 @@ from ._dtypes import computed, int64
 from ._elementwise import as_numbers, as_tensor, cast
 from ._functions import floats
 from ._shaping import along, axis_of, cat
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, both, define, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, define, named, wrap, wrap_array
 
 
-def axes_of(dim: Any, t: Any, operation: str) -> tuple[int, ...] | None:
+def axes_of(dim, t, operation: str) -> tuple[int, ...] | None:
     """Axes counted from the front; None for all of them, and for those of a Tensor that has none."""
-    rank, named = (
-        len(_core_shape(t)),
-        dim if isinstance(dim, (tuple, list)) else () if dim is None else (dim,),
-    )
-    axes = tuple(axis_of(one, rank, operation) for one in named)
+    rank = len(_core_shape(t))
+    given = dim if isinstance(dim, (tuple, list)) else () if dim is None else (dim,)
+    axes = tuple(axis_of(one, rank, operation) for one in given)
     if len({*axes}) < len(axes):
         raise RuntimeError(f"{operation}: dim must name each axis once; got {shown(dim)}")
     return axes if rank and axes else None
 
 
-def _floating(name: str, t: Any, dtype: Any = None) -> Tensor:
+def _floating(name: str, t, dtype=None) -> Tensor:
     t = as_tensor(t) if dtype is None else cast(t, computed(dtype, name))
     if t.dtype.kind < 2:
         raise RuntimeError(f"{name}: input must hold floating numbers; got {t.dtype}. Use .float().{name}()")
     return t
 
 
-def _summed(name: str, t: Any, dtype: Any) -> Tensor:
+def _summed(name: str, t, dtype) -> Tensor:
     """In the dtype of a sum: whole numbers and booleans are added as int64."""
     t = as_tensor(t)
     return cast(t, computed(dtype, name)) if dtype is not None else cast(t, int64) if t.dtype.kind < 2 else t
 
 
-def _reduced(core: Any, name: str, t: Any, dim: Any, keepdim: bool) -> Tensor:
+def _reduced(name: str, t, dim, keepdim) -> Tensor:
+    if name == "prod" and isinstance(dim, (tuple, list)):
+        raise TypeError(f"prod: dim must be one axis; got {shown(dim)}")
     axes = axes_of(dim, t, name)
     label = f"{name.capitalize()}Backward{int(axes is not None or keepdim)}"
-    return wrap(core(t, axes, bool(keepdim)), label, None if name in ("any", "all") else t._kind)
+    result = getattr(Core, name)(t, axes, bool(keepdim))
+    return wrap(result, label, None if name in ("any", "all") else t._kind)
 
 
-@both("prod")
-def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Product along an axis, or of everything."""
-    if isinstance(dim, (tuple, list)):
-        raise TypeError(f"prod: dim must be one axis; got {shown(dim)}")
-    return _reduced(Core.prod, "prod", _summed("prod", input, dtype), dim, keepdim)
+def _reduction(name: str, convert) -> Any:
+    def f(input, dim=None, keepdim=False, *, dtype=None):
+        return _reduced(name, convert(name, input, dtype), dim, keepdim)
+
+    return f
 
 
-@both("nansum")
-def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+@named("nansum")
+def nansum(input, dim=None, keepdim=False, *, dtype=None) -> Tensor:
     """Sum of what is not NaN."""
     x = as_tensor(input)
     return sum(x if x.dtype.kind < 2 else x.masked_fill(x.isnan(), 0.0), dim, keepdim, dtype=dtype)
 
 
-def _spread(core: Any, t: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
-    name = core.__name__
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    ddof = correction if correction is not None else int(unbiased is not False)
-    x, axes = _floating(name, t), axes_of(dim, t, name)
-    spread = core(x, axes, keepdim, ddof=ddof) if x.shape else Core.__mul__(x, float("nan"))
-    return wrap(spread, f"{name.capitalize()}Backward0")
+def _spread(name: str, averaged: bool) -> Any:
+    def f(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        ddof = correction if correction is not None else int(unbiased is not False)
+        x, axes = _floating(name, input), axes_of(dim, input, name)
+        spread = (
+            getattr(Core, name)(x, axes, keepdim, ddof=ddof) if x.shape else Core.__mul__(x, float("nan"))
+        )
+        spread = wrap(spread, f"{name.capitalize()}Backward0")
+        return (spread, mean(input, dim, keepdim)) if averaged else spread
+
+    return f
 
 
-def _spreads(core: Any) -> Any:
-    def f(input, dim=None, unbiased=None, keepdim=False, *, correction=None):  # type: ignore[no-untyped-def]
-        return _spread(core, input, dim, unbiased, keepdim, correction)
-
-    def with_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):  # type: ignore[no-untyped-def]
-        average = mean(input, None if isinstance(dim, bool) else dim, keepdim)
-        return _spread(core, input, dim, unbiased, keepdim, correction), average
-
-    return {core.__name__: f, f"torch.{core.__name__}_mean": with_mean}
-
-
-@both("norm", label="LinalgVectorNorm")
-def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@named("norm: LinalgVectorNorm")
+def norm(input, p=2, dim=None, keepdim: bool = False, *, dtype=None):
     """Root of the sum of squares; p = 1 sums sizes, p = inf takes the largest."""
     x = _floating("norm", input, dtype)
     if p == "nuc":
@@ -111,30 +106,25 @@ def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, *, d
         return (Core.max if p > 0 else Core.min)(size, axes, keepdim)
     if p == 0:
         return Core.sum(Core.astype(Core.__ne__(x, 0), x.dtype.core), axes, keepdim)
-    total = Core.sum(
-        size if p == 1 else Core.__mul__(x, x) if p == 2 else Core.__pow__(size, float(p)), axes, keepdim
-    )
+    powers = size if p == 1 else Core.__mul__(x, x) if p == 2 else Core.__pow__(size, float(p))
+    total = Core.sum(powers, axes, keepdim)
     return total if p == 1 else _root(total, 1.0 / p)
 
 
-def _root(total: Any, exponent: float) -> Any:
+def _root(total, exponent: float):
     """A power of numbers from 0, whose gradient at 0 is 0."""
     zero = Core.__eq__(total, 0)
     safe = _core.where(zero, 1.0, total)
     return _core.where(zero, 0.0, _core.sqrt(safe) if exponent == 0.5 else Core.__pow__(safe, exponent))
 
 
-def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:
+def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None) -> Tensor:
     """Norm of matrices: of all numbers ("fro"), of rows (inf), columns (1), or of singular values (2, "nuc")."""
     A = _floating("matrix_norm", A, dtype)
     if ord == "fro":
         return norm(A, 2, dim, keepdim)  # type: ignore[no-any-return]
     if ord not in (1, -1, 2, -2, float("inf"), float("-inf"), "nuc"):
-        raise RuntimeError(
-            f"matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf; got {shown(ord)}"
-        )
+        raise RuntimeError(f"matrix_norm: ord must be 'fro', 'nuc', +-1, +-2 or +-inf; got {shown(ord)}")
     rows, columns = (axis_of(one, len(A.shape), "matrix_norm") for one in dim)
     if ord in (2, -2, "nuc"):
         if A.requires_grad and _core.grad_enabled():
@@ -146,13 +136,16 @@ def matrix_norm(
     return wrap(best if keepdim else Core.squeeze(best, (rows, columns)), "LinalgVectorNormBackward0")
 
 
-def _running(core: Any, name: str, t: Tensor, dim: int, dtype: Any) -> Tensor:
-    x = _summed(name, t, dtype)
-    return wrap(along(core, x, dim), f"{name.capitalize()}Backward0", x._kind)
+def _running(name: str) -> Any:
+    def f(input, dim, *, dtype=None):
+        x = _summed(name, input, dtype)
+        return wrap(along(getattr(_core, name), x, dim), f"{name.capitalize()}Backward0", x._kind)
+
+    return f
 
 
-@both("diff")
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+@named("diff")
+def diff(input, n: int = 1, dim: int = -1, prepend=None, append=None) -> Tensor:
     """Differences of neighbours, after others were joined before or behind."""
     axis = axis_of(dim, len(input.shape), "diff")
     parts = [part for part in (prepend, input, append) if part is not None]
@@ -166,10 +159,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
 # Comparing whole Tensors.
 
 
-@both("isclose")
-def isclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> Tensor:
+@named("isclose")
+def isclose(input, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether numbers agree to ``atol + rtol |other|``, one by one."""
     if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"isclose: rtol and atol must be at least 0; got {shown(rtol)} and {shown(atol)}")
@@ -178,14 +169,11 @@ def isclose(
 
 
 _TABLE = {
-    "sum": lambda input, dim=None, keepdim=False, *, dtype=None: _reduced(
-        Core.sum, "sum", _summed("sum", input, dtype), dim, keepdim
-    ),
-    "mean": lambda input, dim=None, keepdim=False, *, dtype=None: _reduced(
-        Core.mean, "mean", _floating("mean", input, dtype), dim, keepdim
-    ),
-    "any": lambda input, dim=None, keepdim=False: _reduced(Core.any, "any", input, dim, keepdim),
-    "all": lambda input, dim=None, keepdim=False: _reduced(Core.all, "all", input, dim, keepdim),
+    "sum": _reduction("sum", _summed),
+    "mean": _reduction("mean", _floating),
+    "prod": _reduction("prod", _summed),
+    "any": lambda input, dim=None, keepdim=False: _reduced("any", input, dim, keepdim),
+    "all": lambda input, dim=None, keepdim=False: _reduced("all", input, dim, keepdim),
     "nanmean": lambda input, dim=None, keepdim=False, *, dtype=None: (
         nansum(input, dim, keepdim, dtype=dtype)
         / FUNCTIONS["sum"](~_floating("nanmean", input).isnan(), dim, keepdim)
@@ -194,13 +182,15 @@ _TABLE = {
     "logsumexp: Logsumexp": lambda input, dim, keepdim=False: _core.logsumexp(
         floats(input), axes_of(dim, input, "logsumexp"), keepdim
     ),
-    "cumsum": lambda input, dim, *, dtype=None: _running(_core.cumsum, "cumsum", input, dim, dtype),
-    "cumprod": lambda input, dim, *, dtype=None: _running(_core.cumprod, "cumprod", input, dim, dtype),
+    "cumsum": _running("cumsum"),
+    "cumprod": _running("cumprod"),
     "equal": lambda input, other: bool(np.array_equal(as_numbers(input), as_numbers(other))),
     "allclose": lambda input, other, rtol=1e-05, atol=1e-08, equal_nan=False: bool(
         isclose(input, other, rtol, atol, equal_nan).all()
     ),
 }
-define(_TABLE | _spreads(Core.var) | _spreads(Core.std))
+_TABLE |= {name: _spread(name, False) for name in ("var", "std")}
+_TABLE |= {f"torch.{name}_mean": _spread(name, True) for name in ("var", "std")}
+define(_TABLE)
 sum: Any = FUNCTIONS["sum"]
 mean: Any = FUNCTIONS["mean"]

@@ -6,7 +6,6 @@ import io
 import os
 import pickle
 from pathlib import Path
-from typing import Any
 
 from .. import _atomic
 from ._dtypes import ALL
@@ -28,7 +27,7 @@ _LEGAL = {
 
 
 class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str):
         if name in _LEGAL.get(module, "").split():
             return super().find_class(module, name)
         raise pickle.UnpicklingError(
@@ -37,7 +36,7 @@ class _Reader(pickle.Unpickler):
         )
 
 
-def save(obj: Any, f: Any, pickle_protocol: int = 4, **options: Any) -> None:
+def save(obj, f, pickle_protocol: int = 4, **options) -> None:
     """Store Tensors, state dicts or modules in a file.
 
     Examples
@@ -57,7 +56,7 @@ def save(obj: Any, f: Any, pickle_protocol: int = 4, **options: Any) -> None:
     _atomic.write_file(f, lambda file: file.write(content))
 
 
-def load(f: Any, map_location: Any = None, *, weights_only: bool = True, **options: Any) -> Any:
+def load(f, map_location=None, *, weights_only: bool = True, **options):
     """Read what `save` stored; files of PyTorch's own are not read: store their Tensors by safetensors or NumPy."""
     content = Path(f).read_bytes() if isinstance(f, (str, os.PathLike)) else f.read()
     if content[:2] == b"PK":

@@ -1,38 +1,65 @@
-"""Constructors whose arguments stand in one text, as PyTorch's documentation has them."""
+"""Functions whose arguments stand in one text, as PyTorch's documentation has them."""
 
 from __future__ import annotations
 
+import functools
 import inspect
-from typing import Any
 
 
-def constructor(text: str) -> Any:
-    """Make an ``__init__`` with the arguments of a text, which hands their values to ``self._configure`` by name.
+def arguments(text: str):
+    """Decorate a function that takes its values by name: it is called with the arguments of a text.
+
+    Those behind ``*`` and ``**`` arrive as a tuple and a dict.
 
     Examples
     --------
-    >>> from qkv.torch._settings import constructor
-    >>> class Steps:
-    ...     __init__ = constructor("size, gamma=0.1, *, last=-1")
-    ...
-    ...     def _configure(self, **settings):
-    ...         print(settings)
-    >>> _ = Steps(3)
-    {'size': 3, 'gamma': 0.1, 'last': -1}
+    >>> from qkv.torch._settings import arguments
+    >>> @arguments("x, size=2, *, scale=1.0")
+    ... def f(x, **settings):
+    ...     print(x, settings)
+    >>> f(3, scale=5)
+    3 {'size': 2, 'scale': 5}
     """
-    signature = inspect.signature(
-        eval(f"lambda self, /, {text}: None")
-    )  # the texts are those of this package
+    names = inspect.signature(eval(f"lambda {text}: None")).parameters  # the texts are those of this package
 
-    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+    def decorate(f):
+        call = eval(f"lambda {text}: f({', '.join(f'{name}={name}' for name in names)})", {"f": f})
+        functools.update_wrapper(call, f)
+        del call.__wrapped__  # whose signature is not that of the call
+        return call
+
+    return decorate
+
+
+def constructor(text: str):
+    """Make an ``__init__`` with the arguments of a text, which hands their values to ``self._configure`` by name.
+
+    Those of the Tensors that are made, ``device`` and ``dtype``, are handed over together, as ``kind``.
+    """
+
+    signature = inspect.signature(eval(f"lambda self, /, {text}: None"))
+
+    def __init__(self, *args, **kwargs) -> None:  # noqa: N807
         try:
             given = signature.bind(self, *args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}: {error}") from None
         given.apply_defaults()
-        values = dict(given.arguments)
-        del values["self"]
-        self._configure(**values)
+        _, *values = given.arguments.items()
+        named = dict(values)
+        if "dtype" in named:
+            named["kind"] = {name: named.pop(name) for name in ("device", "dtype")}
+        self._configure(**named)
 
-    initialize.__signature__, initialize.__name__ = signature, "__init__"
-    return initialize
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    return __init__
+
+
+def undefined(name: str):
+    """Make a method that a subclass must define."""
+
+    def refuse(self, *args):
+        """To be defined by the subclass."""
+        raise NotImplementedError(f"{type(self).__name__} must define {name}")
+
+    return refuse

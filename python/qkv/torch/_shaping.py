@@ -29,7 +29,7 @@ from .. import _core
 from .._errors import shown
 from ._dtypes import dtype
 from ._elementwise import as_numbers, cast, common_dtype
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, both, define, function, method, wrap
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
 
 
 def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(map(operator.index, given))
 
 
-def axis_of(dim: Any, rank: int, operation: str) -> int:
+def axis_of(dim, rank: int, operation: str) -> int:
     """Count an axis from the front; of a Tensor that has none, 0 and -1 are legal."""
     axis, size = operator.index(dim), max(rank, 1)
     if not -size <= axis < size:
@@ -51,7 +51,7 @@ def axis_of(dim: Any, rank: int, operation: str) -> int:
     return axis + rank if axis < 0 else axis
 
 
-def along(core: Any, t: Any, *args: Any) -> Any:
+def along(core, t, *args):
     """What the core computes along axes; a Tensor without axes counts as one of size 1."""
     if _core_shape(t):
         return core(t, *args)
@@ -64,8 +64,8 @@ def along(core: Any, t: Any, *args: Any) -> Any:
 # Views.
 
 
-@method("view", label="View")
-def view(input: Tensor, *size: Any) -> Any:
+@named(".view: View")
+def view(input, *size):
     """The same memory under another shape; a dtype is refused, as the core has no views of bytes."""
     if len(size) == 1 and isinstance(size[0], dtype):
         raise TypeError("view: shape must be sizes because qkv has no views of bytes; use to(dtype)")
@@ -78,16 +78,16 @@ def view(input: Tensor, *size: Any) -> Any:
     return result
 
 
-@both("reshape")
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+@named("reshape")
+def reshape(input, *shape) -> Tensor:
     """The same numbers under another shape; a view where strides allow it, else a copy."""
     result = Core.reshape(input, sizes(shape))
     copied = _core.address(result) != _core.address(input)
     return wrap(result, "UnsafeViewBackward0" if copied else "ViewBackward0", input._kind)
 
 
-@both("flatten")
-def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+@named("flatten")
+def flatten(input, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Axes ``start_dim`` to ``end_dim`` as one."""
     shape = _core_shape(input) or (1,)
     first, last = (axis_of(dim, len(shape), "flatten") for dim in (start_dim, end_dim))
@@ -98,8 +98,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-@both("unflatten")
-def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+@named("unflatten")
+def unflatten(input, dim: int, sizes) -> Tensor:
     """One axis as several."""
     shape = _core_shape(input)
     axis = axis_of(dim, len(shape), "unflatten")
@@ -108,21 +108,21 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return view(input, shape[:axis] + parts + shape[axis + 1 :])
 
 
-@both("permute", label="Permute")
-def permute(input: Tensor, *dims: Any) -> Any:
+@named("permute: Permute")
+def permute(input, *dims):
     """Axes in another order."""
     return Core.transpose(input, tuple(axis_of(dim, len(input.shape), "permute") for dim in sizes(dims)))
 
 
-@both("t", label="T")
-def t_(input: Tensor) -> Any:
+@named("t: T")
+def t_(input):
     """A matrix transposed; Tensors with fewer axes as they are."""
     if len(_core_shape(input)) > 2:
         raise RuntimeError(f"t: the Tensor must have at most 2 axes; got shape {tuple(input.shape)}")
     return Core.swapaxes(input, 0, 1) if len(input.shape) == 2 else input
 
 
-def _matrix_transposed(t: Tensor) -> Any:
+def _matrix_transposed(t):
     if len(_core_shape(t)) < 2:
         raise RuntimeError(f"mT: the Tensor must have at least 2 axes; got shape {tuple(t.shape)}")
     return t.transpose(-2, -1)
@@ -132,8 +132,8 @@ Tensor.T = property(_core.direct("T", lambda t: permute(t, *reversed(range(len(t
 Tensor.mT = property(_matrix_transposed)
 
 
-@both("squeeze")
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+@named("squeeze")
+def squeeze(input, dim=None) -> Tensor:
     """Without the axes of size 1, or without one if its size is 1."""
     shape, several = _core_shape(input), isinstance(dim, (tuple, list))
     named = range(len(shape)) if dim is None else dim if several else (dim,)
@@ -143,8 +143,8 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     return wrap(Core.reshape(input, kept), label, input._kind)
 
 
-@method("expand", label="Expand")
-def expand(input: Tensor, *size: Any, implicit: bool = False) -> Any:
+@named(".expand: Expand")
+def expand(input, *size, implicit: bool = False):
     """Axes of size 1 repeated without memory; -1 keeps a size."""
     wanted, own = sizes(size), _core_shape(input)
     new = len(wanted) - len(own)
@@ -153,15 +153,15 @@ def expand(input: Tensor, *size: Any, implicit: bool = False) -> Any:
     )
 
 
-@function("broadcast_tensors")
-def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+@named("torch.broadcast_tensors")
+def broadcast_tensors(*tensors) -> tuple[Tensor, ...]:
     """All expanded to the shape that they have together."""
     shape = np.broadcast_shapes(*(tuple(_core_shape(t)) for t in tensors))
     return tuple(expand(t, shape) for t in tensors)
 
 
-@method("unfold", label="Unfold")
-def unfold(input: Tensor, dimension: int, size: int, step: int) -> Any:
+@named(".unfold: Unfold")
+def unfold(input, dimension: int, size: int, step: int):
     """All windows of that size along an axis, as a new last axis."""
     axis = axis_of(dimension, len(input.shape), "unfold")
     return _core.unfold(input if input.shape else Core.reshape(input, 1), axis, size, step)
@@ -170,7 +170,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Any:
 # Joining and repeating.
 
 
-def _joined(core: Any, name: str, tensors: Any, dim: Any) -> Any:
+def _joined(core, name: str, tensors, dim):
     """Join along an axis, in the dtype that all fit."""
     parts = list(tensors)
     if not all(isinstance(part, Core) for part in parts):
@@ -179,24 +179,22 @@ def _joined(core: Any, name: str, tensors: Any, dim: Any) -> Any:
     return wrap(core([cast(part, kind) for part in parts], dim), f"{name.capitalize()}Backward0", kind)
 
 
-@function("cat", "concat", "concatenate")
-def cat(tensors: Any, dim: int = 0) -> Tensor:
+@named("torch.cat torch.concat torch.concatenate")
+def cat(tensors, dim: int = 0) -> Tensor:
     """Join Tensors along an axis that they have."""
     parts = [t for t in tensors if not isinstance(t, Core) or _core_shape(t) != (0,)] or tensors
     return _joined(_core.concatenate, "cat", parts, dim)  # type: ignore[no-any-return]
 
 
-@function("hstack")
-def hstack(tensors: Any) -> Tensor:
+@named("torch.hstack")
+def hstack(tensors) -> Tensor:
     """Join along the second axis, rows along their only one."""
     parts = [t if t.shape else reshape(t, 1) for t in tensors]
     return cat(parts, 0 if len(parts[0].shape) < 2 else 1)
 
 
-@both("repeat_interleave")
-def repeat_interleave(
-    input: Tensor, repeats: Any, dim: int | None = None, *, output_size: Any = None
-) -> Tensor:
+@named("repeat_interleave")
+def repeat_interleave(input, repeats, dim: int | None = None, *, output_size=None) -> Tensor:
     """Each entry of an axis several times, next to each other."""
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
@@ -211,8 +209,8 @@ def repeat_interleave(
     return result
 
 
-@method("repeat")
-def repeat(input: Tensor, *repeats: Any) -> Any:
+@named(".repeat")
+def repeat(input, *repeats):
     """As `tile`, with a number for each axis at least."""
     if len(counts := sizes(repeats)) < len(input.shape):
         raise RuntimeError(f"repeat: repeats must have at least {len(input.shape)} numbers; got {counts}")

@@ -30,15 +30,11 @@ _OF = {
     "uniform_": {"from": "a", "to": "b"},
     "random_": {"from": "a", "to": "b"},
 }
-_KEEP_ERRORS = {
-    "tensor",
-    "as_tensor",
-    "from_numpy",
-    "backward",
-}  # ValueErrors there, too, or of a function given
+# ValueErrors there, too, or of a function given
+_KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "backward"}
 
 
-def spelled(name: str, f: Callable[..., Any], finish: Callable[[Any, Any, Any], Any]) -> Any:
+def spelled(name: str, f: Callable[..., Any], finish: Callable[[Any, Any, Any], Any]):
     """Give the function for every spelling; ``finish(result, first argument, out)`` makes what it returns."""
     parameters = list(inspect.signature(f).parameters.values())
     known = {p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
@@ -48,7 +44,7 @@ def spelled(name: str, f: Callable[..., Any], finish: Callable[[Any, Any, Any], 
     others = {new: old for new, old in spellings.items() if new not in known and old in known}
 
     @functools.wraps(f)
-    def call(*args: Any, **options: Any) -> Any:
+    def call(*args, **options):
         out = None
         if options:
             for new in options.keys() & others.keys():
@@ -60,19 +56,22 @@ def spelled(name: str, f: Callable[..., Any], finish: Callable[[Any, Any, Any], 
             if sizes in options:
                 args = (*args, options.pop(sizes))
             out = options.pop("out", None)
-        try:
-            result = f(*args, **options)
-        except ValueError as error:
-            raise in_torch(name, error) from None
-        return finish(result, args[0] if args else None, out)
+        return finish(answer(name, f, *args, **options), args[0] if args else None, out)
 
     return call
 
 
-def in_torch(name: str, error: ValueError) -> Exception:
-    """Give an error of the core's the class that PyTorch's has, and the function's name."""
+def answer(name: str, f: Callable[..., Any], *args, **options):
+    """Call a function; errors of the core's get the class that PyTorch's have, and the function's name."""
+    try:
+        return f(*args, **options)
+    except ValueError as error:
+        raise _in_torch(name, error) from None
+
+
+def _in_torch(name: str, error: ValueError) -> Exception:
     if type(error) is not ValueError or name in _KEEP_ERRORS:
         return error
     text = re.sub(r"\bax(is|es)(?=\d| must)", lambda m: "dim" if m[1] == "is" else "dims", str(error))
     text = f"{name}: {re.sub(r'^[.a-z_]+: ', '', text)}"
-    return (IndexError if "dim must be from" in text else RuntimeError)(text)
+    return (IndexError if re.search("dim must be from|must be in 0", text) else RuntimeError)(text)

@@ -38,48 +38,18 @@ _core_requires: Any = Core.requires_grad
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # torch.<name>
 
 
-def function(*names: str, label: str | None = None) -> Callable[[F], F]:
-    """Decorate what is ``torch.<name>``; most calls of some of these functions the core answers.
+def named(words: str) -> Callable[[F], F]:
+    """Decorate what is ``torch.<name>`` and ``tensor.<name>``, by its names and, after a colon, its label.
 
-    With a `label`, PyTorch's name of the operation, it returns a Tensor of the core in the dtype of its first argument.
+    ``.name`` is a method alone, ``torch.name`` no method. With a label, PyTorch's name of the operation, the function
+    returns a Tensor of the core in the dtype of its first argument. Most calls of some functions the core answers.
     """
-    return _registered(names, label, FUNCTIONS.__setitem__)
+    text, labelled, label = words.partition(":")
+    names = [name.rpartition(".")[2] for name in text.split()]
+    op = f"{label.strip()}Backward0" if label else ""
 
-
-def method(*names: str, label: str | None = None) -> Callable[[F], F]:
-    """Decorate what is ``tensor.<name>``; see `function`."""
-    return _registered(names, label, lambda name, f: setattr(Tensor, name, f))
-
-
-def both(*names: str, label: str | None = None) -> Callable[[F], F]:
-    """Decorate what is ``torch.<name>`` and ``tensor.<name>``; see `function`."""
-    return _registered(names, label, FUNCTIONS.__setitem__, lambda name, f: setattr(Tensor, name, f))
-
-
-def define(table: dict[str, Any]) -> None:
-    """Give functions their names and, after a colon, their label: ``.name`` is a method, ``torch.name`` no method.
-
-    The text of the module that holds the table documents them.
-    """
-    for words, f in table.items():
-        names, labelled, label = words.partition(":")
-        register = function if names.startswith("torch.") else method if names.startswith(".") else both
-        plain_names = [name.rpartition(".")[2] for name in names.split()]
-        register(*plain_names, label=label.strip() if labelled else None)(f)
-
-
-def _documented(f: Any, name: str) -> str | None:
-    """The line of a function in the text of its module, where tables of functions are documented."""
-    text = sys.modules[f.__module__].__doc__ or ""
-    found = re.search(rf"^(?:\w+, )*{name}(?:, \w+)*: (.*(?:\n +.*)*)", text, re.MULTILINE)
-    return found and re.sub(r"\s+", " ", found[1])
-
-
-def _registered(names: tuple[str, ...], label: str | None, *registers: Any) -> Callable[[F], F]:
-    op = f"{label}Backward0" if label and label[-1].isalpha() else label
-
-    def finish(result: Any, first: Any, out: Any) -> Any:
-        if op is not None and result is not first:
+    def finish(result, first, out):
+        if labelled and result is not first:
             source = result if isinstance(result, Tensor) else first
             result = wrap(result, op, getattr(source, "_kind", None))
         return result if out is None else _written(names[0], out, result)
@@ -88,15 +58,29 @@ def _registered(names: tuple[str, ...], label: str | None, *registers: Any) -> C
         f.__name__ = f.__qualname__ = names[0]
         f.__doc__ = f.__doc__ or _documented(f, names[0])
         made = {name: _core.direct(name, spelled(name, f, finish)) for name in names}
-        for name, one in made.items():
-            for register in registers:
-                register(name, one)
+        if text[0] != ".":
+            FUNCTIONS.update(made)
+        for name in names if not text.startswith("torch.") else ():
+            setattr(Tensor, name, made[name])
         return made[names[0]]  # type: ignore[no-any-return]
 
     return decorate
 
 
-def _written(name: str, out: Any, result: Any) -> Any:
+def define(table: dict[str, Any]) -> None:
+    """Name the functions of a table, which the text of its module documents."""
+    for words, f in table.items():
+        named(words)(f)
+
+
+def _documented(f, name: str) -> str | None:
+    """The line of a function in the text of its module, where tables of functions are documented."""
+    text = sys.modules[f.__module__].__doc__ or ""
+    found = re.search(rf"^(?:\w+, )*{name}(?:, \w+)*: (.*(?:\n +.*)*)", text, re.MULTILINE)
+    return found and re.sub(r"\s+", " ", found[1])
+
+
+def _written(name: str, out, result):
     """Let the Tensors that a caller has given as ``out`` hold the result."""
     if isinstance(result, tuple):
         return type(result)(_written(name, a, b) for a, b in zip(out, result, strict=True))
@@ -127,19 +111,17 @@ class Tensor(Core):
     _learned = False  # a Parameter
     _result_class: Any = None  # of what modules of the core compute of it: this class
 
-    def __init__(self, *data: Any, **options: Any) -> None:
+    def __init__(self, *data, **options) -> None:
         pass  # __new__ (_creation.py) has made it
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str):
         return refuse_attribute(type(self).__name__, name)
 
     # What it is.
 
-    @property
-    def dtype(self) -> Any:
-        """``torch.float32`` and its like."""
-        return self._kind or _dtypes.OF_CORE[_core_dtype(self)]
-
+    dtype: Any = property(
+        lambda t: t._kind or _dtypes.OF_CORE[_core_dtype(t)], doc="``torch.float32`` and its like."
+    )
     shape: Size = property(  # type: ignore[assignment]
         _core.direct("shape", lambda t: Size(_core_shape(t))), doc="Sizes of the axes."
     )
@@ -157,44 +139,40 @@ class Tensor(Core):
         """What made it, None for leaves."""
         return None if _core_leaf(self) else Node.named(self._op or "QkvBackward0")
 
-    @property
-    def requires_grad(self) -> Any:
-        """True if gradients flow to or through it."""
-        return _core_requires.fget(self)
+    requires_grad: Any = property(_core_requires.fget, doc="True if gradients flow to or through it.")
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
         if wanted and not self.dtype.is_floating_point:
             raise RuntimeError(f"requires_grad: only floating Tensors have gradients; got dtype {self.dtype}")
+        if not (wanted or _core_leaf(self)):
+            raise RuntimeError(
+                "requires_grad: must stay True because the Tensor is computed; detach() it first"
+            )
         if _core_leaf(self):
             _core_requires.fset(self, wanted)
-        elif not wanted:
-            raise RuntimeError(
-                "requires_grad: must stay True because the Tensor is computed; detach() gives one without"
-            )
 
     @property
-    def grad(self) -> Any:
+    def grad(self):
         """Sum of the gradients of all backward passes so far, or None."""
         found, last = _core_grad.fget(self), self._last_grad
         if found is None or last is None or not _core.is_same(last, found):
-            last = self._last_grad = None if found is None else _core.instance_of(Tensor, found)
-        return last
+            self._last_grad = None if found is None else _core.instance_of(Tensor, found)
+        return self._last_grad
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value) -> None:
         if isinstance(value, Tensor) and value is not self and _core.share_grad(self, value):
             self._last_grad = value
         else:
             _core_grad.fset(self, value)
 
-    @property
-    def data(self) -> Any:
-        """The same memory without a history: what is written there, the Tensor shows."""
-        return self.detach()
+    data: Any = property(
+        lambda t: t.detach(), doc="The same memory without a history: it shows what is written."
+    )
 
     @data.setter
-    def data(self, value: Any) -> None:
+    def data(self, value) -> None:
         if not isinstance(value, Core):
             raise TypeError(f"data: must be a Tensor; got {shown(value)}")
         _core.set_data(self, value)
@@ -207,19 +185,19 @@ class Tensor(Core):
         array = Core.numpy(self)
         return array if self._kind is None else array.astype(self._kind.dtype)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype=None, copy: bool | None = None):
         if self._kind is not None and dtype is None:
             return self.numpy()
         return Core.__array__(self, dtype, copy)
 
-    def __array_function__(self, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, called, types, args, kwargs):
         if not callable(called):
             raise TypeError(f"__array_function__: function must be one of NumPy's; got {shown(called)}")
         if _core.grad_enabled() and any(t.requires_grad for t in tensors_in([args, kwargs])):
             return wrapped(called(*plain(args), **plain(kwargs)))
         return called(*replaced(args), **replaced(kwargs))
 
-    def __array_ufunc__(self, ufunc: Any, how: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc, how: str, *inputs, **options):
         return wrapped(getattr(ufunc, how)(*plain(inputs), **plain(options)))
 
     def __len__(self) -> int:
@@ -237,10 +215,10 @@ class Tensor(Core):
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value) -> bool:
         return bool((self == value).numpy().any())
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents=None) -> str:
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
@@ -250,14 +228,14 @@ class Tensor(Core):
 
     # Copies.
 
-    def __copy__(self) -> Any:
+    def __copy__(self):
         return copied(self, _core.instance_of(type(self), self.detach()))
 
-    def __deepcopy__(self, memo: dict[Any, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[Any, Any]):
         result = memo[id(self)] = copied(self, _core.instance_of(type(self), _core.deep_copied(self, memo)))
         return result
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol):
         if not _core_leaf(self):
             raise RuntimeError("pickle: only leaves can be stored; detach() the computed Tensor first")
         state = (type(self), Core.numpy(self).copy(), self.dtype, self.requires_grad)
@@ -271,63 +249,62 @@ Tensor._result_class = Tensor
 
 def refuse_attribute(where: str, name: str) -> NoReturn:
     """Say that qkv.torch lacks a name."""
-    what = f"qkv.torch has no {name!r}; it holds what attention needs of PyTorch"
-    if lies_outside(name):
-        what = f"{name} lies outside qkv.torch, which holds attention and transformers"
-    raise AttributeError(f"{where}: {what} (docs/torch.md)")
+    lacks = f"qkv.torch has no {name!r}; it holds what attention needs of PyTorch"
+    outside = f"{name} lies outside qkv.torch, which holds attention and transformers"
+    raise AttributeError(f"{where}: {outside if lies_outside(name) else lacks} (docs/torch.md)")
 
 
-def copied(source: Tensor, result: Any) -> Any:
-    """Give a new leaf what it shares with the one that it was copied from."""
-    result._kind = source._kind
+def _leaf(result, kind: dtype | None, requires_grad: bool):
+    result._kind = kind
     if result._learned:
         _core.mark_parameter(result)
-    _core_requires.fset(result, source.requires_grad)
+    if requires_grad:
+        _core_requires.fset(result, True)
+    return result
+
+
+def copied(source, result):
+    """Give a new leaf what it shares with the one that it was copied from."""
+    _leaf(result, source._kind, source.requires_grad)
     for name, value in source.__dict__.items():
         if not name.startswith("_"):
             setattr(result, name, value)
     return result
 
 
-def restored(cls: type[Tensor], numbers: np.ndarray, kind: dtype, requires_grad: bool) -> Any:
+def restored(cls: type[Tensor], numbers: np.ndarray, kind: dtype, requires_grad: bool):
     """Make a Tensor of what `pickle` stored."""
     result = _core.instance_of(cls, _core.tensor(numbers, kind.core))
-    if cls._learned:
-        _core.mark_parameter(result)
-    if kind.kind == 1 and kind is not _dtypes.int64:
-        result._kind = kind
-    if requires_grad:
-        _core_requires.fset(result, True)
-    return result
+    return _leaf(result, kind if kind.narrow else None, requires_grad)
 
 
-def narrowed(result: Any, kind: dtype) -> Any:
+def narrowed(result, kind: dtype):
     """Cut whole numbers to the width of their dtype, as its arithmetic does."""
     numbers = result.numpy()
     cut = numbers.astype(kind.dtype).astype(np.int64)
     return result if np.array_equal(cut, numbers) else _core.tensor(cut)
 
 
-def wrap(result: Any, op: str = "", kind: dtype | None = None) -> Tensor:
+def wrap(result, op: str = "", kind: dtype | None = None) -> Tensor:
     """Make a Tensor of this class of what the core computed; `op` is PyTorch's name for it."""
-    if kind is not None and kind.kind == 1 and kind is not _dtypes.int64:
-        t: Tensor = _core.instance_of(Tensor, narrowed(result, kind))
-        t._kind = kind
-        return t
-    return _core.instance_of(Tensor, result, op)  # type: ignore[no-any-return]
+    if kind is None or not kind.narrow:
+        return _core.instance_of(Tensor, result, op)  # type: ignore[no-any-return]
+    t: Tensor = _core.instance_of(Tensor, narrowed(result, kind))
+    t._kind = kind
+    return t
 
 
-def as_core(t: Any) -> Any:
+def as_core(t):
     """Give the core's Tensor of one of this class: NumPy's functions compute with it, and record gradients."""
     return _core.instance_of(Core, t)
 
 
-def wrap_array(array: Any, kind: dtype | None = None) -> Tensor:
+def wrap_array(array, kind: dtype | None = None) -> Tensor:
     """Make a leaf of NumPy's numbers, which are copied."""
     return wrap(_core.tensor(np.asarray(array), None if kind is None else kind.core), "", kind)
 
 
-def constant(value: Any, kind: dtype) -> Tensor:
+def constant(value, kind: dtype) -> Tensor:
     """Make a leaf of a number or an array in a dtype; what is too large for it is infinite."""
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "biufO" or (numbers.dtype.kind == "O" and not isinstance(value, int)):
@@ -336,11 +313,11 @@ def constant(value: Any, kind: dtype) -> Tensor:
         return wrap_array(numbers.astype(kind.core), kind)
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     """Replace Tensors of this class by the core's, which have NumPy's methods."""
     return replaced(value, as_core)
 
 
-def wrapped(value: Any) -> Any:
+def wrapped(value):
     """Replace the core's Tensors by those of this class."""
     return replaced(value, lambda t: t if isinstance(t, Tensor) else wrap(t))

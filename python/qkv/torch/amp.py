@@ -7,6 +7,7 @@ from typing import Any
 
 from .._errors import shown
 from . import _dtypes
+from ._settings import constructor
 
 __all__ = ["GradScaler", "autocast"]
 
@@ -22,9 +23,7 @@ class autocast(contextlib.ContextDecorator):  # noqa: N801  # its name in PyTorc
     torch.float32
     """
 
-    def __init__(
-        self, device_type: str = "cpu", dtype: Any = None, enabled: bool = True, cache_enabled: Any = None
-    ) -> None:
+    def __init__(self, device_type="cpu", dtype=None, enabled=True, cache_enabled=None) -> None:
         if device_type not in ("cpu", "cuda", "mps", "xpu"):
             raise RuntimeError(f"autocast: device_type must be 'cpu'; got {shown(device_type)}")
         if dtype is not None and not isinstance(dtype, _dtypes.dtype):
@@ -33,17 +32,19 @@ class autocast(contextlib.ContextDecorator):  # noqa: N801  # its name in PyTorc
     def __enter__(self) -> autocast:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error) -> None:
         pass
 
 
 class GradScaler:
     """Leaves losses and gradients as they are: numbers of float32 need no scale, as with ``enabled=False``."""
 
-    def __init__(self, device: str = "cpu", **options: Any) -> None:
-        known = {"init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"}
-        if wrong := sorted(options.keys() - known):
-            raise TypeError(f"GradScaler: got an unexpected keyword argument {wrong[0]!r}")
+    __init__ = constructor(
+        "device='cpu', init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True"
+    )
+
+    def _configure(self, **unused) -> None:
+        pass
 
     def is_enabled(self) -> bool:
         """False."""
@@ -53,23 +54,23 @@ class GradScaler:
         """1."""
         return 1.0
 
-    def scale(self, outputs: Any) -> Any:
+    def scale(self, outputs):
         """The losses themselves."""
         return outputs
 
-    def unscale_(self, optimizer: Any) -> None:
+    def unscale_(self, optimizer) -> None:
         """Nothing."""
 
-    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def step(self, optimizer, *args, **kwargs):
         """The optimizer's step."""
         return optimizer.step(*args, **kwargs)
 
-    def update(self, new_scale: Any = None) -> None:
+    def update(self, new_scale=None) -> None:
         """Nothing."""
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing to store."""
         return {}
 
-    def load_state_dict(self, state_dict: Any) -> None:
+    def load_state_dict(self, state_dict) -> None:
         """Nothing to load."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ._tensor import Tensor
 from .nn._module import Module
@@ -11,14 +10,7 @@ from .nn._module import Module
 __all__ = ["functional_call"]
 
 
-def functional_call(
-    module: Any,
-    parameter_and_buffer_dicts: Any,
-    args: Any = None,
-    kwargs: Any = None,
-    *,
-    strict: bool = False,
-) -> Any:
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, strict: bool = False):
     """Call a module with other Tensors in place of parameters and buffers, to which gradients flow.
 
     Parameters

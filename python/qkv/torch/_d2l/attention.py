@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
 
 from ... import torch
 from ...torch import nn
 from .training import Classifier, Module
 
 
-def masked_softmax(X: Any, valid_lens: Any) -> Any:
+def masked_softmax(X, valid_lens):
     """Softmax over the first ``valid_lens`` keys of scores ``(B, Lq, Lk)``; lengths ``(B,)`` or ``(B, Lq)``.
 
     Excluded scores count as -1e6, so a length of 0 gives equal weights. Unlike d2l's it leaves the scores as they are.
@@ -26,15 +26,15 @@ def masked_softmax(X: Any, valid_lens: Any) -> Any:
 class DotProductAttention(nn.Module):
     """Scaled dot products of ``(B, L, d)``; the weights stay in ``attention_weights``."""
 
-    def __init__(self, dropout: float) -> None:
+    def __init__(self, dropout):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
 
-    def scores(self, queries: Any, keys: Any) -> Any:
+    def scores(self, queries, keys):
         """``(B, Lq, Lk)``."""
         return torch.bmm(queries, keys.transpose(1, 2)) / math.sqrt(queries.shape[-1])
 
-    def forward(self, queries: Any, keys: Any, values: Any, valid_lens: Any = None) -> Any:
+    def forward(self, queries, keys, values, valid_lens=None):
         """``(B, Lq, d)``."""
         self.attention_weights = masked_softmax(self.scores(queries, keys), valid_lens)
         return torch.bmm(self.dropout(self.attention_weights), values)
@@ -43,7 +43,7 @@ class DotProductAttention(nn.Module):
 class AdditiveAttention(DotProductAttention):
     """``w_v tanh(W_q q + W_k k)``."""
 
-    def __init__(self, num_hiddens: int, dropout: float) -> None:
+    def __init__(self, num_hiddens, dropout):
         super().__init__(dropout)
         del self.dropout
         self.W_k = nn.LazyLinear(num_hiddens, bias=False)
@@ -51,7 +51,7 @@ class AdditiveAttention(DotProductAttention):
         self.w_v = nn.LazyLinear(1, bias=False)
         self.dropout = nn.Dropout(dropout)
 
-    def scores(self, queries: Any, keys: Any) -> Any:
+    def scores(self, queries, keys):
         """``(B, Lq, Lk)``."""
         queries, keys = self.W_q(queries), self.W_k(keys)
         return self.w_v(torch.tanh(queries.unsqueeze(2) + keys.unsqueeze(1))).squeeze(-1)
@@ -60,21 +60,21 @@ class AdditiveAttention(DotProductAttention):
 class MultiHeadAttention(Module):
     """Several dot-product attentions of linear maps, in one; their weights are ``attention.attention_weights``."""
 
-    def __init__(self, num_hiddens: int, num_heads: int, dropout: float, bias: bool = False) -> None:
+    def __init__(self, num_hiddens, num_heads, dropout, bias=False):
         super().__init__()
         self.num_heads, self.attention = num_heads, DotProductAttention(dropout)
         self.W_q, self.W_k, self.W_v, self.W_o = (nn.LazyLinear(num_hiddens, bias=bias) for _ in range(4))
 
-    def transpose_qkv(self, X: Any) -> Any:
+    def transpose_qkv(self, X):
         """``(B, L, D)`` to ``(B * heads, L, D / heads)``."""
         B, L, _ = X.shape
         return X.reshape(B, L, self.num_heads, -1).permute(0, 2, 1, 3).flatten(0, 1)
 
-    def transpose_output(self, X: Any) -> Any:
+    def transpose_output(self, X):
         """And back."""
         return X.unflatten(0, (-1, self.num_heads)).permute(0, 2, 1, 3).flatten(2)
 
-    def forward(self, queries: Any, keys: Any, values: Any, valid_lens: Any) -> Any:
+    def forward(self, queries, keys, values, valid_lens):
         """``(B, Lq, num_hiddens)``; lengths ``(B,)`` or ``(B, Lq)``."""
         parts = [
             self.transpose_qkv(W(X)) for W, X in ((self.W_q, queries), (self.W_k, keys), (self.W_v, values))
@@ -87,7 +87,7 @@ class MultiHeadAttention(Module):
 class PositionalEncoding(nn.Module):
     """Sines in the even columns of ``P (1, max_len, num_hiddens)``, cosines in the odd ones, added."""
 
-    def __init__(self, num_hiddens: int, dropout: float, max_len: int = 1000) -> None:
+    def __init__(self, num_hiddens, dropout, max_len=1000):
         super().__init__()
         self.dropout, self.P = nn.Dropout(dropout), torch.zeros((1, max_len, num_hiddens))
         exponents = torch.arange(0, num_hiddens, 2, dtype=torch.float32) / num_hiddens
@@ -95,32 +95,27 @@ class PositionalEncoding(nn.Module):
         self.P[:, :, 0::2] = torch.sin(angles)
         self.P[:, :, 1::2] = torch.cos(angles)[:, : num_hiddens // 2]
 
-    def forward(self, X: Any) -> Any:
+    def forward(self, X):
         """``(B, L, num_hiddens)``."""
         return self.dropout(X + self.P[:, : X.shape[1]])
 
 
-class PositionWiseFFN(nn.Module):
-    """Two linear layers and a ReLU between them."""
+class PositionWiseFFN(nn.Sequential):
+    """Two linear layers and a ReLU between them: ``(..., M)`` to ``(..., ffn_num_outputs)``."""
 
-    def __init__(self, ffn_num_hiddens: int, ffn_num_outputs: int) -> None:
-        super().__init__()
-        self.dense1, self.relu = nn.LazyLinear(ffn_num_hiddens), nn.ReLU()
-        self.dense2 = nn.LazyLinear(ffn_num_outputs)
-
-    def forward(self, X: Any) -> Any:
-        """``(..., ffn_num_outputs)``."""
-        return self.dense2(self.relu(self.dense1(X)))
+    def __init__(self, ffn_num_hiddens, ffn_num_outputs):
+        first, second = nn.LazyLinear(ffn_num_hiddens), nn.LazyLinear(ffn_num_outputs)
+        super().__init__(OrderedDict(dense1=first, relu=nn.ReLU(), dense2=second))
 
 
 class AddNorm(nn.Module):
     """Layer normalization of ``X + dropout(Y)``."""
 
-    def __init__(self, norm_shape: Any, dropout: float) -> None:
+    def __init__(self, norm_shape, dropout):
         super().__init__()
         self.dropout, self.ln = nn.Dropout(dropout), nn.LayerNorm(norm_shape)
 
-    def forward(self, X: Any, Y: Any) -> Any:
+    def forward(self, X, Y):
         """In the shape of X."""
         return self.ln(self.dropout(Y) + X)
 
@@ -128,16 +123,14 @@ class AddNorm(nn.Module):
 class TransformerEncoderBlock(nn.Module):
     """Attention and a feed-forward network, each added and normalized."""
 
-    def __init__(
-        self, num_hiddens: int, ffn_num_hiddens: int, num_heads: int, dropout: float, use_bias: bool = False
-    ) -> None:
+    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias=False):
         super().__init__()
         self.attention = MultiHeadAttention(num_hiddens, num_heads, dropout, use_bias)
         self.addnorm1 = AddNorm(num_hiddens, dropout)
         self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens)
         self.addnorm2 = AddNorm(num_hiddens, dropout)
 
-    def forward(self, X: Any, valid_lens: Any) -> Any:
+    def forward(self, X, valid_lens):
         """In the shape of X."""
         Y = self.addnorm1(X, self.attention(X, X, X, valid_lens))
         return self.addnorm2(Y, self.ffn(Y))
@@ -146,7 +139,7 @@ class TransformerEncoderBlock(nn.Module):
 class Encoder(nn.Module):
     """From inputs to a state: to be defined by a subclass."""
 
-    def forward(self, X: Any, *args: Any) -> Any:
+    def forward(self, X, *args):
         """To be defined by the subclass."""
         raise NotImplementedError(f"{type(self).__name__} must define forward")
 
@@ -154,11 +147,11 @@ class Encoder(nn.Module):
 class Decoder(nn.Module):
     """From a state to outputs: to be defined by a subclass."""
 
-    def init_state(self, enc_all_outputs: Any, *args: Any) -> Any:
+    def init_state(self, enc_all_outputs, *args):
         """To be defined by the subclass."""
         raise NotImplementedError(f"{type(self).__name__} must define init_state")
 
-    def forward(self, X: Any, state: Any) -> Any:
+    def forward(self, X, state):
         """To be defined by the subclass."""
         raise NotImplementedError(f"{type(self).__name__} must define forward")
 
@@ -167,7 +160,7 @@ class AttentionDecoder(Decoder):
     """A decoder with ``attention_weights``."""
 
     @property
-    def attention_weights(self) -> Any:
+    def attention_weights(self):
         """To be defined by the subclass."""
         raise NotImplementedError(f"{type(self).__name__} must define attention_weights")
 
@@ -176,15 +169,8 @@ class TransformerEncoder(Encoder):
     """Embedding, positions and blocks; ``attention_weights`` has one entry a block."""
 
     def __init__(
-        self,
-        vocab_size: int,
-        num_hiddens: int,
-        ffn_num_hiddens: int,
-        num_heads: int,
-        num_blks: int,
-        dropout: float,
-        use_bias: bool = False,
-    ) -> None:
+        self, vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout, use_bias=False
+    ):
         super().__init__()
         self.num_hiddens = num_hiddens
         self.embedding = nn.Embedding(vocab_size, num_hiddens)
@@ -194,7 +180,7 @@ class TransformerEncoder(Encoder):
             block = TransformerEncoderBlock(num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias)
             self.blks.add_module(f"block{i}", block)
 
-    def forward(self, X: Any, valid_lens: Any) -> Any:
+    def forward(self, X, valid_lens):
         """``(B, L)`` to ``(B, L, num_hiddens)``."""
         X = self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens))
         self.attention_weights = []
@@ -207,50 +193,37 @@ class TransformerEncoder(Encoder):
 class PatchEmbedding(nn.Module):
     """A linear map of each patch of pictures, ``(B, C, H, W)`` to ``(B, num_patches, num_hiddens)``."""
 
-    def __init__(self, img_size: Any = 96, patch_size: Any = 16, num_hiddens: int = 512) -> None:
+    def __init__(self, img_size=96, patch_size=16, num_hiddens=512):
         super().__init__()
         (H, W), (h, w) = (n if isinstance(n, Sequence) else (n, n) for n in (img_size, patch_size))
         self.num_patches = (H // h) * (W // w)
         self.conv = nn.LazyConv2d(num_hiddens, kernel_size=(h, w), stride=(h, w))
 
-    def forward(self, X: Any) -> Any:
+    def forward(self, X):
         """The maps."""
         return self.conv(X).flatten(2).transpose(1, 2)
 
 
-class ViTMLP(nn.Module):
-    """Two linear layers, a GELU between them, and dropout behind each."""
+class ViTMLP(nn.Sequential):
+    """Two linear layers, a GELU between them, and dropout behind each: ``(..., M)`` to ``(..., mlp_num_outputs)``."""
 
-    def __init__(self, mlp_num_hiddens: int, mlp_num_outputs: int, dropout: float = 0.5) -> None:
-        super().__init__()
-        self.dense1, self.gelu = nn.LazyLinear(mlp_num_hiddens), nn.GELU()
-        self.dropout1, self.dense2 = nn.Dropout(dropout), nn.LazyLinear(mlp_num_outputs)
-        self.dropout2 = nn.Dropout(dropout)
-
-    def forward(self, x: Any) -> Any:
-        """``(..., mlp_num_outputs)``."""
-        return self.dropout2(self.dense2(self.dropout1(self.gelu(self.dense1(x)))))
+    def __init__(self, mlp_num_hiddens, mlp_num_outputs, dropout=0.5):
+        first, second = nn.LazyLinear(mlp_num_hiddens), nn.LazyLinear(mlp_num_outputs)
+        parts = {"dense1": first, "gelu": nn.GELU(), "dropout1": nn.Dropout(dropout), "dense2": second}
+        super().__init__(OrderedDict(parts, dropout2=nn.Dropout(dropout)))
 
 
 class ViTBlock(nn.Module):
     """Normalized attention and a normalized `ViTMLP`, each added."""
 
-    def __init__(
-        self,
-        num_hiddens: int,
-        norm_shape: Any,
-        mlp_num_hiddens: int,
-        num_heads: int,
-        dropout: float,
-        use_bias: bool = False,
-    ) -> None:
+    def __init__(self, num_hiddens, norm_shape, mlp_num_hiddens, num_heads, dropout, use_bias=False):
         super().__init__()
         self.ln1 = nn.LayerNorm(norm_shape)
         self.attention = MultiHeadAttention(num_hiddens, num_heads, dropout, use_bias)
         self.ln2 = nn.LayerNorm(norm_shape)
         self.mlp = ViTMLP(mlp_num_hiddens, num_hiddens, dropout)
 
-    def forward(self, X: Any, valid_lens: Any = None) -> Any:
+    def forward(self, X, valid_lens=None):
         """In the shape of X."""
         Y = self.ln1(X)
         X = X + self.attention(Y, Y, Y, valid_lens)
@@ -262,18 +235,18 @@ class ViT(Classifier):
 
     def __init__(
         self,
-        img_size: Any,
-        patch_size: Any,
-        num_hiddens: int,
-        mlp_num_hiddens: int,
-        num_heads: int,
-        num_blks: int,
-        emb_dropout: float,
-        blk_dropout: float,
-        lr: float = 0.1,
-        use_bias: bool = False,
-        num_classes: int = 10,
-    ) -> None:
+        img_size,
+        patch_size,
+        num_hiddens,
+        mlp_num_hiddens,
+        num_heads,
+        num_blks,
+        emb_dropout,
+        blk_dropout,
+        lr=0.1,
+        use_bias=False,
+        num_classes=10,
+    ):
         super().__init__()
         self.save_hyperparameters()
         self.patch_embedding = PatchEmbedding(img_size, patch_size, num_hiddens)
@@ -287,7 +260,7 @@ class ViT(Classifier):
             self.blks.add_module(f"{i}", block)
         self.head = nn.Sequential(nn.LayerNorm(num_hiddens), nn.Linear(num_hiddens, num_classes))
 
-    def forward(self, X: Any) -> Any:
+    def forward(self, X):
         """``(B, num_classes)``."""
         X = self.patch_embedding(X)
         X = torch.cat((self.cls_token.expand(X.shape[0], -1, -1), X), 1)

@@ -12,7 +12,7 @@ from .attention import Encoder
 from .training import Classifier, Module
 
 
-def init_seq2seq(module: Any) -> None:
+def init_seq2seq(module):
     """Xavier's initial values for the matrices of linear and recurrent layers, to be passed to ``apply``."""
     if type(module) is nn.Linear:
         nn.init.xavier_uniform_(module.weight)
@@ -25,12 +25,12 @@ def init_seq2seq(module: Any) -> None:
 class RNN(Module):
     """A recurrent layer, ``rnn``."""
 
-    def __init__(self, num_inputs: int, num_hiddens: int) -> None:
+    def __init__(self, num_inputs, num_hiddens):
         super().__init__()
         self.save_hyperparameters()
         self.rnn: Any = nn.RNN(num_inputs, num_hiddens)
 
-    def forward(self, inputs: Any, H: Any = None) -> Any:
+    def forward(self, inputs, H=None):
         """Outputs ``(L, B, num_hiddens)`` and the last state."""
         return self.rnn(inputs, H)
 
@@ -38,7 +38,7 @@ class RNN(Module):
 class GRU(RNN):
     """Gated recurrent layers."""
 
-    def __init__(self, num_inputs: int, num_hiddens: int, num_layers: int, dropout: float = 0) -> None:
+    def __init__(self, num_inputs, num_hiddens, num_layers, dropout=0):
         Module.__init__(self)
         self.save_hyperparameters()
         self.rnn = nn.GRU(num_inputs, num_hiddens, num_layers, dropout=dropout)
@@ -47,15 +47,13 @@ class GRU(RNN):
 class Seq2SeqEncoder(Encoder):
     """Embedding and GRU: ``(B, L)`` to outputs ``(L, B, num_hiddens)`` and the last state."""
 
-    def __init__(
-        self, vocab_size: int, embed_size: int, num_hiddens: int, num_layers: int, dropout: float = 0
-    ) -> None:
+    def __init__(self, vocab_size, embed_size, num_hiddens, num_layers, dropout=0):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, embed_size)
         self.rnn = GRU(embed_size, num_hiddens, num_layers, dropout)
         self.apply(init_seq2seq)
 
-    def forward(self, X: Any, *args: Any) -> Any:
+    def forward(self, X, *args):
         """The outputs and the state."""
         return self.rnn(self.embedding(X.t().type(torch.int64)))
 
@@ -63,17 +61,15 @@ class Seq2SeqEncoder(Encoder):
 class EncoderDecoder(Classifier):
     """An `Encoder` and a `Decoder` in one."""
 
-    def __init__(self, encoder: Any, decoder: Any) -> None:
+    def __init__(self, encoder, decoder):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
-    def forward(self, enc_X: Any, dec_X: Any, *args: Any) -> Any:
+    def forward(self, enc_X, dec_X, *args):
         """The decoder's outputs."""
         return self.decoder(dec_X, self.decoder.init_state(self.encoder(enc_X, *args), *args))[0]
 
-    def predict_step(
-        self, batch: Any, device: Any, num_steps: int, save_attention_weights: bool = False
-    ) -> Any:
+    def predict_step(self, batch, device, num_steps, save_attention_weights=False):
         """The likeliest token at each step, ``(B, num_steps)``, and the weights of each step."""
         src, tgt, src_valid_len, _ = (t.to(device) for t in batch)
         state = self.decoder.init_state(self.encoder(src, src_valid_len), src_valid_len)
@@ -89,28 +85,24 @@ class EncoderDecoder(Classifier):
 class Seq2Seq(EncoderDecoder):
     """An encoder-decoder that learns by Adam; padding has no part in its loss."""
 
-    def __init__(self, encoder: Any, decoder: Any, tgt_pad: int, lr: float) -> None:
+    def __init__(self, encoder, decoder, tgt_pad, lr):
         super().__init__(encoder, decoder)
         self.tgt_pad, self.lr = tgt_pad, lr
 
-    def validation_step(self, batch: Any) -> Any:
-        """The loss of a batch."""
-        value = self.loss(self(*batch[:-1]), batch[-1])
-        self.plot("loss", value, train=False)
-        return value
+    validation_step = Module.validation_step
 
-    def loss(self, Y_hat: Any, Y: Any, averaged: bool = True) -> Any:
+    def loss(self, Y_hat, Y, averaged=True):
         """Cross entropy of the tokens that are no padding."""
         losses = super().loss(Y_hat, Y, averaged=False)
         known = (Y.reshape(-1) != self.tgt_pad).type(torch.float32)
         return (losses * known).sum() / known.sum()
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self):
         """Adam with the learning rate ``self.lr``."""
         return torch.optim.Adam(self.parameters(), lr=self.lr)
 
 
-def bleu(pred_seq: str, label_seq: str, k: int) -> float:
+def bleu(pred_seq, label_seq, k):
     """How many of its n-grams up to k tokens a translation has in common with another, and how short it is.
 
     Examples
@@ -121,7 +113,7 @@ def bleu(pred_seq: str, label_seq: str, k: int) -> float:
     """
     pred, label = pred_seq.split(" "), label_seq.split(" ")
 
-    def grams(tokens: list[str], n: int) -> Any:
+    def grams(tokens, n):
         return collections.Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
 
     score = math.exp(min(0, 1 - len(label) / len(pred)))
@@ -131,11 +123,11 @@ def bleu(pred_seq: str, label_seq: str, k: int) -> float:
     return score
 
 
-def check_len(a: Any, n: int) -> None:
+def check_len(a, n):
     """Refuse another length."""
     assert len(a) == n, f"list's length {len(a)} != expected length {n}"
 
 
-def check_shape(a: Any, shape: Any) -> None:
+def check_shape(a, shape):
     """Refuse another shape."""
     assert a.shape == shape, f"tensor's shape {a.shape} != expected shape {shape}"

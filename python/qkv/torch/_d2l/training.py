@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import collections
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ... import torch
 from ...torch import nn
 
 
-def add_to_class(Class: type) -> Callable[[Any], None]:
+def add_to_class(Class):
     """Decorate a function that becomes a method of a class that exists already."""
     return lambda f: setattr(Class, f.__name__, f)
 
@@ -19,7 +18,7 @@ def add_to_class(Class: type) -> Callable[[Any], None]:
 class HyperParameters:
     """Attributes of the arguments of ``__init__``."""
 
-    def save_hyperparameters(self, ignore: Iterable[str] = ()) -> None:
+    def save_hyperparameters(self, ignore=()):
         """Called in ``__init__``: keeps its arguments and local names but `ignore` and those with ``_`` ahead."""
         left_out = {*ignore, "self"}
         found = sys._getframe(1).f_locals.items()
@@ -47,41 +46,42 @@ class Module(nn.Module, HyperParameters):
     ...         return nn.functional.mse_loss(y_hat, y)
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.curves: Any = collections.defaultdict(list)
 
-    def loss(self, y_hat: Any, y: Any) -> Any:
+    def loss(self, y_hat, y):
         """To be defined by the subclass."""
         raise NotImplementedError(f"{type(self).__name__} must define loss")
 
-    def forward(self, *X: Any) -> Any:
+    def forward(self, *X):
         """Call ``self.net``."""
         if "net" not in self._modules:
             raise AttributeError(f"{type(self).__name__} must define net or forward")
         return self.net(*X)
 
-    def plot(self, key: str, value: Any, train: bool) -> None:
+    def plot(self, key, value, train):
         """Append a number to ``curves["train_" + key]`` or ``curves["val_" + key]``."""
         self.curves[("train_" if train else "val_") + key].append(torch.as_tensor(value).item())
 
-    def training_step(self, batch: Sequence[Any]) -> Any:
+    def training_step(self, batch):
         """Loss of a batch whose last entry is the target."""
-        value = self.loss(self(*batch[:-1]), batch[-1])
-        self.plot("loss", value, train=True)
-        return value
+        return self._step(batch, train=True)
 
-    def validation_step(self, batch: Sequence[Any]) -> Any:
+    def validation_step(self, batch):
         """As `training_step`."""
+        return self._step(batch, train=False)
+
+    def _step(self, batch, train):
         value = self.loss(self(*batch[:-1]), batch[-1])
-        self.plot("loss", value, train=False)
+        self.plot("loss", value, train=train)
         return value
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self):
         """Gradient descent with the learning rate ``self.lr``."""
         return torch.optim.SGD(self.parameters(), lr=self.lr)
 
-    def apply_init(self, inputs: Sequence[Any], init: Any = None) -> None:
+    def apply_init(self, inputs, init=None):
         """Let lazy layers take their sizes from a batch, then set first weights."""
         self.forward(*inputs)
         if init is not None:
@@ -91,19 +91,19 @@ class Module(nn.Module, HyperParameters):
 class Classifier(Module):
     """A module whose outputs are scores of classes."""
 
-    def loss(self, Y_hat: Any, Y: Any, averaged: bool = True) -> Any:
+    def loss(self, Y_hat, Y, averaged=True):
         """Cross entropy."""
         reduction = "mean" if averaged else "none"
         return nn.functional.cross_entropy(
             Y_hat.reshape(-1, Y_hat.shape[-1]), Y.reshape(-1), reduction=reduction
         )
 
-    def accuracy(self, Y_hat: Any, Y: Any, averaged: bool = True) -> Any:
+    def accuracy(self, Y_hat, Y, averaged=True):
         """How often the largest score is that of the right class."""
         right = (Y_hat.reshape(-1, Y_hat.shape[-1]).argmax(1) == Y.reshape(-1)).float()
         return right.mean() if averaged else right
 
-    def validation_step(self, batch: Sequence[Any]) -> Any:
+    def validation_step(self, batch):
         """The loss of a batch; its accuracy is plotted, too."""
         Y_hat = self(*batch[:-1])
         value = self.loss(Y_hat, batch[-1])
@@ -117,19 +117,19 @@ class DataModule(HyperParameters):
 
     batch_size: int
 
-    def get_dataloader(self, train: bool) -> Any:
+    def get_dataloader(self, train):
         """To be defined by the subclass."""
         raise NotImplementedError(f"{type(self).__name__} must define get_dataloader")
 
-    def train_dataloader(self) -> Any:
+    def train_dataloader(self):
         """Batches to train with."""
         return self.get_dataloader(train=True)
 
-    def val_dataloader(self) -> Any:
+    def val_dataloader(self):
         """Batches to validate with."""
         return self.get_dataloader(train=False)
 
-    def get_tensorloader(self, tensors: Sequence[Any], train: bool, indices: slice = slice(0, None)) -> Any:
+    def get_tensorloader(self, tensors, train, indices=slice(0, None)):
         """Batches of ``batch_size`` rows, shuffled for training."""
         rows = torch.utils.data.TensorDataset(*(t[indices] for t in tensors))
         return torch.utils.data.DataLoader(rows, self.batch_size, shuffle=train)
@@ -141,16 +141,16 @@ class Trainer(HyperParameters):
     After each epoch the mean losses are in ``train_losses`` and ``val_losses``.
     """
 
-    def __init__(self, max_epochs: int, num_gpus: int = 0, gradient_clip_val: float = 0) -> None:
+    def __init__(self, max_epochs, num_gpus=0, gradient_clip_val=0):
         self.max_epochs, self.gradient_clip_val = max_epochs, gradient_clip_val
         self.train_losses: list[float] = []
         self.val_losses: list[float] = []
 
-    def prepare_batch(self, batch: Any) -> Any:
+    def prepare_batch(self, batch):
         """The batch itself: there is one device."""
         return batch
 
-    def fit(self, model: Any, data: Any) -> None:
+    def fit(self, model, data):
         """Train."""
         self.model, self.optim = model, model.configure_optimizers()
         for epoch in range(self.max_epochs):
@@ -166,7 +166,7 @@ class Trainer(HyperParameters):
                 known = [loss.item() for loss in found if loss is not None]
                 self.val_losses.append(sum(known) / max(len(known), 1))
 
-    def _step(self, batch: Any) -> float:
+    def _step(self, batch):
         loss = self.model.training_step(batch)
         self.optim.zero_grad()
         loss.backward()

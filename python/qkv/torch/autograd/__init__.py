@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ... import _core
-from .._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-from .._tensor import Core, Tensor, method, wrap
-from . import function, functional
-from .function import Function
-from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .._grad_mode import enable_grad as enable_grad
+from .._grad_mode import inference_mode as inference_mode
+from .._grad_mode import no_grad as no_grad
+from .._grad_mode import set_grad_enabled as set_grad_enabled
+from .._settings import arguments
+from .._tensor import Core, named, wrap
+from . import function as function
+from . import functional as functional
+from .function import Function as Function
+from .functional import listed
+from .gradcheck import GradcheckError as GradcheckError
+from .gradcheck import gradcheck as gradcheck
+from .gradcheck import gradgradcheck as gradgradcheck
 
 
-@method("backward")
-def _backward(
-    t: Tensor,
-    gradient: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Any = None,
-) -> None:
+@named(".backward")
+def _backward(t, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
     """Add the gradients of this Tensor to the leaves that it was computed from, or to these inputs alone.
 
     With ``create_graph`` the gradients can be differentiated again, and the sum is a new Tensor.
@@ -30,9 +31,7 @@ def _backward(
     if not create_graph and inputs is None:
         Core.backward(t, gradient, bool(retain_graph))
         return
-    members: list[Any] = (
-        [inputs] if isinstance(inputs, Core) else _core.leaves(t) if inputs is None else list(inputs)
-    )
+    members: list[Any] = _core.leaves(t) if inputs is None else listed(inputs)
     if not members:
         raise RuntimeError("backward: inputs must be at least one Tensor; got none")
     for x, part in zip(members, grad(t, members, gradient, retain_graph, create_graph, True), strict=True):
@@ -42,32 +41,24 @@ def _backward(
             x.grad = part if x.grad is None else x.grad + part
 
 
-def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
-) -> None:
+@arguments(
+    "tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None"
+)
+def backward(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs) -> None:
     """Call ``backward`` on several Tensors; what they share is kept for the next."""
     if grad_variables is not None:
         raise TypeError("backward: grad_variables must be None; its name is grad_tensors")
-    given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    given = listed(tensors)
     gradients = [None] * len(given) if grad_tensors is None else list(grad_tensors)
     for i, (t, gradient) in enumerate(zip(given, gradients, strict=True)):
         _backward(t, gradient, retain_graph or i + 1 < len(given), create_graph, inputs)
 
 
-def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool | None = None,
-    materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+@arguments(
+    "outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None, "
+    "materialize_grads=False"
+)
+def grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads):
     """Gradients of outputs with respect to inputs; nobody's ``.grad`` changes.
 
     An input that has no part in the outputs is refused; with ``allow_unused`` its gradient is None, with
@@ -81,9 +72,8 @@ def grad(
     >>> torch.autograd.grad(slope, x)
     (tensor(2.),)
     """
-    ys: Sequence[Any] = [outputs] if isinstance(outputs, Core) else list(outputs)
-    xs: Sequence[Any] = [inputs] if isinstance(inputs, Core) else list(inputs)
-    given = [grad_outputs] if grad_outputs is None or isinstance(grad_outputs, Core) else list(grad_outputs)
+    ys, xs = listed(outputs), listed(inputs)
+    given = [None] if grad_outputs is None else listed(grad_outputs)
     given = given * len(ys) if len(given) < len(ys) else given
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True")
@@ -93,40 +83,17 @@ def grad(
     totals: list[Any] = [None] * len(xs)
     for i, (y, dy) in enumerate(zip(ys, given, strict=True)):
         keep = bool(retain_graph) or i + 1 < len(ys)
-        parts = gradients_of(y, list(xs), dy, keep, create_graph)
-        totals = [
-            part if total is None else total if part is None else Core.__add__(total, part)
-            for total, part in zip(totals, parts, strict=True)
-        ]
+        for j, part in enumerate(gradients_of(y, xs, dy, keep, create_graph)):
+            if part is not None:
+                totals[j] = part if totals[j] is None else Core.__add__(totals[j], part)
     if not allow_unused and any(total is None for total in totals):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
             "this is the desired behavior."
         )
-    return tuple(
-        None if total is None else _finished(total if create_graph else Core.detach(total))
-        for total in totals
-    )
+    found = (t if t is None or create_graph else Core.detach(t) for t in totals)
+    return tuple(None if t is None else wrap(t, _core.history_name(t) or "MulBackward0") for t in found)
 
 
-def _finished(gradient: Any) -> Tensor:
-    t = wrap(gradient)
-    if not t._op:
-        t._op = "MulBackward0"
-    return t
-
-
-__all__ = [
-    "Function",
-    "GradcheckError",
-    "backward",
-    "enable_grad",
-    "function",
-    "functional",
-    "grad",
-    "gradcheck",
-    "gradgradcheck",
-    "inference_mode",
-    "no_grad",
-    "set_grad_enabled",
-]
+_NAMES = "Function GradcheckError backward enable_grad function functional grad gradcheck gradgradcheck"
+__all__ = [*_NAMES.split(), "inference_mode", "no_grad", "set_grad_enabled"]

@@ -23,7 +23,7 @@ class FunctionCtx:
     _materialize = True
     _kept: list[Any] | None = None
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    def save_for_backward(self, *tensors) -> None:
         """Keep inputs, outputs or other Tensors for `saved_tensors`; to change one later is noticed."""
         if wrong := [t for t in tensors if not (t is None or isinstance(t, Core))]:
             raise TypeError(f"save_for_backward can only save variables, but got {type(wrong[0]).__name__}")
@@ -36,11 +36,11 @@ class FunctionCtx:
             raise RuntimeError("saved_tensors: known in backward alone, of a call that is recorded")
         return tuple(None if kept is None else wrap(kept.tensor(), "", kind) for kept, kind in self._kept)
 
-    def mark_non_differentiable(self, *args: Any) -> None:
+    def mark_non_differentiable(self, *args) -> None:
         """Say which outputs have no gradient."""
         self._constant = args
 
-    def mark_dirty(self, *args: Any) -> None:
+    def mark_dirty(self, *args) -> None:
         """Say which inputs were changed in place, and are outputs."""
         self._dirty = args
 
@@ -77,24 +77,24 @@ class Function:
     """
 
     @staticmethod
-    def forward(*args: Any, **kwargs: Any) -> Any:
+    def forward(*args, **kwargs):
         """To be defined by the subclass."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+    def setup_context(ctx, inputs: tuple[Any, ...], output):
         """To be defined by a subclass whose forward has no ``ctx``."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx, *grad_outputs):
         """To be defined by the subclass."""
         raise NotImplementedError("You must implement the backward function for custom autograd.Function.")
 
     vjp = backward
 
     @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls, *args, **kwargs):
         """Compute, and record what `backward` is the derivative of."""
         ctx, name = FunctionCtx(), f"{cls.__name__}Backward"
         separate = cls.setup_context is not Function.setup_context
@@ -104,10 +104,8 @@ class Function:
             if separate:
                 bound.apply_defaults()
             args = bound.args[len(ahead) :]
-            if bound.kwargs:
-                raise TypeError(
-                    f"{cls.__name__}.forward: arguments must be positional; got {[*bound.kwargs]}"
-                )
+            if names := list(bound.kwargs):
+                raise TypeError(f"{cls.__name__}.forward: arguments must be positional; got {names}")
         ctx.needs_input_grad = tuple(isinstance(x, Core) and bool(x.requires_grad) for x in args)
         with no_grad():
             result = cls.forward(*ahead, *args)
@@ -118,16 +116,8 @@ class Function:
         outputs = list(result) if isinstance(result, tuple) else [result]
         inputs = [x for x in args if isinstance(x, Core)]
         made = [i for i, y in enumerate(outputs) if _is_floating(y) and not _among(y, ctx._constant)]
-        backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
-        rule = functools.partial(
-            _gradients,
-            ctx,
-            backward,
-            name,
-            [isinstance(x, Core) for x in args],
-            [_like(y) for y in outputs],
-            made,
-        )
+        are_tensors, likes = [isinstance(x, Core) for x in args], [_like(y) for y in outputs]
+        rule = functools.partial(_gradients, cls, ctx, name, are_tensors, likes, made)
         results = [y.detach() if _among(y, inputs) and isinstance(y, Core) else y for y in outputs]
         for i, y in zip(made, _core.record_rule(name, [outputs[i] for i in made], inputs, rule), strict=True):
             if _among(outputs[i], ctx._dirty):
@@ -146,34 +136,25 @@ class Function:
         return tuple(results) if isinstance(result, tuple) else results[0]
 
 
-def _is_floating(y: Any) -> bool:
+def _is_floating(y) -> bool:
     return isinstance(y, Core) and y.dtype.is_floating_point
 
 
-def _among(t: Any, others: Sequence[Any]) -> bool:
+def _among(t, others: Sequence[Any]) -> bool:
     return any(t is other for other in others)
 
 
-def _like(x: Any) -> Any:
+def _like(x):
     return (tuple(x.shape), x.dtype) if isinstance(x, Core) else None
 
 
-def _gradients(
-    ctx: FunctionCtx,
-    backward: Callable[..., Any],
-    name: str,
-    inputs: list[bool],
-    outputs: list[Any],
-    made: list[int],
-    dys: list[Any],
-) -> list[Any]:
+def _gradients(cls, ctx, name: str, inputs: list[bool], outputs, made: list[int], dys) -> list[Any]:
     """What `backward` gives, for the inputs that are Tensors."""
-    arrived = dict(zip(made, dys, strict=True))
-    given = []
+    backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
+    arrived, given = dict(zip(made, dys, strict=True)), []
     for i, like in enumerate(outputs):
-        dy = arrived.get(i)
         empty = zeros(like[0], dtype=like[1]) if like and ctx._materialize else None
-        given.append(empty if dy is None else wrap(dy))
+        given.append(empty if arrived.get(i) is None else wrap(arrived[i]))
     result = backward(ctx, *given)
     found = list(result) if isinstance(result, (tuple, list)) else [result]
     while len(found) > len(inputs) and found[-1] is None:
@@ -182,7 +163,6 @@ def _gradients(
         raise RuntimeError(
             f"function {name} returned an incorrect number of gradients (expected {len(inputs)}, got {len(found)})"
         )
-    gradients = []
     for i, (gradient, is_tensor) in enumerate(zip(found, inputs, strict=True)):
         if not is_tensor and gradient is not None:
             raise RuntimeError(
@@ -191,33 +171,30 @@ def _gradients(
             )
         if gradient is not None and not isinstance(gradient, Core):
             raise TypeError(f"function {name}: expected Variable or None (got {type(gradient).__name__})")
-        if is_tensor:
-            gradients.append(gradient)
-    return gradients
+    return [gradient for gradient, is_tensor in zip(found, inputs, strict=True) if is_tensor]
 
 
 def once_differentiable(f: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a `backward` that cannot be differentiated again; who tries gets an error."""
 
     @functools.wraps(f)
-    def backward(ctx: Any, *dys: Any) -> Any:
+    def backward(ctx, *dys):
         with no_grad():
             result = f(ctx, *dys)
         given = [dy for dy in dys if isinstance(dy, Core) and dy.requires_grad]
         if not (_core.grad_enabled() and given):
             return result
+
+        def closed(g):
+            return wrap(_core.record_rule("once_differentiable", [g.detach()], given, _refuse)[0])
+
         found = result if isinstance(result, tuple) else (result,)
-        return tuple(
-            wrap(_core.record_rule("once_differentiable", [g.detach()], given, _refuse)[0])
-            if isinstance(g, Core)
-            else g
-            for g in found
-        )
+        return tuple(closed(g) if isinstance(g, Core) else g for g in found)
 
     return backward
 
 
-def _refuse(dys: Any) -> Any:
+def _refuse(dys):
     raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
 

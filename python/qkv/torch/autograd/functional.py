@@ -7,35 +7,30 @@ from typing import Any
 
 from ... import _core
 from .._creation import zeros
+from .._grad_mode import enable_grad
 from .._shaping import stack
 from .._tensor import Core, wrap
 
 
-def _leaves(inputs: Any) -> list[Any]:
-    given = [inputs] if isinstance(inputs, Core) else list(inputs)
-    return [wrap(_core.tensor(t)).requires_grad_() for t in given]
+def listed(tensors) -> list[Any]:
+    """One Tensor or several as a list."""
+    return [tensors] if isinstance(tensors, Core) else list(tensors)
 
 
-def _each(y: Any, xs: list[Any], create_graph: bool) -> list[Any]:
+def _leaves(inputs) -> list[Any]:
+    return [wrap(_core.tensor(t)).requires_grad_() for t in listed(inputs)]
+
+
+def _each(y, xs: list[Any], create_graph: bool) -> list[Any]:
     """For each input the derivatives of all numbers of y, ``(*y.shape, *x.shape)``."""
-    flat = y.reshape(-1)
-    rows = []
-    for i in range(flat.numel()):
-        if flat.requires_grad:
-            found = _core.grad(flat[i], xs, None, True, create_graph)
-            rows.append([wrap(part) for part in found])
-        else:
-            rows.append([zeros(*x.shape, dtype=x.dtype) for x in xs])
-    return [stack([row[j] for row in rows]).reshape((*y.shape, *x.shape)) for j, x in enumerate(xs)]
+    if not (y.requires_grad and y.numel()):
+        return [zeros(*y.shape, *x.shape, dtype=x.dtype) for x in xs]
+    rows = zip(*(_core.grad(one, xs, None, True, create_graph) for one in y.reshape(-1)), strict=True)
+    parts = [stack(list(map(wrap, row))) for row in rows]
+    return [part.reshape((*y.shape, *x.shape)) for part, x in zip(parts, xs, strict=True)]
 
 
-def jacobian(
-    func: Callable[..., Any],
-    inputs: Any,
-    create_graph: bool = False,
-    strict: bool = False,
-    vectorize: bool = False,
-) -> Any:
+def jacobian(func, inputs, create_graph: bool = False, strict: bool = False, vectorize: bool = False):
     """All partial derivatives of a function's result: ``(*result.shape, *input.shape)``.
 
     Examples
@@ -45,40 +40,25 @@ def jacobian(
     tensor([[2., 0.],
             [0., 4.]])
     """
-    alone = isinstance(inputs, Core)
-    with_gradients = _core.grad_enabled()
-    _core.set_grad_enabled(True)
-    try:
+    with enable_grad():
         xs = _leaves(inputs)
         y = func(*xs)
-        if isinstance(y, tuple):
-            parts = [_each(one, xs, create_graph) for one in y]
-            return tuple(part[0] if alone else tuple(part) for part in parts)
-        result = _each(y, xs, create_graph)
-    finally:
-        _core.set_grad_enabled(with_gradients)
-    return result[0] if alone else tuple(result)
+        parts = [_each(one, xs, create_graph) for one in (y if isinstance(y, tuple) else (y,))]
+    found = tuple(part[0] if isinstance(inputs, Core) else tuple(part) for part in parts)
+    return found if isinstance(y, tuple) else found[0]
 
 
-def hessian(
-    func: Callable[..., Any],
-    inputs: Any,
-    create_graph: bool = False,
-    strict: bool = False,
-    vectorize: bool = False,
-) -> Any:
+def hessian(func, inputs, create_graph: bool = False, strict: bool = False, vectorize: bool = False):
     """All second derivatives of a function whose result is one number."""
 
-    def slope(*xs: Any) -> Any:
+    def slope(*xs):
         found = _core.grad(func(*xs), list(xs), None, True, True)
         return wrap(found[0]) if isinstance(inputs, Core) else tuple(map(wrap, found))
 
     return jacobian(slope, inputs, create_graph)
 
 
-def vjp(
-    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
-) -> Any:
+def vjp(func: Callable[..., Any], inputs, v=None, create_graph: bool = False, strict: bool = False):
     """The result of a function, and the product of a vector with its Jacobian."""
     xs = _leaves(inputs)
     y = func(*xs)

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from .._creation import tensor
 from .._grad_mode import enable_grad
+from .._settings import arguments
 from .._tensor import Core
-from .functional import _each
+from .functional import _each, listed
+
+_SETTINGS = "*, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0"
 
 
 class GradcheckError(RuntimeError):
     """A gradient that is not the slope."""
 
 
-def gradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
-    *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    raise_exception: bool = True,
-    nondet_tol: float = 0.0,
-) -> bool:
+@arguments(f"func, inputs, {_SETTINGS}")
+def gradcheck(func, inputs, raise_exception: bool, **settings: float) -> bool:
     """Whether all derivatives of a function are its slopes at these inputs, which should be float64.
 
     Examples
@@ -36,36 +31,16 @@ def gradcheck(
     >>> torch.autograd.gradcheck(torch.exp, x)
     True
     """
-    given = [inputs] if isinstance(inputs, Core) else list(inputs)
-    places = [i for i, x in enumerate(given) if isinstance(x, Core) and x.requires_grad]
+    given = listed(inputs)
+    places = [i for i, x in enumerate(given) if _learned(x)]
     if not places:
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of the them have "
             "requires_grad=True."
         )
-    xs = [given[i] for i in places]
     try:
         with enable_grad():
-            ys = _outputs(func, given)
-            analytic = [_each(y, xs, False) for y in ys]
-            again = [_each(y, xs, False) for y in _outputs(func, given)]
-            for one, other in zip(analytic, again, strict=True):
-                if any(
-                    (a - b).abs().max() > nondet_tol for a, b in zip(one, other, strict=True) if a.numel()
-                ):
-                    raise GradcheckError(
-                        "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
-                        "times gives different values, although analytical gradient matches numerical gradient."
-                    )
-            for j, x in enumerate(xs):
-                numeric = _slopes(func, given, x, eps)
-                for i, slopes in enumerate(numeric):
-                    found = analytic[i][j].detach().numpy()
-                    if not np.allclose(found, slopes, rtol, atol):
-                        raise GradcheckError(
-                            f"Jacobian mismatch for output {i} with respect to input {places[j]},\n"
-                            f"numerical:{slopes}\nanalytical:{found}\n"
-                        )
+            _check(func, given, places, **settings)
     except GradcheckError:
         if raise_exception:
             raise
@@ -73,16 +48,38 @@ def gradcheck(
     return True
 
 
-def _outputs(func: Callable[..., Any], given: list[Any]) -> list[Any]:
+def _learned(x) -> bool:
+    return isinstance(x, Core) and bool(x.requires_grad)
+
+
+def _check(func, given: list[Any], places: list[int], eps, atol, rtol, nondet_tol) -> None:
+    xs = [given[i] for i in places]
+    analytic, again = ([_each(y, xs, False) for y in _outputs(func, given)] for _ in range(2))
+    for one, other in zip(chain(*analytic), chain(*again), strict=True):
+        if one.numel() and (one - other).abs().max() > nondet_tol:
+            raise GradcheckError(
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
+                "times gives different values, although analytical gradient matches numerical gradient."
+            )
+    for j, x in enumerate(xs):
+        for i, slopes in enumerate(_slopes(func, given, x, eps)):
+            found = analytic[i][j].detach().numpy()
+            if not np.allclose(found, slopes, rtol, atol):
+                raise GradcheckError(
+                    f"Jacobian mismatch for output {i} with respect to input {places[j]},\n"
+                    f"numerical:{slopes}\nanalytical:{found}\n"
+                )
+
+
+def _outputs(func, given: list[Any]) -> list[Any]:
     result = func(*given)
     parts = result if isinstance(result, (tuple, list)) else [result]
     return [y for y in parts if isinstance(y, Core) and y.dtype.is_floating_point]
 
 
-def _slopes(func: Callable[..., Any], given: list[Any], x: Any, eps: float) -> list[Any]:
+def _slopes(func, given: list[Any], x, eps: float) -> list[Any]:
     """For each output ``(*y.shape, *x.shape)``."""
-    numbers = x.data
-    columns = []
+    numbers, columns = x.data, []
     for place in np.ndindex(*x.shape):
         before, sides = float(numbers[place]), []
         for step in (eps, -eps):
@@ -93,45 +90,26 @@ def _slopes(func: Callable[..., Any], given: list[Any], x: Any, eps: float) -> l
     return [np.stack(parts, -1).reshape(*parts[0].shape, *x.shape) for parts in zip(*columns, strict=True)]
 
 
-def gradgradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
-    grad_outputs: Any = None,
-    *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    raise_exception: bool = True,
-    nondet_tol: float = 0.0,
-) -> bool:
+@arguments(f"func, inputs, grad_outputs=None, {_SETTINGS}")
+def gradgradcheck(func, inputs, grad_outputs, **settings) -> bool:
     """The same for the second derivatives; ``grad_outputs`` are random unless given."""
     from . import grad
 
-    given = [inputs] if isinstance(inputs, Core) else list(inputs)
+    given, random = listed(inputs), np.random.default_rng(0)
     if grad_outputs is None:
-        random = np.random.default_rng(0)
         grad_outputs = [
             tensor(random.standard_normal(tuple(y.shape)), dtype=y.dtype, requires_grad=True)
             for y in _outputs(func, given)
             if y.requires_grad
         ]
-    dys = [grad_outputs] if isinstance(grad_outputs, Core) else list(grad_outputs)
 
-    def slopes(*args: Any) -> Any:
-        xs = [x for x in args[: len(given)] if isinstance(x, Core) and x.requires_grad]
-        ys = [y for y in _outputs(func, list(args[: len(given)])) if y.requires_grad]
-        found = grad(ys, xs, args[len(given) :], create_graph=True, allow_unused=True)
+    def slopes(*args):
+        own, dys = list(args[: len(given)]), args[len(given) :]
+        ys = [y for y in _outputs(func, own) if y.requires_grad]
+        found = grad(ys, list(filter(_learned, own)), dys, create_graph=True, allow_unused=True)
         return tuple(slope for slope in found if slope is not None)
 
-    return gradcheck(
-        slopes,
-        (*given, *dys),
-        eps=eps,
-        atol=atol,
-        rtol=rtol,
-        raise_exception=raise_exception,
-        nondet_tol=nondet_tol,
-    )
+    return bool(gradcheck(slopes, (*given, *listed(grad_outputs)), **settings))
 
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from .._tensor import refuse_attribute
 from . import functional as functional
@@ -69,8 +69,7 @@ from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 from .parameter import UninitializedParameter as UninitializedParameter
 
-__all__ = [name for name in dir() if name[0].isupper() and name != "Any"] + ["functional", "init", "utils"]
+__all__ = [name for name in dir() if name[0].isupper()] + ["functional", "init", "utils"]
 
 
-def __getattr__(name: str) -> Any:
-    refuse_attribute("torch.nn", name)
+__getattr__ = partial(refuse_attribute, "torch.nn")

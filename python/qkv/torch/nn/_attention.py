@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from .. import _dtypes
 from .._creation import zeros
@@ -11,7 +10,7 @@ from .._elementwise import cast
 from .._functions import where
 from .._products import product
 from .._reductions import mean
-from .._settings import constructor
+from .._settings import arguments, constructor
 from .._tensor import Tensor
 from . import functional as F
 from . import init
@@ -19,7 +18,7 @@ from ._layers import NonDynamicallyQuantizableLinear, add_parameter
 from ._module import Module
 
 
-def additive(mask: Tensor | None, name: str, kind: Any) -> Tensor | None:
+def additive(mask, name: str, kind) -> Tensor | None:
     """A mask as numbers that are added to the scores: -inf where a boolean one is True."""
     if mask is None:
         return None
@@ -53,9 +52,7 @@ class MultiheadAttention(Module):
         "vdim=None, batch_first=False, device=None, dtype=None"
     )
 
-    def _configure(
-        self, embed_dim: int, num_heads: int, dropout: float, bias: bool, batch_first: bool, **rest: Any
-    ) -> None:
+    def _configure(self, embed_dim, num_heads, dropout, bias, batch_first, kind, **rest) -> None:
         super().__init__()
         if rest["add_bias_kv"] or rest["add_zero_attn"]:
             raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are not known to qkv.torch")
@@ -67,7 +64,6 @@ class MultiheadAttention(Module):
         self.kdim, self.vdim = rest["kdim"] or embed_dim, rest["vdim"] or embed_dim
         self.dropout, self.batch_first = dropout, batch_first
         self._qkv_same_embed_dim = together = self.kdim == embed_dim == self.vdim
-        kind = {"device": rest["device"], "dtype": rest["dtype"]}
         for name, width in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
             add_parameter(self, f"{name}_proj_weight", embed_dim, width, wanted=not together, **kind)
         add_parameter(self, "in_proj_weight", 3 * embed_dim, embed_dim, wanted=together, **kind)
@@ -89,20 +85,16 @@ class MultiheadAttention(Module):
             init.constant_(self.in_proj_bias, 0.0)
             init.constant_(self.out_proj.bias, 0.0)
 
+    @arguments(
+        "self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, "
+        "average_attn_weights=True, is_causal=False"
+    )
     def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = True,
-        attn_mask: Tensor | None = None,
-        average_attn_weights: bool = True,
-        is_causal: bool = False,
+        self, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal, **inputs
     ) -> tuple[Tensor, Tensor | None]:
         """``(Lq, B, E)`` to ``((Lq, B, E), (B, Lq, Lk))``; ``(B, Lq, E)`` with ``batch_first``; or no batch."""
-        batched = len(query.shape) == 3
-        given = [query, key, value]
+        given = list(inputs.values())
+        batched = len(given[0].shape) == 3
         if not batched:
             given = [x.unsqueeze(1) for x in given]
         elif self.batch_first:
@@ -111,7 +103,9 @@ class MultiheadAttention(Module):
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         length, batch, _ = given[0].shape
         keys = given[1].shape[0]
-        mask = self._mask(attn_mask, key_padding_mask, batch if batched else None, length, keys, query.dtype)
+        mask = self._mask(
+            attn_mask, key_padding_mask, batch if batched else None, length, keys, given[0].dtype
+        )
         biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self.embed_dim)
         q, k, v = (  # (L, B, E) to (B, H, L, D)
             F.linear(x, w, b).reshape(-1, batch, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
@@ -133,9 +127,7 @@ class MultiheadAttention(Module):
             return out.squeeze(1), None if weights is None else weights.squeeze(0)
         return (out.transpose(0, 1) if self.batch_first else out), weights
 
-    def _mask(
-        self, attn_mask: Any, padding: Any, batch: int | None, length: int, keys: int, kind: Any
-    ) -> Tensor | None:
+    def _mask(self, attn_mask, padding, batch: int | None, length: int, keys: int, kind) -> Tensor | None:
         """Both masks as one that is added to scores ``(B, H, Lq, Lk)``; no `batch` stands for inputs without one."""
         items, scores = batch or 1, (length, keys)
         many = attn_mask is not None and len(attn_mask.shape) == 3
@@ -147,7 +139,7 @@ class MultiheadAttention(Module):
         return mask if padded is None else padded if mask is None else mask + padded
 
 
-def _shaped(mask: Any, name: str, shape: Any, into: Any, axes: str, kind: Any) -> Tensor | None:
+def _shaped(mask, name: str, shape, into, axes: str, kind) -> Tensor | None:
     """A mask of that shape as numbers, reshaped."""
     added = additive(mask, name, kind)
     if added is not None and tuple(added.shape) != shape:

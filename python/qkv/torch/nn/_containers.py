@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from itertools import groupby
 from typing import Any
 
+from .._settings import constructor
 from ._module import Module
 from .parameter import Parameter
-
-
-def _place(index: Any, count: int) -> int:
-    i: int = index.__index__()
-    if not -count <= i < count:
-        raise IndexError(f"index {i} is out of range")
-    return i + count if i < 0 else i
 
 
 class _Container(Module):
@@ -23,11 +17,14 @@ class _Container(Module):
 
     _of = "_modules"
 
-    @property
-    def _held(self) -> Any:
-        return getattr(self, self._of)
+    _held = property(lambda self: getattr(self, self._of))
 
-    def _hold(self, name: str, value: Any) -> None:
+    def _configure(self, **given) -> None:
+        super()._configure()
+        (entries,) = given.values()
+        self._fill(entries or ())
+
+    def _hold(self, name: str, value) -> None:
         if self._of == "_modules":
             self.add_module(name, value)
         else:
@@ -38,50 +35,48 @@ class _Container(Module):
 
 
 class _Numbered(_Container):
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
-        super().__init__()
-        self.extend(values or ())
-
     def __iter__(self) -> Iterator[Any]:
         return iter(self._held.values())
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index):
         if isinstance(index, slice):
             return self._several(list(self._held.items())[index])
-        return list(self)[_place(index, len(self))]
+        return list(self)[index]
 
-    def _several(self, parts: list[tuple[str, Any]]) -> Any:
+    def _several(self, parts: list[tuple[str, Any]]):
         return type(self)([part for _, part in parts])
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._hold(list(self._held)[_place(index, len(self))], value)
+    def __setitem__(self, index, value) -> None:
+        self._hold(list(self._held)[index], value)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index) -> None:
         parts = list(self)
-        del parts[index if isinstance(index, slice) else _place(index, len(self))]
+        del parts[index]
         self._renumber(parts)
 
     def _renumber(self, parts: list[Any]) -> None:
         self._held.clear()
         self.extend(parts)
 
-    def append(self, value: Any) -> Any:
+    def append(self, value):
         """Add one at the end."""
         self._hold(str(len(self)), value)
         return self
 
-    def insert(self, index: int, value: Any) -> Any:
+    def insert(self, index: int, value):
         """Add one before another."""
         parts = list(self)
         parts.insert(index, value)
         self._renumber(parts)
         return self
 
-    def extend(self, values: Iterable[Any]) -> Any:
+    def extend(self, values: Iterable[Any]):
         """Add several at the end."""
         for value in values:
             self.append(value)
         return self
+
+    _fill = extend
 
 
 class Sequential(_Numbered):
@@ -97,16 +92,16 @@ class Sequential(_Numbered):
     )
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args) -> None:
         super().__init__()
         named = args[0].items() if len(args) == 1 and isinstance(args[0], dict) else None
         for name, module in named or ((str(i), module) for i, module in enumerate(args)):
             self.add_module(name, module)
 
-    def _several(self, parts: list[tuple[str, Any]]) -> Any:
+    def _several(self, parts: list[tuple[str, Any]]):
         return type(self)(OrderedDict(parts))
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input):
         """Call all."""
         for module in self:
             input = module(input)
@@ -116,25 +111,22 @@ class Sequential(_Numbered):
 class ModuleList(_Numbered):
     """A list of modules."""
 
-    def __init__(self, modules: Iterable[Any] | None = None) -> None:
-        super().__init__(modules)
+    __init__ = constructor("modules=None")
 
-    def __repr__(self) -> str:
-        runs = [
-            (text, len(list(same))) for text, same in groupby(map(repr, self))
-        ]  # of parts that print the same
+    def _lines(self) -> list[str]:
         lines, i = [], 0
-        for text, count in runs:
+        for text, same in groupby(map(repr, self)):  # parts that print the same stand in one line
+            count = len(list(same))
             place = f"({i})" if count == 1 else f"({i}-{i + count - 1})"
             lines.append(f"{place}: {text if count == 1 else f'{count} x {text}'}")
             i += count
-        inner = "\n".join(lines).replace("\n", "\n  ")
-        return f"{self._get_name()}(\n  {inner}\n)" if lines else f"{self._get_name()}()"
+        return lines
 
 
 class ParameterList(_Numbered):
     """A list of parameters."""
 
+    __init__ = constructor("values=None")
     _of = "_parameters"
 
     def extra_repr(self) -> str:
@@ -145,11 +137,11 @@ class ParameterList(_Numbered):
         )
 
 
-class _Named(_Container):
-    def __getitem__(self, key: str) -> Any:
+class _Named(_Container, MutableMapping[str, Any]):
+    def __getitem__(self, key: str):
         return self._held[key]
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value) -> None:
         self._hold(key, value)
 
     def __delitem__(self, key: str) -> None:
@@ -158,46 +150,30 @@ class _Named(_Container):
     def __iter__(self) -> Iterator[str]:
         return iter(self._held)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._held
-
-    def keys(self) -> Any:
+    def keys(self):
         """The names."""
         return self._held.keys()
 
-    def values(self) -> Any:
+    def values(self):
         """The entries."""
         return self._held.values()
 
-    def items(self) -> Any:
+    def items(self):
         """Names and entries."""
         return self._held.items()
 
-    def update(self, entries: Any) -> None:
-        """Add several."""
-        for key, value in entries.items() if hasattr(entries, "items") else entries:
-            self[key] = value
-
-    def pop(self, key: str) -> Any:
-        """Take one out."""
-        value = self[key]
-        del self[key]
-        return value
+    __eq__, __hash__ = object.__eq__, object.__hash__
+    _fill = MutableMapping.update
 
 
 class ModuleDict(_Named):
     """A dict of modules."""
 
-    def __init__(self, modules: Any = None) -> None:
-        super().__init__()
-        self.update(modules or {})
+    __init__ = constructor("modules=None")
 
 
 class ParameterDict(_Named):
     """A dict of parameters."""
 
+    __init__ = constructor("parameters=None")
     _of = "_parameters"
-
-    def __init__(self, parameters: Any = None) -> None:
-        super().__init__()
-        self.update(parameters or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ... import _core
 from .. import _dtypes
+from .._conversion import kinds_in
 from .._elementwise import cast
 from .._grad_mode import no_grad
 from .._tensor import Core, Tensor
@@ -36,7 +38,7 @@ class Handle:
 
     _keys = itertools.count()
 
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+    def __init__(self, hooks: dict[int, Any], hook) -> None:
         self._hooks, self._key = hooks, next(self._keys)
         hooks[self._key] = hook  # the same one may be there several times
 
@@ -45,12 +47,21 @@ class Handle:
         self._hooks.pop(self._key, None)
 
 
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
-
-
-def _in_class(t: Any) -> Any:
+def _in_class(t):
     return t if isinstance(t, Tensor) else _core.instance_of(Tensor, t) if isinstance(t, Core) else Tensor(t)
+
+
+def _named(kind: str) -> Any:
+    def named(self, prefix="", recurse=True, remove_duplicate=True) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        for path, part in self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]:
+            for name, value in part._entries(kind).items():
+                if value is not None and not (remove_duplicate and value in seen):
+                    seen.add(value)
+                    yield f"{path}.{name}" if path else name, value
+
+    named.__name__, named.__doc__ = f"named_{kind}s", f"All {kind}s and their names."
+    return named
 
 
 class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
@@ -72,6 +83,12 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
 
     _hooks: ClassVar[dict[int, Any]] = {}
     _pre_hooks: ClassVar[dict[int, Any]] = {}
+    _shown = ""  # settings in the text: "=name" the value alone, "name?" only where it is not the default
+
+    def _configure(self, **settings) -> None:
+        """Begin with settings by name; what `constructor` makes calls it."""
+        CoreModule.__init__(self)
+        vars(self).update(settings)
 
     _parameters = property(lambda self: Entries(self, "parameter"))
     _buffers = property(lambda self: Entries(self, "buffer"))
@@ -88,7 +105,7 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
 
     # Parts.
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value) -> None:
         if isinstance(value, Buffer):
             self.register_buffer(name, value, value.persistent)
         else:
@@ -107,17 +124,17 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         for name, value in state.items():
             setattr(self, name, value)
 
-    def register_parameter(self, name: str, param: Any) -> None:
+    def register_parameter(self, name: str, param) -> None:
         """Add a parameter, or None in its place."""
         check_part("parameter", name, param, Parameter)
         self._register("parameter", name, param)
 
-    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, tensor, persistent: bool = True) -> None:
         """Add a Tensor that is kept but not learned; its memory is shared."""
         check_part("buffer", name, tensor, Tensor)
         self._register("buffer", name, tensor, persistent)
 
-    def register_module(self, name: str, module: Any) -> None:
+    def register_module(self, name: str, module) -> None:
         """Add a part, or None in its place."""
         check_part("module", name, module, CoreModule)
         self._register("module", name, module)
@@ -126,13 +143,12 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
 
     # Calls.
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args, **kwargs):
         """To be defined by the subclass: what a call computes."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+        name = type(self).__name__
+        raise NotImplementedError(f'Module [{name}] is missing the required "forward" function')
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args, **kwargs):
         for arg in args:
             if type(arg) is Core:  # from a module of the core around this one
                 args = tuple(_core.instance_of(Tensor, a) if type(a) is Core else a for a in args)
@@ -147,16 +163,13 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
             result = result if changed is None else changed
         return result
 
-    def _own_hooks(self, name: str) -> Any:
-        return self.__dict__.setdefault(name, OrderedDict())
-
     def register_forward_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call ``hook(module, args, output)`` after each call; what it returns replaces the output."""
-        return Handle(self._own_hooks("_hooks"), hook)
+        return Handle(vars(self).setdefault("_hooks", OrderedDict()), hook)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call ``hook(module, args)`` before each call; what it returns replaces the arguments."""
-        return Handle(self._own_hooks("_pre_hooks"), hook)
+        return Handle(vars(self).setdefault("_pre_hooks", OrderedDict()), hook)
 
     # Walking: unbound, as parts may be modules of the core.
 
@@ -172,9 +185,7 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         """The parts."""
         return (part for _, part in Module.named_children(self))
 
-    def named_modules(
-        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True) -> Iterator[tuple[str, Any]]:
         """This module and all parts of parts, with their names."""
         memo = set() if memo is None else memo
         if remove_duplicate and self in memo:
@@ -190,21 +201,8 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         """This module and all parts of parts."""
         return (part for _, part in self.named_modules(remove_duplicate=remove_duplicate))
 
-    def _members(
-        self, kind: Any, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Any]]:
-        seen = set()
-        for path, part in self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]:
-            for name, value in part._entries(kind).items():
-                if value is not None and not (remove_duplicate and value in seen):
-                    seen.add(value)
-                    yield f"{path}.{name}" if path else name, value
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
-        """All parameters and their names."""
-        return self._members("parameter", prefix, recurse, remove_duplicate)
+    named_parameters = _named("parameter")
+    named_buffers = _named("buffer")
 
     def parameters(self, recurse: bool = True) -> Iterator[Any]:
         """All parameters."""
@@ -212,27 +210,20 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
             return iter(CoreModule.parameters(self))
         return (value for _, value in self.named_parameters(recurse=False))
 
-    def named_buffers(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
-        """All buffers and their names."""
-        return self._members("buffer", prefix, recurse, remove_duplicate)
-
     def buffers(self, recurse: bool = True) -> Iterator[Any]:
         """All buffers."""
         return (value for _, value in self.named_buffers(recurse=recurse))
 
-    def get_submodule(self, target: str) -> Any:
+    def get_submodule(self, target: str):
         """The part at the end of a path such as ``"encoder.layers.0"``."""
         part: Any = self
         for name in target.split(".") if target else []:
             part = getattr(part, name)
         return part
 
-    def get_parameter(self, target: str) -> Any:
+    def get_parameter(self, target: str):
         """The parameter at the end of a path."""
-        path, _, name = target.rpartition(".")
-        return getattr(self.get_submodule(path), name)
+        return self.get_submodule(target)
 
     # All of it.
 
@@ -264,14 +255,10 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         """Forget the gradients."""
         forget_gradients(self.parameters(), set_to_none)
 
-    def to(self: T, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> T:
+    def to(self: T, *args, device=None, dtype=None, non_blocking: bool = False) -> T:
         """Convert the floating parameters and buffers to a dtype; the only device is the CPU."""
-        for wanted in (*args, device, dtype):
-            kind = wanted.dtype if isinstance(wanted, Tensor) else wanted
-            if isinstance(kind, (_dtypes.dtype, type)):
-                self._convert(_dtypes.computed(kind, "to"))
-            elif kind is not None and not isinstance(kind, bool):
-                _dtypes.check_device(kind, "to")
+        for kind in kinds_in(*args, device, dtype):
+            self._convert(kind)
         return self
 
     def _convert(self, kind: _dtypes.dtype) -> None:
@@ -295,7 +282,7 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         """Itself."""
         return self
 
-    def cuda(self, device: Any = None) -> Any:
+    def cuda(self, device=None):
         """Refused: qkv computes on the CPU."""
         _dtypes.refuse_device("cuda", "cuda")
 
@@ -308,15 +295,16 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
             for name, value in self._named_state()
         )
 
-    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> IncompatibleKeys:
+    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False) -> IncompatibleKeys:
         """Copy numbers in by name."""
         own = self.state_dict(keep_vars=True)
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
-        problems = []
-        for text, names in (("Unexpected", unexpected), ("Missing", missing)):
-            if strict and names:
-                problems.append(f"{text} key(s) in state_dict: " + ", ".join(f'"{k}"' for k in names) + ". ")
+        problems = [
+            f"{text} key(s) in state_dict: " + ", ".join(f'"{k}"' for k in names) + ". "
+            for text, names in {"Unexpected": unexpected, "Missing": missing}.items()
+            if strict and names
+        ]
         given = {name: _in_class(state_dict[name]) for name in own if name in state_dict}
         for name, source in given.items():
             target = own[name]
@@ -328,9 +316,8 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
                     f"in current model is {target.shape}."
                 )
         if problems:
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems)
-            )
+            head = f"Error(s) in loading state_dict for {type(self).__name__}:"
+            raise RuntimeError("\n\t".join([head, *problems]))
         with no_grad():
             for name, source in given.items():
                 if assign and isinstance(own[name], Parameter):
@@ -345,17 +332,26 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
     # Text.
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses of the text; to be defined by the subclass."""
-        return ""
+        """What stands between the parentheses of the text."""
+        given = inspect.signature(type(self)).parameters if self._shown else {}
+        parts = []
+        for word in self._shown.split():
+            value = getattr(self, name := word.strip("=?"))
+            if name == "bias":
+                value = value is not None and value is not False
+            if word[-1] != "?" or value != given[name].default:
+                parts.append(f"{value}" if word[0] == "=" else f"{name}={value!r}")
+        return ", ".join(parts)
 
     def _get_name(self) -> str:
         return type(self).__name__
 
+    def _lines(self) -> list[str]:
+        return [f"({name}): {part!r}" for name, part in self._modules.items()]
+
     def __repr__(self) -> str:
-        extra = self.extra_repr()
-        head = extra.split("\n") if extra else []
-        lines = [f"({name}): {_indented(repr(part))}" for name, part in self._modules.items()]
-        if len(head) == 1 and not lines:
+        extra, lines = self.extra_repr(), self._lines()
+        if extra and "\n" not in extra and not lines:
             return f"{self._get_name()}({extra})"
-        inner = "\n  ".join([*head, *lines])
+        inner = "\n".join([extra] * bool(extra) + lines).replace("\n", "\n  ")
         return f"{self._get_name()}(\n  {inner}\n)" if inner else f"{self._get_name()}()"

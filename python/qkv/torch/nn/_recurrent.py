@@ -15,10 +15,9 @@ from ._layers import add_parameter, draw_evenly
 from ._module import Module
 
 _REST = "bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None"
-_SHOWN = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
 
 
-def _each(state: Any, f: Any) -> Any:
+def _each(state, f):
     """A function of a state, or of both of an LSTM."""
     if state is None:
         return None
@@ -31,7 +30,7 @@ class _Rule(Module):
     _gates = 1
     _pair = False  # whether the state is h and c
 
-    def _add_weights(self, end: str, width: int, **kind: Any) -> None:
+    def _add_weights(self, end: str, width: int, **kind) -> None:
         rows = self._gates * self.hidden_size
         add_parameter(self, f"weight_ih{end}", rows, width, **kind)
         add_parameter(self, f"weight_hh{end}", rows, self.hidden_size, **kind)
@@ -46,11 +45,11 @@ class _Rule(Module):
         """Draw all parameters from ``+-1 / sqrt(hidden_size)``."""
         draw_evenly(self, self.hidden_size)
 
-    def _zeros(self, *shape: int, dtype: Any) -> Any:
+    def _zeros(self, *shape: int, dtype):
         start = zeros(*shape, self.hidden_size, dtype=dtype)
         return (start, start) if self._pair else start
 
-    def _layer(self, x: Tensor, state: Any, weights: list[Any]) -> tuple[Tensor, Any]:
+    def _layer(self, x, state, weights: list[Any]) -> tuple[Tensor, Any]:
         """One layer in one direction: x ``(T, B, M)`` and its state to outputs ``(T, B, H)`` and the last state."""
         steps = []
         for given in F.linear(x, weights[0], weights[2]).unbind(0):
@@ -58,22 +57,21 @@ class _Rule(Module):
             steps.append(state[0] if self._pair else state)
         return stack(steps), state
 
-    def _step(self, given: Tensor, state: Any, weights: list[Any]) -> Any:
+    def _step(self, given, state, weights: list[Any]):
         raise NotImplementedError
 
 
 class _Layers(_Rule):
     __init__ = constructor(f"input_size, hidden_size, num_layers=1, {_REST}")
 
-    def _configure(self, input_size: int, hidden_size: int, num_layers: int, **rest: Any) -> None:
-        super().__init__()
-        kind = {"device": rest.pop("device"), "dtype": rest.pop("dtype")}
-        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        for name, value in rest.items():
-            setattr(self, name, value)
-        for layer in range(num_layers):
+    _shown = "=input_size =hidden_size num_layers? bias? batch_first? dropout? bidirectional?"
+
+    def _configure(self, kind, **settings) -> None:
+        super()._configure(**settings)
+        for layer in range(self.num_layers):
+            width = self.hidden_size * len(self._ends(0)) if layer else self.input_size
             for end in self._ends(layer):
-                self._add_weights(end, hidden_size * len(self._ends(0)) if layer else input_size, **kind)
+                self._add_weights(end, width, **kind)
         self.reset_parameters()
 
     def _ends(self, layer: int) -> list[str]:
@@ -92,7 +90,7 @@ class _Layers(_Rule):
     def flatten_parameters(self) -> None:
         """Nothing to do on the CPU."""
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, input, hx=None) -> tuple[Tensor, Any]:
         """``(T, B, input_size)`` and a state ``(layers, B, H)`` to outputs ``(T, B, H)`` and the last state."""
         if not isinstance(input, Tensor):
             raise TypeError(
@@ -104,18 +102,14 @@ class _Layers(_Rule):
             input, hx = input.unsqueeze(1), _each(hx, lambda s: s.unsqueeze(1))
         elif self.batch_first:
             input = input.transpose(0, 1)
-        if input.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
-                f"{input.shape[-1]}"
-            )
+        if (width := input.shape[-1]) != self.input_size:
+            words = "input.size(-1) must be equal to input_size"
+            raise RuntimeError(f"{words}. Expected {self.input_size}, got {width}")
         shape = (self.num_layers * directions, input.shape[1])
         hx = self._zeros(*shape, dtype=input.dtype) if hx is None else hx
         for state in hx if isinstance(hx, tuple) else (hx,):
-            if tuple(state.shape) != (*shape, self.hidden_size):
-                raise RuntimeError(
-                    f"Expected hidden size {(*shape, self.hidden_size)}, got {list(state.shape)}"
-                )
+            if tuple(state.shape) != (wanted := (*shape, self.hidden_size)):
+                raise RuntimeError(f"Expected hidden size {wanted}, got {list(state.shape)}")
         x, last = input, []
         for layer in range(self.num_layers):
             x = F.dropout(x, self.dropout, self.training) if layer else x
@@ -131,22 +125,18 @@ class _Layers(_Rule):
             return x.squeeze(1), _each(final, lambda s: s.squeeze(1))
         return (x.transpose(0, 1) if self.batch_first else x), final
 
-    def extra_repr(self) -> str:
-        """The arguments that are not the defaults."""
-        shown = [f"{n}={getattr(self, n)}" for n, default in _SHOWN.items() if getattr(self, n) != default]
-        return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
-
 
 class _Cell(_Rule):
     __init__ = constructor("input_size, hidden_size, bias=True, device=None, dtype=None")
 
-    def _configure(self, input_size: int, hidden_size: int, bias: bool, **kind: Any) -> None:
-        super().__init__()
-        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        self._add_weights("", input_size, **kind)
+    _shown = "=input_size =hidden_size bias?"
+
+    def _configure(self, kind, **settings) -> None:
+        super()._configure(**settings)
+        self._add_weights("", self.input_size, **kind)
         self.reset_parameters()
 
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
+    def forward(self, input, hx=None):
         """``(B, input_size)`` and a state ``(B, hidden_size)`` to the next state."""
         single = len(input.shape) == 1
         x = input.unsqueeze(0) if single else input
@@ -157,15 +147,11 @@ class _Cell(_Rule):
         _, state = self._layer(x.unsqueeze(0), hx, self._weights(""))
         return _each(state, lambda s: s.squeeze(0)) if single else state
 
-    def extra_repr(self) -> str:
-        """The sizes."""
-        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
-
 
 class _GRURule(_Rule):
     _gates = 3
 
-    def _layer(self, x: Tensor, state: Any, weights: list[Any]) -> tuple[Tensor, Any]:
+    def _layer(self, x, state, weights: list[Any]) -> tuple[Tensor, Any]:
         outputs, last = _core.gru_layer(Core.transpose(x, (1, 0, 2)), state, *weights)
         outputs = Core.copy(Core.transpose(outputs, (1, 0, 2)))
         return wrap(outputs, "StackBackward0"), wrap(last, "AddBackward0")
@@ -174,7 +160,7 @@ class _GRURule(_Rule):
 class _LSTMRule(_Rule):
     _gates, _pair = 4, True
 
-    def _step(self, given: Tensor, state: Any, weights: list[Any]) -> Any:
+    def _step(self, given, state, weights: list[Any]):
         h, c = state
         i, f, g, o = (given + F.linear(h, weights[1], weights[3])).chunk(4, -1)
         c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
@@ -182,14 +168,13 @@ class _LSTMRule(_Rule):
 
 
 class _RNNRule(_Rule):
-    def _configure(self, *args: Any, nonlinearity: str, **settings: Any) -> None:
+    def _configure(self, nonlinearity: str, **settings) -> None:
         if nonlinearity not in ("tanh", "relu"):
             name = type(self).__name__
             raise ValueError(f"{name}: nonlinearity must be 'tanh' or 'relu'; got {shown(nonlinearity)}")
-        super()._configure(*args, **settings)
-        self.nonlinearity = nonlinearity
+        super()._configure(nonlinearity=nonlinearity, **settings)
 
-    def _step(self, given: Tensor, state: Any, weights: list[Any]) -> Any:
+    def _step(self, given, state, weights: list[Any]):
         total = given + F.linear(state, weights[1], weights[3])
         return F.tanh(total) if self.nonlinearity == "tanh" else F.relu(total)
 

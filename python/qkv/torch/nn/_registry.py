@@ -15,17 +15,17 @@ CoreModule: Any = _core.Module
 class Entries(MutableMapping[str, Any]):
     """One of PyTorch's tables of a module, ``_parameters``, ``_buffers`` or ``_modules``, over its entries."""
 
-    def __init__(self, module: Any, kind: Any) -> None:
+    def __init__(self, module, kind) -> None:
         self._module, self._kind = module, kind
 
     def _all(self) -> dict[str, Any]:
         found: dict[str, Any] = self._module._entries(self._kind)
         return found
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str):
         return self._all()[name]
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value) -> None:
         self._module._register(self._kind, name, value)
 
     def __delitem__(self, name: str) -> None:
@@ -38,11 +38,11 @@ class Entries(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._all())
 
-    def values(self) -> Any:
+    def values(self):
         """The objects."""
         return self._all().values()
 
-    def items(self) -> Any:
+    def items(self):
         """Names and objects."""
         return self._all().items()
 
@@ -58,7 +58,7 @@ class ModuleType(ABCMeta, type(CoreModule)):  # type: ignore[misc]
         made = inspect.signature(cls.__init__)
         return made.replace(parameters=list(made.parameters.values())[1:], return_annotation=made.empty)
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args, **kwargs):
         if cls.__abstractmethods__:
             missing = ", ".join(sorted(cls.__abstractmethods__))
             raise TypeError(

@@ -7,8 +7,7 @@ import math
 from typing import Any
 
 from .._creation import full
-from .._settings import constructor
-from .._tensor import Tensor
+from .._settings import arguments, constructor
 from . import functional as F
 from . import init
 from ._attention import MultiheadAttention
@@ -19,7 +18,7 @@ from ._module import Module
 _ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
 
 
-def _activation(given: Any) -> Any:
+def _activation(given):
     if callable(given):
         return given
     if given not in _ACTIVATIONS:
@@ -30,6 +29,8 @@ def _activation(given: Any) -> Any:
 # What a layer is made with, and the whole model, in two parts.
 _INNER = "dim_feedforward=2048, dropout=0.1, activation='relu'"
 _OUTER = "layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None"
+# What a decoder is called with beside its inputs, and its layers.
+_MASKS = "tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None"
 
 
 class _Layer(Module):
@@ -38,11 +39,8 @@ class _Layer(Module):
     _attentions: tuple[str, ...]  # their names
     __init__ = constructor(f"d_model, nhead, {_INNER}, {_OUTER}")
 
-    def _configure(
-        self, d_model: int, nhead: int, dropout: float, bias: bool, norm_first: bool, **rest: Any
-    ) -> None:
+    def _configure(self, d_model, nhead, dropout, bias, norm_first, kind, **rest) -> None:
         super().__init__()
-        kind = {"device": rest["device"], "dtype": rest["dtype"]}
         for name in self._attentions:
             attention = MultiheadAttention(
                 d_model, nhead, dropout, bias, batch_first=rest["batch_first"], **kind
@@ -59,23 +57,23 @@ class _Layer(Module):
             self.add_module(f"dropout{i}", Dropout(dropout))
         self.activation = _activation(rest["activation"])
 
-    def _around(self, x: Any, i: int, part: Any) -> Any:
+    def _around(self, x, i: int, part):
         """The residual connection of a part, its norm before or behind."""
         norm, drop = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
         return x + drop(part(norm(x))) if self.norm_first else norm(x + drop(part(x)))
 
-    def _attend(self, x: Any, i: int, memory: Any, mask: Any, padding: Any, is_causal: Any) -> Any:
+    def _attend(self, x, i: int, memory, mask, padding, is_causal):
         """The residual connection of an attention, to `memory` or to itself."""
         layer = getattr(self, self._attentions[i - 1])
-        options = {"attn_mask": mask, "key_padding_mask": padding, **_hints(is_causal=is_causal)}
+        options = _known({"attn_mask": mask, "key_padding_mask": padding, "is_causal": is_causal})
 
-        def part(y: Any) -> Any:
+        def part(y):
             keys = y if memory is None else memory
             return layer(y, keys, keys, need_weights=False, **options)[0]
 
         return self._around(x, i, part)
 
-    def _feed_forward(self, x: Any, i: int) -> Any:
+    def _feed_forward(self, x, i: int):
         return self._around(x, i, lambda y: self.linear2(self.dropout(self.activation(self.linear1(y)))))
 
 
@@ -92,9 +90,7 @@ class TransformerEncoderLayer(_Layer):
 
     _attentions = ("self_attn",)
 
-    def forward(
-        self, src: Tensor, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
-    ) -> Any:
+    def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal: bool = False):
         """The same shape."""
         x = self._attend(src, 1, None, src_mask, src_key_padding_mask, is_causal)
         return self._feed_forward(x, 2)
@@ -105,29 +101,22 @@ class TransformerDecoderLayer(_Layer):
 
     _attentions = ("self_attn", "multihead_attn")
 
-    def forward(
-        self,
-        tgt: Tensor,
-        memory: Tensor,
-        tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None,
-        memory_key_padding_mask: Tensor | None = None,
-        tgt_is_causal: bool = False,
-        memory_is_causal: bool = False,
-    ) -> Any:
+    @arguments(f"self, tgt, memory, {_MASKS}, tgt_is_causal=False, memory_is_causal=False")
+    def forward(self, tgt, memory, **masks):
         """The shape of ``tgt``."""
-        x = self._attend(tgt, 1, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
-        x = self._attend(x, 2, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        x = tgt
+        for i, (name, keys) in enumerate({"tgt": None, "memory": memory}.items(), 1):
+            own = (masks[f"{name}_{what}"] for what in ("mask", "key_padding_mask", "is_causal"))
+            x = self._attend(x, i, keys, *own)
         return self._feed_forward(x, 3)
 
 
 _MOST = 1 << 40  # bytes of one stack
 
 
-def _hints(**given: bool | None) -> dict[str, bool]:
-    """Those that are set: a layer of one's own may not know the others. The attention refuses one without its mask."""
-    return {name: True for name, value in given.items() if value}
+def _known(options: dict[str, Any]) -> dict[str, Any]:
+    """Without hints that are not set: a layer of one's own may not know them, attention refuses them without a mask."""
+    return {name: value for name, value in options.items() if not name.endswith("is_causal") or value}
 
 
 def _copies(layer: Module, count: int) -> ModuleList:
@@ -140,65 +129,37 @@ def _copies(layer: Module, count: int) -> ModuleList:
 class _Stack(Module):
     """Copies of a layer, one behind the other, and a norm."""
 
-    def _configure(self, layer: Module, num_layers: int, norm: Module | None) -> None:
+    def _configure(self, num_layers: int, norm, encoder_layer=None, decoder_layer=None, **unused) -> None:
         super().__init__()
-        self.layers = _copies(layer, num_layers)
+        self.layers = _copies(decoder_layer if encoder_layer is None else encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
-    def _through(self, x: Any, *memory: Any, **options: Any) -> Any:
+    def _through(self, x, *memory, **options):
         for layer in self.layers:
-            x = layer(x, *memory, **options)
+            x = layer(x, *memory, **_known(options))
         return x if self.norm is None else self.norm(x)
 
 
 class TransformerEncoder(_Stack):
     """Copies of an encoder layer, one behind the other."""
 
-    def __init__(
-        self,
-        encoder_layer: Module,
-        num_layers: int,
-        norm: Module | None = None,
-        enable_nested_tensor: bool = True,
-        mask_check: bool = True,
-    ) -> None:
-        self._configure(encoder_layer, num_layers, norm)
+    __init__ = constructor("encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True")
 
-    def forward(
-        self, src: Tensor, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
-    ) -> Any:
+    def forward(self, src, mask=None, src_key_padding_mask=None, is_causal: bool | None = None):
         """The same shape."""
-        options = {"src_mask": mask, "src_key_padding_mask": src_key_padding_mask}
-        return self._through(src, **options, **_hints(is_causal=is_causal))
+        options = {"src_key_padding_mask": src_key_padding_mask, "is_causal": is_causal}
+        return self._through(src, src_mask=mask, **options)
 
 
 class TransformerDecoder(_Stack):
     """Copies of a decoder layer, one behind the other."""
 
-    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
-        self._configure(decoder_layer, num_layers, norm)
+    __init__ = constructor("decoder_layer, num_layers, norm=None")
 
-    def forward(
-        self,
-        tgt: Tensor,
-        memory: Tensor,
-        tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None,
-        memory_key_padding_mask: Tensor | None = None,
-        tgt_is_causal: bool | None = None,
-        memory_is_causal: bool = False,
-    ) -> Any:
+    @arguments(f"self, tgt, memory, {_MASKS}, tgt_is_causal=None, memory_is_causal=False")
+    def forward(self, tgt, memory, **masks):
         """The shape of ``tgt``."""
-        return self._through(
-            tgt,
-            memory,
-            tgt_mask=tgt_mask,
-            memory_mask=memory_mask,
-            tgt_key_padding_mask=tgt_key_padding_mask,
-            memory_key_padding_mask=memory_key_padding_mask,
-            **_hints(tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal),
-        )
+        return self._through(tgt, memory, **masks)
 
 
 class Transformer(Module):
@@ -210,62 +171,36 @@ class Transformer(Module):
     )
 
     def _configure(
-        self,
-        num_encoder_layers: int,
-        num_decoder_layers: int,
-        custom_encoder: Any,
-        custom_decoder: Any,
-        **rest: Any,
+        self, num_encoder_layers, num_decoder_layers, custom_encoder, custom_decoder, kind, **rest
     ) -> None:
         super().__init__()
 
-        def norm() -> LayerNorm:
-            kind = {"bias": rest["bias"], "device": rest["device"], "dtype": rest["dtype"]}
-            return LayerNorm(rest["d_model"], rest["layer_norm_eps"], **kind)
+        def stack(made, layer, count: int):
+            norm = LayerNorm(rest["d_model"], rest["layer_norm_eps"], bias=rest["bias"], **kind)
+            return made(layer(**rest, **kind), count, norm)
 
         if custom_encoder is None:
-            layer = TransformerEncoderLayer(**rest)
-            custom_encoder = TransformerEncoder(layer, num_encoder_layers, norm())
+            custom_encoder = stack(TransformerEncoder, TransformerEncoderLayer, num_encoder_layers)
         if custom_decoder is None:
-            custom_decoder = TransformerDecoder(TransformerDecoderLayer(**rest), num_decoder_layers, norm())
+            custom_decoder = stack(TransformerDecoder, TransformerDecoderLayer, num_decoder_layers)
         self.encoder, self.decoder = custom_encoder, custom_decoder
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 init.xavier_uniform_(parameter)
         self.d_model, self.nhead, self.batch_first = rest["d_model"], rest["nhead"], rest["batch_first"]
 
-    def forward(
-        self,
-        src: Tensor,
-        tgt: Tensor,
-        src_mask: Tensor | None = None,
-        tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None,
-        memory_key_padding_mask: Tensor | None = None,
-        src_is_causal: bool | None = None,
-        tgt_is_causal: bool | None = None,
-        memory_is_causal: bool = False,
-    ) -> Any:
+    @arguments(
+        "self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None, "
+        "tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None, "
+        "memory_is_causal=False"
+    )
+    def forward(self, src, tgt, **masks):
         """The shape of ``tgt``."""
-        memory = self.encoder(
-            src,
-            mask=src_mask,
-            src_key_padding_mask=src_key_padding_mask,
-            **_hints(is_causal=src_is_causal),
-        )
-        return self.decoder(
-            tgt,
-            memory,
-            tgt_mask=tgt_mask,
-            memory_mask=memory_mask,
-            tgt_key_padding_mask=tgt_key_padding_mask,
-            memory_key_padding_mask=memory_key_padding_mask,
-            **_hints(tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal),
-        )
+        of_src = {name: masks.pop(f"src_{name}") for name in ("mask", "key_padding_mask", "is_causal")}
+        of_src["src_key_padding_mask"] = of_src.pop("key_padding_mask")
+        return self.decoder(tgt, self.encoder(src, **_known(of_src)), **_known(masks))
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+    def generate_square_subsequent_mask(sz: int, device=None, dtype=None):
         """-inf above the diagonal, 0 elsewhere."""
         return full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)

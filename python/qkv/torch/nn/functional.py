@@ -19,8 +19,10 @@ from .._functions import floats, where
 from .._products import product
 from .._random import default_generator
 from .._reductions import mean, norm  # noqa: F401
+from .._settings import arguments
 from .._shaping import axis_of
-from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, function, refuse_attribute, wrap, wrap_array
+from .._spelling import answer
+from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, refuse_attribute, wrap, wrap_array
 from ._losses import (  # noqa: F401
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -40,7 +42,7 @@ logsumexp = FUNCTIONS["logsumexp"]
 
 
 @partial(_core.direct, "softmax")
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:
     """``exp(x)`` divided by its sum along an axis.
 
     Examples
@@ -54,18 +56,18 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 @partial(_core.direct, "log_softmax")
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:
     """Logarithm of `softmax`."""
     x, axis = _numbers_and_axis("log_softmax", input, dim, dtype)
     return wrap(_core.log_softmax(x, axis, 1.0), "LogSoftmaxBackward0")
 
 
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:
     """`softmax` of ``-x``."""
     return softmax(-input, dim, dtype=dtype)
 
 
-def _numbers_and_axis(operation: str, t: Tensor, dim: int | None, kind: Any) -> tuple[Tensor, int]:
+def _numbers_and_axis(operation: str, t, dim: int | None, kind) -> tuple[Tensor, int]:
     rank = len(_core_shape(t))
     if dim is None:
         dim = 0 if rank in (0, 1, 3) else 1  # PyTorch's old rule, which it warns of
@@ -76,60 +78,60 @@ def _numbers_and_axis(operation: str, t: Tensor, dim: int | None, kind: Any) -> 
     return t, axis_of(dim, rank, operation)
 
 
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
+def relu(input, inplace: bool = False) -> Tensor:
     """``max(x, 0)``."""
     return FUNCTIONS["relu"](input) if not inplace else input.relu_()  # type: ignore[no-any-return]
 
 
-def _finished(input: Tensor, result: Any, op: str, inplace: bool) -> Tensor:
+def _finished(input, result, op: str, inplace: bool) -> Tensor:
     """Give the result of an activation, or write it into the input."""
     return assign(input, wrap(result, op), op, op) if inplace else wrap(result, op)
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input, approximate: str = "none") -> Tensor:
     """``x`` times the normal distribution's probability below it."""
     return wrap(_core.gelu(input, approximate), "GeluBackward0")
 
 
-def silu(input: Tensor, inplace: bool = False) -> Tensor:
+def silu(input, inplace: bool = False) -> Tensor:
     """``x sigmoid(x)``."""
     return _finished(input, _core.silu(floats(input)), "SiluBackward0", inplace)
 
 
-def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``negative_slope x`` below."""
     return _finished(input, _core.leaky_relu(floats(input), negative_slope), "LeakyReluBackward0", inplace)
 
 
-def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+def elu(input, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``alpha (e^x - 1)`` below."""
     return _finished(input, _core.elu(floats(input), alpha), "EluBackward0", inplace)
 
 
-def selu(input: Tensor, inplace: bool = False) -> Tensor:
+def selu(input, inplace: bool = False) -> Tensor:
     """`elu`, scaled so that mean 0 and variance 1 stay."""
     alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
     return _finished(input, _core.elu(floats(input), alpha) * scale, "EluBackward0", inplace)
 
 
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(input, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + e^(beta x)) / beta``; x itself where ``beta x`` is above the threshold."""
     smooth = _core.softplus(input, beta)
     return wrap(_core.where(Core.__gt__(input * beta, threshold), input, smooth), "SoftplusBackward0")
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input) -> Tensor:
     """Logarithm of the sigmoid."""
     return wrap(-softplus(-input, threshold=math.inf), "LogSigmoidBackward0")
 
 
-def mish(input: Tensor, inplace: bool = False) -> Tensor:
+def mish(input, inplace: bool = False) -> Tensor:
     """``x tanh(softplus(x))``."""
     x = floats(input)
     return _finished(input, x * _core.tanh(softplus(x)), "MishBackward0", inplace)
 
 
-def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` within bounds."""
     x = floats(input)
     with np.errstate(over="ignore"):
@@ -138,12 +140,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return _finished(input, result, "HardtanhBackward0", inplace)
 
 
-def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+def relu6(input, inplace: bool = False) -> Tensor:
     """``x`` from 0 to 6."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-def glu(input: Tensor, dim: int = -1) -> Tensor:
+def glu(input, dim: int = -1) -> Tensor:
     """One half times the sigmoid of the other."""
     axis = axis_of(dim, len(input.shape), "glu")
     if not input.shape or input.shape[axis] % 2:
@@ -155,19 +157,16 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 # Layers.
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input, weight, bias=None) -> Tensor:
     """``x @ weight.T + bias``."""
     rank = len(_core_shape(input))
-    if input.shape[-1] != weight.shape[-1]:
+    if input.shape[-1] != weight.shape[-1] or input.dtype is not weight.dtype:
         raise RuntimeError(
-            f"linear: input must be (..., {weight.shape[-1]}) because the weight is {tuple(weight.shape)}; got input "
-            f"{tuple(input.shape)}"
+            f"linear: input must be (..., {weight.shape[-1]}) of {weight.dtype} as the weight is; got "
+            f"{tuple(input.shape)} of {input.dtype}"
         )
-    if input.dtype is not weight.dtype:
-        raise RuntimeError(f"linear: input must be {weight.dtype} because the weight is; got {input.dtype}")
-    turned = Core.transpose(weight) if len(_core_shape(weight)) == 2 else weight
     if rank == 1 or bias is None:
-        y = wrap(_core.matmul(input, turned))
+        y = wrap(_core.matmul(input, Core.transpose(weight) if len(_core_shape(weight)) == 2 else weight))
         y = y if bias is None else wrap(Core.__add__(y, bias))
     else:
         y = wrap(_core.linear(input, weight, bias))
@@ -176,13 +175,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return y
 
 
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def bilinear(input1, input2, weight, bias=None) -> Tensor:
     """``x1 weight[k] x2 + bias`` for each k."""
     y = FUNCTIONS["einsum"]("...i,kij,...j->...k", input1, weight, input2)
     return y if bias is None else y + bias
 
 
-def _check_embedding(max_norm: Any, scale_grad_by_freq: bool, sparse: bool) -> None:
+def _check_embedding(max_norm, scale_grad_by_freq: bool, sparse: bool) -> None:
     """Refuse the settings of a table of vectors that are not followed."""
     if max_norm is not None:
         raise ValueError("embedding: max_norm must be None because qkv does not change the table on reading")
@@ -193,27 +192,17 @@ def _check_embedding(max_norm: Any, scale_grad_by_freq: bool, sparse: bool) -> N
             )
 
 
-def embedding(
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
+@arguments(
+    "input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False"
+)
+def embedding(input, weight, padding_idx, norm_type, **rules) -> Tensor:
     """Rows of a table by number."""
-    _check_embedding(max_norm, scale_grad_by_freq, sparse)
-    ids = as_numbers(input)
-    if ids.size and not (ids.min() >= 0 and ids.max() < weight.shape[0]):
-        raise IndexError(
-            f"embedding: input must be from 0 to {weight.shape[0] - 1}; got numbers from {ids.min()} to {ids.max()}"
-        )
+    _check_embedding(**rules)
     row = None if padding_idx is None else padding_idx % weight.shape[0]
-    return wrap(_core.embedding(weight, ids, row), "EmbeddingBackward0")
+    return wrap(answer("embedding", _core.embedding, weight, as_numbers(input), row), "EmbeddingBackward0")
 
 
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(tensor, num_classes: int = -1) -> Tensor:
     """1 at the number given, 0 elsewhere."""
     ids = as_numbers(tensor)
     if ids.dtype.kind != "i":
@@ -222,23 +211,17 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("one_hot: num_classes must be given because the Tensor is empty; got -1")
     count = int(ids.max()) + 1 if num_classes == -1 else num_classes
     if ids.size and not (ids.min() >= 0 and ids.max() < count):
-        raise RuntimeError(
-            f"one_hot: tensor must be from 0 to {count - 1}; got numbers from {ids.min()} to {ids.max()}"
-        )
+        raise RuntimeError(f"one_hot: tensor must be from 0 to {count - 1}; got {ids.min()} to {ids.max()}")
     return wrap_array((ids[..., None] == np.arange(count)).astype(np.int64))
 
 
-def layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
-) -> Tensor:
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5) -> Tensor:
     """Shifted and scaled to mean 0 and variance 1 over the last axes."""
     y = _core.layer_norm(input, weight, bias, tuple(normalized_shape), eps)
     return wrap(y, "NativeLayerNormBackward0")
 
 
-def rms_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
-) -> Tensor:
+def rms_norm(input, normalized_shape: Sequence[int], weight=None, eps: float | None = None) -> Tensor:
     """Divided by the root of the mean square over the last axes."""
     least = _dtypes.finfo(input.dtype).eps if eps is None else eps
     return wrap(_core.rms_norm(input, weight, tuple(normalized_shape), least), "MulBackward0")
@@ -250,7 +233,7 @@ def _check_probability(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeros with probability p, the rest divided by ``1 - p``: PyTorch's mask, in the order of memory."""
     _check_probability(p)
     if not training or p == 0:
@@ -266,15 +249,15 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return _finished(input, dropped, "MulBackward0", inplace)
 
 
-function("dropout")(lambda input, p=0.5, train=True: dropout(input, p, train))
+named("torch.dropout")(lambda input, p=0.5, train=True: dropout(input, p, train))
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
+def normalize(input, p: float = 2.0, dim=1, eps: float = 1e-12) -> Tensor:
     """Divided by the norm along an axis."""
     return input / norm(input, p, dim, True).clamp_min(eps).expand_as(input)
 
 
-def pad(input: Tensor, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Tensor:
     """Numbers before and after the last axes: pairs from the last axis backwards; negative ones cut off."""
     if mode != "constant":
         raise NotImplementedError(f"pad: mode must be 'constant'; got {shown(mode)}")
@@ -290,15 +273,9 @@ def pad(input: Tensor, pad: Sequence[Any], mode: str = "constant", value: float 
     return wrap(padded, "ConstantPadNdBackward0", input._kind)
 
 
+@arguments("query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False")
 def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
+    query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
 ) -> Tensor:
     """``softmax(scale q k^T + mask) v``; a boolean mask is True where a query may attend.
 
@@ -318,17 +295,15 @@ def scaled_dot_product_attention(
     return wrap(y, "ScaledDotProductFlashAttentionForCpuBackward0")
 
 
-def _composed_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: float | None
-) -> Tensor:
+def _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale) -> Tensor:
     """With the dropout mask that PyTorch draws over whole weights."""
     root = math.sqrt(1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale)
     scores = product(query * root, (key * root).transpose(-2, -1))
+    if is_causal and attn_mask is not None:
+        raise RuntimeError(
+            "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
     if is_causal:
-        if attn_mask is not None:
-            raise RuntimeError(
-                "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-            )
         attn_mask = wrap_array(np.tri(query.shape[-2], key.shape[-2], dtype=bool))
     if attn_mask is not None:
         allowed = attn_mask.dtype is _dtypes.bool_
@@ -338,13 +313,12 @@ def _composed_attention(
 
 Tensor.softmax = _core.direct("softmax", lambda t, dim, dtype=None: softmax(t, dim, dtype=dtype))
 Tensor.log_softmax = _core.direct("log_softmax", lambda t, dim, dtype=None: log_softmax(t, dim, dtype=dtype))
-function("softmax")(lambda input, dim, *, dtype=None: softmax(input, dim, dtype=dtype))
-function("log_softmax")(lambda input, dim, *, dtype=None: log_softmax(input, dim, dtype=dtype))
-function("layer_norm")(layer_norm)
+named("torch.softmax")(lambda input, dim, *, dtype=None: softmax(input, dim, dtype=dtype))
+named("torch.log_softmax")(lambda input, dim, *, dtype=None: log_softmax(input, dim, dtype=dtype))
+named("torch.layer_norm")(layer_norm)
 
 
-def __getattr__(name: str) -> Any:
-    refuse_attribute("torch.nn.functional", name)
+__getattr__ = partial(refuse_attribute, "torch.nn.functional")
 
 
 __all__ = sorted(

@@ -21,7 +21,7 @@ class Parameter(Tensor):
     tensor([1., 1.], requires_grad=True)
     """
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data=None, requires_grad: bool = True):
         t = empty(0) if data is None else data
         if not isinstance(t, Core):
             raise TypeError(f"Parameter: data must be a Tensor; got {type(t).__name__}")
@@ -34,10 +34,10 @@ class Parameter(Tensor):
 
     _learned = True
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents=None) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]):
         if id(self) not in memo:
             memo[id(self)] = type(self)(Tensor.clone(self.detach()), self.requires_grad)
         return memo[id(self)]
@@ -46,18 +46,18 @@ class Parameter(Tensor):
 class UninitializedParameter(Parameter):
     """A parameter whose shape is known when the first input comes."""
 
-    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+    def __new__(cls, requires_grad: bool = True, device=None, dtype=None):
         return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
-    def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
+    def materialize(self, shape: tuple[int, ...], device=None, dtype=None) -> None:
         """Become a Parameter of that shape."""
         _core.set_data(self, empty(*shape, device=device, dtype=dtype or self.dtype))
         self.__class__ = Parameter  # type: ignore[assignment]
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents=None) -> str:
         return "<UninitializedParameter>"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]):
         memo[id(self)] = type(self)(self.requires_grad)
         return memo[id(self)]
 
@@ -65,14 +65,14 @@ class UninitializedParameter(Parameter):
 class Buffer(Tensor):
     """A Tensor that a module keeps but does not learn."""
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+    def __new__(cls, data=None, *, persistent: bool = True):
         result = _core.instance_of(cls, (empty(0) if data is None else data).detach())
         result._kind = getattr(data, "_kind", None)
         result.persistent = persistent
         return result
 
 
-def check_part(what: str, name: Any, value: Any, kind: type) -> None:
+def check_part(what: str, name, value, kind: type) -> None:
     """Refuse what cannot be a part of a module: a name that state dicts could not tell apart, another kind of thing."""
     if not isinstance(name, str):
         raise TypeError(f"{what} name should be a string. Got {type(name).__name__}")

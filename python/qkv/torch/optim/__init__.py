@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from .._tensor import refuse_attribute
 from . import lr_scheduler
@@ -11,5 +11,4 @@ from ._optimizers import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
 
 
-def __getattr__(name: str) -> Any:
-    refuse_attribute("torch.optim", name)
+__getattr__ = partial(refuse_attribute, "torch.optim")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from ..._errors import shown
 from .._settings import constructor
@@ -15,7 +14,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     __init__ = constructor("optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1")
 
-    def _configure(self, optimizer: Any, T_0: int, T_mult: int, eta_min: float, last_epoch: int) -> None:
+    def _configure(self, optimizer, T_0: int, T_mult: int, eta_min: float, last_epoch: int) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(
@@ -29,7 +28,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
 
-    def step(self, epoch: Any = None) -> None:
+    def step(self, epoch=None) -> None:
         """Move on to the next rate, or to that of an epoch, which may be a fraction."""
         self._step_count += 1
         if epoch is None and self.last_epoch >= 0:
@@ -62,7 +61,7 @@ class OneCycleLR(LRScheduler):
         "div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1"
     )
 
-    def _configure(self, optimizer: Any, last_epoch: int, **given: Any) -> None:
+    def _configure(self, optimizer, last_epoch: int, **given) -> None:
         total, strategy, start = given["total_steps"], given["anneal_strategy"], given["pct_start"]
         if total is None:
             if given["epochs"] is None or given["steps_per_epoch"] is None:
@@ -97,7 +96,7 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     @staticmethod
-    def _set_momentum(group: Any, momentum: float) -> None:
+    def _set_momentum(group, momentum: float) -> None:
         if "betas" in group:
             group["betas"] = (momentum, *group["betas"][1:])
         else:

@@ -12,7 +12,7 @@ from ... import _core
 from ..._errors import shown
 from .._creation import full
 from .._grad_mode import enable_grad, no_grad
-from .._settings import constructor
+from .._settings import constructor, undefined
 from .._tensor import Core, Tensor, wrap, wrap_array
 from ..nn.parameter import forget_gradients
 
@@ -37,7 +37,7 @@ class Optimizer:
     tensor([0., 0.], requires_grad=True)
     """
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    def __init__(self, params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Core):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts; got a Tensor"
@@ -78,11 +78,9 @@ class Optimizer:
         """Forget the gradients."""
         forget_gradients(self._numbered().values(), set_to_none)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters; to be defined by the subclass."""
-        raise NotImplementedError
+    step = undefined("step")
 
-    def _loss(self, closure: Callable[[], Any] | None) -> Any:
+    def _loss(self, closure: Callable[[], Any] | None):
         if closure is None:
             return None
         with enable_grad():
@@ -94,11 +92,9 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """What decides the next steps, in PyTorch's layout: parameters are named by numbers."""
         numbers = {id(p): i for i, p in self._numbered().items()}
-        groups = [
-            dict(group, params=[numbers[id(p)] for p in group["params"]]) for group in self.param_groups
-        ]
-        for group in groups:
-            group["params"] = group.pop("params")  # the last, as there
+        groups = [{k: v for k, v in group.items() if k != "params"} for group in self.param_groups]
+        for group, own in zip(groups, self.param_groups, strict=True):
+            group["params"] = [numbers[id(p)] for p in own["params"]]  # the last, as there
         state = {i: dict(self.state[p]) for i, p in self._numbered().items() if self.state.get(p)}
         return {"state": state, "param_groups": groups}
 
@@ -121,7 +117,8 @@ class Optimizer:
         self.state.clear()
         for i, p in self._numbered().items():
             if i in state_dict["state"]:
-                self.state[p] = {k: _own(v) for k, v in state_dict["state"][i].items()}
+                entry = state_dict["state"][i].items()
+                self.state[p] = {k: v.clone() if isinstance(v, Tensor) else v for k, v in entry}
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -129,10 +126,6 @@ class Optimizer:
             text += f"\nParameter Group {i}\n"
             text += "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
         return text + ")"
-
-
-def _own(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else value
 
 
 # Settings of PyTorch's that must keep these values; "foreach" and "fused" choose how it computes, not what.
@@ -143,7 +136,7 @@ _AT_LEAST_0 = ("lr", "eps", "weight_decay", "momentum", "alpha", "lr_decay", "in
 class _Rule(Optimizer):
     """An optimizer of PyTorch's: a constructor, and how one step changes a parameter."""
 
-    def _configure(self, params: Any, **defaults: Any) -> None:
+    def _configure(self, params, **defaults) -> None:
         super().__init__(params, defaults)
 
     def _check(self, group: dict[str, Any]) -> None:
@@ -162,7 +155,7 @@ class _Rule(Optimizer):
             raise ValueError(f"{name}: Invalid betas: {group['betas']}; they must be at least 0 and below 1")
 
     @no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None):
         """Update every parameter that has a gradient, in place."""
         loss = self._loss(closure)
         for group in self.param_groups:
@@ -179,11 +172,8 @@ class _Rule(Optimizer):
             g = p.grad + group["weight_decay"] * p if group["weight_decay"] else p.grad
             self._update(p, g, self.state[p], group)
 
-    def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        raise NotImplementedError
 
-
-def _kept(state: dict[str, Any], name: str, p: Any, value: float = 0.0) -> Any:
+def _kept(state: dict[str, Any], name: str, p, value: float = 0.0):
     """What an optimizer remembers of a parameter: numbers in its shape, at first all the same."""
     if name not in state:
         state[name] = full(p.shape, value, dtype=p.dtype)
@@ -198,7 +188,7 @@ class RMSprop(_Rule):
         "capturable=False, foreach=None, maximize=False, differentiable=False"
     )
 
-    def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _update(self, p, g, state: dict[str, Any], group: dict[str, Any]) -> None:
         square = _kept(state, "square_avg", p).mul_(group["alpha"]).addcmul_(g, g, value=1 - group["alpha"])
         step = g / square.sqrt().add_(group["eps"])
         if group["momentum"]:
@@ -214,7 +204,7 @@ class Adagrad(_Rule):
         "foreach=None, *, maximize=False, differentiable=False, fused=None"
     )
 
-    def _update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _update(self, p, g, state: dict[str, Any], group: dict[str, Any]) -> None:
         total = _kept(state, "sum", p, group["initial_accumulator_value"]).addcmul_(g, g, value=1)
         lr = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
         p.addcdiv_(g, total.sqrt().add_(group["eps"]), value=-lr)
@@ -226,13 +216,12 @@ class _OfCore(_Rule):
     _names: tuple[str, ...]  # of the arrays that it remembers for each parameter
 
     def _step_group(self, members: list[Any], group: dict[str, Any]) -> None:
-        steps, states = _core.StepGroup(members), [self.state[p] for p in members]
-        steps.set_states(
-            [
-                (int(s.get("step", 0)), *(map(s.get, self._names)), *[None] * (2 - len(self._names)))
-                for s in states
-            ]
+        steps, states, absent = (
+            _core.StepGroup(members),
+            [self.state[p] for p in members],
+            [None] * (2 - len(self._names)),
         )
+        steps.set_states([(int(s.get("step", 0)), *map(s.get, self._names), *absent) for s in states])
         options = {k: v.item() if isinstance(v, Core) else v for k, v in group.items() if k != "params"}
         rule = "SGD" if isinstance(self, SGD) else "AdamW" if group["decoupled_weight_decay"] else "Adam"
         steps.set_options(rule, options)
@@ -266,23 +255,23 @@ class SGD(_OfCore):
     )
 
 
+_ADAM = (
+    "params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay={decay}, amsgrad=False, *, maximize=False, "
+    "foreach=None, capturable=False, differentiable=False, fused=None"
+)
+
+
 class Adam(_OfCore):
     """Adam: steps by running averages of the gradient and of its square."""
 
     _names = ("exp_avg", "exp_avg_sq")
-    __init__ = constructor(
-        "params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False, "
-        "foreach=None, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False"
-    )
+    __init__ = constructor(f"{_ADAM.format(decay=0)}, decoupled_weight_decay=False")
 
 
 class AdamW(Adam):
     """Adam with weight decay that does not pass through the averages."""
 
-    __init__ = constructor(
-        "params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, "
-        "maximize=False, foreach=None, capturable=False, differentiable=False, fused=None"
-    )
+    __init__ = constructor(_ADAM.format(decay=1e-2))
 
-    def _configure(self, params: Any, **defaults: Any) -> None:
+    def _configure(self, params, **defaults) -> None:
         super()._configure(params, **defaults, decoupled_weight_decay=True)

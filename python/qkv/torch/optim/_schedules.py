@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from .._settings import constructor
+from .._settings import constructor, undefined
 
 
 class LRScheduler:
@@ -28,7 +28,7 @@ class LRScheduler:
     [1.0, 0.1, 0.1, 0.01]
     """
 
-    def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             if last_epoch == -1:
@@ -42,9 +42,7 @@ class LRScheduler:
         self._step_count = 0
         self.step()
 
-    def get_lr(self) -> list[float]:
-        """The rates of now; to be defined by the subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define get_lr")
+    get_lr = undefined("get_lr")
 
     def get_last_lr(self) -> list[float]:
         """The rates that were set last."""
@@ -58,7 +56,7 @@ class LRScheduler:
             group["lr"] = rate
         self._last_lr = self._rates()
 
-    def step(self, epoch: Any = None) -> None:
+    def step(self, epoch=None) -> None:
         """Move on to the next rate, or to that of an epoch."""
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -82,7 +80,7 @@ class LambdaLR(LRScheduler):
 
     __init__ = constructor("optimizer, lr_lambda, last_epoch=-1")
 
-    def _configure(self, optimizer: Any, lr_lambda: Any, last_epoch: int) -> None:
+    def _configure(self, optimizer, lr_lambda, last_epoch: int) -> None:
         count = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(self.lr_lambdas) != count:
@@ -117,11 +115,11 @@ class _Rule(LRScheduler):
     eta_min = 0.0
     _jumps = False  # whether a schedule that begins at a later epoch does that epoch's change
 
-    def _configure(self, optimizer: Any, last_epoch: int, **settings: Any) -> None:
+    def _configure(self, optimizer, last_epoch: int, **settings) -> None:
         vars(self).update(settings)
         super().__init__(optimizer, last_epoch)
 
-    def step(self, epoch: Any = None) -> None:
+    def step(self, epoch=None) -> None:
         """Move on to the next rate, or to that of an epoch."""
         try:
             super().step(epoch)
@@ -134,9 +132,7 @@ class _Rule(LRScheduler):
         """The share of `total_iters` that is behind it at an epoch."""
         return min(n, self.total_iters) / self.total_iters if self.total_iters else 0.0
 
-    def _share(self, n: int) -> float:
-        """The share of the first rate at an epoch."""
-        raise NotImplementedError
+    _share = undefined("_share")  # of the first rate, at an epoch
 
     def _closed(self) -> list[float]:
         return [self.eta_min + (base - self.eta_min) * self._share(self.last_epoch) for base in self.base_lrs]
@@ -157,9 +153,6 @@ class _Rule(LRScheduler):
 
 class _Powers(_Rule):
     """Times ``gamma`` at some epochs; a subclass says how often until an epoch."""
-
-    def _times(self, n: int) -> int:
-        raise NotImplementedError
 
     def _share(self, n: int) -> float:
         return self._power(self._times(n))
@@ -190,7 +183,7 @@ class MultiStepLR(_Powers):
     _jumps = True
     __init__ = constructor("optimizer, milestones, gamma=0.1, last_epoch=-1")
 
-    def _configure(self, optimizer: Any, milestones: Iterable[int], **settings: Any) -> None:
+    def _configure(self, optimizer, milestones: Iterable[int], **settings) -> None:
         super()._configure(optimizer, milestones=Counter(milestones), **settings)
 
     def _times(self, n: int) -> int:
@@ -212,7 +205,7 @@ class ConstantLR(_Rule):
     _jumps = True
     __init__ = constructor("optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1")
 
-    def _configure(self, optimizer: Any, factor: float, **settings: Any) -> None:
+    def _configure(self, optimizer, factor: float, **settings) -> None:
         if not 0 <= factor <= 1:
             raise ValueError(f"ConstantLR: factor must be between 0 and 1; got {factor}")
         super()._configure(optimizer, factor=factor, **settings)
@@ -226,7 +219,7 @@ class LinearLR(_Rule):
 
     __init__ = constructor("optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1")
 
-    def _configure(self, optimizer: Any, start_factor: float, end_factor: float, **settings: Any) -> None:
+    def _configure(self, optimizer, start_factor: float, end_factor: float, **settings) -> None:
         if not 0 < start_factor <= 1:
             raise ValueError(f"LinearLR: start_factor must be above 0 and at most 1; got {start_factor}")
         if not 0 <= end_factor <= 1:

@@ -15,7 +15,7 @@ from ._schedules import LRScheduler
 class _Several(LRScheduler):
     """Schedules of one optimizer."""
 
-    def __init__(self, optimizer: Any, schedulers: Any) -> None:
+    def __init__(self, optimizer, schedulers) -> None:
         name = type(self).__name__
         schedulers = list(schedulers)
         if not schedulers or not all(isinstance(schedule, LRScheduler) for schedule in schedulers):
@@ -45,9 +45,7 @@ class _Several(LRScheduler):
 class SequentialLR(_Several):
     """One schedule after the other, changed at the milestones."""
 
-    def __init__(
-        self, optimizer: Any, schedulers: list[Any], milestones: list[int], last_epoch: int = -1
-    ) -> None:
+    def __init__(self, optimizer, schedulers: list[Any], milestones: list[int], last_epoch: int = -1) -> None:
         if len(schedulers) != len(milestones) + 1:
             raise ValueError(
                 "SequentialLR: schedulers must be one more than milestones; got "
@@ -72,7 +70,7 @@ class SequentialLR(_Several):
         self._last_lr = self._schedulers[which].get_last_lr()
 
 
-def _undo(schedule: Any) -> None:
+def _undo(schedule) -> None:
     for part in schedule._schedulers if isinstance(schedule, _Several) else ():
         _undo(part)
     if hasattr(schedule, "last_epoch"):
@@ -82,7 +80,7 @@ def _undo(schedule: Any) -> None:
 class ChainedScheduler(_Several):
     """Several schedules at the same time."""
 
-    def __init__(self, schedulers: Any, optimizer: Any = None) -> None:
+    def __init__(self, schedulers, optimizer=None) -> None:
         super().__init__(optimizer, schedulers)
         self._last_lr = self._schedulers[-1].get_last_lr()
 
@@ -101,7 +99,7 @@ class ReduceLROnPlateau(LRScheduler):
         "min_lr=0, eps=1e-8"
     )
 
-    def _configure(self, optimizer: Any, min_lr: Any, **settings: Any) -> None:
+    def _configure(self, optimizer, min_lr, **settings) -> None:
         vars(self).update(settings, optimizer=optimizer)
         if self.factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
@@ -122,7 +120,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Whether a measure is better by more than the threshold."""
         return _plateau.is_better(self, a, best)
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:
+    def step(self, metrics, epoch: int | None = None) -> None:
         """Tell the measure of an epoch."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from .._tensor import refuse_attribute
 from ._cycles import CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts
@@ -23,8 +23,7 @@ from ._several_schedules import SequentialLR as SequentialLR
 
 _LRScheduler = LRScheduler
 
-__all__ = [name for name in dir() if name[0].isupper() and name != "Any"]
+__all__ = [name for name in dir() if name[0].isupper()]
 
 
-def __getattr__(name: str) -> Any:
-    refuse_attribute("torch.optim.lr_scheduler", name)
+__getattr__ = partial(refuse_attribute, "torch.optim.lr_scheduler")

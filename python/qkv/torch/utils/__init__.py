@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from .._tensor import refuse_attribute
 from . import data
@@ -10,5 +10,4 @@ from . import data
 __all__ = ["data"]
 
 
-def __getattr__(name: str) -> Any:
-    refuse_attribute("torch.utils", name)
+__getattr__ = partial(refuse_attribute, "torch.utils")

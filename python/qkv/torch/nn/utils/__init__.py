@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,7 @@ from ..._tensor import Tensor, refuse_attribute, wrap, wrap_array
 from . import rnn
 
 
-def clip_grad_norm_(
-    parameters: Any,
-    max_norm: float,
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
-    foreach: Any = None,
-) -> Tensor:
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None) -> Tensor:
     """Multiply all gradients by ``max_norm / (norm + 1e-6)`` if that is below 1; returns the norm before.
 
     Examples
@@ -41,7 +36,7 @@ def clip_grad_norm_(
     return wrap_array(total, learned[0].dtype if learned else _dtypes.get_default_dtype())
 
 
-def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) -> None:
+def clip_grad_value_(parameters, clip_value: float, foreach=None) -> None:
     """Keep each number of each gradient from ``-clip_value`` to ``clip_value``."""
     for p in [parameters] if isinstance(parameters, Tensor) else parameters:
         if p.grad is not None:
@@ -53,7 +48,7 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
     return cat([p.reshape(-1) for p in parameters])
 
 
-def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
+def vector_to_parameters(vec, parameters: Iterable[Any]) -> None:
     """Write the numbers of a vector into parameters, one after the other."""
     at = 0
     for p in parameters:
@@ -65,5 +60,4 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "rnn", "vector_to_parameters"]
 
 
-def __getattr__(name: str) -> Any:
-    refuse_attribute("torch.nn.utils", name)
+__getattr__ = partial(refuse_attribute, "torch.nn.utils")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from ..._creation import full
 from ..._shaping import cat, stack
 from ..._tensor import Tensor, refuse_attribute
 
 
-def pad_sequence(
-    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-) -> Tensor:
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right") -> Tensor:
     """Sequences ``(L_i, ...)`` as one Tensor ``(T, B, ...)``, or ``(B, T, ...)``, with padding behind the ends.
 
     Examples
@@ -33,5 +31,4 @@ def pad_sequence(
     return stack(rows, 0 if batch_first else 1)
 
 
-def __getattr__(name: str) -> Any:
-    refuse_attribute("torch.nn.utils.rnn", name)
+__getattr__ = partial(refuse_attribute, "torch.nn.utils.rnn")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
 
 from ..._creation import tensor
-from ..._random import Generator, default_generator, random_number, randperm
-from ..._settings import constructor
+from ..._random import Generator, default_generator, randint, random_number, randperm
+from ..._settings import constructor, undefined
 from ..._shaping import stack
-from ..._tensor import Core, Tensor, refuse_attribute
+from ..._tensor import Core, refuse_attribute
 
 
 class _Of:
     """What may be written with the kind of its entries, as in ``Dataset[int]``."""
 
-    def __class_getitem__(cls, item: Any) -> Any:
+    def __class_getitem__(cls, item):
         return cls
 
 
@@ -38,29 +39,27 @@ class Dataset(_Of):
     [tensor([0, 1, 2]), tensor([0, 1, 4])]
     """
 
-    def __getitem__(self, index: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
+    __getitem__ = undefined("__getitem__")
 
-    def __add__(self, other: Any) -> ConcatDataset:
+    def __add__(self, other) -> ConcatDataset:
         return ConcatDataset([self, other])
 
 
 class IterableDataset(Dataset):
     """Base of data sets that are only gone through: a subclass defines ``__iter__``."""
 
-    def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+    __iter__ = undefined("__iter__")
 
 
 class TensorDataset(Dataset):
     """Rows of Tensors of equal length."""
 
-    def __init__(self, *tensors: Tensor) -> None:
+    def __init__(self, *tensors) -> None:
         if any(len(t) != len(tensors[0]) for t in tensors):
             raise AssertionError("Size mismatch between tensors")
         self.tensors = tensors
 
-    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+    def __getitem__(self, index) -> tuple[Any, ...]:
         return tuple(t[index] for t in self.tensors)
 
     def __len__(self) -> int:
@@ -70,13 +69,12 @@ class TensorDataset(Dataset):
 class Subset(Dataset):
     """Some entries of a data set."""
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset, indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
 
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, list):
-            return self.dataset[[self.indices[i] for i in index]]
-        return self.dataset[self.indices[index]]
+    def __getitem__(self, index):
+        several = isinstance(index, list)
+        return self.dataset[[self.indices[i] for i in index] if several else self.indices[index]]
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -92,13 +90,13 @@ class ConcatDataset(Dataset):
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int):
         at = index + len(self) if index < 0 else index
         which = int(np.searchsorted(self.cumulative_sizes, at, side="right"))
         return self.datasets[which][at - ([0, *self.cumulative_sizes][which])]
 
 
-def random_split(dataset: Any, lengths: Sequence[Any], generator: Generator | None = None) -> list[Subset]:
+def random_split(dataset, lengths: Sequence[Any], generator: Generator | None = None) -> list[Subset]:
     """Parts of a data set of these sizes, or shares of 1, chosen at random."""
     sizes = [int(n) for n in lengths]
     if all(isinstance(n, float) for n in lengths) and abs(sum(lengths) - 1) < 1e-6:
@@ -115,11 +113,10 @@ def random_split(dataset: Any, lengths: Sequence[Any], generator: Generator | No
 class Sampler(_Of):
     """Base of what says in which order entries are taken."""
 
-    def __init__(self, data_source: Any = None) -> None:
+    def __init__(self, data_source=None) -> None:
         self.data_source = data_source
 
-    def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+    __iter__ = undefined("__iter__")
 
     def __len__(self) -> int:
         return len(self.data_source)
@@ -135,13 +132,7 @@ class SequentialSampler(Sampler):
 class RandomSampler(Sampler):
     """In random order; a stream of its own is seeded by a number of the common one."""
 
-    def __init__(
-        self,
-        data_source: Any,
-        replacement: bool = False,
-        num_samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> None:
+    def __init__(self, data_source, replacement=False, num_samples=None, generator=None) -> None:
         super().__init__(data_source)
         self.replacement, self.generator = replacement, generator
         self.num_samples = len(data_source) if num_samples is None else num_samples
@@ -150,16 +141,16 @@ class RandomSampler(Sampler):
         return self.num_samples
 
     def __iter__(self) -> Iterator[int]:
-        n = len(self.data_source)
+        n, left = len(self.data_source), self.num_samples
         rng = self.generator or Generator().manual_seed(random_number())
-        if self.replacement:
-            from ..._random import randint
-
-            for begin in range(0, self.num_samples, 32):
-                yield from randint(n, size=(min(32, self.num_samples - begin),), generator=rng).tolist()
-            return
-        for begin in range(0, self.num_samples, n):
-            yield from randperm(n, generator=rng).tolist()[: self.num_samples - begin]
+        while left > 0:
+            drawn = (
+                randint(n, size=(min(32, left),), generator=rng)
+                if self.replacement
+                else randperm(n, generator=rng)
+            )
+            yield from drawn.tolist()[:left]
+            left -= max(len(drawn), 1)
 
 
 class SubsetRandomSampler(Sampler):
@@ -176,32 +167,26 @@ class SubsetRandomSampler(Sampler):
 class BatchSampler(Sampler):
     """Lists of ``batch_size`` entries."""
 
-    def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
+    def __init__(self, sampler, batch_size: int, drop_last: bool) -> None:
         super().__init__(sampler)
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
-        batch = []
-        for i in self.sampler:
-            batch.append(i)
-            if len(batch) == self.batch_size:
+        rest = iter(self.sampler)
+        while batch := list(islice(rest, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
                 yield batch
-                batch = []
-        if batch and not self.drop_last:
-            yield batch
 
     def __len__(self) -> int:
         whole, rest = divmod(len(self.sampler), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
 
-def default_collate(batch: Sequence[Any]) -> Any:
+def default_collate(batch: Sequence[Any]):
     """Entries as one: Tensors and numbers are stacked, tuples and dicts part by part."""
     first = batch[0]
-    if isinstance(first, Core):
-        return stack(batch)
-    if isinstance(first, np.ndarray):
-        return stack([tensor(entry) for entry in batch])
+    if isinstance(first, (Core, np.ndarray)):
+        return stack([entry if isinstance(entry, Core) else tensor(entry) for entry in batch])
     if isinstance(first, float):
         return tensor(list(batch), dtype="DoubleTensor")
     if isinstance(first, (int, np.generic)):
@@ -210,14 +195,11 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return list(batch)
     if isinstance(first, Mapping):
         return {key: default_collate([entry[key] for entry in batch]) for key in first}
-    if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(default_collate(part) for part in zip(*batch, strict=True)))
     if isinstance(first, Sequence):
-        return [default_collate(part) for part in zip(*batch, strict=True)]
-    raise TypeError(
-        "default_collate: batch must contain Tensors, numpy arrays, numbers, dicts or lists; got "
-        f"{type(first).__name__}"
-    )
+        parts = [default_collate(part) for part in zip(*batch, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else parts
+    kinds = "Tensors, numpy arrays, numbers, dicts or lists"
+    raise TypeError(f"default_collate: batch must contain {kinds}; got {type(first).__name__}")
 
 
 class DataLoader(_Of):
@@ -240,58 +222,62 @@ class DataLoader(_Of):
         "persistent_workers=False, pin_memory_device='', in_order=True"
     )
 
-    def _configure(self, **given: Any) -> None:
-        dataset, batch_size, shuffle, sampler, batch_sampler = list(given.values())[:5]
+    def _configure(self, **given) -> None:
         self._check(given)
-        self.dataset, self.num_workers = dataset, given["num_workers"]
-        self.drop_last, self.generator = given["drop_last"], given["generator"]
-        self._iterable = isinstance(dataset, IterableDataset)
-        if sampler is None and not self._iterable:
-            sampler = (
-                RandomSampler(dataset, generator=self.generator) if shuffle else SequentialSampler(dataset)
-            )
-        self.sampler = sampler
-        if batch_sampler is None and batch_size is not None and not self._iterable:
-            batch_sampler = BatchSampler(sampler, batch_size, self.drop_last)
-        elif batch_sampler is not None:
-            batch_size = None
-        self.batch_sampler, self.batch_size = batch_sampler, batch_size
-        self.collate_fn = given["collate_fn"] or (
-            default_collate if batch_size or batch_sampler else lambda entry: entry
+        self.dataset, self.num_workers, self.drop_last = (
+            given["dataset"],
+            given["num_workers"],
+            given["drop_last"],
         )
+        self.sampler, self.batch_sampler = given["sampler"], given["batch_sampler"]
+        self.batch_size, self.generator = given["batch_size"], given["generator"]
+        self._iterable = isinstance(self.dataset, IterableDataset)
+        if self.sampler is None and not self._iterable:
+            in_order = SequentialSampler(self.dataset)
+            self.sampler = (
+                RandomSampler(self.dataset, generator=self.generator) if given["shuffle"] else in_order
+            )
+        if self.batch_sampler is not None:
+            self.batch_size = None
+        elif self.batch_size is not None and not self._iterable:
+            self.batch_sampler = BatchSampler(self.sampler, self.batch_size, self.drop_last)
+        batched = self.batch_size or self.batch_sampler
+        self.collate_fn = given["collate_fn"] or (default_collate if batched else lambda entry: entry)
 
     def _check(self, given: dict[str, Any]) -> None:
         """Refuse what contradicts itself, and what only processes of their own could do."""
-        workers, drawn = given["num_workers"], given["shuffle"] or given["sampler"] is not None
-        if given["sampler"] is not None and given["shuffle"]:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
-        if given["batch_sampler"] is not None and (given["batch_size"] != 1 or drawn or given["drop_last"]):
-            raise ValueError(
-                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
-            )
-        if workers < 0 or given["timeout"] < 0:
-            raise ValueError("num_workers and timeout options should be non-negative")
-        if workers and given["worker_init_fn"] is not None:
-            raise ValueError("worker_init_fn must be None because qkv.torch reads in this process")
+        workers, sampled = given["num_workers"], given["sampler"] is not None
+        drawn = given["shuffle"] or sampled or given["drop_last"] or given["batch_size"] != 1
+        refused = {
+            "sampler option is mutually exclusive with shuffle": sampled and given["shuffle"],
+            "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last": (
+                given["batch_sampler"] is not None and drawn
+            ),
+            "num_workers and timeout options should be non-negative": workers < 0 or given["timeout"] < 0,
+            "worker_init_fn must be None because qkv.torch reads in this process": (
+                workers and given["worker_init_fn"] is not None
+            ),
+        }
         for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
-            if given[name] and not workers:
-                raise ValueError(f"{name} option needs num_workers > 0")
+            refused[f"{name} option needs num_workers > 0"] = given[name] and not workers
+        for text, wrong in refused.items():
+            if wrong:
+                raise ValueError(text)
 
     def __iter__(self) -> Iterator[Any]:
         random_number(self.generator)  # PyTorch draws a seed for its workers here, whether it has any or not
         return self._batches()
 
     def _batches(self) -> Iterator[Any]:
-        if self._iterable:
-            single = self.batch_size is None
-            yield from map(
-                self.collate_fn,
-                self.dataset if single else BatchSampler(self.dataset, self.batch_size, self.drop_last),
-            )
+        if self._iterable and self.batch_size is not None:
+            entries: Any = BatchSampler(self.dataset, self.batch_size, self.drop_last)
+        elif self._iterable:
+            entries = self.dataset
         elif self.batch_sampler is None:
-            yield from (self.collate_fn(self.dataset[i]) for i in self.sampler)
+            entries = (self.dataset[i] for i in self.sampler)
         else:
-            yield from (self.collate_fn([self.dataset[i] for i in indices]) for indices in self.batch_sampler)
+            entries = ([self.dataset[i] for i in indices] for indices in self.batch_sampler)
+        yield from map(self.collate_fn, entries)
 
     def __len__(self) -> int:
         if self._iterable:
@@ -299,5 +285,4 @@ class DataLoader(_Of):
         return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
 
 
-def __getattr__(name: str) -> Any:
-    refuse_attribute("torch.utils.data", name)
+__getattr__ = partial(refuse_attribute, "torch.utils.data")
