@@ -170,3 +170,19 @@ def test_layers_of_the_core(name):
 def test_shared_heads_are_refused():
     with pytest.raises(ValueError, match=r"k_proj.weight must have 8 rows .* got \(4, 8\)"):
         qkv.interop.pytorch_state(qkv.nn.MultiHeadAttention(8, 2, num_kv_heads=1))
+
+
+@pytest.mark.parametrize(
+    ("lazy", "layer", "x"),
+    [
+        (lambda nn: nn.LazyLinear(5), lambda nn: nn.Linear(3, 5), (2, 3)),
+        (lambda nn: nn.LazyConv2d(5, 2, 2), lambda nn: nn.Conv2d(3, 5, 2, 2), (2, 3, 4, 6)),
+    ],
+    ids=["Linear", "Conv2d"],
+)
+def test_a_lazy_layer_takes_its_size_from_a_state(lazy, layer, x):
+    source, target = layer(qkv.torch.nn), lazy(qkv.torch.nn)
+    target.load_state_dict(source.state_dict())
+    inputs = qkv.torch.randn(*x)
+    assert qkv.torch.equal(target(inputs), source(inputs))
+    assert str(target) == str(source)

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from .kernels import exit_words, kernel
 from .results import Result, read_records, take_pictures
 
-NEEDED = "nbformat nbclient ipykernel matplotlib tqdm jinja2 mistune pygments latex2mathml"
+_PACKAGES = "nbformat nbclient ipykernel matplotlib tqdm jinja2 mistune pygments latex2mathml"
+NEEDED = tuple(_PACKAGES.split())
 TIMEOUT = 900.0  # seconds for one cell
 LONG_TIMEOUT = 6 * 3600.0  # with the long trainings
 
@@ -28,7 +29,7 @@ class Progress(Protocol):
 
 def require() -> None:
     """Raise an ImportError that says what to install if notebooks cannot run here."""
-    missing = [name for name in NEEDED.split() if importlib.util.find_spec(name) is None]
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(
             f"reproduce: running notebooks needs {', '.join(missing)}, which "
