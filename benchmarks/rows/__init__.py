@@ -17,6 +17,7 @@ SUBJECTS = [
     "training",
     "recurrent",
     "linear attention",
+    "looking",
     "threads",
     "scaling",
     "startup",

@@ -11,12 +11,12 @@ void bind_attention(Functions& m) {
   m.def(
       "scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, "
       "enable_gqa, valid_lens, window, softcap, alibi_slopes, q_offset, sinks, masked_value, "
-      "dropout_keep, return_weights, return_lse, score_mod, mask_mod)",
+      "dropout_keep, return_weights, return_lse, score_mod=None, mask_mod=None, image=None)",
       [](py::handle query, py::handle key, py::handle value, py::handle attn_mask, py::handle dropout_p,
          py::handle is_causal, py::handle scale, bool enable_gqa, py::handle valid_lens, py::handle window,
          py::handle softcap, py::handle alibi_slopes, py::handle q_offset, py::handle sinks, py::handle masked_value,
-         py::handle dropout_keep, bool return_weights, bool return_lse, py::handle score_mod,
-         py::handle mask_mod) -> py::object {
+         py::handle dropout_keep, bool return_weights, bool return_lse, py::handle score_mod, py::handle mask_mod,
+         py::handle image) -> py::object {
         const char* name = "scaled_dot_product_attention";
         Call call(name);
         const Tensor q = call.floating(query, "query"), k = call.floating(key, "key"),
@@ -39,6 +39,11 @@ void bind_attention(Functions& m) {
         warn_of_swapped(name, o, count_of(k));
         o.return_weights = return_weights;
         o.return_lse = return_lse;
+        if (!image.is_none()) {
+          o.operation = "attention_image";
+          const ops::ImageOptions options = image_from(image);
+          return call.result(without_gil([&] { return ops::attention_image(q.data(), k.data(), o, options); }));
+        }
         const ops::AttentionOutputs outputs =
             without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
         if (outputs.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures

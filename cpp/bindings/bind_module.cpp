@@ -6,6 +6,7 @@
 #include "bindings/call_python.h"
 #include "bindings/class.h"
 #include "bindings/module_entries.h"
+#include "bindings/observed_call.h"
 #include "bindings/tensor_class.h"
 
 namespace qkv::bindings {
@@ -103,7 +104,10 @@ Examples
       .def("__call__",
            [](const py::object& self, const py::args& args, const py::kwargs& kwargs) {
              const py::object forward = self.attr("forward");
-             return in_class_of(args, kwargs, call_python(forward, args, kwargs));
+             const auto run = [&](const py::args& given) {
+               return in_class_of(given, kwargs, call_python(forward, given, kwargs));
+             };
+             return nn::Observer::any() ? observed_call(self, args, run) : run(args);
            })
       .def("__getattr__", &get_attribute)
       .def("__setattr__", &set_attribute)

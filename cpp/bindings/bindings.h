@@ -34,6 +34,7 @@ void bind_transformer_model(Functions& m);
 void bind_causal_lm(Functions& m);
 void bind_seq2seq(Functions& m);
 void bind_linear_attention(Functions& m);
+void bind_observer(Functions& m);
 void bind_softmax(Functions& m);
 void bind_activation(Functions& m);
 void bind_norm(Functions& m);

@@ -1,6 +1,7 @@
 #include "bindings/defined_call.h"
 
 #include "core/error.h"
+#include "nn/observer.h"
 
 namespace qkv::bindings {
 
@@ -27,6 +28,7 @@ DefinedCall defined_call(py::handle self) {
   const bool assigned =
       attributes != nullptr && *attributes != nullptr && PyDict_GetItemWithError(*attributes, forward) != nullptr;
   if (!assigned && !in_python(Py_TYPE(self.ptr()), forward)) return {};
+  if (nn::Observer::any()) return {object, object};  // by Module's __call__, which shows input and output
   return {object, object.attr(py::handle(forward))};
 }
 

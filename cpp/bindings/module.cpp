@@ -34,6 +34,7 @@ PYBIND11_MODULE(_core_in_main, module) {
   bind_causal_lm(m);
   bind_seq2seq(m);
   bind_linear_attention(m);
+  bind_observer(m);
   bind_softmax(m);
   bind_activation(m);
   bind_norm(m);

@@ -113,4 +113,10 @@ ops::MaskSpec mask_spec_from(Call& call, py::handle valid_lens, py::handle attn_
   return mask_spec;
 }
 
+ops::ImageOptions image_from(py::handle image) {
+  using Range = std::optional<std::pair<Index, Index>>;
+  const auto [height, width, rows, columns, largest] = image.cast<std::tuple<Index, Index, Range, Range, bool>>();
+  return {height, width, rows, columns, largest};
+}
+
 }  // namespace qkv::bindings

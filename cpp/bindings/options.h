@@ -4,6 +4,7 @@
 #include "bindings/convert.h"
 #include "nn/attention.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/weight_rows.h"
 
 namespace qkv::bindings {
 
@@ -23,6 +24,8 @@ Index count_of(const Tensor& keys);
 // valid_lens, attn_mask, dropout_keep as one; warns as above.
 ops::MaskSpec mask_spec_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep,
                              Index keys, ops::MaskNames names = {});
+// (height, width, rows, columns, largest) of an image of weights.
+ops::ImageOptions image_from(py::handle image);
 // What decoders call those of the memory.
 constexpr ops::MaskNames kMemoryNames{"memory_valid_lens", "memory_attn_mask"};
 

@@ -133,6 +133,8 @@ void BertEmbeddings::adapt_state(nn::StateDict& state, const std::string& prefix
 }
 
 Tensor BertEmbeddings::forward(const Array& ids, const Array& segments, const BertRows& rows) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(ids), [&](const Tensor& y) { return BertEmbeddings::forward(y.data(), segments, rows); });
   if (rows.length > arguments.max_position_embeddings)
     fail_value("BertModel: input_ids must have at most max_position_embeddings = ", arguments.max_position_embeddings,
                " positions; got input_ids ", ids.shape());
@@ -170,6 +172,8 @@ nn::Config BertOutput::config() const {
 }
 
 Tensor BertOutput::forward(const Tensor& x, const Tensor& residual) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return BertOutput::forward(y, residual); });
   return norm->forward("BertOutput", "dense and dropout", dropout->forward(dense->forward(x)), residual);
 }
 
@@ -179,6 +183,8 @@ BertAttention::BertAttention(const BertArguments& a) : BertPart(a) {
 }
 
 Tensor BertAttention::forward(const Tensor& x, const BertRows& rows) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return BertAttention::forward(y, rows); });
   return output->forward(self->forward(x, Tensor(), Tensor(), attention_call(rows)), x);
 }
 
@@ -187,7 +193,11 @@ BertIntermediate::BertIntermediate(const BertArguments& a) : BertPart(a), activa
              [&] { own_module("dense", dense, std::make_shared<Linear>(a.hidden_size, a.intermediate_size)); });
 }
 
-Tensor BertIntermediate::forward(const Tensor& x) { return dense->forward(x, activation_); }
+Tensor BertIntermediate::forward(const Tensor& x) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return BertIntermediate::forward(y); });
+  return dense->forward(x, activation_);
+}
 
 BertLayer::BertLayer(const BertArguments& a) : BertPart(a) {
   own_module("attention", attention, std::make_shared<BertAttention>(a));
@@ -196,6 +206,8 @@ BertLayer::BertLayer(const BertArguments& a) : BertPart(a) {
 }
 
 Tensor BertLayer::forward(const Tensor& x, const BertRows& rows) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return BertLayer::forward(y, rows); });
   const Tensor y = attention->forward(x, rows);
   return output->forward(intermediate->forward(y), y);
 }
@@ -207,6 +219,8 @@ BertEncoder::BertEncoder(const BertArguments& a) : BertPart(a) {
 }
 
 Tensor BertEncoder::forward(const Tensor& given, const BertRows& rows, Tensors* states) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(given, [&](const Tensor& y) { return BertEncoder::forward(y, rows, states); });
   Tensor x = given;
   for (const auto& part : parts()) {
     throw_if_interrupted();
@@ -222,6 +236,8 @@ BertPooler::BertPooler(const BertArguments& a) : BertPart(a) {
 }
 
 Tensor BertPooler::forward(const Tensor& hidden) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(hidden, [&](const Tensor& y) { return BertPooler::forward(y); });
   const Tensor first = ops::reshape(ops::slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)});
   return dense->forward(first, kernels::Activation::tanh);
 }
@@ -235,6 +251,9 @@ BertModel::BertModel(const BertArguments& a) : BertPart(a) {
 void BertModel::adapt_state(nn::StateDict& state, const std::string& prefix) { rename_norms(state, prefix); }
 
 BertModel::Output BertModel::forward(const Input& input, Tensors* states) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(input.ids), [&](const Tensor& y) { return BertModel::forward(with_ids(input, y), states); },
+                     {&Output::last_hidden_state, &Output::pooler_output});
   const Array& ids = input.ids;
   if (ids.rank() != 2 || ids.dim(1) < 1)
     fail_value("BertModel: input_ids must be (B, L) with L at least 1; got input_ids ", ids.shape());

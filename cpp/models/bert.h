@@ -175,6 +175,12 @@ class BertModel : public BertPart {
   void adapt_state(nn::StateDict& state, const std::string& prefix) override;
 };
 
+// The call on other ids.
+inline BertModel::Input with_ids(BertModel::Input input, const Tensor& ids) {
+  input.ids = ids.data();
+  return input;
+}
+
 kernels::Activation bert_activation(const std::string& name);
 // Normal weights of the given spread, zero biases, and zeros in the rows of padding; nothing while a SkipInit lives.
 void draw_bert(nn::Module& module, double spread);

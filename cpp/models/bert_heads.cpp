@@ -42,6 +42,8 @@ BertPredictionHead::BertPredictionHead(const BertArguments& a)
 }
 
 Tensor BertPredictionHead::forward(const Tensor& x, const Tensor& words) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return BertPredictionHead::forward(y, words); });
   const auto part = [&](const char* name) {
     const Entry* entry = transform->find(name);
     if (entry == nullptr || !entry->module)
@@ -69,6 +71,9 @@ nn::Config BertPreTrainingHeads::config() const {
 }
 
 BertLogits BertPreTrainingHeads::forward(const Tensor& hidden, const Tensor& pooled, const Tensor& words) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(hidden, [&](const Tensor& y) { return BertPreTrainingHeads::forward(y, pooled, words); },
+                     {&BertLogits::words, &BertLogits::next_sentence});
   return {predictions->forward(hidden, words), seq_relationship ? seq_relationship->forward(pooled) : Tensor()};
 }
 
@@ -100,6 +105,10 @@ void BertForPreTraining::adapt_state(nn::StateDict& state, const std::string& pr
 }
 
 BertLogits BertForPreTraining::forward(const BertModel::Input& input) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(input.ids),
+                     [&](const Tensor& y) { return BertForPreTraining::forward(with_ids(input, y)); },
+                     {&BertLogits::words, &BertLogits::next_sentence});
   const BertModel::Output y = bert->forward(input);
   return cls->forward(y.last_hidden_state, y.pooler_output, bert->embeddings->word_embeddings->weight);
 }
@@ -125,6 +134,8 @@ nn::Config BertClassifier::config() const {
 }
 
 Tensor BertClassifier::forward(const BertModel::Input& input) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(input.ids), [&](const Tensor& y) { return BertClassifier::forward(with_ids(input, y)); });
   const BertModel::Output y = bert->forward(input);
   return classifier->forward(dropout->forward(pooled_ ? y.pooler_output : y.last_hidden_state));
 }

@@ -110,6 +110,8 @@ nn::Config CausalLM::config() const {
 }
 
 Tensor CausalLM::forward(const Array& ids, const Array& valid_lens, nn::ModelCache* cache) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(ids), [&](const Tensor& y) { return CausalLM::forward(y.data(), valid_lens, cache); });
   if (ids.rank() != 2) fail_value("CausalLM: ids must be (B, T); got ids ", ids.shape());
   const auto blocks = parts();
   nn::CacheStep step(cache, "CausalLM", blocks.size());

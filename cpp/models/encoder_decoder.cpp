@@ -45,6 +45,9 @@ EncoderDecoder::EncoderDecoder(nn::ModulePtr encoder_, nn::ModulePtr decoder_) {
 }
 
 Tensor EncoderDecoder::forward(const Array& src, const Array& tgt, const Array& src_valid_lens) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(src),
+                     [&](const Tensor& y) { return EncoderDecoder::forward(y.data(), tgt, src_valid_lens); });
   const auto from = std::dynamic_pointer_cast<Encoder>(encoder);
   const auto to = std::dynamic_pointer_cast<Decoder>(decoder);
   if (!from || !to) fail_type("EncoderDecoder: encoder and decoder must be an Encoder and a Decoder");

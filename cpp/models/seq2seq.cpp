@@ -46,6 +46,9 @@ Seq2SeqEncoder::Seq2SeqEncoder(const Seq2SeqArguments& a) : arguments(checked("S
 nn::Config Seq2SeqEncoder::config() const { return config_of(arguments); }
 
 Encoding Seq2SeqEncoder::encode(const Array& ids, const Array& valid_lens) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(ids), [&](const Tensor& y) { return Seq2SeqEncoder::encode(y.data(), valid_lens); },
+                     {&Encoding::outputs, &Encoding::state});
   check_ids("Seq2SeqEncoder", "ids", ids);
   const auto result = rnn->forward(embedding->forward_ids(ids), Tensor(), valid_lens);  // (B, T, H), (layers, B, H)
   return {result.outputs, result.state};
@@ -93,6 +96,9 @@ Seq2SeqDecoder::Seq2SeqDecoder(const Seq2SeqArguments& a) : RecurrentDecoder("Se
 }
 
 Decoded Seq2SeqDecoder::decode(const Array& ids, const DecoderState& state) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(ids), [&](const Tensor& y) { return Seq2SeqDecoder::decode(y.data(), state); },
+                     {&Decoded::logits});
   check_call(ids, state);
   const auto result = rnn->forward(embedding->forward_ids(ids), state.hidden);  // (B, T, H), (layers, B, H)
   return {dense->forward(result.outputs), {state.outputs, result.state, state.valid_lens, state.keys}};
@@ -147,6 +153,9 @@ std::vector<Array> Seq2SeqAttentionDecoder::attention_weights() const {
 }
 
 Decoded Seq2SeqAttentionDecoder::decode(const Array& ids, const DecoderState& state) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(ids), [&](const Tensor& y) { return Seq2SeqAttentionDecoder::decode(y.data(), state); },
+                     {&Decoded::logits});
   check_call(ids, state);
   const Index B = ids.dim(0), T = ids.dim(1), H = arguments.num_hiddens, layers = arguments.num_layers;
   const Tensor x = embedding->forward_ids(ids);  // (B, T, E)

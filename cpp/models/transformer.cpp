@@ -227,6 +227,10 @@ Tensor Transformer::decode(const Array& tgt, const Tensor& memory, const MaskSpe
 
 Tensor Transformer::forward(const Array& src, const Array& tgt, const Array& src_valid_lens,
                             const Array& tgt_valid_lens) {
+  if (const nn::Observed seen(*this); seen)
+    return seen.call(Tensor(src), [&](const Tensor& y) {
+      return Transformer::forward(y.data(), tgt, src_valid_lens, tgt_valid_lens);
+    });
   check_ids("Transformer", "src", src);
   check_ids("Transformer", "tgt", tgt);
   if (src.dim(0) != tgt.dim(0))

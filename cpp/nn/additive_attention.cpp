@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "nn/watched_attention.h"
 #include "ops/attention/additive.h"
 #include "ops/ops.h"
 
@@ -123,6 +124,8 @@ ops::AttentionOutputs AdditiveAttention::attend(const Tensor& queries, const Ten
 
 Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                            const MaskSpec& mask_spec, Array* weights) {
+  if (const Observed seen(*this); seen)
+    return seen.call(queries, [&](const Tensor& y) { return attend_projected(y, keys, values, mask_spec, weights); });
   Call call;
   call.mask_spec = mask_spec;
   const auto result = pooled(W_q->forward(queries), keys, values, options(call), {true, false});
@@ -130,23 +133,28 @@ Tensor AdditiveAttention::attend_projected(const Tensor& queries, const Tensor& 
   return result.output;
 }
 
-ops::AttentionOutputs AdditiveAttention::pooled(const Tensor& q, const Tensor& k, const Tensor& given_values,
+ops::AttentionOutputs AdditiveAttention::pooled(const Tensor& queries, const Tensor& keys, const Tensor& given_values,
                                                 const ops::AttentionOptions& given, AttentionRecord::Axes axes) {
-  ops::AttentionOptions o = given;
-  o.operation = "AdditiveAttention";
-  const Tensor values = as_dtype_of(given_values, w_v->weight), weight = score_weight();
-  ops::AttentionOutputs outputs;
-  if (arguments.num_heads) {  // each head has its part of the hidden layer
-    Tensors parts;
+  ops::AttentionOptions options = given;
+  options.operation = "AdditiveAttention";
+  const Watched watch(*this, axes);
+  const auto seen = [&](Point point, const Tensor& x) {
+    return watch ? joined(watch.through(point, split(kPointNames[static_cast<std::size_t>(point)], x))) : x;
+  };
+  const Tensor weight = score_weight(), q = seen(Point::queries, queries), k = seen(Point::keys, keys),
+               v = split("values", seen(Point::values, as_dtype_of(given_values, w_v->weight)));
+  const auto all_scores = [&] {
+    if (!arguments.num_heads) return scores(q, k, weight);
+    Tensors parts;  // each head has its part of the hidden layer
     for (Index h = 0; h < heads(); ++h) parts.push_back(scores(q, k, weight, h));
-    outputs = ops::composed_attention(ops::stack(parts, 1), split("values", values), o);
-    outputs.output = joined(outputs.output);
-  } else if (weight.defined()) {
-    outputs = ops::additive_attention(q, k, weight, values, o);
-  } else {
-    outputs = ops::composed_attention(scores(q, k, weight), values, o);
-  }
+    return ops::stack(parts, 1);
+  };
+  ops::AttentionOutputs outputs = watch.composed(options, all_scores, [&](const ops::AttentionOptions& o) {
+    const bool fused = weight.defined() && !arguments.num_heads && o.changes == nullptr;
+    return fused ? ops::additive_attention(q, k, weight, v, o) : ops::composed_attention(all_scores(), v, o);
+  });
   record.keep(AttentionRecord::of(outputs.weights.data(), {axes.batch, true}));
+  outputs.output = joined(watch.through(Point::heads, outputs.output));
   return outputs;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "nn/watched_attention.h"
 #include "ops/attention/allowed.h"
 #include "ops/ops.h"
 
@@ -15,22 +16,6 @@ namespace {
 
 using Kept = AttentionRecord::Kept;
 
-struct KeptWeights : Kept {
-  explicit KeptWeights(Array given) : shown(std::move(given)) {}
-  Array weights() const override { return shown; }
-  const Array shown;
-};
-
-struct KeptProjections : Kept {
-  KeptProjections(const Array& q, const Array& k, ops::Heads h, ops::AttentionOptions o, AttentionRecord::Axes a)
-      : query(q), key(k), heads(h), options(std::move(o)), axes(a) {}
-  Array weights() const override;
-  const Array query, key;
-  const ops::Heads heads;
-  const ops::AttentionOptions options;
-  const AttentionRecord::Axes axes;
-};
-
 Array shown(const Array& weights, AttentionRecord::Axes axes) {
   Shape shape = weights.shape();
   if (shape.rank() == 4 && !axes.heads) shape.erase(shape.begin() + 1);
@@ -38,9 +23,45 @@ Array shown(const Array& weights, AttentionRecord::Axes axes) {
   return weights.reshaped(shape);
 }
 
-Array KeptProjections::weights() const {
-  return shown(ops::packed_attention_weights(query, key, heads, options), axes);
-}
+struct KeptWeights : Kept {
+  explicit KeptWeights(Array given) : shown(std::move(given)) {}
+  Array weights() const override { return shown; }
+  Shape shape() const override { return whole().shape(); }
+  Array measures(const ops::MeasureInputs& inputs) const override { return ops::measures_of(whole(), inputs); }
+  Array image(const ops::ImageOptions& image) const override { return ops::image_of(whole(), image); }
+  // With the axes that are not shown.
+  Array whole() const {
+    Shape shape = shown.shape();
+    while (shape.rank() < 4) shape.insert(shape.begin(), 1);
+    return shown.reshaped(shape);
+  }
+  const Array shown;
+};
+
+struct KeptProjections : Kept {
+  KeptProjections(const Array& q, const Array& k, ops::Heads h, ops::AttentionOptions o, AttentionRecord::Axes a)
+      : query(q), key(k), heads(h), options(std::move(o)), axes(a) {}
+  Array weights() const override { return shown(ops::packed_attention_weights(query, key, heads, options), axes); }
+  Array scores() const override { return shown(ops::packed_attention_scores(query, key, heads, options), axes); }
+  Shape shape() const override {
+    return {query.dim(0), heads.query_heads, query.dim(1), heads.length < 0 ? key.dim(1) : heads.length};
+  }
+  Array measures(const ops::MeasureInputs& inputs) const override {
+    return ops::packed_attention_measures(query, key, heads, options, inputs);
+  }
+  Array image(const ops::ImageOptions& image) const override {
+    return ops::packed_attention_image(query, key, heads, options, image);
+  }
+  Index offset() const override {
+    const Array& offsets = options.q_offset;
+    return offsets.defined() && offsets.numel() > 0 ? static_cast<Index>(offsets.data<std::int64_t>()[0]) : 0;
+  }
+  Array real_keys() const override { return ops::unpadded(options, shape()); }
+  const Array query, key;
+  const ops::Heads heads;
+  const ops::AttentionOptions options;
+  const AttentionRecord::Axes axes;
+};
 
 // Memory of the caller's may change before the weights are read.
 Array own(const Array& array) { return array.defined() && array.buffer()->borrowed() ? cloned(array) : packed(array); }
@@ -56,7 +77,11 @@ Array snapshot(const Array& array) { return array.defined() && !NoAttentionRecor
 
 std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array& key, ops::Heads heads,
                                                 ops::AttentionOptions options, Axes axes) {
-  if (NoAttentionRecord::active()) return nullptr;
+  return NoAttentionRecord::active() ? nullptr : always_of(query, key, heads, std::move(options), axes);
+}
+
+std::shared_ptr<const Kept> AttentionRecord::always_of(const Array& query, const Array& key, ops::Heads heads,
+                                                       ops::AttentionOptions options, Axes axes) {
   options.valid_lens = own(options.valid_lens);
   if (const Tensor& mask = options.attn_mask; mask.defined()) options.attn_mask = Tensor(own(mask.data()));
   if (options.sinks.defined()) options.sinks = Tensor(cloned(options.sinks.data()));
@@ -150,6 +175,8 @@ Tensor Attention::score(const Tensor&, const Tensor&) {
 
 Tensor Attention::forward(const Tensor& queries, const Tensor& given_keys, const Tensor& given_values,
                           const Call& call) {
+  if (const Observed seen(*this); seen)
+    return seen.call(queries, [&](const Tensor& y) { return Attention::forward(y, given_keys, given_values, call); });
   const Tensor& keys = given_keys.defined() ? given_keys : queries;
   const Tensor& values = given_values.defined() ? given_values : keys;
   if (call.cache != nullptr) {  // the layer is called on all inputs so far
@@ -173,7 +200,10 @@ Tensor Attention::forward(const Tensor& queries, const Tensor& given_keys, const
 
 ops::AttentionOutputs Attention::attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                         const ops::AttentionOptions& options, AttentionRecord::Axes axes) {
-  const Tensor q = split("queries", queries), k = split("keys", keys), v = split("values", values);
+  const Watched watch(*this, axes);
+  const Tensor q = watch.through(Point::queries, split("queries", queries)),
+               k = watch.through(Point::keys, split("keys", keys)),
+               v = watch.through(Point::values, split("values", values));
   const Tensor scores = score(q, k);
   Shape expected{queries.dim(0), queries.dim(1), keys.dim(1)};
   if (arguments.num_heads) expected.insert(expected.begin() + 1, heads());
@@ -184,10 +214,13 @@ ops::AttentionOutputs Attention::attend(const Tensor& queries, const Tensor& key
                !arguments.num_heads && scores.defined() && scores.rank() == 4
                    ? "; the constructor's num_heads gives queries, keys and scores an axis of heads"
                    : "");
-  ops::AttentionOutputs outputs =
-      own_steps() ? pooled_by_steps(scores, v, options) : ops::composed_attention(scores, v, options);
+  ops::AttentionOutputs outputs = watch.composed(
+      options, [&] { return scores; },
+      [&](const ops::AttentionOptions& o) {
+        return own_steps() ? pooled_by_steps(scores, v, o) : ops::composed_attention(scores, v, o);
+      });
   record.keep(AttentionRecord::of(outputs.weights.data(), {axes.batch, true}));
-  outputs.output = joined(outputs.output);
+  outputs.output = joined(watch.through(Point::heads, outputs.output));
   return outputs;
 }
 
@@ -209,7 +242,9 @@ ops::AttentionOutputs Attention::pooled_by_steps(const Tensor& given, const Tens
   const Array pairs = ops::Allowed(given.shape(), dtype, options).array();
   const bool all = std::all_of(pairs.data<bool>(), pairs.data<bool>() + pairs.numel(), [](bool open) { return open; });
   const Tensor allowed = all || options.masked_value ? Tensor() : Tensor(pairs);
-  Tensor scores = ops::with_bias(ops::cast(given, dtype), added ? mask : Tensor());
+  Tensor scores = ops::cast(given, dtype);
+  if (options.changes != nullptr) scores = options.changes->scores(ops::final_scores(scores, options));
+  else if (added) scores = ops::with_bias(scores, mask);
   // What stands in excluded places, such as NaN of padding, is no business of the normaliser's.
   if (!all) scores = ops::where(Tensor(pairs), scores, ops::scalar_like(scores, options.masked_value.value_or(0)));
   Tensor weights = normalize(scores, allowed);
@@ -217,6 +252,7 @@ ops::AttentionOutputs Attention::pooled_by_steps(const Tensor& given, const Tens
     fail_value(class_name(), ": normalize(scores, allowed) must keep the shape ", scores.shape(),
                " of the scores; got ", weights.shape());
   if (allowed.defined()) weights = ops::where(allowed, weights, ops::scalar_like(weights, 0));
+  if (options.changes != nullptr) weights = options.changes->weights(weights);
   const ops::WeightDropout dropout = ops::weight_dropout(options, weights.shape());
   Tensor used = weights;
   if (dropout.p > 0)
@@ -242,6 +278,11 @@ ops::AttentionOutputs DotProductAttention::attend(const Tensor& queries, const T
   const DType dtype = ops::promoted({queries, keys, values});
   const Tensor q = ops::cast(queries, dtype), k = ops::cast(keys, dtype), v = ops::cast(values, dtype);
   const ops::Heads side_by_side{heads(), heads(), -1};
+  if (const Watched watch(*this, axes); watch) {
+    const auto [outputs, kept] = watch.attention({q, k, v, side_by_side}, given);
+    record.keep(kept);
+    return outputs;
+  }
   const ops::AttentionOutputs outputs = ops::packed_attention(q, k, v, side_by_side, given);
   if (NoAttentionRecord::active()) {
     record.clear();

@@ -6,6 +6,7 @@
 #include "core/locks.h"
 #include "nn/basic.h"
 #include "nn/kv_cache.h"
+#include "nn/observer.h"
 #include "ops/attention/attention.h"
 
 namespace qkv::nn {
@@ -23,12 +24,7 @@ class NoAttentionRecord {
 // The attention weights of a layer's last call, which other threads may read or replace at any time.
 class AttentionRecord {
  public:
-  // What one call leaves behind. It does not change any more, and nobody can write to what it holds.
-  class Kept {
-   public:
-    virtual ~Kept() = default;
-    virtual Array weights() const = 0;
-  };
+  using Kept = KeptAttention;
   // The axes under which weights are shown: those that the call's inputs had.
   struct Axes {
     bool batch = true, heads = true;
@@ -39,6 +35,9 @@ class AttentionRecord {
   static std::shared_ptr<const Kept> of(const Array& query, const Array& key, ops::Heads heads,
                                         ops::AttentionOptions options, Axes axes);
   static std::shared_ptr<const Kept> of(const Array& weights, Axes axes);
+  // The first of them whether or not a NoAttentionRecord lives.
+  static std::shared_ptr<const Kept> always_of(const Array& query, const Array& key, ops::Heads heads,
+                                               ops::AttentionOptions options, Axes axes);
 
   // While one lives: what this thread keeps in a record, whatever other threads keep there.
   class Own {

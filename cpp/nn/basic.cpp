@@ -52,12 +52,17 @@ ops::LinearLayer Linear::layer(std::optional<kernels::Activation> activation) {
 }
 
 Tensor Linear::forward(const Tensor& x) {
+  if (const Observed seen(*this); seen) return seen.call(x, [&](const Tensor& y) { return Linear::forward(y); });
   const ops::LinearLayer own = layer();
   return std::move(ops::linears(x, {&own, 1}).front());
 }
 
 Tensor Linear::forward(const Tensor& x, kernels::Activation f) {
   if (!plain(*this)) return ops::activated(forward(x), f);
+  if (const Observed seen(*this); seen) {  // the product alone, which is not made below
+    const NoGrad off;
+    forward(x);
+  }
   const ops::LinearLayer own = layer(f);
   return std::move(ops::linears(x, {&own, 1}).front());
 }
@@ -67,7 +72,15 @@ Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor
   Tensors results;
   for (Linear* linear : layers)
     if (plain(*linear)) parts.push_back(linear->layer());
-  if (parts.size() == layers.size()) return ops::linears(x, parts);
+  if (parts.size() == layers.size()) {
+    results = ops::linears(x, parts);
+    std::size_t i = 0;
+    for (Linear* linear : layers) {
+      if (const Observed seen(*linear); seen) seen.call(x, [&](const Tensor&) { return results[i]; });
+      ++i;
+    }
+    return results;
+  }
   for (Linear* linear : layers) results.push_back(linear->forward(x));
   return results;
 }
@@ -88,12 +101,13 @@ Config Embedding::config() const {
 }
 
 Tensor Embedding::forward(const Tensor& ids) {
+  if (const Observed seen(*this); seen) return seen.call(ids, [&](const Tensor& y) { return Embedding::forward(y); });
   if (ids.dtype() != DType::int64) fail_type("Embedding: ids must hold integers; got dtype ", ids.dtype());
   return ops::embedding(weight, ids.data(), padding_idx);
 }
 
 Tensor Embedding::forward_ids(const Array& ids) {
-  if (plain(*this)) return ops::embedding(weight, ids, padding_idx);
+  if (plain(*this) && !Observer::any()) return ops::embedding(weight, ids, padding_idx);
   const Tensor y = forward(Tensor(ids));
   Shape expected = ids.shape();
   expected.push_back(y.rank() > 0 ? y.dim(-1) : embedding_dim);
@@ -129,6 +143,7 @@ Config LayerNorm::config() const {
 }
 
 Tensor LayerNorm::forward(const Tensor& x) {
+  if (const Observed seen(*this); seen) return seen.call(x, [&](const Tensor& y) { return LayerNorm::forward(y); });
   return ops::layer_norm(weight.defined() ? as_dtype_of(x, weight) : ops::floating(x), weight, bias, normalized_shape,
                          eps);
 }
@@ -138,7 +153,12 @@ Tensor LayerNorm::forward(const char* layer, const char* parts, const Tensor& x,
   const DType dtype = weight.defined() ? weight.dtype() : x.dtype();
   const bool alike = x.shape() == y.shape() && x.dtype() == dtype && y.dtype() == dtype && is_floating(dtype);
   if (!plain(*this) || !alike) return Norm::forward(layer, parts, x, y);
-  return ops::add_layer_norm(x, y, weight, bias, normalized_shape, eps);
+  const Tensor z = ops::add_layer_norm(x, y, weight, bias, normalized_shape, eps);
+  if (const Observed seen(*this); seen) {
+    const NoGrad off;
+    seen.call(ops::add(x, y), [&](const Tensor&) { return z; });
+  }
+  return z;
 }
 
 RMSNorm::RMSNorm(Shape shape, double e) : normalized_shape(std::move(shape)), eps(e) {
@@ -149,6 +169,7 @@ RMSNorm::RMSNorm(Shape shape, double e) : normalized_shape(std::move(shape)), ep
 Config RMSNorm::config() const { return {{"normalized_shape", value_of(normalized_shape)}, {"eps", eps}}; }
 
 Tensor RMSNorm::forward(const Tensor& x) {
+  if (const Observed seen(*this); seen) return seen.call(x, [&](const Tensor& y) { return RMSNorm::forward(y); });
   return ops::rms_norm(as_dtype_of(x, weight), weight, normalized_shape, eps);
 }
 
@@ -157,11 +178,15 @@ Dropout::Dropout(double probability) : p(checked_probability("Dropout", "p", pro
 Config Dropout::config() const { return {{"p", p}}; }
 
 Tensor Dropout::forward(const Tensor& x) {
+  if (const Observed seen(*this); seen) return seen.call(x, [&](const Tensor& y) { return Dropout::forward(y); });
   const Tensor input = ops::floating(x);
   return training() && p > 0 ? ops::dropout(input, p, default_generator()) : input;
 }
 
-Tensor ReLU::forward(const Tensor& x) { return ops::relu(x); }
+Tensor ReLU::forward(const Tensor& x) {
+  if (const Observed seen(*this); seen) return seen.call(x, [&](const Tensor& y) { return ReLU::forward(y); });
+  return ops::relu(x);
+}
 
 GELU::GELU(std::string approximate) : approximate_(std::move(approximate)) {
   if (approximate_ != "none" && approximate_ != "tanh")
@@ -170,9 +195,15 @@ GELU::GELU(std::string approximate) : approximate_(std::move(approximate)) {
 
 Config GELU::config() const { return {{"approximate", approximate_}}; }
 
-Tensor GELU::forward(const Tensor& x) { return ops::gelu(x, approximate_ == "tanh"); }
+Tensor GELU::forward(const Tensor& x) {
+  if (const Observed seen(*this); seen) return seen.call(x, [&](const Tensor& y) { return GELU::forward(y); });
+  return ops::gelu(x, approximate_ == "tanh");
+}
 
-Tensor Tanh::forward(const Tensor& x) { return ops::tanh(x); }
+Tensor Tanh::forward(const Tensor& x) {
+  if (const Observed seen(*this); seen) return seen.call(x, [&](const Tensor& y) { return Tanh::forward(y); });
+  return ops::tanh(x);
+}
 
 ModuleList::ModuleList(std::vector<ModulePtr> modules) {
   for (ModulePtr& module : modules) append(std::move(module));
@@ -213,6 +244,7 @@ thread_local int Depth::depth_ = 0;
 }  // namespace
 
 Tensor Sequential::forward(const Tensor& x) {
+  if (const Observed seen(*this); seen) return seen.call(x, [&](const Tensor& y) { return Sequential::forward(y); });
   const Depth depth;
   const auto parts = snapshot();  // a part may append to this module, or remove from it
   Tensor y = x;

@@ -4,14 +4,14 @@
 #include <optional>
 #include <typeinfo>
 
-#include "nn/module.h"
+#include "nn/observer.h"
 #include "ops/matmul/linear.h"
 
 namespace qkv::nn {
 
-// Whether a part is of the class L itself. Only then may its forward be passed over: a subclass may have one of its
-// own.
-template <class L> bool plain(const L& part) { return typeid(part) == typeid(L); }
+// Whether the forward of a part may be passed over: it is of the class L itself, as a subclass may have one of its own,
+// and nobody changes what goes in or out.
+template <class L> bool plain(const L& part) { return typeid(part) == typeid(L) && !called_alone(part); }
 
 // x + y of a residual connection, where y is what the named parts of a layer made of x.
 Tensor residual(const char* layer, const char* parts, const Tensor& x, const Tensor& y);

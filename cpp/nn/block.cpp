@@ -91,6 +91,8 @@ template <class F> Tensor Block::sublayer(std::size_t number, const Tensor& x, F
 Tensor Block::forward(const Tensor& x) { return multihead_attn ? Module::forward(x) : Block::forward(x, Tensor(), {}); }
 
 Tensor Block::forward(const Tensor& given, const Tensor& memory, const BlockCall& call) {
+  if (const Observed seen(*this); seen)
+    return seen.call(given, [&](const Tensor& y) { return Block::forward(y, memory, call); });
   check_sequence(names_.input, given);
   if (multihead_attn) {
     check_sequence("memory", memory);

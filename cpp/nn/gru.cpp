@@ -94,6 +94,9 @@ GRU::Output GRU::alone(const Tensor& x, const Tensor& initial, const Array& vali
 }
 
 GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& valid_lens) {
+  if (const Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return GRU::forward(y, initial, valid_lens); },
+                     {&Output::outputs, &Output::state});
   if ((x.rank() != 3 && x.rank() != 2) || x.dim(-1) != input_size)
     fail_value("GRU: x must be (B, T, ", input_size, ") or (T, ", input_size, ") because input_size = ", input_size,
                "; got x ", x.shape());

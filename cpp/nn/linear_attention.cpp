@@ -56,10 +56,15 @@ Config LinearAttention::config() const {
 }
 
 LinearAttention::Output LinearAttention::forward(const Tensor& x, const Tensor& state) {
+  if (const Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return LinearAttention::forward(y, state); },
+                     {&Output::output, &Output::state});
   if (x.rank() != 3 || x.dim(2) != embed_dim)
     fail_value(kLinearAttention, ": x must be (B, T, ", embed_dim, ") because embed_dim = ", embed_dim, "; got x ",
                x.shape());
-  const Tensor q = by_head(q_proj->forward(x), num_heads), v = by_head(v_proj->forward(x), num_kv_heads);
+  const Watch watch(*this);
+  const Tensor q = watch.through(Point::queries, by_head(q_proj->forward(x), num_heads)),
+               v = watch.through(Point::values, by_head(v_proj->forward(x), num_kv_heads));
   Tensor k = by_head(k_proj->forward(x), num_kv_heads), decay, beta;
   const auto per_head = [&](Linear& layer) { return ops::transpose(layer.forward(x), {0, 2, 1}); };
   // log(sigmoid(z)) is -softplus(-z).
@@ -70,8 +75,9 @@ LinearAttention::Output LinearAttention::forward(const Tensor& x, const Tensor& 
   }
   ops::LinearAttentionOptions options;
   options.rule = update_rule;
+  k = watch.through(Point::keys, k);
   const Output y = ops::linear_attention(q, k, v, decay, beta, state, options);
-  const Tensor heads = ops::reshape(ops::transpose(y.output, {0, 2, 1, 3}), x.shape());
+  const Tensor heads = ops::reshape(ops::transpose(watch.through(Point::heads, y.output), {0, 2, 1, 3}), x.shape());
   return {out_proj->forward(heads), y.state};
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "nn/watched_attention.h"
 #include "ops/ops.h"
 #include "ops/position_tables.h"
 
@@ -214,6 +215,8 @@ ops::AttentionOptions MultiHeadAttention::options(const MaskSpec& mask_spec, con
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
+  if (const Observed seen(*this); seen)
+    return seen.call(queries, [&](const Tensor& y) { return MultiHeadAttention::forward(y, keys, values, call); });
   const char* op = names_.layer;
   const Inputs in = checked_inputs(queries, keys, values, call);
   const std::shared_ptr<const SplitSequence> sequence = call.whole ? nullptr : split_sequence.get();
@@ -241,20 +244,27 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
     return result(across(*sequence, p, o));
   }
   ops::Heads heads{arguments.num_heads, kv_heads, -1};
-  if (call.rows != nullptr) {
-    const Tensor y = ragged_attention(p.queries, p.keys, p.values, *call.rows, heads, o);
-    record.keep(ragged_record(packed(p.queries.data()), packed(p.keys.data()), *call.rows, heads, o));
-    return result(y);
-  }
   if (call.cache != nullptr) {
     const KVCache::Contents all = call.cache->append(p.keys, p.values);
     p.keys = all.keys;
     p.values = all.values;
     heads.length = call.cache->length();
   }
-  const ops::AttentionOutputs outputs = ops::packed_attention(p.queries, p.keys, p.values, heads, o);
+  ops::AttentionOutputs outputs;
+  std::shared_ptr<const KeptAttention> kept;
+  // Rows are shown as the batch that they are of.
+  if (const Watched watch(*this, call.rows != nullptr ? AttentionRecord::Axes{true, names_.heads} : axes); watch) {
+    auto seen = watch.attention({p.queries, p.keys, p.values, heads, call.rows}, std::move(o));
+    outputs = std::move(seen.outputs);
+    kept = std::move(seen.kept);
+  } else if (call.rows != nullptr) {
+    outputs.output = ragged_attention(p.queries, p.keys, p.values, *call.rows, heads, o);
+    kept = ragged_record(packed(p.queries.data()), packed(p.keys.data()), *call.rows, heads, o);
+  } else {
+    outputs = ops::packed_attention(p.queries, p.keys, p.values, heads, o);
+    kept = AttentionRecord::of(packed(p.queries.data()), packed(p.keys.data()), heads, std::move(o), axes);
+  }
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);  // (B, H, Lq, Lk)
-  const auto kept = AttentionRecord::of(packed(p.queries.data()), packed(p.keys.data()), heads, std::move(o), axes);
   record.keep(kept);
   if (call.record != nullptr) call.record->keep(kept);
   const Tensor y = result(outputs.output);

@@ -26,6 +26,8 @@ Config PositionalEncoding::config() const {
 }
 
 Tensor PositionalEncoding::forward(const Tensor& x, Index offset) {
+  if (const Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return PositionalEncoding::forward(y, offset); });
   if (x.rank() < 2 || x.dim(-1) != num_hiddens)
     fail_value("PositionalEncoding: x must be (B, L, ", num_hiddens, ") because num_hiddens = ", num_hiddens,
                "; got x ", x.shape());

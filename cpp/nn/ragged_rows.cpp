@@ -11,21 +11,17 @@ struct KeptRows : AttentionRecord::Kept {
     options.dropout = 0;  // shown before dropout
   }
 
-  Array weights() const override {
-    Array both = Array::zeros({rows.batch, rows.length, rows.length}, DType::boolean);  // query and key are kept
-    const std::int64_t* kept = rows.kept.data<std::int64_t>();
-    Index begin = 0;
-    for (const Index count : rows.counts) {
-      for (Index i = begin; i < begin + count; ++i)
-        for (Index j = begin; j < begin + count; ++j)
-          both.data<bool>()[kept[i] * rows.length + kept[j] % rows.length] = true;
-      begin += count;
-    }
+  Array weights() const override { return padded()->weights(); }
+  Array scores() const override { return padded()->scores(); }
+  Shape shape() const override { return {rows.batch, heads.query_heads, rows.length, rows.length}; }
+  Array measures(const ops::MeasureInputs& inputs) const override { return padded()->measures(inputs); }
+  Array image(const ops::ImageOptions& image) const override { return padded()->image(image); }
+  std::shared_ptr<const KeptAttention> padded() const {
     const NoGrad off;
     const auto whole = [&](const Array& x) { return unpacked(Tensor(x.reshaped({x.dim(1), x.dim(2)})), rows).data(); };
     ops::AttentionOptions o = options;
-    o.attn_mask = Tensor(both);
-    return ops::packed_attention_weights(whole(query), whole(key), heads, o);
+    o.attn_mask = Tensor(kept_pairs(rows));
+    return AttentionRecord::always_of(whole(query), whole(key), heads, o, {});
   }
 
   const Array query, key;  // (1, R, M)
@@ -35,6 +31,19 @@ struct KeptRows : AttentionRecord::Kept {
 };
 
 }  // namespace
+
+Array kept_pairs(const RaggedRows& rows) {
+  Array both = Array::zeros({rows.batch, rows.length, rows.length}, DType::boolean);
+  const std::int64_t* kept = rows.kept.data<std::int64_t>();
+  Index begin = 0;
+  for (const Index count : rows.counts) {
+    for (Index i = begin; i < begin + count; ++i)
+      for (Index j = begin; j < begin + count; ++j)
+        both.data<bool>()[kept[i] * rows.length + kept[j] % rows.length] = true;
+    begin += count;
+  }
+  return both;
+}
 
 Tensor kept_rows(const Tensor& x, const RaggedRows& rows) {
   return ops::embedding(ops::reshape(x, {rows.batch * rows.length, x.dim(2)}), rows.kept, {});

@@ -48,6 +48,8 @@ Config PositionWiseFFN::config() const {
 }
 
 Tensor PositionWiseFFN::forward(const Tensor& x) {
+  if (const Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return PositionWiseFFN::forward(y); });
   return linear2->forward(dropout->forward(linear1->forward(x, activation_)));
 }
 
@@ -61,6 +63,7 @@ Config AddNorm::config() const {
 }
 
 Tensor AddNorm::forward(const Tensor& x, const Tensor& y) {
+  if (const Observed seen(*this); seen) return seen.call(x, [&](const Tensor& z) { return AddNorm::forward(z, y); });
   if (x.shape() != y.shape()) fail_value("AddNorm: y must have the shape of x ", x.shape(), "; got y ", y.shape());
   return norm->forward("AddNorm", "dropout", x, dropout->forward(y));
 }
@@ -88,6 +91,8 @@ template <class L> Tensor TransformerStack<L>::forward(const Tensor& x) {
 template <class L>
 Tensor TransformerStack<L>::forward(const Tensor& x, const Tensor& memory, const BlockCall& call, ModelCache* cache,
                                     Tensors* weights) {
+  if (const Observed seen(*this); seen)
+    return seen.call(x, [&](const Tensor& y) { return TransformerStack::forward(y, memory, call, cache, weights); });
   const auto blocks = parts();
   CacheStep step(cache, class_name().c_str(), blocks.size());
   Tensor y = through(blocks, x, memory, call, cache, weights);

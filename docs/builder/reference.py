@@ -19,6 +19,7 @@ MODULES = {
     "qkv.losses": "Losses",
     "qkv.optim": "Optimizers and schedules",
     "qkv.models": "Models",
+    "qkv.look": "Looking inside",
     "qkv.plot": "Pictures",
     "qkv.data": "Data",
     "qkv.training": "Training",
@@ -37,6 +38,7 @@ ELSEWHERE = {
     "losses",
     "optim",
     "models",
+    "look",
     "plot",
     "data",
     "training",
@@ -50,7 +52,7 @@ ELSEWHERE = {
 }
 # The page of `qkv` by the modules that define its names; what is defined elsewhere stands under "Functions".
 SECTIONS = {
-    "Attention": ("attention", "additive", "kernel_pooling", "linear_attention"),
+    "Attention": ("attention", "attention_image", "additive", "kernel_pooling", "linear_attention"),
     "Softmax and activations": ("softmax", "activation"),
     "Tensors and gradients": ("gradients", "Tensor"),
     "Functions": (

@@ -3,8 +3,8 @@
 Functions take NumPy arrays and give NumPy arrays; if any argument is a :class:`Tensor`, they give Tensors, through
 which gradients flow. Layers are in :mod:`qkv.nn`, models in :mod:`qkv.models`, losses in :mod:`qkv.losses`, optimizers
 in :mod:`qkv.optim`, masks in :mod:`qkv.masks`, pictures in :mod:`qkv.plot`, a training loop in :mod:`qkv.training`,
-small data sets in :mod:`qkv.data`, the same mathematics in plain NumPy in :mod:`qkv.reference`, PyTorch's names for
-code from textbooks in :mod:`qkv.torch`.
+values inside a model, recorded and changed, in :mod:`qkv.look`, small data sets in :mod:`qkv.data`, the same
+mathematics in plain NumPy in :mod:`qkv.reference`, PyTorch's names for code from textbooks in :mod:`qkv.torch`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import (
         data,
         distributed,
+        look,
         losses,
         masks,
         models,
@@ -51,6 +52,7 @@ from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, ta
 from .additive import additive_attention
 from .array_creation import *  # noqa: F403
 from .attention import scaled_dot_product_attention
+from .attention_image import attention_image
 from .config import config, get_batch_invariant, set_batch_invariant, show_config
 from .elementwise import *  # noqa: F403
 from .gradients import grad, jacobian, no_grad, tensor
@@ -76,6 +78,7 @@ __all__ = [
     "additive_attention",
     "alibi_slopes",
     "apply_rotary",
+    "attention_image",
     "bernoulli",
     "cached_bytes",
     "config",
@@ -95,6 +98,7 @@ __all__ = [
     "leaky_relu",
     "linear_attention",
     "log_softmax",
+    "look",
     "losses",
     "manual_seed",
     "masked_softmax",
@@ -139,7 +143,7 @@ __all__ += reductions.__all__ + sorting.__all__ + triangles.__all__
 
 # Imported when they are asked for, so that `import qkv` stays quick.
 _SUBMODULES = (
-    "data distributed losses masks models optim plot reference reproduce scores testing torch training"
+    "data distributed look losses masks models optim plot reference reproduce scores testing torch training"
 )
 
 _publish(__name__, _SUBMODULES.split())

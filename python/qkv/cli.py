@@ -113,6 +113,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     embed.set_defaults(run=_embed)
 
+    look = commands.add_parser(
+        "look",
+        help="write a page of what a model's heads attend to",
+        description="Writes a page, one file without a network, of the attention of all heads in a text, with a table "
+        "of measures that can be sorted, and prints its name.",
+        epilog="exit status: 0 written, 2 nothing was written",
+    )
+    look.add_argument(
+        "what",
+        metavar="TEXT",
+        help="text for the model; without --model a .npz file with weights (layers, H, L, L) and tokens",
+    )
+    look.add_argument("--model", metavar="PATH", help="folder with the model and its tokenizer")
+    look.set_defaults(run=_look)
+
     _add_plan(commands)
 
     info = commands.add_parser("info", help="show instruction set, BLAS, threads and versions")
@@ -298,6 +313,22 @@ def _embed(options: argparse.Namespace) -> int:
         if told_rank() == 0:
             print(f"qkv: {error}", file=sys.stderr)
         return 2
+    return 0
+
+
+def _look(options: argparse.Namespace) -> int:
+    from .look.page import look_at_model, look_at_weights
+
+    try:
+        path = (
+            look_at_weights(options.what)
+            if options.model is None
+            else look_at_model(options.model, options.what)
+        )
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        print(f"qkv: {error}", file=sys.stderr)
+        return 2
+    print(path)
     return 0
 
 

@@ -1,6 +1,7 @@
 // The forward pass of attention and its weights.
 #include "kernels/attention/problem.h"
 
+#include "kernels/attention/columns.h"
 #include "kernels/attention/online_softmax.h"
 #include "kernels/attention/query_tile.h"
 #include "kernels/simd/stream.h"
@@ -61,6 +62,7 @@ template <class T> struct ForwardScratch {
   ScoreTiles<T> tiles;
   T* kept;             // (keys, width): exp(score - largest so far), if the weights are wanted, else null
   KeptStep<T>* steps;  // if the weights are wanted
+  T* columns;          // for each panel its ColumnParts
   PrefetchQueue queue;
 
   static Index panel_elements(const AttentionProblem<T>& p) {
@@ -69,7 +71,8 @@ template <class T> struct ForwardScratch {
   static Index step_elements(const AttentionProblem<T>& p) {
     return (p.keys / key_step(p) + 1) * static_cast<Index>(sizeof(KeptStep<T>) / sizeof(T));
   }
-  ForwardScratch(T* memory, const AttentionProblem<T>& p, bool weights) {
+  ForwardScratch(T* memory, const AttentionResult<T>& result, const AttentionProblem<T>& p) {
+    const bool weights = result.weights.data != nullptr;
     panels = memory;
     tiles.scratch = panels + panel_elements(p) * panels_of(weights);
     tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + kTileElements<T>);
@@ -78,10 +81,13 @@ template <class T> struct ForwardScratch {
     T* rest = tiles.scratch + 2 * kTileElements<T>;
     kept = weights ? rest : nullptr;
     steps = weights ? reinterpret_cast<KeptStep<T>*>(rest + (p.keys + kBlockKeys) * kPanelWidth<T>) : nullptr;
+    columns = rest;
     queue.clear();
   }
-  static Index elements(const AttentionProblem<T>& p, bool weights) {
+  static Index elements(const AttentionResult<T>& result, const AttentionProblem<T>& p) {
+    const bool weights = result.weights.data != nullptr;
     return panel_elements(p) * panels_of(weights) + 2 * kTileElements<T> +
+           ColumnParts<T>::elements(result.columns, p) * kMostPanels<T> +
            (weights ? step_elements(p) + (p.keys + kBlockKeys) * kPanelWidth<T> : 0);
   }
   // Panels per pass. Kept weights are large: then it is one.
@@ -95,8 +101,8 @@ template <class T> struct ForwardScratch {
   T* kept_tile(Index key, const RowBlock<T>& rows) const { return kept + (key - rows.first) * rows.width; }
 };
 
-template <class T> Index forward_scratch(const AttentionProblem<T>& p, bool weights) {
-  return ForwardScratch<T>::elements(p, weights);
+template <class T> Index forward_scratch(const AttentionResult<T>& result, const AttentionProblem<T>& p) {
+  return ForwardScratch<T>::elements(result, p);
 }
 
 // A careful pass adds up values divided by a power of two, at least the number of keys: their average is finite though
@@ -195,8 +201,9 @@ void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* co
 // out, largest and sum of the panels, which see keys of one head, and the weights of one panel where these are wanted.
 // `nan_safe` multiplies no value with a weight of 0 and keeps a bias of -inf from meeting infinity.
 template <class T>
-void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* const* out, WeightsView<T> weights,
-                bool nan_safe) {
+void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* const* out,
+                const AttentionResult<T>& result, bool nan_safe) {
+  const ColumnResult<T>& columns = result.columns;
   const AttentionProblem<T>& p = *panels[0].rows.problem;
   const Index size = key_step(p);
   Index first = p.keys, last = 0;
@@ -207,13 +214,24 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
     last = rows.last > last ? rows.last : last;
   }
   KeptStep<T>* kept = scratch.steps;
+  ColumnParts<T> columns_of[kMostPanels<T>];
+  for (Index i = 0; i < count && columns.count > 0; ++i) {
+    columns_of[i].largest = scratch.columns + i * ColumnParts<T>::elements(columns, p);
+    columns_of[i].value = columns_of[i].largest + ColumnParts<T>::steps(p) * kPanelWidth<T>;
+  }
+  Index column = 0, step_number = 0, part_number = 0;
   for (Index key = first; key < last; key += size) {
     const Index n = p.keys - key < size ? p.keys - key : size;
     fetch_next(scratch.queue, panels, count, out, key, n, last);
     for (Index i = 0; i < count; ++i) {
       Panel<T>& panel = panels[i];
       panel.step.count = 0;
-      if (key < panel.rows.first || key >= panel.rows.last) continue;
+      if (key < panel.rows.first || key >= panel.rows.last) {
+        if (columns.count > 0)
+          leave_columns(columns_of[i], columns, panel.rows, panel.softmax, panel.step, panel.scores, column,
+                        step_number, part_number, key, n);
+        continue;
+      }
       ScoreTiles<T> tiles = scratch.tiles;
       tiles.cold = i == 0;
       tiles.scores = kept != nullptr ? scratch.kept_tile(key, panel.rows) : panel.scores;
@@ -224,12 +242,19 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
           panel.softmax.advance(v * kLanes<T>, tiles.scores + part.from * panel.rows.width + v * kLanes<T>,
                                 panel.rows.width, part.keys());
       }
+      if (columns.count > 0)
+        leave_columns(columns_of[i], columns, panel.rows, panel.softmax, panel.step, panel.scores, column, step_number,
+                      part_number, key, n);
       if (kept == nullptr) continue;
       zero_outside(tiles.scores, panel.step, panel.rows);
       kept->parts = panel.step;
       memcpy(kept->largest, panel.softmax.largest, sizeof(T) * panel.rows.width);
       memcpy(kept->factor, panel.softmax.factor, sizeof(T) * panel.rows.width);
       ++kept;
+    }
+    if (columns.count > 0) {
+      ++step_number;
+      part_number += columns_in(columns.starts, columns.count, column, key, key + n);
     }
     if (kept != nullptr) continue;
     for (Index i = 0; i < count; ++i)
@@ -238,14 +263,17 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
                    static_cast<DeferredRows<T>*>(nullptr));
   }
   if (kept == nullptr) {
-    for (Index i = 0; i < count; ++i) panels[i].finish();
+    for (Index i = 0; i < count; ++i) {
+      panels[i].finish();
+      if (columns.count > 0) write_columns(columns, columns_of[i], panels[i].rows, panels[i].softmax, first, last);
+    }
     return;
   }
   // Now the sums are known, and while values are multiplied the weights go to memory, once and final: that is
   // exp(score - largest then) * exp(largest then - largest) / sum.
   Panel<T>& panel = panels[0];
   panel.softmax.finish(panel.rows.width);
-  WeightRows<T> to(weights, panel.rows);
+  WeightRows<T> to(result.weights, panel.rows);
   alignas(64) T factor[kPanelWidth<T>];
   for (KeptStep<T>* at = scratch.steps; at < kept; ++at) {
     for (Index lane = 0; lane < panel.rows.vectors * kLanes<T>; lane += kLanes<T>)
@@ -308,7 +336,7 @@ template <class T> void write_statistics(const AttentionResult<T>& result, const
 template <class T>
 void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, AttentionPiece piece, T* memory) {
   const bool weights = result.weights.data != nullptr;
-  ForwardScratch<T> scratch(memory, p, weights);
+  ForwardScratch<T> scratch(memory, result, p);
   Panel<T> panels[kMostPanels<T>];
   T* out[kMostPanels<T> * kPanelWidth<T>];
   const Index most = scratch.panels_of(weights) * kPanelWidth<T>;
@@ -325,11 +353,11 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
       for (Index i = 0; i < panel.rows.rows; ++i)
         out[count * kPanelWidth<T> + i] = result.out.at(piece.batch, panel.rows.head[i], panel.rows.query[i]);
     }
-    run_panels(panels, count, scratch, out, result.weights, false);
+    run_panels(panels, count, scratch, out, result, false);
     for (Index i = 0; i < count; ++i) {
       Panel<T>& panel = panels[i];
       const bool nan_safe = needs_nan_safe(panel);
-      if (nan_safe) run_panels(&panel, 1, scratch, out + i * kPanelWidth<T>, result.weights, true);
+      if (nan_safe) run_panels(&panel, 1, scratch, out + i * kPanelWidth<T>, result, true);
       write_statistics(result, panel);
       if (nan_safe)
         for (T& inverse : panel.softmax.inverse) inverse *= average_divisor(p);

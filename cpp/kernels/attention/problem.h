@@ -76,6 +76,14 @@ template <class T> constexpr bool is_plain(const AttentionProblem<T>& p) {
   return static_cast<const ProblemOptions<T>&>(p) == ProblemOptions<T>{} && p.heads == p.kv_heads;
 }
 
+// Of each row the largest or the sum of its weights on ranges of keys: column x is [starts[x], starts[x + 1]).
+template <class T> struct ColumnResult {
+  WeightsView<T> to;              // (B, H, Lq, count), key stride 1
+  const Index* starts = nullptr;  // (count + 1), ascending
+  Index count = 0;                // 0: not wanted
+  bool largest = true;
+};
+
 template <class T> struct AttentionResult {
   HeadsView<T> out;        // (B, H, Lq, Dv); rows without an allowed key are 0
   WeightsView<T> weights;  // (B, H, Lq, Lk), key stride 1, before dropout; or null data
@@ -83,6 +91,7 @@ template <class T> struct AttentionResult {
   // (B, H, Lq, 2) contiguous: the row's largest score and 1 / sum of exp(score - largest), both 0 for empty rows. The
   // backward pass needs it; it is not lse because -1e9 + log(n) is -1e9 in float32. Null if not wanted.
   T* statistics = nullptr;
+  ColumnResult<T> columns;  // not together with the weights
 };
 
 // Inputs of the backward pass.
@@ -111,8 +120,8 @@ template <class T> struct Attention {
   Index panel_rows;  // query rows that are computed together
   Index tile_rows;   // query rows that share a pass over the keys, some panels
   Index block_keys;  // keys that are computed together
-  // Elements of scratch (64-byte aligned) that forward needs; `weights`: whether it is to give these.
-  Index (*forward_scratch)(const AttentionProblem<T>& problem, bool weights);
+  // Elements of scratch (64-byte aligned) that forward needs for what the result asks for.
+  Index (*forward_scratch)(const AttentionResult<T>& result, const AttentionProblem<T>& problem);
   void (*forward)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, AttentionPiece piece,
                   T* scratch);
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ops/attention/geometry.h"
+#include "ops/ops.h"
 
 namespace qkv::ops {
 
@@ -45,5 +46,18 @@ template <class T> class Arguments {
   Array not_excluded_;  // where a float mask does not exclude; of a call that fills
   std::vector<Saved> saved_;
 };
+
+// f(call, inputs) of a call without values, whose heads lie side by side.
+template <class F>
+Array with_packed_call(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options, F f) {
+  const NoGrad quiet;
+  const Tensor q(queries), k(keys);
+  const DType dtype = promoted({q, k});
+  const Geometry g = packed_geometry(options.operation, queries.shape(), keys.shape(), 0, heads);
+  return visit_floating(dtype, [&](auto tag) {
+    const Tensors inputs{cast(q, dtype), cast(k, dtype), {}, {}, {}};
+    return f(Arguments<decltype(tag)>(inputs[0], inputs[1], Tensor(), g, options), inputs);
+  });
+}
 
 }  // namespace qkv::ops

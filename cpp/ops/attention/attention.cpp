@@ -87,12 +87,15 @@ template <class T> void pull_back(const Recorded<T>& recorded, std::span<const A
 template <class T>
 AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
   Arguments<T> call(q, k, v, g, o);
-  if (o.formula_source && o.formula_source->changes_scores()) {
-    Tensors results = composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}, {}});
-    return {results[0], o.return_weights ? results[1] : Tensor(), o.return_lse ? results.back() : Tensor()};
+  AttentionOutputs outputs;
+  if (o.changes != nullptr || by_composed_formula(o)) {
+    const Tensors results = composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}, {}});
+    outputs.output = results[0];
+    if (o.return_weights) outputs.weights = results[1];
+    if (o.return_lse) outputs.lse = results.back();
+    return outputs;
   }
   Results y = forward(call, call.records);
-  AttentionOutputs outputs;
   if (!call.records) {
     outputs.output = Tensor(std::move(y.out));
     if (o.return_weights) outputs.weights = Tensor(std::move(y.weights));
@@ -139,25 +142,19 @@ AttentionOutputs packed_attention(const Tensor& query, const Tensor& key, const 
 }
 
 Array packed_attention_weights(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options) {
-  const NoGrad quiet;
-  const Tensor q(queries), k(keys);
-  const DType dtype = promoted({q, k});
-  const Geometry g = packed_geometry(options.operation, queries.shape(), keys.shape(), 0, heads);
-  Array weights(g.weights_shape(), dtype);
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
-    const Tensor query = cast(q, dtype), key = cast(k, dtype);
-    if (options.formula_source && options.formula_source->changes_scores()) {
-      AttentionOptions o = options;
-      o.return_weights = true;
-      const Tensor none(Array::zeros({key.dim(0), key.dim(1), 0}, dtype));
-      weights = packed(composed_attention(Arguments<T>(query, key, none, g, o), {query, key, none, {}, {}})[1].data());
-      return;
-    }
-    const Arguments<T> call(query, key, Tensor(), g, options);
+  return with_packed_call(queries, keys, heads, options, [](const auto& call, const Tensors& inputs) {
+    if (by_composed_formula(call.options)) return packed(composed_weights(call, inputs).data());
+    const Geometry& g = call.geometry;
+    using T = std::remove_cvref_t<decltype(call.problem().scale)>;
+    Array weights(g.weights_shape(), dtype_v<T>);
     attention_weights(contiguous_weights<T>(weights, g), call.problem());
+    return weights;
   });
-  return weights;
+}
+
+Array packed_attention_scores(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options) {
+  return with_packed_call(queries, keys, heads, options,
+                          [](const auto& call, const Tensors& inputs) { return composed_scores(call, inputs).data(); });
 }
 
 AttentionBlock attention_block(const Array& query, const Array& key, const Array& value,

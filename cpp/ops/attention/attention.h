@@ -1,6 +1,7 @@
 // Scaled dot-product attention with every option, and its gradients.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -45,6 +46,11 @@ struct MaskSpec {
   bool operator==(const MaskSpec&) const = default;
 };
 
+// What somebody makes of scores, before the exclusions, and of weights, before dropout.
+struct ScoreChanges {
+  std::function<Tensor(const Tensor&)> scores, weights;
+};
+
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
 struct AttentionOptions : MaskSpec {
@@ -64,6 +70,7 @@ struct AttentionOptions : MaskSpec {
   kernels::DropoutOrigin dropout_origin;     // used with that key
   bool return_weights = false;
   bool return_lse = false;
+  const ScoreChanges* changes = nullptr;  // of a call that leaves the kernels for them
   bool operator==(const AttentionOptions&) const = default;
 };
 
@@ -93,5 +100,10 @@ AttentionOutputs packed_attention(const Tensor& query, const Tensor& key, const 
 
 // The weights alone of such a call, (B, H, Lq, Lk), before dropout.
 Array packed_attention_weights(const Array& query, const Array& key, Heads heads, const AttentionOptions& options);
+// Its scores before the exclusions.
+Array packed_attention_scores(const Array& query, const Array& key, Heads heads, const AttentionOptions& options);
+
+// What is excluded from, of scores ([B, [H,]] Lq, Lk) that are scaled and nothing else.
+Tensor final_scores(const Tensor& scores, const AttentionOptions& options);
 
 }  // namespace qkv::ops

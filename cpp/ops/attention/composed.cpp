@@ -39,26 +39,56 @@ Tensor by_query_heads(const Tensor& x, const Geometry& g, Index heads, Index len
   return reshape(y, {B, g.heads, length, size});
 }
 
+FormulaSource::Pairs pairs_of(const Shape& scores, const AttentionOptions& o) {
+  return {scores.dim(0), scores.dim(1), scores.dim(2), scores.dim(3), o.q_offset};
+}
+
+bool has_bias(const AttentionOptions& o) { return o.attn_mask.defined() && o.attn_mask.dtype() != DType::boolean; }
+
+template <class T> AttentionOptions with_inputs(const Arguments<T>& call, const Tensors& inputs) {
+  AttentionOptions o = call.options;
+  if (inputs[3].defined()) o.attn_mask = inputs[3];
+  if (inputs[4].defined()) o.sinks = inputs[4];
+  return o;
+}
+
+// scale * q.k of all pairs, or of those that `read` holds, if it is defined.
+template <class T> Tensor scaled_scores(const Arguments<T>& call, const Tensors& inputs, const Tensor& read) {
+  const Geometry& g = call.geometry;
+  if (g.key_size == 0) return Tensor(Array::zeros({g.batches, g.heads, g.queries, g.keys}, dtype_v<T>));
+  const Tensor q = by_query_heads(inputs[0], g, g.heads, g.queries, g.queries, g.key_size),
+               k = by_query_heads(inputs[1], g, g.kv_heads, g.keys, g.key_rows, g.key_size);
+  const Tensor dots = read.defined() ? products_where_read(q, k, read) : matmul(q, swapaxes(k, -1, -2));
+  return scaled(dots, static_cast<double>(call.problem().scale));
+}
+
 }  // namespace
+
+Tensor final_scores(const Tensor& scores, const AttentionOptions& o) {
+  const Tensor s = biased(scores, o);
+  if (by_composed_formula(o))
+    return o.formula_source->score(with_bias(s, has_bias(o) ? o.attn_mask : Tensor()),
+                                   Tensor(Array::full(s.shape(), DType::boolean, 1)), pairs_of(s.shape(), o));
+  return has_bias(o) ? add(s, cast(o.attn_mask, s.dtype())) : s;
+}
 
 AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, const AttentionOptions& o) {
   const WeightDropout dropout = weight_dropout(o, scores.shape());
   const DType dtype = promoted({scores, values});
   const Index keys = scores.dim(-1);
-  Tensor s = biased(cast(scores, dtype), o);
+  const Tensor given = cast(scores, dtype);
+  Tensor s = o.changes == nullptr ? biased(given, o) : o.changes->scores(final_scores(given, o));
   AttentionOutputs y;
-  const bool by_formula = o.formula_source && o.formula_source->changes_scores();
-  if (!o.sinks.defined() && !o.return_lse && !by_formula) {
+  const bool by_formula = by_composed_formula(o);
+  if (!o.sinks.defined() && !o.return_lse && !by_formula && o.changes == nullptr) {
     y.weights = masked_softmax(s, o);
   } else {
     Tensor open(Allowed(s.shape(), dtype, o).array());
-    const bool has_bias = o.attn_mask.defined() && o.attn_mask.dtype() != DType::boolean;
-    s = with_bias(s, has_bias ? o.attn_mask : Tensor());
-    if (by_formula) {
-      s = o.formula_source->score(where(open, s, scalar_like(s, 0)), open,
-                                  {s.dim(0), s.dim(1), s.dim(2), s.dim(3), o.q_offset});
+    if (o.changes == nullptr) s = with_bias(s, has_bias(o) ? o.attn_mask : Tensor());
+    if (by_formula && o.changes == nullptr)
+      s = o.formula_source->score(where(open, s, scalar_like(s, 0)), open, pairs_of(s.shape(), o));
+    if (by_formula)
       open = where(open, Tensor(not_excluded(packed(s.data()))), Tensor(Array::full({}, DType::boolean, 0)));
-    }
     s = where(open, s, scalar_like(s, o.masked_value.value_or(0)));
     if (o.masked_value) open = Tensor(Array::full(s.shape(), DType::boolean, 1));
     if (o.sinks.defined()) {  // one more column, which every row may attend to
@@ -71,6 +101,7 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
     y.lse = logsumexp(where(open, s, none), Axes{-1});
     y.weights = masked_softmax(s, open);
     if (o.sinks.defined()) y.weights = slice(y.weights, -1, 0, keys);
+    if (o.changes != nullptr) y.weights = o.changes->weights(y.weights);
   }
   y.output = weighted_values(y.weights, cast(values, dtype), dropout);
   return y;
@@ -78,22 +109,33 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
 
 template <class T> Tensors composed_attention(const Arguments<T>& call, const Tensors& inputs) {
   const Geometry& g = call.geometry;
-  const Tensor q = by_query_heads(inputs[0], g, g.heads, g.queries, g.queries, g.key_size),
-               k = by_query_heads(inputs[1], g, g.kv_heads, g.keys, g.key_rows, g.key_size),
-               v = by_query_heads(inputs[2], g, g.kv_heads, g.keys, g.key_rows, g.value_size);
-  AttentionOptions o = call.options;
+  const Tensor v = by_query_heads(inputs[2], g, g.kv_heads, g.keys, g.key_rows, g.value_size);
+  const AttentionOptions o = with_inputs(call, inputs);
   const Shape shape{g.batches, g.heads, g.queries, g.keys};
-  if (inputs[3].defined()) o.attn_mask = inputs[3];
-  if (inputs[4].defined()) o.sinks = inputs[4];
-  const Tensor pairs(Allowed(shape, dtype_v<T>, o).array());
-  const Tensor dots = g.key_size == 0 ? Tensor(Array::zeros(shape, dtype_v<T>)) : products_where_read(q, k, pairs);
-  const AttentionOutputs y = composed_attention(scaled(dots, static_cast<double>(call.problem().scale)), v, o);
+  const Tensor read = o.changes == nullptr ? Tensor(Allowed(shape, dtype_v<T>, o).array()) : Tensor();
+  const AttentionOutputs y = composed_attention(scaled_scores(call, inputs, read), v, o);
   Tensors results{reshape(g.packed ? swapaxes(y.output, 1, 2) : y.output, g.output_shape())};
   if (o.return_weights) results.push_back(reshape(y.weights, g.weights_shape()));
   if (o.return_lse) results.push_back(reshape(y.lse, g.lse_shape()));
   return results;
 }
 
+template <class T> Tensor composed_scores(const Arguments<T>& call, const Tensors& inputs) {
+  return final_scores(scaled_scores(call, inputs, Tensor()), with_inputs(call, inputs));
+}
+
+template <class T> Tensor composed_weights(const Arguments<T>& call, const Tensors& inputs) {
+  const Geometry& g = call.geometry;
+  const Tensor none(Array::zeros({g.batches, g.heads, g.keys, 0}, dtype_v<T>));
+  const AttentionOptions o = with_inputs(call, inputs);
+  const Tensor read(Allowed({g.batches, g.heads, g.queries, g.keys}, dtype_v<T>, o).array());
+  return composed_attention(scaled_scores(call, inputs, read), none, o).weights;
+}
+
+template Tensor composed_weights(const Arguments<float>&, const Tensors&);
+template Tensor composed_weights(const Arguments<double>&, const Tensors&);
+template Tensor composed_scores(const Arguments<float>&, const Tensors&);
+template Tensor composed_scores(const Arguments<double>&, const Tensors&);
 template Tensors composed_attention(const Arguments<float>&, const Tensors&);
 template Tensors composed_attention(const Arguments<double>&, const Tensors&);
 

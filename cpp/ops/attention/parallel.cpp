@@ -91,7 +91,7 @@ template <class T> void attention_forward(const AttentionResult<T>& result, cons
   if (problem.batches == 0 || problem.heads == 0 || problem.queries == 0) return;
   const AdjoiningRows<T> adjoining(problem);
   const AttentionProblem<T>& p = adjoining.problem;
-  for_query_tiles(p, attention.forward_scratch(p, result.weights.data != nullptr),
+  for_query_tiles(p, attention.forward_scratch(result, p),
                   [&](AttentionPiece piece, T* memory) { attention.forward(result, p, piece, memory); });
 }
 

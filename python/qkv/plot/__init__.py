@@ -13,6 +13,7 @@ from .heatmaps import alignment, heatmap, heatmap_row, show_heatmaps
 from .image_view import image_view
 from .layer_view import compare_view, layer_view
 from .lines import kernel_regression, plot_lines
+from .long_attention import show_attention
 from .neuron_view import neuron_view
 from .schematics import schematic
 from .token_view import token_view
@@ -33,6 +34,7 @@ __all__ = [
     "neuron_view",
     "plot_lines",
     "schematic",
+    "show_attention",
     "show_heatmaps",
     "token_view",
     "training_curve",

@@ -149,6 +149,11 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         raise NotImplementedError(f'Module [{name}] is missing the required "forward" function')
 
     def __call__(self, *args, **kwargs):
+        if _core.observed():
+            return _core.observed_call(self, self._called, args, kwargs)
+        return self._called(*args, **kwargs)
+
+    def _called(self, *args, **kwargs):
         for arg in args:
             if type(arg) is Core:  # from a module of the core around this one
                 args = tuple(_core.instance_of(Tensor, a) if type(a) is Core else a for a in args)

@@ -1,0 +1,25 @@
+"""Looking inside: values of any module in a call, recorded or changed, and what they say about heads.
+
+A name is a module's path and one word: ``layers.0.self_attn.weights``. Attention layers have ``queries keys values
+scores weights heads``, every module has ``input`` and ``output``; the values of the model itself have no path.
+"""
+
+from .._public import publish
+from .changing import change, without_heads
+from .effects import importance, logit_lens, rollout
+from .measures import Measures, measures
+from .recording import Recording, record
+
+__all__ = [
+    "Measures",
+    "Recording",
+    "change",
+    "importance",
+    "logit_lens",
+    "measures",
+    "record",
+    "rollout",
+    "without_heads",
+]
+
+publish(__name__)

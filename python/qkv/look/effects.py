@@ -1,0 +1,253 @@
+"""What heads do to a loss, tokens to each other through all layers, and layers to the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._core import Tensor
+from .._errors import shown
+from ..gradients import grad, no_grad
+from .changing import change, without_heads
+from .measures import attentions
+from .names import Names, layer_of
+from .recording import Recording, by_heads, record
+
+
+def importance(
+    model: Any,
+    loss: Callable[[Any], Any],
+    *inputs: Any,
+    method: str = "gradient",
+    **keywords: Any,
+) -> NDArray[np.float64]:
+    """By how much a loss grows without each head: the loss without it minus the loss.
+
+    Parameters
+    ----------
+    model : Module
+    loss : callable
+        Of the model's output, to a Tensor of one number.
+    *inputs, **keywords
+        Those of the model's call.
+    method : {"gradient", "ablation"}
+        The first order of the difference, ``-sum(heads * dloss/dheads)``, from one backward pass; or the difference
+        itself, with one call per head.
+
+    Returns
+    -------
+    ndarray
+        ``(layers, H)``, NaN where a layer has fewer heads. No ``.grad`` is changed.
+
+    Raises
+    ------
+    ValueError
+        If the model has no attention, the method is unknown or the loss is no number.
+
+    References
+    ----------
+    Michel, Levy, Neubig, Are Sixteen Heads Really Better than One?, 2019.
+
+    Examples
+    --------
+    >>> layer = qkv.nn.MultiHeadAttention(8, 2)
+    >>> qkv.look.importance(layer, lambda y: (y * y).mean(), np.ones((3, 8))).shape
+    (1, 2)
+    """
+    if method not in ("gradient", "ablation"):
+        raise ValueError(f'importance: method must be "gradient" or "ablation"; got {shown(method)}')
+    names = Names("importance", model)
+    layers = names.attentions
+    if not layers:
+        raise ValueError(f"importance: model must have an attention; got {type(model).__name__}")
+    result = np.full((len(layers), max(part.num_heads for _, part in layers)), np.nan)
+    if method == "ablation":
+        with no_grad():
+            whole = _number(loss(model(*inputs, **keywords))).item()
+            for row, (path, part) in enumerate(layers):
+                for head in range(part.num_heads):
+                    with without_heads(model, {path: [head]}):
+                        result[row, head] = _number(loss(model(*inputs, **keywords))).item() - whole
+        return result
+    recording = record(model, *inputs, keep=("heads",), keep_graph=True, **keywords)
+    calls = [
+        (row, part, value) for row, (path, part) in enumerate(layers) for value in _heads(recording, path)
+    ]
+    gradients = grad(_number(loss(recording.output)), [value for _, _, value in calls])
+    for (row, part, value), gradient in zip(calls, gradients, strict=True):
+        product = by_heads(np.asarray(value, "float64") * np.asarray(gradient), part)
+        result[row, : part.num_heads] = np.nan_to_num(result[row, : part.num_heads]) - product.sum((0, 2, 3))
+    return result
+
+
+def _heads(recording: Recording, path: str) -> list[Any]:
+    return recording._kept.get(f"{path}.heads" if path else "heads", [])
+
+
+def _number(loss: Any) -> Tensor:
+    if not isinstance(loss, Tensor) or loss.size != 1:
+        got = f"a Tensor {loss.shape}" if isinstance(loss, Tensor) else shown(loss)
+        raise ValueError(f"importance: loss must give a Tensor of one number; got {got}")
+    return loss
+
+
+def rollout(recording: Recording, token: int, *, gradient: Any = None) -> NDArray[np.float64]:
+    """What a token takes from each token of the input, through all layers of self-attention.
+
+    Row `token` of the product over layers of ``0.5 * mean over heads + 0.5 * I``. With a `gradient`: ``R = I``, then
+    for each layer ``R = R + mean_h(max(W * dW, 0)) R``, where ``dW`` is the gradient to the weights.
+
+    Parameters
+    ----------
+    recording : Recording
+        Of ``weights``; of the batch, item 0 is shown.
+    token : int
+        Its place; negative ones count from the end.
+    gradient : Tensor, optional
+        A number computed from the output of a recording with ``keep_graph=True``.
+
+    Returns
+    -------
+    ndarray
+        ``(L,)``. Without a gradient it sums to 1.
+
+    Raises
+    ------
+    ValueError
+        If the recording has no self-attention of one length, or no graph where a gradient is asked for.
+    IndexError
+        If there is no such token.
+
+    References
+    ----------
+    Abnar and Zuidema, Quantifying Attention Flow in Transformers, 2020; Chefer, Gur, Wolf, Generic Attention-model
+    Explainability, 2021.
+
+    Examples
+    --------
+    >>> layer = qkv.nn.TransformerEncoder(qkv.nn.TransformerEncoderLayer(8, 2, 16), 2).eval()
+    >>> qkv.look.rollout(qkv.look.record(layer, np.ones((1, 3, 8))), -1).shape
+    (3,)
+    """
+    if not isinstance(recording, Recording):
+        raise TypeError(f"rollout: recording must be a Recording; got {shown(recording)}")
+    layers = []
+    for path, part, _ in attentions(recording):
+        value = recording[f"{path}.weights" if path else "weights"]
+        if isinstance(value, list):
+            raise ValueError(
+                f"rollout: {path} must have been called once because its weights are one matrix; got {len(value)}"
+            )
+        if not part.crosses and value.shape[-2] == value.shape[-1]:
+            layers.append((part, value))
+    lengths = {value.shape[-1] for _, value in layers}
+    if len(lengths) != 1:
+        raise ValueError(
+            f"rollout: recording must hold self-attention over one length; got {sorted(lengths) or 'none'}; record "
+            "some of the layers"
+        )
+    length = lengths.pop()
+    if isinstance(token, bool) or not hasattr(token, "__index__"):
+        raise TypeError(f"rollout: token must be an integer; got {shown(token)}")
+    if not -length <= token < length:
+        raise IndexError(f"rollout: token must be from {-length} to {length - 1}; got {token}")
+    slopes: list[Any] = [None] * len(layers)
+    if gradient is not None:
+        if not all(isinstance(value, Tensor) for _, value in layers):
+            raise ValueError("rollout: gradient must be of a recording with keep_graph=True; got one without")
+        slopes = grad(gradient, [value for _, value in layers], retain_graph=True)
+    row = np.eye(length)[token]
+    for (part, value), slope in zip(reversed(layers), reversed(slopes), strict=True):
+        weights = by_heads(np.asarray(value), part)[0].astype("float64")
+        if slope is None:
+            row = 0.5 * (row + row @ weights.mean(0))
+        else:
+            row = row + row @ np.maximum(weights * by_heads(np.asarray(slope), part)[0], 0).mean(0)
+    return row
+
+
+def logit_lens(model: Any, recording: Recording) -> NDArray[Any]:
+    """What the model would predict if its last layers did nothing: the logits of each layer's output.
+
+    Parameters
+    ----------
+    model : Module
+        A model whose output are logits over a vocabulary, or has them as ``.logits``.
+    recording : Recording
+        Of a call of it with ``keep=("output",)``.
+
+    Returns
+    -------
+    ndarray
+        ``(layers, B, L, V)``; the last are the model's own.
+
+    Raises
+    ------
+    ValueError
+        If the model has no vocabulary, or the recording is none of its layers' outputs.
+
+    Notes
+    -----
+    The model is called once more for each layer, with that layer's output in the place of the last one's, so whatever
+    follows the last layer is what the model itself does.
+
+    References
+    ----------
+    nostalgebraist, interpreting GPT: the logit lens, 2020.
+
+    Examples
+    --------
+    >>> model = qkv.models.CausalLM(vocab_size=11, d_model=8, nhead=2, num_layers=3)
+    >>> recording = qkv.look.record(model, np.array([[1, 2, 3, 4]]), keep=("output",))
+    >>> qkv.look.logit_lens(model, recording).shape
+    (3, 1, 4, 11)
+    """
+    if not isinstance(recording, Recording):
+        raise TypeError(f"logit_lens: recording must be a Recording; got {shown(recording)}")
+    if recording._model is not model:
+        raise ValueError("logit_lens: recording must be of a call of the model; got one of another")
+    names = Names("logit_lens", model)
+    final = _logits(recording.output)
+    sizes = {part.module.num_embeddings for part in names.parts if isinstance(part.module, _core.Embedding)}
+    if final is None or len(final.shape) != 3 or final.shape[-1] not in sizes:
+        raise ValueError(
+            f"logit_lens: model must give logits over its vocabulary; got {type(model).__name__}"
+        )
+    layers = _layers(names)
+    missing = [name for name in layers if name not in recording]
+    if missing or not layers:
+        raise ValueError(
+            f'logit_lens: recording must hold {missing[0]}, as by record(model, ..., keep=("output",))'
+            if missing
+            else f"logit_lens: model must have layers with attention; got {type(model).__name__}"
+        )
+    results = []
+    with no_grad():
+        for name in layers[:-1]:
+            value = recording[name]
+            with change(model, {layers[-1]: lambda _, value=value: value}):
+                results.append(np.asarray(_logits(model(*recording._inputs, **recording._keywords))))
+    return np.stack([*results, np.asarray(final)])
+
+
+def _logits(output: Any) -> Any:
+    found = getattr(output, "logits", output)
+    return found if isinstance(found, Tensor) else None
+
+
+def _layers(names: Names) -> list[str]:
+    """Names of the outputs of the blocks of the last stack."""
+    found: dict[str, list[str]] = {}
+    for path, _ in names.attentions:
+        number = layer_of(f"{path}.")
+        if number is not None:
+            stack = path[: f".{path}".index(f".{number}.")]
+            block = f"{stack}{number}.output"
+            blocks = found.setdefault(stack, [])
+            if block not in blocks:
+                blocks.append(block)
+    return list(found.values())[-1] if found else []

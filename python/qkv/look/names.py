@@ -1,0 +1,119 @@
+"""The names of a model's values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from .. import _core
+from .._errors import closest, shown
+
+#: The words of an attention, in the order in which they are listed; any module has the first and the last.
+WORDS = ("input", "queries", "keys", "values", "scores", "weights", "heads", "output")
+_OF_MODULE = "input", "output"
+_WITHOUT_WEIGHTS = "input", "queries", "keys", "values", "heads", "output"
+
+
+class Part:
+    """A module of a model, under all paths that lead to it."""
+
+    def __init__(self, module: Any, path: str) -> None:
+        self.module, self.paths = module, [path]
+        found = _core.attention_heads(module)
+        self.words = _OF_MODULE if not found else _WITHOUT_WEIGHTS if found == (-1,) else WORDS
+        self.attention = self.words is WORDS
+        self.head_axis = self.attention and found[0] is not None  # of its weights
+        self.num_heads: int = found[0] if self.head_axis else 1
+
+    @property
+    def crosses(self) -> bool:
+        """Whether its path says that it attends to another sequence than the queries'."""
+        last = self.paths[0].rpartition(".")[2].lower()
+        return last == "multihead_attn" or "cross" in last
+
+
+class Names:
+    """All names of a model: of each its part and its word."""
+
+    def __init__(self, operation: str, model: Any) -> None:
+        if not isinstance(model, _core.Module):
+            raise TypeError(f"{operation}: model must be a module; got {shown(model)}")
+        self.operation = operation
+        parts: dict[int, Part] = {}
+        self._of: dict[str, tuple[Part, str]] = {}
+        for path, module in _core.Module.named_modules(model):
+            part = parts.get(id(module))
+            if part is None:
+                part = parts[id(module)] = Part(module, path)
+            else:
+                part.paths.append(path)
+            for word in part.words:
+                self._of[f"{path}.{word}" if path else word] = part, word
+        self.parts = list(parts.values())
+
+    def __iter__(self) -> Any:
+        return iter(self._of)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._of
+
+    def __getitem__(self, name: str) -> tuple[Part, str]:
+        return self._of[name]
+
+    @property
+    def attentions(self) -> list[tuple[str, Part]]:
+        """The attention modules and their paths."""
+        return [
+            (name.rpartition(".")[0], part)
+            for name, (part, word) in self._of.items()
+            if word == "weights" and part.attention
+        ]
+
+    def nearest(self, name: str) -> str:
+        """Say what was meant by a name that does not exist."""
+        meant = closest(name, self._of)
+        return f"; did you mean {meant}?" if meant else ""
+
+    def selected(self, keep: str | Iterable[str], layers: int | Sequence[int] | None) -> list[str]:
+        """Names whose last word or whole is in `keep`, in layers of these numbers."""
+        patterns = [keep] if isinstance(keep, str) else list(keep)
+        found: set[str] = set()
+        for pattern in patterns:
+            if not isinstance(pattern, str):
+                raise TypeError(f"{self.operation}: keep must hold words or patterns; got {shown(pattern)}")
+            matches = self.matching(pattern)
+            if not matches:
+                hint = closest(pattern, [*WORDS, *self._of])
+                rest = f"; did you mean {hint}?" if hint and hint != pattern else ""
+                raise ValueError(
+                    f"{self.operation}: keep must hold words ({', '.join(WORDS)}) or patterns of names that the model "
+                    f"has; got {pattern!r}{rest}"
+                )
+            found.update(matches)
+        numbers = None if layers is None else self._numbers(layers)
+        return [n for n in self._of if n in found and (numbers is None or layer_of(n) in numbers)]
+
+    def matching(self, pattern: str) -> list[str]:
+        """Names whose last word is the pattern, or that match it as a whole."""
+        if pattern in WORDS:
+            return [name for name, (_, word) in self._of.items() if word == pattern]
+        return [name for name in self._of if fnmatchcase(name, pattern)]
+
+    def _numbers(self, layers: int | Sequence[int]) -> set[int]:
+        count = 1 + max((n for name in self._of if (n := layer_of(name)) is not None), default=-1)
+        given = [layers] if isinstance(layers, int) else list(layers)
+        for number in given:
+            if isinstance(number, bool) or not hasattr(number, "__index__"):
+                raise TypeError(f"{self.operation}: layers must hold integers; got {shown(number)}")
+            if not -count <= number < count:
+                limits = f"from {-count} to {count - 1}" if count else "left out because no path has a number"
+                raise ValueError(f"{self.operation}: layers must be {limits}; got {number}")
+        return {int(number) % count for number in given}
+
+
+def layer_of(name: str) -> int | None:
+    """Give the first number in a path."""
+    found = re.search(r"(?:^|\.)(\d+)(?=\.)", name)
+    return int(found[1]) if found else None

@@ -1,0 +1,197 @@
+"""Recording what a model computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._errors import closest
+from ..attention_image import picture
+from .names import Names, Part
+
+
+class Recording:
+    """What :func:`record` kept of a call.
+
+    ``recording[name]`` is a read-only array (a Tensor with ``keep_graph``), or a list of them where the module was
+    called more than once. Weights and scores of the fused attention are computed when they are read.
+
+    Attributes
+    ----------
+    output : object
+        What the call returned.
+    """
+
+    def __init__(
+        self, names: Names, kept: dict[str, list[Any]], wanted: list[str], call: tuple[Any, ...]
+    ) -> None:
+        self._names, self._kept, self._wanted = names, kept, wanted
+        self._model, self._inputs, self._keywords, self.output = call
+
+    def names(self) -> list[str]:
+        """Names of what was kept, in the order of the model's ``named_modules()``."""
+        return list(self._kept)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._kept:
+            raise KeyError(self._missing(name))
+        values = [_computed(value, name) for value in self._kept[name]]
+        return values[0] if len(values) == 1 else values
+
+    def all(self, pattern: str) -> list[Any]:
+        """Values whose whole names match a pattern with ``* ? [...]``, in the order of :meth:`names`.
+
+        Raises
+        ------
+        KeyError
+            If no name matches.
+        """
+        found = [name for name in self._kept if fnmatchcase(name, pattern)]
+        if not found:
+            near = closest(pattern, self._kept)
+            raise KeyError(
+                f"Recording: no name that was kept matches {pattern!r}"
+                + (f"; did you mean {near}?" if near else f"; kept are {_listed(self._kept)}")
+            )
+        return [self[name] for name in found]
+
+    def image(
+        self,
+        path: str,
+        *,
+        size: tuple[int, int] = (512, 512),
+        reduce: str = "max",
+        rows: tuple[int, int] | None = None,
+        columns: tuple[int, int] | None = None,
+    ) -> Any:
+        """The weights of the attention at `path`, at the size of a picture: see :func:`qkv.attention_image`.
+
+        Returns
+        -------
+        ndarray, (B, H, Hpx, Wpx)
+            In memory that grows with the length alone. B and H are 1 where the weights have no such axis.
+        """
+        name = f"{path}.weights" if path else "weights"
+        if name not in self._kept:
+            raise KeyError(self._missing(name))
+        images = [
+            _image(value, self._names[name][0], size, reduce, rows, columns) for value in self._kept[name]
+        ]
+        return images[0] if len(images) == 1 else images
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Any:
+        return iter(self._kept)
+
+    def __repr__(self) -> str:
+        return f"Recording({_listed(self._kept)})"
+
+    def _missing(self, name: Any) -> str:
+        if name in self._wanted:
+            return f"Recording: {name} has no value because its module was not called"
+        if isinstance(name, str) and name in self._names:
+            word = name.rpartition(".")[2]
+            return f'Recording: {name} was not kept; record it with keep=("{word}",)'
+        return f"Recording: {name!r} is no name of the model{self._names.nearest(str(name))}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed) if len(listed) <= 4 else f"{', '.join(listed[:3])}, ... {len(listed)} names"
+
+
+def _computed(value: Any, name: str) -> Any:
+    if not isinstance(value, _core.KeptAttention):
+        return value
+    return value.scores() if name.endswith("scores") else value.weights()
+
+
+def _image(value: Any, part: Part, *options: Any) -> Any:
+    image = picture(*options)
+    if isinstance(value, _core.KeptAttention):
+        return value.image(image)
+    return _core.image_of(by_heads(np.asarray(value), part), image)
+
+
+def by_heads(weights: Any, part: Part) -> Any:
+    """Give values ``(B, H, Lq, Lk)``, whichever axes are missing."""
+    if not part.head_axis:
+        weights = weights[..., None, :, :]
+    return weights if len(weights.shape) == 4 else weights[None]
+
+
+def record(
+    model: Any,
+    *inputs: Any,
+    keep: str | Iterable[str] = ("weights",),
+    layers: int | Sequence[int] | None = None,
+    keep_graph: bool = False,
+    **keywords: Any,
+) -> Recording:
+    """``model(*inputs, **keywords)``, and values inside it.
+
+    Parameters
+    ----------
+    model : Module
+        Of `qkv.nn`, `qkv.models` or `qkv.torch`, or of your own.
+    *inputs, **keywords
+        Those of its call.
+    keep : iterable of str
+        Words (``input queries keys values scores weights heads output``) or patterns of whole names, such as
+        ``"layers.0.*"``. Nothing of size ``(Lq, Lk)`` is stored for `scores` and `weights` of the fused attention.
+    layers : sequence of int, optional
+        Keep only names whose first number is one of these; negative ones count from the end.
+    keep_graph : bool
+        Values are Tensors on the way to the output, for :func:`qkv.grad`; the output is then equal up to rounding
+        where `scores` or `weights` are kept. Without, it has the same bits as without a recording.
+
+    Returns
+    -------
+    Recording
+
+    Raises
+    ------
+    ValueError
+        If `keep` or `layers` name nothing of the model.
+    TypeError
+        If the model is no module.
+
+    Examples
+    --------
+    >>> model = qkv.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)
+    >>> recording = qkv.look.record(model, np.ones((3, 8)), keep=("queries", "weights"))
+    >>> recording.names()
+    ['self_attn.queries', 'self_attn.weights']
+    >>> recording["self_attn.weights"].shape
+    (2, 3, 3)
+    """
+    names = Names("record", model)
+    wanted = names.selected(keep, layers)
+    observer = _core.Observer(keep_graph)
+    keys = {id(part): key for key, part in enumerate(names.parts)}
+    for name in wanted:
+        part, word = names[name]
+        observer.record(keys[id(part)], part.module, word)
+    observer.enter()
+    try:
+        output = model(*inputs, **keywords)
+    finally:
+        observer.leave()
+    seen: dict[tuple[int, str], list[Any]] = {}
+    for key, word, value in observer.seen(keep_graph):
+        seen.setdefault((key, word), []).append(value)
+    kept = {}
+    for name in wanted:
+        part, word = names[name]
+        if values := seen.get((keys[id(part)], word)):
+            kept[name] = values
+    return Recording(names, kept, wanted, (model, inputs, keywords, output))
