@@ -1,6 +1,6 @@
 // A table of numbers per head, sorted by the column whose heading is chosen.
 const names = ["layer", "head", ...data.names];
-const wide = element("div", stage, { className: "wide" }), table = element("table", wide);
+const wide = element("div", stage, { className: "wide rows" }), table = element("table", wide);
 const headings = element("tr", element("thead", table)), body = element("tbody", table);
 let by = 0, falling = false;
 
@@ -15,7 +15,7 @@ const buttons = names.map((name, i) => {
   return [cell, button];
 });
 
-const shownAs = (value) => (value === null ? "" : Number.isInteger(value) ? `${value}` : value.toFixed(3));
+const shownAs = (value, i) => (value === null ? "" : i < 2 ? `${value}` : value.toFixed(3));
 
 function draw() {
   const last = (row) => (row[by] === null ? 1 : 0);
@@ -26,7 +26,7 @@ function draw() {
   rows.forEach((row) => {
     const line = element("tr", body);
     row.forEach((value, i) => {
-      const cell = element("td", line, { className: "number", textContent: shownAs(value) });
+      const cell = element("td", line, { className: "number", textContent: shownAs(value, i) });
       if (i > 1 && value > 0) cell.style.backgroundColor = `rgba(${hue},${(0.5 * value / ends[i]).toFixed(3)})`;
     });
   });
