@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import __version__
@@ -43,99 +43,67 @@ def _open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="qkv", description="Attention on the CPU: layers, pictures, real models."
-    )
-    parser.add_argument("--version", action="version", version=f"qkv {__version__}", help="show the version")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be whole numbers with commas between; got {text!r}") from None
 
-    reproduce = commands.add_parser(
-        "reproduce",
-        help="run the notebooks, check every number and picture of the documents",
-        description="Runs the notebooks in Jupyter kernels, one per core, checks their results and writes a site: an "
-        "index, a page for each notebook, the notebooks, figures and results.json. With IDs only the notebooks of "
-        "these run, and their results are added to those that are there.",
-        epilog="exit status: 0 all checks hold, 1 a check failed or a notebook raised, 2 nothing was run",
-    )
-    reproduce.add_argument(
-        "ids",
-        nargs="*",
-        metavar="ID",
-        help="experiment (D0-18), document (D1) or pattern ('D3-0*'); default: all",
-    )
-    reproduce.add_argument(
-        "--output", default="reproduced", metavar="DIR", help="folder for the results (default: ./reproduced)"
-    )
-    reproduce.add_argument(
-        "--full", action="store_true", help="also repeat the trainings of minutes whose results are stored"
-    )
-    reproduce.add_argument(
+
+# Arguments of commands: name, what stands for the value (nothing for a flag), meaning, and what else argparse is told.
+Argument = tuple[str, str | None, str, dict[str, Any]]
+REPRODUCE: list[Argument] = [
+    ("ids", "ID", "experiment (D0-18), document (D1) or pattern ('D3-0*'); default: all", {"nargs": "*"}),
+    ("--output", "DIR", "folder for the results (default: ./reproduced)", {"default": "reproduced"}),
+    ("--full", "", "also repeat the trainings of minutes whose results are stored", {}),
+    (
         "--timeout",
-        type=float,
-        metavar="SECONDS",
-        help="end a cell that takes longer (default: 900; six hours with --full)",
-    )
-    reproduce.add_argument(
-        "--verbose", action="store_true", help="print a line for each check, not only for those that failed"
-    )
-    reproduce.add_argument("--list", action="store_true", help="list the experiments and run nothing")
-    reproduce.set_defaults(run=_reproduce)
-
-    embed = commands.add_parser(
-        "embed",
-        help="write the embeddings of lines of text",
-        description="Embeds the lines of a file, of any size, with a sentence-transformers folder of BERT's family.",
-        epilog="Under mpiexec -n N the ranks share the lines. Exit status: 0 written, 2 nothing was written; a file is "
-        "never half-written.",
-    )
-    embed.add_argument(
-        "file", nargs="?", default="-", metavar="FILE", help="text, one per line (default: stdin)"
-    )
-    embed.add_argument(
-        "--model", required=True, metavar="FOLDER", help="folder with the model and its tokenizer"
-    )
-    embed.add_argument(
-        "--output", default="-", metavar="PATH", help="file to write (default: stdout, as JSON lines)"
-    )
-    embed.add_argument(
-        "--format",
-        choices=("npy", "jsonl"),
-        help="array of float32, or lines of JSON (default: by the output's ending)",
-    )
-    embed.add_argument(
-        "--batch-size", type=int, default=32, metavar="N", help="texts computed together (default: 32)"
-    )
-    embed.add_argument(
-        "--resume",
-        action="store_true",
-        help="keep what is done, and go on where a job that was ended stopped",
-    )
-    embed.set_defaults(run=_embed)
-
-    look = commands.add_parser(
-        "look",
-        help="write a page of what a model's heads attend to",
-        description="Writes a page, one file without a network, of the attention of all heads in a text, with a table "
-        "of measures that can be sorted, and prints its name.",
-        epilog="exit status: 0 written, 2 nothing was written",
-    )
-    look.add_argument(
-        "what",
-        metavar="TEXT",
-        help="text for the model; without --model a .npz file with weights (layers, H, L, L) and tokens",
-    )
-    look.add_argument("--model", metavar="PATH", help="folder with the model and its tokenizer")
-    look.set_defaults(run=_look)
-
-    _add_plan(commands)
-
-    info = commands.add_parser("info", help="show instruction set, BLAS, threads and versions")
-    info.set_defaults(run=_info)
-    return parser
-
-
-# The options of the jobs that `qkv plan` predicts, by the names of their fields.
+        "SECONDS",
+        "end a cell that takes longer (default: 900; six hours with --full)",
+        {"type": float},
+    ),
+    ("--verbose", "", "print a line for each check, not only for those that failed", {}),
+    ("--list", "", "list the experiments and run nothing", {}),
+]
+FORMATS = {"choices": ("npy", "jsonl")}
+EMBED: list[Argument] = [
+    ("file", "FILE", "text, one per line (default: stdin)", {"nargs": "?", "default": "-"}),
+    ("--model", "FOLDER", "folder with the model and its tokenizer", {"required": True}),
+    ("--output", "PATH", "file to write (default: stdout, as JSON lines)", {"default": "-"}),
+    ("--format", None, "array of float32, or lines of JSON (default: by the output's ending)", FORMATS),
+    ("--batch-size", "N", "texts computed together (default: 32)", {"type": int, "default": 32}),
+    ("--resume", "", "keep what is done, and go on where a job that was ended stopped", {}),
+]
+TEXT = "text for the model; without --model a .npz file with weights (layers, H, L, L) and tokens"
+LOOK: list[Argument] = [
+    ("what", "TEXT", TEXT, {}),
+    ("--model", "PATH", "folder with the model and its tokenizer", {}),
+]
+AT_ONCE = "processes that work at once (default: one, one per core, twice as many)"
+MEASURE: list[Argument] = [
+    ("output", "FILE", "JSON file to write; under mpiexec one of rates, to which the network is added", {}),
+    ("--at-once", "N,...", AT_ONCE, {"type": _numbers}),
+    ("--threads", "N", "of each process (default: 1)", {"type": int, "default": 1}),
+    ("--quick", "", "take a tenth of the time, with more noise", {}),
+]
+NETWORKS = (
+    "here (one machine), ethernet-1, ethernet-10, ethernet-25, infiniband-hdr, '25 Gbit/s, 10 us', or measured; may be "
+    "given several times (default: measured, or else ethernet-25)"
+)
+RANKS = {"type": _numbers, "default": [2**i for i in range(11)]}
+JOB: list[Argument] = [
+    ("--ranks", "N,...", "default: 1,2,4, ... 1024", RANKS),
+    ("--network", "NET", NETWORKS, {"action": "append"}),
+    ("--per-machine", "N", "ranks of a machine (default: one per core)", {"type": int}),
+    ("--rates", "FILE", "of `qkv plan measure` (default: those in the documentation)", {}),
+    ("--plot", "FILE", "draw the curves, as .png, .svg or .pdf", {}),
+]
+# The jobs that `qkv plan` predicts: what they are, and options by the names of their fields.
+JOBS = {
+    "train": "training a causal language model, Trainer(comm=)",
+    "attention": "attention to a split sequence, distributed.attention",
+    "embed": "embedding a corpus, qkv embed",
+}
 PLANNED = {
     "train": ("width", "heads", "layers", "vocabulary", "batch", "length"),
     "attention": ("length", "heads", "features", "batch"),
@@ -143,7 +111,48 @@ PLANNED = {
 }
 
 
-def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    arguments: list[Argument],
+    **texts: str,
+) -> None:
+    command = commands.add_parser(name, **texts)
+    for argument, value, meaning, more in arguments:
+        kind: dict[str, Any] = {"action": "store_true"} if value == "" else {"metavar": value}
+        command.add_argument(argument, help=meaning, **kind, **more)
+    command.set_defaults(run=run, job=name)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="qkv", description="Attention on the CPU: layers, pictures, real models."
+    )
+    parser.add_argument("--version", action="version", version=f"qkv {__version__}", help="show the version")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add(
+        *(commands, "reproduce", _reproduce, REPRODUCE),
+        help="run the notebooks, check every number and picture of the documents",
+        description="Runs the notebooks in Jupyter kernels, one per core, checks their results and writes a site: an "
+        "index, a page for each notebook, the notebooks, figures and results.json. With IDs only the notebooks of "
+        "these run, and their results are added to those that are there.",
+        epilog="exit status: 0 all checks hold, 1 a check failed or a notebook raised, 2 nothing was run",
+    )
+    _add(
+        *(commands, "embed", _embed, EMBED),
+        help="write the embeddings of lines of text",
+        description="Embeds the lines of a file, of any size, with a sentence-transformers folder of BERT's family.",
+        epilog="Under mpiexec -n N the ranks share the lines. Exit status: 0 written, 2 nothing was written; a file is "
+        "never half-written.",
+    )
+    _add(
+        *(commands, "look", _look, LOOK),
+        help="write a page of what a model's heads attend to",
+        description="Writes a page, one file without a network, of the attention of all heads in a text, with a table "
+        "of measures that can be sorted, and prints its name.",
+        epilog="exit status: 0 written, 2 nothing was written",
+    )
     plan = commands.add_parser(
         "plan",
         help="predict time and memory of a job on many ranks",
@@ -151,65 +160,18 @@ def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "and says where it stops scaling and why.",
     )
     kinds = plan.add_subparsers(title="jobs", metavar="JOB", required=True)
-    measure = kinds.add_parser(
-        "measure",
+    _add(
+        *(kinds, "measure", _measure, MEASURE),
         help="measure the rates of this machine, in about a minute",
         description="Measures the rates of this machine; under mpiexec on several machines, the network between them.",
     )
-    measure.add_argument(
-        "output",
-        metavar="FILE",
-        help="JSON file to write; under mpiexec one of rates, to which the network is added",
-    )
-    measure.add_argument(
-        "--at-once",
-        type=_numbers,
-        metavar="N,...",
-        help="processes that work at once (default: one, one per core, twice as many)",
-    )
-    measure.add_argument("--threads", type=int, default=1, metavar="N", help="of each process (default: 1)")
-    measure.add_argument("--quick", action="store_true", help="take a tenth of the time, with more noise")
-    measure.set_defaults(run=_measure)
-    helps = {
-        "train": "training a causal language model, Trainer(comm=)",
-        "attention": "attention to a split sequence, distributed.attention",
-        "embed": "embedding a corpus, qkv embed",
-    }
-    for name, fields in PLANNED.items():
-        job = kinds.add_parser(name, help=helps[name], description=f"Predicts {helps[name]}.")
-        for field in fields:
-            job.add_argument(f"--{field}", type=int, metavar="N")
+    for name, job in JOBS.items():
+        own: list[Argument] = [(f"--{field}", "N", "", {"type": int}) for field in PLANNED[name]]
         if name == "attention":
-            job.add_argument("--bidirectional", action="store_true", help="no causal mask")
-        job.add_argument(
-            "--ranks",
-            type=_numbers,
-            default=[2**i for i in range(11)],
-            metavar="N,...",
-            help="default: 1,2,4, ... 1024",
-        )
-        job.add_argument(
-            "--network",
-            action="append",
-            metavar="NET",
-            help="here (one machine), ethernet-1, ethernet-10, ethernet-25, infiniband-hdr, '25 Gbit/s, 10 us', or "
-            "measured; may be given several times (default: measured, or else ethernet-25)",
-        )
-        job.add_argument(
-            "--per-machine", type=int, metavar="N", help="ranks of a machine (default: one per core)"
-        )
-        job.add_argument(
-            "--rates", metavar="FILE", help="of `qkv plan measure` (default: those in the documentation)"
-        )
-        job.add_argument("--plot", metavar="FILE", help="draw the curves, as .png, .svg or .pdf")
-        job.set_defaults(run=_plan, job=name)
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be whole numbers with commas between; got {text!r}") from None
+            own.append(("--bidirectional", "", "no causal mask", {}))
+        _add(kinds, name, _plan, own + JOB, help=job, description=f"Predicts {job}.")
+    _add(commands, "info", _info, [], help="show instruction set, BLAS, threads and versions")
+    return parser
 
 
 def _measure(options: argparse.Namespace) -> int:
