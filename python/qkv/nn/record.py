@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from .. import _core
 
 
@@ -25,7 +23,5 @@ class no_attention_record:
         self._before = _core.attention_record_off()
         _core.set_attention_record_off(True)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _core.set_attention_record_off(self._before)

@@ -11,6 +11,14 @@ from qkv._core import Generator
 from qkv.random.arguments import float_name, generator_of, shape_of, unpacked
 
 
+def _drawn(name: str, draw: str, size: Any, dtype: Any, rng: Any, *numbers: float) -> npt.NDArray[Any]:
+    generator = generator_of(name, rng)
+    drawn: npt.NDArray[Any] = getattr(generator, draw)(
+        *map(float, numbers), shape_of(name, size), float_name(name, dtype)
+    )
+    return drawn
+
+
 def rand(
     *size: int | Sequence[int], dtype: npt.DTypeLike = "float32", rng: Generator | None = None
 ) -> npt.NDArray[Any]:
@@ -42,10 +50,7 @@ def rand(
     >>> qkv.rand(2, 3).shape
     (2, 3)
     """
-    drawn: npt.NDArray[Any] = generator_of("rand", rng)._uniform(
-        0.0, 1.0, shape_of("rand", unpacked(size)), float_name("rand", dtype)
-    )
-    return drawn
+    return _drawn("rand", "_uniform", unpacked(size), dtype, rng, 0.0, 1.0)
 
 
 def randn(
@@ -85,10 +90,7 @@ def randn(
     >>> qkv.randn((5, 7), dtype="float64").dtype
     dtype('float64')
     """
-    drawn: npt.NDArray[Any] = generator_of("randn", rng)._normal(
-        0.0, 1.0, shape_of("randn", unpacked(size)), float_name("randn", dtype)
-    )
-    return drawn
+    return _drawn("randn", "_normal", unpacked(size), dtype, rng, 0.0, 1.0)
 
 
 def uniform(
@@ -131,11 +133,7 @@ def uniform(
     >>> bool((x >= -2).all() and (x < 5).all())
     True
     """
-    generator = generator_of("uniform", rng)
-    drawn: npt.NDArray[Any] = generator._uniform(
-        float(low), float(high), shape_of("uniform", size), float_name("uniform", dtype)
-    )
-    return drawn
+    return _drawn("uniform", "_uniform", size, dtype, rng, low, high)
 
 
 def normal(
@@ -177,11 +175,7 @@ def normal(
     >>> qkv.normal(0.0, 0.5, (40,)).shape
     (40,)
     """
-    generator = generator_of("normal", rng)
-    drawn: npt.NDArray[Any] = generator._normal(
-        float(mean), float(std), shape_of("normal", size), float_name("normal", dtype)
-    )
-    return drawn
+    return _drawn("normal", "_normal", size, dtype, rng, mean, std)
 
 
 def exponential(
@@ -218,8 +212,4 @@ def exponential(
     >>> bool((qkv.random.exponential(2.0, 100) >= 0).all())
     True
     """
-    generator = generator_of("exponential", rng)
-    drawn: npt.NDArray[Any] = generator._exponential(
-        float(rate), shape_of("exponential", size), float_name("exponential", dtype)
-    )
-    return drawn
+    return _drawn("exponential", "_exponential", size, dtype, rng, rate)

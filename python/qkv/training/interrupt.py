@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 ENDING = ("SIGINT", "SIGTERM")  # write the checkpoint and end the training
@@ -35,9 +35,7 @@ class InterruptAfterUpdate:
                 break
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._last is not None:
             self._last.cancel()
         for number, before in self._before.items():
