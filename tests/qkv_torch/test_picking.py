@@ -180,3 +180,11 @@ def test_refused():
         with pytest.raises(error, match=text):
             call()
     assert repr(qkv.torch.tensor([[1.0, 3.0, 2.0]]).median(1)).splitlines()[1] == "values=tensor([2.]),"
+
+
+def test_a_view_of_a_median_follows_it_once_it_requires_a_gradient():
+    middle = qkv.torch.arange(12.0).reshape(3, 4).median(1).values
+    view = middle[:2]
+    middle.requires_grad_()
+    assert not view.is_leaf
+    assert view.requires_grad

@@ -111,7 +111,8 @@ def median(input, dim=None, keepdim: bool = False):
 
     def middle(t, axis):
         found = _core.median(t, axis)
-        return found if keepdim else tuple(Core.squeeze(one, axis) for one in found)
+        # What requires a gradient later must be no view of the result with that axis.
+        return found if keepdim else tuple(Core.copy(Core.squeeze(one, axis)) for one in found)
 
     return _pair("median", middle, input, axis, label="Backward1")
 

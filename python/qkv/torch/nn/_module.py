@@ -47,6 +47,12 @@ class Handle:
         self._hooks.pop(self._key, None)
 
 
+def _some(names: list[str]) -> str:
+    """Ten names, and how many others there are."""
+    others = [f"and {len(names) - 10} others"] if len(names) > 10 else []
+    return ", ".join([f'"{name}"' for name in names[:10]] + others)
+
+
 def _in_class(t):
     return t if isinstance(t, Tensor) else _core.instance_of(Tensor, t) if isinstance(t, Core) else Tensor(t)
 
@@ -306,7 +312,7 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
         problems = [
-            f"{text} key(s) in state_dict: " + ", ".join(f'"{k}"' for k in names) + ". "
+            f"{text} key(s) in state_dict: " + _some(names) + ". "
             for text, names in {"Unexpected": unexpected, "Missing": missing}.items()
             if strict and names
         ]
