@@ -11,6 +11,7 @@ import numpy.typing as npt
 from . import _core
 from ._core import Tensor
 from ._errors import no_dtype, real, shown
+from .random.arguments import shape_of, unpacked
 
 __all__ = [
     "arange",
@@ -41,20 +42,6 @@ def _fits(operation: str, name: str, value: npt.NDArray[Any], dtype: npt.DTypeLi
 
 def _made(numbers: npt.NDArray[Any], requires_grad: bool) -> Any:
     return _core.tensor(numbers, None, True) if requires_grad else numbers
-
-
-def _shape(operation: str, size: Sequence[Any]) -> tuple[int, ...]:
-    """``zeros(2, 3)`` and ``zeros((2, 3))`` mean the same."""
-    sizes = size[0] if len(size) == 1 and np.ndim(size[0]) else size
-    try:
-        shape = tuple(int(np.asarray(n).__index__()) for n in sizes)
-    except TypeError:
-        raise TypeError(
-            f"{operation}: size must be integers or a tuple of integers because it is a shape; got {shown(tuple(size))}"
-        ) from None
-    if any(n < 0 for n in shape):
-        raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shown(shape)}")
-    return shape
 
 
 def _dtype(operation: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
@@ -102,7 +89,7 @@ def zeros(*size: int | Sequence[int], dtype: npt.DTypeLike = "float32", requires
     >>> qkv.zeros(2, requires_grad=True)
     tensor([0., 0.], requires_grad=True)
     """
-    return _made(np.zeros(_shape("zeros", size), _dtype("zeros", dtype)), requires_grad)
+    return _made(np.zeros(shape_of("zeros", unpacked(size)), _dtype("zeros", dtype)), requires_grad)
 
 
 def ones(*size: int | Sequence[int], dtype: npt.DTypeLike = "float32", requires_grad: bool = False) -> Any:
@@ -135,7 +122,7 @@ def ones(*size: int | Sequence[int], dtype: npt.DTypeLike = "float32", requires_
     array([[1, 1],
            [1, 1]])
     """
-    return _made(np.ones(_shape("ones", size), _dtype("ones", dtype)), requires_grad)
+    return _made(np.ones(shape_of("ones", unpacked(size)), _dtype("ones", dtype)), requires_grad)
 
 
 def full(
@@ -181,7 +168,7 @@ def full(
     wanted = kept if dtype is None else _dtype("full", dtype)
     _fits("full", "fill_value", value, wanted)
     with _quiet():
-        return _made(np.full(_shape("full", (size,)), value, wanted), requires_grad)
+        return _made(np.full(shape_of("full", size), value, wanted), requires_grad)
 
 
 def eye(n: int, m: int | None = None, k: int = 0, *, dtype: npt.DTypeLike = "float32") -> npt.NDArray[Any]:
@@ -213,7 +200,7 @@ def eye(n: int, m: int | None = None, k: int = 0, *, dtype: npt.DTypeLike = "flo
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    rows, columns = _shape("eye", (n, n if m is None else m))
+    rows, columns = shape_of("eye", (n, n if m is None else m))
     return np.eye(rows, columns, k, _dtype("eye", dtype))
 
 
@@ -294,7 +281,7 @@ def linspace(
     >>> qkv.linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    (count,) = _shape("linspace", (num,))
+    (count,) = shape_of("linspace", (num,))
     with _quiet():
         return np.linspace(real(start), real(stop), count, endpoint=endpoint).astype(
             _dtype("linspace", dtype)

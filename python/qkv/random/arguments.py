@@ -36,7 +36,7 @@ def shape_of(operation: str, size: Any) -> tuple[int, ...]:
         shape = tuple(operator.index(n) for n in ((size,) if np.ndim(size) == 0 else size))
     except (TypeError, ValueError):
         raise TypeError(
-            f"{operation}: size must be an integer or a tuple of integers because it is a shape; got {shown(size)}"
+            f"{operation}: size must be integers or a tuple of integers because it is a shape; got {shown(size)}"
         ) from None
     if any(n < 0 for n in shape):
         raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shown(shape)}")
