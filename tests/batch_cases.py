@@ -124,6 +124,7 @@ CASES |= {
         (71, 7),
         most=71,
     ),
+    "BilinearAttention": layer(lambda: nn.BilinearAttention(24, 24), (11, 24), (71, 24), (71, 7), most=71),
     "DotProductAttention": layer(nn.DotProductAttention, (11, 24), (71, 24), (71, 7), most=71),
     "GRU": layer(
         lambda: nn.GRU(13, 17, 2), (11, 13), most=11, call=lambda m, x, lens: m(x, valid_lens=lens)[0]

@@ -138,6 +138,11 @@ CONTAINERS: dict[str, tuple[Callable[[], nn.Module], list[Callable[[Any], Any]]]
         lambda: encoder_layer(norm="rms", qk_norm="layer", relative_bias={"num_buckets": 4}),
         LAYER_CALLS,
     ),
+    "TransformerEncoderLayer.gated": (
+        lambda: encoder_layer(gated=True, activation="silu", rotary_base=10.0),
+        LAYER_CALLS,
+    ),
+    "TransformerDecoderLayer.gated": (lambda: decoder_layer(gated=True, norm="rms"), DECODER_CALLS),
     "AdditiveAttention": (lambda: nn.AdditiveAttention(M, P, query_size=M, key_size=M), ATTENTION_CALLS),
     "AdditiveAttention.heads": (
         lambda: nn.AdditiveAttention(M, P, query_size=M, key_size=M, num_heads=2),
@@ -200,8 +205,8 @@ CONTAINERS: dict[str, tuple[Callable[[], nn.Module], list[Callable[[Any], Any]]]
 }
 # Has no parts, or none before somebody puts them there.
 WITHOUT_PARTS = {
-    "Module", "ModuleList", "Attention", "DotProductAttention", "Linear", "Embedding", "LayerNorm", "RMSNorm",
-    "Dropout", "ReLU", "GELU", "Tanh", "GRU", "Encoder", "Decoder", "AttentionDecoder",
+    "Module", "ModuleList", "Attention", "BilinearAttention", "DotProductAttention", "Linear", "Embedding", "LayerNorm",
+    "RMSNorm", "Dropout", "ReLU", "GELU", "Tanh", "GRU", "Encoder", "Decoder", "AttentionDecoder",
 }  # fmt: skip
 
 

@@ -44,6 +44,10 @@ LAYERS = {
     "ModuleList": lambda: nn.ModuleList([nn.Linear(3, 2)]),
     "GRU": lambda: nn.GRU(3, 5, 2),
     "DotProductAttention": lambda: nn.DotProductAttention(0.1),
+    "DotProductAttention(dropout=0.0, is_causal=False, cosine=True": lambda: nn.DotProductAttention(
+        cosine=True, scale=3.0
+    ),
+    "BilinearAttention": lambda: nn.BilinearAttention(3, 5, 0.1),
     "AdditiveAttention": lambda: nn.AdditiveAttention(4),
     "SelfAttention": lambda: nn.SelfAttention(3, 5, is_causal=True),
     "MultiHeadAttention": lambda: nn.MultiHeadAttention(6, 2, window=(1, 2), rotary_base=100.0, head_dim=4),

@@ -16,6 +16,7 @@ template <> struct PythonForward<Attention> {
   }
 };
 template <> struct PythonForward<DotProductAttention> : PythonForward<Attention> {};
+template <> struct PythonForward<BilinearAttention> : PythonForward<Attention> {};
 template <> struct PythonForward<AdditiveAttention> : PythonForward<Attention> {};
 
 namespace {
@@ -210,16 +211,21 @@ Examples
 
   AttentionClass<DotProductAttention, Attention> dot(m, "DotProductAttention",
                                                      (std::string(R"doc(
-``softmax(queries keys^T / sqrt(D)) @ values``.
+``softmax(scale * queries keys^T) @ values``.
 
 Parameters
 ----------
 dropout, num_heads, is_causal, window, masked_value
     As in :class:`Attention`.
+cosine : bool
+    Scores are ``scale * cos(q, k)``: queries and keys are divided by their lengths, in each head.
+scale : float, optional
+    ``1 / sqrt(D)`` if not given, 1 with ``cosine``.
 
 References
 ----------
-Vaswani et al., Attention Is All You Need, 2017, section 3.2.1.
+Vaswani et al., Attention Is All You Need, 2017, section 3.2.1. Graves, Wayne, Danihelka, Neural Turing Machines, 2014
+(cosines).
 
 Examples
 --------
@@ -230,8 +236,52 @@ Examples
 (2, 1, 10)
 )doc") + kMaskNote)
                                                          .c_str());
-  def_attention_init(dot, "DotProductAttention");
+  def_init_from(
+      dot,
+      [](double dropout, std::optional<Index> heads, py::handle causal, py::handle window, std::optional<double> masked,
+         bool cosine, std::optional<double> scale) {
+        return std::tuple(arguments_from("DotProductAttention", dropout, heads, causal, window, masked), cosine, scale);
+      },
+      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, cosine=False, "
+      "scale=None"_takes);
   def_attention_call(dot);
+
+  AttentionClass<BilinearAttention, DotProductAttention> bilinear(m, "BilinearAttention",
+                                                                  (std::string(R"doc(
+``softmax(queries W keys^T) @ values``; queries and keys may differ in width.
+
+Parameters
+----------
+query_size, key_size : int
+    Widths of queries and keys.
+dropout, is_causal, window, masked_value
+    As in :class:`Attention`.
+
+Attributes
+----------
+weight : Parameter
+    ``W``, ``(query_size, key_size)``, drawn uniformly from ``+-1 / sqrt(query_size)``.
+
+References
+----------
+Luong, Pham, Manning, Effective Approaches to Attention-based Neural Machine Translation, 2015, "general".
+
+Examples
+--------
+>>> attention = qkv.nn.BilinearAttention(20, 2)
+>>> attention(np.ones((2, 1, 20)), np.ones((2, 10, 2)), np.ones((2, 10, 4)), valid_lens=[2, 6]).shape
+(2, 1, 4)
+)doc") + kMaskNote)
+                                                                      .c_str());
+  def_init_from(
+      bilinear,
+      [](Index q, Index k, double dropout, py::handle causal, py::handle window, std::optional<double> masked) {
+        return std::tuple(q, k, arguments_from("BilinearAttention", dropout, {}, causal, window, masked));
+      },
+      "query_size, key_size, dropout=0.0, *, is_causal=False, window=None, masked_value=None"_takes);
+  bilinear.def_readonly("query_size", &BilinearAttention::query_size)
+      .def_readonly("key_size", &BilinearAttention::key_size);
+  def_attention_call(bilinear);
 
   AttentionClass<AdditiveAttention, Attention> additive(m, "AdditiveAttention",
                                                         (std::string(R"doc(

@@ -20,7 +20,10 @@ template <> struct PythonForward<BertModel> {
     return PyMethod_Check(forward.function.ptr()) != 0 && PyMethod_GET_FUNCTION(forward.function.ptr()) == named;
   }
   static BertModel::Output call(const BertModel& model, const DefinedCall& forward, const BertModel::Input& input,
-                                Tensors*) {
+                                Tensors* states) {
+    if (states != nullptr)
+      fail_type(type_name(forward.self),
+                ": hidden_states must be asked of a BertModel without a forward of its own; got one that has");
     Keywords keywords;
     keywords.add("valid_lens", input.valid_lens);
     keywords.add("attention_mask", input.attention_mask);
@@ -75,7 +78,7 @@ models::BertModel::Input bert_input(Call& call, py::handle input_ids, py::handle
 }
 
 py::list weights_of(models::BertModel& model) {
-  return weights_of_layers(model.encoder->parts(), [](BertLayer& layer) { return layer.attention->self; });
+  return weights_of_layers(model.encoder->parts(), [](nn::Block& layer) { return layer.parts().self_attn; });
 }
 
 void bind_bert(Functions& m) {
@@ -86,15 +89,20 @@ void bind_bert(Functions& m) {
           check_taken(given);
         });
   auto model = def_part<BertModel, CalledLayerClass<BertModel>>(m, "BertModel", "The core of qkv.models.BertModel.");
-  def_call(model, "BertModel", "forward", [](BertModel& self, const BertModel::Input& input) {
-    const auto y = without_gil([&] { return self.BertModel::forward(input); });
+  def_call(model, "BertModel", [](BertModel& self, const BertModel::Input& input, Tensors* states) {
+    const auto y = without_gil([&] { return self.BertModel::forward(input, states); });
     return py::make_tuple(y.last_hidden_state, or_none(y.pooler_output));
   });
-  def_call(model, "BertModel", "hidden_states", [](BertModel& self, const BertModel::Input& input) {
-    Tensors states;
-    without_gil([&] { self.BertModel::forward(input, &states); });
-    return states;
-  });
+  model.def(
+      "hidden_states(input_ids, *, valid_lens=None, attention_mask=None, token_type_ids=None, skip_padding=False)",
+      [](BertModel& self, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
+         py::handle token_type_ids, bool skip_padding) {
+        Call call("BertModel");
+        const auto input = bert_input(call, input_ids, valid_lens, attention_mask, token_type_ids, skip_padding);
+        Tensors states;
+        without_gil([&] { self.BertModel::forward(input, &states); });
+        return states;
+      });
   model.def_property_readonly("attention_weights", &weights_of, kWeights);
 }
 

@@ -40,18 +40,21 @@ models::BertModel::Input bert_input(Call& call, py::handle input_ids, py::handle
 
 inline py::object or_none(const Tensor& x) { return x.defined() ? py::cast(x) : py::none(); }
 
-// forward(input_ids, *, ...) that gives `results(self, input)` as a tuple.
-template <class Class, class Results>
-void def_call(Class& model, const char* name, const char* method, Results results) {
+// forward(input_ids, *, ...) that gives `results(self, input, states)`, a tuple; the states are its last entry if they
+// are asked for.
+template <class Class, class Results> void def_call(Class& model, const char* name, Results results) {
   using Model = typename Class::type;
   model.def(
-      text(method, "(input_ids, *, valid_lens=None, attention_mask=None, token_type_ids=None, skip_padding=False)"),
+      "forward(input_ids, *, valid_lens=None, attention_mask=None, token_type_ids=None, skip_padding=False, "
+      "output_hidden_states=False)",
       [name, results](Model& self, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
-                      py::handle token_type_ids, bool skip_padding) {
+                      py::handle token_type_ids, bool skip_padding, bool output_hidden_states) {
         Call call(name);
         const models::BertModel::Input input =
             bert_input(call, input_ids, valid_lens, attention_mask, token_type_ids, skip_padding);
-        return results(self, input);
+        Tensors states;
+        const py::tuple found = results(self, input, output_hidden_states ? &states : nullptr);
+        return output_hidden_states ? py::tuple(found + py::make_tuple(states)) : found;
       });
 }
 

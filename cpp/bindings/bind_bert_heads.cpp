@@ -25,8 +25,8 @@ template <class Model> void bind_pre_training(Functions& m, const char* name) {
   def_init<Model>(model, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict&) {
     return std::make_unique<Made>(std::make_shared<BertModel>(a));
   });
-  def_call(model, name, "forward", [](Model& self, const BertModel::Input& input) {
-    const auto y = without_gil([&] { return self.Model::forward(input); });
+  def_call(model, name, [](Model& self, const BertModel::Input& input, Tensors* states) {
+    const auto y = without_gil([&] { return self.Model::forward(input, states); });
     return py::make_tuple(y.words, or_none(y.next_sentence));
   });
 }
@@ -48,8 +48,8 @@ template <class Model> void bind_classifier(Functions& m, const char* name) {
     const Index labels = take_own<Index>(given, "num_labels", 2);
     return std::make_unique<Made>(std::make_shared<BertModel>(a), labels, dropout);
   });
-  def_call(model, name, "forward", [](Model& self, const BertModel::Input& input) {
-    return py::make_tuple(without_gil([&] { return self.Model::forward(input); }));
+  def_call(model, name, [](Model& self, const BertModel::Input& input, Tensors* states) {
+    return py::make_tuple(without_gil([&] { return self.Model::forward(input, states); }));
   });
 }
 

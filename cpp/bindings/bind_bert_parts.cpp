@@ -13,36 +13,45 @@ using namespace models;
 
 // A sequence's parts are called on whole batches: rows of padding that were left out are zeros there and do not count.
 template <class Part> struct SequenceForward {
-  static Tensor whole(const DefinedCall& forward, const Tensor& x, const BertRows& rows) {
+  static Tensor whole(const DefinedCall& forward, const Tensor& x, const PaddedRows& rows) {
     Keywords keywords;
     keywords.add(mask_spec_of(rows), "valid_lens", "attention_mask");
     const Tensor all = rows.packed() ? unpacked(x, rows) : x;
     const Tensor y = checked_shape(forward, call_for_tensor(forward, py::make_tuple(all), keywords.all()), all.shape());
     return rows.packed() ? kept_rows(y, rows) : y;
   }
-  using Signature = Tensor(const Tensor&, const BertRows&);
-  static Tensor call(const Part&, const DefinedCall& forward, const Tensor& x, const BertRows& rows) {
+  using Signature = Tensor(const Tensor&, const PaddedRows&);
+  static Tensor call(const Part&, const DefinedCall& forward, const Tensor& x, const PaddedRows& rows) {
     return whole(forward, x, rows);
   }
 };
+// As a call of an attention or a block says them.
+PaddedRows rows_of(const nn::RaggedRows* kept, const nn::MaskSpec& mask_spec) {
+  PaddedRows rows;
+  if (kept != nullptr) static_cast<nn::RaggedRows&>(rows) = *kept;
+  rows.mask_spec = mask_spec;
+  return rows;
+}
 template <> struct PythonForward<BertSelfAttention> {
   using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const nn::AttentionCall&);
   static Tensor call(const BertSelfAttention& part, const DefinedCall& forward, const Tensor& x, const Tensor& keys,
                      const Tensor& values, const nn::AttentionCall& call) {
     if (keys.defined() || call.causal || call.cache != nullptr || call.weights != nullptr)  // of another block
       return call_attention(forward, &part.record, ops::Causal::none, false, x, keys, values, call);
-    BertRows rows;
-    if (call.rows != nullptr) static_cast<nn::RaggedRows&>(rows) = *call.rows;
-    rows.mask_spec = call.mask_spec;
-    return SequenceForward<BertSelfAttention>::whole(forward, x, rows);
+    return SequenceForward<BertSelfAttention>::whole(forward, x, rows_of(call.rows, call.mask_spec));
   }
 };
-template <> struct PythonForward<BertAttention> : SequenceForward<BertAttention> {};
-template <> struct PythonForward<BertLayer> : SequenceForward<BertLayer> {};
+template <> struct PythonForward<BertLayer> {
+  using Signature = Tensor(const Tensor&, const Tensor&, const nn::BlockCall&);
+  static Tensor call(const BertLayer&, const DefinedCall& forward, const Tensor& x, const Tensor&,
+                     const nn::BlockCall& call) {
+    return SequenceForward<BertLayer>::whole(forward, x, rows_of(call.rows, call.self));
+  }
+};
 
 template <> struct PythonForward<BertEncoder> {
-  using Signature = Tensor(const Tensor&, const BertRows&, Tensors*);
-  static Tensor call(const BertEncoder&, const DefinedCall& forward, const Tensor& x, const BertRows& rows,
+  using Signature = Tensor(const Tensor&, const PaddedRows&, Tensors*);
+  static Tensor call(const BertEncoder&, const DefinedCall& forward, const Tensor& x, const PaddedRows& rows,
                      Tensors* states) {
     if (states != nullptr)
       fail_type(type_name(forward.self),
@@ -53,21 +62,14 @@ template <> struct PythonForward<BertEncoder> {
 };
 
 template <> struct PythonForward<BertEmbeddings> {
-  using Signature = Tensor(const Array&, const Array&, const BertRows&);
+  using Signature = Tensor(const Array&, const Array&, const PaddedRows&);
   static Tensor call(const BertEmbeddings& part, const DefinedCall& forward, const Array& ids, const Array& segments,
-                     const BertRows& rows) {
+                     const PaddedRows& rows) {
     Keywords keywords;
     keywords.add("token_type_ids", segments);
     const Tensor y = call_for_tensor(forward, py::make_tuple(Tensor(ids)), keywords.all());
     checked_shape(forward, y, {rows.batch, rows.length, part.arguments.hidden_size});
     return rows.packed() ? kept_rows(y, rows) : y;
-  }
-};
-
-template <> struct PythonForward<BertOutput> {
-  using Signature = Tensor(const Tensor&, const Tensor&);
-  static Tensor call(const BertOutput&, const DefinedCall& forward, const Tensor& x, const Tensor& residual) {
-    return checked_shape(forward, call_for_tensor(forward, py::make_tuple(x, residual)), residual.shape());
   }
 };
 
@@ -101,11 +103,13 @@ Tensor hidden_from(Call& call, py::handle value, const char* part, Index width, 
 }
 
 Index width_of(const BertPart& part) { return part.arguments.hidden_size; }
+Index width_of(const BertLayer& part) { return part.arguments.hidden_size; }
 Index width_of(const BertSelfAttention& part) { return part.bert.hidden_size; }
 
-template <class Part> Tensor run(Part& part, const Tensor& x, const BertRows& rows) {
+template <class Part> Tensor run(Part& part, const Tensor& x, const PaddedRows& rows) {
   if constexpr (std::is_same_v<Part, BertSelfAttention>)
-    return part.Part::forward(x, Tensor(), Tensor(), attention_call(rows));
+    return part.Part::forward(x, Tensor(), Tensor(), {.mask_spec = rows.mask_spec});
+  else if constexpr (std::is_same_v<Part, BertLayer>) return part.Part::forward(x, Tensor(), {.self = rows.mask_spec});
   else return part.Part::forward(x, rows);
 }
 
@@ -119,7 +123,8 @@ template <class Class, class Weight> void def_sequence(Class& part, const char* 
              const Array lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
              const Array mask =
                  attention_mask.is_none() ? Array() : packed(call.any(attention_mask, "attention_mask", false).data());
-             return without_gil([&] { return run(self, x, bert_rows(x.dim(0), x.dim(1), lens, mask, false)); });
+             return without_gil(
+                 [&] { return run(self, x, padded_rows("BertModel", x.dim(0), x.dim(1), lens, mask, false)); });
            });
 }
 
@@ -163,34 +168,20 @@ void bind_bert_parts(Functions& m) {
                fail_value("BertEmbeddings: input_ids and token_type_ids must be (B, L); got input_ids ", ids.shape(),
                           segments.defined() ? text(", token_type_ids ", segments.shape()) : "");
              return without_gil([&] {
-               return self.BertEmbeddings::forward(ids, segments, bert_rows(ids.dim(0), ids.dim(1), {}, {}, false));
+               return self.BertEmbeddings::forward(ids, segments,
+                                                   padded_rows("BertModel", ids.dim(0), ids.dim(1), {}, {}, false));
              });
            });
   auto self_attention = def_called<BertSelfAttention>(m, "BertSelfAttention", "Projections and heads of a BERT layer.");
   def_attention_weights(self_attention);
   def_sequence(self_attention, "BertSelfAttention", [](BertSelfAttention& part) { return part.q_proj->weight; });
-  CalledLayerClass<BertOutput> output(m, "BertOutput", "LayerNorm(dropout(dense(x)) + residual).");
-  def_init<BertOutput>(output, []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
-    return std::make_unique<Made>(a, take_own(given, "inner", true));
-  });
-  output.def("forward(x, residual)", [](BertOutput& self, py::handle x, py::handle residual) {
-    Call call("BertOutput");
-    const Tensor input = call.floating(x, "x"),
-                 other = nn::as_dtype_of(call.floating(residual, "residual"), self.dense->weight);
-    return without_gil([&] { return self.BertOutput::forward(input, other); });
-  });
-  auto attention = def_called<BertAttention>(
-      m, "BertAttention", "Self-attention and its residual connection: parts ``self`` and ``output``.");
-  def_sequence(attention, "BertAttention", [](BertAttention& part) { return part.output->dense->weight; });
-  auto intermediate = def_part<BertIntermediate>(m, "BertIntermediate", "activation(dense(x)).");
-  def_forward(intermediate);
   auto layer =
       def_called<BertLayer>(m, "BertLayer", "One layer of BERT: parts ``attention``, ``intermediate``, ``output``.");
-  def_sequence(layer, "BertLayer", [](BertLayer& part) { return part.output->dense->weight; });
+  def_sequence(layer, "BertLayer", [](BertLayer& part) { return part.parts().linear1->weight; });
   auto encoder = def_called<BertEncoder>(m, "BertEncoder", "The layers of BERT, in the ModuleList ``layer``.");
   def_sequence(encoder, "BertEncoder", [](BertEncoder& part) {
     const auto layers = part.parts();
-    return layers.empty() ? Tensor(Array({}, part.dtype())) : layers.front()->output->dense->weight;
+    return layers.empty() ? Tensor(Array({}, part.dtype())) : layers.front()->parts().linear1->weight;
   });
   auto pooler = def_part<BertPooler>(m, "BertPooler", "tanh(dense(first row)) of (B, L, M).");
   def_forward(pooler);

@@ -31,5 +31,7 @@ nn::BlockOptions layer_options(Index d_model, Index nhead, Index dim_feedforward
 
 // The KVCache that a call was given, or null for None.
 std::shared_ptr<nn::KVCache> cache_from(py::handle cache, const char* layer, const char* wanted);
+// A ModelCache or a list of one KVCache for each of the layers; null for None.
+std::shared_ptr<nn::ModelCache> model_cache_from(py::handle cache, const char* model, Index layers);
 
 }  // namespace qkv::bindings

@@ -133,7 +133,7 @@ Examples
     const auto sequence = split_sequence_from(comm, "CausalLM");
     if (sequence)
       for (const auto& layer : model->parts())
-        std::static_pointer_cast<nn::MultiHeadAttention>(layer->self_attn)->split_sequence.set(sequence);
+        std::static_pointer_cast<nn::MultiHeadAttention>(layer->parts().self_attn)->split_sequence.set(sequence);
     return model;
   };
   causal
@@ -154,19 +154,8 @@ Examples
              Call call("CausalLM");
              const Array tokens = call.integers(ids, "ids", false),
                          lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-             if (cache.is_none()) return without_gil([&] { return self.CausalLM::forward(tokens, lens); });
-             if (!py::isinstance<py::sequence>(cache))
-               fail_type("CausalLM: cache must be a list of KVCaches, one for each layer; got ", described(cache));
-             std::vector<std::shared_ptr<nn::KVCache>> caches;
-             for (const py::handle one : cache) {
-               caches.push_back(cache_from(one, "CausalLM", "cache must hold KVCaches"));
-               if (!caches.back()) fail_type("CausalLM: cache must hold KVCaches; got None");
-             }
-             if (caches.empty())
-               fail_value("CausalLM: cache must hold one KVCache for each of the ", self.sizes.num_layers,
-                          " layers; got none");
-             nn::ModelCache own(caches);
-             return without_gil([&] { return self.CausalLM::forward(tokens, lens, &own); });
+             const auto own = model_cache_from(cache, "CausalLM", self.sizes.num_layers);
+             return without_gil([&] { return self.CausalLM::forward(tokens, lens, own.get()); });
            })
       .def(
           "generate(ids, *, end_id=None, method='greedy', beam_size=4, length_penalty=0.0, "

@@ -52,6 +52,25 @@ class PythonContinuation : public Continuation {
   py::object decoder_, state_;
 };
 
+// Functions of Python: scores (N, V) of what follows tokens (N), and another choice of rows.
+class CalledContinuation : public Continuation {
+ public:
+  CalledContinuation(py::object step, py::object reorder) : step_(std::move(step)), reorder_(std::move(reorder)) {}
+
+  Array step(const Array& tokens) override {
+    Call call("generate");
+    const Tensor scores = call.floating(step_(to_numpy(tokens, true)), "scores");
+    if (scores.rank() != 2 || scores.dim(0) != tokens.numel() || scores.dim(1) < 1)
+      fail_value("generate: scores must be (", tokens.numel(), ", V) because there are so many tokens; got scores ",
+                 scores.shape());
+    return packed(scores.data());
+  }
+  void reorder(const Array& indices) override { reorder_(to_numpy(indices, true)); }
+
+ private:
+  py::object step_, reorder_;
+};
+
 py::object attention_of(const Hypothesis& hypothesis) {
   if (hypothesis.attention.empty()) return py::none();
   const Array& first = hypothesis.attention.front();
@@ -79,7 +98,8 @@ py::list beam_search(const py::object& step, const py::object& state, const py::
   options.length_penalty = required_number_from(length_penalty, name, "length_penalty");
   options.max_len = index_from(max_len, name, "max_len").value_or(0);
   check(name, options);
-  Beam beam(options.beam_size, end.is_none() ? std::nullopt : index_from(end, name, "end"));
+  if (const auto token = index_from(end, name, "end")) options.ends = {*token};
+  Beam beam(options.beam_size, options.ends);
   std::vector<py::object> states{state};
   std::vector<Array> rows;
   for (Index t = 0; t < options.max_len && !beam.live().empty(); ++t) {
@@ -164,7 +184,9 @@ GenerateOptions GenerateArguments::options(const char* operation, Index vocab) c
   o.top_k = index_from(top_k, operation, "top_k");
   o.top_p = number_from(top_p, operation, "top_p");
   o.max_len = index_from(max_len, operation, "max_len").value_or(0);
-  if (!end_id.is_none()) o.end = token_from(end_id, operation, "end_id", vocab);
+  if (py::isinstance<py::list>(end_id) || py::isinstance<py::tuple>(end_id))
+    for (const py::handle token : end_id) o.ends.push_back(token_from(token, operation, "end_id", vocab));
+  else if (!end_id.is_none()) o.ends = {token_from(end_id, operation, "end_id", vocab)};
   check(operation, o);
   return o;
 }
@@ -177,6 +199,23 @@ py::list sentences_from(const std::vector<std::vector<Hypothesis>>& sentences, d
 
 void bind_decoding(Functions& m) {
   m.def("beam_search(step, state, start, end, beam_size, length_penalty, max_len)", &beam_search);
+  m.def(
+      "generate_steps(step, reorder, first, *, end_id=None, method='greedy', beam_size=4, length_penalty=0.0, "
+      "temperature=1.0, top_k=None, top_p=None, max_len=100)",
+      "As generate, of ``step(tokens (N,))``, which gives scores ``(N, V)``, and ``reorder(indices)``; first ``(B,)``.",
+      [](const py::object& step, const py::object& reorder, py::handle first, const py::object& end_id,
+         const py::object& method, const py::object& beam_size, const py::object& length_penalty,
+         const py::object& temperature, const py::object& top_k, const py::object& top_p, const py::object& max_len) {
+        Call call("generate");
+        const Array tokens = call.integers(first, "first", false);
+        if (tokens.rank() != 1) fail_value("generate: first must be (B,); got first ", tokens.shape());
+        const GenerateArguments arguments{end_id,      method, beam_size, length_penalty,
+                                          temperature, top_k,  top_p,     max_len};
+        const GenerateOptions options = arguments.options("generate", -1);
+        const NoGrad off;
+        CalledContinuation continuation(step, reorder);
+        return sentences_from(generate(continuation, tokens, options), options.length_penalty);
+      });
   m.def("generate", [](const py::object& model, const py::object& src, const py::object& src_valid_lens,
                        py::handle start_id, const py::object& end_id, const py::object& method,
                        const py::object& beam_size, const py::object& length_penalty, const py::object& temperature,

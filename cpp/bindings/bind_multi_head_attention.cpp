@@ -44,6 +44,37 @@ std::optional<RelativeBias> relative_bias_from(py::handle value, const char* lay
   return bias;
 }
 
+ops::RotaryScaling rotary_scaling_from(py::handle value, const char* layer) {
+  ops::RotaryScaling scaling;
+  if (value.is_none()) return scaling;
+  if (!py::isinstance<py::dict>(value))
+    fail_type(layer, ": rotary_scaling must be None or a dict with a rope_type; got ", described(value));
+  const auto given = py::reinterpret_borrow<py::dict>(value);
+  for_fields(scaling, [&]<class T>(const char* field, T& member) {
+    const bool kind = std::is_same_v<T, ops::RotaryScaling::Kind>;
+    const char* name = kind && !given.contains(field) ? "type" : field;  // the older name
+    if (!given.contains(name)) {
+      if (kind) fail_value(layer, ": rotary_scaling must have a rope_type; got none");
+      return;
+    }
+    const py::object found = given[name];
+    if (found.is_none()) return;
+    const auto wrong = [&](const char* wanted) {
+      fail_type(layer, ": rotary_scaling must have ", wanted, " as ", name, "; got ", described(found));
+    };
+    if constexpr (kind) {
+      if (!py::isinstance<py::str>(found)) wrong("a str");
+      member = ops::rotary_scaling_named(layer, found.cast<std::string>());
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (!py::isinstance<py::bool_>(found)) wrong("a bool");
+      member = found.cast<bool>();
+    } else {
+      member = required_number_from(found, layer, name);
+    }
+  });
+  return ops::checked(layer, scaling);
+}
+
 void bind_multi_head_attention(Functions& m) {
   CalledLayerClass<SelfAttention> self_attention(m, "SelfAttention",
                                                  (std::string(R"doc(
@@ -182,8 +213,6 @@ out_dim : int, optional
     Width of the output; ``embed_dim`` if not given.
 is_causal : bool or {"upper_left", "lower_right"}
     A token sees itself and those before it; a call may say otherwise.
-rotary_base : float, optional
-    Turn queries and keys by their positions (rotary embedding) with this base, such as 10000.
 comm : MPI communicator, optional
     Inputs hold the parts of sequences that :func:`qkv.distributed.positions` gives this rank, and queries attend to the
     keys of all ranks; ``valid_lens``, window and masks count whole positions. ``attention_weights`` stays None. Not with
@@ -207,6 +236,12 @@ relative_bias : dict, optional
     ``bidirectional=True`` where the dict does not say otherwise. Half of the buckets hold one distance each, the others
     grow up to ``max_distance``; without ``bidirectional`` all keys behind a query share a bucket. The part
     ``relative_bias`` has ``weight`` ``(num_buckets, H)``, drawn from N(0, 1 / embed_dim).
+rotary_base : float, optional
+    Turn queries and keys by their positions (rotary embedding) with this base, such as 10000.
+rotary_dim : int, optional
+    The first features of each head turn, so many; all if not given.
+rotary_scaling : dict, optional
+    As in :func:`qkv.rotary_tables`.
 
 Attributes
 ----------
@@ -237,14 +272,14 @@ Examples
       [name](const ScoreOptions& scores, Index embed_dim, Index num_heads, double dropout, bool bias,
              std::optional<bool> out_bias, std::optional<Index> kdim, std::optional<Index> vdim,
              std::optional<Index> num_kv_heads, std::optional<Index> head_dim, std::optional<Index> out_dim,
-             py::handle is_causal, std::optional<double> rotary_base, py::handle comm) {
+             py::handle is_causal, py::handle comm) {
         return std::tuple(
             MultiHeadAttention::Arguments{embed_dim, num_heads, dropout, bias, out_bias, kdim, vdim, num_kv_heads,
-                                          head_dim, out_dim, causal_from(is_causal, name), rotary_base, scores},
+                                          head_dim, out_dim, causal_from(is_causal, name), scores},
             split_sequence_from(comm, name));
       },
       "embed_dim, num_heads, *, dropout=0.0, bias=True, out_bias=None, kdim=None, vdim=None, "
-      "num_kv_heads=None, head_dim=None, out_dim=None, is_causal=False, rotary_base=None, comm=None"_takes);
+      "num_kv_heads=None, head_dim=None, out_dim=None, is_causal=False, comm=None"_takes);
   {  // a score of its own would never be called, as the fused path computes q.k
     py::options options;
     options.disable_function_signatures();

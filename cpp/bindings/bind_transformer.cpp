@@ -47,10 +47,12 @@ BlockOptions layer_options(Index d_model, Index nhead, Index dim_feedforward, do
                            double layer_norm_eps, bool norm_first, bool bias) {
   BlockOptions o{.inner = dim_feedforward,
                  .dropout = dropout,
+                 .inner_dropout = dropout,
                  .activation = std::move(activation),
                  .norm_eps = layer_norm_eps,
-                 .norm_first = norm_first,
-                 .bias = bias};
+                 .placement = norm_first ? Placement::pre : Placement::post,
+                 .bias = bias,
+                 .norm_bias = bias};
   o.attention.embed_dim = d_model;
   o.attention.num_heads = nhead;
   o.attention.dropout = dropout;
@@ -62,6 +64,20 @@ std::shared_ptr<KVCache> cache_from(py::handle cache, const char* layer, const c
   if (cache.is_none()) return nullptr;
   if (!py::isinstance<KVCache>(cache)) fail_type(layer, ": ", wanted, "; got ", described(cache));
   return cache.cast<std::shared_ptr<KVCache>>();
+}
+
+std::shared_ptr<ModelCache> model_cache_from(py::handle cache, const char* model, Index layers) {
+  if (cache.is_none()) return nullptr;
+  if (py::isinstance<ModelCache>(cache)) return cache.cast<std::shared_ptr<ModelCache>>();
+  if (!py::isinstance<py::sequence>(cache))
+    fail_type(model, ": cache must be a list of KVCaches, one for each layer; got ", described(cache));
+  std::vector<std::shared_ptr<KVCache>> caches;
+  for (const py::handle one : cache) {
+    caches.push_back(cache_from(one, model, "cache must hold KVCaches"));
+    if (!caches.back()) fail_type(model, ": cache must hold KVCaches; got None");
+  }
+  if (caches.empty()) fail_value(model, ": cache must hold one KVCache for each of the ", layers, " layers; got none");
+  return std::make_shared<ModelCache>(caches);
 }
 
 // Of models, which ask for no weights. The first layer's cache holds the inputs of the stack, the last one's record its
@@ -90,22 +106,24 @@ template <class Class> void def_transformer_init(Class& layer, const char* name)
       layer, name,
       [name](const ScoreOptions& scores, Index d_model, Index nhead, Index dim_feedforward, double dropout,
              std::string activation, double layer_norm_eps, bool norm_first, bool bias, const py::object& attention,
-             const std::string& norm) {
+             const std::string& norm, bool gated) {
         BlockOptions o = layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), layer_norm_eps,
                                        norm_first, bias);
         o.norm = norm_named(name, "norm", norm);
+        o.gated = gated;
         o.attention.scores = scores;
         if (attention.is_none()) return std::tuple(o, ModulePtr());
         if (!py::isinstance<Module>(attention))
           fail_type(name, ": attention must be a Module; got ", described(attention));
         if (scores != ScoreOptions())
-          fail_value(name,
-                     ": window, softcap, alibi, scale, masked_value, sinks, qk_norm and relative_bias must be given to "
-                     "attention because it computes the scores; got both");
+          fail_value(
+              name,
+              ": window, softcap, alibi, scale, masked_value, rotary options, sinks, qk_norm and relative_bias must be "
+              "given to attention because it computes the scores; got both");
         return std::tuple(o, attention.cast<ModulePtr>());
       },
       "d_model, nhead, dim_feedforward=2048, dropout=0.1, activation='relu', layer_norm_eps=1e-5, "
-      "norm_first=False, bias=True, *, attention=None, norm='layer'"_takes);
+      "norm_first=False, bias=True, *, attention=None, norm='layer', gated=False"_takes);
 }
 
 // The weights that a call may be asked for: those of a layer, or of each layer of a stack.
@@ -138,11 +156,12 @@ template <class Stack, class Layer, class Class> void def_stack_init(Class& stac
 
 // A call of a layer or a stack of the core; `weights` are asked for if they are not null.
 template <class Layer>
-py::object called(Layer& self, const Tensor& x, const Tensor& memory, BlockCall& call, bool return_weights) {
+py::object called(Layer& self, const Tensor& x, const Tensor& memory, BlockCall& call, bool return_weights,
+                  [[maybe_unused]] ModelCache* cache = nullptr) {
   Asked<Layer> weights;
   const Tensor y = without_gil([&] {
     if constexpr (std::is_same_v<decltype(weights), Tensors>) {
-      return self.Layer::forward(x, memory, call, nullptr, return_weights ? &weights : nullptr);
+      return self.Layer::forward(x, memory, call, cache, return_weights ? &weights : nullptr);
     } else {
       if (return_weights) call.weights = &weights;
       return self.Layer::forward(x, memory, call);
@@ -167,25 +186,21 @@ template <class Class> void def_encode(Class& cls, const char* name) {
       });
 }
 
-template <class Class> void def_decode(Class& cls, const char* name) {
-  using Layer = typename Class::type;
-  cls.def(
-      "forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, "
-      "memory_valid_lens=None, memory_attn_mask=None, return_weights=False, score_mod=None, mask_mod=None, "
-      "memory_score_mod=None, memory_mask_mod=None)",
-      [name](Layer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
-             py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, bool return_weights,
-             py::handle score_mod, py::handle mask_mod, py::handle memory_score_mod, py::handle memory_mask_mod) {
-        Call call(name);
-        const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
-        BlockCall options{
-            mask_spec_from(call, valid_lens, attn_mask, py::none(), count_of(x)),
-            mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames)};
-        options.self.formula_source = formula_from(name, score_mod, mask_mod);
-        options.memory.formula_source = formula_from(name, memory_score_mod, memory_mask_mod, kMemoryFormulas);
-        if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
-        return called(self, x, source, options, return_weights);
-      });
+template <class Layer>
+py::object decoded(Layer& self, const char* name, py::handle tgt, py::handle memory, py::handle valid_lens,
+                   py::handle attn_mask, py::handle is_causal, py::handle memory_valid_lens,
+                   py::handle memory_attn_mask, bool return_weights, py::handle score_mod, py::handle mask_mod,
+                   py::handle memory_score_mod, py::handle memory_mask_mod, ModelCache* cache = nullptr) {
+  Call call(name);
+  const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
+  const Index before = cache == nullptr ? 0 : cache->length();
+  BlockCall options{
+      mask_spec_from(call, valid_lens, attn_mask, py::none(), before + count_of(x)),
+      mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames)};
+  options.self.formula_source = formula_from(name, score_mod, mask_mod);
+  options.memory.formula_source = formula_from(name, memory_score_mod, memory_mask_mod, kMemoryFormulas);
+  if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
+  return called(self, x, source, options, return_weights, cache);
 }
 
 template <class Class> void def_block_weights(Class& stack) {
@@ -209,7 +224,7 @@ d_model, nhead, dim_feedforward : int
     Width, heads, and inner width of the feed-forward network.
 dropout : float
     Of weights, inner features and both sublayers' outputs, in training only.
-activation : {"relu", "gelu"}
+activation : {"relu", "gelu", "gelu_tanh", "silu"}
 layer_norm_eps : float
 norm_first : bool
     Normalise before the sublayers instead of behind them.
@@ -221,12 +236,15 @@ attention : Module, optional
     ``attn_mask``, ``is_causal``, ``cache`` and ``return_weights``.
 norm : {"layer", "rms"}
     :class:`LayerNorm` or :class:`RMSNorm`, with ``layer_norm_eps``.
-window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias
+gated : bool
+    ``ffn(x) = linear2(activation(linear_gate(x)) * linear1(x))`` instead of ``linear2(activation(linear1(x)))``.
+window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, rotary_scaling
     Of ``self_attn``, as in :class:`MultiHeadAttention`.
 
 References
 ----------
-Vaswani et al., 2017; Xiong et al., On Layer Normalization in the Transformer Architecture, 2020.
+Vaswani et al., 2017; Xiong et al., On Layer Normalization in the Transformer Architecture, 2020; Shazeer, GLU Variants
+Improve Transformer, 2020.
 
 Examples
 --------
@@ -243,9 +261,10 @@ Self-attention over the target, attention from the target to the memory, and a f
 
 Parameters
 ----------
-d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, norm
+d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, norm, gated
     As in :class:`TransformerEncoderLayer`.
-attention, window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias
+attention, window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, \
+rotary_scaling
     Likewise, of the self-attention alone.
 
 References
@@ -260,7 +279,17 @@ Examples
 )doc") + kMaskNote)
                                                               .c_str());
   def_transformer_init(decoder_layer, "TransformerDecoderLayer");
-  def_decode(decoder_layer, "TransformerDecoderLayer");
+  decoder_layer.def(
+      "forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, "
+      "memory_valid_lens=None, memory_attn_mask=None, return_weights=False, score_mod=None, mask_mod=None, "
+      "memory_score_mod=None, memory_mask_mod=None)",
+      [](TransformerDecoderLayer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
+         py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, bool return_weights,
+         py::handle score_mod, py::handle mask_mod, py::handle memory_score_mod, py::handle memory_mask_mod) {
+        return decoded(self, "TransformerDecoderLayer", tgt, memory, valid_lens, attn_mask, is_causal,
+                       memory_valid_lens, memory_attn_mask, return_weights, score_mod, mask_mod, memory_score_mod,
+                       memory_mask_mod);
+      });
 
   CalledLayerClass<TransformerEncoder> encoder(m, "TransformerEncoder", R"doc(
 Copies of an encoder layer one after the other, then ``norm`` if there is one.
@@ -304,6 +333,11 @@ layers : ModuleList
 attention_weights : list of Tensor
     ``(B, H, Lt, Ls)`` of each layer's attention to the memory.
 
+Notes
+-----
+``cache`` is a list of one :class:`KVCache` per layer: ``tgt`` then follows the tokens in it, which ``valid_lens`` and masks
+count, too.
+
 Examples
 --------
 >>> decoder = qkv.nn.TransformerDecoder(qkv.nn.TransformerDecoderLayer(16, 4), 2).eval()
@@ -311,7 +345,19 @@ Examples
 (2, 3, 16)
 )doc");
   def_stack_init<TransformerDecoder, TransformerDecoderLayer>(decoder, "TransformerDecoder");
-  def_decode(decoder, "TransformerDecoder");
+  decoder.def(
+      "forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, "
+      "memory_valid_lens=None, memory_attn_mask=None, return_weights=False, score_mod=None, mask_mod=None, "
+      "memory_score_mod=None, memory_mask_mod=None, cache=None)",
+      [](TransformerDecoder& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
+         py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, bool return_weights,
+         py::handle score_mod, py::handle mask_mod, py::handle memory_score_mod, py::handle memory_mask_mod,
+         py::handle cache) {
+        const auto own = model_cache_from(cache, "TransformerDecoder", self.layers->length());
+        return decoded(self, "TransformerDecoder", tgt, memory, valid_lens, attn_mask, is_causal, memory_valid_lens,
+                       memory_attn_mask, return_weights, score_mod, mask_mod, memory_score_mod, memory_mask_mod,
+                       own.get());
+      });
   def_block_weights(decoder);
 }
 

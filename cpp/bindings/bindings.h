@@ -32,6 +32,7 @@ void bind_bert_heads(Functions& m);
 void bind_decoding(Functions& m);
 void bind_transformer_model(Functions& m);
 void bind_causal_lm(Functions& m);
+void bind_body(Functions& m);
 void bind_seq2seq(Functions& m);
 void bind_linear_attention(Functions& m);
 void bind_observer(Functions& m);

@@ -32,6 +32,7 @@ PYBIND11_MODULE(_core_in_main, module) {
   bind_decoding(m);
   bind_transformer_model(m);
   bind_causal_lm(m);
+  bind_body(m);
   bind_seq2seq(m);
   bind_linear_attention(m);
   bind_observer(m);

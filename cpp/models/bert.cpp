@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "nn/init.h"
 #include "ops/ops.h"
+#include "ops/position_tables.h"
 
 namespace qkv::models {
 namespace {
@@ -60,6 +61,27 @@ nn::MultiHeadAttention::Arguments attention_of(const BertArguments& a) {
   given.num_heads = a.num_attention_heads;
   given.dropout = a.attention_probs_dropout_prob;
   return given;
+}
+
+constexpr nn::BlockNames kLayer{"BertLayer",
+                                "hidden_states",
+                                {{"self_attn", "attention.self"},
+                                 {"attention_output", "attention.output.dense"},
+                                 {"norm1", "attention.output.LayerNorm"},
+                                 {"dropout1", "attention.output.dropout"},
+                                 {"linear1", "intermediate.dense"},
+                                 {"linear2", "output.dense"},
+                                 {"norm2", "output.LayerNorm"},
+                                 {"dropout2", "output.dropout"}},
+                                {"attention", "intermediate and output"},
+                                true};
+
+nn::BlockOptions block_of(const BertArguments& a) {
+  return {.attention = attention_of(a),
+          .inner = a.intermediate_size,
+          .dropout = a.hidden_dropout_prob,
+          .activation = a.hidden_act == "gelu_new" ? "gelu_tanh" : a.hidden_act,
+          .norm_eps = a.layer_norm_eps};
 }
 
 // Parts are made without values when they are parts of something that draws them itself.
@@ -132,23 +154,16 @@ void BertEmbeddings::adapt_state(nn::StateDict& state, const std::string& prefix
   state.erase(prefix + "token_type_ids");
 }
 
-Tensor BertEmbeddings::forward(const Array& ids, const Array& segments, const BertRows& rows) {
+Tensor BertEmbeddings::forward(const Array& ids, const Array& segments, const PaddedRows& rows) {
   if (const nn::Observed seen(*this); seen)
     return seen.call(Tensor(ids), [&](const Tensor& y) { return BertEmbeddings::forward(y.data(), segments, rows); });
   if (rows.length > arguments.max_position_embeddings)
     fail_value("BertModel: input_ids must have at most max_position_embeddings = ", arguments.max_position_embeddings,
                " positions; got input_ids ", ids.shape());
-  // The numbers that the kept rows have; position numbers repeat with each item.
-  const auto kept = [&](const Array& of) {
-    return rows.packed() ? ops::entries(of.reshaped({of.numel()}), 0, rows.kept) : of;
-  };
-  Array positions(rows.packed() ? rows.kept.shape() : Shape{rows.length}, DType::int64);
-  for (Index r = 0; r < positions.numel(); ++r)
-    positions.data<std::int64_t>()[r] = rows.packed() ? rows.kept.data<std::int64_t>()[r] % rows.length : r;
-  Tensor x = word_embeddings->forward_ids(kept(ids));  // (B, L, M) or (R, M)
-  x = ops::add(
-      x, token_type_embeddings->forward_ids(segments.defined() ? kept(segments) : Array::zeros({1}, DType::int64)));
-  x = ops::add(x, position_embeddings->forward_ids(positions));
+  Tensor x = word_embeddings->forward_ids(rows.picked(ids));  // (B, L, M) or (R, M)
+  x = ops::add(x, token_type_embeddings->forward_ids(segments.defined() ? rows.picked(segments)
+                                                                        : Array::zeros({1}, DType::int64)));
+  x = ops::add(x, position_embeddings->forward_ids(rows.picked(ops::consecutive(0, rows.length))));
   return dropout->forward(norm->forward(x));
 }
 
@@ -157,60 +172,10 @@ BertSelfAttention::BertSelfAttention(const BertArguments& a)
   draw_bert(*this, a.initializer_range);
 }
 
-BertOutput::BertOutput(const BertArguments& a, bool inner) : BertPart(a), inner_(inner) {
-  make_parts(*this, a.initializer_range, [&] {
-    own_module("dense", dense, std::make_shared<Linear>(inner ? a.intermediate_size : a.hidden_size, a.hidden_size));
-    own_module("LayerNorm", norm, norm_of(a));
-    own_module("dropout", dropout, dropout_of(a));
-  });
-}
+BertLayer::BertLayer(const BertArguments& a, const nn::SkipInit&)
+    : Block(kLayer, block_of(checked(a)), std::make_shared<BertSelfAttention>(a)), arguments(a) {}
 
-nn::Config BertOutput::config() const {
-  nn::Config config = BertPart::config();
-  config.emplace_back("inner", inner_);
-  return config;
-}
-
-Tensor BertOutput::forward(const Tensor& x, const Tensor& residual) {
-  if (const nn::Observed seen(*this); seen)
-    return seen.call(x, [&](const Tensor& y) { return BertOutput::forward(y, residual); });
-  return norm->forward("BertOutput", "dense and dropout", dropout->forward(dense->forward(x)), residual);
-}
-
-BertAttention::BertAttention(const BertArguments& a) : BertPart(a) {
-  own_module("self", self, std::make_shared<BertSelfAttention>(a));
-  own_module("output", output, std::make_shared<BertOutput>(a, false));
-}
-
-Tensor BertAttention::forward(const Tensor& x, const BertRows& rows) {
-  if (const nn::Observed seen(*this); seen)
-    return seen.call(x, [&](const Tensor& y) { return BertAttention::forward(y, rows); });
-  return output->forward(self->forward(x, Tensor(), Tensor(), attention_call(rows)), x);
-}
-
-BertIntermediate::BertIntermediate(const BertArguments& a) : BertPart(a), activation_(bert_activation(a.hidden_act)) {
-  make_parts(*this, a.initializer_range,
-             [&] { own_module("dense", dense, std::make_shared<Linear>(a.hidden_size, a.intermediate_size)); });
-}
-
-Tensor BertIntermediate::forward(const Tensor& x) {
-  if (const nn::Observed seen(*this); seen)
-    return seen.call(x, [&](const Tensor& y) { return BertIntermediate::forward(y); });
-  return dense->forward(x, activation_);
-}
-
-BertLayer::BertLayer(const BertArguments& a) : BertPart(a) {
-  own_module("attention", attention, std::make_shared<BertAttention>(a));
-  own_module("intermediate", intermediate, std::make_shared<BertIntermediate>(a));
-  own_module("output", output, std::make_shared<BertOutput>(a, true));
-}
-
-Tensor BertLayer::forward(const Tensor& x, const BertRows& rows) {
-  if (const nn::Observed seen(*this); seen)
-    return seen.call(x, [&](const Tensor& y) { return BertLayer::forward(y, rows); });
-  const Tensor y = attention->forward(x, rows);
-  return output->forward(intermediate->forward(y), y);
-}
+void BertLayer::draw() { draw_bert(*this, arguments.initializer_range); }
 
 BertEncoder::BertEncoder(const BertArguments& a) : BertPart(a) {
   auto layers = std::make_shared<nn::ModuleList>();
@@ -218,16 +183,14 @@ BertEncoder::BertEncoder(const BertArguments& a) : BertPart(a) {
   own_module("layer", layer, std::move(layers));
 }
 
-Tensor BertEncoder::forward(const Tensor& given, const BertRows& rows, Tensors* states) {
+Tensor BertEncoder::forward(const Tensor& x, const PaddedRows& rows, Tensors* states) {
   if (const nn::Observed seen(*this); seen)
-    return seen.call(given, [&](const Tensor& y) { return BertEncoder::forward(y, rows, states); });
-  Tensor x = given;
-  for (const auto& part : parts()) {
-    throw_if_interrupted();
-    x = part->forward(x, rows);
-    if (states != nullptr) states->push_back(rows.packed() ? unpacked(x, rows) : x);
-  }
-  return x;
+    return seen.call(x, [&](const Tensor& y) { return BertEncoder::forward(y, rows, states); });
+  const nn::BlockCall call{.self = rows.mask_spec, .rows = rows.packed() ? &rows : nullptr};
+  Tensors own;
+  const Tensor y = nn::through(parts(), x, Tensor(), call, nullptr, nullptr, states != nullptr ? &own : nullptr);
+  for (const Tensor& state : own) states->push_back(rows.packed() ? unpacked(state, rows) : state);
+  return y;
 }
 
 BertPooler::BertPooler(const BertArguments& a) : BertPart(a) {
@@ -260,7 +223,8 @@ BertModel::Output BertModel::forward(const Input& input, Tensors* states) {
   if (input.segments.defined() && input.segments.shape() != ids.shape())
     fail_value("BertModel: token_type_ids must have the shape of input_ids ", ids.shape(), "; got token_type_ids ",
                input.segments.shape());
-  const BertRows rows = bert_rows(ids.dim(0), ids.dim(1), input.valid_lens, input.attention_mask, input.skip_padding);
+  const PaddedRows rows =
+      padded_rows("BertModel", ids.dim(0), ids.dim(1), input.valid_lens, input.attention_mask, input.skip_padding);
   const auto whole = [&](const Tensor& x) { return rows.packed() ? unpacked(x, rows) : x; };
   Tensor x = embeddings->forward(ids, input.segments, rows);  // (B, L, M) or (R, M)
   if (states != nullptr) states->push_back(whole(x));

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/bert_rows.h"
+#include "models/padded_rows.h"
 #include "nn/transformer.h"
 
 namespace qkv::models {
@@ -57,7 +57,7 @@ class BertEmbeddings : public BertPart {
   std::string class_name() const override { return "BertEmbeddings"; }
   using Module::forward;
   // ids, segments int64 (B, L), segments may be undefined for zeros; (B, L, M), or (R, M) if rows are packed.
-  virtual Tensor forward(const Array& ids, const Array& segments, const BertRows& rows);
+  virtual Tensor forward(const Array& ids, const Array& segments, const PaddedRows& rows);
 
   std::shared_ptr<nn::Embedding> word_embeddings, position_embeddings, token_type_embeddings;
   std::shared_ptr<nn::LayerNorm> norm;
@@ -77,56 +77,18 @@ class BertSelfAttention : public nn::MultiHeadAttention {
   const BertArguments bert;
 };
 
-// LayerNorm(dropout(dense(x)) + residual).
-class BertOutput : public BertPart {
+// The block of nn under Hugging Face's names: attention.self, attention.output.dense, ...
+class BertLayer : public nn::Block {
  public:
-  // `inner`: from the feed-forward width, else from the model's.
-  BertOutput(const BertArguments& arguments, bool inner);
-  std::string class_name() const override { return inner_ ? "BertOutput" : "BertSelfOutput"; }
-  nn::Config config() const override;
-  using Module::forward;
-  virtual Tensor forward(const Tensor& x, const Tensor& residual);
-
-  std::shared_ptr<nn::Linear> dense;
-  std::shared_ptr<nn::LayerNorm> norm;
-  std::shared_ptr<nn::Dropout> dropout;
-
- private:
-  const bool inner_;
-};
-
-class BertAttention : public BertPart {
- public:
-  explicit BertAttention(const BertArguments& arguments);
-  std::string class_name() const override { return "BertAttention"; }
-  using Module::forward;
-  virtual Tensor forward(const Tensor& x, const BertRows& rows);
-
-  std::shared_ptr<BertSelfAttention> self;
-  std::shared_ptr<BertOutput> output;
-};
-
-class BertIntermediate : public BertPart {
- public:
-  explicit BertIntermediate(const BertArguments& arguments);
-  std::string class_name() const override { return "BertIntermediate"; }
-  Tensor forward(const Tensor& x) override;
-  std::shared_ptr<nn::Linear> dense;
-
- private:
-  const kernels::Activation activation_;
-};
-
-class BertLayer : public BertPart {
- public:
-  explicit BertLayer(const BertArguments& arguments);
+  explicit BertLayer(const BertArguments& arguments) : BertLayer(arguments, nn::SkipInit()) { draw(); }
   std::string class_name() const override { return "BertLayer"; }
-  using Module::forward;
-  virtual Tensor forward(const Tensor& x, const BertRows& rows);
+  nn::Config config() const override { return bert_config(arguments); }
+  using Block::forward;
+  const BertArguments arguments;
 
-  std::shared_ptr<BertAttention> attention;
-  std::shared_ptr<BertIntermediate> intermediate;
-  std::shared_ptr<BertOutput> output;
+ private:
+  BertLayer(const BertArguments& arguments, const nn::SkipInit&);
+  void draw();
 };
 
 class BertEncoder : public BertPart {
@@ -135,11 +97,9 @@ class BertEncoder : public BertPart {
   std::string class_name() const override { return "BertEncoder"; }
   using Module::forward;
   // `states` gets the output of each layer, whole.
-  virtual Tensor forward(const Tensor& x, const BertRows& rows, Tensors* states = nullptr);
+  virtual Tensor forward(const Tensor& x, const PaddedRows& rows, Tensors* states = nullptr);
 
-  std::vector<std::shared_ptr<BertLayer>> parts() const {
-    return nn::blocks_of<BertLayer, BertLayer>(*this, *layer, "layer");
-  }
+  std::vector<std::shared_ptr<nn::Block>> parts() const { return nn::blocks_of<BertLayer>(*this, *layer, "layer"); }
   std::shared_ptr<nn::ModuleList> layer;
 };
 

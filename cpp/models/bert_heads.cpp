@@ -104,12 +104,12 @@ void BertForPreTraining::adapt_state(nn::StateDict& state, const std::string& pr
   same("cls.predictions.decoder.bias", "cls.predictions.bias");
 }
 
-BertLogits BertForPreTraining::forward(const BertModel::Input& input) {
+BertLogits BertForPreTraining::forward(const BertModel::Input& input, Tensors* states) {
   if (const nn::Observed seen(*this); seen)
     return seen.call(Tensor(input.ids),
-                     [&](const Tensor& y) { return BertForPreTraining::forward(with_ids(input, y)); },
+                     [&](const Tensor& y) { return BertForPreTraining::forward(with_ids(input, y), states); },
                      {&BertLogits::words, &BertLogits::next_sentence});
-  const BertModel::Output y = bert->forward(input);
+  const BertModel::Output y = bert->forward(input, states);
   return cls->forward(y.last_hidden_state, y.pooler_output, bert->embeddings->word_embeddings->weight);
 }
 
@@ -133,10 +133,11 @@ nn::Config BertClassifier::config() const {
   return config;
 }
 
-Tensor BertClassifier::forward(const BertModel::Input& input) {
+Tensor BertClassifier::forward(const BertModel::Input& input, Tensors* states) {
   if (const nn::Observed seen(*this); seen)
-    return seen.call(Tensor(input.ids), [&](const Tensor& y) { return BertClassifier::forward(with_ids(input, y)); });
-  const BertModel::Output y = bert->forward(input);
+    return seen.call(Tensor(input.ids),
+                     [&](const Tensor& y) { return BertClassifier::forward(with_ids(input, y), states); });
+  const BertModel::Output y = bert->forward(input, states);
   return classifier->forward(dropout->forward(pooled_ ? y.pooler_output : y.last_hidden_state));
 }
 

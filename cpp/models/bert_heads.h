@@ -53,7 +53,7 @@ class BertForPreTraining : public BertWithHead {
   BertForPreTraining(std::shared_ptr<BertModel> encoder, bool next_sentence = true);
   std::string class_name() const override { return "BertForPreTraining"; }
   using Module::forward;
-  BertLogits forward(const BertModel::Input& input);
+  BertLogits forward(const BertModel::Input& input, Tensors* states = nullptr);
   std::shared_ptr<BertPreTrainingHeads> cls;
 
  protected:
@@ -72,7 +72,7 @@ class BertClassifier : public BertWithHead {
   BertClassifier(std::shared_ptr<BertModel> encoder, Index num_labels, std::optional<double> dropout, bool pooled);
   nn::Config config() const override;
   using Module::forward;
-  Tensor forward(const BertModel::Input& input);
+  Tensor forward(const BertModel::Input& input, Tensors* states = nullptr);
   std::shared_ptr<nn::Dropout> dropout;
   std::shared_ptr<nn::Linear> classifier;
 

@@ -59,7 +59,7 @@ nn::BlockOptions block_options(const CausalLMSizes& s) {
                      .activation = "gelu",
                      .norm = nn::NormKind::rms,
                      .norm_eps = s.norm_eps,
-                     .norm_first = true,
+                     .placement = nn::Placement::pre,
                      .bias = false};
   o.attention.embed_dim = s.d_model;
   o.attention.num_heads = s.nhead;
@@ -67,7 +67,7 @@ nn::BlockOptions block_options(const CausalLMSizes& s) {
   o.attention.dropout = s.dropout;
   o.attention.bias = false;
   o.attention.causal = ops::Causal::upper_left;
-  o.attention.rotary_base = s.rotary_base;
+  o.attention.scores.rotary_base = s.rotary_base;
   return o;
 }
 
@@ -75,7 +75,7 @@ nn::BlockOptions block_options(const CausalLMSizes& s) {
 nn::Config config_of(const nn::BlockOptions& o) {
   const auto& a = o.attention;
   return {{"d_model", a.embed_dim},     {"nhead", a.num_heads}, {"num_kv_heads", a.num_kv_heads.value_or(a.num_heads)},
-          {"dim_feedforward", o.inner}, {"dropout", o.dropout}, {"rotary_base", *a.rotary_base},
+          {"dim_feedforward", o.inner}, {"dropout", o.dropout}, {"rotary_base", *a.scores.rotary_base},
           {"norm_eps", o.norm_eps}};
 }
 

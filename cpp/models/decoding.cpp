@@ -79,7 +79,7 @@ double Hypothesis::score(double length_penalty) const {
 }
 
 void Beam::place(Hypothesis hypothesis, Index parent) {
-  if (end_ && hypothesis.ids.back() == *end_) {
+  if (std::find(ends_.begin(), ends_.end(), hypothesis.ids.back()) != ends_.end()) {
     done_.push_back(std::move(hypothesis));
     return;
   }
@@ -161,7 +161,7 @@ void check(const char* operation, const GenerateOptions& o) {
 std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& first, const GenerateOptions& options) {
   Generator& generator = options.generator != nullptr ? *options.generator : default_generator();
   const auto sentences = static_cast<std::size_t>(first.numel());
-  std::vector<Beam> beams(sentences, Beam(options.method == Method::beam ? options.beam_size : 1, options.end));
+  std::vector<Beam> beams(sentences, Beam(options.method == Method::beam ? options.beam_size : 1, options.ends));
   std::vector<Index> order;
   // Of each row: its sentence. Rows of a sentence stand together, in the order of its live hypotheses.
   std::vector<std::size_t> rows(sentences);

@@ -24,7 +24,7 @@ struct Hypothesis {
 // The hypotheses of one sentence.
 class Beam {
  public:
-  Beam(Index size, std::optional<Index> end) : size_(size), end_(end), live_(1) {}
+  Beam(Index size, std::vector<Index> ends) : size_(size), ends_(std::move(ends)), live_(1) {}
 
   // log_probs(i) gives those of the tokens 0 .. V - 1 behind live hypothesis i, attention(i) what that step attended
   // to.
@@ -43,7 +43,7 @@ class Beam {
   void place(Hypothesis hypothesis, Index parent);
 
   const Index size_;
-  const std::optional<Index> end_;
+  const std::vector<Index> ends_;
   std::vector<Hypothesis> live_, done_;
   std::vector<Index> parents_{0};
 };
@@ -70,7 +70,7 @@ struct GenerateOptions {
   std::optional<Index> top_k;
   std::optional<double> top_p;
   Index max_len = 0;
-  std::optional<Index> end;
+  std::vector<Index> ends = {};    // tokens that finish a sequence
   Generator* generator = nullptr;  // the default one
 };
 

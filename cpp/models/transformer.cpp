@@ -27,7 +27,8 @@ template <class Stack, class Layer> std::shared_ptr<Stack> stack_of(const Transf
   std::vector<std::shared_ptr<Layer>> layers;
   for (Index i = 0; i < count; ++i) layers.push_back(std::make_shared<Layer>(s.layer));
   nn::ModulePtr norm;
-  if (s.layer.norm_first) norm = std::make_shared<nn::LayerNorm>(Shape{s.layer.attention.embed_dim}, s.layer.norm_eps);
+  if (s.layer.placement == nn::Placement::pre)
+    norm = std::make_shared<nn::LayerNorm>(Shape{s.layer.attention.embed_dim}, s.layer.norm_eps);
   return std::make_shared<Stack>(std::move(layers), std::move(norm));
 }
 
@@ -160,7 +161,7 @@ nn::Config Transformer::config() const {
           {"dim_feedforward", a.inner},
           {"dropout", a.dropout},
           {"activation", a.activation},
-          {"norm_first", a.norm_first},
+          {"norm_first", a.placement == nn::Placement::pre},
           {"max_len", sizes.max_len},
           {"pad_id", sizes.pad_id}};
 }

@@ -8,7 +8,11 @@ namespace {
 constexpr struct {
   const char* name;
   Activation activation;
-} kActivations[] = {{"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu_new", Activation::gelu_tanh}};
+} kActivations[] = {{"relu", Activation::relu},
+                    {"gelu", Activation::gelu},
+                    {"gelu_tanh", Activation::gelu_tanh},
+                    {"gelu_new", Activation::gelu_tanh},
+                    {"silu", Activation::silu}};
 
 }  // namespace
 

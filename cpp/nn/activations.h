@@ -12,6 +12,6 @@ using kernels::Activation;
 
 // The activation of this name, which must be one of `names`; messages name `owner` and its `argument`.
 Activation activation_named(const char* owner, const char* argument, const std::string& name,
-                            std::initializer_list<const char*> names = {"relu", "gelu"});
+                            std::initializer_list<const char*> names = {"relu", "gelu", "gelu_tanh", "silu"});
 
 }  // namespace qkv::nn

@@ -82,7 +82,42 @@ Value causal_value(ops::Causal causal);
 // lives.
 Array snapshot(const Array& array);
 
+struct Disentangled;
 struct RaggedRows;
+class RotaryTables;
+
+// What the self-attentions of a model share in one call.
+struct SharedPositions {
+  Array positions = {};  // float64 (L,) or (B, L), or (R,) of ragged rows: those that rotary positions turn by
+  RotaryTables* tables = nullptr;  // of those positions
+  Tensor distance_bias = {};       // (Lq + Lk - 1, H), instead of a layer's own
+  // DeBERTa's: what stands for each distance, (2 L - 1, M), which each layer projects.
+  const Disentangled* disentangled = nullptr;
+  Tensor relative_states = {};
+
+  // While one lives: what calls of this module on this thread share, which a forward of Python does not pass on.
+  class Lent {
+   public:
+    Lent(const Module* to, const SharedPositions* shared)
+        : to_(to), shared_(shared), outer_(std::exchange(innermost_, this)) {}
+    ~Lent() { innermost_ = outer_; }
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+
+   private:
+    friend struct SharedPositions;
+    const Module* const to_;
+    const SharedPositions* const shared_;
+    Lent* const outer_;
+    static inline constinit thread_local Lent* innermost_ = nullptr;
+  };
+  // `given`, or what is lent to the module.
+  static const SharedPositions* of(const Module* module, const SharedPositions* given) {
+    for (const Lent* lent = Lent::innermost_; given == nullptr && lent != nullptr; lent = lent->outer_)
+      if (lent->to_ == module) given = lent->shared_;
+    return given;
+  }
+};
 
 // What a call of an attention says, and its state: none, or one of a cache, a memory and ragged rows.
 struct AttentionCall {
@@ -93,7 +128,8 @@ struct AttentionCall {
   const RaggedRows* rows = nullptr;   // the queries (R, M) are the kept rows of a batch, and its keys
   AttentionRecord* record = nullptr;  // of this call alone, while others may use the layer
   Tensor* weights = nullptr;          // gets those of the call, with their history
-  bool whole = false;                 // the inputs are whole sequences, even where the layer's are parts of them
+  const SharedPositions* shared = nullptr;
+  bool whole = false;  // the inputs are whole sequences, even where the layer's are parts of them
 };
 
 // A module that can stand in for the attention of a block.
@@ -164,16 +200,40 @@ class Attention : public Module, public AnyAttention {
   Inputs checked_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values) const;
 };
 
-// score = q.k / sqrt(D), by the fused path.
+// score = scale * q.k, or of the cosine of q and k, by the fused path.
 class DotProductAttention : public Attention {
  public:
-  using Attention::Attention;
+  // Without a scale: 1 / sqrt(D), and 1 of cosines.
+  explicit DotProductAttention(AttentionArguments arguments = {}, bool cosine = false,
+                               std::optional<double> scale = {});
   std::string class_name() const override { return "DotProductAttention"; }
+  Config config() const override;
   Tensor score(const Tensor& queries, const Tensor& keys) override;
+
+  const bool cosine;
+  const std::optional<double> scale;
 
  protected:
   ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                const ops::AttentionOptions& options, AttentionRecord::Axes axes) override;
+  const char* operation_ = "DotProductAttention";  // who complains
+  // What the products are of: the inputs of each head, or their directions.
+  virtual Tensor asked(const Tensor& queries) const { return cosine ? directions(queries) : queries; }
+  Tensor directions(const Tensor& x) const;
+};
+
+// score = q W k, which is asked(q) k.
+class BilinearAttention : public DotProductAttention {
+ public:
+  BilinearAttention(Index query_size, Index key_size, AttentionArguments arguments = {});  // of one head
+  std::string class_name() const override { return "BilinearAttention"; }
+  Config config() const override;
+
+  const Index query_size, key_size;
+  Tensor weight;  // (query_size, key_size)
+
+ protected:
+  Tensor asked(const Tensor& queries) const override;
 };
 
 // Adds the axis of a batch of one where a layer was given (L, M); unbatched() removes it from (1, ...).

@@ -67,12 +67,15 @@ Tensor Linear::forward(const Tensor& x, kernels::Activation f) {
   return std::move(ops::linears(x, {&own, 1}).front());
 }
 
-Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor& x) {
+Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor& x,
+                             std::optional<kernels::Activation> of_first) {
   std::vector<ops::LinearLayer> parts;
   Tensors results;
   for (Linear* linear : layers)
-    if (plain(*linear)) parts.push_back(linear->layer());
-  if (parts.size() == layers.size()) {
+    if (plain(*linear)) parts.push_back(linear->layer(parts.empty() ? of_first : std::nullopt));
+  // What is seen of the first stands before its activation.
+  const bool apart = of_first && static_cast<bool>(Observed(**layers.begin()));
+  if (parts.size() == layers.size() && !apart) {
     results = ops::linears(x, parts);
     std::size_t i = 0;
     for (Linear* linear : layers) {
@@ -81,7 +84,8 @@ Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor
     }
     return results;
   }
-  for (Linear* linear : layers) results.push_back(linear->forward(x));
+  for (Linear* linear : layers)
+    results.push_back(results.empty() && of_first ? linear->forward(x, *of_first) : linear->forward(x));
   return results;
 }
 

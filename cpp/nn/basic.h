@@ -29,8 +29,10 @@ class Linear : public Module {
   Tensor forward(const Tensor& x) override;
   // activation(forward(x)), in one pass where it can.
   Tensor forward(const Tensor& x, kernels::Activation activation);
-  // forward(x) of layers that share an input, as one piece of work where it can be.
-  static Tensors forward_each(std::initializer_list<Linear*> layers, const Tensor& x);
+  // forward(x) of layers that share an input, as one piece of work where it can be; the first may have an activation
+  // behind it.
+  static Tensors forward_each(std::initializer_list<Linear*> layers, const Tensor& x,
+                              std::optional<kernels::Activation> of_first = {});
 
   const Index in_features, out_features;
   Tensor weight, bias;  // (out, in), (out,)

@@ -1,5 +1,8 @@
 #include "nn/block.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "core/error.h"
 #include "core/parallel.h"
 #include "ops/ops.h"
@@ -26,46 +29,135 @@ Tensor attend(const char* block, Module& part, const Tensor& x, const Tensor& me
   return plain_part(block, part, x, call);
 }
 
-// Windows, positions and scores are the self-attention's.
-MultiHeadAttention::Arguments to_memory(const MultiHeadAttention::Arguments& own) {
-  MultiHeadAttention::Arguments a;
-  a.embed_dim = own.embed_dim;
-  a.num_heads = own.num_heads;
-  a.dropout = own.dropout;
-  a.bias = own.bias;
+// Windows, positions and scores are the self-attention's, but for a scale that the block says.
+MultiHeadAttention::Arguments to_memory(const MultiHeadAttention::Arguments& own, const std::optional<double>& scale) {
+  MultiHeadAttention::Arguments a = own;
+  a.causal = ops::Causal::none;
+  a.scores = {.scale = scale};
   return a;
 }
 
+constexpr const char* kPlacements[] = {"post", "pre", "sandwich", "parallel"};
+
 }  // namespace
+
+Placement placement_named(const char* owner, const std::string& name) {
+  for (std::size_t i = 0; i < std::size(kPlacements); ++i)
+    if (name == kPlacements[i]) return static_cast<Placement>(i);
+  fail_value(owner, ": placement must be \"post\", \"pre\", \"sandwich\" or \"parallel\"; got \"", name, "\"");
+}
+
+const char* name_of(Placement placement) { return kPlacements[static_cast<std::size_t>(placement)]; }
 
 const BlockOptions& checked(const char* layer, const BlockOptions& o) {
   const auto& [width, heads] = std::pair(o.attention.embed_dim, o.attention.num_heads);
   if (width < 1 || heads < 1 || o.inner < 1)
     fail_value(layer, ": d_model, nhead and dim_feedforward must be at least 1; got d_model = ", width,
                ", nhead = ", heads, ", dim_feedforward = ", o.inner);
-  if (width % heads != 0)
+  if (!o.attention.head_dim && width % heads != 0)
     fail_value(layer, ": d_model must be divisible by nhead; got d_model = ", width, ", nhead = ", heads);
   checked_probability(layer, "dropout", o.dropout);
+  checked_probability(layer, "inner_dropout", o.inner_dropout);
+  if (o.memory && o.placement == Placement::parallel)
+    fail_value(layer, ": placement must not be \"parallel\" because a block with memory is not; got both");
   return o;
+}
+
+// f(member) for the part of that role.
+template <class Parts, class F> void with_role(Parts& p, std::string_view role, F f) {
+  const auto number = static_cast<std::size_t>(role.back() - '1');  // of norms and dropouts
+  if (role == "self_attn") f(p.self_attn);
+  else if (role == "multihead_attn") f(p.multihead_attn);
+  else if (role == "attention_output") f(p.attention_output);
+  else if (role == "linear1") f(p.linear1);
+  else if (role == "linear2") f(p.linear2);
+  else if (role == "linear_gate") f(p.linear_gate);
+  else if (role == "inner_dropout") f(p.inner_dropout);
+  else if (role.starts_with("norm")) f(p.norms[number]);
+  else if (role.starts_with("post_norm")) f(p.post_norms[number]);
+  else f(p.dropouts[role == "dropout" ? 0 : number]);
+}
+
+ModulePtr Block::made(std::string_view role, const ModulePtr& attention) const {
+  const BlockOptions& o = options;
+  const Index width = o.attention.embed_dim;
+  const auto number = static_cast<std::size_t>(role.back() - '1');
+  const std::size_t sublayers = o.memory ? 3 : 2;
+  if (role == "self_attn") return attention ? attention : std::make_shared<MultiHeadAttention>(o.attention);
+  if (role == "multihead_attn")
+    return o.memory ? std::make_shared<MultiHeadAttention>(to_memory(o.attention, o.memory_scale)) : nullptr;
+  if (role == "attention_output") return std::make_shared<Linear>(width, width, o.bias);
+  if (role == "linear1") return std::make_shared<Linear>(width, o.inner, o.bias);
+  if (role == "linear2") return std::make_shared<Linear>(o.inner, width, o.bias);
+  if (role == "linear_gate") return o.gated ? std::make_shared<Linear>(width, o.inner, o.bias) : nullptr;
+  if (role == "inner_dropout") return std::make_shared<Dropout>(o.inner_dropout);
+  if (role != "dropout" && number >= sublayers) return nullptr;
+  if (role.starts_with("dropout")) return std::make_shared<Dropout>(o.dropout);
+  if (role.starts_with("post") ? o.placement != Placement::sandwich : number == 0 && !o.attention_norm) return nullptr;
+  return make_norm(o.norm, width, o.norm_eps, o.norm_bias);
 }
 
 Block::Block(const BlockNames& names, const BlockOptions& o, ModulePtr attention)
     : options(checked(names.block, o)),
       names_(names),
       activation_(activation_named(names.block, "activation", o.activation)) {
-  const Index width = o.attention.embed_dim;
-  for (const std::string name : names.parts) {
-    const auto number = static_cast<std::size_t>(name.back() - '0');  // of norms and dropouts
-    if (name == "self_attn")
-      own_module(name, self_attn, attention ? attention : std::make_shared<MultiHeadAttention>(o.attention));
-    else if (name == "multihead_attn")
-      own_module(name, multihead_attn, ModulePtr(std::make_shared<MultiHeadAttention>(to_memory(o.attention))));
-    else if (name == "linear1") own_module(name, linear1, std::make_shared<Linear>(width, o.inner, o.bias));
-    else if (name == "linear2") own_module(name, linear2, std::make_shared<Linear>(o.inner, width, o.bias));
-    else if (name.starts_with("norm"))
-      own_module(name, norms_[number - 1], make_norm(o.norm, width, o.norm_eps, o.bias));
-    else own_module(name, dropouts_[name == "dropout" ? 0 : number], std::make_shared<Dropout>(o.dropout));
+  const bool each = std::any_of(names.parts.begin(), names.parts.end(),
+                                [](const BlockNames::Part& part) { return part.role == std::string_view("dropout1"); });
+  for (const BlockNames::Part& part : names.parts) {
+    const std::string_view role = each && part.role == std::string_view("dropout") ? "inner_dropout" : part.role;
+    if (role == "inner_dropout" && !each && o.inner_dropout == 0) continue;
+    const ModulePtr module = made(role, attention);
+    if (!module) continue;
+    if (names.paths) place(part.path, module);
+    else
+      with_role(own_, role, [&]<class M>(std::shared_ptr<M>& member) {
+        own_module(part.path, member, std::dynamic_pointer_cast<M>(module));
+      });
   }
+}
+
+void Block::place(const std::string& path, ModulePtr part) {
+  Module* owner = this;
+  std::size_t begin = 0;
+  for (std::size_t dot; (dot = path.find('.', begin)) != path.npos; begin = dot + 1) {
+    const std::string name = path.substr(begin, dot - begin);
+    if (owner->find(name) == nullptr) owner->register_module(name, std::make_shared<Module>());
+    owner = owner->find(name)->module.get();
+  }
+  owner->register_module(path.substr(begin), std::move(part));
+}
+
+ModulePtr Block::at(const std::string& path) const {
+  ModulePtr found;
+  const Module* owner = this;
+  for (std::size_t begin = 0, dot = 0; owner != nullptr && dot != path.npos; begin = dot + 1) {
+    dot = path.find('.', begin);
+    const std::string_view name = std::string_view(path).substr(begin, dot == path.npos ? dot : dot - begin);
+    const auto entries = owner->snapshot();
+    const auto entry = std::find_if(entries->begin(), entries->end(), [&](const Entry& e) { return e.name == name; });
+    found = entry == entries->end() ? nullptr : entry->module;
+    owner = found.get();
+  }
+  return found;
+}
+
+Block::Parts Block::parts() const {
+  if (!names_.paths) return own_;
+  Parts found;
+  for (const BlockNames::Part& part : names_.parts)
+    with_role(found, part.role, [&]<class M>(std::shared_ptr<M>& member) {
+      const ModulePtr module = at(part.path);
+      member = std::dynamic_pointer_cast<M>(module);
+      if (!member)
+        fail_type(names_.block, ": ", part.path, " must be of its own kind because the layer computes with it; got ",
+                  module ? module->class_name() : "None");
+    });
+  return found;
+}
+
+ModulePtr Block::shown_attention() const {
+  const Parts p = parts();
+  return p.multihead_attn ? p.multihead_attn : p.self_attn;
 }
 
 const AttentionRecord* Block::shown_record() const {
@@ -80,47 +172,77 @@ void Block::check_sequence(const char* name, const Tensor& x) const {
                "; got ", name, " ", x.shape());
 }
 
-template <class F> Tensor Block::sublayer(std::size_t number, const Tensor& x, F f) {
-  Norm& norm = *norms_[number];
-  const char* made_by = names_.sublayers.begin()[number];
-  Dropout& dropout = *dropouts_[dropouts_[1] ? number + 1 : 0];
-  if (options.norm_first) return residual(names_.block, made_by, x, dropout.forward(f(norm.forward(x))));
-  return norm.forward(names_.block, made_by, x, dropout.forward(f(x)));
+const char* Block::made_by(std::size_t number) const {
+  const bool last = number + 1 == (options.memory ? 3 : 2);  // the feed-forward network
+  return *(last ? names_.sublayers.end() - 1 : names_.sublayers.begin() + number);
 }
 
-Tensor Block::forward(const Tensor& x) { return multihead_attn ? Module::forward(x) : Block::forward(x, Tensor(), {}); }
+template <class F> Tensor Block::sublayer(const Parts& p, std::size_t number, const Tensor& x, F f) {
+  const std::shared_ptr<Norm>& norm = p.norms[number];
+  if (options.placement == Placement::post) {
+    const Tensor y = p.dropout(number).forward(f(x));
+    return norm ? norm->forward(names_.block, made_by(number), x, y) : residual(names_.block, made_by(number), x, y);
+  }
+  Tensor y = f(norm ? norm->forward(x) : x);
+  if (p.post_norms[number]) y = p.post_norms[number]->forward(names_.block, y);
+  return residual(names_.block, made_by(number), x, p.dropout(number).forward(y));
+}
+
+Tensor Block::self_attention(const Parts& p, const Tensor& x, const BlockCall& call) {
+  AttentionCall attention{.mask_spec = call.self, .causal = call.causal, .cache = call.cache, .rows = call.rows};
+  attention.shared = SharedPositions::of(this, call.shared);
+  attention.whole = call.cache != nullptr;
+  if (!options.memory) attention.weights = call.weights;
+  const Tensor y = attend(names_.block, *p.self_attn, x, Tensor(), attention);
+  return p.attention_output ? p.attention_output->forward(y) : y;
+}
+
+Tensor Block::memory_attention(const Parts& p, const Tensor& x, const Tensor& memory, const BlockCall& call) {
+  const Tensor queries = call.rows != nullptr ? unpacked(x, *call.rows) : x;
+  const Tensor y = attend(names_.block, *p.multihead_attn, queries, memory,
+                          {.mask_spec = call.memory,
+                           .memory = call.projected,
+                           .record = call.cross,
+                           .weights = call.weights,
+                           .whole = call.cache != nullptr});
+  return call.rows != nullptr ? kept_rows(y, *call.rows) : y;
+}
+
+Tensor Block::feed_forward(const Parts& p, const Tensor& x) {
+  Tensor inner;
+  if (p.linear_gate) {
+    const Tensors both = Linear::forward_each({p.linear_gate.get(), p.linear1.get()}, x, activation_);
+    inner = ops::multiply(both[0], both[1]);
+  } else {
+    inner = p.linear1->forward(x, activation_);
+  }
+  return p.linear2->forward(p.inner_dropout ? p.inner_dropout->forward(inner) : inner);
+}
+
+Tensor Block::forward(const Tensor& x) { return options.memory ? Module::forward(x) : Block::forward(x, Tensor(), {}); }
 
 Tensor Block::forward(const Tensor& given, const Tensor& memory, const BlockCall& call) {
   if (const Observed seen(*this); seen)
     return seen.call(given, [&](const Tensor& y) { return Block::forward(y, memory, call); });
   check_sequence(names_.input, given);
-  if (multihead_attn) {
+  if (options.memory) {
     check_sequence("memory", memory);
-    if (memory.rank() != given.rank())
+    if (memory.rank() != given.rank() && call.rows == nullptr)
       fail_value(names_.block, ": memory must have as many axes as ", names_.input, " ", given.shape(), "; got memory ",
                  memory.shape());
   }
-  Tensor x = as_dtype_of(given, linear1->weight);
-  std::size_t number = 0;
-  x = sublayer(number++, x, [&](const Tensor& y) {
-    AttentionCall attention{.mask_spec = call.self, .causal = call.causal, .cache = call.cache};
-    attention.whole = call.cache != nullptr;
-    if (!multihead_attn) attention.weights = call.weights;
-    return attend(names_.block, *self_attn, y, Tensor(), attention);
-  });
-  if (multihead_attn)
-    x = sublayer(number++, x, [&](const Tensor& y) {
-      return attend(names_.block, *multihead_attn, y, memory,
-                    {.mask_spec = call.memory,
-                     .memory = call.projected,
-                     .record = call.cross,
-                     .weights = call.weights,
-                     .whole = call.cache != nullptr});
-    });
-  return sublayer(number, x, [&](const Tensor& y) {
-    const Tensor inner = linear1->forward(y, activation_);
-    return linear2->forward(dropouts_[1] ? dropouts_[0]->forward(inner) : inner);
-  });
+  const Parts p = parts();
+  const Tensor x = as_dtype_of(given, p.linear1->weight);
+  const auto fed = [&](const Tensor& y) { return feed_forward(p, y); };
+  const auto attended = [&](const Tensor& y) { return self_attention(p, y, call); };
+  if (options.placement == Placement::parallel) {
+    const Tensor a = p.dropout(0).forward(attended(p.norms[0] ? p.norms[0]->forward(x) : x));
+    const Tensor f = p.dropout(1).forward(fed(p.norms[1]->forward(x)));
+    return residual(names_.block, made_by(0), residual(names_.block, made_by(1), x, f), a);
+  }
+  const Tensor y = sublayer(p, 0, x, attended);
+  if (!options.memory) return sublayer(p, 1, y, fed);
+  return sublayer(p, 2, sublayer(p, 1, y, [&](const Tensor& z) { return memory_attention(p, z, memory, call); }), fed);
 }
 
 ModelCache::ModelCache(const std::vector<std::shared_ptr<KVCache>>& caches) : layers(caches.size()) {
@@ -160,7 +282,7 @@ void wrong_part(const Module& owner, const char* list, const ModulePtr& part) {
 }
 
 Tensor through(const std::vector<std::shared_ptr<Block>>& blocks, Tensor x, const Tensor& memory, BlockCall call,
-               ModelCache* cache, Tensors* weights) {
+               ModelCache* cache, Tensors* weights, Tensors* states) {
   Tensor own;
   if (weights != nullptr) call.weights = &own;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -173,6 +295,7 @@ Tensor through(const std::vector<std::shared_ptr<Block>>& blocks, Tensor x, cons
     }
     x = blocks[i]->forward(x, memory, call);
     if (weights != nullptr) weights->push_back(own);
+    if (states != nullptr) states->push_back(x);
   }
   return x;
 }

@@ -9,25 +9,44 @@
 
 namespace qkv::nn {
 
+// Where norms stand: post norm(x + f(x)), pre x + f(norm(x)), sandwich x + post_norm(f(norm(x))), parallel
+// x + attention(norm1(x)) + feed_forward(norm2(x)).
+enum class Placement { post, pre, sandwich, parallel };
+Placement placement_named(const char* owner, const std::string& name);
+const char* name_of(Placement placement);
+
 struct BlockOptions {
   MultiHeadAttention::Arguments attention = {};  // embed_dim is the width of the block
   Index inner = 2048;                            // the width between the linear layers
-  double dropout = 0.1;                          // of inner features and of what each sublayer adds
+  double dropout = 0.1;                          // of what each sublayer adds
+  double inner_dropout = 0.1;                    // of inner features
   std::string activation = "relu";
+  bool gated = false;  // linear2(activation(linear_gate(x)) * linear1(x)), else linear2(activation(linear1(x)))
   NormKind norm = NormKind::layer;
   double norm_eps = 1e-5;
-  bool norm_first = false;  // x + f(norm(x)), else norm(x + f(x))
-  bool bias = true;         // of linear layers and norms
+  Placement placement = Placement::post;
+  bool attention_norm = true;  // whether there is a norm1
+  bool bias = true;            // of the linear layers
+  bool norm_bias = true;
+  bool memory = false;                      // attention to a memory between self-attention and feed-forward network
+  std::optional<double> memory_scale = {};  // of its scores
   bool operator==(const BlockOptions&) const = default;
 };
 
-// What a kind of block is called, and the names of its parts in the order of their registration. Those are self_attn
-// multihead_attn linear1 linear2 norm1 norm2 norm3 dropout dropout1 dropout2 dropout3; one with multihead_attn takes a
-// memory. Without dropout1 there is one dropout, that of what sublayers add.
+// What a kind of block is called, and the parts that it may have, in the order of their registration: self_attn
+// attention_output multihead_attn linear1 linear_gate linear2 norm1 norm2 norm3 post_norm1 post_norm2 post_norm3
+// dropout dropout1 dropout2 dropout3 inner_dropout, numbered by sublayer. Without dropout1 dropout is that of what
+// sublayers add, else of inner features. A part has the name of its role, or a path through containers.
 struct BlockNames {
+  struct Part {
+    constexpr Part(const char* both) : role(both), path(both) {}  // NOLINT(google-explicit-constructor)
+    constexpr Part(const char* r, const char* p) : role(r), path(p) {}
+    const char *role, *path;
+  };
   const char *block, *input;
-  std::initializer_list<const char*> parts;
+  std::initializer_list<Part> parts;
   std::initializer_list<const char*> sublayers;  // what messages call the parts that made a residual
+  bool paths = false;                            // all parts have one
 };
 
 struct BlockCall {
@@ -38,6 +57,9 @@ struct BlockCall {
   ProjectedMemory* projected = nullptr;
   AttentionRecord* cross = nullptr;
   Tensor* weights = nullptr;  // gets those of the last attention, with their history
+  // For models: x (R, M) holds the kept rows of a padded batch, and what its layers share.
+  const RaggedRows* rows = nullptr;
+  const SharedPositions* shared = nullptr;
 };
 
 class Block : public Module {
@@ -48,21 +70,37 @@ class Block : public Module {
   // x (B, L, M) or (L, M), memory likewise or undefined.
   virtual Tensor forward(const Tensor& x, const Tensor& memory, const BlockCall& call);
 
+  struct Parts {
+    ModulePtr self_attn, multihead_attn;                                      // the second null without a memory
+    std::shared_ptr<Linear> attention_output, linear1, linear2, linear_gate;  // null where there is none
+    std::array<std::shared_ptr<Norm>, 3> norms, post_norms;                   // of each sublayer
+    std::array<std::shared_ptr<Dropout>, 3> dropouts;                         // of all sublayers if there is one
+    std::shared_ptr<Dropout> inner_dropout;
+    Dropout& dropout(std::size_t number) const { return *(dropouts[number] ? dropouts[number] : dropouts[0]); }
+  };
+  // Those that stand under the block's names now.
+  Parts parts() const;
+
   const BlockOptions options;
-  ModulePtr self_attn, multihead_attn;  // null without a memory
-  std::shared_ptr<Linear> linear1, linear2;
   // The record of the attention that `BlockCall::weights` gets; null if that part keeps none.
   const AttentionRecord* shown_record() const;
-  const ModulePtr& shown_attention() const { return multihead_attn ? multihead_attn : self_attn; }
+  ModulePtr shown_attention() const;
 
  private:
-  template <class F> Tensor sublayer(std::size_t number, const Tensor& x, F f);
+  template <class F> Tensor sublayer(const Parts& parts, std::size_t number, const Tensor& x, F f);
+  Tensor self_attention(const Parts& parts, const Tensor& x, const BlockCall& call);
+  Tensor memory_attention(const Parts& parts, const Tensor& x, const Tensor& memory, const BlockCall& call);
+  Tensor feed_forward(const Parts& parts, const Tensor& x);
+  // A part that the options ask for, or null.
+  ModulePtr made(std::string_view role, const ModulePtr& attention) const;
+  void place(const std::string& path, ModulePtr part);
+  ModulePtr at(const std::string& path) const;
+  const char* made_by(std::size_t number) const;
   void check_sequence(const char* name, const Tensor& x) const;
 
   const BlockNames& names_;
   const Activation activation_;
-  std::array<std::shared_ptr<Norm>, 3> norms_;
-  std::array<std::shared_ptr<Dropout>, 4> dropouts_;  // inside the feed-forward network, then behind each sublayer
+  Parts own_;  // unless they have paths
 };
 
 // Checks what constructors ask of sizes and probabilities.
@@ -116,8 +154,8 @@ std::vector<std::shared_ptr<Base>> blocks_of(const Module& owner, const ModuleLi
   return found;
 }
 
-// x through the blocks one after the other; `weights` gets those of each.
+// x through the blocks one after the other; `weights` gets those of each, `states` what each gave.
 Tensor through(const std::vector<std::shared_ptr<Block>>& blocks, Tensor x, const Tensor& memory, BlockCall call,
-               ModelCache* cache = nullptr, Tensors* weights = nullptr);
+               ModelCache* cache = nullptr, Tensors* weights = nullptr, Tensors* states = nullptr);
 
 }  // namespace qkv::nn

@@ -26,7 +26,7 @@ using ModulePtr = std::shared_ptr<Module>;
 using StateDict = std::map<std::string, Array>;
 
 // The arguments of a constructor, for printing a module and for making an equal one.
-using Fields = std::vector<std::pair<std::string, std::variant<bool, Index>>>;  // a dict
+using Fields = std::vector<std::pair<std::string, std::variant<bool, Index, double, std::string>>>;  // a dict
 using Value = std::variant<std::monostate, bool, Index, double, std::string, std::vector<Index>, Fields>;
 using Config = std::vector<std::pair<std::string, Value>>;
 inline Value value_of(const IndexList& sizes) { return std::vector<Index>(sizes.begin(), sizes.end()); }

@@ -1,8 +1,10 @@
 #include "nn/multi_head_attention.h"
 
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
+#include "nn/disentangled.h"
 #include "nn/watched_attention.h"
 #include "ops/ops.h"
 #include "ops/position_tables.h"
@@ -28,22 +30,19 @@ const Arguments& checked(const char* op, const Arguments& a) {
                ", num_kv_heads = ", *a.num_kv_heads);
   checked_probability(op, "dropout", a.dropout);
   checked(op, a.scores);
-  if (a.rotary_base && !(*a.rotary_base > 0))
-    fail_value(op, ": rotary_base must be a positive number; got ", *a.rotary_base);
   const Index head_dim = a.head_dim.value_or(a.embed_dim / a.num_heads);
-  if (a.rotary_base && head_dim % 2 != 0)
+  if (a.scores.rotary_base && !a.scores.rotary_dim && head_dim % 2 != 0)
     fail_value(op,
                ": head_dim must be even because rotary positions turn pairs of features; got head_dim = ", head_dim);
+  if (a.scores.rotary_dim.value_or(0) > head_dim)
+    fail_value(op, ": rotary_dim must be at most head_dim = ", head_dim, "; got ", *a.scores.rotary_dim);
   return a;
 }
 
 constexpr MultiHeadAttention::Names kNames;
 
-Array consecutive(Index first, Index count) {
-  Array positions(Shape{count}, DType::float64);
-  for (Index i = 0; i < count; ++i) positions.data<double>()[i] = static_cast<double>(first + i);
-  return positions;
-}
+// (1, R, M) to (B, L, M).
+Tensor whole(const Tensor& x, const RaggedRows& rows) { return unpacked(ops::reshape(x, {x.dim(1), x.dim(2)}), rows); }
 
 }  // namespace
 
@@ -66,8 +65,8 @@ MultiHeadAttention::MultiHeadAttention(const Names& names, const Arguments& a)
     own_module(names.parts[3], out_proj,
                linear(a.num_heads * head_dim, a.out_dim.value_or(a.embed_dim), a.out_bias.value_or(a.bias)));
   if (a.scores.qk_norm) {
-    own_module("q_norm", q_norm, make_norm(*a.scores.qk_norm, head_dim));
-    own_module("k_norm", k_norm, make_norm(*a.scores.qk_norm, head_dim));
+    own_module("q_norm", q_norm, make_norm(*a.scores.qk_norm, head_dim, a.scores.qk_norm_eps));
+    own_module("k_norm", k_norm, make_norm(*a.scores.qk_norm, head_dim, a.scores.qk_norm_eps));
   }
   if (a.scores.sinks) own_parameter("sinks", sinks, constant_parameter({a.num_heads}, 0));
   if (a.scores.relative_bias) {
@@ -90,8 +89,7 @@ Config MultiHeadAttention::config() const {
                 {"num_kv_heads", value_of(a.num_kv_heads)},
                 {"head_dim", value_of(a.head_dim)},
                 {"out_dim", value_of(a.out_dim)},
-                {"is_causal", causal_value(a.causal)},
-                {"rotary_base", value_of(a.rotary_base)}};
+                {"is_causal", causal_value(a.causal)}};
   add_config(config, a.scores);
   return config;
 }
@@ -171,19 +169,38 @@ Tensor MultiHeadAttention::normalized(const std::shared_ptr<Norm>& norm, const T
   return ops::reshape(norm->forward(names_.layer, ops::reshape(x, {x.dim(0), x.dim(1), heads, head_dim})), x.shape());
 }
 
-void MultiHeadAttention::rotate(Projections& p, Index offset, const SplitSequence* sequence, ops::Causal causal) const {
+Array MultiHeadAttention::positions(const Call& call, const SplitSequence* sequence, ops::Causal causal, Index offset,
+                                    Index rows) const {
+  if (sequence != nullptr) return sequence->positions(rows, causal);
+  if (call.shared != nullptr && call.shared->positions.defined()) return call.shared->positions;
+  return ops::consecutive(offset, rows).cast(DType::float64);
+}
+
+void MultiHeadAttention::rotate(Projections& p, const Call& call, const SplitSequence* sequence, ops::Causal causal,
+                                Index offset) const {
+  RotaryTables own;
+  RotaryTables& tables = call.shared != nullptr && call.shared->tables != nullptr ? *call.shared->tables : own;
   const auto turned = [&](const Tensor& x, Index heads) {
-    const Index length = x.dim(1);
-    const Array positions = sequence ? sequence->positions(length, causal) : consecutive(offset, length);
-    const auto [cos, sin] = ops::rotary_tables(positions, head_dim, *arguments.rotary_base);  // (L, D / 2), float64
-    const Shape table{length, 1, head_dim / 2};
-    const Tensor split = ops::reshape(x, {x.dim(0), length, heads, head_dim});
-    return ops::reshape(
-        ops::apply_rotary(split, cos.reshaped(table).cast(x.dtype()), sin.reshaped(table).cast(x.dtype()), false),
-        x.shape());
+    const auto [cos, sin] = tables.of(positions(call, sequence, causal, offset, x.dim(1)),
+                                      arguments.scores.rotary_dim.value_or(head_dim), arguments.scores, x.dtype());
+    const Tensor split = ops::reshape(x, {x.dim(0), x.dim(1), heads, head_dim});
+    return ops::reshape(ops::apply_rotary(split, cos, sin, false), x.shape());
   };
   p.queries = turned(p.queries, arguments.num_heads);
   p.keys = turned(p.keys, kv_heads);
+}
+
+void MultiHeadAttention::add_distances(ops::AttentionOptions& o, const Projections& p,
+                                       const SharedPositions& shared) const {
+  const double scale = o.scale.value_or(1 / std::sqrt(static_cast<double>(head_dim)));
+  const Tensor added =
+      disentangled_scores(*shared.disentangled, p.queries, p.keys, q_proj->forward(shared.relative_states),
+                          k_proj->forward(shared.relative_states), arguments.num_heads, scale);
+  const double none = -std::numeric_limits<double>::infinity();
+  if (!o.attn_mask.defined()) o.attn_mask = added;
+  else if (o.attn_mask.dtype() == DType::boolean)
+    o.attn_mask = ops::where(o.attn_mask, added, ops::scalar_like(added, none));
+  else o.attn_mask = ops::add(o.attn_mask, added);
 }
 
 Tensor MultiHeadAttention::across(const SplitSequence& sequence, const Projections& p,
@@ -208,16 +225,19 @@ ops::AttentionOptions MultiHeadAttention::options(const MaskSpec& mask_spec, con
   o.sinks = sinks;
   if (o.causal == ops::Causal::lower_right) offset = keys - queries;
   else if (offset > 0) o.q_offset = Array::full({}, DType::int64, offset);
-  if (relative_bias)
+  if (call.shared != nullptr && call.shared->distance_bias.defined()) o.distance_bias = call.shared->distance_bias;
+  else if (relative_bias)
     o.distance_bias = relative_bias->forward_ids(distance_buckets(*a.scores.relative_bias, queries, keys, offset));
   o.return_weights = call.weights != nullptr;
   return o;
 }
 
-Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) {
+Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& given) {
   if (const Observed seen(*this); seen)
-    return seen.call(queries, [&](const Tensor& y) { return MultiHeadAttention::forward(y, keys, values, call); });
+    return seen.call(queries, [&](const Tensor& y) { return MultiHeadAttention::forward(y, keys, values, given); });
   const char* op = names_.layer;
+  Call call = given;
+  call.shared = SharedPositions::of(this, given.shared);
   const Inputs in = checked_inputs(queries, keys, values, call);
   const std::shared_ptr<const SplitSequence> sequence = call.whole ? nullptr : split_sequence.get();
   if (sequence && call.cache != nullptr)
@@ -235,16 +255,21 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   Shape weights{in.queries.dim(0), in.queries.dim(1), all_keys};
   if (axes.heads) weights.insert(weights.begin() + 1, arguments.num_heads);
   const MaskSpec mask_spec = aligned(op, call.mask_spec, weights, axes);
-  Projections p = projected(in, call);  // (B, Lq, H * D), (B, Lk, Hkv * D) twice
-  ops::AttentionOptions o = options(mask_spec, call, offset, in.queries.dim(1), all_keys);
-  if (arguments.rotary_base) rotate(p, offset, sequence.get(), o.causal);
+  Projections p = projected(in, call);       // (B, Lq, H * D), (B, Lk, Hkv * D) twice
+  const bool ragged = call.rows != nullptr;  // items attend to themselves
+  ops::AttentionOptions o = options(mask_spec, call, offset, ragged ? call.rows->length : in.queries.dim(1),
+                                    ragged ? call.rows->length : all_keys);
+  if (arguments.scores.rotary_base) rotate(p, call, sequence.get(), o.causal, offset);
+  if (call.shared != nullptr && call.shared->relative_states.defined()) add_distances(o, p, *call.shared);
   const auto result = [&](const Tensor& y) { return unbatched(out_proj ? out_proj->forward(y) : y, in.lifted); };
   if (sequence) {
     record.clear();
     return result(across(*sequence, p, o));
   }
   ops::Heads heads{arguments.num_heads, kv_heads, -1};
-  if (call.cache != nullptr) {
+  if (call.cache != nullptr && ragged) {
+    call.cache->append(whole(p.keys, *call.rows), whole(p.values, *call.rows));
+  } else if (call.cache != nullptr) {
     const KVCache::Contents all = call.cache->append(p.keys, p.values);
     p.keys = all.keys;
     p.values = all.values;
@@ -253,11 +278,11 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   ops::AttentionOutputs outputs;
   std::shared_ptr<const KeptAttention> kept;
   // Rows are shown as the batch that they are of.
-  if (const Watched watch(*this, call.rows != nullptr ? AttentionRecord::Axes{true, names_.heads} : axes); watch) {
+  if (const Watched watch(*this, ragged ? AttentionRecord::Axes{true, names_.heads} : axes); watch) {
     auto seen = watch.attention({p.queries, p.keys, p.values, heads, call.rows}, std::move(o));
     outputs = std::move(seen.outputs);
     kept = std::move(seen.kept);
-  } else if (call.rows != nullptr) {
+  } else if (ragged) {
     outputs.output = ragged_attention(p.queries, p.keys, p.values, *call.rows, heads, o);
     kept = ragged_record(packed(p.queries.data()), packed(p.keys.data()), *call.rows, heads, o);
   } else {

@@ -21,7 +21,6 @@ class MultiHeadAttention : public Module, public AnyAttention {
     std::optional<Index> kdim, vdim;                       // embed_dim
     std::optional<Index> num_kv_heads, head_dim, out_dim;  // num_heads, embed_dim / num_heads, embed_dim
     ops::Causal causal = ops::Causal::none;
-    std::optional<double> rotary_base;
     ScoreOptions scores = {};
     bool operator==(const Arguments&) const = default;
   };
@@ -76,12 +75,15 @@ class MultiHeadAttention : public Module, public AnyAttention {
   };
   Inputs checked_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) const;
   Projections projected(const Inputs& inputs, const Call& call) const;  // fills the call's memory
-  void rotate(Projections& p, Index offset, const SplitSequence* sequence, ops::Causal causal) const;
+  void rotate(Projections& p, const Call& call, const SplitSequence* sequence, ops::Causal causal, Index offset) const;
+  // DeBERTa's scores, as part of the mask.
+  void add_distances(ops::AttentionOptions& o, const Projections& p, const SharedPositions& shared) const;
   // (B, L, heads * D) by a norm of each head.
   Tensor normalized(const std::shared_ptr<Norm>& norm, const Tensor& x, Index heads) const;
   // Of `queries` behind so many positions that attend to `keys`.
   ops::AttentionOptions options(const MaskSpec& mask_spec, const Call& call, Index offset, Index queries,
                                 Index keys) const;
+  Array positions(const Call& call, const SplitSequence* sequence, ops::Causal causal, Index offset, Index rows) const;
   // Attention to the keys of all processes, (B, Lq, H * D).
   Tensor across(const SplitSequence& sequence, const Projections& p, const ops::AttentionOptions& options) const;
 };

@@ -1,5 +1,6 @@
 #include "nn/ragged_rows.h"
 
+#include "ops/attention/ragged.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -57,26 +58,11 @@ Tensor unpacked(const Tensor& x, const RaggedRows& rows) {
   return ops::embedding(ops::concatenate({Tensor(Array::zeros({1, M}, x.dtype())), x}, 0), number, {});
 }
 
-// Items of equal length that follow each other are one batch without any padding.
 Tensor ragged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const RaggedRows& rows, ops::Heads heads,
                         const ops::AttentionOptions& options) {
-  Tensors parts;
-  const auto batch = static_cast<std::size_t>(rows.batch);
-  Index row = 0;
-  for (std::size_t first = 0, last = 0; first < batch; first = last) {
-    const Index length = rows.counts[first];
-    while (last < batch && rows.counts[last] == length) ++last;
-    const auto items = static_cast<Index>(last - first);
-    if (length == 0) continue;
-    const Index end = row + items * length;
-    const auto cut = [&](const Tensor& x) {
-      return ops::reshape(ops::slice(x, 1, row, end), {items, length, x.dim(2)});
-    };
-    const Tensor y = ops::packed_attention(cut(q), cut(k), cut(v), heads, options).output;
-    parts.push_back(ops::reshape(y, {1, items * length, y.dim(2)}));
-    row = end;
-  }
-  return parts.empty() ? v : parts.size() == 1 ? parts.front() : ops::concatenate(parts, 1);
+  const auto flat = [](const Tensor& x) { return ops::reshape(x, {x.dim(1), x.dim(2)}); };
+  const Tensor y = ops::ragged_attention(flat(q), flat(k), flat(v), heads, rows.counts, rows.counts, options).output;
+  return ops::reshape(y, {1, y.dim(0), y.dim(1)});
 }
 
 std::shared_ptr<const AttentionRecord::Kept> ragged_record(const Array& q, const Array& k, const RaggedRows& rows,

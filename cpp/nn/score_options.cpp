@@ -39,6 +39,14 @@ const ScoreOptions& checked(const char* layer, const ScoreOptions& o) {
   if (o.scale && !std::isfinite(*o.scale)) fail_value(layer, ": scale must be a finite number; got ", *o.scale);
   if (!(o.softcap >= 0) || std::isinf(o.softcap))
     fail_value(layer, ": softcap must be a number from 0; got ", o.softcap);
+  if (o.rotary_base && !(*o.rotary_base > 0 && std::isfinite(*o.rotary_base)))
+    fail_value(layer, ": rotary_base must be a positive number; got ", *o.rotary_base);
+  if (!o.rotary_base && (o.rotary_dim || o.rotary_scaling != ops::RotaryScaling()))
+    fail_value(layer, ": rotary_base must be given because rotary_dim and rotary_scaling are about it; got None");
+  if (o.rotary_dim && (*o.rotary_dim < 2 || *o.rotary_dim % 2 != 0))
+    fail_value(layer, ": rotary_dim must be even and at least 2 because rotary positions turn pairs of features; got ",
+               *o.rotary_dim);
+  ops::checked(layer, o.rotary_scaling);
   if (!o.relative_bias) return o;
   const RelativeBias& bias = *o.relative_bias;
   const Index sides = bias.bidirectional ? 2 : 1;
@@ -60,10 +68,27 @@ void add_config(Config& config, const ScoreOptions& o) {
   if (o.masked_value) config.emplace_back("masked_value", *o.masked_value);
   if (o.sinks) config.emplace_back("sinks", true);
   if (o.qk_norm) config.emplace_back("qk_norm", std::string(name_of(*o.qk_norm)));
-  if (const auto& bias = o.relative_bias)
-    config.emplace_back("relative_bias", Fields{{"num_buckets", bias->num_buckets},
-                                                {"max_distance", bias->max_distance},
-                                                {"bidirectional", bias->bidirectional}});
+  if (o.relative_bias) config.emplace_back("relative_bias", fields_of(*o.relative_bias));
+  if (o.rotary_base) config.emplace_back("rotary_base", *o.rotary_base);
+  if (o.rotary_dim) config.emplace_back("rotary_dim", *o.rotary_dim);
+  if (o.rotary_scaling != ops::RotaryScaling()) config.emplace_back("rotary_scaling", fields_of(o.rotary_scaling));
+}
+
+Fields fields_of(const RelativeBias& bias) {
+  return {
+      {"num_buckets", bias.num_buckets}, {"max_distance", bias.max_distance}, {"bidirectional", bias.bidirectional}};
+}
+
+Fields fields_of(const ops::RotaryScaling& scaling) {
+  Fields fields;
+  for_fields(scaling, [&]<class T>(const char* name, const T& value) {
+    if constexpr (std::is_same_v<T, ops::RotaryScaling::Kind>)
+      fields.emplace_back(name, std::string(ops::name_of(value)));
+    else if constexpr (std::is_same_v<T, std::optional<double>>) {
+      if (value) fields.emplace_back(name, *value);
+    } else fields.emplace_back(name, value);
+  });
+  return fields;
 }
 
 void set_scores(ops::AttentionOptions& o, const ScoreOptions& options) {
@@ -71,6 +96,23 @@ void set_scores(ops::AttentionOptions& o, const ScoreOptions& options) {
   o.window = options.window;
   o.masked_value = options.masked_value;
   o.softcap = options.softcap;
+}
+
+std::pair<Array, Array> RotaryTables::of(const Array& positions, Index dim, const ScoreOptions& o, DType dtype) {
+  for (const Entry& e : entries_)
+    if (e.count == positions.numel() && e.dim == dim && e.base == *o.rotary_base && e.scaling == o.rotary_scaling &&
+        e.dtype == dtype)
+      return e.tables;
+  const auto [cos, sin] = ops::rotary_tables(positions, dim, *o.rotary_base, o.rotary_scaling);
+  Shape shape = cos.shape();
+  shape.insert(shape.end() - 1, 1);
+  entries_.push_back({positions.numel(),
+                      dim,
+                      *o.rotary_base,
+                      o.rotary_scaling,
+                      dtype,
+                      {cos.reshaped(shape).cast(dtype), sin.reshaped(shape).cast(dtype)}});
+  return entries_.back().tables;
 }
 
 Array distance_buckets(const RelativeBias& bias, Index queries, Index keys, Index offset) {

@@ -6,26 +6,37 @@
 namespace qkv::nn {
 namespace {
 
-constexpr BlockNames kEncoder{"TransformerEncoderLayer",
-                              "src",
-                              {"self_attn", "linear1", "dropout", "linear2", "norm1", "norm2", "dropout1", "dropout2"},
-                              {"self_attn and dropout1", "linear1, dropout, linear2 and dropout2"}};
+constexpr BlockNames kEncoder{
+    "TransformerEncoderLayer",
+    "src",
+    {"self_attn", "linear1", "linear_gate", "dropout", "linear2", "norm1", "norm2", "dropout1", "dropout2"},
+    {"self_attn and dropout1", "linear1, dropout, linear2 and dropout2"}};
 constexpr BlockNames kDecoder{
     "TransformerDecoderLayer",
     "tgt",
-    {"self_attn", "multihead_attn", "linear1", "dropout", "linear2", "norm1", "norm2", "norm3", "dropout1", "dropout2",
-     "dropout3"},
+    {"self_attn", "multihead_attn", "linear1", "linear_gate", "dropout", "linear2", "norm1", "norm2", "norm3",
+     "dropout1", "dropout2", "dropout3"},
     {"self_attn and dropout1", "multihead_attn and dropout2", "linear1, dropout, linear2 and dropout3"}};
 
 Config config_of(const BlockOptions& o) {
   const MultiHeadAttention::Arguments& a = o.attention;
-  Config config{{"d_model", a.embed_dim},     {"nhead", a.num_heads},
-                {"dim_feedforward", o.inner}, {"dropout", o.dropout},
-                {"activation", o.activation}, {"layer_norm_eps", o.norm_eps},
-                {"norm_first", o.norm_first}, {"bias", o.bias}};
+  Config config{{"d_model", a.embed_dim},
+                {"nhead", a.num_heads},
+                {"dim_feedforward", o.inner},
+                {"dropout", o.dropout},
+                {"activation", o.activation},
+                {"layer_norm_eps", o.norm_eps},
+                {"norm_first", o.placement == Placement::pre},
+                {"bias", o.bias}};
+  if (o.gated) config.emplace_back("gated", true);
   if (o.norm != NormKind::layer) config.emplace_back("norm", std::string(name_of(o.norm)));
   add_config(config, a.scores);
   return config;
+}
+
+BlockOptions with_memory(BlockOptions options) {
+  options.memory = true;
+  return options;
 }
 
 }  // namespace
@@ -71,7 +82,7 @@ Tensor AddNorm::forward(const Tensor& x, const Tensor& y) {
 TransformerEncoderLayer::TransformerEncoderLayer(const BlockOptions& options, ModulePtr attention)
     : Block(kEncoder, options, std::move(attention)) {}
 TransformerDecoderLayer::TransformerDecoderLayer(const BlockOptions& options, ModulePtr attention)
-    : Block(kDecoder, options, std::move(attention)) {}
+    : Block(kDecoder, with_memory(options), std::move(attention)) {}
 
 Config TransformerEncoderLayer::config() const { return config_of(options); }
 Config TransformerDecoderLayer::config() const { return config_of(options); }

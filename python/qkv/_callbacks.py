@@ -41,6 +41,13 @@ def _bert_forward() -> Any:
     return BertModel.forward
 
 
+def _of_piece(function: Any, first: int) -> Any:
+    """Give a formula for sequences of which the first has this number."""
+    if function is None or first == 0:
+        return function
+    return lambda *arguments: function(*arguments[:-4], arguments[-4] + first, *arguments[-3:])
+
+
 _core.register_callbacks(
     misfit=_errors.misfit,
     refusal=_errors.refusal,
@@ -59,4 +66,5 @@ _core.register_callbacks(
     shared_communicator=_later(".distributed.layer", "Shared"),
     bert_forward=_bert_forward,
     traced_formula=_later("._formulas", "traced_formula"),
+    of_piece=_of_piece,
 )

@@ -53,6 +53,12 @@ class KeptTensor:
     def __init__(self, t: Tensor, is_output: bool = False) -> None: ...
     def tensor(self) -> Tensor: ...
 
+class ModelCache:
+    def __bool__(self) -> bool: ...
+    def __init__(self, layers: int) -> None: ...
+    def __len__(self) -> int: ...
+    def reorder(self, indices: ArrayLike) -> None: ...
+
 class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __delattr__(self, arg0: str, /) -> None: ...
@@ -318,25 +324,6 @@ class Attention(Module):
     def pool(self, weights: Tensor, values: Tensor) -> Tensor: ...
     def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
 
-class BertAttention(Module):
-    self: BertSelfAttention
-    output: BertOutput
-    def __init__(self, **kwargs: Any) -> None: ...
-    def forward(
-        self,
-        hidden_states: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-    ) -> Tensor: ...
-    def __call__(
-        self,
-        hidden_states: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-    ) -> Tensor: ...
-
 class BertEmbeddings(Module):
     word_embeddings: Embedding
     position_embeddings: Embedding
@@ -382,6 +369,7 @@ class BertForMaskedLM(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
     def __call__(
         self,
@@ -391,6 +379,7 @@ class BertForMaskedLM(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
 
 class BertForPreTraining(Module):
@@ -410,6 +399,7 @@ class BertForPreTraining(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
     def __call__(
         self,
@@ -419,6 +409,7 @@ class BertForPreTraining(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
 
 class BertForSequenceClassification(Module):
@@ -438,6 +429,7 @@ class BertForSequenceClassification(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
     def __call__(
         self,
@@ -447,6 +439,7 @@ class BertForSequenceClassification(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
 
 class BertForTokenClassification(Module):
@@ -466,6 +459,7 @@ class BertForTokenClassification(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
     def __call__(
         self,
@@ -475,18 +469,13 @@ class BertForTokenClassification(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
 
-class BertIntermediate(Module):
-    dense: Linear
-    def __init__(self, **kwargs: Any) -> None: ...
-    def forward(self, x: Numbers) -> Tensor: ...
-    def __call__(self, x: Numbers) -> Tensor: ...
-
 class BertLayer(Module):
-    attention: BertAttention
-    intermediate: BertIntermediate
-    output: BertOutput
+    attention: Module
+    intermediate: Module
+    output: Module
     def __init__(self, **kwargs: Any) -> None: ...
     def forward(
         self,
@@ -518,6 +507,7 @@ class BertModel(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
     def __call__(
         self,
@@ -527,6 +517,7 @@ class BertModel(Module):
         attention_mask: Numbers | None = None,
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
+        output_hidden_states: bool = False,
     ) -> Any: ...
     def hidden_states(
         self,
@@ -537,14 +528,6 @@ class BertModel(Module):
         token_type_ids: Numbers | None = None,
         skip_padding: bool = False,
     ) -> list[Tensor]: ...
-
-class BertOutput(Module):
-    dense: Linear
-    LayerNorm: _LayerNorm
-    dropout: Dropout
-    def __init__(self, **kwargs: Any) -> None: ...
-    def forward(self, x: Numbers, residual: Numbers) -> Tensor: ...
-    def __call__(self, x: Numbers, residual: Numbers) -> Tensor: ...
 
 class BertPooler(Module):
     dense: Linear
@@ -790,7 +773,6 @@ class MultiHeadAttention(Module):
         head_dim: int | None = None,
         out_dim: int | None = None,
         is_causal: Causal = False,
-        rotary_base: float | None = None,
         comm: Any = None,
         window: tuple[int, int] | None = None,
         softcap: float = 0.0,
@@ -800,6 +782,9 @@ class MultiHeadAttention(Module):
         sinks: bool = False,
         qk_norm: str | None = None,
         relative_bias: Any = None,
+        rotary_base: float | None = None,
+        rotary_dim: int | None = None,
+        rotary_scaling: Any = None,
     ) -> None: ...
     @property
     def attention_weights(self) -> Tensor | None: ...
@@ -1044,6 +1029,102 @@ class Transformer(Module):
         max_len: Any = 100,
     ) -> list[Any]: ...
 
+class TransformerBlock(Module):
+    def __init__(self, **kwargs: Any) -> None: ...
+    @overload
+    def forward(
+        self,
+        x: Numbers,
+        memory: Numbers | None = None,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal | None = None,
+        memory_valid_lens: Numbers | None = None,
+        memory_attn_mask: Numbers | None = None,
+        cache: KVCache | None = None,
+        return_weights: Literal[False] = False,
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        x: Numbers,
+        memory: Numbers | None = None,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal | None = None,
+        memory_valid_lens: Numbers | None = None,
+        memory_attn_mask: Numbers | None = None,
+        cache: KVCache | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __call__(
+        self,
+        x: Numbers,
+        memory: Numbers | None = None,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal | None = None,
+        memory_valid_lens: Numbers | None = None,
+        memory_attn_mask: Numbers | None = None,
+        cache: KVCache | None = None,
+        return_weights: Literal[False] = False,
+    ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        x: Numbers,
+        memory: Numbers | None = None,
+        *,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        is_causal: Causal | None = None,
+        memory_valid_lens: Numbers | None = None,
+        memory_attn_mask: Numbers | None = None,
+        cache: KVCache | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...
+
+class TransformerBody(Module):
+    def __init__(self, layers: Any = None, **kwargs: Any) -> None: ...
+    @property
+    def attention_weights(self) -> Tensor | None: ...
+    def forward(
+        self,
+        input_ids: Numbers | None = None,
+        *,
+        inputs: Any = None,
+        attention_mask: Numbers | None = None,
+        valid_lens: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        memory: Numbers | None = None,
+        memory_mask: Any = None,
+        memory_valid_lens: Numbers | None = None,
+        cache: KVCache | None = None,
+        skip_padding: bool = False,
+        output_hidden_states: bool = False,
+    ) -> Any: ...
+    def __call__(
+        self,
+        input_ids: Numbers | None = None,
+        *,
+        inputs: Any = None,
+        attention_mask: Numbers | None = None,
+        valid_lens: Numbers | None = None,
+        token_type_ids: Numbers | None = None,
+        memory: Numbers | None = None,
+        memory_mask: Any = None,
+        memory_valid_lens: Numbers | None = None,
+        cache: KVCache | None = None,
+        skip_padding: bool = False,
+        output_hidden_states: bool = False,
+    ) -> Any: ...
+    @property
+    def memory_weights(self) -> list[Any]: ...
+
 class TransformerDecoder(Module):
     layers: ModuleList
     @overload
@@ -1068,6 +1149,7 @@ class TransformerDecoder(Module):
         mask_mod: Any = None,
         memory_score_mod: Any = None,
         memory_mask_mod: Any = None,
+        cache: KVCache | None = None,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -1085,6 +1167,7 @@ class TransformerDecoder(Module):
         mask_mod: Any = None,
         memory_score_mod: Any = None,
         memory_mask_mod: Any = None,
+        cache: KVCache | None = None,
     ) -> tuple[Tensor, list[Tensor]]: ...
     @overload
     def __call__(
@@ -1102,6 +1185,7 @@ class TransformerDecoder(Module):
         mask_mod: Any = None,
         memory_score_mod: Any = None,
         memory_mask_mod: Any = None,
+        cache: KVCache | None = None,
     ) -> Tensor: ...
     @overload
     def __call__(
@@ -1119,6 +1203,7 @@ class TransformerDecoder(Module):
         mask_mod: Any = None,
         memory_score_mod: Any = None,
         memory_mask_mod: Any = None,
+        cache: KVCache | None = None,
     ) -> tuple[Tensor, list[Tensor]]: ...
 
 class TransformerDecoderLayer(Module):
@@ -1142,6 +1227,7 @@ class TransformerDecoderLayer(Module):
         *,
         attention: Any = None,
         norm: str = "layer",
+        gated: bool = False,
         window: tuple[int, int] | None = None,
         softcap: float = 0.0,
         alibi: bool = False,
@@ -1150,6 +1236,9 @@ class TransformerDecoderLayer(Module):
         sinks: bool = False,
         qk_norm: str | None = None,
         relative_bias: Any = None,
+        rotary_base: float | None = None,
+        rotary_dim: int | None = None,
+        rotary_scaling: Any = None,
     ) -> None: ...
     @overload
     def forward(
@@ -1296,6 +1385,7 @@ class TransformerEncoderLayer(Module):
         *,
         attention: Any = None,
         norm: str = "layer",
+        gated: bool = False,
         window: tuple[int, int] | None = None,
         softcap: float = 0.0,
         alibi: bool = False,
@@ -1304,6 +1394,9 @@ class TransformerEncoderLayer(Module):
         sinks: bool = False,
         qk_norm: str | None = None,
         relative_bias: Any = None,
+        rotary_base: float | None = None,
+        rotary_dim: int | None = None,
+        rotary_scaling: Any = None,
     ) -> None: ...
     @overload
     def forward(
@@ -1450,6 +1543,8 @@ class DotProductAttention(Attention):
         is_causal: Causal = False,
         window: tuple[int, int] | None = None,
         masked_value: float | None = None,
+        cosine: bool = False,
+        scale: float | None = None,
     ) -> None: ...
     @property
     def dropout(self) -> float: ...
@@ -1562,6 +1657,85 @@ class Sequential(ModuleList):
     def __init__(self, *modules: Module) -> None: ...
     def forward(self, x: Numbers) -> Tensor: ...
     def __call__(self, x: Numbers) -> Tensor: ...
+
+class BilinearAttention(DotProductAttention):
+    def __init__(
+        self,
+        query_size: int,
+        key_size: int,
+        dropout: float = 0.0,
+        *,
+        is_causal: Causal = False,
+        window: tuple[int, int] | None = None,
+        masked_value: float | None = None,
+    ) -> None: ...
+    @property
+    def dropout(self) -> float: ...
+    @overload
+    def forward(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
+        **kwargs: Any,
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __call__(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[False] = False,
+        **kwargs: Any,
+    ) -> Tensor: ...
+    @overload
+    def __call__(
+        self,
+        queries: Numbers,
+        keys: Numbers,
+        values: Numbers,
+        valid_lens: Numbers | None = None,
+        attn_mask: Numbers | None = None,
+        *,
+        is_causal: Causal | None = None,
+        dropout_keep: Numbers | None = None,
+        return_weights: Literal[True],
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor]: ...
+    @property
+    def key_size(self) -> int: ...
+    def normalize(self, scores: Tensor, allowed: Any) -> Tensor: ...
+    @property
+    def num_heads(self) -> int | None: ...
+    def pool(self, weights: Tensor, values: Tensor) -> Tensor: ...
+    @property
+    def query_size(self) -> int: ...
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
 
 class Seq2SeqAttentionDecoder(AttentionDecoder):
     embedding: Embedding
@@ -1688,6 +1862,20 @@ def generate(
     arg11: Any,
     /,
 ) -> list[Any]: ...
+def generate_steps(
+    step: Any,
+    reorder: Any,
+    first: Any,
+    *,
+    end_id: Any = None,
+    method: Any = "greedy",
+    beam_size: Any = 4,
+    length_penalty: Any = 0.0,
+    temperature: Any = 1.0,
+    top_k: Any = None,
+    top_p: Any = None,
+    max_len: Any = 100,
+) -> list[Any]: ...
 def get_batch_invariant() -> bool: ...
 def get_num_threads() -> int: ...
 def grad(
@@ -1780,7 +1968,7 @@ def relu(x: Numbers) -> Any: ...
 def replaced(t: Tensor, index: Any, values: Tensor) -> Tensor: ...
 def replacement(t: Tensor, value: Tensor) -> Tensor: ...
 def rms_norm(x: Numbers, weight: Any, normalized_shape: int | Sequence[int], eps: float) -> Any: ...
-def rotary_tables(positions: Any, dim: int, base: float) -> tuple[object, object]: ...
+def rotary_tables(positions: Any, dim: int, base: float, scaling: Any = None) -> tuple[object, object]: ...
 def scaled_distances(queries: Numbers, keys: Numbers, bandwidth: Any, valid_lens: Numbers) -> Any: ...
 def scaled_dot_product_attention(
     query: Numbers,
@@ -1804,6 +1992,8 @@ def scaled_dot_product_attention(
     score_mod: Any = None,
     mask_mod: Any = None,
     image: Any = None,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
 ) -> Any: ...
 def scatter(x: Tensor, axis: int, index: Any, src: Numbers) -> Tensor: ...
 def scatter_add(x: Tensor, axis: int, index: Any, src: Numbers) -> Tensor: ...

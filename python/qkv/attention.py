@@ -30,6 +30,8 @@ def scaled_dot_product_attention(
     return_lse: bool = False,
     score_mod: Callable[..., Any] | None = None,
     mask_mod: Callable[..., Any] | None = None,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
 ) -> Any:
     r"""``softmax(scale * query key^T + mask) @ value``, without storing the scores.
 
@@ -86,6 +88,11 @@ def scaled_dot_product_attention(
         :mod:`qkv.scores`.
     mask_mod : callable, optional
         ``mask_mod(b, h, q_idx, kv_idx)``: True = may attend. Ready ones are in :mod:`qkv.masks.formulas`.
+    cu_seqlens_q, cu_seqlens_k : array_like of int, optional
+        ``(B + 1,)``, rising from 0: sequences of different lengths without padding. Sequence ``b`` has the rows from
+        ``cu_seqlens_q[b]`` up to ``cu_seqlens_q[b + 1]`` of query ``(R, H, D)``, and its keys likewise in key
+        ``(S, Hkv, D)`` and value ``(S, Hkv, Dv)``; positions count within it. Output ``(R, H, Dv)``, lse ``(H, R)``,
+        weights a list of ``(H, Lq_b, Lk_b)``. Not with ``attn_mask``, ``valid_lens``, ``q_offset``, ``dropout_keep``.
 
     Returns
     -------
@@ -168,4 +175,6 @@ def scaled_dot_product_attention(
         return_lse,
         score_mod,
         mask_mod,
+        cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_k=cu_seqlens_k,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,12 @@ def relative_rotation(
 
 
 def rotary_tables(
-    positions: ArrayLike, dim: int, base: float = 10000.0, dtype: DTypeLike = "float32"
+    positions: ArrayLike,
+    dim: int,
+    base: float = 10000.0,
+    dtype: DTypeLike = "float32",
+    *,
+    scaling: Mapping[str, Any] | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Cosines and sines of the rotary angles ``positions * w_j`` with ``w_j = base^(-2j/dim)``.
 
@@ -99,6 +105,13 @@ def rotary_tables(
         Number of features that rotate, R; even.
     base : float, default 10000.0
     dtype : dtype, default "float32"
+    scaling : dict, optional
+        How a model reads longer sequences than it was trained on, as Hugging Face's ``rope_scaling`` says it:
+        ``rope_type`` (or ``type``) is ``"default"``, ``"linear"`` (``w_j / factor``), ``"dynamic"`` (a larger base once
+        the largest position passes the length in training), ``"yarn"`` or ``"llama3"`` (slow frequencies are divided,
+        fast ones stay, those between are blended; yarn also multiplies both tables); ``factor``;
+        ``original_max_position_embeddings``, the length in training, which all but linear need; of yarn ``beta_fast
+        beta_slow truncate attention_factor mscale mscale_all_dim``; of llama3 ``low_freq_factor high_freq_factor``.
 
     Returns
     -------
@@ -106,12 +119,13 @@ def rotary_tables(
 
     Raises
     ------
-    ValueError
-        If `dim` is odd or `base` not above 0.
+    TypeError, ValueError
+        If `dim` is odd, `base` not above 0, or `scaling` no such rule.
 
     References
     ----------
-    Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021.
+    Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021. Peng et al., "YaRN: efficient
+    context window extension of large language models", 2023. Llama team, "The Llama 3 herd of models", 2024.
 
     Examples
     --------
@@ -122,7 +136,9 @@ def rotary_tables(
     numbers = _core.as_numpy(positions, "rotary_tables", "positions")
     if numbers.dtype.kind not in "iuf":
         raise TypeError(f"rotary_tables: positions must be numbers; got dtype {numbers.dtype}")
-    cos, sin = _core.rotary_tables(numbers.astype(np.float64), dim, base)
+    cos, sin = _core.rotary_tables(
+        numbers.astype(np.float64), dim, base, None if scaling is None else dict(scaling)
+    )
     return _rounded(cos, dtype, "rotary_tables"), _rounded(sin, dtype, "rotary_tables")
 
 

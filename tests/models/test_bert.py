@@ -369,3 +369,27 @@ def test_weights_are_forgotten():
 def test_rejections(ids, call, error, text):
     with pytest.raises(error, match=text):
         tiny(models.BertModel)(ids, **call)
+
+
+@pytest.mark.parametrize(
+    "name", ["BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForTokenClassification"]
+)
+@pytest.mark.parametrize("skip", [False, True])
+def test_hidden_states_come_with_a_result(name, skip):
+    sizes = {
+        "vocab_size": 13,
+        "hidden_size": 6,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 7,
+    }
+    model = getattr(qkv.models, name)(qkv.models.BertConfig(**sizes)).eval()
+    ids, options = np.array([[2, 5, 7, 3], [2, 9, 0, 0]]), {"valid_lens": [4, 2], "skip_padding": skip}
+    *result, states = getattr(qkv._core, name).forward(model, ids, output_hidden_states=True, **options)
+    result = [own for own in result if own is not None]
+    for own, plain in zip(result, model(ids, **options), strict=True):
+        np.testing.assert_array_equal(own, plain)
+    body = model if name == "BertModel" else model.bert
+    for own, state in zip(states, body.hidden_states(ids, **options), strict=True):
+        np.testing.assert_array_equal(own, state)
+    assert len(states) == 3

@@ -277,8 +277,8 @@ REJECTIONS = [
     (lambda: nn.Dropout(1.5), r"Dropout: p must be from 0 to 1; got 1.5"),
     (lambda: nn.Dropout(np.nan), r"Dropout: p must be from 0 to 1; got nan"),
     (lambda: nn.GELU("fast"), r"GELU: approximate must be \"none\" or \"tanh\"; got \"fast\""),
-    (lambda: nn.PositionWiseFFN(3, 5, activation="silu"), r"PositionWiseFFN: activation must be "
-     r"\"relu\" or \"gelu\"; got \"silu\""),
+    (lambda: nn.PositionWiseFFN(3, 5, activation="tanh"), r"PositionWiseFFN: activation must be "
+     r"\"relu\", \"gelu\", \"gelu_tanh\" or \"silu\"; got \"tanh\""),
     (lambda: nn.PositionalEncoding(0), r"PositionalEncoding: num_hiddens and max_len must be at least 1"),
     (lambda: nn.Linear(3, 5)(np.ones((2, 7))), r"Linear: x must be \(\.\.\., 3\) because "
      r"in_features = 3; got x \(2, 7\)"),

@@ -292,7 +292,7 @@ REJECTIONS = [
      r"be divisible by nhead"),
     (lambda: nn.TransformerEncoderLayer(0, 1), r"d_model, nhead and dim_feedforward must be at least 1"),
     (lambda: nn.TransformerEncoderLayer(6, 2, activation="tanh"), r"activation must be "
-     r"\"relu\" or \"gelu\"; got \"tanh\""),
+     r"\"relu\", \"gelu\", \"gelu_tanh\" or \"silu\"; got \"tanh\""),
     (lambda: nn.TransformerEncoderLayer(6, 2, dropout=2.0), r"^TransformerEncoderLayer: dropout must be "
      r"from 0 to 1; got 2$"),
     (lambda: nn.TransformerDecoderLayer(6, 2, 4, 7), r"^TransformerDecoderLayer: dropout must be from 0 to 1; got 7$"),
@@ -336,3 +336,27 @@ def test_a_subclass_of_the_norm_keeps_its_own_forward():
     whole = layer(x, y).numpy()
     layer.norm = Halved(7)
     np.testing.assert_array_equal(layer(x, y).numpy(), whole / 2)
+
+
+def test_a_decoder_takes_a_cache():
+    layer = nn.TransformerDecoderLayer(8, 2, 11, 0.0, rotary_base=50.0, gated=True, activation="silu")
+    decoder = nn.TransformerDecoder(layer, 2).to("float64").eval()
+    rng = np.random.default_rng(8)
+    x, memory = rng.standard_normal((2, 5, 8)), rng.standard_normal((2, 3, 8))
+    caches = [nn.KVCache(), nn.KVCache()]
+    with qkv.no_grad():
+        whole = decoder(x, memory, is_causal=True, memory_valid_lens=[3, 2])
+        steps = [
+            decoder(x[:, a:b], memory, is_causal=True, memory_valid_lens=[3, 2], cache=caches)
+            for a, b in ((0, 2), (2, 3), (3, 5))
+        ]
+    close(qkv.concatenate(steps, 1), whole)
+    assert [len(cache) for cache in caches] == [5, 5]
+    with pytest.raises(
+        ValueError, match="TransformerDecoder: cache must hold one KVCache for each of the 2 layers; got 1"
+    ):
+        decoder(x, memory, cache=caches[:1])
+    with pytest.raises(
+        TypeError, match="TransformerDecoder: cache must be a list of KVCaches, one for each layer; got 3"
+    ):
+        decoder(x, memory, cache=3)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -83,8 +86,41 @@ def relative_rotation(
     return R.astype(dtype)
 
 
+def _scaled_frequencies(
+    w: Any, dim: int, base: float, longest: float, scaling: Mapping[str, Any]
+) -> tuple[Any, float]:
+    """Give the frequencies that a rule makes of `w`, and what multiplies cosines and sines."""
+    kind, factor = scaling.get("rope_type", scaling.get("type")), scaling.get("factor", 1.0)
+    trained = scaling.get("original_max_position_embeddings", np.inf)
+    turns = trained * w / (2 * np.pi)  # in the length of training
+    if kind == "linear":
+        return w / factor, 1.0
+    if kind == "dynamic":
+        longer = base * (factor * max(longest / trained, 1) - (factor - 1)) ** (dim / (dim - 2))
+        return _frequencies(dim, longer), 1.0
+    if kind == "llama3":
+        low, high = scaling.get("low_freq_factor", 1.0), scaling.get("high_freq_factor", 4.0)
+        share = np.clip((turns - low) / (high - low), 0, 1)
+        return w * share + w / factor * (1 - share), 1.0
+    if kind == "yarn":
+        ends = [scaling.get("beta_fast", 32.0), scaling.get("beta_slow", 1.0)]
+        low, high = (dim * np.log(trained / (beta * 2 * np.pi)) / (2 * np.log(base)) for beta in ends)
+        if scaling.get("truncate", True):
+            low, high = np.floor(low), np.ceil(high)
+        low, high = max(low, 0), min(high, dim - 1)
+        share = 1 - np.clip((np.arange(len(w)) - low) / (high - low if high != low else 0.001), 0, 1)
+        size = 0.1 * np.log(factor) + 1 if factor > 1 else 1.0
+        return w * share + w / factor * (1 - share), scaling.get("attention_factor", size)
+    return w, 1.0
+
+
 def rotary_tables(
-    positions: ArrayLike, dim: int, base: float = 10000.0, dtype: DTypeLike = "float64"
+    positions: ArrayLike,
+    dim: int,
+    base: float = 10000.0,
+    dtype: DTypeLike = "float64",
+    *,
+    scaling: Mapping[str, Any] | None = None,
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """Compute the cosines and sines of ``positions * w_j`` with ``w_j = base^(-2j/dim)``.
 
@@ -95,6 +131,8 @@ def rotary_tables(
         The number of features that rotate.
     base : float
     dtype : dtype
+    scaling : dict, optional
+        As Hugging Face's ``rope_scaling``: ``rope_type`` is linear, dynamic, yarn or llama3.
 
     Returns
     -------
@@ -113,8 +151,12 @@ def rotary_tables(
     """
     if dim % 2:
         raise ValueError(f"rotary_tables: dim must be even because features rotate in pairs; got dim = {dim}")
-    angles = np.asarray(positions, np.float64)[..., None] * _frequencies(dim, base)  # (L, dim/2)
-    return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+    p = np.asarray(positions, np.float64)
+    w, size = _frequencies(dim, base), 1.0
+    if scaling is not None and p.size:
+        w, size = _scaled_frequencies(w, dim, base, p.max() + 1, scaling)
+    angles = p[..., None] * w  # (L, dim/2)
+    return (size * np.cos(angles)).astype(dtype), (size * np.sin(angles)).astype(dtype)
 
 
 def apply_rotary(

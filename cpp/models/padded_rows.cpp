@@ -1,4 +1,4 @@
-#include "models/bert_rows.h"
+#include "models/padded_rows.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@ namespace qkv::models {
 namespace {
 
 // Zeros and ones of any dtype as booleans.
-Array boolean(const Array& mask) {
+Array boolean(const char* model, const char* name, const Array& mask) {
   if (mask.dtype() == DType::boolean) return mask;
   Array result(mask.shape(), DType::boolean);
   visit_any(mask.dtype(), [&](auto tag) {
@@ -18,22 +18,22 @@ Array boolean(const Array& mask) {
     const T* in = mask.data<T>();
     for (Index i = 0; i < mask.numel(); ++i) {
       if (in[i] != T(0) && in[i] != T(1))
-        fail_value("BertModel: attention_mask must hold 1 for keys that count and 0 for the others; got ", in[i]);
+        fail_value(model, ": ", name, " must hold 1 for keys that count and 0 for the others; got ", in[i]);
       result.data<bool>()[i] = in[i] != T(0);
     }
   });
   return result;
 }
 
-void check_mask(const Array& mask, Index batch, Index length) {
+void check_mask(const char* model, const char* name, const Array& mask, Index batch, Index length, Index keys) {
   const Shape& s = mask.shape();
   const auto fits = [](Index size, Index wanted) { return size == wanted || size == 1; };
   bool fit =
-      s.rank() >= 2 && s.rank() <= 4 && (s.dim(0) == batch || (s.rank() > 2 && s.dim(0) == 1)) && s.dim(-1) == length;
+      s.rank() >= 2 && s.rank() <= 4 && (s.dim(0) == batch || (s.rank() > 2 && s.dim(0) == 1)) && s.dim(-1) == keys;
   if (fit && s.rank() > 2) fit = fits(s.dim(-2), length);
   if (!fit)
-    fail_value("BertModel: attention_mask must be (B, L) = (", batch, ", ", length,
-               ") to match input_ids, or (B, L, L) for each query, or (B, H, L, L); got attention_mask ", s);
+    fail_value(model, ": ", name, " must be (B, L) = (", batch, ", ", keys,
+               ") to match input_ids, or (B, L, L) for each query, or (B, H, L, L); got ", name, " ", s);
 }
 
 // The lengths that say the same as a mask (B, L), if there are any: ones, then zeros.
@@ -49,12 +49,11 @@ Array lengths_of(const Array& mask) {
   return lens;
 }
 
-void pack(BertRows& rows, const Array& lens, const Array& mask) {
+void pack(const char* model, PaddedRows& rows, const Array& lens, const Array& mask) {
   if ((lens.defined() && lens.rank() != 1) || (mask.defined() && mask.rank() != 2))
-    fail_value(
-        "BertModel: skip_padding needs valid_lens (B,) or attention_mask (B, L), which say what is padding; got ",
-        lens.defined() && lens.rank() != 1 ? "valid_lens " : "attention_mask ",
-        lens.defined() && lens.rank() != 1 ? lens.shape() : mask.shape());
+    fail_value(model, ": skip_padding needs valid_lens (B,) or attention_mask (B, L), which say what is padding; got ",
+               lens.defined() && lens.rank() != 1 ? "valid_lens " : "attention_mask ",
+               lens.defined() && lens.rank() != 1 ? lens.shape() : mask.shape());
   std::vector<std::int64_t> places;
   for (Index b = 0; b < rows.batch; ++b) {
     const Index end = lens.defined() ? lens.data<std::int64_t>()[b] : rows.length;
@@ -69,36 +68,48 @@ void pack(BertRows& rows, const Array& lens, const Array& mask) {
 
 }  // namespace
 
-BertRows bert_rows(Index batch, Index length, const Array& valid_lens, const Array& mask, bool skip_padding) {
-  BertRows rows;
+PaddedRows padded_rows(const char* model, Index batch, Index length, const Array& valid_lens, const Array& mask,
+                       bool skip_padding, Index before, ops::MaskNames names) {
+  PaddedRows rows;
   rows.batch = batch;
   rows.length = length;
+  const Index keys = before + length;
   if (valid_lens.defined())
-    ops::check_lengths("BertModel", valid_lens, {batch}, {batch, length}, length, {.queries = "L", .keys = "L"});
+    ops::check_lengths(model, valid_lens, {batch}, {batch, length}, keys,
+                       {.lengths = names.valid_lens, .queries = "L", .keys = "L"});
   Array allowed;
   if (mask.defined()) {
-    check_mask(mask, batch, length);
-    allowed = boolean(mask);
+    check_mask(model, names.attn_mask, mask, batch, length, keys);
+    allowed = boolean(model, names.attn_mask, mask);
   }
-  if (skip_padding) {
-    pack(rows, valid_lens, allowed);
+  if (skip_padding && before == 0) {
+    pack(model, rows, valid_lens, allowed);
     if (rows.kept.numel() == batch * length) rows.kept = {};  // nothing to leave out
     return rows;
   }
+  rows.mask_spec.names = names;
   rows.mask_spec.valid_lens = valid_lens;
   if (!allowed.defined()) return rows;
   if (allowed.rank() == 2) {
     const Array lens = valid_lens.defined() ? Array() : lengths_of(allowed);
     if (lens.defined()) rows.mask_spec.valid_lens = lens;
-    else rows.mask_spec.attn_mask = Tensor(allowed.reshaped({batch, 1, 1, length}));
+    else rows.mask_spec.attn_mask = Tensor(allowed.reshaped({batch, 1, 1, keys}));
   } else {
     rows.mask_spec.attn_mask = Tensor(allowed);
   }
   return rows;
 }
 
-nn::MaskSpec mask_spec_of(const BertRows& rows) {
-  if (!rows.packed()) return rows.mask_spec;
+Array PaddedRows::picked(const Array& numbers) const {
+  if (!packed()) return numbers;
+  Array result(kept.shape(), DType::int64);
+  const std::int64_t *from = numbers.data<std::int64_t>(), *place = kept.data<std::int64_t>();
+  for (Index r = 0; r < kept.numel(); ++r)
+    result.data<std::int64_t>()[r] = from[numbers.rank() == 1 ? place[r] % length : place[r]];
+  return result;
+}
+
+nn::MaskSpec mask_spec_of(const nn::RaggedRows& rows) {
   Array mask = Array::zeros({rows.batch, rows.length}, DType::boolean);
   for (Index r = 0; r < rows.kept.numel(); ++r) mask.data<bool>()[rows.kept.data<std::int64_t>()[r]] = true;
   nn::MaskSpec mask_spec;

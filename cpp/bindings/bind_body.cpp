@@ -1,0 +1,214 @@
+// Bodies of models, which are made from a configuration's options.
+#include "bindings/attention_weights.h"
+#include "bindings/bind_block.h"
+#include "bindings/bind_decoding.h"
+#include "bindings/bindings.h"
+#include "bindings/score_arguments.h"
+#include "core/error.h"
+#include "models/body.h"
+#include "nn/init.h"
+
+namespace qkv::bindings {
+
+using namespace models;
+
+// A call of Python of a block, on whole batches. What the layers of a model share reaches a forward that it inherits.
+template <> struct PythonForward<TransformerBlock> {
+  using Signature = Tensor(const Tensor&, const Tensor&, const nn::BlockCall&);
+  static Tensor call(const TransformerBlock& layer, const DefinedCall& forward, const Tensor& x, const Tensor& memory,
+                     const nn::BlockCall& call) {
+    if (call.rows == nullptr) {
+      const nn::SharedPositions::Lent lent(&layer, call.shared);
+      return call_block(forward, layer.shown_record(), x, memory, call);
+    }
+    nn::BlockCall whole = call;
+    whole.rows = nullptr;
+    whole.self = mask_spec_of(*call.rows);
+    whole.self.attn_mask = ops::reshape(whole.self.attn_mask, {call.rows->batch, 1, 1, call.rows->length});
+    const nn::SharedPositions shared{.distance_bias = call.shared->distance_bias};  // only distances count
+    const nn::SharedPositions::Lent lent(&layer, &shared);
+    return kept_rows(call_block(forward, layer.shown_record(), unpacked(x, *call.rows), memory, whole), *call.rows);
+  }
+};
+
+namespace {
+
+// A member from a value of Python; a TypeError or ValueError that names `owner` and the option.
+struct Reader {
+  const char *owner, *name;
+  py::handle value;
+
+  template <class T> T number() const {
+    if (value.is_none()) fail_type(owner, ": ", name, " must be a number; got None");
+    if constexpr (std::is_same_v<T, Index>) return *index_from(value, owner, name);
+    else return required_number_from(value, owner, name);
+  }
+  std::string string() const {
+    if (!py::isinstance<py::str>(value)) fail_type(owner, ": ", name, " must be a str; got ", described(value));
+    return value.cast<std::string>();
+  }
+  void read(Index& member) const { member = number<Index>(); }
+  void read(double& member) const { member = number<double>(); }
+  void read(bool& member) const {
+    if (!py::isinstance<py::bool_>(value)) fail_type(owner, ": ", name, " must be a bool; got ", described(value));
+    member = value.cast<bool>();
+  }
+  void read(std::string& member) const { member = string(); }
+  void read(nn::NormKind& member) const { member = nn::norm_named(owner, name, string()); }
+  void read(nn::Placement& member) const { member = nn::placement_named(owner, string()); }
+  void read(PositionRule& member) const { member = position_rule_named(owner, string()); }
+  void read(ops::Causal& member) const { member = causal_from(value, owner); }
+  void read(ops::RotaryScaling& member) const { member = rotary_scaling_from(value, owner); }
+  void read(std::optional<nn::RelativeBias>& member) const { member = relative_bias_from(value, owner); }
+  void read(std::optional<std::pair<Index, Index>>& member) const { member = window_from(value, owner); }
+  void read(nn::Disentangled& member) const {
+    if (!py::isinstance<py::dict>(value)) fail_type(owner, ": ", name, " must be a dict; got ", described(value));
+    const py::dict given = value.attr("copy")();
+    for_fields(member, [&](const char* field, auto& number) {
+      if (given.contains(field)) Reader{owner, field, given.attr("pop")(field)}.read(number);
+    });
+    if (!given.empty()) fail_type(owner, ": unknown option ", std::string(py::str(given.begin()->first)), " of ", name);
+  }
+  template <class T> void read(std::optional<T>& member) const {
+    if (value.is_none()) member.reset();
+    else read(member.emplace());
+  }
+};
+
+// Reads one option of a dict, and removes it there.
+auto taking(const char* owner, const py::dict& given) {
+  return [owner, given](const char* name, auto& member) {
+    if (!given.contains(name)) return;
+    const py::object value = given.attr("pop")(name);
+    Reader{owner, name, value}.read(member);
+  };
+}
+
+void check_all_taken(const char* owner, const py::dict& given) {
+  if (!given.empty()) fail_type(owner, ": unknown option ", std::string(py::str(given.begin()->first)));
+}
+
+nn::BlockOptions block_from(const py::dict& options, std::optional<Index> d_model = {}) {
+  const py::dict given = options.attr("copy")();
+  nn::BlockOptions o = block_defaults();
+  if (d_model) given["d_model"] = *d_model;
+  for_block_fields(o, taking("TransformerBlock", given));
+  check_all_taken("TransformerBlock", given);
+  return o;
+}
+
+// values=False leaves parameters undefined.
+template <class F> auto with_or_without_values(const py::dict& given, F make) {
+  std::optional<nn::SkipInit> skip;
+  if (!given.attr("pop")("values", true).cast<bool>()) skip.emplace();
+  return make();
+}
+
+template <class Made> auto block_maker() {
+  return [](const py::kwargs& options) {
+    const py::dict given = options.attr("copy")();
+    return with_or_without_values(given, [&] { return std::make_unique<Made>(block_from(given)); });
+  };
+}
+
+template <class Made> auto body_maker() {
+  return [](const py::object& layers, const py::kwargs& options) {
+    const py::dict given = options.attr("copy")();
+    return with_or_without_values(given, [&] {
+      BodyOptions o;
+      for_body_fields(o, taking("TransformerBody", given));
+      check_all_taken("TransformerBody", given);
+      std::vector<nn::BlockOptions> blocks;
+      for (const py::handle layer : layers.is_none() ? py::object(py::tuple()) : layers) {
+        if (!py::isinstance<py::dict>(layer))
+          fail_type("TransformerBody: layers must hold a dict of options for each; got ", described(layer));
+        blocks.push_back(block_from(py::reinterpret_borrow<py::dict>(layer), o.d_model));
+      }
+      return std::make_unique<Made>(o, blocks);
+    });
+  };
+}
+
+Array any_array(Call& call, py::handle value, const char* name) {
+  return value.is_none() ? Array() : nn::snapshot(packed(call.any(value, name, false).data()));
+}
+
+}  // namespace
+
+void bind_body(Functions& m) {
+  Class<nn::ModelCache, std::shared_ptr<nn::ModelCache>>(m, "ModelCache", "What decoding keeps for each layer.")
+      .def(py::init([](Index layers) {
+             nn::check_positive("ModelCache", {{"layers", layers}});
+             return std::make_shared<nn::ModelCache>(static_cast<std::size_t>(layers));
+           }),
+           "layers"_takes)
+      .def("__len__", &nn::ModelCache::length)
+      .def("__bool__", [](const nn::ModelCache&) { return true; })
+      .def("reorder(indices)", "Batch entry i continues what was entry indices[i], of the memory, too.",
+           [](nn::ModelCache& self, py::handle indices) {
+             Call call("ModelCache");
+             const Array places = call.integers(indices, "indices", false);
+             self.reorder(places, true);
+           });
+
+  CalledLayerClass<TransformerBlock> block(m, "TransformerBlock", "A block of TransformerBody.");
+  block.def(py::init(block_maker<TransformerBlock>(), block_maker<OverridableCall<TransformerBlock>>()))
+      .def(
+          "forward(x, memory=None, *, valid_lens=None, attn_mask=None, is_causal=None, memory_valid_lens=None, "
+          "memory_attn_mask=None, cache=None, return_weights=False)",
+          [](TransformerBlock& self, py::handle x, py::handle memory, py::handle valid_lens, py::handle attn_mask,
+             py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, py::handle cache,
+             bool return_weights) {
+            Call call("TransformerBlock");
+            const Tensor input = call.floating(x, "x"), source = call.optional(memory, "memory");
+            const auto own = cache_from(cache, "TransformerBlock", "cache must be a KVCache");
+            const Index before = own ? own->length() : 0;
+            nn::BlockCall options{mask_spec_from(call, valid_lens, attn_mask, py::none(), before + count_of(input)),
+                                  mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(),
+                                                 source.defined() ? count_of(source) : 0, kMemoryNames)};
+            if (!is_causal.is_none()) options.causal = causal_from(is_causal, "TransformerBlock");
+            options.cache = own.get();
+            Tensor weights;
+            if (return_weights) options.weights = &weights;
+            const Tensor y = without_gil([&] { return self.TransformerBlock::forward(input, source, options); });
+            return with_weights(y, weights);
+          });
+
+  LayerClass<TransformerBody> body(m, "TransformerBody",
+                                   "Embeddings, blocks one after the other, a norm: the body of a model.");
+  body.def(py::init(body_maker<TransformerBody>(), body_maker<Overridable<TransformerBody>>()), "layers=None"_takes)
+      .def(
+          "forward(input_ids=None, *, inputs=None, attention_mask=None, valid_lens=None, token_type_ids=None, "
+          "memory=None, memory_mask=None, memory_valid_lens=None, cache=None, skip_padding=False, "
+          "output_hidden_states=False)",
+          [](TransformerBody& self, py::handle input_ids, py::handle inputs, py::handle attention_mask,
+             py::handle valid_lens, py::handle token_type_ids, py::handle memory, py::handle memory_mask,
+             py::handle memory_valid_lens, py::handle cache, bool skip_padding, bool output_hidden_states) {
+            Call call("TransformerBody");
+            TransformerBody::Input input;
+            input.ids = call.integers(input_ids, "input_ids");
+            input.inputs = call.optional(inputs, "inputs");
+            input.attention_mask = any_array(call, attention_mask, "attention_mask");
+            input.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+            input.types = call.integers(token_type_ids, "token_type_ids");
+            input.memory = call.optional(memory, "memory");
+            input.memory_mask = any_array(call, memory_mask, "memory_mask");
+            input.memory_lens = nn::snapshot(call.integers(memory_valid_lens, "memory_valid_lens"));
+            input.skip_padding = skip_padding;
+            const auto own = model_cache_from(cache, "TransformerBody", self.layers->length());
+            Tensors states;
+            const Tensor y =
+                without_gil([&] { return self.forward(input, own.get(), output_hidden_states ? &states : nullptr); });
+            return output_hidden_states ? py::object(py::make_tuple(y, states)) : py::cast(y);
+          })
+      .def_property_readonly("attention_weights",
+                             [](TransformerBody& self) {
+                               return weights_of_layers(self.parts(),
+                                                        [](nn::Block& part) { return part.parts().self_attn; });
+                             })
+      .def_property_readonly("memory_weights", [](TransformerBody& self) {
+        return weights_of_layers(self.parts(), [](nn::Block& part) { return part.shown_attention(); });
+      });
+}
+
+}  // namespace qkv::bindings

@@ -1,0 +1,26 @@
+// Attention of sequences of different lengths that stand one after the other, without padding.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "ops/attention/attention.h"
+
+namespace qkv::ops {
+
+struct RaggedOutputs {
+  Tensor output, lse = {};  // (R, H * Dv), and (H, R) if asked for
+  Tensors weights = {};     // (H, Lq_i, Lk_i) of each piece if asked for
+};
+
+// Formulas of a batch whose first entry is this piece.
+using FormulaFrom = std::function<std::shared_ptr<const FormulaSource>(Index piece)>;
+
+// query (R, H * D), key (S, Hkv * D), value (S, Hkv * Dv), heads side by side, of which piece i has queries[i] and
+// keys[i] rows. Masks, lengths and offsets are not for this; the distances of a bias are those of the longest piece or
+// of longer ones.
+RaggedOutputs ragged_attention(const Tensor& query, const Tensor& key, const Tensor& value, Heads heads,
+                               const std::vector<Index>& queries, const std::vector<Index>& keys,
+                               const AttentionOptions& options, const FormulaFrom& formula = nullptr);
+
+}  // namespace qkv::ops
