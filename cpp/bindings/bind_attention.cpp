@@ -3,7 +3,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
-#include "bindings/formula.h"
+#include "bindings/formula_source.h"
 #include "bindings/options.h"
 #include "core/error.h"
 #include "ops/attention/ragged.h"
@@ -64,7 +64,7 @@ py::object ragged(Call& call, const Tensor& q, const Tensor& k, const Tensor& v,
     formula = [&](Index piece) {
       const InPython python;
       const py::object shifted = callback("of_piece");
-      return formula_from(name, shifted(score_mod, piece), shifted(mask_mod, piece));
+      return formula_source_from(name, shifted(score_mod, piece), shifted(mask_mod, piece));
     };
   const ops::RaggedOutputs y = without_gil([&] {
     return ops::ragged_attention(flat(q, dtype), flat(k, dtype), flat(v, dtype), heads, queries, keys, o, formula);
@@ -112,7 +112,7 @@ void bind_attention(Functions& m) {
         o.masked_value = number_from(masked_value, name, "masked_value");
         o.dropout = required_number_from(dropout_p, name, "dropout_p");
         o.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
-        o.formula_source = formula_from(name, score_mod, mask_mod);
+        o.formula_source = formula_source_from(name, score_mod, mask_mod);
         warn_of_swapped(name, o, count_of(k));
         o.return_weights = return_weights;
         o.return_lse = return_lse;

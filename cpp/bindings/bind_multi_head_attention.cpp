@@ -2,7 +2,7 @@
 #include "bindings/attention_weights.h"
 #include "bindings/call_attention.h"
 #include "bindings/class.h"
-#include "bindings/formula.h"
+#include "bindings/formula_source.h"
 #include "bindings/score_arguments.h"
 #include "bindings/split_sequence.h"
 #include "core/error.h"
@@ -337,7 +337,7 @@ Examples
             const Index before = options.cache == nullptr ? 0 : options.cache->length();
             options.mask_spec =
                 mask_spec_from(call, valid_lens, attn_mask, dropout_keep, before + count_of(k.defined() ? k : q));
-            options.mask_spec.formula_source = formula_from("MultiHeadAttention", score_mod, mask_mod);
+            options.mask_spec.formula_source = formula_source_from("MultiHeadAttention", score_mod, mask_mod);
             Tensor weights;
             if (return_weights) options.weights = &weights;
             const Tensor y = without_gil([&] { return self.MultiHeadAttention::forward(q, k, v, options); });

@@ -1,6 +1,7 @@
 // What processes that share a computation need of the core; how they talk to each other is Python's (qkv.distributed).
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
+#include "bindings/formula_source.h"
 #include "bindings/options.h"
 #include "core/batch_part.h"
 #include "ops/attention/block.h"
@@ -30,6 +31,7 @@ ops::AttentionOptions block_options(Call& call, const py::dict& given) {
   o.masked_value = number_from(option("masked_value"), name, "masked_value");
   o.dropout = number("dropout_p");
   o.dropout_keep = call.booleans(option("dropout_keep"), "dropout_keep");
+  o.formula_source = formula_source_from(name, option("score_mod"), option("mask_mod"));
   if (const py::object key = option("dropout_key"); !key.is_none()) o.dropout_key = key.cast<std::uint64_t>();
   if (const py::object origin = option("dropout_origin"); !origin.is_none())
     std::tie(o.dropout_origin.query, o.dropout_origin.key) = origin.cast<std::pair<Index, Index>>();
@@ -129,6 +131,15 @@ void bind_processes(Functions& m) {
           }
           return std::pair(to_numpy(low, true, false), to_numpy(high, true, false));
         });
+  m.def("attention_by_options(query, key, value, options)", [](py::handle query, py::handle key, py::handle value,
+                                                               const py::dict& options) {
+    Call call("attention");
+    const Tensor q = call.floating(query, "query"), k = call.floating(key, "key"), v = call.floating(value, "value");
+    ops::AttentionOptions o = block_options(call, options);
+    o.return_lse = true;
+    const ops::AttentionOutputs y = without_gil([&] { return ops::attention(q, k, v, o); });
+    return py::make_tuple(y.output, y.lse);
+  });
   m.def("attention_block(query, key, value, options)",
         [](py::handle query, py::handle key, py::handle value, const py::dict& options) {
           Call call("attention");

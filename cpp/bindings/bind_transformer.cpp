@@ -1,7 +1,7 @@
 // The Transformer's layers and stacks.
 #include "bindings/bind_block.h"
 #include "bindings/bindings.h"
-#include "bindings/formula.h"
+#include "bindings/formula_source.h"
 #include "bindings/score_arguments.h"
 #include "core/error.h"
 #include "ops/ops.h"
@@ -180,7 +180,7 @@ template <class Class> void def_encode(Class& cls, const char* name) {
         Call call(name);
         const Tensor x = call.floating(src, "src");
         BlockCall options{mask_spec_from(call, valid_lens, attn_mask, py::none(), count_of(x))};
-        options.self.formula_source = formula_from(name, score_mod, mask_mod);
+        options.self.formula_source = formula_source_from(name, score_mod, mask_mod);
         if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
         return called(self, x, Tensor(), options, return_weights);
       });
@@ -197,8 +197,8 @@ py::object decoded(Layer& self, const char* name, py::handle tgt, py::handle mem
   BlockCall options{
       mask_spec_from(call, valid_lens, attn_mask, py::none(), before + count_of(x)),
       mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames)};
-  options.self.formula_source = formula_from(name, score_mod, mask_mod);
-  options.memory.formula_source = formula_from(name, memory_score_mod, memory_mask_mod, kMemoryFormulas);
+  options.self.formula_source = formula_source_from(name, score_mod, mask_mod);
+  options.memory.formula_source = formula_source_from(name, memory_score_mod, memory_mask_mod, kMemoryFormulas);
   if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
   return called(self, x, source, options, return_weights, cache);
 }

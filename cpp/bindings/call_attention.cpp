@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "bindings/formula.h"
+#include "bindings/formula_source.h"
 
 namespace qkv::bindings {
 namespace {

@@ -1,7 +1,7 @@
 #include "bindings/split_sequence.h"
 
 #include "bindings/call_python.h"
-#include "bindings/formula.h"
+#include "bindings/formula_source.h"
 
 namespace qkv::bindings {
 namespace {

@@ -255,3 +255,9 @@ def test_without_a_communicator_attention_is_the_usual():
         distributed.attention(q, q, q, None, is_causal=True),
         qkv.scaled_dot_product_attention(q, q, q, is_causal=True),
     )
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", RANKS)
+def test_formulas_of_a_split_sequence(ranks):
+    assert run(ranks, "attend_by_formulas.py") == "done\n"

@@ -1,5 +1,6 @@
 #include "ops/attention/arguments.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -62,6 +63,18 @@ Tensor with_allowed(const Tensor& mask, const Tensor& allowed) {
   return where(allowed, mask, scalar_like(mask, -std::numeric_limits<double>::infinity()));
 }
 
+// The smaller of two sides of windows; -1: unlimited.
+Index narrower(Index a, Index b) { return a < 0 || b < 0 ? std::max(a, b) : std::min(a, b); }
+
+// The smaller of lengths (B) or (B, Lq) and others (B).
+Array shorter(const Array& lengths, const Array& others) {
+  Array y(lengths.shape(), DType::int64);
+  const Index each = lengths.numel() / std::max<Index>(1, others.numel());
+  for (Index i = 0; i < y.numel(); ++i)
+    y.data<std::int64_t>()[i] = std::min(lengths.data<std::int64_t>()[i], others.data<std::int64_t>()[i / each]);
+  return y;
+}
+
 // The shape of an array that broadcasts to the weights, checked, with the axes of (B, H, Lq, Lk).
 Shape checked_mask(const char* op, const char* name, const Shape& given, const Geometry& g) {
   const Shape shape = g.packed ? lifted(given, g) : given;
@@ -79,8 +92,9 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   options.q_offset = offsets;
   if (o.causal == Causal::lower_right) options.causal = Causal::upper_left;
   held_ = {packed(q), packed(k), v.defined() ? packed(v) : v};
-  take_masks();
-  take_arrays();
+  const FormulaSource::Mask mask = take_formula_mask();
+  take_masks(mask.allowed);
+  take_arrays(mask.valid_lens);
 
   const Tensor bias = has_bias() ? options.attn_mask : Tensor();
   records = wants_gradient({held_[0], held_[1], held_[2], bias, options.sinks});
@@ -110,7 +124,22 @@ kernels::AttentionProblem<T> Arguments<T>::problem(const Array& query, const Arr
   return result;
 }
 
-template <class T> void Arguments<T>::take_masks() {
+template <class T> FormulaSource::Mask Arguments<T>::take_formula_mask() {
+  if (!options.formula_source) return {};
+  FormulaSource::Mask mask = options.formula_source->mask(geometry.pairs(options.q_offset));
+  const auto [left, right] = mask.window;
+  problem_.left = narrower(problem_.left, left);
+  problem_.right = narrower(problem_.right, right);
+  if (problem_.right == 0) {
+    problem_.right = -1;
+    problem_.causal = true;
+    options.causal = Causal::upper_left;
+  }
+  options.window = {problem_.left, problem_.right};
+  return mask;
+}
+
+template <class T> void Arguments<T>::take_masks(const Tensor& allowed) {
   AttentionOptions& o = options;
   if (Tensor& mask = o.attn_mask; mask.defined()) {
     check_mask_dtype(o.operation, o.names.attn_mask, mask.dtype());
@@ -122,10 +151,7 @@ template <class T> void Arguments<T>::take_masks() {
     o.attn_mask = packed(with_distances<T>(o.attn_mask, o.distance_bias, geometry));
     o.distance_bias = {};
   }
-  if (o.formula_source) {
-    const Tensor allowed = o.formula_source->allowed(geometry.pairs(o.q_offset));
-    if (allowed.defined()) o.attn_mask = packed(with_allowed(o.attn_mask, allowed));
-  }
+  if (allowed.defined()) o.attn_mask = packed(with_allowed(o.attn_mask, allowed));
   if (const Tensor& mask = o.attn_mask; mask.defined()) {
     if (problem_.fill && has_bias()) not_excluded_ = not_excluded(mask.data());
   }
@@ -143,7 +169,7 @@ template <class T> void Arguments<T>::take_masks() {
   }
 }
 
-template <class T> void Arguments<T>::take_arrays() {
+template <class T> void Arguments<T>::take_arrays(const Array& lengths) {
   AttentionOptions& o = options;
   const Geometry& g = geometry;
   const auto check_per_head = [&](const char* name, const Shape& shape) {
@@ -155,8 +181,9 @@ template <class T> void Arguments<T>::take_arrays() {
     check_lengths(o.operation, o.names.valid_lens, o.valid_lens, g);
     const bool per_query = given.rank() == 2 || (g.rank == 2 && given == Shape{g.queries} && g.queries > 1);
     o.valid_lens = o.valid_lens.reshaped(per_query ? Shape{g.batches, g.queries} : Shape{g.batches});
-    set_lengths(problem_, o.valid_lens, per_query, g.queries);
   }
+  if (lengths.defined()) o.valid_lens = o.valid_lens.defined() ? shorter(o.valid_lens, lengths) : lengths;
+  if (o.valid_lens.defined()) set_lengths(problem_, o.valid_lens, o.valid_lens.rank() == 2, g.queries);
   if (o.alibi_slopes.defined()) {
     check_per_head("alibi_slopes", o.alibi_slopes.shape());
     o.alibi_slopes = o.alibi_slopes.cast(dtype_v<T>);

@@ -34,8 +34,10 @@ template <class T> class Arguments {
   bool records = false;  // the call has a backward pass
 
  private:
-  void take_masks();
-  void take_arrays();
+  // The mask of a formula: its window narrows the call's, the rest goes to the two that follow.
+  FormulaSource::Mask take_formula_mask();
+  void take_masks(const Tensor& allowed);
+  void take_arrays(const Array& lengths);
   void point(kernels::AttentionProblem<T>& problem, const Array& query, const Array& key, const Array& value) const;
   void point_options();
   bool has_bias() const { return options.attn_mask.defined() && options.attn_mask.dtype() != DType::boolean; }

@@ -29,8 +29,13 @@ class FormulaSource {
     Array offsets = {};
   };
   virtual ~FormulaSource() = default;
-  // Boolean, true where a pair counts, with four axes that broadcast to the weights'; not defined: all count.
-  virtual Tensor allowed(const Pairs& pairs) const = 0;
+  // What must all allow a pair that counts.
+  struct Mask {
+    std::pair<Index, Index> window{-1, -1};
+    Array valid_lens = {};  // int64 (B), or not defined
+    Tensor allowed = {};    // boolean with four axes that broadcast to the weights', or not defined
+  };
+  virtual Mask mask(const Pairs& pairs) const = 0;
   virtual bool changes_scores() const = 0;
   // Scores (B, H, Lq, Lk), scaled, capped and biased, and 0 where a pair is not allowed, to those that the softmax
   // gets.

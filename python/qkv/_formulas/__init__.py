@@ -16,10 +16,11 @@ from .. import _core
 from .._errors import shown
 from .evaluation import at_pairs, evaluate
 from .graph import PAIR, Graph, Node
+from .native import split
 from .trace import failure, trace
 from .values import is_array
 
-__all__ = ["TracedFormula", "is_array", "traced_formula"]
+__all__ = ["TracedFormula", "captured_tensors", "dense", "is_array", "traced_formula"]
 
 
 class TracedFormula:
@@ -35,15 +36,23 @@ class TracedFormula:
             if function is not None and not callable(function):
                 raise TypeError(f"{operation}: {name} must be a function; got {shown(function)}")
 
-    def allowed(self, shape: tuple[int, int, int, int], offsets: Any) -> Any:
-        """Give which pairs mask_mod allows, boolean, with four axes that broadcast to `shape`; None without one."""
-        if self.mask_mod is None:
-            return None
+    def mask(self, shape: tuple[int, int, int, int], offsets: Any) -> Any:
+        """Give window (left, right), lengths (B,) or None, and which other pairs mask_mod excludes.
 
-        def mask(graph: Graph, node: Node) -> Any:
-            return evaluate(graph, node) if node.level == PAIR else at_pairs(graph, node)
+        Those are None or boolean with four axes that broadcast to `shape`, True where a pair is allowed.
+        """
 
-        return self._computed(False, shape, offsets, mask)
+        def parts(graph: Graph, node: Node) -> Any:
+            window, lengths, rest = split(graph, node)
+            if rest is None:
+                return window, lengths, None
+            return window, lengths, evaluate(graph, rest) if rest.level == PAIR else at_pairs(graph, rest)
+
+        return (
+            (((-1, -1), None, None))
+            if self.mask_mod is None
+            else self._computed(False, shape, offsets, parts)
+        )
 
     def score(self, scores: Any, allowed: Any, shape: tuple[int, int, int, int], offsets: Any) -> Any:
         """Give the scores that score_mod makes of Tensor (B, H, Lq, Lk) `scores`, where they are allowed."""
@@ -71,3 +80,29 @@ class TracedFormula:
 
 
 traced_formula = TracedFormula
+
+
+def dense(operation: str, argument: str, function: Callable[..., Any], shape: Any, scores: bool) -> Any:
+    """Give a mask's conditions of all pairs, or what a score_mod makes of scores of 0; they broadcast to `shape`."""
+    try:
+        graph = Graph(shape)
+        node = trace(graph, function, scores)
+        if node.level != PAIR:
+            return np.asarray(at_pairs(graph, node))
+        return np.asarray(
+            evaluate(graph, node, _core.tensor(np.zeros(shape, np.float32)) if scores else None)
+        )
+    except Exception as error:
+        raise failure(operation, argument, function, error) from error
+
+
+def captured_tensors(operation: str, argument: str, function: Any, shape: Any, scores: bool) -> list[Any]:
+    """Give the Tensors that take a gradient among the arrays that a formula reads."""
+    if not callable(function):
+        raise TypeError(f"{operation}: {argument} must be a function; got {shown(function)}")
+    try:
+        graph = Graph(shape)
+        trace(graph, function, scores)
+    except Exception as error:
+        raise failure(operation, argument, function, error) from error
+    return [x for x in graph.tables if isinstance(x, _core.Tensor)]

@@ -50,9 +50,12 @@ class Node:
 
 
 class Graph:
-    """The nodes of one formula over indices of (B, H, Lq, Lk); ``offsets`` (B or 1,) are positions of queries 0."""
+    """The nodes of one formula over indices of (B, H, Lq, Lk).
 
-    def __init__(self, shape: Sequence[int], offsets: Any = None) -> None:
+    Query 0 stands at ``offsets`` (B or 1,), key 0 at ``first_key``.
+    """
+
+    def __init__(self, shape: Sequence[int], offsets: Any = None, first_key: int = 0) -> None:
         B, H, Lq, Lk = self.shape = tuple(int(n) for n in shape)
         start = (
             np.zeros((1, 1, 1), np.int64)
@@ -75,8 +78,8 @@ class Graph:
             self.b.number: np.arange(B).reshape(-1, 1, 1),
             self.h.number: np.arange(H).reshape(1, -1, 1),
             self.q.number: start + np.arange(Lq),
-            self.k.number: np.arange(Lk).reshape(1, 1, -1),
-            self.delta.number: start + np.arange(1 - Lk, Lq if Lk else 0),
+            self.k.number: first_key + np.arange(Lk).reshape(1, 1, -1),
+            self.delta.number: start - first_key + np.arange(1 - Lk, Lq if Lk else 0),
         }
 
     # --- nodes

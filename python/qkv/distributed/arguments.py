@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .. import _core
 from ..gradients import no_grad
 from .agreed import agreed
+from .formulas import captured, moved
 from .positions import Stretch
 from .ring import Reach, layout_of, whole_length
 
@@ -46,6 +47,7 @@ class Arguments:
         self.comm, self.rank, self.ranks = comm, comm.Get_rank(), comm.Get_size()
         self.options = dict(options)
         given = [query, key, value, options["attn_mask"], options["sinks"]]
+        self.captured: list[Any] = []  # Tensors that score_mod reads and that take a gradient
         self.any_tensor = any(isinstance(x, _core.Tensor) for x in given)
         facts = comm.on_all(lambda: self._prepare(given))
         everywhere = comm.agree(facts)
@@ -95,10 +97,22 @@ class Arguments:
             core(
                 *(np.zeros((B, h, 0, n), dtype) for h, n in ((H, D), (Hkv, D), (Hkv, Dv))),
                 *(None, o["dropout_p"], o["is_causal"], o["scale"], True, None, o["window"], o["softcap"]),
-                *(o["alibi_slopes"], o["q_offset"], None, o["masked_value"], draws_nothing, False, False),
+                *(
+                    o["alibi_slopes"],
+                    o["q_offset"],
+                    None,
+                    o["masked_value"],
+                    draws_nothing,
+                    False,
+                    False,
+                    None,
+                    None,
+                ),
             )
-        self._given = given
-        self.inputs = [x for x in given if isinstance(x, _core.Tensor)]
+        self.captured = captured(OPERATION, o, (B, H, Lq, Lk))
+        self._given = [*given, *self.captured]
+        self.any_tensor = self.any_tensor or bool(self.captured)
+        self.inputs = [x for x in self._given if isinstance(x, _core.Tensor)]
         self.records = bool(_core.grad_enabled()) and any(_core.is_differentiable(x) for x in self.inputs)
         if self.records:  # what the caller may change before the backward pass
             arrays = (self.query, self.key, self.value)
@@ -121,6 +135,8 @@ class Arguments:
             else "(B, Lq)",
             "whether a gradient is wanted": self.records,
             "whether dropout_keep is given": o["dropout_keep"] is not None,
+            "whether score_mod is given": o["score_mod"] is not None,
+            "whether mask_mod is given": o["mask_mod"] is not None,
             "_lengths": (Lq, Lk),
             "_longest": None if self.lens is None else int(self.lens.max(initial=0)),
             "_keys of masks": [None if x is None else x.shape[3] for x in (self.mask, self.keep)],
@@ -192,6 +208,9 @@ class Arguments:
         found["is_causal"] = bool(o["is_causal"])
         found["q_offset"] = self.offset + (queries.begin - keys.begin)
         found["attn_mask"], found["dropout_keep"] = part(self.mask), part(self.keep)
+        found["score_mod"], found["mask_mod"] = (
+            moved(o[name], keys.begin) for name in ("score_mod", "mask_mod")
+        )
         if self.lens is not None:
             lens = self.lens if self.lens.shape[1] == 1 else self.lens[:, rows]
             lens = np.clip(lens - keys.begin, 0, keys.size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from .. import _core
@@ -33,6 +34,8 @@ def attention(
     dropout_keep: Any = None,
     return_weights: bool = False,
     return_lse: bool = False,
+    score_mod: Callable[..., Any] | None = None,
+    mask_mod: Callable[..., Any] | None = None,
 ) -> Any:
     r"""``softmax(scale * query key^T + mask) @ value``, where each rank holds a part of queries, keys and values.
 
@@ -66,6 +69,9 @@ def attention(
     dropout_p, scale, enable_gqa, softcap, alibi_slopes, masked_value
         As in :func:`qkv.scaled_dot_product_attention`; equal on all ranks. Dropout draws the mask that one process
         draws.
+    score_mod, mask_mod : callable, optional
+        As in :func:`qkv.scaled_dot_product_attention`, of positions of the whole sequence; equal on all ranks.
+        Arrays that they capture are whole; the gradient of a captured Tensor is what this rank's queries contribute.
     return_weights : bool
         Not with several ranks: no rank has whole rows.
     return_lse : bool
@@ -111,6 +117,8 @@ def attention(
         "sinks": sinks,
         "masked_value": masked_value,
         "dropout_keep": dropout_keep,
+        "score_mod": score_mod,
+        "mask_mod": mask_mod,
     }
     if comm is not None:
         check(comm, "attention")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from . import formulas
 from .arguments import Arguments
 from .ring import Ring
 from .trace import span
@@ -110,7 +111,8 @@ def forward(call: Arguments) -> Saved:
         keys = _stretches(call, owner, block)
         for i, j in layout.pairs(rank, owner):
             options = call.block_options(call.own_queries[i], layout.keys[owner][j], call.rows(i))
-            block_result: Any = _core.attention_block(queries[i], *keys[j], options)
+            compute = _core.attention_block if options["score_mod"] is None else formulas.block
+            block_result: Any = compute(queries[i], *keys[j], options)
             merged[i].add(*block_result)
             del block_result
     for part in merged:
@@ -125,7 +127,7 @@ def _joined(parts: Sequence[Array]) -> Array:
 
 
 def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> tuple[Array | None, ...]:
-    """Go round again, with keys, values and their gradients; gives those of query, key, value, mask and sinks."""
+    """Go round again, with keys, values and their gradients; gives those of all inputs."""
     layout, rank = call.layout, call.rank
     rows = [call.rows(i) for i in range(len(call.own_queries))]
 
@@ -136,6 +138,7 @@ def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> 
     douts, dlses = cut(dout), cut(dlse)
     dquery = np.empty_like(call.query)
     begun: set[int] = set()  # stretches with something in their gradients
+    dcaptured = [np.zeros(x.shape, str(x.dtype)) for x in call.captured]
     dmask = None if call.mask is None or call.mask.dtype == np.bool_ else np.zeros_like(call.mask)
 
     def share(owner: int, block: Sequence[Array]) -> list[Array]:
@@ -146,9 +149,15 @@ def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> 
         for i, j in layout.pairs(rank, owner):
             stretch = layout.keys[owner][j]
             options = call.block_options(call.own_queries[i], stretch, rows[i])
-            dq, dk, dv, dbias = _core.attention_block_backward(
-                douts[i], dlses[i], outs[i], statistics[i], queries[i], *keys[j], options
-            )
+            saved_rows, arrays = (douts[i], dlses[i], outs[i], statistics[i]), [queries[i], *keys[j]]
+            if options["score_mod"] is None:
+                dq, dk, dv, dbias = _core.attention_block_backward(*saved_rows, queries[i], *keys[j], options)
+            else:
+                dq, dk, dv, dbias, *more = formulas.block_gradients(
+                    *saved_rows, arrays, options, call.captured
+                )
+                for total_of, share_of in zip(dcaptured, more, strict=True):
+                    total_of += share_of
             _add(dquery[:, :, rows[i]], dq, first=i not in begun)
             _add(totals[j][0], dk, first=j not in seen)
             _add(totals[j][1], dv, first=j not in seen)
@@ -170,7 +179,7 @@ def backward(call: Arguments, saved: Saved, dout: Array, dlse: Array | None) -> 
         dquery[:, :, rows[i]] = 0
     with span("compute"):
         dsinks = None if call.sinks is None else _sink_gradient(call.sinks, saved, dout, dlse)
-    return dquery, dkey, dvalue, dmask, dsinks
+    return dquery, dkey, dvalue, dmask, dsinks, *dcaptured
 
 
 def _add(total: Array, share: Array, *, first: bool) -> None:

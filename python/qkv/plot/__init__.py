@@ -8,6 +8,7 @@ from .._public import publish
 from .attention_sliders import AttentionSliders
 from .bandwidth_slider import BandwidthSlider
 from .curves import training_curve
+from .formulas import show_formula
 from .head_view import head_view
 from .heatmaps import alignment, heatmap, heatmap_row, show_heatmaps
 from .image_view import image_view
@@ -35,6 +36,7 @@ __all__ = [
     "plot_lines",
     "schematic",
     "show_attention",
+    "show_formula",
     "show_heatmaps",
     "token_view",
     "training_curve",

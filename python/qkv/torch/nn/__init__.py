@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from .._tensor import refuse_attribute
+from . import attention as attention
 from . import functional as functional
 from . import init as init
 from . import utils as utils
@@ -69,7 +70,7 @@ from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 from .parameter import UninitializedParameter as UninitializedParameter
 
-__all__ = [name for name in dir() if name[0].isupper()] + ["functional", "init", "utils"]
+__all__ = [name for name in dir() if name[0].isupper()] + ["attention", "functional", "init", "utils"]
 
 
 __getattr__ = partial(refuse_attribute, "torch.nn")

@@ -1,4 +1,4 @@
-#include "bindings/formula.h"
+#include "bindings/formula_source.h"
 
 #include "bindings/call_python.h"
 
@@ -11,10 +11,12 @@ class TracedFormula final : public ops::FormulaSource {
   explicit TracedFormula(py::handle traced)
       : traced_(keep_alive(traced)), changes_scores_(!traced.attr("score_mod").is_none()) {}
 
-  Tensor allowed(const Pairs& pairs) const override {
+  Mask mask(const Pairs& pairs) const override {
     const InPython python;
-    const py::object mask = call_python(traced().attr("allowed"), arguments(pairs));
-    return mask.is_none() ? Tensor() : Tensor(copy_of(mask, py::none(), "mask_mod"));
+    const py::tuple found = call_python(traced().attr("mask"), arguments(pairs));
+    const auto array = [&](int i) { return found[i].is_none() ? Array() : copy_of(found[i], py::none(), "mask_mod"); };
+    const Array allowed = array(2);
+    return {found[0].cast<std::pair<Index, Index>>(), array(1), allowed.defined() ? Tensor(allowed) : Tensor()};
   }
   bool changes_scores() const override { return changes_scores_; }
   Tensor score(const Tensor& scores, const Tensor& allowed, const Pairs& pairs) const override {
@@ -35,8 +37,8 @@ class TracedFormula final : public ops::FormulaSource {
 
 }  // namespace
 
-std::shared_ptr<const ops::FormulaSource> formula_from(const char* operation, py::handle score_mod, py::handle mask_mod,
-                                                       FormulaNames names) {
+std::shared_ptr<const ops::FormulaSource> formula_source_from(const char* operation, py::handle score_mod,
+                                                              py::handle mask_mod, FormulaNames names) {
   if (score_mod.is_none() && mask_mod.is_none()) return nullptr;
   return std::make_shared<const TracedFormula>(
       callback("traced_formula")(operation, score_mod, mask_mod, names.score, names.mask));

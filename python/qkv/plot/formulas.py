@@ -1,0 +1,117 @@
+"""What a formula of attention does, as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._formulas import dense
+from .._formulas.blocks import block_kinds
+from ..attention import scaled_dot_product_attention
+from .drawing import draw_matrix, pyplot, whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_PART = 8  # blocks beside each other, where there are no more of 128
+_PANELS = ("scores", "blocks", "weights")
+
+
+def show_formula(
+    score_mod: Callable[..., Any] | None = None,
+    mask_mod: Callable[..., Any] | None = None,
+    *,
+    Lq: int,
+    Lk: int | None = None,
+    heads: int = 1,
+) -> tuple[Figure, NDArray[Any]]:
+    """Draw a formula: what it makes of scores of 0, which blocks its mask leaves, the weights that follow.
+
+    One row for each head. Excluded pairs have no score and stay white. Blocks are white where empty, dark where full
+    and between where mixed; there are at most 8 on each side, or as many of 128 positions as there are.
+
+    Parameters
+    ----------
+    score_mod : callable, optional
+        ``score_mod(score, b, h, q_idx, kv_idx)``.
+    mask_mod : callable, optional
+        ``mask_mod(b, h, q_idx, kv_idx)``.
+    Lq : int
+        Number of queries.
+    Lk : int, optional
+        Number of keys; `Lq` if not given.
+    heads : int
+        Number of heads, one row for each.
+
+    Returns
+    -------
+    fig : matplotlib.figure.Figure
+    axes : ndarray of matplotlib.axes.Axes, (heads, 3)
+        Scores, blocks and weights.
+
+    Raises
+    ------
+    ValueError
+        If a size is below 1.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> fig, axes = show_formula(qkv.scores.alibi([0.5, 0.25]), qkv.masks.formulas.causal, Lq=12, heads=2)
+    >>> axes.shape, axes[0, 0].get_title()
+    ((2, 3), 'scores')
+    """
+    name = "show_formula"
+    Lk = Lq if Lk is None else Lk
+    for argument, number in (("Lq", Lq), ("Lk", Lk), ("heads", heads)):
+        if number < 1:
+            raise ValueError(f"{name}: {argument} must be at least 1; got {number}")
+    shape = (1, heads, Lq, Lk)
+    zeros = np.zeros((1, heads, max(Lq, Lk), 1))
+    weights = scaled_dot_product_attention(
+        zeros[:, :, :Lq],
+        zeros[:, :, :Lk],
+        zeros[:, :, :Lk],
+        score_mod=score_mod,
+        mask_mod=mask_mod,
+        return_weights=True,
+    )[1]
+    scores = np.zeros(shape) if score_mod is None else dense(name, "score_mod", score_mod, shape, True)
+    allowed = True if mask_mod is None else dense(name, "mask_mod", mask_mod, shape, False)
+    scores = np.where(allowed, np.broadcast_to(scores, shape), np.nan)[0]
+    scores = np.where(np.isfinite(scores), scores, np.nan)
+    size = tuple(128 if n > _PART * 128 else -(-n // _PART) for n in (Lq, Lk))
+    kinds = block_kinds(name, mask_mod or _everything, shape, (size[0], size[1]))
+    kinds = np.broadcast_to(kinds, (1, heads, *kinds.shape[2:]))[0]
+    tables = (scores, kinds.astype(float), np.asarray(weights)[0])
+    fig, axes = pyplot().subplots(
+        heads, 3, figsize=(8.0, 0.4 + 2.2 * heads), squeeze=False, layout="constrained"
+    )
+    for head, column in np.ndindex(heads, 3):
+        table, ax = tables[column], axes[head, column]
+        low, high = (
+            (0.0, 2.0)
+            if column == 1
+            else (np.nanmin(table), np.nanmax(table))
+            if column == 0
+            else (0.0, table.max())
+        )
+        image = draw_matrix(ax, table[head], "Greys" if column == 1 else "Reds", low, high, None, None)
+        row = f"head {head}" if heads > 1 else ""
+        ax.set(title=_PANELS[column] if head == 0 else "", ylabel=row if column == 0 else "")
+        ax.set_xlabel("keys" if head == heads - 1 else "")
+        if column == 1:
+            bar = fig.colorbar(image, ax=ax, shrink=0.6, ticks=[0, 1, 2])
+            bar.ax.set_yticklabels(["empty", "mixed", "full"])
+        else:
+            fig.colorbar(image, ax=ax, shrink=0.6)
+    whole(fig)
+    return fig, axes
+
+
+def _everything(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> bool:
+    return True
