@@ -44,7 +44,8 @@ def axes_of(dim, t, operation: str) -> tuple[int, ...] | None:
     return axes if rank and axes else None
 
 
-def _floating(name: str, t, dtype=None) -> Tensor:
+def floating(name: str, t, dtype=None) -> Tensor:
+    """Floating numbers, in a dtype if one is given."""
     t = as_tensor(t) if dtype is None else cast(t, computed(dtype, name))
     if t.dtype.kind < 2:
         raise RuntimeError(f"{name}: input must hold floating numbers; got {t.dtype}. Use .float().{name}()")
@@ -85,7 +86,7 @@ def _spread(name: str, averaged: bool) -> Any:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         ddof = correction if correction is not None else int(unbiased is not False)
-        x, axes = _floating(name, input), axes_of(dim, input, name)
+        x, axes = floating(name, input), axes_of(dim, input, name)
         spread = (
             getattr(Core, name)(x, axes, keepdim, ddof=ddof) if x.shape else Core.__mul__(x, float("nan"))
         )
@@ -98,7 +99,7 @@ def _spread(name: str, averaged: bool) -> Any:
 @named("norm: LinalgVectorNorm")
 def norm(input, p=2, dim=None, keepdim: bool = False, *, dtype=None):
     """Root of the sum of squares; p = 1 sums sizes, p = inf takes the largest."""
-    x = _floating("norm", input, dtype)
+    x = floating("norm", input, dtype)
     if p == "nuc":
         return matrix_norm(x, p, (-2, -1) if dim is None else dim, keepdim)
     axes, p, size = axes_of(dim, x, "norm"), 2 if p in (None, "fro") else p, Core.__abs__(x)
@@ -120,7 +121,7 @@ def _root(total, exponent: float):
 
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None) -> Tensor:
     """Norm of matrices: of all numbers ("fro"), of rows (inf), columns (1), or of singular values (2, "nuc")."""
-    A = _floating("matrix_norm", A, dtype)
+    A = floating("matrix_norm", A, dtype)
     if ord == "fro":
         return norm(A, 2, dim, keepdim)  # type: ignore[no-any-return]
     if ord not in (1, -1, 2, -2, float("inf"), float("-inf"), "nuc"):
@@ -170,13 +171,13 @@ def isclose(input, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: b
 
 _TABLE = {
     "sum": _reduction("sum", _summed),
-    "mean": _reduction("mean", _floating),
+    "mean": _reduction("mean", floating),
     "prod": _reduction("prod", _summed),
     "any": lambda input, dim=None, keepdim=False: _reduced("any", input, dim, keepdim),
     "all": lambda input, dim=None, keepdim=False: _reduced("all", input, dim, keepdim),
     "nanmean": lambda input, dim=None, keepdim=False, *, dtype=None: (
         nansum(input, dim, keepdim, dtype=dtype)
-        / FUNCTIONS["sum"](~_floating("nanmean", input).isnan(), dim, keepdim)
+        / FUNCTIONS["sum"](~floating("nanmean", input).isnan(), dim, keepdim)
     ),
     "count_nonzero": lambda input, dim=None: FUNCTIONS["sum"](wrap_array(as_numbers(input) != 0), dim),
     "logsumexp: Logsumexp": lambda input, dim, keepdim=False: _core.logsumexp(

@@ -14,11 +14,11 @@ from ..._errors import shown
 from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
 from .._change import assign
-from .._elementwise import as_numbers, cast
+from .._elementwise import as_numbers
 from .._functions import floats, where
 from .._products import product
 from .._random import default_generator
-from .._reductions import mean, norm  # noqa: F401
+from .._reductions import floating, mean, norm  # noqa: F401
 from .._settings import arguments
 from .._shaping import axis_of
 from .._spelling import answer
@@ -71,11 +71,7 @@ def _numbers_and_axis(operation: str, t, dim: int | None, kind) -> tuple[Tensor,
     rank = len(_core_shape(t))
     if dim is None:
         dim = 0 if rank in (0, 1, 3) else 1  # PyTorch's old rule, which it warns of
-    if kind is not None:
-        t = cast(t, _dtypes.computed(kind, operation))
-    elif t.dtype.kind < 2:
-        raise RuntimeError(f"{operation}: input must hold floating numbers; got {t.dtype}. Use .float()")
-    return t, axis_of(dim, rank, operation)
+    return floating(operation, t, kind), axis_of(dim, rank, operation)
 
 
 def relu(input, inplace: bool = False) -> Tensor:
