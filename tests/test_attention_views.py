@@ -188,6 +188,20 @@ class TestHeadView:
         data = data_of(view)
         assert (data["layer"], data["head"]) == (1, 1)
 
+    def test_a_module_that_is_called_twice(self):
+        layer = qkv.nn.MultiHeadAttention(8, 2)
+
+        class Twice(qkv.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = layer
+
+            def forward(self, x):
+                return self.layer(self.layer(x))
+
+        view = plot.head_view(qkv.look.record(Twice(), qkv.randn(1, 5, 8)), TOKENS)
+        assert repr(view) == "HeadView(2 layers of 2 heads, 5 queries, 5 keys)"
+
     def test_a_recording_and_a_batch(self):
         kept = recording()
         view = plot.head_view(kept, TOKENS)
@@ -282,6 +296,27 @@ class TestLayerView:
         ):
             with pytest.raises(ValueError, match=f"^layer_view: {words}$"):
                 plot.layer_view(weights(1, 2, 7, 5), **options)
+
+
+    @pytest.mark.parametrize("reduce", ["max", "mean"])
+    def test_pictures_of_a_recording(self, reduce):
+        qkv.manual_seed(0)
+        model = qkv.nn.TransformerEncoder(qkv.nn.TransformerEncoderLayer(8, 2, 11), 2).eval()
+        kept = qkv.look.record(model, 3 * qkv.randn(1, 601, 8))
+        table = kept["layers.1.self_attn.weights"][0]
+        view = plot.layer_view(kept, rows=(5, 42), columns=(3, 74), reduce=reduce)
+        assert repr(view) == "LayerView(2 layers of 2 heads, 37 queries, 71 keys)"
+        np.testing.assert_allclose(view[1][1, 1].images[0].get_array(), table[1, 5:42, 3:74], rtol=1e-5)
+        whole = plot.layer_view(kept, rows=(0, 601), columns=(0, 601), reduce=reduce, layer=1, head=1)
+        image = kept.image("layers.1.self_attn", size=(512, 512), reduce=reduce)
+        np.testing.assert_array_equal(whole.figure().axes[-1].images[0].get_array(), image[0, 1])
+        assert data_of(whole)["rows"] == [0, 601]
+        with pytest.raises(
+            ValueError, match=r"^layer_view: rows and columns must both be given .*; got rows \(0, 9\), columns None$"
+        ):
+            plot.layer_view(kept, rows=(0, 9))
+        with pytest.raises(ValueError, match=r"^layer_view: recording must hold weights; record with .*; got none$"):
+            plot.layer_view(qkv.look.record(model, qkv.randn(1, 5, 8), keep=("output",)), rows=(0, 5), columns=(0, 5))
 
 
 class TestCompareView:

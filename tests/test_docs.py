@@ -34,6 +34,16 @@ def test_the_readme_links_the_page():
     assert "/docs/coming_from.md\n" in readme
 
 
+def test_the_page_of_views_shows_what_its_code_makes(monkeypatch):
+    docs = Path(__file__).parents[1] / "docs"
+    monkeypatch.syspath_prepend(str(docs))
+    from builder import views
+
+    source, page = (docs / "views.md").read_text(encoding="utf8"), views.page()
+    assert page.count('class="qkv-view"') == source.count("<!-- view -->") == 8
+    assert page.count("```python") == source.count("```python")
+
+
 def test_masks_of_pytorch_s_layer_are_the_other_way_round():
     torch = pytest.importorskip("torch")
     qkv.manual_seed(0)

@@ -17,6 +17,7 @@ PAGES = {
     "index.html": "qkv",
     "getting_started.html": "Getting started",
     "gallery.html": "Which attention for what",
+    "views.html": "Looking at attention",
     "coming_from.html": "Coming from",
     "notebooks/d0_2_scoring_functions.html": "Scoring functions",
     "api/qkv.nn.html": "Layers",
@@ -102,6 +103,13 @@ def test_the_gallery_draws_every_variant_twice(site):
     page = (site / "gallery.html").read_text(encoding="utf8")
     assert page.count('class="weights only-light') == page.count('class="weights only-dark') == len(variants)
     assert page.count("<math") == len(variants)
+
+
+def test_the_page_of_views_shows_each(site):
+    source = (DOCS / "views.md").read_text(encoding="utf8")
+    page = (site / "views.html").read_text(encoding="utf8")
+    assert page.count('class="qkv-view"') == source.count("<!-- view -->") == 8
+    assert "<!-- view -->" not in page
 
 
 def test_formulas_need_no_script(site):
@@ -212,11 +220,11 @@ class TestBrowser:
     def test_the_slider_of_a_notebook_moves(self, tab):
         opened, address = tab
         opened.open(f"{address}/notebooks/d0_1_queries_keys_values.html")
-        curve = "document.querySelector('.qkv-heads polyline.estimate').getAttribute('points')"
+        curve = "document.querySelector('.qkv-view polyline.estimate').getAttribute('points')"
         before = opened.run(curve)
         opened.run(
             "(i => {i.value = 0.5; i.dispatchEvent(new Event('input'))})"
-            "(document.querySelector('.qkv-heads input[name=bandwidth]'))"
+            "(document.querySelector('.qkv-view input[name=bandwidth]'))"
         )
         assert opened.run(curve) != before
 

@@ -8,7 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
-from . import gallery, reference
+from . import gallery, reference, views
 
 HERE = Path(__file__).resolve().parents[1]
 ROOT = HERE.parent
@@ -29,6 +29,7 @@ PLACES = {
     "README.md": "getting_started.md",
     "docs/performance.md": "performance/index.md",
     "docs/gallery.md": "gallery.md",
+    "docs/views.md": "views.md",
     "notebooks": "notebooks/index.md",
     "benchmarks/results/README.md": "performance/index.md",
     "benchmarks/explanations.md": "performance/explanations.md",
@@ -170,4 +171,5 @@ def gather(folder: Path) -> None:
     write_performance(folder)
     write_notebooks(folder)
     write_page(gallery.page(folder), "gallery.md", folder)
+    write_page(views.page(), "views.md", folder, references=False)
     reference.write(folder / "api")

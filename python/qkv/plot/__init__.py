@@ -7,12 +7,13 @@ figure, so that ``import qkv`` does not need it; the pages need nothing.
 from .._public import publish
 from .attention_sliders import AttentionSliders
 from .bandwidth_slider import BandwidthSlider
+from .compare_view import compare_view
 from .curves import training_curve
 from .formulas import show_formula
 from .head_view import head_view
 from .heatmaps import alignment, heatmap, heatmap_row, show_heatmaps
 from .image_view import image_view
-from .layer_view import compare_view, layer_view
+from .layer_view import layer_view
 from .lines import kernel_regression, plot_lines
 from .long_attention import show_attention
 from .neuron_view import neuron_view

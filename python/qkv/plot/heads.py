@@ -41,7 +41,8 @@ def layers_of(operation: str, weights: Any, item: int = 0, *, four: str = "item"
     five axes counts layers; else four axes are (B, H, Lq, Lk).
     """
     if hasattr(weights, "all") and hasattr(weights, "names"):
-        weights = weights.all("*weights")
+        found_in = weights.all("*weights")  # a list of those of a module that was called more than once
+        weights = [call for each in found_in for call in (each if isinstance(each, list) else [each])]
     if isinstance(weights, (list, tuple)) and len(weights) == 0:
         raise ValueError(f"{operation}: weights must hold at least one layer; got none")
     if isinstance(weights, (list, tuple)) and all(_is_layer(layer) for layer in weights):

@@ -1,4 +1,4 @@
-"""All heads of all layers at a glance, one of them enlarged; and the difference of two."""
+"""All heads of all layers at a glance, one of them enlarged."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PANEL = 1.1  # inches
 PIXELS = 256  # of a panel of the figure, and
 ENLARGED = 1024  # of an enlarged one, on a side
+LARGEST = 512  # pixels of a picture of a recording, on a side
 LABELLED = 96  # tokens, at most
 
 
@@ -31,6 +32,7 @@ def layer_view(
     *,
     rows: tuple[int, int] | None = None,
     columns: tuple[int, int] | None = None,
+    reduce: str = "max",
     layer: int | None = None,
     head: int | None = None,
     item: int = 0,
@@ -55,9 +57,12 @@ def layer_view(
     key_tokens : sequence of Lk str, optional
         The keys' tokens; the queries' unless given.
     rows, columns : (int, int), optional
-        `weights` are pictures of ``qkv.attention_image``, whose pixels stand for the queries from ``rows[0]`` to
-        ``rows[1]`` and the keys of `columns`. Tokens are then left out. Where the reader zooms, the page tells ``rows``
-        and ``columns`` with which ``attention_image`` computes that part anew.
+        For texts of any length: the queries from ``rows[0]`` to ``rows[1]`` and the keys of `columns` are drawn in at
+        most 512 x 512 pixels, without tokens. A recording computes these pictures in O(L) memory; arrays must be such
+        pictures, of ``qkv.attention_image``. Where the reader zooms, the page tells the `rows` and `columns` that
+        compute this part anew.
+    reduce : "max" or "mean"
+        What a pixel shows of the weights that a recording has there.
     layer, head : int, optional
         The head that is enlarged at first.
     item : int
@@ -95,6 +100,8 @@ def layer_view(
     ((2, 3), 'layer 1', 'head 2')
     """
     name = "layer_view"
+    if hasattr(weights, "image") and (rows is not None or columns is not None):
+        weights = _pictures(weights, rows, columns, reduce)
     layers, batch = layers_of(name, weights, item, four="layer")
     view = LayerView()
     view.spans = _spans(layers[0].shape[1:], tokens, rows, columns)
@@ -103,6 +110,22 @@ def layer_view(
     view.ends = 0.0, (largest(view.layers) if vmax is None else vmax) or 1.0
     view._into(ax)
     return view
+
+
+def _pictures(recording: Any, rows: Any, columns: Any, reduce: str) -> list[NDArray[np.floating]]:
+    """Give pictures (B, H, Hpx, Wpx) of all weights of a recording."""
+    if rows is None or columns is None:
+        raise ValueError(
+            "layer_view: rows and columns must both be given with a recording because they say what its pictures show; "
+            f"got rows {shown(rows)}, columns {shown(columns)}"
+        )
+    size = tuple(max(min(end - begin, LARGEST), 1) for begin, end in (rows, columns))
+    paths = [name.rpartition(".")[0] for name in recording.names() if name.rpartition(".")[2] == "weights"]
+    if not paths:
+        raise ValueError('layer_view: recording must hold weights; record with keep=("weights",); got none')
+    options = {"size": size, "reduce": reduce, "rows": rows, "columns": columns}
+    found = [recording.image(path, **options) for path in paths]
+    return [np.asarray(call) for each in found for call in (each if isinstance(each, list) else [each])]
 
 
 Spans = tuple[tuple[int, int], tuple[int, int]]
@@ -127,82 +150,6 @@ def _spans(sizes: tuple[int, ...], tokens: Any, rows: Any, columns: Any) -> Span
             )
         found.append((int(begin), int(end)))
     return found[0], found[1]
-
-
-def compare_view(
-    a: Any,
-    b: Any,
-    tokens: Sequence[Any],
-    key_tokens: Sequence[Any] | None = None,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    item: int = 0,
-    title: str | None = None,
-    cmap: str = "RdBu",
-    figsize: tuple[float, float] | None = None,
-    ax: Any = None,
-) -> AttentionView:
-    """Draw the difference ``b - a`` of the weights of two models, or of one model before and after a change.
-
-    The page shows both beside their difference; the figure is of :func:`layer_view`'s form.
-
-    Parameters
-    ----------
-    a, b : array or Tensor (Lq, Lk), (H, Lq, Lk) or (B, H, Lq, Lk), a list of such arrays, or a recording
-        A list holds the layers. Of a recording all weights are taken.
-    tokens : sequence of Lq str
-        The queries' tokens; or B such sequences, of which the shorter cut the padding off.
-    key_tokens : sequence of Lk str, optional
-        The keys' tokens; the queries' unless given.
-    layer, head : int, optional
-        The head that is enlarged at first.
-    item : int
-        Which sentence of a batch is drawn; the title says so.
-    title : str, optional
-    cmap : str
-        Of the figure; its middle stands for no difference.
-    figsize : (width, height), optional
-        Of the whole figure, in inches.
-    ax : array or sequence of matplotlib.axes.Axes, optional
-        One for each head, layer by layer: draws the figure there.
-
-    Returns
-    -------
-    AttentionView
-        ``save("name.svg")``, ``figure()``; unpacks to ``(fig, axes)``, axes (layers, H).
-
-    Raises
-    ------
-    ValueError
-        If the weights of both have different shapes, or there is no such item, layer or head, or tokens do not fit in
-        number.
-    ImportError
-        If matplotlib is missing, for figures.
-
-    Examples
-    --------
-    >>> compare_view(np.full((3, 2, 2), 0.5), np.stack([np.eye(2)] * 3), ["good", "morning"])
-    CompareView(1 layer of 3 heads, 2 queries, 2 keys)
-    """
-    name = "compare_view"
-    both = [layers_of(name, weights, item) for weights in (a, b)]
-    shapes = [(len(layers), *layers[0].shape) for layers, _ in both]
-    if shapes[0] != shapes[1]:
-        raise ValueError(
-            f"{name}: a and b must have the same layers, heads and tokens because their difference is drawn; got a "
-            f"{shapes[0]} and b {shapes[1]}"
-        )
-    view = CompareView()
-    view.fill(name, both[1][0], tokens, key_tokens, layer, head, item)
-    seen, before = view.layers, [table[:, : len(view.queries), : len(view.keys)] for table in both[0][0]]
-    view.sides = before, seen
-    view.layers = [after - first for first, after in zip(before, seen, strict=True)]
-    greatest = largest(view.layers) or 1.0
-    view.title, view.cmap, view.figsize = title_of(title, item, both[0][1]), cmap, figsize
-    view.ends = -greatest, greatest
-    view._into(ax)
-    return view
 
 
 class Enlarged(NamedTuple):
@@ -354,14 +301,3 @@ class LayerView(AttentionView):
         (q0, q1), (k0, k1) = self.spans or ((0, len(self.queries)), (0, len(self.keys)))
         panel.images[0].set_extent((k0 - 0.5, k1 - 0.5, q1 - 0.5, q0 - 0.5))
         panel.tick_params(labelsize="x-small")
-
-
-class CompareView(LayerView):
-    """What :func:`compare_view` gives."""
-
-    sides: tuple[Layers, Layers]
-
-    def _tables(self) -> list[tuple[str, Layers, float, bool]]:
-        top = max(largest(side) for side in self.sides) or 1.0
-        sides = [(name, side, top, False) for name, side in zip("ab", self.sides, strict=True)]
-        return [("b - a", self.layers, self.ends[1], True), *sides]

@@ -12,7 +12,7 @@ const head = select("head", counted("", layers[0].heads), data.head, draw);
 const query = select("query", data.queries.map((token, i) => `${i} ${token}`), data.query, draw);
 const table = element("table", element("div", stage, { className: "wide" }));
 const titles = element("tr", element("thead", table));
-["key", "query", "key's features", "query × key", "q · k", "score", "weight"].forEach((name, i) => {
+["key", "", "features", "× query", "q · k", "score", "weight"].forEach((name, i) => {
   if (i !== 1) element("th", titles, { textContent: name, scope: "col" });
 });
 const first = element("tr", table.tHead);

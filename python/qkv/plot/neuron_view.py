@@ -70,8 +70,8 @@ def neuron_view(
     Examples
     --------
     >>> mha = qkv.nn.MultiHeadAttention(8, 2)
-    >>> r = qkv.look.record(mha, np.ones((1, 3, 8)), keep=("queries", "keys", "weights"))  # doctest: +SKIP
-    >>> qkv.plot.neuron_view(r, ["it", "is", "dry"])  # doctest: +SKIP
+    >>> r = qkv.look.record(mha, np.ones((1, 3, 8)), keep=("queries", "keys", "weights"))
+    >>> qkv.plot.neuron_view(r, ["it", "is", "dry"])
     NeuronView(1 layer of 2 heads, 3 queries, 3 keys, 4 features)
     """
     name = "neuron_view"
