@@ -111,6 +111,27 @@ def test_a_view_follows_the_notebook_and_not_what_the_reader_prefers(opened):
         assert tab.run(dark) == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("name", "dark"),
+    [
+        ("vscode-dark", True),
+        ("vscode-light", False),
+        ("vscode-high-contrast", True),
+        ("vscode-high-contrast-light", False),
+    ],
+)
+def test_a_view_follows_an_editor(opened, name, dark):
+    name_it = f"<script>document.body.className = 'a {name} b'</script>"
+    tab = opened(name_it, html(EVERY["token_view"]()), theme="light" if dark else "dark")
+    assert tab.run("document.querySelector('.qkv-view').classList.contains('dark')") == dark
+
+
+def test_a_page_that_is_always_white(opened):
+    style = "<style>:root { color-scheme: normal !important }</style>"
+    tab = opened(style, html(EVERY["token_view"]()), theme="dark")
+    assert not tab.run("document.querySelector('.qkv-view').classList.contains('dark')")
+
+
 def test_views_of_one_notebook_do_not_meet(opened):
     view = EVERY["head_view"]()
     tab = opened(html(view), html(view))

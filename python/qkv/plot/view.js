@@ -117,13 +117,17 @@ function walk(elements, down, across) {
   });
 }
 
-// Says whether what lies behind the view is dark: the notebook's ground, or else what the reader prefers.
+// Says whether what lies behind the view is dark: the notebook's ground, or else what the reader prefers, if the page
+// follows that.
 function isDark() {
+  const editor = /vscode-(light|dark|high-contrast-light|high-contrast)/.exec(document.body.className);
+  if (editor) return !editor[1].endsWith("light");
   for (let at = root.parentElement; at; at = at.parentElement) {
     const [r, g, b, alpha = 1] = (getComputedStyle(at).backgroundColor.match(/[\d.]+/g) || []).map(Number);
     if (alpha > 0.5) return 0.3 * r + 0.6 * g + 0.1 * b < 128;
   }
-  return matchMedia("(prefers-color-scheme: dark)").matches;
+  const follows = getComputedStyle(document.documentElement).colorScheme.includes("dark");
+  return follows && matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 // Draws now, and again where the ground changes.
