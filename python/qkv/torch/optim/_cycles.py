@@ -6,7 +6,7 @@ import math
 
 from ..._errors import shown
 from .._settings import constructor
-from ._schedules import LRScheduler
+from ._schedules import LRScheduler, per_group
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -86,9 +86,10 @@ class OneCycleLR(LRScheduler):
             ]
         else:
             self._phases += [(last, "max_lr", "min_lr", "base_momentum", "max_momentum")]
-        for i, group in enumerate(groups if last_epoch == -1 else ()):
-            for name in ("max_lr", "base_momentum", "max_momentum"):
-                group[name] = given[name][i] if isinstance(given[name], (list, tuple)) else given[name]
+        names = ("max_lr", "base_momentum", "max_momentum")
+        values = zip(*(per_group(optimizer, given[name], name) for name in names), strict=True)
+        for group, own in zip(groups, values, strict=True) if last_epoch == -1 else ():
+            group.update(zip(names, own, strict=True))
             group["initial_lr"] = group["max_lr"] / given["div_factor"]
             group["min_lr"] = group["initial_lr"] / given["final_div_factor"]
             if self.cycle_momentum:

@@ -75,16 +75,22 @@ class LRScheduler:
         self.__dict__.update(state_dict)
 
 
+def per_group(optimizer, value, name: str) -> list[Any]:
+    """A value for each group of parameters: one for all, or a list."""
+    count = len(optimizer.param_groups)
+    values = list(value) if isinstance(value, (list, tuple)) else [value] * count
+    if len(values) != count:
+        raise ValueError(f"Expected {count} {name}, but got {len(values)}")
+    return values
+
+
 class LambdaLR(LRScheduler):
     """The first rate times a function of the epoch."""
 
     __init__ = constructor("optimizer, lr_lambda, last_epoch=-1")
 
     def _configure(self, optimizer, lr_lambda, last_epoch: int) -> None:
-        count = len(optimizer.param_groups)
-        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
-        if len(self.lr_lambdas) != count:
-            raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
+        self.lr_lambdas = per_group(optimizer, lr_lambda, "lr_lambdas")
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:

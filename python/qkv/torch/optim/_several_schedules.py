@@ -9,7 +9,7 @@ from typing import Any
 from ... import _plateau
 from ..._errors import shown
 from .._settings import constructor
-from ._schedules import LRScheduler
+from ._schedules import LRScheduler, per_group
 
 
 class _Several(LRScheduler):
@@ -108,10 +108,7 @@ class ReduceLROnPlateau(LRScheduler):
                 "ReduceLROnPlateau: mode must be 'min' or 'max' and threshold_mode 'rel' or 'abs'; got "
                 f"{shown(self.mode)} and {shown(self.threshold_mode)}"
             )
-        count = len(optimizer.param_groups)
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * count
-        if len(self.min_lrs) != count:
-            raise ValueError(f"expected {count} min_lrs, got {len(self.min_lrs)}")
+        self.min_lrs = per_group(optimizer, min_lr, "min_lrs")
         self.best = math.inf if self.mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
         self._last_lr = self._rates()
