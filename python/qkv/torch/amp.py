@@ -12,7 +12,7 @@ from ._settings import constructor
 __all__ = ["GradScaler", "autocast"]
 
 
-class autocast(contextlib.ContextDecorator):  # noqa: N801  # its name in PyTorch
+class autocast(contextlib.nullcontext[None], contextlib.ContextDecorator):  # noqa: N801  # its name in PyTorch
     """Computes in float32 what PyTorch would round to ``dtype``: no result is less exact, none is faster.
 
     Examples
@@ -28,12 +28,7 @@ class autocast(contextlib.ContextDecorator):  # noqa: N801  # its name in PyTorc
             raise RuntimeError(f"autocast: device_type must be 'cpu'; got {shown(device_type)}")
         if dtype is not None and not isinstance(dtype, _dtypes.dtype):
             raise TypeError(f"autocast: dtype must be a dtype such as torch.bfloat16; got {dtype!r}")
-
-    def __enter__(self) -> autocast:
-        return self
-
-    def __exit__(self, *error) -> None:
-        pass
+        super().__init__()
 
 
 class GradScaler:

@@ -307,10 +307,8 @@ def _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scal
     return product(dropout(softmax(scores, -1), dropout_p), value)
 
 
-Tensor.softmax = _core.direct("softmax", lambda t, dim, dtype=None: softmax(t, dim, dtype=dtype))
-Tensor.log_softmax = _core.direct("log_softmax", lambda t, dim, dtype=None: log_softmax(t, dim, dtype=dtype))
-named("torch.softmax")(lambda input, dim, *, dtype=None: softmax(input, dim, dtype=dtype))
-named("torch.log_softmax")(lambda input, dim, *, dtype=None: log_softmax(input, dim, dtype=dtype))
+named("softmax")(lambda input, dim, dtype=None: softmax(input, dim, dtype=dtype))
+named("log_softmax")(lambda input, dim, dtype=None: log_softmax(input, dim, dtype=dtype))
 named("torch.layer_norm")(layer_norm)
 
 
