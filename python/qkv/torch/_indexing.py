@@ -139,12 +139,12 @@ def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-total // chunks) if total else [0] * chunks, dim)
 
 
-def _picked(name: str, core, t, dim, index, *more, label: str = "") -> Tensor:
+def _picked(name: str, t, dim, index, *more, label: str = "", core=None) -> Tensor:
     """What the core picks or puts along an axis; a Tensor without axes counts as one of size 1."""
     numbers, axes = _whole_numbers(index, name), len(_core_shape(t))
     one = t if axes else Core.reshape(t, 1)
     places = numbers if axes or name.startswith("index") else numbers.reshape(-1)
-    result = core(one, axis_of(dim, axes, name), places, *more)
+    result = (core or getattr(_core, name))(one, axis_of(dim, axes, name), places, *more)
     if not axes:
         shape = _core_shape(numbers if name == "gather" else result)
         result = Core.reshape(result, () if shape == (1,) and name != "gather" else shape)
@@ -198,19 +198,15 @@ def scatter(input, dim: int, index, src=None, *, value=None, reduce: str | None 
         raise RuntimeError(f"scatter: reduce must be 'add' or None; got {shown(reduce)}")
     given = src if src is not None else value
     part, label = _part("scatter", input, given, index), f"ScatterBackward{int(not isinstance(given, Core))}"
-    core = _core.scatter_add if reduce == "add" else _core.scatter
-    return _picked("scatter", core, input, dim, index, part, label=label)
+    core = _core.scatter_add if reduce == "add" else None
+    return _picked("scatter", input, dim, index, part, label=label, core=core)
 
 
 @named("index_add")
 def index_add(input, dim: int, index, source, *, alpha=1) -> Tensor:
     """A copy in which the entries of ``source`` are added to those of an axis by number."""
     rows = _values("index_add", input, source if alpha == 1 else source * alpha)
-    return _picked("index_add", _core.index_add, input, dim, index, rows)
-
-
-def _replaced(input, dim: int, index, values) -> Tensor:
-    return _picked("index_copy", _core.index_copy, input, dim, index, values)
+    return _picked("index_add", input, dim, index, rows)
 
 
 @named("masked_fill: MaskedFill")
@@ -243,18 +239,18 @@ _TABLE = {
     "unbind": lambda input, dim=0: tuple(
         renamed(_at(input, dim, "unbind", i), "UnbindBackward0") for i in range(_length(input, dim, "unbind"))
     ),
-    "gather": lambda input, dim, index, *, sparse_grad=False: _picked(
-        "gather", _core.gather, input, dim, index
-    ),
-    "index_select": lambda input, dim, index: _picked("index_select", _core.index_select, input, dim, index),
+    "gather": lambda input, dim, index, *, sparse_grad=False: _picked("gather", input, dim, index),
+    "index_select": lambda input, dim, index: _picked("index_select", input, dim, index),
     "take: Take": lambda input, index: np.take(as_core(input), as_numbers(_whole_numbers(index, "take"))),
     "scatter_add": lambda input, dim, index, src: _picked(
-        "scatter_add", _core.scatter_add, input, dim, index, _part("scatter_add", input, src, index)
+        "scatter_add", input, dim, index, _part("scatter_add", input, src, index)
     ),
-    "index_copy": lambda input, dim, index, source: _replaced(
-        input, dim, index, _values("index_copy", input, source)
+    "index_copy": lambda input, dim, index, source: _picked(
+        "index_copy", input, dim, index, _values("index_copy", input, source)
     ),
-    "index_fill": lambda input, dim, index, value: _replaced(input, dim, index, like(input, value)),
+    "index_fill": lambda input, dim, index, value: _picked(
+        "index_copy", input, dim, index, like(input, value)
+    ),
 }
 define(_TABLE)
 gather = FUNCTIONS["gather"]

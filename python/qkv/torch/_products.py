@@ -25,9 +25,8 @@ def product(a, b, op: str = "") -> Tensor:
     """Matrix product, in the one dtype that both must have."""
     x, y = (t if isinstance(t, Tensor) else wrap(t) if isinstance(t, Core) else wrap_array(t) for t in (a, b))
     if x.dtype is not y.dtype:
-        raise RuntimeError(
-            f"expected both Tensors of a product to have the same dtype; got {x.dtype} and {y.dtype}"
-        )
+        words = "expected both Tensors of a product to have the same dtype"
+        raise RuntimeError(f"{words}; got {x.dtype} and {y.dtype}")
     ranks = len(_core_shape(x)), len(_core_shape(y))
     label = op or _LABELS.get(ranks) or ("SqueezeBackward4" if 1 in ranks else "UnsafeViewBackward0")
     return wrap(_core.matmul(x, y), label, x._kind)
@@ -39,16 +38,12 @@ named("inner")(
 )
 
 
-def _operator(swapped: bool):
-    def operator(a, b):
-        return (
-            matmul(*((b, a) if swapped else (a, b))) if isinstance(b, (Core, np.ndarray)) else NotImplemented
-        )
-
-    return operator
+def _operator(f):
+    return lambda a, b: f(a, b) if isinstance(b, (Core, np.ndarray)) else NotImplemented
 
 
-Tensor.__matmul__, Tensor.__rmatmul__ = _core.direct("__matmul__", _operator(False)), _operator(True)
+Tensor.__matmul__ = _core.direct("__matmul__", _operator(matmul))
+Tensor.__rmatmul__ = _operator(lambda a, b: matmul(b, a))
 
 
 def _of_ranks(name: str, first: int, second: int, what: str) -> None:
