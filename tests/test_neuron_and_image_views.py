@@ -43,6 +43,27 @@ class TestNeuronView:
                 del kept[name]
         assert data_of(plot.neuron_view(kept, TOKENS))["layers"][0]["scores"] is None
 
+    def test_axes_that_are_missing(self):
+        kept = recording(layers=1)
+        for axes in (1, 2):
+            fewer = Kept({name: part[(0,) * axes] for name, part in kept.items()})
+            view = plot.neuron_view(fewer, TOKENS, query=1)
+            assert view.layers[0][0].shape == ((4, 1)[axes - 1], 5, 7)
+            np.testing.assert_allclose(
+                np.asarray(view[1][3].images[0].get_array())[:, 0],
+                kept["layers.0.self_attn.weights"][0, 0, 1],
+            )
+
+    def test_layers_of_several_sizes(self):
+        kept = recording(layers=1)
+        kept.update({f"memory.{name.rpartition('.')[2]}": part for name, part in recording(1, L=3).items()})
+        with pytest.raises(
+            ValueError,
+            match=r"^neuron_view: weights must have one size .* or layer must choose one; got \(5, 5\) and \(3, 3\)$",
+        ):
+            plot.neuron_view(kept, TOKENS)
+        assert len(plot.neuron_view(kept, TOKENS[:3], layer=1).keys) == 3
+
     def test_what_does_not_fit_a_page_is_left_out_and_said(self):
         kept = recording(layers=3, L=131, D=67, H=52, Hkv=26)
         view = plot.neuron_view(kept, [str(i) for i in range(131)])

@@ -119,8 +119,7 @@ def neuron_view(
 def _of_item(name: str, x: Any, item: int) -> NDArray[np.floating]:
     """Give (H, L, ...) of one sentence; a call that came more than once counts by its first."""
     table = numbers(x[0] if isinstance(x, list) else x)
-    while table.ndim < 4:
-        table = table[None] if table.ndim < 3 else table[:, None]  # (B, L, D) has no heads
+    table = table.reshape(*(1,) * (4 - table.ndim), *table.shape)  # three axes count heads, as in head_view
     if not 0 <= item < len(table):
         raise ValueError(
             f"{name}: item must be from 0 to {len(table) - 1} because the recording holds "
