@@ -40,7 +40,9 @@ ops::AttentionOptions block_options(Call& call, const py::dict& given) {
 
 Array array_from(Call& call, py::handle value, const char* name) { return packed(call.floating(value, name).data()); }
 
-py::object shown(const Array& array) { return array.defined() ? py::object(to_numpy(array, true, false)) : py::none(); }
+py::object array_or_none(const Array& array) {
+  return array.defined() ? py::object(to_numpy(array, true, false)) : py::none();
+}
 
 // An operation that Python computes: pull_back(dys) gives the gradients of the inputs, or None for those without.
 class StepInPython final : public Step {
@@ -147,7 +149,7 @@ void bind_processes(Functions& m) {
                       v = array_from(call, value, "value");
           const ops::AttentionOptions o = block_options(call, options);
           const ops::AttentionBlock block = without_gil([&] { return ops::attention_block(q, k, v, o); });
-          return py::make_tuple(shown(block.out), shown(block.statistics));
+          return py::make_tuple(array_or_none(block.out), array_or_none(block.statistics));
         });
   m.def("attention_block_backward(dout, dlse, out, statistics, query, key, value, options)",
         [](py::handle dout, py::handle dlse, py::handle out, py::handle statistics, py::handle query, py::handle key,
@@ -160,7 +162,8 @@ void bind_processes(Functions& m) {
           const ops::AttentionOptions o = block_options(call, options);
           const ops::AttentionBlockGradients d =
               without_gil([&] { return ops::attention_block_backward(dy, of_lse, whole, q, k, v, o); });
-          return py::make_tuple(shown(d.query), shown(d.key), shown(d.value), shown(d.bias));
+          return py::make_tuple(array_or_none(d.query), array_or_none(d.key), array_or_none(d.value),
+                                array_or_none(d.bias));
         });
 }
 
