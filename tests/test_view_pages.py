@@ -37,6 +37,7 @@ def opened(tmp_path_factory):
             assert tab.complaints == []
             return tab
 
+        show.folder, show.address, show.tab = folder, address, tab
         yield show
 
 
@@ -130,6 +131,29 @@ def test_a_page_that_is_always_white(opened):
     style = "<style>:root { color-scheme: normal !important }</style>"
     tab = opened(style, html(EVERY["token_view"]()), theme="dark")
     assert not tab.run("document.querySelector('.qkv-view').classList.contains('dark')")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_notebook_that_is_exported(opened, theme):
+    nbformat, nbconvert = pytest.importorskip("nbformat"), pytest.importorskip("nbconvert")
+    view = EVERY["head_view"]()
+    cells = [nbformat.v4.new_code_cell("view") for _ in range(2)]
+    for cell in cells:
+        cell.outputs = [nbformat.v4.new_output("display_data", data={"text/html": html(view)})]
+    try:
+        exporter = nbconvert.HTMLExporter(template_name="lab", theme=theme)
+    except ValueError:
+        pytest.skip("nbconvert has no templates here")
+    body, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=cells))
+    (opened.folder / f"exported-{theme}.html").write_text(body, encoding="utf-8")
+    tab = opened.tab
+    tab.open(f"{opened.address}/exported-{theme}.html")  # what it asks of a network is nbconvert's
+    assert not [told for told in tab.complaints if "head_view" in told or "qkv" in told]
+    choose(tab, "head", "2")
+    after, half = tab.run(LINES), (HEADS[0, 0] > 0.005).sum()
+    np.testing.assert_allclose(after[:-half], HEADS[0, 2][HEADS[0, 2] > 0.005], atol=6e-4)
+    dark = "[...document.querySelectorAll('.qkv-view')].map(v => v.classList.contains('dark'))"
+    assert tab.run(dark) == [theme == "dark"] * 2
 
 
 def test_views_of_one_notebook_do_not_meet(opened):
