@@ -146,6 +146,9 @@ RETURNS = {
     "attention_weights": "Tensor | None",
     "TransformerEncoder.attention_weights": "list[Tensor | None]",
     "TransformerDecoder.attention_weights": "list[Tensor | None]",
+    **dict.fromkeys(
+        [f"TransformerBody.{name}_weights" for name in ("attention", "memory")], "list[Tensor | None]"
+    ),
     "BertModel.hidden_states": "list[Tensor]",
     **dict.fromkeys([f"{name}.attention_weights" for name in MODELS], "list[Tensor | None]"),
     **dict.fromkeys([f"{name}.forward" for name in MODELS], "Any"),  # subclasses give named tuples
@@ -184,6 +187,7 @@ PARTS: dict[str, dict[str, str]] = {
     "LayerNorm": {"weight": "Parameter | None", "bias": "Parameter | None"},
     "RMSNorm": {"weight": "Parameter"},
     "AddNorm": {"norm": "LayerNorm", "dropout": "Dropout"},
+    "BilinearAttention": {"weight": "Parameter"},
     "AdditiveAttention": {"W_q": "Linear", "W_k": "Linear", "w_v": "Linear"},
     "SelfAttention": PROJECTIONS,
     "MultiHeadAttention": {**PROJECTIONS, "out_proj": "Linear"},
@@ -198,10 +202,7 @@ PARTS: dict[str, dict[str, str]] = {
         "dropout": "Dropout",
     },
     "BertSelfAttention": dict.fromkeys(("query", "key", "value"), "Linear"),
-    "BertOutput": {"dense": "Linear", "LayerNorm": "_LayerNorm", "dropout": "Dropout"},
-    "BertAttention": {"self": "BertSelfAttention", "output": "BertOutput"},
-    "BertIntermediate": {"dense": "Linear"},
-    "BertLayer": {"attention": "BertAttention", "intermediate": "BertIntermediate", "output": "BertOutput"},
+    "BertLayer": dict.fromkeys(("attention", "intermediate", "output"), "Module"),
     "BertEncoder": {"layer": "ModuleList"},
     "BertPooler": {"dense": "Linear"},
     "BertPredictionHead": {"transform": "Module", "bias": "Parameter"},
@@ -210,6 +211,7 @@ PARTS: dict[str, dict[str, str]] = {
     **{name: {"bert": "BertModel", "cls": "BertPreTrainingHeads"} for name in MODELS[1:3]},
     **{name: {"bert": "BertModel", "classifier": "Linear"} for name in MODELS[3:]},
     "TransformerDecoder": {"layers": "ModuleList"},
+    "TransformerBody": {"embedding": "Embedding", "layers": "ModuleList"},
     "Seq2SeqEncoder": RECURRENT,
     "Seq2SeqDecoder": {**RECURRENT, "dense": "Linear"},
     "Seq2SeqAttentionDecoder": {**RECURRENT, "attention": "AdditiveAttention", "dense": "Linear"},

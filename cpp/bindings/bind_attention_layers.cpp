@@ -3,6 +3,7 @@
 #include "bindings/call_attention.h"
 #include "bindings/class.h"
 #include "nn/additive_attention.h"
+#include "nn/dot_product_attention.h"
 
 namespace qkv::bindings {
 

@@ -1089,9 +1089,11 @@ class TransformerBlock(Module):
     ) -> tuple[Tensor, Tensor]: ...
 
 class TransformerBody(Module):
+    embedding: Embedding
+    layers: ModuleList
     def __init__(self, layers: Any = None, **kwargs: Any) -> None: ...
     @property
-    def attention_weights(self) -> Tensor | None: ...
+    def attention_weights(self) -> list[Tensor | None]: ...
     def forward(
         self,
         input_ids: Numbers | None = None,
@@ -1123,7 +1125,7 @@ class TransformerBody(Module):
         output_hidden_states: bool = False,
     ) -> Any: ...
     @property
-    def memory_weights(self) -> list[Any]: ...
+    def memory_weights(self) -> list[Tensor | None]: ...
 
 class TransformerDecoder(Module):
     layers: ModuleList
@@ -1659,6 +1661,7 @@ class Sequential(ModuleList):
     def __call__(self, x: Numbers) -> Tensor: ...
 
 class BilinearAttention(DotProductAttention):
+    weight: Parameter
     def __init__(
         self,
         query_size: int,
