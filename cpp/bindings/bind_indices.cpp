@@ -10,7 +10,7 @@ namespace {
 Array entries(const char* operation, const Tensor& x, const Array& numbers, Index axis) {
   if (numbers.rank() > 1)
     throw py::index_error(text(operation, ": index must have one axis; got shape ", numbers.shape()));
-  return ops::entries_along(numbers, x.shape(), axis);
+  return ops::entries_along(numbers, x.shape(), ops::checked_axis(operation, axis, x.rank()));
 }
 
 // (x, axis, index, values): the values at these places, or added to what is there.

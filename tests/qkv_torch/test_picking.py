@@ -188,3 +188,10 @@ def test_a_view_of_a_median_follows_it_once_it_requires_a_gradient():
     middle.requires_grad_()
     assert not view.is_leaf
     assert view.requires_grad
+
+
+def test_the_last_axis_of_a_tensor_without_axes():
+    t, first = qkv.torch.tensor(3.0), qkv.torch.tensor([0])
+    assert t.index_fill(-1, first, 0.5).item() == 0.5
+    assert t.index_add(-1, first, qkv.torch.tensor([2.0])).item() == 5
+    assert t.index_select(-1, first).item() == t.gather(-1, first).item() == 3

@@ -48,7 +48,7 @@ def axis_of(dim, rank: int, operation: str) -> int:
         raise IndexError(
             f"{operation}: dim must be from {-size} to {size - 1} because the Tensor has {rank} axes; got {axis}"
         )
-    return axis + rank if axis < 0 else axis
+    return axis % size
 
 
 def along(core, t, *args):
