@@ -20,8 +20,8 @@ def test_the_registry_names_every_experiment_once():
         "D2": 15,
         "D3": 34,
         "D4": 13,
-        "X": 6,
-        "T": 7,
+        "X": 10,
+        "T": 9,
     }
     assert all(e.title and id.startswith(e.document + "-") for id, e in known.items())
     assert list(known) == list(dict.fromkeys(known))
@@ -33,7 +33,18 @@ def test_ids_choose_documents_patterns_and_experiments():
     assert registry.select(["D0-18", "d0-03"], known) == ["D0-03", "D0-18"]
     assert registry.select(["D2"], known) == [f"D2-{i:02}" for i in range(15)]
     assert registry.select(["D4-0*"], known) == [f"D4-0{i}" for i in range(1, 10)]
-    assert registry.select(["x"], known) == ["X-MHA", "X-CE", "X-ACT", "X-OPT", "X-CLIP", "X-GRU"]
+    assert registry.select(["x"], known) == [
+        "X-MHA",
+        "X-CE",
+        "X-ACT",
+        "X-OPT",
+        "X-CLIP",
+        "X-GRU",
+        "X-SCORES",
+        "X-MASKS",
+        "X-KINDS",
+        "X-COST",
+    ]
     for wrong in ("D0-99", "D9", "D7-*", ""):
         with pytest.raises(UnknownExperimentError, match=f"--list' shows; got '{wrong}'".replace("*", r"\*")):
             registry.select(["D0-18", wrong], known)
