@@ -13,6 +13,7 @@ from .._core import (
     Transformer,
 )
 from .._public import publish
+from .auto import from_config, from_pretrained, supported
 from .bert import (
     BertForMaskedLM,
     BertForPreTraining,
@@ -22,11 +23,15 @@ from .bert import (
     count_parameters,
 )
 from .config import BertConfig
+from .configuration import Configuration
 from .decoding import beam_search, generate
 from .embed import embed_lines
+from .image_model import ImageModel
+from .language_models import CausalModel, EncoderDecoderModel
 from .masking import mask_tokens
 from .sentence_encoder import SentenceEncoder
 from .tokens import Tokenizer
+from .transformer_models import EncoderModel
 
 __all__ = [
     "AttentionDecoder",
@@ -38,9 +43,14 @@ __all__ = [
     "BertModel",
     "CausalLM",
     "CausalLMLayer",
+    "CausalModel",
+    "Configuration",
     "Decoder",
     "Encoder",
     "EncoderDecoder",
+    "EncoderDecoderModel",
+    "EncoderModel",
+    "ImageModel",
     "SentenceEncoder",
     "Seq2SeqAttentionDecoder",
     "Seq2SeqDecoder",
@@ -50,8 +60,11 @@ __all__ = [
     "beam_search",
     "count_parameters",
     "embed_lines",
+    "from_config",
+    "from_pretrained",
     "generate",
     "mask_tokens",
+    "supported",
 ]
 
 publish(__name__)

@@ -8,6 +8,7 @@ from .. import _core
 from .._core import Tensor
 from .bert_files import BertPretrained
 from .config import BertConfig
+from .outputs import output
 
 
 class BertModelOutput(NamedTuple):
@@ -30,14 +31,22 @@ class LogitsOutput(NamedTuple):
     logits: Tensor
 
 
+def _named(kind: Any, found: tuple[Any, ...]) -> Any:
+    """Give results their names; the states of all layers come last, if they were asked for."""
+    if len(found) == len(kind._fields):
+        return kind(*found)
+    return output(kind.__name__, **dict(zip((*kind._fields, "hidden_states"), found, strict=True)))
+
+
 class BertModel(BertPretrained, _core.BertModel):
     """BERT's encoder: word, position and segment embeddings, then layers of self-attention.
 
     ``x = LayerNorm(word + position + segment)``; each layer is ``y = LayerNorm(x + dense(attention(x)))``,
     ``LayerNorm(y + dense(act(dense(y))))``; ``pooler_output = tanh(dense(x[:, 0]))``.
 
-    Called ``(input_ids, *, valid_lens=None, attention_mask=None, token_type_ids=None, skip_padding=False)``, it gives a
-    named tuple ``(last_hidden_state, pooler_output)``.
+    Called ``(input_ids, *, valid_lens=None, attention_mask=None, token_type_ids=None, skip_padding=False,
+    output_hidden_states=False)``, it gives a named tuple ``(last_hidden_state, pooler_output)``, and the
+    ``hidden_states`` of all layers, the embeddings first, if they are asked for.
 
     Parameters
     ----------
@@ -78,6 +87,11 @@ class BertModel(BertPretrained, _core.BertModel):
         super().__init__(**_arguments(config), add_pooling_layer=add_pooling_layer, values=values)
         self.config = config
 
+    @property
+    def positions(self) -> int:
+        """How many ids a text may have."""
+        return self.config.max_position_embeddings
+
     def forward(
         self,
         input_ids: Any,
@@ -86,17 +100,18 @@ class BertModel(BertPretrained, _core.BertModel):
         attention_mask: Any = None,
         token_type_ids: Any = None,
         skip_padding: bool = False,
-    ) -> BertModelOutput:
-        """Compute the hidden states of the last layer, and the pooled first one."""
-        return BertModelOutput(
-            *super().forward(
-                input_ids,
-                valid_lens=valid_lens,
-                attention_mask=attention_mask,
-                token_type_ids=token_type_ids,
-                skip_padding=skip_padding,
-            )
+        output_hidden_states: bool = False,
+    ) -> Any:
+        """Compute the hidden states of the last layer, and the pooled first one; those of all layers if asked for."""
+        found = super().forward(
+            input_ids,
+            valid_lens=valid_lens,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            skip_padding=skip_padding,
+            output_hidden_states=output_hidden_states,
         )
+        return _named(BertModelOutput, found)
 
 
 class BertForPreTraining(BertPretrained, _core.BertForPreTraining):
@@ -129,9 +144,9 @@ class BertForPreTraining(BertPretrained, _core.BertForPreTraining):
         super().__init__(BertModel(config, values=values))
         self.config = config
 
-    def forward(self, input_ids: Any, **options: Any) -> BertForPreTrainingOutput:
+    def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores of the words at all positions, and of the two answers."""
-        return BertForPreTrainingOutput(*super().forward(input_ids, **options))
+        return _named(BertForPreTrainingOutput, super().forward(input_ids, **options))
 
 
 class BertForMaskedLM(BertPretrained, _core.BertForMaskedLM):
@@ -156,9 +171,10 @@ class BertForMaskedLM(BertPretrained, _core.BertForMaskedLM):
         super().__init__(BertModel(config, add_pooling_layer=False, values=values))
         self.config = config
 
-    def forward(self, input_ids: Any, **options: Any) -> LogitsOutput:
+    def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores of the words at all positions."""
-        return LogitsOutput(super().forward(input_ids, **options)[0])
+        words, _, *states = super().forward(input_ids, **options)
+        return _named(LogitsOutput, (words, *states))
 
 
 class BertForSequenceClassification(BertPretrained, _core.BertForSequenceClassification):
@@ -185,9 +201,9 @@ class BertForSequenceClassification(BertPretrained, _core.BertForSequenceClassif
         super().__init__(BertModel(config, values=values), **_head(config))
         self.config = config
 
-    def forward(self, input_ids: Any, **options: Any) -> LogitsOutput:
+    def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores ``(B, num_labels)``."""
-        return LogitsOutput(*super().forward(input_ids, **options))
+        return _named(LogitsOutput, super().forward(input_ids, **options))
 
 
 class BertForTokenClassification(BertPretrained, _core.BertForTokenClassification):
@@ -214,9 +230,9 @@ class BertForTokenClassification(BertPretrained, _core.BertForTokenClassificatio
         super().__init__(BertModel(config, add_pooling_layer=False, values=values), **_head(config))
         self.config = config
 
-    def forward(self, input_ids: Any, **options: Any) -> LogitsOutput:
+    def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores ``(B, L, num_labels)``."""
-        return LogitsOutput(*super().forward(input_ids, **options))
+        return _named(LogitsOutput, super().forward(input_ids, **options))
 
 
 def count_parameters(config: BertConfig, model: type[BertPretrained] | None = None) -> int:

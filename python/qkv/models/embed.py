@@ -19,7 +19,8 @@ import numpy as np
 from .._atomic import write_file
 from .embed_parts import PIECE, Ends, OneRank, Parts, Reports, fingerprint
 from .files import checked_folder
-from .sentence_encoder import SentenceEncoder, progress_bar
+from .progress import progress_bar
+from .sentence_encoder import SentenceEncoder
 
 FORMATS = ("npy", "jsonl")
 CHUNK = 256  # lines that are computed together, the longest first

@@ -71,6 +71,12 @@ class Weights:
         self.path = single
         self._files: dict[str, Path] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
+        pickled = folder / "pytorch_model.bin"
+        if pickled.is_file() and not single.is_file() and not index.is_file():
+            raise ValueError(
+                f"{folder}: pytorch_model.bin must be saved as model.safetensors because reading a pickle runs code; "
+                "got no model.safetensors"
+            )
         if single.is_file() or not index.is_file():
             self._list(single, None)
             return

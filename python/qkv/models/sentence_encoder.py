@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..gradients import no_grad
+from .._core import Tensor
+from ..elementwise import maximum, sqrt
+from ..gradients import no_grad, tensor
+from ..joining import concatenate
 from ..nn import no_attention_record
-from .bert import BertModel
-from .config import BertConfig
-from .files import checked_folder, read_json
+from .auto import from_pretrained
+from .files import checked_folder
+from .pooling import POOLINGS, SHORTEST, SIMILARITIES, compared, pooled
+from .progress import progress_bar
+from .sentence_files import SETTINGS, optional, parts_of, pooling_of, prompts_of, write_parts
 from .tokens import Tokenizer
 
 CHUNK = 4096  # texts that are tokenized at a time
 
-# What a pooling makes of the kept rows x (n, M), and its names in 1_Pooling/config.json.
-POOLINGS: dict[str, str] = {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-}
-
 
 class SentenceEncoder:
-    """A BERT model, its tokenizer, and what makes one vector of the rows of a text.
+    """An encoder, its tokenizer, and what makes one vector of the rows of a text.
 
     Parameters
     ----------
-    model : BertModel
+    model : BertModel or EncoderModel
     tokenizer : Tokenizer
     pooling : sequence of str
         ``"cls"``, ``"max"``, ``"mean"``, ``"mean_sqrt_len_tokens"``, ``"weightedmean"``, ``"lasttoken"``; several are
@@ -46,7 +39,11 @@ class SentenceEncoder:
     max_seq_length : int, optional
         Longer texts are cut; the model's number of positions by default.
     prompt : str
-        Is put before each text.
+        Is put before each text, unless :meth:`encode` is given another.
+    prompts : mapping, optional
+        More of them, by name.
+    similarity_fn_name : {"cosine", "dot", "euclidean", "manhattan"}
+        Of :meth:`similarity`.
     lower_case : bool
         Lower the letters before the tokenizer sees them.
 
@@ -68,7 +65,7 @@ class SentenceEncoder:
 
     def __init__(
         self,
-        model: BertModel,
+        model: Any,
         tokenizer: Tokenizer,
         *,
         pooling: Sequence[str] = ("mean",),
@@ -76,8 +73,10 @@ class SentenceEncoder:
         max_seq_length: int | None = None,
         prompt: str = "",
         lower_case: bool = False,
+        prompts: Mapping[str, str] | None = None,
+        similarity_fn_name: str = "cosine",
     ) -> None:
-        positions = model.config.max_position_embeddings
+        positions = model.positions
         unknown = [name for name in pooling if name not in POOLINGS]
         if unknown or not pooling:
             raise ValueError(
@@ -109,15 +108,28 @@ class SentenceEncoder:
         self.max_seq_length = length
         self.prompt = prompt
         self.lower_case = lower_case
+        self.prompts = dict(prompts or {})
+        if similarity_fn_name not in SIMILARITIES:
+            raise ValueError(
+                f"SentenceEncoder: similarity_fn_name must be one of {', '.join(SIMILARITIES)}; "
+                f"got {similarity_fn_name!r}"
+            )
+        self.similarity_fn_name = similarity_fn_name
 
     @property
     def dimension(self) -> int:
         """How many numbers an embedding has."""
-        return len(self.pooling) * self.model.config.hidden_size
+        return len(self.pooling) * int(self.model.config.hidden_size)
+
+    def __repr__(self) -> str:
+        return (
+            f"SentenceEncoder({type(self.model).__name__}, {self.dimension} numbers, pooling={'+'.join(self.pooling)}, "
+            f"normalize={self.normalize}, max_seq_length={self.max_seq_length})"
+        )
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> SentenceEncoder:
-        """Load a folder of sentence-transformers, or one with only a BERT model and a tokenizer, to be averaged.
+        """Load a folder of sentence-transformers, or one with only an encoder and a tokenizer, to be averaged.
 
         Parameters
         ----------
@@ -141,14 +153,17 @@ class SentenceEncoder:
         256
         """
         path = checked_folder("SentenceEncoder.from_pretrained", folder)
-        parts = _parts(path)
+        parts = parts_of(path)
         body = parts.pop("Transformer")
-        model = BertModel.from_pretrained(body)
-        settings = _optional(body / "sentence_bert_config.json")
+        model = from_pretrained(body, architectures=None)
+        if not hasattr(model, "positions"):
+            raise ValueError(f"{body}: must hold an encoder of texts; got {type(model).__name__}")
+        settings = optional(body / "sentence_bert_config.json")
         tokenizer = Tokenizer.from_pretrained(body)
         place = parts.get("Pooling")
-        pooling = ("mean",) if place is None else _pooling(place / "config.json", model.config)
-        top = _optional(path / "config_sentence_transformers.json")
+        pooling = ("mean",) if place is None else pooling_of(place / "config.json", model.config)
+        top = optional(path / SETTINGS)
+        prompts, prompt = prompts_of(path / SETTINGS, top)
         length = settings.get("max_seq_length")
         if length is not None and (not isinstance(length, int) or isinstance(length, bool)):
             raise ValueError(
@@ -161,21 +176,68 @@ class SentenceEncoder:
                 pooling=pooling,
                 normalize="Normalize" in parts,
                 max_seq_length=length,
-                prompt=_prompt(path / "config_sentence_transformers.json", top),
+                prompt=prompt,
                 lower_case=bool(settings.get("do_lower_case", False)),
+                prompts=prompts,
+                similarity_fn_name=top.get("similarity_fn_name") or "cosine",
             )
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
-    @overload
-    def encode(self, texts: str, batch_size: int = 32, show_progress: bool = False) -> np.ndarray: ...
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder that sentence-transformers and :meth:`from_pretrained` load.
+
+        Parameters
+        ----------
+        folder : path
+            Is made if it does not exist.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+
+        Examples
+        --------
+        >>> encoder = qkv.models.SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
+        >>> encoder.save_pretrained("mine")  # doctest: +SKIP
+        """
+        self.model.save_pretrained(folder)
+        write_parts(Path(folder), self)
+
     @overload
     def encode(
-        self, texts: Sequence[str], batch_size: int = 32, show_progress: bool = False
+        self,
+        texts: str | Sequence[str],
+        batch_size: int = 32,
+        show_progress: bool = False,
+        normalize_embeddings: bool | None = None,
+        convert_to_numpy: Literal[True] = True,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
     ) -> np.ndarray: ...
+    @overload
     def encode(
-        self, texts: str | Sequence[str], batch_size: int = 32, show_progress: bool = False
-    ) -> np.ndarray:
+        self,
+        texts: str | Sequence[str],
+        batch_size: int = 32,
+        show_progress: bool = False,
+        normalize_embeddings: bool | None = None,
+        *,
+        convert_to_numpy: bool,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+    ) -> Any: ...
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        batch_size: int = 32,
+        show_progress: bool = False,
+        normalize_embeddings: bool | None = None,
+        convert_to_numpy: bool = True,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+    ) -> Any:
         """Give the embeddings of texts.
 
         Texts of similar length are computed together and no padding is computed at all, so the batch size changes the
@@ -188,6 +250,14 @@ class SentenceEncoder:
             Texts computed together.
         show_progress : bool
             Show a bar (needs tqdm).
+        normalize_embeddings : bool, optional
+            True divides each vector by its length even if the model does not.
+        convert_to_numpy : bool
+            False gives a list of Tensors, as sentence-transformers does, or one Tensor for one str.
+        prompt : str, optional
+            Is put before each text, in place of the encoder's.
+        prompt_name : str, optional
+            That of one of the encoder's prompts.
 
         Returns
         -------
@@ -199,7 +269,7 @@ class SentenceEncoder:
         TypeError
             If `texts` holds anything but strings.
         ValueError
-            If `batch_size` is below 1.
+            If `batch_size` is below 1, or there is no prompt of that name.
 
         Examples
         --------
@@ -207,145 +277,124 @@ class SentenceEncoder:
         >>> encoder.encode("A dog runs.").shape  # doctest: +SKIP
         (384,)
         """
-        if isinstance(texts, str):
-            single: np.ndarray = self.encode([texts], batch_size, show_progress)[0]
-            return single
-        sentences = list(texts)
-        for i, text in enumerate(sentences):
-            if not isinstance(text, str):
-                raise TypeError(f"encode: texts must be strings; got {type(text).__name__} at position {i}")
+        sentences = self._sentences("encode", texts)
         if batch_size < 1:
             raise ValueError(f"encode: batch_size must be at least 1; got {batch_size}")
+        before = self._prompt(prompt, prompt_name)
+        normalize = self.normalize or bool(normalize_embeddings)
         result = np.empty((len(sentences), self.dimension), np.float32)
         tick, close = progress_bar(len(sentences), " texts", bool(show_progress))
         try:
-            for begin in range(0, len(sentences), max(CHUNK, batch_size)):
-                chunk = sentences[begin : begin + max(CHUNK, batch_size)]
-                for places, rows in self._batches(chunk, batch_size):
-                    result[begin + places] = rows
-                    tick(len(places))
+            with no_grad(), no_attention_record():
+                for begin in range(0, len(sentences), max(CHUNK, batch_size)):
+                    ids = self._ids(sentences[begin : begin + max(CHUNK, batch_size)], before)
+                    for places in _batches(ids, batch_size):
+                        result[begin + places] = self._embedded([ids[i] for i in places], normalize).numpy()
+                        tick(len(places))
         finally:
             close()
-        return result
+        rows: Any = result if convert_to_numpy else list(map(tensor, result))
+        return rows[0] if isinstance(texts, str) else rows
 
-    def _batches(self, texts: list[str], batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Give the places of some texts and their embeddings, the longest first."""
-        prepared = [self.prompt + (text.lower() if self.lower_case else text) for text in texts]
-        ids = self.tokenizer.encode(prepared, self.max_seq_length)
-        order = np.argsort([-len(x) for x in ids], kind="stable")
-        for begin in range(0, len(order), batch_size):
-            places = order[begin : begin + batch_size]
-            yield places, self._embed([ids[i] for i in places])
+    def forward(self, texts: Sequence[str], prompt: str | None = None) -> Tensor:
+        """Give the embeddings ``(N, M)`` of some texts as one Tensor, with gradients of the model's parameters.
 
-    def _embed(self, ids: list[list[int]]) -> np.ndarray:
+        Parameters
+        ----------
+        texts : sequence of str
+            Computed together.
+        prompt : str, optional
+            As in :meth:`encode`.
+
+        Returns
+        -------
+        Tensor
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `texts` holds anything but strings, or nothing.
+
+        Examples
+        --------
+        >>> encoder = qkv.models.SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
+        >>> encoder.forward(["A dog runs.", "A cat sleeps."]).sum().backward()  # doctest: +SKIP
+        """
+        sentences = self._sentences("forward", texts)
+        if not sentences:
+            raise ValueError("forward: texts must hold at least one; got none")
+        return self._embedded(self._ids(sentences, self._prompt(prompt, None)), self.normalize)
+
+    __call__ = forward
+
+    def similarity(self, a: Any, b: Any) -> np.ndarray:
+        """Compare each embedding of `a` with each of `b`, as ``similarity_fn_name`` says.
+
+        Parameters
+        ----------
+        a, b : array_like
+            ``(N, M)`` and ``(K, M)``, or ``(M,)`` for one.
+
+        Returns
+        -------
+        np.ndarray, ``(N, K)``; distances are negative, so that more is nearer
+
+        Raises
+        ------
+        ValueError
+            If they have different numbers of features.
+
+        Examples
+        --------
+        >>> encoder = qkv.models.SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
+        >>> encoder.similarity(encoder.encode(["dog", "cat"]), encoder.encode("puppy")).shape  # doctest: +SKIP
+        (2, 1)
+        """
+        x, y = (np.atleast_2d(np.asarray(v)) for v in (a, b))
+        if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+            raise ValueError(
+                f"similarity: b must be (K, {x.shape[-1]}) to match a {x.shape}; got b {y.shape}"
+            )
+        return compared(self.similarity_fn_name, x, y)
+
+    def _sentences(self, operation: str, texts: str | Sequence[str]) -> list[str]:
+        sentences = [texts] if isinstance(texts, str) else list(texts)
+        for i, text in enumerate(sentences):
+            if not isinstance(text, str):
+                raise TypeError(
+                    f"{operation}: texts must be strings; got {type(text).__name__} at position {i}"
+                )
+        return sentences
+
+    def _prompt(self, prompt: str | None, name: str | None) -> str:
+        if prompt is not None or name is None:
+            return self.prompt if prompt is None else prompt
+        if name not in self.prompts:
+            raise ValueError(
+                f"encode: prompt_name must be one of {', '.join(self.prompts) or 'none'}; got {name!r}"
+            )
+        return self.prompts[name]
+
+    def _ids(self, texts: list[str], prompt: str) -> list[list[int]]:
+        prepared = [prompt + (text.lower() if self.lower_case else text) for text in texts]
+        return self.tokenizer.encode(prepared, self.max_seq_length)
+
+    def _embedded(self, ids: list[list[int]], normalize: bool) -> Tensor:
         lens = np.array([len(x) for x in ids])
-        padded = np.zeros((len(ids), max(1, int(lens.max()))), np.int64)
+        padding = getattr(self.model.config, "pad_token_id", None) or 0
+        padded = np.full((len(ids), max(1, int(lens.max()))), padding, np.int64)
         for row, x in zip(padded, ids, strict=True):
             row[: len(x)] = x
-        with no_grad(), no_attention_record():
-            rows = self.model(
-                padded, valid_lens=lens, skip_padding=True
-            ).last_hidden_state.numpy()  # (B, L, M)
-        pooled = np.concatenate([_pooled(name, rows, lens) for name in self.pooling], axis=1)
-        if self.normalize:
-            pooled = pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
-        return pooled.astype(np.float32)
+        rows = self.model(padded, valid_lens=lens, skip_padding=True).last_hidden_state  # (B, L, M)
+        made = [pooled(name, rows, lens) for name in self.pooling]
+        y: Tensor = made[0] if len(made) == 1 else concatenate(made, axis=1)
+        if normalize:
+            y = y / maximum(sqrt((y * y).sum(axis=1, keepdims=True)), SHORTEST)
+        return y
 
 
-def _pooled(name: str, rows: np.ndarray, lens: np.ndarray) -> np.ndarray:
-    """Give (B, M) of rows (B, L, M) that are zeros behind lens."""
-    count = np.maximum(lens, 1)[:, None].astype(rows.dtype)
-    pooled: np.ndarray
-    if name == "cls":
-        pooled = rows[:, 0]
-    elif name == "lasttoken":
-        pooled = rows[np.arange(len(rows)), np.maximum(lens, 1) - 1]
-    elif name == "max":
-        kept = np.arange(rows.shape[1]) < lens[:, None]
-        pooled = np.where(kept[..., None], rows, np.where(lens > 0, -np.inf, 0)[:, None, None]).max(axis=1)
-    elif name == "weightedmean":
-        weights = np.arange(1, rows.shape[1] + 1, dtype=rows.dtype)
-        pooled = np.einsum("blm,l->bm", rows, weights) / (count * (count + 1) / 2)
-    else:
-        pooled = rows.sum(axis=1) / (count if name == "mean" else np.sqrt(count))
-    return pooled
-
-
-def progress_bar(
-    total: int | None, unit: str, show: bool | None
-) -> tuple[Callable[[int], Any], Callable[[], Any]]:
-    """Give what moves a bar and what closes it; with `show` None there is one on a terminal, if tqdm is there."""
-    if show is False or (show is None and not sys.stderr.isatty()):
-        return (lambda n: None), (lambda: None)
-    try:
-        tqdm = importlib.import_module("tqdm").tqdm
-    except ImportError as error:
-        if show is None:
-            return (lambda n: None), (lambda: None)
-        raise ImportError("encode: a bar needs the package tqdm; install it: pip install tqdm") from error
-    bar = tqdm(total=total, unit=unit, unit_scale=True, dynamic_ncols=True)
-    return bar.update, bar.close
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = read_json(path) if path.is_file() else {}
-    return found
-
-
-def _parts(folder: Path) -> dict[str, Path]:
-    """Give the folders of the parts that modules.json names."""
-    listing = folder / "modules.json"
-    if not listing.is_file():
-        return {"Transformer": folder}
-    parts: dict[str, Path] = {}
-    order = ("Transformer", "Pooling", "Normalize")
-    for entry in read_json(listing, list):
-        kind, place = (entry.get("type"), entry.get("path")) if isinstance(entry, dict) else (None, None)
-        if not isinstance(kind, str) or not isinstance(place, str):
-            raise ValueError(f"{listing}: must hold objects with type and path; got {str(entry)[:100]}")
-        name = kind.rpartition(".")[2]
-        if (
-            name not in order
-            or name in parts
-            or (parts and order.index(name) < order.index(next(reversed(parts))))
-        ):
-            raise ValueError(
-                f"{listing}: must name a Transformer, a Pooling and maybe a Normalize; got {kind[:100]}"
-            )
-        if Path(place).is_absolute() or ".." in Path(place).parts or "\0" in place:
-            raise ValueError(f"{listing}: must name folders below it; got {place[:100]!r}")
-        parts[name] = folder / place
-    if "Transformer" not in parts:
-        raise ValueError(f"{listing}: must name a Transformer; got {', '.join(parts) or 'nothing'}")
-    return parts
-
-
-def _pooling(path: Path, config: BertConfig) -> tuple[str, ...]:
-    entries = read_json(path)
-    width = entries.get("embedding_dimension", entries.get("word_embedding_dimension", config.hidden_size))
-    if width != config.hidden_size:
-        raise ValueError(f"{path}: must be for rows of hidden_size = {config.hidden_size}; got {width!r}")
-    if entries.get("include_prompt", True) is False:
-        raise ValueError(f"{path}: include_prompt must be true; got false")
-    chosen = entries.get("pooling_mode")
-    if chosen is None:
-        chosen = [name for name, key in POOLINGS.items() if entries.get(key)] or ["mean"]
-    names = [chosen] if isinstance(chosen, str) else chosen
-    if (
-        not isinstance(names, list)
-        or not names
-        or not all(isinstance(n, str) and n in POOLINGS for n in names)
-    ):
-        raise ValueError(f"{path}: pooling_mode must be of {', '.join(POOLINGS)}; got {str(chosen)[:100]}")
-    return tuple(names)
-
-
-def _prompt(path: Path, entries: dict[str, Any]) -> str:
-    name = entries.get("default_prompt_name")
-    if name is None:
-        return ""
-    prompts = entries.get("prompts")
-    prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
-    if not isinstance(prompt, str):
-        raise ValueError(f"{path}: default_prompt_name must be one of prompts; got {str(name)[:100]}")
-    return prompt
+def _batches(ids: list[list[int]], batch_size: int) -> Iterator[np.ndarray]:
+    """Give the places of texts that are computed together, the longest first."""
+    order = np.argsort([-len(x) for x in ids], kind="stable")
+    for begin in range(0, len(order), batch_size):
+        yield order[begin : begin + batch_size]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from .._errors import shown
+from .chat import rendered, special_tokens, template_of
 from .files import LARGEST_JSON, checked_folder, read_json
+from .gguf_files import tokenizer_of
 
 LARGEST_LENGTH = 1_000_000  # tokenizer_config.json says 1e30 for "no limit"
 
@@ -23,6 +25,12 @@ class Tokenizer:
         What does the work.
     max_length : int, optional
         The longest input of the model that it was made for.
+    chat_template : str, optional
+        Of :meth:`apply_chat_template`, in jinja2's language.
+    special_tokens : mapping, optional
+        The texts that templates may name, such as ``bos_token``.
+    settings : mapping, optional
+        The entries of tokenizer_config.json, which are written back.
 
     Examples
     --------
@@ -31,20 +39,31 @@ class Tokenizer:
     [[101, 1037, 3899, 102]]
     """
 
-    def __init__(self, tokenizer: Any, max_length: int | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        max_length: int | None = None,
+        *,
+        chat_template: str | None = None,
+        special_tokens: Mapping[str, str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.tokenizer = tokenizer
         self.max_length = max_length
+        self.chat_template, self.special_tokens = chat_template, dict(special_tokens or {})
+        self.settings = dict(settings or {})
         self.largest_id: int = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> Tokenizer:
-        """Read tokenizer.json, or vocab.txt of a BERT model without one.
+        """Read tokenizer.json, or vocab.txt of a BERT model without one; or the vocabulary of a GGUF file.
 
         Parameters
         ----------
         folder : path
+            Or a ``.gguf`` file (needs the package gguf).
 
         Returns
         -------
@@ -62,6 +81,10 @@ class Tokenizer:
         >>> qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2").largest_id  # doctest: +SKIP
         30521
         """
+        path = Path(folder)
+        if path.suffix == ".gguf" and not path.is_dir():
+            made, settings = tokenizer_of(path, _library())
+            return cls(made, settings.pop("max_length"), **settings)
         path = checked_folder("Tokenizer.from_pretrained", folder)
         settings = (
             read_json(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
@@ -72,7 +95,13 @@ class Tokenizer:
         if not whole.is_file() and not words.is_file():
             raise FileNotFoundError(f"{whole}: this file must exist, or vocab.txt beside it; there is none")
         made = _from_json(whole) if whole.is_file() else _from_words(words, settings)
-        return cls(made, limit if good else None)
+        return cls(
+            made,
+            limit if good else None,
+            chat_template=template_of(path, settings),
+            special_tokens=special_tokens(path, settings),
+            settings=settings,
+        )
 
     @overload
     def encode(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
@@ -195,6 +224,60 @@ class Tokenizer:
         _check_text("words", text)
         self.encode(text)  # refuses what has no number
         return list(self.tokenizer.encode(text).word_ids)
+
+    @overload
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = False,
+        tokenize: Literal[True] = True,
+    ) -> list[int]: ...
+    @overload
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = False,
+        tokenize: Literal[False],
+    ) -> str: ...
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = False,
+        tokenize: bool = True,
+    ) -> list[int] | str:
+        """Give a conversation as the model was trained on it (needs the package jinja2).
+
+        Parameters
+        ----------
+        messages : sequence of mapping
+            With ``role`` ("system", "user", "assistant") and ``content``.
+        add_generation_prompt : bool
+            End with what stands before an answer.
+        tokenize : bool
+            Give numbers; else the text.
+
+        Returns
+        -------
+        list of int, or str
+
+        Raises
+        ------
+        ValueError
+            If there is no template, or it does not take the messages.
+
+        Examples
+        --------
+        >>> tokenizer = qkv.models.Tokenizer.from_pretrained("SmolLM2-135M-Instruct.gguf")  # doctest: +SKIP
+        >>> messages = [{"role": "user", "content": "Hi"}]
+        >>> ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True)  # doctest: +SKIP
+        """
+        if self.chat_template is None:
+            raise ValueError("apply_chat_template: the tokenizer must have a chat template; there is none")
+        text = rendered(self.chat_template, messages, add_generation_prompt, self.special_tokens)
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids) if tokenize else text
 
     def _of_bytes(self) -> bool:
         decoder = self.tokenizer.decoder

@@ -1,0 +1,62 @@
+"""BLOOM: scores fall with the distance (ALiBi), and a norm stands behind the embeddings."""
+
+from __future__ import annotations
+
+from ..architecture import Architecture, HeadTable, Options, packed
+from ..configuration import Configuration
+from .llama import words
+
+
+def options(c: Configuration) -> dict[str, Options]:
+    """Give the body's."""
+    block = {
+        "nhead": c.n_head,
+        "dim_feedforward": 4 * c.hidden_size,
+        "activation": "gelu_tanh",
+        "norm_eps": c.layer_norm_epsilon,
+        "placement": "pre",
+        "dropout": c.hidden_dropout,
+        "attention_dropout": c.attention_dropout,
+        "is_causal": True,
+        "alibi": True,
+    }
+    return {
+        "body": {
+            "layers": [block] * c.n_layer,
+            "d_model": c.hidden_size,
+            "vocab_size": c.vocab_size,
+            "position_rule": "mask",
+            "embedding_norm": "layer",
+            "final_norm": "layer",
+            "norm_eps": c.layer_norm_epsilon,
+        }
+    }
+
+
+DEFAULTS = {
+    "vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8, "layer_norm_epsilon": 1e-5,
+    "hidden_dropout": 0.0, "attention_dropout": 0.0, "tie_word_embeddings": True,
+}  # fmt: skip
+
+ARCHITECTURE = Architecture(
+    model_type="bloom",
+    kind="causal",
+    classes="Bloom",
+    prefix="transformer",
+    defaults=DEFAULTS,
+    allowed={"apply_residual_connection_post_layernorm": (False,)},
+    standard={"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"},
+    bodies=options,
+    names={
+        "embedding": "word_embeddings",
+        "embedding_norm": "word_embeddings_layernorm",
+        "layers.{}.norm1": "h.{}.input_layernorm",
+        **packed("h.{}.self_attention.query_key_value", by_heads=True),
+        "layers.{}.self_attn.out_proj": "h.{}.self_attention.dense",
+        "layers.{}.norm2": "h.{}.post_attention_layernorm",
+        "layers.{}.linear1": "h.{}.mlp.dense_h_to_4h",
+        "layers.{}.linear2": "h.{}.mlp.dense_4h_to_h",
+        "norm": "ln_f",
+    },
+    heads={"ForCausalLM": HeadTable(words, {"head.output": "lm_head"})},
+)

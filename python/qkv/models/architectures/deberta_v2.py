@@ -1,0 +1,94 @@
+"""DeBERTa v2 and v3: scores of words and of distances apart (disentangled attention)."""
+
+from __future__ import annotations
+
+from ..architecture import Architecture, HeadTable, Options
+from ..configuration import Configuration
+from .roberta import DEFAULTS, NAMES, TOKENS, block, body, words
+
+
+def options(c: Configuration) -> dict[str, Options]:
+    """Give the body's; ``pos_att_type`` is a list or a text with bars."""
+    kinds = c.get("pos_att_type") or []
+    kinds = kinds.split("|") if isinstance(kinds, str) else kinds
+    made = body(c)
+    if not c.position_biased_input:
+        made["max_positions"] = 0
+    if c.get("embedding_size", c.hidden_size) != c.hidden_size:
+        raise ValueError(
+            f"embedding_size must be hidden_size = {c.hidden_size}; got {c.get('embedding_size')}"
+        )
+    if c.relative_attention:
+        if not c.share_att_key and kinds:
+            raise ValueError("share_att_key must be True because qkv has no other for deberta-v2; got False")
+        longest = c.max_relative_positions if c.max_relative_positions > 0 else c.max_position_embeddings
+        span = c.position_buckets if c.position_buckets > 0 else longest
+        made["disentangled"] = {
+            "span": span,
+            "buckets": max(c.position_buckets, 0),
+            "max_distance": longest,
+            "content_to_position": "c2p" in kinds,
+            "position_to_content": "p2c" in kinds,
+        }
+        made["relative_norm"] = "layer_norm" in c.norm_rel_ebd
+    terms = 1 + ("c2p" in kinds) + ("p2c" in kinds)
+    scale = (c.hidden_size // c.num_attention_heads * terms) ** -0.5
+    return {"body": {**made, "layers": [{**block(c), "scale": scale}] * c.num_hidden_layers}}
+
+
+ARCHITECTURE = Architecture(
+    model_type="deberta-v2",
+    kind="encoder",
+    classes="DebertaV2",
+    prefix="deberta",
+    defaults={
+        **DEFAULTS,
+        "vocab_size": 128100,
+        "hidden_size": 1536,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 24,
+        "intermediate_size": 6144,
+        "type_vocab_size": 0,
+        "layer_norm_eps": 1e-7,
+        "pad_token_id": 0,
+        "relative_attention": False,
+        "max_relative_positions": -1,
+        "position_buckets": -1,
+        "position_biased_input": True,
+        "norm_rel_ebd": "none",
+        "share_att_key": False,
+        "pooler_dropout": 0.0,
+        "pooler_hidden_act": "gelu",
+    },
+    allowed={"conv_kernel_size": (0, None), "legacy": (True, None)},
+    bodies=options,
+    names={
+        **{k: v.replace("self.query", "self.query_proj").replace("self.key", "self.key_proj").replace(
+            "self.value", "self.value_proj") for k, v in NAMES.items()},
+        "relative_embedding": "encoder.rel_embeddings",
+        "relative_norm": "encoder.LayerNorm",
+    },
+    heads={
+        "ForMaskedLM": HeadTable(
+            words,
+            {
+                "head.dense": "cls.predictions.transform.dense",
+                "head.norm": "cls.predictions.transform.LayerNorm",
+                "head.bias": "cls.predictions.bias",
+                "head.output": "cls.predictions.decoder",
+                "head.output.bias": "cls.predictions.bias",
+            },
+        ),
+        "ForSequenceClassification": HeadTable(
+            lambda c: {
+                "outputs": c.num_labels,
+                "inner": c.hidden_size,
+                "activation": c.activation("pooler_hidden_act"),
+                "pooling": "first",
+                "dropout": c.get("cls_dropout", c.hidden_dropout_prob),
+            },
+            {"head.dense": "pooler.dense", "head.output": "classifier"},
+        ),
+        "ForTokenClassification": TOKENS,
+    },
+)  # fmt: skip

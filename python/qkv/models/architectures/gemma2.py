@@ -1,0 +1,74 @@
+"""Gemma 2: norms before and behind each sublayer, soft caps, windows in every second layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..architecture import Architecture, HeadTable, Options, Piece
+from ..configuration import Configuration
+from .llama import DEFAULTS, NAMES, block, body, windows
+
+
+def options(c: Configuration) -> dict[str, Options]:
+    """Give the body's; embeddings are multiplied by the root of their width."""
+    common: dict[str, Any] = {
+        "activation": c.activation("hidden_activation"),
+        "placement": "sandwich",
+        "scale": c.query_pre_attn_scalar**-0.5,
+        "softcap": c.get("attn_logit_softcapping", 0.0),
+    }
+    made = body(c, [block(c, **common, **window) for window in windows(c)])
+    made["body"]["embedding_scale"] = c.hidden_size**0.5
+    return made
+
+
+def norm(name: str) -> Piece:
+    """Give a norm that multiplies by 1 + weight."""
+    return Piece(name + ".weight", added=1.0)
+
+
+ARCHITECTURE = Architecture(
+    model_type="gemma2",
+    kind="causal",
+    classes="Gemma2",
+    prefix="model",
+    defaults={k: v for k, v in DEFAULTS.items() if k not in ("mlp_bias", "hidden_act")}
+    | {
+        "vocab_size": 256000,
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "hidden_act": "gelu_pytorch_tanh",
+        "hidden_activation": "gelu_pytorch_tanh",
+        "max_position_embeddings": 8192,
+        "tie_word_embeddings": True,
+        "query_pre_attn_scalar": 256.0,
+        "sliding_window": 4096,
+        "final_logit_softcapping": 30.0,
+        "attn_logit_softcapping": 50.0,
+    },
+    allowed={"use_bidirectional_attention": (False, None)},
+    bodies=options,
+    names={k: v for k, v in NAMES.items() if "norm" not in k}
+    | {
+        "layers.{}.norm1.weight": norm("layers.{}.input_layernorm"),
+        "layers.{}.post_norm1.weight": norm("layers.{}.post_attention_layernorm"),
+        "layers.{}.norm2.weight": norm("layers.{}.pre_feedforward_layernorm"),
+        "layers.{}.post_norm2.weight": norm("layers.{}.post_feedforward_layernorm"),
+        "norm.weight": norm("norm"),
+    },
+    heads={
+        "ForCausalLM": HeadTable(
+            lambda c: {
+                "outputs": c.vocab_size,
+                "tied": c.tie_word_embeddings,
+                "bias": False,
+                "softcap": c.get("final_logit_softcapping", 0.0),
+            },
+            {"head.output": "lm_head"},
+        )
+    },
+)

@@ -1,0 +1,68 @@
+"""GPT-NeoX (Pythia): both sublayers beside each other, rotary positions of a part of the features."""
+
+from __future__ import annotations
+
+from ..architecture import Architecture, HeadTable, Options, packed
+from ..configuration import Configuration, rotary
+from .llama import words
+
+
+def options(c: Configuration) -> dict[str, Options]:
+    """Give the body's; old files say ``rotary_pct`` and ``rotary_emb_base``."""
+    turned = rotary(c, base=c.get("rotary_emb_base"))
+    head = c.hidden_size // c.num_attention_heads
+    given = c.get("rope_parameters") or {}
+    turned["rotary_dim"] = int(head * given.get("partial_rotary_factor", c.get("rotary_pct", 0.25)))
+    block = {
+        "nhead": c.num_attention_heads,
+        "dim_feedforward": c.intermediate_size,
+        "activation": c.activation("hidden_act"),
+        "norm_eps": c.layer_norm_eps,
+        "placement": "parallel" if c.use_parallel_residual else "pre",
+        "dropout": c.hidden_dropout,
+        "attention_dropout": c.attention_dropout,
+        "qkv_bias": c.attention_bias,
+        "out_bias": c.attention_bias,
+        "is_causal": True,
+        **turned,
+    }
+    return {
+        "body": {
+            "layers": [block] * c.num_hidden_layers,
+            "d_model": c.hidden_size,
+            "vocab_size": c.vocab_size,
+            "position_rule": "mask",
+            "final_norm": "layer",
+            "norm_eps": c.layer_norm_eps,
+            "dropout": c.hidden_dropout,
+        }
+    }
+
+
+DEFAULTS = {
+    "vocab_size": 50432, "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64,
+    "intermediate_size": 24576, "hidden_act": "gelu", "attention_dropout": 0.0, "hidden_dropout": 0.0,
+    "max_position_embeddings": 2048, "layer_norm_eps": 1e-5, "use_parallel_residual": True,
+    "attention_bias": True, "tie_word_embeddings": False,
+}  # fmt: skip
+
+ARCHITECTURE = Architecture(
+    model_type="gpt_neox",
+    kind="causal",
+    classes="GPTNeoX",
+    prefix="gpt_neox",
+    defaults=DEFAULTS,
+    allowed={"is_decoder": (False, True)},
+    bodies=options,
+    names={
+        "embedding": "embed_in",
+        "layers.{}.norm1": "layers.{}.input_layernorm",
+        **packed("layers.{}.attention.query_key_value", by_heads=True),
+        "layers.{}.self_attn.out_proj": "layers.{}.attention.dense",
+        "layers.{}.norm2": "layers.{}.post_attention_layernorm",
+        "layers.{}.linear1": "layers.{}.mlp.dense_h_to_4h",
+        "layers.{}.linear2": "layers.{}.mlp.dense_4h_to_h",
+        "norm": "final_layer_norm",
+    },
+    heads={"ForCausalLM": HeadTable(words, {"head.output": "embed_out"})},
+)

@@ -1,0 +1,78 @@
+"""Marian: BART's blocks with a table of sines for positions, and no norm behind the embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...positions import sinusoidal_positions
+from ..architecture import HeadTable, Piece
+from ..configuration import Configuration
+from .bart import ALLOWED, DEFAULTS, NAMES, body
+from .bart import ARCHITECTURE as BART
+
+
+def options(c: Configuration) -> dict[str, Any]:
+    """Give both bodies'; each may have its own words."""
+    more = {"max_positions": c.max_position_embeddings, "sinusoidal": True}
+    both: dict[str, Any] = {side: body(c, side, **more) for side in ("encoder", "decoder")}
+    if not c.share_encoder_decoder_embeddings:
+        both["shared"] = False
+        both["decoder"]["vocab_size"] = c.get("decoder_vocab_size", c.vocab_size)
+    return both
+
+
+def names(c: Configuration) -> dict[str, str]:
+    """Give all names."""
+    if c.share_encoder_decoder_embeddings:
+        return NAMES
+    return {
+        **NAMES,
+        "encoder.embedding": "encoder.embed_tokens",
+        "decoder.embedding": "decoder.embed_tokens",
+    }
+
+
+def sines(c: Configuration) -> dict[str, np.ndarray]:
+    """Give the table of positions, sines before cosines, which files hold once for each side."""
+    table = sinusoidal_positions(c.max_position_embeddings, c.d_model)
+    whole = np.concatenate([table[:, 0::2], table[:, 1::2]], axis=1).astype(np.float32)
+    return {f"{side}.embed_positions.weight": whole for side in ("encoder", "decoder")}
+
+
+WORDS = HeadTable(
+    lambda c: {
+        "outputs": c.vocab_size
+        if c.share_encoder_decoder_embeddings
+        else c.get("decoder_vocab_size", c.vocab_size),
+        "tied": c.tie_word_embeddings,
+    },
+    {
+        "head.bias": Piece("final_logits_bias", row=True, optional=True),
+        "head.output.bias": Piece("final_logits_bias", row=True, optional=True),
+        "head.output": "lm_head",
+    },
+)
+
+ARCHITECTURE = replace(
+    BART,
+    model_type="marian",
+    classes="Marian",
+    defaults=DEFAULTS
+    | {
+        "vocab_size": 58101,
+        "decoder_vocab_size": None,
+        "share_encoder_decoder_embeddings": True,
+        "pad_token_id": 58100,
+        "eos_token_id": 0,
+        "decoder_start_token_id": 58100,
+        "forced_eos_token_id": 0,
+    },
+    allowed=ALLOWED | {"normalize_embedding": (False, None)},
+    bodies=options,
+    names=names,
+    buffers=sines,
+    heads={"MTModel": WORDS},
+)

@@ -1,0 +1,74 @@
+"""ViT: BERT's blocks with norms before the sublayers, on patches of an image."""
+
+from __future__ import annotations
+
+from ..architecture import Architecture, HeadTable, Options
+from ..configuration import Configuration
+
+
+def options(c: Configuration) -> dict[str, Options]:
+    """Give the body's; its inputs are rows of patches."""
+    block = {
+        "nhead": c.num_attention_heads,
+        "dim_feedforward": c.intermediate_size,
+        "activation": c.activation("hidden_act"),
+        "norm_eps": c.layer_norm_eps,
+        "placement": "pre",
+        "qkv_bias": c.qkv_bias,
+        "out_bias": True,
+        "dropout": c.hidden_dropout_prob,
+        "attention_dropout": c.attention_probs_dropout_prob,
+    }
+    return {
+        "body": {
+            "layers": [block] * c.num_hidden_layers,
+            "d_model": c.hidden_size,
+            "final_norm": "layer",
+            "norm_eps": c.layer_norm_eps,
+            "dropout": c.hidden_dropout_prob,
+        }
+    }
+
+
+LAYER = "encoder.layer.{}."
+
+
+DEFAULTS = {
+    "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
+    "hidden_act": "gelu", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+    "layer_norm_eps": 1e-12, "image_size": 224, "patch_size": 16, "num_channels": 3, "qkv_bias": True,
+    "pooler_act": "tanh",
+}  # fmt: skip
+
+ARCHITECTURE = Architecture(
+    model_type="vit",
+    kind="image",
+    classes="ViT",
+    prefix="vit",
+    defaults=DEFAULTS,
+    bodies=options,
+    names={
+        "cls_token": "embeddings.cls_token",
+        "positions": "embeddings.position_embeddings",
+        "patch_weight": "embeddings.patch_embeddings.projection.weight",
+        "patch_bias": "embeddings.patch_embeddings.projection.bias",
+        "layers.{}.norm1": LAYER + "layernorm_before",
+        "layers.{}.self_attn.q_proj": LAYER + "attention.attention.query",
+        "layers.{}.self_attn.k_proj": LAYER + "attention.attention.key",
+        "layers.{}.self_attn.v_proj": LAYER + "attention.attention.value",
+        "layers.{}.self_attn.out_proj": LAYER + "attention.output.dense",
+        "layers.{}.norm2": LAYER + "layernorm_after",
+        "layers.{}.linear1": LAYER + "intermediate.dense",
+        "layers.{}.linear2": LAYER + "output.dense",
+        "norm": "layernorm",
+    },
+    heads={
+        "ForImageClassification": HeadTable(
+            lambda c: {"outputs": c.num_labels, "pooling": "first"}, {"head.output": "classifier"}
+        )
+    },
+    pooler=HeadTable(
+        lambda c: {"inner": c.hidden_size, "activation": c.activation("pooler_act"), "pooling": "first"},
+        {"pooler.dense": "pooler.dense"},
+    ),
+)

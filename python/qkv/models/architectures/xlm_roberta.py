@@ -1,0 +1,7 @@
+"""XLM-RoBERTa: RoBERTa of many languages."""
+
+from dataclasses import replace
+
+from .roberta import ARCHITECTURE as ROBERTA
+
+ARCHITECTURE = replace(ROBERTA, model_type="xlm-roberta", classes="XLMRoberta")

