@@ -160,6 +160,10 @@ void bind_observer(Functions& m) {
               py::make_tuple(seen.key, nn::kPointNames[static_cast<std::size_t>(seen.point)], shown(seen, keep_graph)));
         return all;
       });
+  m.def("watched(module, point, x)", "x as the observers of a module's point leave it.",
+        [](const nn::ModulePtr& module, const std::string& point, const Tensor& x) {
+          return nn::Watch(*module).through(point_from(point), x);
+        });
   m.def("observed", "Whether an observer looks at the calls of this thread.", [] { return Observer::any(); });
   m.def(
       "observed_call(module, function, arguments, keywords)",
@@ -177,7 +181,7 @@ void bind_observer(Functions& m) {
       return py::make_tuple(heads->arguments.num_heads);
     if (const auto* attention = dynamic_cast<const nn::Attention*>(module.get()))
       return py::make_tuple(attention->arguments.num_heads);
-    return py::tuple();
+    return py::getattr(py::cast(module), "_attention_heads", py::tuple());  // of one that is written in Python
   });
 }
 

@@ -31,7 +31,7 @@ def attention_image(
     score_mod: Callable[..., Any] | None = None,
     mask_mod: Callable[..., Any] | None = None,
 ) -> Any:
-    r"""The weights of :func:`scaled_dot_product_attention` at the size of a picture, in memory that grows with L alone.
+    """The weights of :func:`scaled_dot_product_attention` at the size of a picture, in memory that grows with L alone.
 
     Pixel ``(y, x)`` of ``size = (Hpx, Wpx)`` shows the largest or the mean of the weights of the queries from
     ``y * Lq // Hpx`` to ``(y + 1) * Lq // Hpx`` (not included) and the keys from ``x * Lk // Wpx`` to
@@ -50,9 +50,10 @@ def attention_image(
     rows, columns : (int, int), optional
         Show queries, and keys, from the first number to the second (not included) alone. The weights are normalised
         over all keys all the same.
-    attn_mask, is_causal, scale, enable_gqa, valid_lens, window, softcap, alibi_slopes, q_offset, sinks, masked_value, \
-score_mod, mask_mod
+    attn_mask, is_causal, scale, enable_gqa, valid_lens, window, softcap, alibi_slopes
         As in :func:`scaled_dot_product_attention`.
+    q_offset, sinks, masked_value, score_mod, mask_mod
+        As there.
 
     Returns
     -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from helpers import close
 
 from qkv import look, nn
@@ -73,3 +74,24 @@ def test_modules_of_torch():
         y = net(x)
     assert isinstance(y, torch.Tensor)
     np.testing.assert_array_equal(np.asarray(y.detach()), np.full((2, 4), 2, "float32"))
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_attention_of_torch(batched):
+    import qkv.torch as torch
+
+    layer = torch.nn.MultiheadAttention(M, H, batch_first=True).double()
+    x = torch.tensor(numbers(B, L, M) if batched else numbers(L, M))
+    plain, _ = layer(x, x, x)
+    r = look.record(layer, x, x, x, keep=("*",), average_attn_weights=False)
+    np.testing.assert_array_equal(r.output[0].detach().numpy(), plain.detach().numpy())
+    assert r["weights"].shape == ((B, H, L, L) if batched else (H, L, L))
+    np.testing.assert_array_equal(r["weights"], r.output[1].detach().numpy())
+    close(r["scores"], r["queries"] @ np.swapaxes(r["keys"], -1, -2) / np.sqrt(D))
+    close(r["heads"], r["weights"] @ r["values"])
+    with look.without_heads(layer, {0: [1]}):
+        fused, _ = layer(x, x, x, need_weights=False)
+        slow, _ = layer(x, x, x)
+    assert isinstance(fused, torch.Tensor)
+    close(fused.detach().numpy(), slow.detach().numpy())
+    assert abs(slow - plain).max() > 1e-3

@@ -3,6 +3,7 @@
 
 #include "kernels/attention/online_softmax.h"
 #include "kernels/attention/query_tile.h"
+#include "kernels/attention/transposes.h"
 
 namespace qkv::kernels::QKV_ISA {
 
@@ -11,9 +12,16 @@ namespace qkv::kernels::QKV_ISA {
 template <class T> struct ColumnParts {
   T* largest;  // (steps, width)
   T* value;    // (steps + columns, width)
+  T* tile;     // (columns, width), what they come to
+
+  ColumnParts() = default;
+  ColumnParts(T* memory, const ColumnResult<T>& columns, const AttentionProblem<T>& p)
+      : largest(memory),
+        value(largest + steps(p) * kPanelWidth<T>),
+        tile(value + (steps(p) + columns.count + 1) * kPanelWidth<T>) {}
   static Index steps(const AttentionProblem<T>& p) { return p.keys / key_step(p) + 2; }
   static Index elements(const ColumnResult<T>& columns, const AttentionProblem<T>& p) {
-    return columns.count == 0 ? 0 : (2 * steps(p) + columns.count + 1) * kPanelWidth<T>;
+    return columns.count == 0 ? 0 : (2 * (steps(p) + columns.count) + 1) * kPanelWidth<T>;
   }
 };
 
@@ -80,8 +88,8 @@ void write_columns(const ColumnResult<T>& columns, const ColumnParts<T>& parts, 
   T* to[kPanelWidth<T>];
   for (Index row = 0; row < rows.rows; ++row) {
     to[row] = columns.to.at(rows.batch, rows.head[row], rows.query[row], 0);
-    for (Index x = 0; x < columns.count; ++x) to[row][x] = 0;
   }
+  for (Index i = 0; i < columns.count * width; i += kLanes<T>) store(parts.tile + i, Vec<T>{});
   const T *largest = parts.largest, *value = parts.value;
   Index column = 0;
   for (Index key = first; key < last; key += size, largest += width) {
@@ -91,14 +99,18 @@ void write_columns(const ColumnResult<T>& columns, const ColumnParts<T>& parts, 
             weight_of<T>(load(largest + lane) - load(softmax.largest + lane)) * load(softmax.inverse + lane));
     const Index end = p.keys - key < size ? p.keys : key + size;
     for_columns(columns.starts, columns.count, column, key, end, [&](Index x, Index, Index) {
-      for (Index row = 0; row < rows.rows; ++row) {
-        const T w = value[row] == 0 ? T(0) : value[row] * factor[row];
-        if (!columns.largest) to[row][x] += w;
-        else if (w > to[row][x]) to[row][x] = w;
+      T* tile = parts.tile + x * width;
+      for (Index lane = 0; lane < rows.vectors * kLanes<T>; lane += kLanes<T>) {
+        const Vec<T> part = load(value + lane), none = {};
+        const Vec<T> w = select(part == none, none, part * load(factor + lane)), before = load(tile + lane);
+        store(tile + lane, columns.largest ? maximum(w, before) : before + w);
       }
       value += width;
     });
   }
+  T one[kPanelWidth<T>];
+  for (T& factor : one) factor = 1;
+  rows_from_columns(to, parts.tile, width, one, rows.rows, columns.count);
 }
 
 }  // namespace qkv::kernels::QKV_ISA

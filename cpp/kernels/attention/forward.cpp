@@ -216,8 +216,7 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
   KeptStep<T>* kept = scratch.steps;
   ColumnParts<T> columns_of[kMostPanels<T>];
   for (Index i = 0; i < count && columns.count > 0; ++i) {
-    columns_of[i].largest = scratch.columns + i * ColumnParts<T>::elements(columns, p);
-    columns_of[i].value = columns_of[i].largest + ColumnParts<T>::steps(p) * kPanelWidth<T>;
+    columns_of[i] = ColumnParts<T>(scratch.columns + i * ColumnParts<T>::elements(columns, p), columns, p);
   }
   Index column = 0, step_number = 0, part_number = 0;
   for (Index key = first; key < last; key += size) {

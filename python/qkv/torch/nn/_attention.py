@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ... import _core
 from .. import _dtypes
 from .._creation import zeros
 from .._elementwise import cast
@@ -15,7 +16,7 @@ from .._tensor import Tensor
 from . import functional as F
 from . import init
 from ._layers import NonDynamicallyQuantizableLinear, add_parameter
-from ._module import Module
+from ._module import Module, _in_class
 
 
 def additive(mask, name: str, kind) -> Tensor | None:
@@ -107,25 +108,37 @@ class MultiheadAttention(Module):
             attn_mask, key_padding_mask, batch if batched else None, length, keys, given[0].dtype
         )
         biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self.embed_dim)
+        points, split = ("queries", "keys", "values"), (-1, batch, self.num_heads, self.head_dim)
         q, k, v = (  # (L, B, E) to (B, H, L, D)
-            F.linear(x, w, b).reshape(-1, batch, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
-            for x, w, b in zip(given, self._weights(), biases, strict=True)
+            self._watched(point, F.linear(x, w, b).reshape(*split).permute(1, 2, 0, 3), batched)
+            for point, x, w, b in zip(points, given, self._weights(), biases, strict=True)
         )
         weights = None
         if need_weights:
             scores = product(q * math.sqrt(1.0 / self.head_dim), k.transpose(-2, -1))
-            weights = F.softmax(scores if mask is None else scores + mask, -1)
+            scores = self._watched("scores", scores if mask is None else scores + mask, batched)
+            weights = self._watched("weights", F.softmax(scores, -1), batched)
             weights = F.dropout(weights, self.dropout, self.training)
             context = product(weights, v)
             weights = mean(weights, 1) if average_attn_weights else weights
         else:
             drop = self.dropout if self.training else 0.0
             context = F.scaled_dot_product_attention(q, k, v, mask, drop)
-        rows = context.permute(2, 0, 1, 3).reshape(length * batch, self.embed_dim)
+        rows = self._watched("heads", context, batched).permute(2, 0, 1, 3).reshape(length * batch, self.embed_dim)
         out = self.out_proj(rows).reshape(length, batch, self.embed_dim)
         if not batched:
             return out.squeeze(1), None if weights is None else weights.squeeze(0)
         return (out.transpose(0, 1) if self.batch_first else out), weights
+
+    @property
+    def _attention_heads(self) -> tuple[int]:
+        return (self.num_heads,)
+
+    def _watched(self, point, x, batched):
+        if not _core.observed():
+            return x
+        seen = _in_class(_core.watched(self, point, x if batched else x[0]))
+        return seen if batched else seen[None]
 
     def _mask(self, attn_mask, padding, batch: int | None, length: int, keys: int, kind) -> Tensor | None:
         """Both masks as one that is added to scores ``(B, H, Lq, Lk)``; no `batch` stands for inputs without one."""
