@@ -1,0 +1,29 @@
+"""The table of measures in a browser."""
+
+from __future__ import annotations
+
+import numpy as np
+from test_view_pages import html, note, opened
+
+from qkv.plot.measures_table import MeasuresTable
+
+__all__ = ["opened"]  # the fixture
+
+
+def test_a_table_of_measures_is_sorted_by_a_heading(opened):
+    entropy = np.array([[0.5, 2.0, np.nan], [1.5, 0.25, 3.0]])  # the first layer has two heads
+    nowhere = np.full((2, 3), np.nan)
+    nowhere[1, 2] = 0.125
+    tab = opened(html(MeasuresTable({"entropy": entropy, "first": nowhere}, "heads")), width=390)
+    rows = "[...document.querySelectorAll('tbody tr')].map(r => [...r.children].map(c => c.textContent).join(' '))"
+    press_heading = "[...document.querySelectorAll('th button')].find(b => b.textContent === '{}').click()"
+    assert tab.run(rows) == ["0 0 0.500 ", "0 1 2.000 ", "1 0 1.500 ", "1 1 0.250 ", "1 2 3.000 0.125"]
+    tab.run(press_heading.format("entropy"))
+    assert [row[:3] for row in tab.run(rows)] == ["1 2", "0 1", "1 0", "0 0", "1 1"]
+    assert tab.run("document.querySelector('th[aria-sort]').getAttribute('aria-sort')") == "descending"
+    tab.run(press_heading.format("entropy"))
+    assert [row[:3] for row in tab.run(rows)] == ["1 1", "0 0", "1 0", "0 1", "1 2"]
+    tab.run(press_heading.format("first"))
+    assert tab.run(rows)[0] == "1 2 3.000 0.125"  # what has no number stands last
+    assert note(tab) == "5 heads, sorted by first"
+    assert tab.run("document.documentElement.scrollWidth <= innerWidth")
