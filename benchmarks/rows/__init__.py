@@ -5,6 +5,7 @@ from importlib import import_module
 SUBJECTS = [
     "attention",
     "options",
+    "formulas",
     "tiny",
     "small operations",
     "numpy functions",

@@ -4,6 +4,7 @@
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
 #include "bindings/formula_source.h"
+#include "bindings/formula_value.h"
 #include "bindings/options.h"
 #include "core/error.h"
 #include "ops/attention/ragged.h"
@@ -88,12 +89,12 @@ void bind_attention(Functions& m) {
       "scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, "
       "enable_gqa, valid_lens, window, softcap, alibi_slopes, q_offset, sinks, masked_value, "
       "dropout_keep, return_weights, return_lse, score_mod=None, mask_mod=None, image=None, cu_seqlens_q=None, "
-      "cu_seqlens_k=None)",
+      "cu_seqlens_k=None, formula=None)",
       [](py::handle query, py::handle key, py::handle value, py::handle attn_mask, py::handle dropout_p,
          py::handle is_causal, py::handle scale, bool enable_gqa, py::handle valid_lens, py::handle window,
          py::handle softcap, py::handle alibi_slopes, py::handle q_offset, py::handle sinks, py::handle masked_value,
          py::handle dropout_keep, bool return_weights, bool return_lse, py::handle score_mod, py::handle mask_mod,
-         py::handle image, py::handle cu_seqlens_q, py::handle cu_seqlens_k) -> py::object {
+         py::handle image, py::handle cu_seqlens_q, py::handle cu_seqlens_k, py::handle formula) -> py::object {
         const char* name = "scaled_dot_product_attention";
         Call call(name);
         const Tensor q = call.floating(query, "query"), k = call.floating(key, "key"),
@@ -116,6 +117,7 @@ void bind_attention(Functions& m) {
         warn_of_swapped(name, o, count_of(k));
         o.return_weights = return_weights;
         o.return_lse = return_lse;
+        o.formula = formula_value_from(formula);
         if (!image.is_none()) {
           o.operation = "attention_image";
           const ops::ImageOptions options = image_from(image);

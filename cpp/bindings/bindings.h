@@ -18,6 +18,7 @@ void bind_additive(Functions& m);
 void bind_kernel_pooling(Functions& m);
 void bind_positions(Functions& m);
 void bind_attention(Functions& m);
+void bind_formula(Functions& m);
 void bind_module(Functions& m);
 void bind_init(Functions& m);
 void bind_layers(Functions& m);

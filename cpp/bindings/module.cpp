@@ -18,6 +18,7 @@ PYBIND11_MODULE(_core_in_main, module) {
   bind_kernel_pooling(m);
   bind_positions(m);
   bind_attention(m);
+  bind_formula(m);
   bind_module(m);
   bind_init(m);
   bind_layers(m);

@@ -117,16 +117,13 @@ void add_step_to_keys(const Sums<T>& sums, GradientScratch<T>& scratch, const Gr
 // Adds a panel's part to its dquery (D, width) and leaves its weights and dscores of keys [key, key + n).
 template <class T>
 void run_panel(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& panel,
-               const AttentionSaved<T>& saved, Index key, Index n, bool skip_keys) {
+               const AttentionSaved<T>& saved, const LeafGradient<T>* dleaves, Index key, Index n, bool skip_keys) {
   const RowBlock<T>& rows = panel.rows;
   const AttentionProblem<T>& p = *rows.problem;
   const Index width = rows.width;
   score_gradient(scratch, step, panel, saved, key, n);
-  if (p.softcap != 0)
-    for (Index i = 0; i < n * width; i += kLanes<T>) {
-      const Vec<T> d = load(scratch.dscores + i);
-      store(scratch.dscores + i, select(d == Vec<T>{}, Vec<T>{}, d * load(scratch.tiles.derivative + i)));
-    }
+  formula_gradient(scratch, step, rows, key, n, dleaves);
+  softcap_gradient(scratch, rows, n);
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     const Index lane = part.vector * kLanes<T>, at = part.from * width + lane;
@@ -139,12 +136,19 @@ void run_panel(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T
 // Adds what a tile contributes to the sums of dkey and dvalue, which start at key `origin`, and to each panel's dquery.
 template <class T>
 void run_tile(const Sums<T>& sums, GradientScratch<T>& scratch, GradientTile<T>& tile, const AttentionSaved<T>& saved,
-              Index from, Index to, Index origin) {
+              const LeafGradient<T>* dleaves, Index from, Index to, Index origin) {
   const RowBlock<T>& first = tile.panel[0].rows;
   const AttentionProblem<T>& p = *first.problem;
   const Index size = key_step(p), bytes = static_cast<Index>(sizeof(T));
   for (Index key = from; key < to; key += size) {
     const Index n = to - key < size ? to - key : size, next = key + n, more = to - next < size ? to - next : size;
+    const auto passed_over = [&](Index i) {
+      const RowBlock<T>& rows = tile.panel[i].rows;
+      return key + n <= rows.first || key >= rows.last || is_excluded(rows, key, n);
+    };
+    Index passed = 0;
+    while (passed < tile.count && passed_over(passed)) ++passed;
+    if (passed == tile.count) continue;
     PrefetchQueue& queue = scratch.queue;
     queue.clear();
     queue.add(first.key(next), more, p.key.position * bytes, p.key_size * bytes);
@@ -155,11 +159,10 @@ void run_tile(const Sums<T>& sums, GradientScratch<T>& scratch, GradientTile<T>&
     for (Index i = 0; i < tile.count; ++i) fetch_bias(queue, tile.panel[i].rows, key, n);
     queue.spread(tile.count * (2 * tiles_of(n, kMaxVectors) + tiles_of(p.key_size, kMaxVectors)));
     for (Index i = 0; i < tile.count; ++i) {
-      const RowBlock<T>& rows = tile.panel[i].rows;
       tile.step[i].count = 0;
-      if (key + n <= rows.first || key >= rows.last) continue;
+      if (passed_over(i)) continue;
       scratch.use(i);
-      run_panel(scratch, tile.step[i], tile.panel[i], saved, key, n, false);
+      run_panel(scratch, tile.step[i], tile.panel[i], saved, dleaves, key, n, false);
     }
     add_step_to_keys(sums, scratch, tile, origin);
   }
@@ -170,9 +173,26 @@ template <class T> void add_rows(T* to, Index stride, const T* from, Index width
     for (Index i = 0; i < n; ++i) to[row * stride + i] += from[row * width + i];
 }
 
+// Of the keys [begin, end) those that rows of a piece may see: far fewer, perhaps, with a window.
+template <class T>
+void narrow_keys(Index& begin, Index& end, const AttentionProblem<T>& p, const AttentionPiece& piece) {
+  RowBlock<T> rows;
+  Index first = end, last = begin;
+  for (Index row = piece.begin; row < piece.end; row += kPanelWidth<T>) {
+    set_rows(rows, p, piece.batch, piece.kv_head, row, at_most(row + kPanelWidth<T>, piece.end));
+    if (rows.first >= rows.last) continue;
+    first = at_most(first, rows.first);
+    last = at_least(last, rows.last);
+  }
+  begin = at_least(begin, first);
+  end = at_most(end, last);
+}
+
 template <class T>
 void backward(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
               const AttentionProblem<T>& p, AttentionPiece piece, Index keys_begin, Index keys_end, T* memory) {
+  narrow_keys(keys_begin, keys_end, p, piece);
+  if (keys_begin >= keys_end) return;
   const Index batch = piece.batch, kv_head = piece.kv_head, n = keys_end - keys_begin;
   GradientScratch<T> scratch(memory, p, kGradientPanels<T>);
   const Sums<T> sums(scratch.rest, p, n);
@@ -211,7 +231,7 @@ void backward(const AttentionGradients<T>& gradients, const T* delta, const Atte
           !finite(queries, panel.rows.rows * sums.key_width) || !finite(dout, panel.rows.rows * sums.value_width);
       zero(scratch.dquery, p.key_size * panel.rows.width);
     }
-    run_tile(sums, scratch, tile, saved, from, to, keys_begin);
+    run_tile(sums, scratch, tile, saved, gradients.dleaves, from, to, keys_begin);
     if (gradients.dquery.data == nullptr) continue;
     for (Index i = 0; i < tile.count; ++i) {
       const GradientBlock<T>& panel = tile.panel[i];
@@ -223,7 +243,8 @@ void backward(const AttentionGradients<T>& gradients, const T* delta, const Atte
         scratch.queue.clear();
         const Index size = key_step(p);
         for (Index key = from; key < to; key += size)
-          run_panel(scratch, tile.step[i], panel, saved, key, to - key < size ? to - key : size, true);
+          run_panel(scratch, tile.step[i], panel, saved, static_cast<const LeafGradient<T>*>(nullptr), key,
+                    to - key < size ? to - key : size, true);
       }
       T* lines[kPanelWidth<T>];
       for (Index row = 0; row < rows.rows; ++row) lines[row] = sums.queries + row * sums.key_width;

@@ -49,7 +49,9 @@ void bias_gradient(WeightsView<T> dbias, const T* delta, const AttentionSaved<T>
     const Index step = key_step(p);
     for (Index key = from; key < to; key += step) {
       const Index n = to - key < step ? to - key : step;
+      if (is_excluded(rows, key, n)) continue;
       score_gradient(scratch, parts, block, saved, key, n);
+      formula_gradient(scratch, parts, rows, key, n, static_cast<const LeafGradient<T>*>(nullptr));
       add_tile(dbias, scratch, rows, key, n);
     }
   }

@@ -76,9 +76,10 @@ template <class T> struct ForwardScratch {
     panels = memory;
     tiles.scratch = panels + panel_elements(p) * panels_of(weights);
     tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + kTileElements<T>);
-    tiles.derivative = nullptr;
+    tiles.derivative = tiles.second = nullptr;
     tiles.queue = &queue;
-    T* rest = tiles.scratch + 2 * kTileElements<T>;
+    tiles.formula = tiles.scratch + 2 * kTileElements<T>;
+    T* rest = tiles.formula + formula_scratch(p);
     kept = weights ? rest : nullptr;
     steps = weights ? reinterpret_cast<KeptStep<T>*>(rest + (p.keys + kBlockKeys) * kPanelWidth<T>) : nullptr;
     columns = rest;
@@ -86,7 +87,7 @@ template <class T> struct ForwardScratch {
   }
   static Index elements(const AttentionResult<T>& result, const AttentionProblem<T>& p) {
     const bool weights = result.weights.data != nullptr;
-    return panel_elements(p) * panels_of(weights) + 2 * kTileElements<T> +
+    return panel_elements(p) * panels_of(weights) + 2 * kTileElements<T> + formula_scratch(p) +
            ColumnParts<T>::elements(result.columns, p) * kMostPanels<T> +
            (weights ? step_elements(p) + (p.keys + kBlockKeys) * kPanelWidth<T> : 0);
   }
@@ -221,6 +222,10 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
   Index column = 0, step_number = 0, part_number = 0;
   for (Index key = first; key < last; key += size) {
     const Index n = p.keys - key < size ? p.keys - key : size;
+    const auto passed_over = [&](Index i) { return is_excluded(panels[i].rows, key, n); };
+    Index passed = 0;
+    while (passed < count && passed_over(passed)) ++passed;
+    if (passed == count && kept == nullptr && columns.count == 0) continue;
     fetch_next(scratch.queue, panels, count, out, key, n, last);
     for (Index i = 0; i < count; ++i) {
       Panel<T>& panel = panels[i];

@@ -164,6 +164,44 @@ void allow_limits(uint8_t* allowed, const StepPart& part, const RowBlock<T>& blo
   }
 }
 
+// Leaves a formula's mask of the keys that the vectors' parts hold in tiles.scratch. Keys that it excludes for all rows
+// of a vector are dropped from both ends.
+template <class T>
+void narrow_by_formula(StepPart* each, const ScoreTiles<T>& tiles, const RowBlock<T>& block, Index key) {
+  const AttentionProblem<T>& p = *block.problem;
+  const StepPart all = joined(each, 0, block.vectors);
+  if (all.keys() <= 0) return;
+  run_formula(p.formula->mask, 0, p.formula->mask.count, {tiles.scratch, tiles.second, tiles.formula, nullptr}, all,
+              block, key);
+  for (Index v = 0; v < block.vectors; ++v) {
+    StepPart& part = each[v];
+    const auto line = [&](Index j) { return bits(load(tiles.scratch + j * block.width + v * kLanes<T>)); };
+    if (!p.fill) {
+      while (part.from < part.to && !any(line(part.from))) ++part.from;
+      while (part.from < part.to && !any(line(part.to - 1))) --part.to;
+      if (p.batch_invariant) part.from -= part.from % 4;
+    }
+    Mask<T> every = Mask<T>{} - 1;
+    for (Index j = part.from; j < part.to; ++j) every &= line(j);
+    part.masked |= any(~every);
+  }
+}
+
+// allowed &= a mask in a tile, or = if this is the first.
+template <class T> void allow_formula(uint8_t* allowed, const T* tile, const StepPart& part, Index width, bool first) {
+  typedef int8_t Lanes __attribute__((vector_size(kLanes<T>)));
+  for (Index v = part.vector; v < part.vector + part.vectors; ++v)
+    for (Index j = part.from; j < part.to; ++j) {
+      const Index at = j * width + v * kLanes<T>;
+      Lanes inside = __builtin_convertvector(bits(load(tile + at)), Lanes), others;
+      if (!first) {
+        __builtin_memcpy(&others, allowed + at, sizeof others);
+        inside = (Lanes)((inside != 0) & (others != 0));
+      }
+      __builtin_memcpy(allowed + at, &inside, sizeof inside);
+    }
+}
+
 }  // namespace
 
 template <class T>
@@ -176,13 +214,41 @@ void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const Row
   transpose_bytes(to + lane, block.width, lines, lanes, part.from, part.to);
 }
 
-template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock<T>& block, Index key, Index n) {
+template <class T> Coverage formula_coverage(const RowBlock<T>& block, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
-  const bool fill_bias = p.fill && p.bias.data != nullptr;
+  const Formula<T>* f = p.formula;
+  if (f == nullptr || f->mask.count == 0) return Coverage::all;
+  if (f->some == nullptr) return Coverage::some;
+  bool some = false, every = true;
+  for (Index lane = 0; lane < block.rows;) {  // the first row of each block
+    const Index query = block.query[lane];
+    const Index line =
+        block.batch * f->block_batch + block.head[lane] * f->block_head + query / kFormulaBlock * f->block_line;
+    for (Index at = key / kFormulaBlock; at * kFormulaBlock < at_most(key + n, p.keys); ++at) {
+      some |= f->some[line + at];
+      every &= f->every[line + at];
+    }
+    lane += at_most(kFormulaBlock - query % kFormulaBlock, p.queries - query);
+  }
+  return !some ? Coverage::none : every ? Coverage::all : Coverage::some;
+}
+
+template <class T>
+void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& block, Index key, Index n) {
+  const AttentionProblem<T>& p = *block.problem;
+  uint8_t* allowed = tiles.allowed;
+  const Coverage coverage = formula_coverage(block, key, n);
+  step.key = key;
+  step.n = n;
+  step.count = 0;
+  if (coverage == Coverage::none && !p.fill) return;
+  const bool by_formula = coverage != Coverage::all;
+  step.by_bytes = p.mask.data != nullptr || p.fill || by_formula;
+  const bool fill_scores = p.fill && (p.bias.data != nullptr || p.formula != nullptr);  // of -inf
   StepPart each[kMaxVectors];
   for (Index v = 0; v < block.vectors; ++v) {
     StepPart& part = each[v];
-    part = {v, 1, 0, n, fill_bias};
+    part = {v, 1, 0, n, fill_scores};
     if (!p.fill) {
       part.from = clamped(block.any_low[v] - key, 0, n);
       if (p.batch_invariant) part.from -= part.from % 4;  // sums over keys start at the same place for all rows
@@ -191,24 +257,26 @@ template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock
     if (p.mask.data != nullptr) narrow_by_mask(part, block, key);
     if (p.bias.data != nullptr && !p.fill) narrow_by_bias(part, block, key);
   }
-  step.key = key;
-  step.n = n;
+  if (by_formula) narrow_by_formula(each, tiles, block, key);
   join_parts(step, each, block);
   for (Index i = 0; i < step.count; ++i) {
     StepPart& part = step.part[i];
     bool limited = false;
     for (Index v = part.vector; v < part.vector + part.vectors; ++v)
       limited |= key + part.from < block.all_low[v] || key + part.to > block.all_high[v];
-    const bool by_mask = part.masked && p.mask.data != nullptr;
+    const bool by_mask = part.masked && p.mask.data != nullptr, by_tile = part.masked && by_formula;
     part.masked |= limited;
     if (by_mask) bytes_from_rows(allowed, p.mask, block, part, key);
-    if (part.masked && (limited || !by_mask) && !limits_only(p)) allow_limits(allowed, part, block, key, !by_mask);
+    if (by_tile) allow_formula(allowed, tiles.scratch, part, block.width, !by_mask);
+    const bool first = !by_mask && !by_tile;
+    if (part.masked && (limited || first) && step.by_bytes) allow_limits(allowed, part, block, key, first);
   }
 }
 
 #define QKV_INSTANTIATE(T)                                                                                             \
   template void bytes_from_rows(uint8_t*, const WeightsView<const bool>&, const RowBlock<T>&, const StepPart&, Index); \
-  template void set_step(KeyStep&, uint8_t*, const RowBlock<T>&, Index, Index);
+  template Coverage formula_coverage(const RowBlock<T>&, Index, Index);                                                \
+  template void set_step(KeyStep&, const ScoreTiles<T>&, const RowBlock<T>&, Index, Index);
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)
 

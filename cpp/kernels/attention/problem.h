@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "kernels/attention/formula.h"
 #include "kernels/attention/key_rules.h"
 
 namespace qkv::kernels {
@@ -54,14 +55,15 @@ template <class T> struct ProblemOptions : KeyRules, ScoreOptions<T> {
   bool fill = false;             // give excluded pairs the score masked_value instead of skipping them
   T masked_value = 0;
   DropoutOptions dropout;
+  const Formula<T>* formula = nullptr;  // of the scores, behind the bias, and of allowed pairs; or null
   // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
   bool batch_invariant = false;
   bool operator==(const ProblemOptions&) const = default;
 };
 
 // What to compute. Query head h reads key/value head h / (heads / kv_heads). The score of a query and a key is
-// scale * q.k, changed by the score options, plus the bias. A pair that the rules or the mask exclude has weight
-// exactly 0, whatever its key and value hold, or, with fill, the score masked_value.
+// scale * q.k, changed by the score options, plus the bias, changed by the formula. A pair that the rules, the mask or
+// the formula exclude has weight exactly 0, whatever its key and value hold, or, with fill, the score masked_value.
 template <class T> struct AttentionProblem : ProblemOptions<T> {
   HeadsView<const T> query;  // (B, H, Lq, D)
   HeadsView<const T> key;    // (B, Hkv, Lk, D)
@@ -108,6 +110,7 @@ template <class T> struct AttentionGradients {
   HeadsView<T> dquery, dkey, dvalue;
   WeightsView<T> dbias;  // the shape of the bias: stride 0 on its broadcast axes, over which it is summed
   T* dsinks = nullptr;   // (H)
+  const LeafGradient<T>* dleaves = nullptr;  // of the formula, one for each leaf
 };
 
 // A piece of work: rows [begin, end) of the (heads / kv_heads * Lq) query rows that read key/value head kv_head, the

@@ -64,11 +64,14 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
     block.last = problem.keys;
   }
   if (block.first >= block.last) block.first = block.last = 0;
+  block.next = 0;
+  block.same_head = block.head[0] == block.head[block.width - 1];
   const Index step = key_step(problem);
   block.first -= block.first % step;
   block.last = at_most(problem.keys, (block.last + step - 1) / step * step);
-  block.next = 0;
-  block.same_head = block.head[0] == block.head[block.width - 1];
+  while (block.first < block.last && is_excluded(block, block.first, step)) block.first += step;
+  while (block.first < block.last && is_excluded(block, (block.last - 1) / step * step, step))
+    block.last = (block.last - 1) / step * step;
 }
 
 template <class T> void load_queries(T* queries, const RowBlock<T>& block) {

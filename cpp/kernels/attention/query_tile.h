@@ -26,6 +26,8 @@ template <class T> inline Index key_step(const AttentionProblem<T>& p) {
   // With 16 registers the weights of all panels should leave room for keys and values in the first-level cache.
   const bool half = kFixedWidth && (p.causal || p.key_size * static_cast<Index>(sizeof(T)) > 256);
   const Index most = half ? kBlockKeys / 2 : kBlockKeys, steps = (p.keys + most - 1) / most;
+  static_assert(kFormulaBlock % kBlockKeys == 0);
+  if (p.formula != nullptr && p.formula->mask.count > 0) return most;  // so that a step lies in one block of its mask
   return steps == 0 ? 16 : ((p.keys + steps - 1) / steps + 15) / 16 * 16;
 }
 
@@ -80,6 +82,7 @@ struct StepPart {
 // A step of keys [key, key + n), n <= kBlockKeys. Pairs that are in no part are excluded.
 struct KeyStep {
   Index key, n;
+  bool by_bytes;  // bytes say which pairs of masked parts are allowed, else the rows' limits do
   Index count;
   StepPart part[kMaxVectors];
   // Whether the parts are all pairs.
@@ -90,20 +93,40 @@ struct KeyStep {
 template <class T> struct ScoreTiles {
   T* scores;             // final scores, -inf where excluded; nothing outside the parts
   T* derivative;         // with softcap, if not null: derivative of the softcap
-  T* scratch;            // for the bias
+  T* second;             // with a formula, if not null: its derivative, or the scores before it
+  T* scratch;            // for the bias, and a mask
+  T* formula;            // scratch of formula_scratch elements
   PrefetchQueue* queue;  // what is fetched at the same time
   bool cold = true;      // the first panel that reads these keys
-  uint8_t* allowed;      // of parts that are masked, unless limits_only: not 0 where the pair is allowed
+  uint8_t* allowed;      // of parts that are masked, if by_bytes: not 0 where the pair is allowed
 };
 
 // Elements of T in one tile.
 template <class T> constexpr Index kTileElements = kBlockKeys * kPanelWidth<T>;
 
-// Whether pairs are excluded by nothing but the limits of rows (and by a bias of -inf, which does so by itself).
-template <class T> inline bool limits_only(const AttentionProblem<T>& p) { return p.mask.data == nullptr && !p.fill; }
+// What a formula's program reads and writes: tiles (keys, width) of the step, bytes of the step or null.
+template <class T> struct FormulaTiles {
+  T *scores, *second, *scratch;
+  const uint8_t* allowed;
+};
+template <class T> Index formula_scratch(const AttentionProblem<T>& p);
+// Runs instructions [begin, end) on a part of the step that starts at `key`. Sums of gradients are added to dleaves, or
+// left out if that is null.
+template <class T>
+void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const FormulaTiles<T>& tiles,
+                 const StepPart& part, const RowBlock<T>& block, Index key, const LeafGradient<T>* dleaves = nullptr);
+
+// What a formula's mask says of the pairs of a block and a step, as far as it is known beforehand.
+enum class Coverage { none, some, all };
+template <class T> Coverage formula_coverage(const RowBlock<T>& block, Index key, Index n);
+// Whether a formula excludes all pairs of a step, so that it is passed over.
+template <class T> inline bool is_excluded(const RowBlock<T>& block, Index key, Index n) {
+  return !block.problem->fill && formula_coverage(block, key, n) == Coverage::none;
+}
 
 // Sets the parts of a step, and `allowed` of those that need it.
-template <class T> void set_step(KeyStep& step, uint8_t* allowed, const RowBlock<T>& block, Index key, Index n);
+template <class T>
+void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& block, Index key, Index n);
 
 // to[j * width + lane] = pair (row `lane`, key + j) of a boolean array, for the pairs of a part.
 template <class T>

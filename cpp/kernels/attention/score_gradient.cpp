@@ -151,10 +151,44 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
     for (Index i = 0; i < count; i += kLanes<T>) store(weights + i, load(weights + i) * load(factors + i));
 }
 
+namespace {
+
+// dscores *= derivative, which may be anything where no gradient is.
+template <class T> void multiply_where_nonzero(T* dscores, const T* derivative, Index count) {
+  for (Index i = 0; i < count; i += kLanes<T>) {
+    const Vec<T> d = load(dscores + i);
+    store(dscores + i, select(d == Vec<T>{}, Vec<T>{}, d * load(derivative + i)));
+  }
+}
+
+}  // namespace
+
+template <class T>
+void formula_gradient(GradientScratch<T>& scratch, const KeyStep& step, const RowBlock<T>& rows, Index key, Index n,
+                      const LeafGradient<T>* dleaves) {
+  if (rows.problem->formula == nullptr) return;
+  const Formula<T>& f = *rows.problem->formula;
+  const FormulaTiles<T> tiles = {scratch.tiles.second, scratch.dscores, scratch.tiles.formula, nullptr};
+  const auto run = [&](Index begin, Index end) {
+    for (Index i = 0; i < step.count; ++i) run_formula(f.gradient, begin, end, tiles, step.part[i], rows, key, dleaves);
+  };
+  run(0, f.gradient.first);
+  if (!f.keeps_scores && f.derived.count > 0)
+    multiply_where_nonzero(scratch.dscores, scratch.tiles.second, n * rows.width);
+  run(f.gradient.first, f.gradient.count);
+}
+
+template <class T> void softcap_gradient(GradientScratch<T>& scratch, const RowBlock<T>& rows, Index n) {
+  if (rows.problem->softcap != 0) multiply_where_nonzero(scratch.dscores, scratch.tiles.derivative, n * rows.width);
+}
+
 #define QKV_INSTANTIATE(T)                                                                                       \
   template bool has_gradient(const AttentionSaved<T>&, const AttentionProblem<T>&, Index, Index, Index);         \
   template void load_gradient_rows(GradientBlock<T>&, GradientScratch<T>&, const T*, const AttentionSaved<T>&);  \
   template void block_weights(GradientScratch<T>&, KeyStep&, const GradientBlock<T>&, Index, Index);             \
+  template void formula_gradient(GradientScratch<T>&, const KeyStep&, const RowBlock<T>&, Index, Index,          \
+                                 const LeafGradient<T>*);                                                        \
+  template void softcap_gradient(GradientScratch<T>&, const RowBlock<T>&, Index);                                \
   template void load_dweights(T*, const RowBlock<T>&, const AttentionSaved<T>&, Index, Index);                   \
   template void score_gradient(GradientScratch<T>&, KeyStep&, const GradientBlock<T>&, const AttentionSaved<T>&, \
                                Index, Index);

@@ -36,7 +36,9 @@ template <class T> struct GradientScratch {
     tiles.allowed = reinterpret_cast<uint8_t*>(shared + tile);
     tiles.derivative = shared + 2 * tile;
     factors = shared + 3 * tile;
-    rest = shared + 4 * tile;
+    tiles.second = shared + 4 * tile;
+    tiles.formula = shared + 5 * tile;
+    rest = tiles.formula + formula_scratch(p);
     tiles.queue = &queue;
     queue.clear();
     use(0);
@@ -52,7 +54,7 @@ template <class T> struct GradientScratch {
     tiles.cold = i == 0;
   }
   static Index elements(const AttentionProblem<T>& p, Index count) {
-    return panel_elements(p) * count + 4 * kTileElements<T>;
+    return panel_elements(p) * count + 5 * kTileElements<T> + formula_scratch(p);
   }
 
  private:
@@ -81,6 +83,15 @@ void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlo
 template <class T>
 void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block,
                     const AttentionSaved<T>& saved, Index key, Index n);
+
+// dscores, the gradient of scores as a formula left them, becomes that of those before it. The gradients of the
+// formula's leaves are added to dleaves, or left out if that is null.
+template <class T>
+void formula_gradient(GradientScratch<T>& scratch, const KeyStep& step, const RowBlock<T>& rows, Index key, Index n,
+                      const LeafGradient<T>* dleaves);
+
+// The same for the softcap, which comes before bias and formula.
+template <class T> void softcap_gradient(GradientScratch<T>& scratch, const RowBlock<T>& rows, Index n);
 
 // tile (n, width) = dweights of keys [key, key + n); 0 behind the last row.
 template <class T>

@@ -1,8 +1,8 @@
-// The scores of a step of keys, with softcap, distances, bias and exclusions; dropout of its weights.
+// The scores of a step of keys, with softcap, distances, bias, formula and exclusions; dropout of its weights.
 #include "core/counter_random.h"
 #include "kernels/attention/query_tile.h"
 #include "kernels/simd/bytes.h"
-#include "kernels/simd/math.h"
+#include "kernels/simd/fast_tanh.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -19,27 +19,13 @@ template <class T> bool one_bias_row(const RowBlock<T>& block) {
   return bias.query == 0 && (block.same_head || bias.head == 0);
 }
 
-// tanh(x) = E / (E + 2) with E = exp(2 x) - 1 = 2^n (2^f - 1) + (2^n - 1), which loses no digits near 0. At most 3.3
-// ULP off, in half of tanh_of's instructions. (2^f - 1) / f on |f| <= 1/2 to 1e-8.
-inline Vec<float> cap_of(Vec<float> x) {
-  constexpr float power[] = {0.6931472f, 0.24022649f, 0.055503573f, 0.009618238f, 0.0013390735f, 0.00015403512f};
-  constexpr float round = 12582912.0f + 127.0f;  // 1.5 * 2^23 and the exponent's bias
-  const Vec<float> most = splat(30.0f), one = splat(1.0f);
-  const Vec<float> t = minimum(most, maximum(-most, x * splat(2.88539008f)));
-  const Vec<float> shifted = t + splat(round), f = t - (shifted - splat(round));
-  const Vec<float> whole = from_bits(bits(shifted) << 23);
-  const Vec<float> e = whole * f * math::polynomial<float>(f, power) + (whole - one);
-  return e / (e + splat(2.0f));
-}
-inline Vec<double> cap_of(Vec<double> x) { return tanh_of<double>(x); }
-
 // scores = softcap * tanh(scores / softcap); derivative = 1 - tanh^2.
 template <class T> void cap(ScoreTiles<T>& tiles, const StepPart& part, Index width, T softcap) {
   const Vec<T> most = splat<T>(softcap), inverse = splat<T>(1 / softcap);
   const T* scores = tiles.scores;
   T* derivative = tiles.derivative;
   for_vectors(tiles.scores, width, part, [=](Index, Index, T* s) {
-    const Vec<T> t = cap_of(load(s) * inverse);
+    const Vec<T> t = fast_tanh_of(load(s) * inverse);
     store(s, most * t);
     if (derivative != nullptr) store(derivative + (s - scores), splat<T>(1) - t * t);
   });
@@ -127,17 +113,45 @@ template <class T> void exclude(ScoreTiles<T>& tiles, const StepPart& part, cons
               [=](Index, Index, T* s) { store(s, select_by(allowed + (s - scores), load(s), otherwise)); });
 }
 
+// If excluded pairs are filled, -inf excludes a pair.
+template <class T> void exclude_lowest(ScoreTiles<T>& tiles, const StepPart& part, Index width) {
+  for_vectors(tiles.scores, width, part, [&](Index, Index, T* s) {
+    for (Index i = 0; i < kLanes<T>; ++i)
+      if (s[i] == static_cast<T>(-INFINITY)) tiles.allowed[s - tiles.scores + i] = 0;
+  });
+}
+
+// The program that changes the scores of a step, or null. `first`: it may run in two parts.
+template <class T>
+const FormulaProgram<T>* score_program(const ScoreTiles<T>& tiles, const AttentionProblem<T>& p, bool first) {
+  const Formula<T>* f = p.formula;
+  if (f == nullptr || f->score.count == 0) return nullptr;
+  if (tiles.second != nullptr && f->keeps_scores) return &f->score;
+  if (tiles.second != nullptr && f->derived.count > 0) return first ? &f->split_derived : &f->derived;
+  return first ? &f->split_score : &f->score;
+}
+
 }  // namespace
 
 template <class T> void fetch_bias(PrefetchQueue& queue, const RowBlock<T>& block, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
-  if (p.bias.data == nullptr || p.bias.key != 1 || p.bias.query == 0) return;
   const bool other = key + n >= block.last;
   if (other && block.next == 0) return;
   const Index next = other ? block.first : key + n, more = p.keys - next < n ? p.keys - next : n;
-  for (Index row = 0; row < block.rows; ++row)
-    queue.add(p.bias.at(block.batch, block.head[row], block.query[row] + (other ? block.next : 0), next), 1, 0,
-              more * static_cast<Index>(sizeof(T)));
+  const auto add = [&](const T* row) { queue.add(row, 1, 0, more * static_cast<Index>(sizeof(T))); };
+  const auto query = [&](Index row) { return block.query[row] + (other ? block.next : 0); };
+  if (p.bias.data != nullptr && p.bias.key == 1 && p.bias.query != 0)
+    for (Index row = 0; row < block.rows; ++row) add(p.bias.at(block.batch, block.head[row], query(row), next));
+  if (p.formula == nullptr) return;
+  const FormulaProgram<T>& program = p.formula->score;
+  for (Index i = 0; i < program.count; ++i) {
+    if (program.instructions[i].op != FormulaOp::rows) continue;
+    const FormulaLeaf<T>& begins = p.formula->leaves[program.instructions[i].a];
+    const T* table = p.formula->leaves[program.instructions[i].leaf].data + next;
+    for (Index row = 0; row < block.rows; ++row)
+      add(table + begins.begins[block.batch * begins.batch + block.head[row] * begins.head +
+                                (begins.level == LeafLevel::query ? query(row) : 0)]);
+  }
 }
 
 template <class T>
@@ -145,27 +159,38 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
                   bool nan_safe) {
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
-  set_step(step, tiles.allowed, block, key, n);
-  const bool biased = p.bias.data != nullptr;
+  set_step(step, tiles, block, key, n);
+  const bool biased = p.bias.data != nullptr, changed = static_cast<const ScoreOptions<T>&>(p) != ScoreOptions<T>{};
   // The product can be added to the bias. That saves a pass over the tile.
-  const bool bias_first = biased && !nan_safe && !block.is_decode() && !p.fill &&
-                          static_cast<const ScoreOptions<T>&>(p) == ScoreOptions<T>{} && !one_bias_row(block);
+  const bool bias_first = biased && !nan_safe && !block.is_decode() && !p.fill && !changed && !one_bias_row(block);
+  const FormulaProgram<T>* formula = score_program(tiles, p, !biased && !changed && !block.is_decode());
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
+    const FormulaTiles<T> formula_tiles = {tiles.scores, tiles.second, tiles.formula,
+                                           part.masked && step.by_bytes ? tiles.allowed : nullptr};
     T* scores = tiles.scores + part.from * width;
     const T* keys = block.key(key + part.from);
     const Index lane = part.vector * kLanes<T>;
     if (bias_first) load_bias(tiles.scores, part, block, key);
+    const bool formula_first = formula != nullptr && formula->first > 0;
+    if (formula_first) run_formula(*formula, 0, formula->first, formula_tiles, part, block, key);
     if (block.is_decode())
       decode_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
     else
-      multiply_panel(bias_first ? StoreMode::accumulate : StoreMode::overwrite, scores + lane, width, keys,
-                     p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.queue,
+      multiply_panel(bias_first || formula_first ? StoreMode::accumulate : StoreMode::overwrite, scores + lane, width,
+                     keys, p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.queue,
                      tiles.cold);
     if (p.softcap != 0) cap(tiles, part, width, p.softcap);
     if (p.slopes != nullptr) add_distance(tiles.scores, part, block, key);
     if (biased && !bias_first) add_bias(tiles, part, block, key);
-    if (part.masked && limits_only(p)) exclude_by_limits(tiles.scores, part, block, key);
+    if (formula != nullptr) {
+      if (tiles.second != nullptr && p.formula->keeps_scores)
+        for_vectors(tiles.scores, width, part,
+                    [&](Index, Index, T* s) { store(tiles.second + (s - tiles.scores), load(s)); });
+      run_formula(*formula, formula->first, formula->count, formula_tiles, part, block, key);
+      if (p.fill) exclude_lowest(tiles, part, width);
+    }
+    if (part.masked && !step.by_bytes) exclude_by_limits(tiles.scores, part, block, key);
     else if (part.masked) exclude(tiles, part, block);
   }
 }

@@ -97,10 +97,12 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   take_arrays(mask.valid_lens);
 
   const Tensor bias = has_bias() ? options.attn_mask : Tensor();
-  records = wants_gradient({held_[0], held_[1], held_[2], bias, options.sinks});
+  inputs_ = {held_[0], held_[1], held_[2], bias, options.sinks};
+  if (options.formula != nullptr) take_formula();
+  records = wants_gradient(inputs_);
   if (records) {
-    for (Tensor& x : held_) x = owned(std::move(x));
-    inputs_ = {held_[0], held_[1], held_[2], owned(bias), owned(options.sinks)};
+    for (Tensor& x : inputs_) x = owned(std::move(x));
+    for (std::size_t i = 0; i < held_.size(); ++i) held_[i] = inputs_[i];
     if (bias.defined()) options.attn_mask = inputs_[3];
     if (options.sinks.defined()) options.sinks = inputs_[4];
     const auto keep = [this](Array& array) {
@@ -112,6 +114,8 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
          {&not_excluded_, &options.valid_lens, &options.q_offset, &options.alibi_slopes, &options.dropout_keep})
       keep(*array);
   }
+  if (options.formula != nullptr) bind_formula();
+  if (!records) inputs_ = {};
   point_options();
   point(problem_, held_[0].data(), held_[1].data(), held_[2].defined() ? held_[2].data() : Array());
 }
@@ -153,7 +157,9 @@ template <class T> void Arguments<T>::take_masks(const Tensor& allowed) {
   }
   if (allowed.defined()) o.attn_mask = packed(with_allowed(o.attn_mask, allowed));
   if (const Tensor& mask = o.attn_mask; mask.defined()) {
-    if (problem_.fill && has_bias()) not_excluded_ = not_excluded(mask.data());
+    // A formula could make a finite score of -inf.
+    const bool changes_scores = o.formula != nullptr && o.formula->program->score_node;
+    if ((problem_.fill || changes_scores) && has_bias()) not_excluded_ = not_excluded(mask.data());
   }
   kernels::DropoutOptions& dropout = problem_.dropout;
   if (o.dropout_keep.defined()) {
@@ -192,6 +198,28 @@ template <class T> void Arguments<T>::take_arrays(const Array& lengths) {
     check_per_head("sinks", o.sinks.shape());
     o.sinks = packed_as(o.sinks, dtype_v<T>);
   }
+}
+
+// The formula's floating leaves become inputs, in T.
+template <class T> void Arguments<T>::take_formula() {
+  for (const Tensor& leaf : options.formula->leaves)
+    inputs_.push_back(is_floating(leaf.dtype()) ? packed_as(leaf, dtype_v<T>) : Tensor());
+}
+
+template <class T> void Arguments<T>::bind_formula() {
+  const Geometry& g = geometry;
+  Formula formula = *options.formula;
+  std::vector<bool> wanted;
+  for (std::size_t i = 0; i < formula.leaves.size(); ++i) {
+    Tensor& leaf = formula.leaves[i];
+    const Tensor& input = inputs_[5 + i];
+    leaf = input.defined() ? input.detach() : packed(leaf);
+    wanted.push_back(input.defined() && wants_gradient({input}));
+    if (records && input.defined()) leaf = Tensor(saved_.emplace_back(leaf.data()).get());
+  }
+  const PairSizes sizes{g.batches, g.heads, g.queries, g.keys};
+  formula_ = std::make_shared<const BoundFormula<T>>(formula, sizes, options.operation, records, wanted);
+  problem_.formula = &formula_->view();
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "ops/attention/formula.h"
 #include "ops/attention/geometry.h"
 #include "ops/ops.h"
 
@@ -24,6 +25,10 @@ template <class T> class Arguments {
     held_ = {};
     return std::move(inputs_);
   }
+  // An IndexError if the formula met an index outside of its array.
+  void check_indices() const {
+    if (formula_ != nullptr) formula_->check_indices();
+  }
   // The shape of a float mask, broadcast to (B, H, Lq, Lk).
   const Shape& bias_shape() const { return options.attn_mask.shape(); }
 
@@ -38,14 +43,18 @@ template <class T> class Arguments {
   FormulaSource::Mask take_formula_mask();
   void take_masks(const Tensor& allowed);
   void take_arrays(const Array& lengths);
+  void take_formula();
+  void bind_formula();
   void point(kernels::AttentionProblem<T>& problem, const Array& query, const Array& key, const Array& value) const;
   void point_options();
   bool has_bias() const { return options.attn_mask.defined() && options.attn_mask.dtype() != DType::boolean; }
 
   kernels::AttentionProblem<T> problem_;
   std::array<Tensor, 3> held_;  // queries, keys and values
-  Tensors inputs_;      // of a call that records: query, key, value, bias (a float mask), sinks; undefined: none
-  Array not_excluded_;  // where a float mask does not exclude; of a call that fills
+  // Of a call that records: query, key, value, bias (a float mask), sinks, the formula's leaves; undefined: none.
+  Tensors inputs_;
+  Array not_excluded_;  // where a float mask does not exclude; of a call that fills or has a formula
+  std::shared_ptr<const BoundFormula<T>> formula_;
   std::vector<Saved> saved_;
 };
 

@@ -1,6 +1,8 @@
 // Scaled dot-product attention: the fused kernels and their gradients.
 #include "ops/attention/attention.h"
 
+#include <algorithm>
+
 #include "ops/attention/arguments.h"
 #include "ops/attention/block.h"
 #include "ops/attention/composed.h"
@@ -37,14 +39,15 @@ template <class T> Results forward(const Arguments<T>& call, bool with_statistic
     result.statistics = y.statistics.data<T>();
   }
   attention_forward(result, call.problem());
+  call.check_indices();
   return y;
 }
 
-// Adds the gradients of query, key, value, bias and sinks to those arrays of d that are defined; `dy` are those of the
-// results, and y the results themselves.
+// Adds the gradients of query, key, value, bias, sinks and a formula's leaves to those arrays of d that are defined;
+// `dy` are those of the results, and y the results themselves.
 template <class T>
 void backward(const Arguments<T>& call, const kernels::AttentionProblem<T>& problem, const Results& y,
-              const Results& dy, const std::array<Array, 5>& d) {
+              const Results& dy, const std::vector<Array>& d) {
   const Geometry& g = call.geometry;
   AttentionSaved<T> saved;
   saved.dout = g.view<const T>(dy.out.data<T>(), g.heads, g.queries, g.value_size);
@@ -62,6 +65,17 @@ void backward(const Arguments<T>& call, const kernels::AttentionProblem<T>& prob
   if (d[2].defined()) gradients.dvalue = g.view<T>(d[2].data<T>(), g.kv_heads, g.key_rows, g.value_size);
   if (d[3].defined()) gradients.dbias = weights_view<T>(d[3].data<T>(), call.bias_shape(), g);
   if (d[4].defined()) gradients.dsinks = d[4].data<T>();
+  std::vector<kernels::LeafGradient<T>> leaves;
+  for (std::size_t i = 5; i < d.size(); ++i) {
+    kernels::LeafGradient<T>& leaf = leaves.emplace_back();
+    if (!d[i].defined()) continue;
+    leaf.data = d[i].data<T>();
+    if (problem.formula->leaves[i - 5].level == LeafLevel::table) continue;
+    leaf.head = d[i].dim(1) == 1 ? 0 : d[i].dim(2);
+    leaf.batch = d[i].dim(0) == 1 ? 0 : d[i].dim(1) * d[i].dim(2);
+  }
+  const auto wanted = [](const kernels::LeafGradient<T>& leaf) { return leaf.data != nullptr; };
+  if (std::any_of(leaves.begin(), leaves.end(), wanted)) gradients.dleaves = leaves.data();
   attention_backward(gradients, saved, problem);
 }
 
@@ -77,7 +91,7 @@ template <class T> void pull_back(const Recorded<T>& recorded, std::span<const A
   dy.out = dys[0].defined() ? dys[0] : Array::zeros(call.geometry.output_shape(), dtype_v<T>);
   if (call.options.return_weights) dy.weights = dys[1];
   if (call.options.return_lse) dy.lse = dys.back();
-  std::array<Array, 5> d;
+  std::vector<Array> d(5 + (call.options.formula != nullptr ? call.options.formula->leaves.size() : 0));
   for (std::size_t i = 0; i < d.size(); ++i)
     if (dx.wants(static_cast<Index>(i))) d[i] = dx.of(static_cast<Index>(i));
   const auto problem = call.problem(dx.input(0), dx.input(1), dx.input(2));
@@ -148,6 +162,7 @@ Array packed_attention_weights(const Array& queries, const Array& keys, Heads he
     using T = std::remove_cvref_t<decltype(call.problem().scale)>;
     Array weights(g.weights_shape(), dtype_v<T>);
     attention_weights(contiguous_weights<T>(weights, g), call.problem());
+    call.check_indices();
     return weights;
   });
 }

@@ -58,6 +58,7 @@ struct ScoreChanges {
 
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
+struct Formula;
 struct AttentionOptions : MaskSpec {
   const char* operation = "scaled_dot_product_attention";  // who complains
   Causal causal = Causal::none;
@@ -73,6 +74,7 @@ struct AttentionOptions : MaskSpec {
   double dropout = 0;                        // probability of dropping a weight
   std::optional<std::uint64_t> dropout_key;  // of the stream; one 64-bit draw of the default generator if not given
   kernels::DropoutOrigin dropout_origin;     // used with that key
+  std::shared_ptr<const Formula> formula;    // of scores and allowed pairs (ops/attention/formula.h)
   bool return_weights = false;
   bool return_lse = false;
   const ScoreChanges* changes = nullptr;  // of a call that leaves the kernels for them

@@ -45,10 +45,23 @@ FormulaSource::Pairs pairs_of(const Shape& scores, const AttentionOptions& o) {
 
 bool has_bias(const AttentionOptions& o) { return o.attn_mask.defined() && o.attn_mask.dtype() != DType::boolean; }
 
+// Pairs that the options allow, but for -inf that a formula makes of a score, in the shape of scores (B, H, Lq, Lk).
+Tensor allowed_pairs(const Shape& shape, DType dtype, const AttentionOptions& o) {
+  const Tensor pairs(Allowed(shape, dtype, o).array());
+  if (o.formula == nullptr) return pairs;
+  const Tensor mask = formula_mask(*o.formula, {shape.dim(0), shape.dim(1), shape.dim(2), shape.dim(3)});
+  return mask.defined() ? bitwise(Bitwise::bit_and, pairs, mask) : pairs;
+}
+
 template <class T> AttentionOptions with_inputs(const Arguments<T>& call, const Tensors& inputs) {
   AttentionOptions o = call.options;
   if (inputs[3].defined()) o.attn_mask = inputs[3];
   if (inputs[4].defined()) o.sinks = inputs[4];
+  if (o.formula == nullptr) return o;
+  auto formula = std::make_shared<Formula>(*o.formula);
+  for (std::size_t i = 0; i < formula->leaves.size() && 5 + i < inputs.size(); ++i)
+    if (inputs[5 + i].defined()) formula->leaves[i] = inputs[5 + i];
+  o.formula = std::move(formula);
   return o;
 }
 
@@ -69,6 +82,7 @@ Tensor final_scores(const Tensor& scores, const AttentionOptions& o) {
   if (by_composed_formula(o))
     return o.formula_source->score(with_bias(s, has_bias(o) ? o.attn_mask : Tensor()),
                                    Tensor(Array::full(s.shape(), DType::boolean, 1)), pairs_of(s.shape(), o));
+  if (o.formula != nullptr) return formula_scores(*o.formula, with_bias(s, has_bias(o) ? o.attn_mask : Tensor()));
   return has_bias(o) ? add(s, cast(o.attn_mask, s.dtype())) : s;
 }
 
@@ -79,14 +93,17 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
   const Tensor given = cast(scores, dtype);
   Tensor s = o.changes == nullptr ? biased(given, o) : o.changes->scores(final_scores(given, o));
   AttentionOutputs y;
-  const bool by_formula = by_composed_formula(o);
+  const bool by_formula = by_composed_formula(o) || o.formula != nullptr;
   if (!o.sinks.defined() && !o.return_lse && !by_formula && o.changes == nullptr) {
     y.weights = masked_softmax(s, o);
   } else {
-    Tensor open(Allowed(s.shape(), dtype, o).array());
+    Tensor open = allowed_pairs(s.shape(), dtype, o);
     if (o.changes == nullptr) s = with_bias(s, has_bias(o) ? o.attn_mask : Tensor());
-    if (by_formula && o.changes == nullptr)
-      s = o.formula_source->score(where(open, s, scalar_like(s, 0)), open, pairs_of(s.shape(), o));
+    if (by_formula && o.changes == nullptr) {
+      s = where(open, s, scalar_like(s, 0));
+      s = o.formula != nullptr ? formula_scores(*o.formula, s)
+                               : o.formula_source->score(s, open, pairs_of(s.shape(), o));
+    }
     if (by_formula)
       open = where(open, Tensor(not_excluded(packed(s.data()))), Tensor(Array::full({}, DType::boolean, 0)));
     s = where(open, s, scalar_like(s, o.masked_value.value_or(0)));
@@ -112,7 +129,7 @@ template <class T> Tensors composed_attention(const Arguments<T>& call, const Te
   const Tensor v = by_query_heads(inputs[2], g, g.kv_heads, g.keys, g.key_rows, g.value_size);
   const AttentionOptions o = with_inputs(call, inputs);
   const Shape shape{g.batches, g.heads, g.queries, g.keys};
-  const Tensor read = o.changes == nullptr ? Tensor(Allowed(shape, dtype_v<T>, o).array()) : Tensor();
+  const Tensor read = o.changes == nullptr ? allowed_pairs(shape, dtype_v<T>, o) : Tensor();
   const AttentionOutputs y = composed_attention(scaled_scores(call, inputs, read), v, o);
   Tensors results{reshape(g.packed ? swapaxes(y.output, 1, 2) : y.output, g.output_shape())};
   if (o.return_weights) results.push_back(reshape(y.weights, g.weights_shape()));
@@ -128,7 +145,7 @@ template <class T> Tensor composed_weights(const Arguments<T>& call, const Tenso
   const Geometry& g = call.geometry;
   const Tensor none(Array::zeros({g.batches, g.heads, g.keys, 0}, dtype_v<T>));
   const AttentionOptions o = with_inputs(call, inputs);
-  const Tensor read(Allowed({g.batches, g.heads, g.queries, g.keys}, dtype_v<T>, o).array());
+  const Tensor read = allowed_pairs({g.batches, g.heads, g.queries, g.keys}, dtype_v<T>, o);
   return composed_attention(scaled_scores(call, inputs, read), none, o).weights;
 }
 

@@ -11,7 +11,7 @@ namespace qkv::ops {
 template <class T> Tensors composed_attention(const Arguments<T>& call, const Tensors& inputs);
 // Whether the call's scores are a formula's that no kernel computes.
 inline bool by_composed_formula(const AttentionOptions& o) {
-  return o.formula_source && o.formula_source->changes_scores();
+  return o.formula == nullptr && o.formula_source && o.formula_source->changes_scores();
 }
 // The weights of such a call and its scores before the exclusions, (B, H, Lq, Lk).
 template <class T> Tensor composed_weights(const Arguments<T>& call, const Tensors& inputs);

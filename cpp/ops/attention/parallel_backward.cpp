@@ -4,6 +4,7 @@
 #include "core/buffer.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/attention/leaf_sums.h"
 #include "ops/attention/parallel.h"
 
 namespace qkv::ops {
@@ -52,7 +53,8 @@ template <class T> kernels::KeyRange keys_of_rows(const AttentionProblem<T>& p, 
 }
 
 // One task per key/value head and range of keys, of as many rows as do not take long; then come the next rows. The
-// first range adds to dquery itself, the others each to a copy of these rows, and the copies are added in order.
+// first range adds to dquery itself, the others each to a copy of these rows, and the copies are added in order. With
+// large tables of a formula one matrix comes after the other.
 template <class T>
 void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
                          const AttentionProblem<T>& p) {
@@ -61,32 +63,46 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta,
   constexpr Index kInvariantKeys = 1024;  // of uniform rows borders must not depend on the number of keys or batches
   const Index matrices = p.batches * p.kv_heads, group = p.heads / p.kv_heads, all = group * p.queries;
   const Index size = table<T>().tile_rows, longest = longest_row(p);
+  LeafSums<T> leaves(gradients.dleaves, p, std::max(matrices, kTasks));
+  const Index together = leaves.in_turns() ? 1 : matrices;
   const auto range_of = [&](Index rows) {
+    if (!leaves.apart()) return p.keys;
     if (p.batch_invariant) return std::min(p.keys, kInvariantKeys);
     const Index keys = std::min(p.keys, longest == p.keys ? longest : longest + rows);
-    return pieces(keys, std::clamp<Index>(pieces(kTasks, matrices), 1, std::max<Index>(1, keys / kFewestKeys)));
+    return pieces(keys, std::clamp<Index>(pieces(kTasks, together), 1, std::max<Index>(1, keys / kFewestKeys)));
   };
   const Index products =
       size * (p.batch_invariant ? kInvariantKeys : range_of(size)) * (3 * p.key_size + 2 * p.value_size);
   const Index some = longest == p.keys ? all : std::min(all, pieces(std::max(2 * longest, kFewestRows), size) * size);
   const Index most = std::min(some, size * std::max<Index>(1, kLargestPiece / std::max<Index>(1, products)));
   const Index range = range_of(most), line = p.key_size;
-  for (Index row = 0; row < all; row += most) {
+  // The ranges that the rows from `row` on need: the first one's first key, and how many.
+  const auto ranges_of = [&](Index row) -> std::pair<Index, Index> {
+    const kernels::KeyRange keys = keys_of_rows(p, row, std::min(all, row + most));
+    const Index origin = keys.low / range * range;
+    return {origin, keys.low < keys.high ? pieces(keys.high - origin, range) : 0};
+  };
+  Index most_ranges = 0;
+  for (Index row = 0; row < all; row += most) most_ranges = std::max(most_ranges, ranges_of(row).second);
+  leaves.allocate(most_ranges);
+  // Rows from `row` on of `together` matrices, the first of which is `from`.
+  const auto run = [&](Index row, Index from) {
     const Index end = std::min(all, row + most);
-    const kernels::KeyRange keys = keys_of_rows(p, row, end);
-    if (keys.low >= keys.high) continue;
-    const Index origin = keys.low / range * range, ranges = pieces(keys.high - origin, range);
+    const auto [origin, ranges] = ranges_of(row);
+    if (ranges == 0) return;
     const bool copies = ranges > 1 && gradients.dquery.data != nullptr;
-    const Scratch copied(copies ? static_cast<std::size_t>((ranges - 1) * matrices * most * line) * sizeof(T) : 0);
+    const Scratch copied(copies ? static_cast<std::size_t>((ranges - 1) * together * most * line) * sizeof(T) : 0);
     const auto copy = [&](Index r, Index matrix) {
-      return copied.as<T>() + ((r - 1) * matrices + matrix) * most * line;
+      return copied.as<T>() + ((r - 1) * together + matrix - from) * most * line;
     };
     const Index cost = (end - row) * range * (p.key_size + p.value_size) / 12;
-    parallel_for(0, matrices * ranges, grain_for(cost), [&](Index first, Index last) {
+    parallel_for(0, together * ranges, grain_for(cost), [&](Index first, Index last) {
       const Scratch memory(static_cast<std::size_t>(table<T>().backward_scratch(p, range)) * sizeof(T));
       for (Index at = first; at < last; ++at) {
-        const Index matrix = at / ranges, r = at % ranges, batch = matrix / p.kv_heads, kv_head = matrix % p.kv_heads;
+        const Index matrix = from + at / ranges, r = at % ranges;
+        const Index batch = matrix / p.kv_heads, kv_head = matrix % p.kv_heads;
         AttentionGradients<T> mine = gradients;
+        mine.dleaves = leaves.of(matrix, r);
         if (copies && r > 0) {
           // Row `row` of this matrix's heads, one after the other, is the copy's first.
           const Index head = p.queries * line, before = kv_head * group * head + row * line;
@@ -98,17 +114,20 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta,
                             std::min(begin + range, p.keys), memory.as<T>());
       }
     });
-    if (!copies) continue;
-    parallel_for(0, matrices * (end - row), grain_for(line * ranges / 8 + 1), [&](Index first, Index last) {
+    if (!copies) return;
+    parallel_for(0, together * (end - row), grain_for(line * ranges / 8 + 1), [&](Index first, Index last) {
       for (Index at = first; at < last; ++at) {
-        const Index matrix = at / (end - row), in_copy = at % (end - row), in_group = row + in_copy;
+        const Index matrix = from + at / (end - row), in_copy = at % (end - row), in_group = row + in_copy;
         T* to = gradients.dquery.at(matrix / p.kv_heads, matrix % p.kv_heads * group + in_group / p.queries,
                                     in_group % p.queries);
         for (Index r = 1; r < ranges; ++r)
           for (Index i = 0; i < line; ++i) to[i] += copy(r, matrix)[in_copy * line + i];
       }
     });
-  }
+  };
+  for (Index row = 0; row < all; row += most)
+    for (Index from = 0; from < matrices; from += together) run(row, from);
+  leaves.add_up();
 }
 
 // The mask's gradient by itself, because broadcast axes cross the borders of the tasks above: one task per element of
@@ -165,7 +184,8 @@ void attention_backward(const AttentionGradients<T>& gradients, const AttentionS
     });
   if (p.keys == 0) return;
   const AdjoiningRows<T> adjoining(p);
-  if (gradients.dquery.data != nullptr || gradients.dkey.data != nullptr || gradients.dvalue.data != nullptr)
+  if (gradients.dquery.data != nullptr || gradients.dkey.data != nullptr || gradients.dvalue.data != nullptr ||
+      gradients.dleaves != nullptr)
     queries_keys_values(gradients, delta, saved, adjoining.problem);
   if (gradients.dbias.data != nullptr) bias(gradients, delta, saved, adjoining.problem);
 }

@@ -1,0 +1,84 @@
+// Formulas of attention, as what traces them hands them over.
+#include "bindings/bindings.h"
+#include "bindings/formula_value.h"
+
+namespace qkv::bindings {
+namespace {
+
+// A C++ value that Python only passes on.
+template <class T> py::capsule held(std::shared_ptr<const T> value, const char* name) {
+  auto owner = std::make_unique<std::shared_ptr<const T>>(std::move(value));
+  py::capsule result(owner.get(), name, [](void* pointer) { delete static_cast<std::shared_ptr<const T>*>(pointer); });
+  (void)owner.release();
+  return result;
+}
+template <class T> std::shared_ptr<const T> value_of(py::handle object, const char* name) {
+  if (PyCapsule_IsValid(object.ptr(), name) == 0) fail_type("formula: must be a ", name, "; got ", type_name(object));
+  return *static_cast<std::shared_ptr<const T>*>(PyCapsule_GetPointer(object.ptr(), name));
+}
+constexpr const char *kProgram = "FormulaProgram", *kFormula = "Formula";
+
+ops::NumberType type_named(const std::string& name) {
+  if (name == "float") return ops::NumberType::floating;
+  if (name == "integer") return ops::NumberType::integer;
+  if (name == "boolean") return ops::NumberType::boolean;
+  fail_value("formula_program: a leaf's type must be float, integer or boolean; got ", name);
+}
+
+ops::LeafLevel level_named(const std::string& name) {
+  constexpr const char* names[] = {"head", "query", "key", "diagonal", "table"};
+  for (int i = 0; i < 5; ++i)
+    if (name == names[i]) return static_cast<ops::LeafLevel>(i);
+  fail_value("formula_program: a leaf's level must be head, query, key, diagonal or table; got ", name);
+}
+
+// (operation, numbers of nodes, constant or leaf or size, [where]). `numbers`: what the nodes are in the graph, where
+// equal ones are one.
+int add_node(ops::FormulaGraph& graph, const std::vector<int>& numbers, const py::tuple& node) {
+  const auto name = node[0].cast<std::string>();
+  const py::object attribute = node[2];
+  const bool leaf = name == "leaf" || name == "gather" || name == "rows";
+  const auto type = py::isinstance<py::bool_>(attribute)  ? ops::NumberType::boolean
+                    : py::isinstance<py::int_>(attribute) ? ops::NumberType::integer
+                                                          : ops::NumberType::floating;
+  auto args = node[1].cast<std::vector<int>>();
+  const auto known = static_cast<int>(numbers.size());
+  for (int& a : args) a = a >= 0 && a < known ? numbers[static_cast<std::size_t>(a)] : -1;
+  return graph.add(name, args, leaf ? attribute.cast<int>() : -1,
+                   leaf || attribute.is_none() ? 0.0 : attribute.cast<double>(), type,
+                   node.size() > 3 ? node[3].cast<std::string>() : "");
+}
+
+}  // namespace
+
+std::shared_ptr<const ops::Formula> formula_value_from(py::handle object) {
+  return object.is_none() ? nullptr : value_of<ops::Formula>(object, kFormula);
+}
+
+void bind_formula(Functions& m) {
+  m.def("formula_program(nodes, leaves, score=None, mask=None)",
+        [](const py::list& nodes, const std::vector<std::pair<std::string, std::string>>& leaves,
+           std::optional<int> score, std::optional<int> mask) {
+          std::vector<ops::LeafKind> kinds;
+          for (const auto& [level, type] : leaves) kinds.push_back({level_named(level), type_named(type)});
+          ops::FormulaGraph graph(std::move(kinds));
+          std::vector<int> numbers;
+          for (const py::handle node : nodes)
+            numbers.push_back(add_node(graph, numbers, py::reinterpret_borrow<py::tuple>(node)));
+          for (std::optional<int>* result : {&score, &mask})
+            if (*result) *result = numbers.at(static_cast<std::size_t>(**result));
+          return held<ops::FormulaProgram>(std::make_shared<const ops::FormulaProgram>(std::move(graph), score, mask),
+                                           kProgram);
+        });
+  m.def("formula(program, arrays, some=None, every=None)",
+        [](py::handle program, const py::list& arrays, py::handle some, py::handle every) {
+          Call call("formula");
+          ops::Formula result{value_of<ops::FormulaProgram>(program, kProgram), {}, {}, {}};
+          for (const py::handle array : arrays) result.leaves.push_back(call.any(array, "leaf"));
+          result.some = call.booleans(some, "some");
+          result.every = call.booleans(every, "every");
+          return held<ops::Formula>(std::make_shared<const ops::Formula>(std::move(result)), kFormula);
+        });
+}
+
+}  // namespace qkv::bindings

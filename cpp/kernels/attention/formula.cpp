@@ -1,0 +1,283 @@
+// Runs the programs of formulas on tiles of scores: each instruction on a strip of keys that stays in the first-level
+// cache, then the next strip. Operands are read where they lie, whatever they belong to.
+#include "kernels/attention/formula.h"
+
+#include <math.h>
+
+#include "kernels/attention/formula_sums.h"
+#include "kernels/simd/fast_tanh.h"
+#include "kernels/simd/trigonometry.h"
+
+namespace qkv::kernels::QKV_ISA {
+namespace {
+
+// Rounded down; 0 for a divisor of 0. The quotient of integers of 32 bits in double never reaches the next integer.
+template <class T> inline Mask<T> quotient_of(Mask<T> a, Mask<T> b) {
+  typedef double Wide __attribute__((vector_size(kLanes<T> * 8)));
+  const Mask<T> none = (Mask<T>)(b == 0), divisor = b - none;
+  const Mask<T> q =
+      __builtin_convertvector(__builtin_convertvector(a, Wide) / __builtin_convertvector(divisor, Wide), Mask<T>);
+  const Mask<T> rest = a - q * divisor;
+  return (q + ((Mask<T>)(rest != 0) & (Mask<T>)((rest ^ divisor) < 0))) & ~none;
+}
+
+template <class T> inline Vec<T> gathered(const T* table, Vec<T> at) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return (Vec<T>)_mm512_mask_i32gather_ps((__m512)Vec<T>{}, 0xffff, (__m512i)at, table, 4);
+  else return (Vec<T>)_mm512_mask_i64gather_pd((__m512d)Vec<T>{}, 0xff, (__m512i)at, table, 8);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4)
+    return (Vec<T>)_mm256_i32gather_ps(reinterpret_cast<const float*>(table), (__m256i)at, 4);
+  else return (Vec<T>)_mm256_i64gather_pd(reinterpret_cast<const double*>(table), (__m256i)at, 8);
+#else
+  const Mask<T> index = bits(at);
+  Vec<T> y;
+  for (Index i = 0; i < kLanes<T>; ++i) y[i] = table[index[i]];
+  return y;
+#endif
+}
+
+template <class T> void read_rows(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
+  const FormulaLeaf<T>& begins = r.formula->leaves[s.in->a];
+  const T* table = r.formula->leaves[s.in->leaf].data + r.key + r.line;
+  for (Index v = 0; v < r.part->vectors; ++v) {
+    const T* rows[kLanes<T>];
+    for (Index i = 0; i < kLanes<T>; ++i) rows[i] = table + row_begin(begins, *r.block, r.lane() + v * kLanes<T> + i);
+    columns_from_far_rows(s.out + v * kLanes<T>, r.block->width, rows, r.lines);
+  }
+}
+
+// Notes that an index lies outside, unless all such pairs are excluded.
+template <class T> void note_outside(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
+  const RowBlock<T>& block = *r.block;
+  const auto& mask = block.problem->mask;
+  const auto size = static_cast<Index>(s.in->behind);
+  for (Index l = 0; l < r.lines; ++l)
+    for (Index i = 0; i < r.rows(); ++i) {
+      const T* vector = s.a.p + l * s.a.line + i / kLanes<T> * s.a.vector;
+      const auto at = static_cast<Index>(bits(load(vector))[i % kLanes<T>]);
+      if (at >= -size && at < size) continue;
+      const Index lane = r.lane() + i, j = r.line + l;
+      if (r.key + j < block.low[lane] || r.key + j >= block.high[lane]) continue;
+      if (mask.data != nullptr && !*mask.at(block.batch, block.head[lane], block.query[lane], r.key + j)) continue;
+      if (r.allowed != nullptr && !r.allowed[j * block.width + lane]) continue;
+      __atomic_store_n(r.formula->outside + s.in->leaf, 1, __ATOMIC_RELAXED);
+      return;
+    }
+}
+
+template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
+  using N = Vec<T>;
+  using M = Mask<T>;
+  using Op = FormulaOp;
+  using Integer = typename VectorTypes<T>::Integer;
+  const auto one = [&](auto f) { each_pair(s, r, f, s.a); };
+  const auto two = [&](auto f) { each_pair(s, r, f, s.a, s.b); };
+  const auto three = [&](auto f) { each_pair(s, r, f, s.a, s.b, s.c); };
+  // Of integers and masks; a comparison's type is not the same for all compilers.
+  const auto integer = [&](auto f) { one([f](N a) { return from_bits((M)f(bits(a))); }); };
+  const auto integers = [&](auto f) { two([f](N a, N b) { return from_bits((M)f(bits(a), bits(b))); }); };
+  const auto comparison = [&](auto f) { two([f](N a, N b) { return from_bits((M)f(a, b)); }); };
+  const N before = splat<T>(static_cast<T>(s.in->before)), behind = splat<T>(static_cast<T>(s.in->behind));
+  const N unit = splat<T>(1);
+  if constexpr (OP == Op::copy) one([](N a) { return a; });
+  if constexpr (OP == Op::add) two([](N a, N b) { return a + b; });
+  if constexpr (OP == Op::subtract) two([](N a, N b) { return a - b; });
+  if constexpr (OP == Op::multiply) two([](N a, N b) { return a * b; });
+  if constexpr (OP == Op::divide) two([](N a, N b) { return a / b; });
+  if constexpr (OP == Op::multiply_add) three([](N a, N b, N c) { return a * b + c; });
+  if constexpr (OP == Op::negative) one([](N a) { return -a; });
+  if constexpr (OP == Op::absolute) one([](N a) { return absolute(a); });
+  if constexpr (OP == Op::minimum) two([](N a, N b) { return select(a != a, a, minimum(a, b)); });
+  if constexpr (OP == Op::maximum) two([](N a, N b) { return select(a != a, a, maximum(a, b)); });
+  if constexpr (OP == Op::exp) one([=](N a) { return behind * exp_of<T>(before * a); });
+  if constexpr (OP == Op::log) one([](N a) { return log_of<T>(a); });
+  if constexpr (OP == Op::tanh) one([=](N a) { return behind * fast_tanh_of(before * a); });
+  if constexpr (OP == Op::sigmoid) one([=](N a) { return behind / (unit + exp_of<T>(-before * a)); });
+  if constexpr (OP == Op::one_minus_square)
+    one([=](N a) {
+      const N x = before * a;
+      return behind - behind * x * x;
+    });
+  if constexpr (OP == Op::sqrt)
+    one([](N a) {
+      for (Index i = 0; i < kLanes<T>; ++i) a[i] = static_cast<T>(__builtin_sqrt(a[i]));
+      return a;
+    });
+  if constexpr (OP == Op::sin) one([](N a) { return sin_of<T>(a); });
+  if constexpr (OP == Op::cos) one([](N a) { return cos_of<T>(a); });
+  if constexpr (OP == Op::floor)
+    one([](N a) {
+      for (Index i = 0; i < kLanes<T>; ++i) a[i] = static_cast<T>(__builtin_floor(a[i]));
+      return a;
+    });
+  if constexpr (OP == Op::less) comparison([](N a, N b) { return a < b; });
+  if constexpr (OP == Op::less_equal) comparison([](N a, N b) { return a <= b; });
+  if constexpr (OP == Op::equal) comparison([](N a, N b) { return a == b; });
+  if constexpr (OP == Op::integer_add) integers([](M a, M b) { return a + b; });
+  if constexpr (OP == Op::integer_subtract) integers([](M a, M b) { return a - b; });
+  if constexpr (OP == Op::integer_multiply) integers([](M a, M b) { return a * b; });
+  if constexpr (OP == Op::integer_negative) integer([](M a) { return -a; });
+  if constexpr (OP == Op::integer_absolute) integer([](M a) { return a < 0 ? -a : a; });
+  if constexpr (OP == Op::integer_minimum) integers([](M a, M b) { return a < b ? a : b; });
+  if constexpr (OP == Op::integer_maximum) integers([](M a, M b) { return a > b ? a : b; });
+  if constexpr (OP == Op::integer_less) integers([](M a, M b) { return a < b; });
+  if constexpr (OP == Op::integer_less_equal) integers([](M a, M b) { return a <= b; });
+  if constexpr (OP == Op::integer_equal) integers([](M a, M b) { return a == b; });
+  if constexpr (OP == Op::floor_divide) integers([](M a, M b) { return quotient_of<T>(a, b); });
+  if constexpr (OP == Op::remainder) integers([](M a, M b) { return (a - quotient_of<T>(a, b) * b) & ~(M)(b == 0); });
+  if constexpr (OP == Op::left_shift) integers([](M a, M b) { return a << b; });
+  if constexpr (OP == Op::right_shift)
+    integers([](M a, M b) {
+      const M most = M{} + static_cast<Integer>(sizeof(T) * 8 - 1);
+      return a >> (b < most ? b : most);
+    });
+  if constexpr (OP == Op::bit_and) integers([](M a, M b) { return a & b; });
+  if constexpr (OP == Op::bit_or) integers([](M a, M b) { return a | b; });
+  if constexpr (OP == Op::bit_xor) integers([](M a, M b) { return a ^ b; });
+  if constexpr (OP == Op::bit_not) integer([](M a) { return ~a; });
+  if constexpr (OP == Op::select) three([](N m, N a, N b) { return select(bits(m) < 0, a, b); });
+  if constexpr (OP == Op::to_float) one([](N a) { return __builtin_convertvector(bits(a), N); });
+  if constexpr (OP == Op::to_integer) one([](N a) { return from_bits(__builtin_convertvector(a, M)); });
+  if constexpr (OP == Op::one_or_zero) integer([](M a) { return a & 1; });
+  if constexpr (OP == Op::gather)
+    one([table = r.formula->leaves[s.in->leaf].data](N a) { return gathered<T>(table, a); });
+  if constexpr (OP == Op::rows) read_rows(s, r);
+  if constexpr (OP == Op::index) {  // negative ones count from the end
+    const M size = M{} + static_cast<Integer>(s.in->behind), last = size - 1, zero = {};
+    M wrong = {};
+    integer([&](M a) {
+      const M at = a + ((M)(a < 0) & size), inside = at < 0 ? zero : at > last ? last : at;
+      wrong |= at ^ inside;
+      return inside;
+    });
+    if (any(wrong)) note_outside(s, r);
+  }
+  if constexpr (OP == Op::where_nonzero) two([](N a, N b) { return select(b == N{}, N{}, a); });
+  if constexpr (OP == Op::scatter) add_to_table(s, r);
+  if constexpr (OP == Op::scatter_rows) add_to_rows(s, r);
+  if constexpr (OP == Op::add_lanes) add_to_lanes(s, r);
+  if constexpr (OP == Op::add_keys) add_to_keys(s, r);
+  if constexpr (OP == Op::add_diagonals) add_to_diagonals(s, r);
+}
+
+template <class T>
+constexpr void (*kExecute[])(const BoundInstruction<T>&, const FormulaRun<T>&) = {
+#define X(name) execute<T, FormulaOp::name>,
+    QKV_FORMULA_INSTRUCTIONS(X)
+#undef X
+};
+
+constexpr bool adds(FormulaOp op) { return op >= FormulaOp::scatter; }
+
+// A leaf as an operand of a part; `to` is memory for a tile of it.
+template <class T>
+FormulaOperand<T> leaf_operand(T* to, const FormulaLeaf<T>& leaf, const RowBlock<T>& block, const StepPart& part,
+                               Index key) {
+  const Index lane = part.vector * kLanes<T>, lanes = part.vectors * kLanes<T>, first = key + part.from;
+  const auto of_head = [&](Index head) { return leaf.data + block.batch * leaf.batch + head * leaf.head; };
+  const T* one = of_head(block.head[lane]);
+  if (leaf.level == LeafLevel::head || leaf.level == LeafLevel::query) {
+    for (Index i = 0; i < lanes; ++i)
+      to[i] = of_head(block.head[lane + i])[leaf.level == LeafLevel::query ? block.query[lane + i] : 0];
+    return {to, 0, kLanes<T>, 0};
+  }
+  if (leaf.level == LeafLevel::key && (block.same_head || leaf.head == 0)) {
+    for (Index j = 0; j < part.keys(); ++j) store(to + j * kLanes<T>, splat<T>(one[first + j]));
+    return {to, kLanes<T>, 0, kLanes<T>};
+  }
+  if (leaf.level == LeafLevel::diagonal && block.same_head)
+    return {one + block.query[lane] - first + block.problem->keys - 1, -1, kLanes<T>, -1};
+  for (Index i = 0; i < lanes; ++i) {  // rows of several heads
+    const T* x = of_head(block.head[lane + i]);
+    if (leaf.level == LeafLevel::diagonal) x += block.query[lane + i] + block.problem->keys - 1;
+    const Index step = leaf.level == LeafLevel::diagonal ? -1 : 1;
+    for (Index j = 0; j < part.keys(); ++j) to[j * kPanelWidth<T> + i] = x[(first + j) * step];
+  }
+  return {to, kPanelWidth<T>, kLanes<T>, kPanelWidth<T>};
+}
+
+// Of one program.
+template <class T> Index program_scratch(const Formula<T>& f, const FormulaProgram<T>& program) {
+  return program.registers * kStrip<T> + program.constant_count * kLanes<T> + f.leaf_count * kTileElements<T>;
+}
+
+}  // namespace
+
+template <class T> Index formula_scratch(const AttentionProblem<T>& p) {
+  if (p.formula == nullptr) return 0;
+  const Formula<T>& f = *p.formula;
+  Index most = 0, sums = 0;
+  const FormulaProgram<T>* const programs[] = {&f.score,         &f.split_score, &f.derived,
+                                               &f.split_derived, &f.gradient,    &f.mask};
+  for (const FormulaProgram<T>* program : programs) most = at_least(most, program_scratch(f, *program));
+  for (Index i = 0; i < f.gradient.count; ++i) sums += adds(f.gradient.instructions[i].op);
+  return most + sums * kLanes<T> * kDiagonals<T>;
+}
+
+template <class T>
+void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const FormulaTiles<T>& tiles,
+                 const StepPart& part, const RowBlock<T>& block, Index key, const LeafGradient<T>* dleaves) {
+  if (begin == end) return;
+  const Formula<T>& f = *block.problem->formula;
+  const Index width = block.width, strip = kStrip<T> / width;
+  FormulaOperand<T> value[kMostFormulaValues];
+  T* free = tiles.scratch;
+  const auto take = [&free](Index n) {
+    T* taken = free;
+    free += n;
+    return taken;
+  };
+  for (Index i = 0; i < f.leaf_count; ++i)
+    if (const FormulaLeaf<T>& leaf = f.leaves[i]; leaf.level != LeafLevel::table && leaf.begins == nullptr)
+      value[i] = leaf_operand(take(kTileElements<T>), leaf, block, part, key);
+  Index count = f.leaf_count;
+  for (Index i = 0; i < program.constant_count; ++i) {
+    T* lanes = take(kLanes<T>);
+    for (Index l = 0; l < kLanes<T>; ++l) lanes[l] = program.constants[i];
+    value[count++] = {lanes, 0, 0, 0};
+  }
+  const Index at = part.from * width + part.vector * kLanes<T>;
+  T* const both[] = {tiles.scores, tiles.second};
+  for (T* tile : both) value[count++] = {tile == nullptr ? nullptr : tile + at, width, kLanes<T>, width};
+  for (Index i = 0; i < program.registers; ++i) value[count++] = {take(kStrip<T>), width, kLanes<T>, 0};
+
+  BoundInstruction<T> bound[kMostFormulaInstructions];
+  Index steps = 0;
+  for (Index i = begin; i < end; ++i) {
+    const FormulaInstruction& in = program.instructions[i];
+    if (adds(in.op) && dleaves == nullptr) continue;
+    const auto of = [&](int32_t v) { return v < 0 ? FormulaOperand<T>{nullptr, 0, 0, 0} : value[v]; };
+    const FormulaOperand<T> out = of(in.out);
+    BoundInstruction<T>& s = bound[steps++];
+    const bool by_rows = in.op == FormulaOp::rows || in.op == FormulaOp::scatter_rows;  // a: where they begin
+    s = {&in, const_cast<T*>(out.p), out.advance, of(by_rows ? -1 : in.a), of(in.b), of(in.c), nullptr};
+    if (!adds(in.op)) continue;
+    s.sums = take(kLanes<T> * kDiagonals<T>);
+    const Index used = in.op == FormulaOp::add_diagonals ? kLanes<T> * kDiagonals<T> : kPanelWidth<T>;
+    memset(s.sums, 0, sizeof(T) * static_cast<size_t>(used));
+  }
+  FormulaRun<T> run{&f, &block, &part, tiles.allowed, dleaves, key, part.from, 0};
+  for (; run.line < part.to; run.line += strip) {
+    run.lines = at_most(strip, part.to - run.line);
+    for (Index i = 0; i < steps; ++i) {
+      BoundInstruction<T>& s = bound[i];
+      kExecute<T>[static_cast<int>(s.in->op)](s, run);
+      s.out += run.lines * s.advance;
+      s.a.p += run.lines * s.a.advance;
+      s.b.p += run.lines * s.b.advance;
+      s.c.p += run.lines * s.c.advance;
+    }
+  }
+  for (Index i = 0; i < steps; ++i) finish_sums(bound[i], run);
+}
+
+#define QKV_INSTANTIATE(T)                                                                                   \
+  template Index formula_scratch(const AttentionProblem<T>&);                                                \
+  template void run_formula(const FormulaProgram<T>&, Index, Index, const FormulaTiles<T>&, const StepPart&, \
+                            const RowBlock<T>&, Index, const LeafGradient<T>*);
+QKV_INSTANTIATE(float)
+QKV_INSTANTIATE(double)
+
+}  // namespace qkv::kernels::QKV_ISA

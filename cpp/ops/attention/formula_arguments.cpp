@@ -1,0 +1,187 @@
+// A formula's arrays, checked, as the kernels read them.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "core/error.h"
+#include "kernels/kernels.h"
+#include "ops/attention/formula.h"
+
+namespace qkv::ops {
+namespace {
+
+Index size_of(LeafLevel level, const PairSizes& n) {
+  switch (level) {
+    case LeafLevel::head:
+      return 1;
+    case LeafLevel::query:
+      return n.queries;
+    case LeafLevel::key:
+      return n.keys;
+    default:
+      return std::max<Index>(0, n.queries + n.keys - 1);
+  }
+}
+
+// An integer, or a condition, in the place of a number.
+template <class T> T in_place_of(std::int64_t x) {
+  using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  const auto narrow = static_cast<Integer>(x);
+  T y;
+  std::memcpy(&y, &narrow, sizeof y);
+  return y;
+}
+template <class T> T in_place_of(bool x) { return in_place_of<T>(std::int64_t{x ? -1 : 0}); }
+
+// Rows of numbers (rows, n) as the kernels read them, `pad` copies of the last number behind each.
+template <class T> Array converted(const Array& x, Index rows, Index n, Index pad) {
+  Array y({rows, n + pad}, dtype_v<T>);
+  visit_any(x.dtype(), [&](auto tag) {
+    using From = decltype(tag);
+    for (Index row = 0; row < rows; ++row) {
+      T* to = y.data<T>() + row * (n + pad);
+      const From* from = x.data<From>() + row * n;
+      if constexpr (std::is_floating_point_v<From>)
+        std::transform(from, from + n, to, [](From v) { return static_cast<T>(v); });
+      else std::transform(from, from + n, to, [](From v) { return in_place_of<T>(v); });
+      std::fill_n(to + n, pad, n > 0 ? to[n - 1] : T(0));
+    }
+  });
+  return y;
+}
+
+void check_integers(const char* op, const Array& x) {
+  if (x.dtype() != DType::int64 || x.numel() == 0) return;
+  const auto [low, high] = std::minmax_element(x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel());
+  using Limits = std::numeric_limits<std::int32_t>;
+  if (*low < Limits::min() || *high > Limits::max())
+    fail_value(op, ": integers of a formula must fit 32 bits where they meet pairs of a query and a key; got ",
+               *low < Limits::min() ? *low : *high);
+}
+
+}  // namespace
+
+template <class T>
+BoundFormula<T>::BoundFormula(const Formula& formula, const PairSizes& n, const char* op, bool records,
+                              const std::vector<bool>& wanted)
+    : formula_(formula), operation_(op) {
+  const FormulaProgram& program = *formula_.program;
+  if (formula_.leaves.size() != program.graph().leaves.size())
+    fail_value(op, ": a formula with ", program.graph().leaves.size(), " leaves got ", formula_.leaves.size());
+  for (std::size_t i = 0; i < formula_.leaves.size(); ++i) leaves_.push_back(leaf(i, n));
+  if (records) backward_ = program.backward(wanted);
+  bind_rows(n, wanted);
+  view_.leaves = leaves_.data();
+  view_.leaf_count = static_cast<Index>(leaves_.size());
+  view_.score = bound(program.score);
+  view_.split_score = bound(program.split_score);
+  view_.mask = bound(program.mask);
+  view_.derived = bound(backward_.derived);
+  view_.split_derived = bound(backward_.split_derived);
+  view_.gradient = bound(backward_.gradient);
+  view_.keeps_scores = backward_.keeps_scores;
+  outside_.resize(program.graph().checks.size());
+  view_.outside = outside_.data();
+  if (!formula_.some.defined()) return;
+  const auto blocks = [](Index size) { return (size + kernels::kFormulaBlock - 1) / kernels::kFormulaBlock; };
+  const Array &some = formula_.some, &every = formula_.every;
+  if (some.rank() != 4 || !every.defined() || some.shape() != every.shape() ||
+      (some.dim(0) != 1 && some.dim(0) != n.batches) || (some.dim(1) != 1 && some.dim(1) != n.heads) ||
+      some.dim(2) != blocks(n.queries) || some.dim(3) != blocks(n.keys))
+    fail_value(op, ": blocks of a formula's mask must be (B or 1, H or 1, ", blocks(n.queries), ", ", blocks(n.keys),
+               "); got ", some.shape());
+  view_.some = some.data<bool>();
+  view_.every = every.data<bool>();
+  view_.block_line = some.dim(3);
+  view_.block_head = some.dim(1) == 1 ? 0 : some.dim(2) * some.dim(3);
+  view_.block_batch = some.dim(0) == 1 ? 0 : some.dim(1) * some.dim(2) * some.dim(3);
+}
+
+template <class T> kernels::FormulaLeaf<T> BoundFormula<T>::leaf(std::size_t number, const PairSizes& n) {
+  const FormulaGraph& graph = formula_.program->graph();
+  const auto [level, type] = graph.leaves[number];
+  const Array& x = formula_.leaves[number].data();
+  const DType wanted = type == NumberType::floating  ? dtype_v<T>
+                       : type == NumberType::integer ? DType::int64
+                                                     : DType::boolean;
+  if (x.dtype() != wanted)
+    fail_value(operation_, ": leaf ", number, " of a formula must be ", wanted, "; got ", x.dtype());
+  kernels::FormulaLeaf<T> result;
+  result.level = level;
+  result.size = level == LeafLevel::table ? x.numel() : size_of(level, n);
+  if (level != LeafLevel::table) {
+    if (x.rank() != 3 || (x.dim(0) != 1 && x.dim(0) != n.batches) || (x.dim(1) != 1 && x.dim(1) != n.heads) ||
+        x.dim(2) != result.size)
+      fail_value(operation_, ": leaf ", number, " of a formula must be (B or 1, H or 1, ", result.size, "); got ",
+                 x.shape());
+    const auto reads = [&](const FormulaNode& node) {
+      return node.op == FormulaOp::rows && graph[node.args[0]].leaf == static_cast<int>(number);
+    };
+    if (std::any_of(graph.nodes.begin(), graph.nodes.end(), reads)) result.begins = x.data<std::int64_t>();
+  }
+  const Index pad = level == LeafLevel::diagonal ? kernels::kernels<T>().attention.panel_rows : 0;
+  const Index line = result.size + pad, heads = level == LeafLevel::table || x.dim(1) == 1 ? 1 : x.dim(1);
+  result.head = heads == 1 ? 0 : line;
+  result.batch = level == LeafLevel::table || x.dim(0) == 1 ? 0 : heads * line;
+  if (result.begins != nullptr) return result;
+  if (type == NumberType::floating && pad == 0) {
+    result.data = x.data<T>();
+    return result;
+  }
+  check_integers(operation_, x);
+  const Index rows = result.size > 0 ? x.numel() / result.size : 0;
+  result.data = arrays_.emplace_back(converted<T>(x, rows, result.size, pad)).template data<T>();
+  return result;
+}
+
+// What rows of tables are read must lie inside. Rows that have nothing in common, or all, make gradients independent.
+template <class T> void BoundFormula<T>::bind_rows(const PairSizes& n, const std::vector<bool>& wanted) {
+  const FormulaGraph& graph = formula_.program->graph();
+  std::vector<std::vector<std::int64_t>> begins(leaves_.size());
+  std::vector<bool> gathered(leaves_.size());
+  for (const FormulaNode& node : graph.nodes) {
+    const auto table = static_cast<std::size_t>(node.leaf);
+    if (node.op == FormulaOp::gather) gathered[table] = true;
+    if (node.op != FormulaOp::rows) continue;
+    const Array& x = formula_.leaves[static_cast<std::size_t>(graph[node.args[0]].leaf)].data();
+    const std::int64_t *first = x.data<std::int64_t>(), *last = first + x.numel();
+    if (first == last) continue;
+    const auto [low, high] = std::minmax_element(first, last);
+    if (*low < 0 || *high + n.keys > leaves_[table].size)
+      fail_value(operation_, ": rows of a formula's table must lie inside its ", leaves_[table].size,
+                 " numbers; got numbers ", *low, " to ", *high + n.keys - 1);
+    if (wanted[table]) begins[table].insert(begins[table].end(), first, last);
+  }
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    auto& rows = begins[i];
+    std::sort(rows.begin(), rows.end());
+    const auto overlap = [&](std::int64_t a, std::int64_t b) { return a != b && b - a < n.keys; };
+    leaves_[i].apart = !gathered[i] && std::adjacent_find(rows.begin(), rows.end(), overlap) == rows.end();
+  }
+}
+
+template <class T> kernels::FormulaProgram<T> BoundFormula<T>::bound(const CompiledProgram& program) {
+  std::vector<T>& constants = constants_.emplace_back();
+  for (std::size_t i = 0; i < program.constants.size(); ++i) {
+    const double x = program.constants[i];
+    constants.push_back(program.types[i] == NumberType::floating  ? static_cast<T>(x)
+                        : program.types[i] == NumberType::integer ? in_place_of<T>(static_cast<std::int64_t>(x))
+                                                                  : in_place_of<T>(x != 0));
+  }
+  return {program.instructions.data(),
+          static_cast<Index>(program.instructions.size()),
+          program.first,
+          program.registers,
+          constants.data(),
+          static_cast<Index>(constants.size())};
+}
+
+template <class T> void BoundFormula<T>::check_indices() const {
+  for (std::size_t i = 0; i < outside_.size(); ++i)
+    if (outside_[i] != 0) throw IndexError(text(operation_, ": ", formula_.program->graph().checks[i]));
+}
+
+template class BoundFormula<float>;
+template class BoundFormula<double>;
+
+}  // namespace qkv::ops
