@@ -224,11 +224,11 @@ def test_the_index_leads_to_its_documents_and_names_what_was_skipped(command, no
 def test_the_slider_of_a_notebook_is_on_its_page(command, no_kernels, tmp_path, monkeypatch):
     nbformat = pytest.importorskip("nbformat")
     view = BandwidthSlider([0.0, 1.0], [0.0, -1.5])
-    run = execute.run
+    html, run = view._repr_html_(), execute.run  # another id at each display
 
     def with_slider(notebooks, cores, progress, timeout=0):
         found = run(notebooks, cores, progress, timeout)
-        data = {"text/html": view._repr_html_(), "text/plain": repr(view)}
+        data = {"text/html": html, "text/plain": repr(view)}
         found[0].notebook.cells[-1].outputs.append(nbformat.v4.new_output("execute_result", data))
         return found
 
@@ -237,7 +237,7 @@ def test_the_slider_of_a_notebook_is_on_its_page(command, no_kernels, tmp_path, 
     write(tmp_path / "notebooks", "a.ipynb", ("markdown", "# A\n## D0-01 Here"), ("code", code))
     assert command("reproduce", "D0-01")[0] == 0
     text = (tmp_path / "reproduced" / "notebooks" / "a.html").read_text(encoding="utf-8")
-    assert f'<div class="output html">{view._repr_html_()}' in text
+    assert f'<div class="output html">{html}' in text
 
 
 def test_figures_are_large_and_say_what_is_seen(folder):
