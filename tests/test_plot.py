@@ -355,7 +355,10 @@ EVERY = {
     "kernel_regression": ((X, {"a": Y, "b": Y}, Y, X, Y), (2,)),
     "training_curve": ((Y + 1,), ()),
     "schematic": (("attention",), ()),
+    "show_attention": ((np.ones((5, 3)), np.ones((5, 3))), (1, 1)),
+    "show_formula": ((), (1, 3)),
 }
+NEEDED = {"show_formula": {"Lq": 5}}  # arguments that have no place
 
 
 class TestEveryPlot:
@@ -365,7 +368,7 @@ class TestEveryPlot:
     @pytest.mark.parametrize("name", EVERY)
     def test_gives_the_figure_and_its_axes(self, name):
         arguments, shape = EVERY[name]
-        fig, axes = getattr(plot, name)(*arguments)
+        fig, axes = getattr(plot, name)(*arguments, **NEEDED.get(name, {}))
         assert isinstance(fig, plt.Figure)
         assert np.shape(axes) == shape
         assert all(ax.figure is fig for ax in np.ravel(np.asarray(axes, dtype=object)))
@@ -375,7 +378,7 @@ class TestEveryPlot:
         arguments, shape = EVERY[name]
         fig, axes = plt.subplots(*(shape if len(shape) == 2 else (1, *shape)))
         before = plt.get_fignums()
-        drawn, its = getattr(plot, name)(*arguments, ax=axes)
+        drawn, its = getattr(plot, name)(*arguments, ax=axes, **NEEDED.get(name, {}))
         assert drawn is fig
         assert list(np.ravel(np.asarray(its, dtype=object))) == list(np.ravel(np.asarray(axes, dtype=object)))
         assert plt.get_fignums() == before

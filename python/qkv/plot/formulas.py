@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._formulas import dense
 from .._formulas.blocks import block_kinds
 from ..attention import scaled_dot_product_attention
-from .drawing import draw_matrix, pyplot, whole
+from .drawing import draw_matrix, given_axes, pyplot, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +27,7 @@ def show_formula(
     Lq: int,
     Lk: int | None = None,
     heads: int = 1,
+    ax: Any = None,
 ) -> tuple[Figure, NDArray[Any]]:
     """Draw a formula: what it makes of scores of 0, which blocks its mask leaves, the weights that follow.
 
@@ -45,6 +46,8 @@ def show_formula(
         Number of keys; `Lq` if not given.
     heads : int
         Number of heads, one row for each.
+    ax : array or sequence of matplotlib.axes.Axes, optional
+        Three for each head, head by head.
 
     Returns
     -------
@@ -88,11 +91,13 @@ def show_formula(
     kinds = block_kinds(name, mask_mod or _everything, shape, (size[0], size[1]))
     kinds = np.broadcast_to(kinds, (1, heads, *kinds.shape[2:]))[0]
     tables = (scores, kinds.astype(float), np.asarray(weights)[0])
-    fig, axes = pyplot().subplots(
-        heads, 3, figsize=(8.0, 0.4 + 2.2 * heads), squeeze=False, layout="constrained"
-    )
+    if ax is None:
+        size_in_inches = 8.0, 0.4 + 2.2 * heads
+        fig, axes = pyplot().subplots(heads, 3, figsize=size_in_inches, squeeze=False, layout="constrained")
+    else:
+        fig, axes = given_axes(name, ax, (heads, 3))
     for head, column in np.ndindex(heads, 3):
-        table, ax = tables[column], axes[head, column]
+        table, panel = tables[column], axes[head, column]
         low, high = (
             (0.0, 2.0)
             if column == 1
@@ -100,16 +105,17 @@ def show_formula(
             if column == 0
             else (0.0, table.max())
         )
-        image = draw_matrix(ax, table[head], "Greys" if column == 1 else "Reds", low, high, None, None)
+        image = draw_matrix(panel, table[head], "Greys" if column == 1 else "Reds", low, high, None, None)
         row = f"head {head}" if heads > 1 else ""
-        ax.set(title=_PANELS[column] if head == 0 else "", ylabel=row if column == 0 else "")
-        ax.set_xlabel("keys" if head == heads - 1 else "")
+        panel.set(title=_PANELS[column] if head == 0 else "", ylabel=row if column == 0 else "")
+        panel.set_xlabel("keys" if head == heads - 1 else "")
         if column == 1:
-            bar = fig.colorbar(image, ax=ax, shrink=0.6, ticks=[0, 1, 2])
+            bar = fig.colorbar(image, ax=panel, shrink=0.6, ticks=[0, 1, 2])
             bar.ax.set_yticklabels(["empty", "mixed", "full"])
         else:
-            fig.colorbar(image, ax=ax, shrink=0.6)
-    whole(fig)
+            fig.colorbar(image, ax=panel, shrink=0.6)
+    if ax is None:
+        whole(fig)
     return fig, axes
 
 
