@@ -9,6 +9,7 @@
 namespace qkv::bindings {
 namespace {
 
+using nn::StepGroup;
 using nn::StepRule;
 using nn::StepSettings;
 
@@ -30,47 +31,9 @@ StepSettings settings_from(StepRule rule, const py::dict& options) {
   return s;
 }
 
-// The parameters of a group, their steps so far, what is remembered of them, and what decides the next step.
-struct StepGroup {
-  struct State {
-    Index steps = 0;
-    Array first, second;
-  };
-  explicit StepGroup(Tensors given) : parameters(std::move(given)), states(parameters.size()) {}
-  const Tensors parameters;
-  std::vector<State> states;
-  std::string optimizer;
-  StepRule rule = StepRule::sgd;
-  StepSettings settings;
-};
-
-// Zeros at first; the array follows the parameter's dtype, as after module.to(dtype).
-void prepare(Array& array, const Array& parameter) {
-  if (!array.defined()) array = Array::zeros(parameter.shape(), parameter.dtype());
-  else if (array.dtype() != parameter.dtype()) array = array.cast(parameter.dtype());
-}
-
-// The states are brought up to date before the lock is given back, and replaced only between two steps.
 void optimizer_step(const std::vector<std::shared_ptr<StepGroup>>& groups) {
   const Computing whole;  // no change comes in between what is read here and the steps
-  for (const auto& group : groups)
-    for (const Tensor& p : group->parameters) group->settings.check(group->optimizer, group->rule, p.dtype());
-  std::vector<nn::ParameterStep> steps;
-  for (const auto& group : groups)
-    for (std::size_t i = 0; i < group->states.size(); ++i) {
-      const Tensor& p = group->parameters[i];
-      Array gradient = p.impl()->grad.get();
-      if (!gradient.defined()) continue;
-      const Array& numbers = p.impl()->data;
-      prepare(gradient, numbers);
-      StepGroup::State& state = group->states[i];
-      const bool starts = !state.first.defined(), averages = group->rule != StepRule::sgd;
-      if (averages || group->settings.momentum != 0) prepare(state.first, numbers);
-      if (averages) prepare(state.second, numbers);
-      ++state.steps;
-      steps.push_back({&p, std::move(gradient), &state.first, &state.second, static_cast<double>(state.steps),
-                       group->rule, &group->settings, starts});
-    }
+  const auto steps = nn::next_steps(groups);
   const GilReleased released;
   nn::take_steps(steps);
 }

@@ -1,6 +1,6 @@
 #include "bindings/bindings.h"
 #include "bindings/operation.h"
-#include "ops/ops.h"
+#include "ops/entmax.h"
 
 namespace qkv::bindings {
 
@@ -8,11 +8,9 @@ void bind_softmax(Functions& m) {
   op(m, "softmax(x, axis, temperature)", ops::softmax);
   op(m, "log_softmax(x, axis, temperature)", ops::log_softmax);
   op(m, "softmax_jacobian(x)", ops::softmax_jacobian);
-  m.def("entmax(x, alpha, axis)", [](py::handle x, double alpha, Index axis) {
-    Call call(alpha == 2 ? "sparsemax" : "entmax");
-    const Tensor input = call.floating(x, "x");
-    return call.result(without_gil(input.numel(), [&] { return ops::entmax(input, alpha, axis); }));
-  });
+  op<Floating, double, Index>(m, "entmax(x, alpha, axis)",
+                              [](const Tensor& x, double alpha, Index axis) { return ops::entmax(x, alpha, axis); });
+  op(m, "sparsemax(x, axis)", [](const Tensor& x, Index axis) { return ops::entmax("sparsemax", x, 2, axis); });
   // The mask has no say in the result's dtype.
   op<Floating, IntegersOrNone, py::handle, std::optional<double>>(
       m, "masked_softmax(scores, valid_lens, mask, masked_value)",

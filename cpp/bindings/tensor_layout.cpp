@@ -3,76 +3,10 @@
 
 #include "bindings/operation.h"
 #include "bindings/tensor_class.h"
-#include "ops/ops.h"
+#include "ops/shaping.h"
 
 namespace qkv::bindings {
 namespace {
-
-// The sizes of the result's axes, with 1 where it says so.
-Tensor with_axes(const Tensor& t, const Shape& places, Call& call) {
-  const char* operation = call.operation();
-  const Index rank = t.rank() + places.rank();
-  Shape shape(static_cast<std::size_t>(rank), 0);
-  for (const Index place : places) {
-    if (place < -rank || place >= rank)
-      fail_value(operation, ": axis must be from ", -rank, " to ", rank - 1, " because the result has ", rank,
-                 " axes; got ", place);
-    Index& size = shape[static_cast<std::size_t>(place < 0 ? place + rank : place)];
-    if (size == 1) fail_value(operation, ": axis must name each axis once; got ", described(shape_tuple(places)));
-    size = 1;
-  }
-  const Index* next = t.shape().begin();
-  std::vector<bool> added;
-  for (const Index size : shape) added.push_back(size == 1);
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    if (!added[i]) shape[i] = *next++;
-  return ops::reshape(t, shape);
-}
-
-Tensor without_axes(const Tensor& t, const std::optional<IndexList>& axes) {
-  std::vector<bool> left_out(t.shape().size(), false);
-  if (!axes)
-    for (std::size_t i = 0; i < left_out.size(); ++i) left_out[i] = t.shape()[i] == 1;
-  else
-    for (const Index given : *axes) {
-      const Index at = ops::checked_axis("squeeze", given, t.rank());
-      if (t.dim(at) != 1)
-        fail_value("squeeze: axis must name axes of size 1; got axis ", given, " of a Tensor ", t.shape());
-      left_out[static_cast<std::size_t>(at)] = true;
-    }
-  Shape shape;
-  for (std::size_t i = 0; i < left_out.size(); ++i)
-    if (!left_out[i]) shape.push_back(t.shape()[i]);
-  return ops::reshape(t, shape);
-}
-
-Tensor flattened(const Tensor& t, Index start, Index end) {
-  Shape shape;
-  if (t.rank() > 0) {
-    const Index first = ops::checked_axis("flatten", start, t.rank()),
-                last = ops::checked_axis("flatten", end, t.rank());
-    if (first > last)
-      fail_value("flatten: start_axis must not stand behind end_axis; got start_axis = ", start, ", end_axis = ", end);
-    for (Index axis = 0; axis < first; ++axis) shape.push_back(t.dim(axis));
-    shape.push_back(t.shape().product(first, last + 1));
-    for (Index axis = last + 1; axis < t.rank(); ++axis) shape.push_back(t.dim(axis));
-  } else {
-    shape.push_back(1);
-  }
-  return ops::reshape(ops::copy(t), shape);
-}
-
-// -1 keeps the size that the axis has.
-Shape expanded(const Tensor& t, Shape shape) {
-  const Index extra = shape.rank() - t.rank();
-  for (Index axis = 0; axis < shape.rank(); ++axis) {
-    Index& size = shape[static_cast<std::size_t>(axis)];
-    if (size == -1 && axis >= extra && extra >= 0) size = t.dim(axis - extra);
-    if (size < 0)
-      fail_value("broadcast_to: shape must hold sizes, or -1 for an axis of the Tensor ", t.shape(), "; got ", shape);
-  }
-  return shape;
-}
 
 Tensor repeated(const Tensor& self, py::handle repeats, const py::args& more, std::optional<Index> given, Call& call) {
   if (!more.empty())
@@ -118,6 +52,9 @@ Tensor transposed(const Tensor& t, const py::args& given) {
 }  // namespace
 
 void def_layout(TensorClass& tensor) {
+  const auto new_axes = [](const Tensor& t, const Shape& axes, Call& call) {
+    return ops::add_axes(call.operation(), t, axes);
+  };
   tensor.def_property_readonly("T", [](const Tensor& t) { return transposed(t, py::args()); }, "All axes reversed.");
   op<Self, py::args>(
       tensor, "reshape", "The same numbers under another shape; one size may be -1. A view, where strides allow it.",
@@ -125,18 +62,18 @@ void def_layout(TensorClass& tensor) {
   op<Self, py::args>(tensor, "transpose", "Axes in another order; without arguments reversed. A view.", transposed);
   op<Viewed, Index, Index>(tensor, "swapaxes(axis1, axis2)", "Two axes exchanged; a view.", ops::swapaxes);
   op<Viewed, Sizes>(tensor, "unsqueeze(axis)",
-                    "With an axis of size 1 at this place of the result; also a tuple of axes.", with_axes);
+                    "With an axis of size 1 at this place of the result; also a tuple of axes.", new_axes);
   op<Viewed, Sizes>(tensor, "expand_dims(axis)",
-                    "With an axis of size 1 at this place of the result; also a tuple of axes.", with_axes);
+                    "With an axis of size 1 at this place of the result; also a tuple of axes.", new_axes);
   op<Viewed, Axes>(tensor, "squeeze(axis=None)",
-                   "Without axes of size 1: all of them, or the one or those that are named.", without_axes);
+                   "Without axes of size 1: all of them, or the one or those that are named.", ops::squeeze);
   op<Self, Index, Index>(tensor, "flatten(start_axis=0, end_axis=-1)",
-                         "Neighbouring axes, all unless said, as one; a copy.", flattened);
+                         "Neighbouring axes, all unless said, as one; a copy.", ops::flatten);
   op<Viewed>(tensor, "ravel", "The numbers along one axis.", [](const Tensor& t) { return ops::reshape(t, {-1}); });
   op<Self, py::args>(tensor, "broadcast_to",
                      "Repeated along axes of size 1 and new axes in front, by NumPy's rules; -1 keeps an axis. A view.",
                      [](const Tensor& t, const py::args& shape) {
-                       return ops::broadcast_to(t, expanded(t, shape_from(shape, "broadcast_to", "shape")));
+                       return ops::expand(t, shape_from(shape, "broadcast_to", "shape"));
                      });
   op<Viewed, Index, Index, Index>(tensor, "diagonal(offset=0, axis1=0, axis2=1)",
                                   "The diagonal of two axes, along a last axis instead of both; a view.",

@@ -45,6 +45,38 @@ void StepSettings::check(const std::string& optimizer, StepRule rule, DType dtyp
   else in_range_above_zero<float>(optimizer, "eps", eps);
 }
 
+namespace {
+
+// Zeros at first; the array follows the parameter's dtype, as after module.to(dtype).
+void prepare(Array& array, const Array& parameter) {
+  if (!array.defined()) array = Array::zeros(parameter.shape(), parameter.dtype());
+  else if (array.dtype() != parameter.dtype()) array = array.cast(parameter.dtype());
+}
+
+}  // namespace
+
+std::vector<ParameterStep> next_steps(const std::vector<std::shared_ptr<StepGroup>>& groups) {
+  for (const auto& group : groups)
+    for (const Tensor& p : group->parameters) group->settings.check(group->optimizer, group->rule, p.dtype());
+  std::vector<ParameterStep> steps;
+  for (const auto& group : groups)
+    for (std::size_t i = 0; i < group->states.size(); ++i) {
+      const Tensor& p = group->parameters[i];
+      Array gradient = p.impl()->grad.get();
+      if (!gradient.defined()) continue;
+      const Array& numbers = p.impl()->data;
+      prepare(gradient, numbers);
+      StepGroup::State& state = group->states[i];
+      const bool starts = !state.first.defined(), averages = group->rule != StepRule::sgd;
+      if (averages || group->settings.momentum != 0) prepare(state.first, numbers);
+      if (averages) prepare(state.second, numbers);
+      ++state.steps;
+      steps.push_back({&p, std::move(gradient), &state.first, &state.second, static_cast<double>(state.steps),
+                       group->rule, &group->settings, starts});
+    }
+  return steps;
+}
+
 void take_steps(const std::vector<ParameterStep>& steps) {
   static Mutex stepping{Mutex::Rank::outer};  // a step asks for no interrupt, so it may be held while the pool works
   const Uninterrupted whole;                  // a parameter that is updated in part is of no use to anybody

@@ -1,6 +1,7 @@
 // Steps of optimizers: they change parameters in place by the gradients that backward passes left there.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,24 @@ struct ParameterStep {
   const StepSettings* settings;
   bool starts;  // nothing is remembered so far, and `first` is zeros
 };
+
+// The parameters of a group, their steps so far, what is remembered of them, and what decides the next step.
+struct StepGroup {
+  struct State {
+    Index steps = 0;
+    Array first, second;
+  };
+  explicit StepGroup(Tensors given) : parameters(std::move(given)), states(parameters.size()) {}
+  const Tensors parameters;
+  std::vector<State> states;
+  std::string optimizer;
+  StepRule rule = StepRule::sgd;
+  StepSettings settings;
+};
+
+// The next step of each parameter that has a gradient. The states are brought up to date, and may be replaced only
+// between two steps.
+std::vector<ParameterStep> next_steps(const std::vector<std::shared_ptr<StepGroup>>& groups);
 
 // All of them, one call after the other. The memory of a parameter changes in place, so that whoever shares it sees the
 // change, unless it belongs to somebody else: then the parameter moves to memory of its own first.

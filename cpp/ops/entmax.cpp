@@ -1,9 +1,10 @@
 // Sparse relatives of the softmax: p = max((alpha - 1) x - tau, 0)^(1 / (alpha - 1)) with the tau that makes the sum 1.
+#include "ops/entmax.h"
+
 #include <cmath>
 #include <limits>
 
 #include "core/parallel.h"
-#include "ops/ops.h"
 
 namespace qkv::ops {
 namespace {
@@ -70,13 +71,12 @@ template <class T> void entmax_of_row(T* y, const T* x, Index n, double alpha, C
 
 }  // namespace
 
-Tensor entmax(const Tensor& given, double alpha, Index axis) {
-  const char* name = alpha == 2 ? "sparsemax" : "entmax";
+Tensor entmax(const char* name, const Tensor& given, double alpha, Index axis) {
   if (!(alpha >= 1) || !std::isfinite(alpha)) fail_value(name, ": alpha must be a number of at least 1; got ", alpha);
   if (given.rank() == 0) fail_value(name, ": x must have at least one axis; got a number");
   axis = checked_axis(name, axis, given.rank());
   if (alpha == 1) return softmax(given, axis, 1);
-  if (axis != given.rank() - 1) return swapaxes(entmax(swapaxes(given, axis, -1), alpha, -1), axis, -1);
+  if (axis != given.rank() - 1) return swapaxes(entmax(name, swapaxes(given, axis, -1), alpha, -1), axis, -1);
   const Tensor x = floating(given);
   const Index n = x.dim(-1), rows = n == 0 ? 0 : x.numel() / n;
   Array y(x.shape(), x.dtype());
@@ -101,5 +101,7 @@ Tensor entmax(const Tensor& given, double alpha, Index axis) {
     dx.add(0, multiply(s, subtract(arriving, mean)));
   });
 }
+
+Tensor entmax(const Tensor& x, double alpha, Index axis) { return entmax("entmax", x, alpha, axis); }
 
 }  // namespace qkv::ops

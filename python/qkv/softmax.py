@@ -102,7 +102,7 @@ def sparsemax(x: Any, axis: int = -1) -> Any:
     ----------
     Martins, Astudillo, From Softmax to Sparsemax: A Sparse Model of Attention and Multi-Label Classification, 2016.
     """
-    return _core.entmax(x, 2.0, axis)
+    return _core.sparsemax(x, axis)
 
 
 def entmax(x: Any, alpha: float = 1.5, axis: int = -1) -> Any:

@@ -83,5 +83,9 @@ def test_rejections():
         qkv.entmax([1.0, 2.0], np.nan)
     with pytest.raises(ValueError, match=r"^sparsemax: x must have at least one axis"):
         qkv.sparsemax(1.0)
+    with pytest.raises(ValueError, match=r"^entmax: x must have at least one axis"):
+        qkv.entmax(1.0, 2.0)
+    with pytest.raises(TypeError, match=r"^entmax: x must hold numbers"):
+        qkv.entmax(np.array(["a"]), 2.0)
     with pytest.raises(ValueError, match=r"^sparsemax: axis must be from -1 to 0"):
         qkv.sparsemax([1.0], axis=3)
