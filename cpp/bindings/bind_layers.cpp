@@ -16,8 +16,7 @@ std::vector<ModulePtr> modules_from(py::handle modules, const char* name) {
   std::vector<ModulePtr> found;
   for (const py::handle module : modules) {
     if (!py::isinstance<Module>(module))
-      fail_type(name, ": modules must be Modules; got ",
-                std::string(py::str(py::type::handle_of(module).attr("__name__"))),
+      fail_type(name, ": modules must be Modules; got ", type_name(module),
                 PySequence_Check(module.ptr()) != 0 ? "; write *modules for those in it" : "");
     found.push_back(module.cast<ModulePtr>());
   }

@@ -65,8 +65,7 @@ Array state_array(const std::string& name, py::handle value) {
 
 void load_state_dict(Module& module, py::handle state, bool strict) {
   if (!py::hasattr(state, "items"))
-    fail_type("load_state_dict: state_dict must be a dict from names to arrays; got ",
-              std::string(py::str(py::type::handle_of(state).attr("__name__"))));
+    fail_type("load_state_dict: state_dict must be a dict from names to arrays; got ", type_name(state));
   nn::StateDict arrays;
   for (const py::handle item : state.attr("items")()) {
     const auto pair = py::reinterpret_borrow<py::sequence>(item);

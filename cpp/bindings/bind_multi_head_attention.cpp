@@ -50,7 +50,7 @@ ops::RotaryScaling rotary_scaling_from(py::handle value, const char* layer) {
   if (!py::isinstance<py::dict>(value))
     fail_type(layer, ": rotary_scaling must be None or a dict with a rope_type; got ", described(value));
   const auto given = py::reinterpret_borrow<py::dict>(value);
-  for_fields(scaling, [&]<class T>(const char* field, T& member) {
+  ops::for_fields(scaling, [&]<class T>(const char* field, T& member) {
     const bool kind = std::is_same_v<T, ops::RotaryScaling::Kind>;
     const char* name = kind && !given.contains(field) ? "type" : field;  // the older name
     if (!given.contains(name)) {

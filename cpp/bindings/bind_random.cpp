@@ -1,11 +1,3 @@
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/convert.h"
@@ -20,8 +12,7 @@ namespace {
 // The low 64 bits of a Python integer, negative ones in two's complement.
 std::uint64_t seed_from(const py::object& seed) {
   if (!PyIndex_Check(seed.ptr())) {
-    fail_type("manual_seed: seed must be an integer because it sets the engine's state; got ",
-              py::cast<std::string>(py::type::of(seed).attr("__name__")));
+    fail_type("manual_seed: seed must be an integer because it sets the engine's state; got ", type_name(seed));
   }
   const py::object integer = py::reinterpret_steal<py::object>(PyNumber_Index(seed.ptr()));
   if (!integer) throw py::error_already_set();
@@ -58,20 +49,12 @@ template <class F> py::array of_floats(const py::array& p, F f) {
   return p.itemsize() == sizeof(float) ? f(Input<float>(p)) : f(Input<double>(p));
 }
 
-template <class T> py::array bernoulli_each(Generator& generator, const Input<T>& p) {
-  const T* const probability = p.data();
-  return filled<T>(sizes_of(p), [&](T* out, Index n) { generator.bernoulli(out, probability, n); });
-}
-
-// p: (n,) or (rows, n).
-template <class T> py::array multinomial(Generator& generator, const Input<T>& p, Index num_samples, bool replacement) {
-  std::vector<Index> shape = sizes_of(p);
-  const Index n = shape.back();
-  const Index rows = shape.size() == 2 ? shape.front() : 1;
-  const T* const weights = p.data();
-  shape.back() = num_samples < 0 ? 0 : num_samples;
-  return filled<std::int64_t>(
-      shape, [&](std::int64_t* out, Index) { generator.multinomial(out, weights, rows, n, num_samples, replacement); });
+// A method (a, ..., shape, dtype): an array that the generator's `fill` fills by those numbers.
+template <class... Numbers, class Fill> auto drawing(Fill fill) {
+  return [fill](Generator& self, Numbers... numbers, const std::vector<Index>& shape, const std::string& dtype) {
+    return of_type(
+        dtype, [&]<class T>(T*) { return filled<T>(shape, [&](T* out, Index n) { fill(self, out, n, numbers...); }); });
+  };
 }
 
 py::array generator_state(const Generator& generator) {
@@ -156,18 +139,14 @@ void bind_random(Functions& m) {
                         set_state_array(*generator, state);
                         return generator;
                       }))
-      .def("_uniform",
-           [](Generator& self, double low, double high, const std::vector<Index>& shape, const std::string& dtype) {
-             return of_type(dtype, [&]<class T>(T*) {
-               return filled<T>(shape, [&](T* out, Index n) { self.uniform(out, n, low, high); });
-             });
-           })
-      .def("_normal",
-           [](Generator& self, double mean, double std, const std::vector<Index>& shape, const std::string& dtype) {
-             return of_type(dtype, [&]<class T>(T*) {
-               return filled<T>(shape, [&](T* out, Index n) { self.normal(out, n, mean, std); });
-             });
-           })
+      .def("_uniform", drawing<double, double>([](Generator& g, auto* out, Index n, double low, double high) {
+             g.uniform(out, n, low, high);
+           }))
+      .def("_normal", drawing<double, double>([](Generator& g, auto* out, Index n, double mean, double std) {
+             g.normal(out, n, mean, std);
+           }))
+      .def("_exponential",
+           drawing<double>([](Generator& g, auto* out, Index n, double rate) { g.exponential(out, n, rate); }))
       .def("_bernoulli",
            [](Generator& self, double p, const std::vector<Index>& shape, const std::string& dtype) {
              const auto fill = [&](auto* out, Index n) { self.bernoulli(out, n, p); };
@@ -176,17 +155,20 @@ void bind_random(Functions& m) {
            })
       .def("_bernoulli_each",
            [](Generator& self, const py::array& p) {
-             return of_floats(p, [&](const auto& given) { return bernoulli_each(self, given); });
-           })
-      .def("_exponential",
-           [](Generator& self, double rate, const std::vector<Index>& shape, const std::string& dtype) {
-             return of_type(dtype, [&]<class T>(T*) {
-               return filled<T>(shape, [&](T* out, Index n) { self.exponential(out, n, rate); });
+             return of_floats(p, [&]<class T>(const Input<T>& given) {
+               return filled<T>(sizes_of(p), [&](T* out, Index n) { self.bernoulli(out, given.data(), n); });
              });
            })
       .def("_multinomial",
-           [](Generator& self, const py::array& p, Index num_samples, bool replacement) {
-             return of_floats(p, [&](const auto& given) { return multinomial(self, given, num_samples, replacement); });
+           [](Generator& self, const py::array& p, Index num_samples, bool replacement) {  // p: (n,) or (rows, n)
+             return of_floats(p, [&](const auto& given) {
+               std::vector<Index> shape = sizes_of(p);
+               const Index n = shape.back(), rows = shape.size() == 2 ? shape.front() : 1;
+               shape.back() = std::max<Index>(num_samples, 0);
+               return filled<std::int64_t>(shape, [&](std::int64_t* out, Index) {
+                 self.multinomial(out, given.data(), rows, n, num_samples, replacement);
+               });
+             });
            })
       .def("_randint",
            [](Generator& self, std::int64_t low, std::int64_t high, const std::vector<Index>& shape) {

@@ -125,30 +125,7 @@ void check_whole(py::handle value, const char* operation, const char* name, int 
 
 }  // namespace
 
-std::string described(py::handle value) {
-  constexpr std::size_t longest = 80, most = 6;
-  PyObject* p = value.ptr();
-  if (PyTuple_CheckExact(p) || PyList_CheckExact(p)) {
-    const auto items = py::reinterpret_borrow<py::sequence>(value);
-    const std::size_t count = items.size();
-    std::string text;
-    for (std::size_t i = 0; i < std::min(count, most); ++i) {
-      const py::object item = items[i];
-      const bool nested = PyTuple_CheckExact(item.ptr()) || PyList_CheckExact(item.ptr());
-      text += (i > 0 ? ", " : "") + (nested ? "..." : described(item));
-    }
-    if (count > most) text += ", ...";
-    if (PyList_CheckExact(p)) return "[" + text + "]";
-    return "(" + text + (count == 1 ? ",)" : ")");
-  }
-  const bool plain = value.is_none() || p == Py_Ellipsis || PyBool_Check(p) || PyLong_CheckExact(p) ||
-                     PyFloat_CheckExact(p) || PyComplex_CheckExact(p) || PyUnicode_CheckExact(p) ||
-                     PyBytes_CheckExact(p);
-  if (!plain) return type_name(value);
-  std::string text = py::str(py::repr(value));
-  if (text.size() > longest) text = text.substr(0, longest) + "...";
-  return text;
-}
+std::string described(py::handle value) { return py::str(callback("shown")(value)); }
 
 std::string type_name(py::handle value) { return py::str(py::type::handle_of(value).attr("__name__")); }
 

@@ -26,8 +26,7 @@ Shape sizes_from(py::handle size, const char* operation, const char* name, bool 
     one(size);
   } else {
     if (!py::isinstance<py::sequence>(size) || py::isinstance<py::str>(size))
-      fail_type(operation, ": ", name, " must be a number or a tuple of numbers; got ",
-                std::string(py::str(py::type::handle_of(size).attr("__name__"))));
+      fail_type(operation, ": ", name, " must be a number or a tuple of numbers; got ", type_name(size));
     const auto sequence = py::reinterpret_borrow<py::sequence>(size);
     if (!nested && sequence.size() == 1 && py::isinstance<py::sequence>(sequence[0]))
       return sizes_from(sequence[0], operation, name, true);

@@ -36,9 +36,8 @@ py::dict instance_dict(const py::object& self) { return self.attr("__dict__"); }
 
 Module& initialised(const py::object& self, const std::string& name) {
   if (!is_initialised(self))
-    throw py::attribute_error(text(std::string(py::str(py::type::of(self).attr("__name__"))),
-                                   ": super().__init__() must be called before attributes are used; got ", name,
-                                   " before it"));
+    throw py::attribute_error(text(
+        type_name(self), ": super().__init__() must be called before attributes are used; got ", name, " before it"));
   return self.cast<Module&>();
 }
 

@@ -74,9 +74,7 @@ py::object updated(const char* operation, const py::object& self, const std::opt
 // value in the Tensor's dtype, with its history.
 Tensor value_for(const Tensor& t, py::handle value) {
   const auto given = operand("Tensor", t, value);
-  if (!given)
-    fail_type("Tensor: value must be a number or an array; got ",
-              std::string(py::str(py::type::handle_of(value).attr("__name__"))));
+  if (!given) fail_type("Tensor: value must be a number or an array; got ", type_name(value));
   // Integers may mean booleans, as in NumPy; what would be cut off or rounded away may not be written.
   if (kind(given->dtype()) > std::max(kind(t.dtype()), 1))
     fail_type("Tensor: value must hold ", t.dtype(), " because the Tensor is changed in place; got ", given->dtype());

@@ -52,6 +52,7 @@ _core.register_callbacks(
     misfit=_errors.misfit,
     refusal=_errors.refusal,
     no_dtype=_errors.no_dtype,
+    shown=_errors.shown,
     unknown_attribute=_errors.unknown_attribute,
     tensor_repr=_later("._format", "tensor_repr"),
     module_repr=_later("._format", "module_repr"),
