@@ -103,7 +103,8 @@ ARGUMENTS = [
         lambda: qkv.scaled_dot_product_attention(X, X, X, dropout=0.1, scale=1.0),
         "scaled_dot_product_attention: got an unexpected argument dropout; did you mean dropout_p (called dropout in "
         "PyTorch)? It takes query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, valid_lens, window, "
-        "softcap, alibi_slopes, q_offset, sinks, masked_value, dropout_keep, return_weights, return_lse",
+        "softcap, alibi_slopes, q_offset, sinks, masked_value, dropout_keep, return_weights, return_lse, score_mod, "
+        "mask_mod, cu_seqlens_q, cu_seqlens_k",
     ),
     (
         lambda: losses.cross_entropy(X, X, label_smooth=0.1),

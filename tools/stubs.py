@@ -246,7 +246,7 @@ def plain(kind: str) -> str:
     """Give the annotation of a type of the extension."""
     bare = {"dict": "dict[str, Any]", "tuple": "tuple[Any, ...]", "list": "list[Any]", "object": "Any"}
     bare |= {"Sequence": "Sequence[Any]", "Iterator": "Iterator[Any]", "Callable": "Callable[..., Any]"}
-    return " | ".join(bare.get(part, part) for part in kind.split(" | "))
+    return " | ".join(bare.get(part, re.sub(r"\bobject\b", "Any", part)) for part in kind.split(" | "))
 
 
 def argument(text: str) -> str:

@@ -1,11 +1,9 @@
-// scaled_dot_product_attention.
-#include <cmath>
-
+// scaled_dot_product_attention, whose options are those of a table.
+#include "bindings/attention_options.h"
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
+#include "bindings/direct_call.h"
 #include "bindings/formula_source.h"
-#include "bindings/formula_value.h"
-#include "bindings/options.h"
 #include "core/error.h"
 #include "ops/attention/ragged.h"
 #include "ops/ops.h"
@@ -82,61 +80,68 @@ py::object ragged(Call& call, const Tensor& q, const Tensor& k, const Tensor& v,
   return results.size() == 1 ? py::object(results[0]) : py::object(py::tuple(results));
 }
 
+PyObject* attend(const Signature& signature, PyObject* const* values, std::size_t&) {
+  Call call(signature.name.c_str());
+  const Tensor q = call.floating(values[0], "query"), k = call.floating(values[1], "key"),
+               v = call.floating(values[2], "value");
+  ops::AttentionOptions o;
+  set_attention_options(o, call, values + 3);
+  warn_of_swapped(call.operation(), o, count_of(k));
+  PyObject* const* begins = values + 3 + attention_options().size();
+  if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod and formula
+    return ragged(call, q, k, v, o, call.integers(begins[0], "cu_seqlens_q"), call.integers(begins[1], "cu_seqlens_k"),
+                  begins[-3], begins[-2])
+        .release()
+        .ptr();
+  const ops::AttentionOutputs y = without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
+  if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
+  return shown_result(call, y).release().ptr();
+}
+
+// query, key and value alone, where conversions would take longer than so little work. None of it asks for an
+// interrupt.
+PyObject* attend_small(const direct::Given& given, const direct::Entry&) {
+  constexpr Index kSmall = 4096;
+  if (!given.by_position(3)) return nullptr;
+  std::array<Tensor, 3> x;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!py::type::handle_of(given.values[i]).is(py::type::of<TensorImpl>())) return nullptr;
+    x[i] = py::handle(given.values[i]).cast<Tensor>();
+    if (!is_floating(x[i].dtype())) return nullptr;
+  }
+  if (x[0].numel() * count_of(x[1]) > kSmall) return nullptr;
+  return py::cast(ops::attention(x[0], x[1], x[2], {}).output).release().ptr();
+}
+
 }  // namespace
 
+const direct::Entry direct::kAttentionEntry{"qkv.attention.scaled_dot_product_attention", attend_small};
+
 void bind_attention(Functions& m) {
-  m.def(
-      "scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, "
-      "enable_gqa, valid_lens, window, softcap, alibi_slopes, q_offset, sinks, masked_value, "
-      "dropout_keep, return_weights, return_lse, score_mod=None, mask_mod=None, image=None, cu_seqlens_q=None, "
-      "cu_seqlens_k=None, formula=None)",
-      [](py::handle query, py::handle key, py::handle value, py::handle attn_mask, py::handle dropout_p,
-         py::handle is_causal, py::handle scale, bool enable_gqa, py::handle valid_lens, py::handle window,
-         py::handle softcap, py::handle alibi_slopes, py::handle q_offset, py::handle sinks, py::handle masked_value,
-         py::handle dropout_keep, bool return_weights, bool return_lse, py::handle score_mod, py::handle mask_mod,
-         py::handle image, py::handle cu_seqlens_q, py::handle cu_seqlens_k, py::handle formula) -> py::object {
-        const char* name = "scaled_dot_product_attention";
-        Call call(name);
-        const Tensor q = call.floating(query, "query"), k = call.floating(key, "key"),
-                     v = call.floating(value, "value");
-        ops::AttentionOptions o;
-        if (!attn_mask.is_none()) o.attn_mask = call.any(attn_mask, "attn_mask", false);
-        o.valid_lens = call.integers(valid_lens, "valid_lens");
-        o.causal = causal_from(is_causal, name);
-        o.scale = number_from(scale, name, "scale");
-        o.enable_gqa = enable_gqa;
-        o.window = window_from(window, name);
-        o.softcap = required_number_from(softcap, name, "softcap");
-        if (!alibi_slopes.is_none()) o.alibi_slopes = packed(call.floating(alibi_slopes, "alibi_slopes", false).data());
-        o.q_offset = call.integers(q_offset, "q_offset");
-        o.sinks = call.optional(sinks, "sinks", false);
-        o.masked_value = number_from(masked_value, name, "masked_value");
-        o.dropout = required_number_from(dropout_p, name, "dropout_p");
-        o.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
-        o.formula_source = formula_source_from(name, score_mod, mask_mod);
-        warn_of_swapped(name, o, count_of(k));
-        o.return_weights = return_weights;
-        o.return_lse = return_lse;
-        o.formula = formula_value_from(formula);
-        if (!image.is_none()) {
-          o.operation = "attention_image";
-          const ops::ImageOptions options = image_from(image);
-          return call.result(without_gil([&] { return ops::attention_image(q.data(), k.data(), o, options); }));
-        }
-        if (!cu_seqlens_q.is_none() || !cu_seqlens_k.is_none())
-          return ragged(call, q, k, v, o, call.integers(cu_seqlens_q, "cu_seqlens_q"),
-                        call.integers(cu_seqlens_k, "cu_seqlens_k"), score_mod, mask_mod);
-        const ops::AttentionOutputs outputs =
-            without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
-        if (outputs.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
-        if (!return_weights && !return_lse) return call.result(outputs.output);
-        py::list results;
-        results.append(call.result(outputs.output));
-        if (return_weights) results.append(call.result(outputs.weights));
-        if (return_lse) {  // stays float32 where the others are of half width
-          results.append(call.any_tensor() ? py::cast(outputs.lse) : py::object(to_numpy(outputs.lse.data(), true)));
-        }
-        return py::tuple(results);
+  auto made = std::make_unique<Signature>();
+  made->name = "scaled_dot_product_attention";
+  std::string names = "query, key, value";
+  made->parameters.assign(3, {py::none(), {}, Argument<Floating>::kind, Parameter::Role::named});
+  for (const AttentionOption& option : attention_options()) {
+    names += text(", ", option.name, option.standard == AttentionOption::Standard::left_out ? "=None" : "");
+    made->parameters.push_back({py::none(), {}, option.kind, Parameter::Role::named});
+  }
+  names += ", cu_seqlens_q=None, cu_seqlens_k=None";
+  made->parameters.resize(made->parameters.size() + 2,
+                          {py::none(), {}, Argument<Floating>::kind, Parameter::Role::named});
+  made->result = Argument<Floating>::kind;
+  made->invoke = attend;
+  made->take(Takes{names});
+  made->finish();
+  add_function(m, std::move(made));
+
+  op<Floating, Floating, py::dict, py::handle>(
+      m, "attention_image(query, key, options, image)",
+      [](const Tensor& query, const Tensor& key, const py::dict& options, py::handle image, Call& call) {
+        const ops::AttentionOptions o = attention_options_from(call, options);
+        const ops::ImageOptions picture = image_from(image);
+        warn_of_swapped(call.operation(), o, count_of(key));
+        return without_gil([&] { return ops::attention_image(query.data(), key.data(), o, picture); });
       });
 }
 

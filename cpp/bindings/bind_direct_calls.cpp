@@ -27,6 +27,8 @@ const Entry* entry_of(std::string_view name) {
   return nullptr;
 }
 
+const Entry* own_entry_of(std::string_view name) { return name == kAttentionEntry.names ? &kAttentionEntry : nullptr; }
+
 Classes& classes() {
   static Classes all;
   return all;

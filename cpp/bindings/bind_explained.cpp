@@ -25,6 +25,7 @@ struct Explained {
   PyObject_HEAD PyObject* function;       // of Python's; null: of C++
   std::shared_ptr<Signature>* signature;  // of a function of C++
   const direct::Entry* direct;            // the core's answer; null: none
+  bool refuses;                           // arguments that do not fit, in our words
   PyObject* dict;
   PyObject* weak_references;
   vectorcallfunc entry;
@@ -66,7 +67,8 @@ struct Explained {
       if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return nullptr;
       PyErr_Clear();
     }
-    return PyObject_Vectorcall(of(self).function, arguments, flags, names);
+    return of(self).refuses ? call(self, arguments, flags, names)
+                            : PyObject_Vectorcall(of(self).function, arguments, flags, names);
   }
 
   // Methods of classes are bound as functions are.
@@ -156,10 +158,11 @@ py::object Explained::make(vectorcallfunc entry) {
 }
 
 // A callable with the name, documentation and attributes of the function.
-py::object explained(const py::function& function, const direct::Entry* direct) {
+py::object explained(const py::function& function, const direct::Entry* direct, bool refuses) {
   const py::object made = Explained::make(direct == nullptr ? Explained::call : Explained::call_answer);
   Explained::of(made.ptr()).function = function.inc_ref().ptr();
   Explained::of(made.ptr()).direct = direct;
+  Explained::of(made.ptr()).refuses = refuses;
   return py::module_::import("functools").attr("update_wrapper")(made, function);
 }
 
@@ -223,12 +226,15 @@ void add_function(py::handle scope, std::unique_ptr<Signature> signature) {
 
 void bind_explained(Functions& m) {
   m.def("explained(function)", "The same function; arguments that do not fit its signature are refused in qkv's words.",
-        [](const py::function& function) { return explained(function, nullptr); });
+        [](const py::function& function) {
+          return explained(function, direct::own_entry_of(py::str(function.attr("__name__")).cast<std::string>()),
+                           true);
+        });
   m.def("direct(name, function)",
         "The function; calls that the core has an answer for do not enter it. Itself if there is none.",
         [](const std::string& name, const py::function& function) -> py::object {
           const direct::Entry* entry = direct::entry_of(name);
-          return entry == nullptr ? py::object(function) : explained(function, entry);
+          return entry == nullptr ? py::object(function) : explained(function, entry, false);
         });
   m.def("_typed_signatures(function)", "Signatures with types, one for each overload; for tools/stubs.py.",
         typed_signatures);

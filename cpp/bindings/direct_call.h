@@ -42,6 +42,9 @@ std::span<const Entry> number_entries();  // number by number, and products
 std::span<const Entry> axis_entries();    // along axes
 std::span<const Entry> view_entries();
 const Entry* entry_of(std::string_view name);  // null: none
+// Of the package's own functions, for Tensors of the core.
+const Entry* own_entry_of(std::string_view name);
+extern const Entry kAttentionEntry;
 
 // The class derived from Tensor, and those of what it gives beside Tensors.
 struct Classes {

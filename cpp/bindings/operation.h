@@ -44,6 +44,16 @@ inline double number(Call& call, py::handle value, const char* name) {
 inline std::optional<double> number_or_none(Call& call, py::handle value, const char* name) {
   return number_from(value, call.operation(), name);
 }
+inline bool flag(Call& call, py::handle value, const char* name) {
+  py::detail::make_caster<bool> caster;
+  if (!caster.load(value, true))
+    fail_type(call.operation(), ": ", name, " must be True or False; got ", type_name(value));
+  return caster;
+}
+inline ops::Causal causal(Call& call, py::handle value, const char*) { return causal_from(value, call.operation()); }
+inline std::optional<std::pair<Index, Index>> window(Call& call, py::handle value, const char*) {
+  return window_from(value, call.operation());
+}
 inline std::optional<IndexList> axes(Call& call, py::handle value, const char*) {
   return axes_from(value, call.operation());
 }

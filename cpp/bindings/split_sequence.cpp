@@ -1,15 +1,10 @@
 #include "bindings/split_sequence.h"
 
+#include "bindings/attention_options.h"
 #include "bindings/call_python.h"
-#include "bindings/formula_source.h"
 
 namespace qkv::bindings {
 namespace {
-
-py::object causal_object(ops::Causal causal) {
-  if (causal == ops::Causal::lower_right) return py::str("lower_right");
-  return py::bool_(causal != ops::Causal::none);
-}
 
 class Communicator final : public nn::SplitSequence {
  public:
@@ -25,37 +20,8 @@ class Communicator final : public nn::SplitSequence {
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                    const ops::AttentionOptions& o) const override {
     const InPython python;
-    const auto array = [](const Array& x) { return x.defined() ? py::cast(Tensor(x)) : py::none(); };
-    // The options that follow are all that the ranks are told of.
-    ops::AttentionOptions told;
-    static_cast<ops::MaskSpec&>(told) = o;
-    told.operation = o.operation;
-    told.causal = o.causal;
-    told.scale = o.scale;
-    told.window = o.window;
-    told.softcap = o.softcap;
-    told.alibi_slopes = o.alibi_slopes;
-    told.sinks = o.sinks;
-    told.masked_value = o.masked_value;
-    told.dropout = o.dropout;
-    if (told != o)
-      throw std::logic_error("attention over several processes was asked for an option that it does not pass on");
-    py::dict options;
-    options["attn_mask"] = o.attn_mask.defined() ? py::cast(o.attn_mask) : py::none();
-    options["valid_lens"] = array(o.valid_lens);
-    options["is_causal"] = causal_object(o.causal);
-    options["scale"] = py::cast(o.scale);
-    options["window"] = py::cast(o.window);
-    options["softcap"] = o.softcap;
-    options["alibi_slopes"] = array(o.alibi_slopes);
-    options["sinks"] = o.sinks.defined() ? py::cast(o.sinks) : py::none();
-    options["masked_value"] = py::cast(o.masked_value);
-    options["dropout_p"] = o.dropout;
-    options["dropout_keep"] = array(o.dropout_keep);
-    Keywords functions;
-    add_formula(functions, o.formula_source);
-    options.attr("update")(functions.all());
-    return call_python(callback("split_attention"), py::make_tuple(comm(), query, key, value, options)).cast<Tensor>();
+    return call_python(callback("split_attention"), py::make_tuple(comm(), query, key, value, told_options(o)))
+        .cast<Tensor>();
   }
 
   py::handle comm() const { return static_cast<PyObject*>(comm_.get()); }

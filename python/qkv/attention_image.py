@@ -71,29 +71,22 @@ def attention_image(
     >>> qkv.attention_image(q, k, size=(30, 40), is_causal=True).shape
     (30, 40)
     """
-    return _core.scaled_dot_product_attention(
-        query,
-        key,
-        key,
-        attn_mask,
-        0.0,
-        is_causal,
-        scale,
-        enable_gqa,
-        valid_lens,
-        window,
-        softcap,
-        alibi_slopes,
-        q_offset,
-        sinks,
-        masked_value,
-        None,
-        False,
-        False,
-        score_mod,
-        mask_mod,
-        picture(size, reduce, rows, columns),
-    )
+    options = {
+        "attn_mask": attn_mask,
+        "is_causal": is_causal,
+        "scale": scale,
+        "enable_gqa": enable_gqa,
+        "valid_lens": valid_lens,
+        "window": window,
+        "softcap": softcap,
+        "alibi_slopes": alibi_slopes,
+        "q_offset": q_offset,
+        "sinks": sinks,
+        "masked_value": masked_value,
+        "score_mod": score_mod,
+        "mask_mod": mask_mod,
+    }
+    return _core.attention_image(query, key, options, picture(size, reduce, rows, columns))
 
 
 def picture(size: Any, reduce: Any, rows: Any, columns: Any) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ import pytest
 
 import qkv
 from qkv import _core, models, nn
+from qkv.distributed.recorded import recorded
 from qkv.training.data_parallel import batch_part
 
 B, L, M = 7, 5, 6
@@ -107,15 +108,15 @@ def test_an_error_in_a_callback_arrives():
 
 def test_an_operation_in_python():
     x = qkv.tensor(np.arange(3.0), dtype="float64", requires_grad=True)
-    (y,) = _core.record_in_python("square", [x.numpy() ** 2], [x], lambda dys: [2 * x.numpy() * dys[0]])
+    (y,) = recorded("square", [x.numpy() ** 2], [x], lambda dys: [2 * x.numpy() * dys[0]])
     (y * [1.0, 2.0, 3.0]).sum().backward()
     np.testing.assert_array_equal(x.grad, [0, 4, 12])
-    (y,) = _core.record_in_python("square", [x.numpy() ** 2], [x], lambda dys: [np.ones(5)])
+    (y,) = recorded("square", [x.numpy() ** 2], [x], lambda dys: [np.ones(5)])
     with pytest.raises(ValueError, match=r"square: gradient must be \(3,\); got gradient \(5,\)"):
         y.sum().backward()
-    (y,) = _core.record_in_python("square", [x.numpy() ** 2], [x], lambda dys: [None])
+    (y,) = recorded("square", [x.numpy() ** 2], [x], lambda dys: [None])
     with pytest.raises(RuntimeError, match="square: has no second derivative; leave out create_graph=True"):
         qkv.grad(y.sum(), [x], create_graph=True)
     with qkv.no_grad():
-        (y,) = _core.record_in_python("square", [np.ones(3)], [x], lambda dys: [None])
+        (y,) = recorded("square", [np.ones(3)], [x], lambda dys: [None])
     assert not y.requires_grad

@@ -11,6 +11,7 @@ from ..attention import scaled_dot_product_attention
 from .arguments import Arguments
 from .communicator import check, own
 from .partial import backward, forward
+from .recorded import recorded
 
 
 def attention(
@@ -136,7 +137,7 @@ def attention(
     output, lse = call.shaped(saved.out), call.shaped(saved.lse)
     results: list[Any] = [output, lse] if return_lse else [output]
     if call.records:
-        results = _core.record_in_python(
+        results = recorded(
             "attention",
             results,
             call.inputs,
