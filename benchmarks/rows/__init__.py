@@ -14,6 +14,7 @@ SUBJECTS = [
     "memory bound",
     "linear",
     "minilm",
+    "whole models",
     "encode",
     "training",
     "recurrent",

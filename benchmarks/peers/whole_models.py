@@ -1,0 +1,111 @@
+"""Models of real sizes with random weights, of transformers on PyTorch and of qkv, from one folder each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import qkv
+
+from .minilm import scratch, silence
+
+# The sizes of the published models; what is left out is their default in transformers.
+SIZES: dict[str, tuple[str, dict[str, Any]]] = {
+    "BERT base": ("BertModel", {}),
+    "GPT-2": ("GPT2LMHeadModel", {}),
+    "SmolLM2 135M": (
+        "LlamaForCausalLM",
+        {"vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
+         "num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": True},
+    ),
+    "T5 small": ("T5ForConditionalGeneration", {"decoder_start_token_id": 0}),
+}  # fmt: skip
+
+
+@cache
+def models(name: str) -> tuple[Any, Any]:
+    """Give transformers' model and qkv's."""
+    silence()
+    warnings.filterwarnings(
+        "ignore", "`past_key_values` is deprecated", FutureWarning
+    )  # newer ones call it cache
+    import torch
+    import transformers
+
+    kind, sizes = SIZES[name]
+    torch.manual_seed(0)
+    made = getattr(transformers, kind)
+    theirs = made(made.config_class(**sizes)).eval()
+    folder = scratch() / name.replace(" ", "_")
+    theirs.save_pretrained(folder)
+    return theirs, qkv.models.from_pretrained(folder)
+
+
+def tokens(batch: int, length: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(5, 30000, (batch, length))
+
+
+def quiet(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Give qkv's call without gradients and records, as transformers' is made."""
+
+    def run() -> Any:
+        with qkv.no_grad(), qkv.no_attention_record():
+            return call()
+
+    return run
+
+
+def whole(name: str, batch: int, length: int) -> dict[str, Callable[[], Any]]:
+    """Give the calls on whole sequences."""
+    import torch
+
+    theirs, ours = models(name)
+    ids = tokens(batch, length)
+    given = torch.from_numpy(ids)
+    if name.startswith("T5"):
+        more, start = {"decoder_input_ids": given[:, :8]}, (ids[:, :8],)
+    else:
+        more, start = {"use_cache": False} if name != "BERT base" else {}, ()
+
+    def torch_call() -> Any:
+        with torch.inference_mode():
+            return theirs(given, **more)[0].numpy()
+
+    def own_call() -> Any:
+        y = ours(ids, *start)
+        return y.last_hidden_state if name == "BERT base" else y
+
+    return {"qkv": quiet(own_call), "PyTorch": torch_call}
+
+
+class Steps:
+    """One token after the other behind `length` tokens; `begin` fills both caches."""
+
+    def __init__(self, name: str, length: int) -> None:
+        self.theirs, self.ours = models(name)
+        self.ids, self.token = tokens(1, length), tokens(1, 1)
+        self.caches: list[Any] = []
+        self.past: Any = None
+
+    def begin(self) -> None:
+        import torch
+        import transformers
+
+        self.caches = [qkv.nn.KVCache() for _ in self.ours.body.layers]
+        self.past = transformers.DynamicCache()
+        quiet(lambda: self.ours(self.ids, cache=self.caches))()
+        with torch.inference_mode():
+            self.theirs(torch.from_numpy(self.ids), past_key_values=self.past)
+
+    def own(self) -> Any:
+        return quiet(lambda: self.ours(self.token, cache=self.caches))()
+
+    def torch(self) -> Any:
+        import torch
+
+        with torch.inference_mode():
+            return self.theirs(torch.from_numpy(self.token), past_key_values=self.past)[0].numpy()

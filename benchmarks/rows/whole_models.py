@@ -1,0 +1,44 @@
+"""Whole models of real sizes with random weights beside transformers on PyTorch: sequences and single steps."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import partial
+
+from machine import peer
+from peers import whole_models
+from registry import Case, Skip, agree, faster_than, row
+
+GOALS = [faster_than("PyTorch", 1.0)]
+CAUSAL = ("GPT-2", "SmolLM2 135M")
+
+
+def check_peers() -> None:
+    if not peer("PyTorch") or importlib.util.find_spec("transformers") is None:
+        raise Skip("transformers and PyTorch make the models")
+
+
+def sequences(name: str, shape: tuple[int, int], threads: int) -> Case:
+    check_peers()
+    calls = whole_models.whole(name, *shape)
+    agree(calls["qkv"](), calls["PyTorch"](), atol=2e-3)
+    return Case(calls, note="random weights")
+
+
+def steps(name: str, length: int, threads: int) -> Case:
+    check_peers()
+    state = whole_models.Steps(name, length)
+    state.begin()
+    agree(state.own(), state.torch(), atol=2e-3)
+    calls = {"qkv": state.own, "PyTorch": state.torch}
+    return Case(calls, before=dict.fromkeys(calls, state.begin), note="random weights")
+
+
+for _name in whole_models.SIZES:
+    for _shape in ((1, 8), (1, 128), (8, 256)):
+        row(f"{_name} {_shape}", goals=GOALS, peers=["PyTorch"])(partial(sequences, _name, _shape))
+for _name in CAUSAL:
+    for _length in (1, 512):
+        row(f"{_name}, a step behind {_length}", goals=GOALS, peers=["PyTorch"])(
+            partial(steps, _name, _length)
+        )
