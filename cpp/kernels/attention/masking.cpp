@@ -245,7 +245,7 @@ void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& bloc
   const bool by_formula = coverage != Coverage::all;
   step.by_bytes = p.mask.data != nullptr || p.fill || by_formula;
   const bool fill_scores = p.fill && (p.bias.data != nullptr || p.formula != nullptr);  // of -inf
-  StepPart each[kMaxVectors];
+  StepPart each[kMaxVectors] = {};
   for (Index v = 0; v < block.vectors; ++v) {
     StepPart& part = each[v];
     part = {v, 1, 0, n, fill_scores};
