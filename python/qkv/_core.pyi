@@ -1997,9 +1997,9 @@ def scaled_dot_product_attention(
     return_lse: bool,
     score_mod: Any = None,
     mask_mod: Any = None,
+    formula: Any = None,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
-    formula: Any = None,
 ) -> Any: ...
 def scatter(x: Tensor, axis: int, index: Any, src: Numbers) -> Tensor: ...
 def scatter_add(x: Tensor, axis: int, index: Any, src: Numbers) -> Tensor: ...
