@@ -227,8 +227,8 @@ void add_function(py::handle scope, std::unique_ptr<Signature> signature) {
 void bind_explained(Functions& m) {
   m.def("explained(function)", "The same function; arguments that do not fit its signature are refused in qkv's words.",
         [](const py::function& function) {
-          return explained(function, direct::own_entry_of(py::str(function.attr("__name__")).cast<std::string>()),
-                           true);
+          const py::str name = py::str("{}.{}").format(function.attr("__module__"), function.attr("__name__"));
+          return explained(function, direct::own_entry_of(name.cast<std::string>()), true);
         });
   m.def("direct(name, function)",
         "The function; calls that the core has an answer for do not enter it. Itself if there is none.",
