@@ -83,7 +83,7 @@ class Rates:
     messages : dict
         By the number of ranks: ``shift`` and ``sum``, both ``[bytes, seconds]``, for a message from each rank to the
         next and a sum over all ranks, and which part of each is hidden behind computing (``shift_hidden``,
-        ``sum_hidden``); and ``ring``, ``[positions of a rank, seconds]`` of causal attention, 4 heads of 64, both passes.
+        ``sum_hidden``); ``ring``, ``[positions of a rank, seconds]``, both passes of causal attention, 4 heads of 64.
     start : float
         Seconds until a process has imported qkv and MPI.
     network : dict, optional
