@@ -2,8 +2,8 @@
 #include "kernels/attention/problem.h"
 
 #include "kernels/attention/columns.h"
-#include "kernels/attention/online_softmax.h"
-#include "kernels/attention/query_tile.h"
+#include "kernels/attention/panel.h"
+#include "kernels/attention/values.h"
 #include "kernels/simd/stream.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -16,47 +16,6 @@ template <class T> struct KeptStep {
   T factor[kPanelWidth<T>];   // as in OnlineSoftmax
 };
 
-// A panel on its way through the keys.
-template <class T> struct Panel {
-  RowBlock<T> rows;
-  OnlineSoftmax<T> softmax;
-  KeyStep step;
-  bool begun[kMaxVectors];  // whether out holds anything yet
-  T* queries;               // (D, width), times scale
-  T* out;                   // (Dv, width), not yet divided by the sum; for few rows (rows, Dv rounded up to vectors)
-  T* scores;                // (keys of a step, width)
-
-  void start() {
-    const T* sinks = rows.problem->sinks;
-    for (Index lane = 0; lane < rows.width; ++lane) {
-      softmax.largest[lane] = sinks != nullptr ? sinks[rows.head[lane]] : static_cast<T>(-INFINITY);
-      softmax.sum[lane] = softmax.largest[lane] > static_cast<T>(-INFINITY) ? T(1) : T(0);
-    }
-    for (bool& b : begun) b = false;
-    if (rows.is_decode()) memset(out, 0, sizeof(T) * padded<T>(rows.problem->value_size) * rows.rows);
-  }
-  void zero_out(Index vector) {
-    for (Index i = 0; i < rows.problem->value_size; ++i) store(out + i * rows.width + vector * kLanes<T>, Vec<T>{});
-    begun[vector] = true;
-  }
-  // Whether a part's first product may replace what stands in out; if only for some of its vectors, these become 0.
-  StoreMode begin(const StepPart& part) {
-    Index new_ones = 0;
-    for (Index v = part.vector; v < part.vector + part.vectors; ++v) new_ones += !begun[v];
-    for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
-      if (!begun[v] && new_ones < part.vectors) zero_out(v);
-      begun[v] = true;
-    }
-    return new_ones == part.vectors ? StoreMode::overwrite : StoreMode::rescale;
-  }
-  void finish() {
-    softmax.finish(rows.width);
-    if (rows.is_decode()) return;
-    for (Index v = 0; v < rows.vectors; ++v)
-      if (!begun[v]) zero_out(v);
-  }
-};
-
 template <class T> struct ForwardScratch {
   T* panels;  // for each queries, out and scores
   ScoreTiles<T> tiles;
@@ -64,6 +23,7 @@ template <class T> struct ForwardScratch {
   KeptStep<T>* steps;  // if the weights are wanted
   T* columns;          // for each panel its ColumnParts
   PrefetchQueue queue;
+  ValueKinds<T> values;
 
   static Index panel_elements(const AttentionProblem<T>& p) {
     return (padded<T>(p.key_size) + padded<T>(p.value_size)) * kPanelWidth<T> + kTileElements<T>;
@@ -106,18 +66,29 @@ template <class T> Index forward_scratch(const AttentionResult<T>& result, const
   return ForwardScratch<T>::elements(result, p);
 }
 
-// A careful pass adds up values divided by a power of two, at least the number of keys: their average is finite though
-// their sum may not be.
-template <class T> T average_divisor(const AttentionProblem<T>& p) {
-  T parts = 1;
-  while (parts < static_cast<T>(p.keys)) parts *= 2;
-  return parts;
+// Adds what the values of a part contribute, of which some may not be finite.
+template <class T>
+void add_any_values(Panel<T>& panel, ForwardScratch<T>& scratch, const StepPart& part, const T* values,
+                    const T* weights, const T* factor, StoreMode mode) {
+  const AttentionProblem<T>& p = *panel.rows.problem;
+  const Index width = panel.rows.width, lane = part.vector * kLanes<T>, keys = part.keys();
+  const bool* finite = scratch.values.finite + part.from;
+  for (Index from = 0, to; from < keys; from = to) {
+    for (to = from + 1; to < keys && finite[to] == finite[from];) ++to;
+    const auto multiply = finite[from] ? multiply_transposed<T> : multiply_skipping<T>;
+    multiply(mode, panel.out + lane, width, factor + lane, values + from * p.value.position, p.value.position,
+             weights + from * width, width, p.value_size, to - from, part.vectors, &scratch.queue, nullptr);
+    mode = StoreMode::accumulate;
+    for (Index key = from; !finite[from] && key < to; ++key)
+      for (Index i = 0; i < part.vectors * kLanes<T>; i += kLanes<T>)
+        store(panel.not_finite + lane + i, load(panel.not_finite + lane + i) + load(weights + key * width + i));
+  }
 }
 
 // Adds what a step's values contribute; `scores` are exp(score - largest). `deferred` is done at the same time.
 template <class T>
 void add_values(Panel<T>& panel, ForwardScratch<T>& scratch, const KeyStep& step, T* scores, const T* factor,
-                bool nan_safe, DeferredRows<T>* deferred) {
+                Values kind, DeferredRows<T>* deferred) {
   const RowBlock<T>& rows = panel.rows;
   const AttentionProblem<T>& p = *rows.problem;
   const Index width = rows.width;
@@ -127,11 +98,15 @@ void add_values(Panel<T>& panel, ForwardScratch<T>& scratch, const KeyStep& step
     block_dropout(dropped, scores, scratch.tiles.allowed, rows, step.key, step.n);
     weights = dropped;
   }
-  if (nan_safe) {
+  if (kind == Values::averaged) {
     T* averaged = deferred != nullptr ? scratch.tiles.scratch : scores;
     const Vec<T> share = splat<T>(1 / average_divisor(p));
     for (Index i = 0; i < step.n * width; i += kLanes<T>) store(averaged + i, load(weights + i) * share);
     weights = averaged;
+  }
+  if (kind != Values::finite && deferred != nullptr) {
+    deferred->finish();
+    scratch.values.look(rows, step.key, step.n);
   }
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
@@ -142,9 +117,10 @@ void add_values(Panel<T>& panel, ForwardScratch<T>& scratch, const KeyStep& step
       continue;
     }
     const Index lane = part.vector * kLanes<T>;
-    const auto multiply = nan_safe ? multiply_skipping<T> : multiply_transposed<T>;
-    multiply(panel.begin(part), panel.out + lane, width, factor + lane, values, p.value.position, w + lane, width,
-             p.value_size, part.keys(), part.vectors, &scratch.queue, deferred);
+    if (kind == Values::finite)
+      multiply_transposed(panel.begin(part), panel.out + lane, width, factor + lane, values, p.value.position, w + lane,
+                          width, p.value_size, part.keys(), part.vectors, &scratch.queue, deferred);
+    else add_any_values(panel, scratch, part, values, w + lane, factor, panel.begin(part));
   }
 }
 
@@ -200,10 +176,10 @@ void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* co
 }
 
 // out, largest and sum of the panels, which see keys of one head, and the weights of one panel where these are wanted.
-// `nan_safe` multiplies no value with a weight of 0 and keeps a bias of -inf from meeting infinity.
+// Averaged values also keep a bias of -inf from meeting infinity.
 template <class T>
 void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* const* out,
-                const AttentionResult<T>& result, bool nan_safe) {
+                const AttentionResult<T>& result, Values values) {
   const ColumnResult<T>& columns = result.columns;
   const AttentionProblem<T>& p = *panels[0].rows.problem;
   const Index size = key_step(p);
@@ -220,6 +196,7 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
     columns_of[i] = ColumnParts<T>(scratch.columns + i * ColumnParts<T>::elements(columns, p), columns, p);
   }
   Index column = 0, step_number = 0, part_number = 0;
+  scratch.values.largest = 0;
   for (Index key = first; key < last; key += size) {
     const Index n = p.keys - key < size ? p.keys - key : size;
     const auto passed_over = [&](Index i) { return is_excluded(panels[i].rows, key, n); };
@@ -239,7 +216,7 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
       ScoreTiles<T> tiles = scratch.tiles;
       tiles.cold = i == 0;
       tiles.scores = kept != nullptr ? scratch.kept_tile(key, panel.rows) : panel.scores;
-      block_scores(tiles, panel.step, panel.rows, panel.queries, key, n, nan_safe);
+      block_scores(tiles, panel.step, panel.rows, panel.queries, key, n, values == Values::averaged);
       for (Index at = 0; at < panel.step.count; ++at) {
         const StepPart& part = panel.step.part[at];
         for (Index v = part.vector; v < part.vector + part.vectors; ++v)
@@ -261,9 +238,10 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
       part_number += columns_in(columns.starts, columns.count, column, key, key + n);
     }
     if (kept != nullptr) continue;
+    if (values != Values::finite) scratch.values.look(panels[0].rows, key, n);
     for (Index i = 0; i < count; ++i)
       if (panels[i].step.count > 0)
-        add_values(panels[i], scratch, panels[i].step, panels[i].scores, panels[i].softmax.factor, nan_safe,
+        add_values(panels[i], scratch, panels[i].step, panels[i].scores, panels[i].softmax.factor, values,
                    static_cast<DeferredRows<T>*>(nullptr));
   }
   if (kept == nullptr) {
@@ -294,7 +272,7 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
     deferred.count = panel.rows.rows;
     deferred.n = at->parts.n;
     deferred.past_caches = to.past_caches;
-    add_values(panel, scratch, at->parts, scores, at->factor, nan_safe, &deferred);
+    add_values(panel, scratch, at->parts, scores, at->factor, values, &deferred);
     deferred.finish();
   }
   end_of_stream();
@@ -316,13 +294,29 @@ template <class T> T lse_of(T largest, T sum) {
 }
 
 // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row. So has a
-// score of NaN that a bias of -inf should have excluded; there the sum tells. And so has a sum of large values.
-template <class T> bool needs_nan_safe(const Panel<T>& panel) {
+// sum of large values. A score of NaN or infinity spoils its own row, which the sum tells.
+template <class T> bool has_finite_out(const Panel<T>& panel) {
+  const RowBlock<T>& rows = panel.rows;
+  const Index n = rows.problem->value_size;
+  if (rows.is_decode()) return finite(panel.out, padded<T>(n) * rows.rows);
+  return finite_lines(panel.out, n, rows.width, rows.vectors);
+}
+
+// Whether results of values of any kind are as they must be: what is not finite comes from values or scores that are
+// not finite and count. A bias of -inf excludes scores of NaN, too.
+template <class T> bool is_right(const Panel<T>& panel, T largest_value) {
   const RowBlock<T>& rows = panel.rows;
   const AttentionProblem<T>& p = *rows.problem;
-  if (rows.is_decode()) return !finite(panel.out, padded<T>(p.value_size) * rows.rows);
-  return !finite_lines(panel.out, p.value_size, rows.width, rows.vectors) ||
-         (nan_safe_differs(p) && !finite(panel.softmax.sum, rows.vectors * kLanes<T>));
+  if (nan_safe_differs(p) && !finite(panel.softmax.sum, rows.vectors * kLanes<T>)) return false;
+  if (has_finite_out(panel)) return true;
+  const T sum = largest_value * average_divisor(p);
+  if (rows.is_decode() || sum - sum != 0) return false;
+  for (Index lane = 0; lane < rows.rows; ++lane) {
+    const bool counts = panel.not_finite[lane] != 0 || panel.softmax.sum[lane] - panel.softmax.sum[lane] != 0;
+    for (Index i = 0; !counts && i < p.value_size; ++i)
+      if (const T x = panel.out[i * rows.width + lane]; x - x != 0) return false;
+  }
+  return true;
 }
 
 template <class T> void write_statistics(const AttentionResult<T>& result, const Panel<T>& panel) {
@@ -357,13 +351,26 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
       for (Index i = 0; i < panel.rows.rows; ++i)
         out[count * kPanelWidth<T> + i] = result.out.at(piece.batch, panel.rows.head[i], panel.rows.query[i]);
     }
-    run_panels(panels, count, scratch, out, result, false);
+    // Which pieces come first may be left to chance: both ways give the same bits.
+    uint8_t* not_finite =
+        result.not_finite != nullptr ? result.not_finite + piece.batch * p.kv_heads + piece.kv_head : nullptr;
+    const bool known =
+        not_finite != nullptr && !panels[0].rows.is_decode() && __atomic_load_n(not_finite, __ATOMIC_RELAXED) != 0;
+    run_panels(panels, count, scratch, out, result, known ? Values::any : Values::finite);
+    bool all_finite = true;
+    for (Index i = 0; i < count; ++i) all_finite = all_finite && has_finite_out(panels[i]);
+    if (!known && !all_finite && !panels[0].rows.is_decode()) {
+      if (not_finite != nullptr) __atomic_store_n(not_finite, uint8_t{1}, __ATOMIC_RELAXED);
+      run_panels(panels, count, scratch, out, result, Values::any);
+    }
+    const bool right = all_finite && !nan_safe_differs(p);
+    const T largest_value = scratch.values.largest;
     for (Index i = 0; i < count; ++i) {
       Panel<T>& panel = panels[i];
-      const bool nan_safe = needs_nan_safe(panel);
-      if (nan_safe) run_panels(&panel, 1, scratch, out + i * kPanelWidth<T>, result, true);
+      const bool averaged = !right && !is_right(panel, largest_value);
+      if (averaged) run_panels(&panel, 1, scratch, out + i * kPanelWidth<T>, result, Values::averaged);
       write_statistics(result, panel);
-      if (nan_safe)
+      if (averaged)
         for (T& inverse : panel.softmax.inverse) inverse *= average_divisor(p);
       if (result.out.data != nullptr) write_out(out + i * kPanelWidth<T>, panel);
     }

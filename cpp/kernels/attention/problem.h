@@ -94,6 +94,8 @@ template <class T> struct AttentionResult {
   // backward pass needs it; it is not lse because -1e9 + log(n) is -1e9 in float32. Null if not wanted.
   T* statistics = nullptr;
   ColumnResult<T> columns;  // not together with the weights
+  // (B, Hkv) zeros, which become 1 where values that are not finite were found, for the pieces that follow; or null.
+  uint8_t* not_finite = nullptr;
 };
 
 // Inputs of the backward pass.

@@ -80,17 +80,22 @@ AdjoiningRows<T>::AdjoiningRows(const AttentionProblem<T>& given)
                            given.value_size);
 }
 
-template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem) {
+template <class T> void attention_forward(const AttentionResult<T>& to, const AttentionProblem<T>& problem) {
   const auto& attention = kernels::kernels<T>().attention;
   if (kernels::is_plain(problem) && attention.is_short(problem)) {
     const Index cost = problem.queries * problem.keys * (problem.key_size + problem.value_size + 32) / 16;
     parallel_for(0, problem.batches * problem.heads, grain_for(cost),
-                 [&](Index begin, Index end) { attention.forward_short(result, problem, begin, end); });
+                 [&](Index begin, Index end) { attention.forward_short(to, problem, begin, end); });
     return;
   }
   if (problem.batches == 0 || problem.heads == 0 || problem.queries == 0) return;
   const AdjoiningRows<T> adjoining(problem);
   const AttentionProblem<T>& p = adjoining.problem;
+  const std::size_t heads = static_cast<std::size_t>(p.batches * p.kv_heads);
+  const Scratch not_finite(heads);
+  AttentionResult<T> result = to;
+  result.not_finite = not_finite.as<uint8_t>();
+  std::memset(result.not_finite, 0, heads);
   for_query_tiles(p, attention.forward_scratch(result, p),
                   [&](AttentionPiece piece, T* memory) { attention.forward(result, p, piece, memory); });
 }
