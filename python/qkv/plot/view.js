@@ -139,5 +139,6 @@ function follow(draw) {
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", look);
   root.addEventListener("pointerenter", look);
+  addEventListener("load", look);  // sites choose their theme when they are loaded
   look();
 }
