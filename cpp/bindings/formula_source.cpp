@@ -1,6 +1,7 @@
 #include "bindings/formula_source.h"
 
 #include "bindings/call_python.h"
+#include "bindings/formula_value.h"
 
 namespace qkv::bindings {
 namespace {
@@ -8,31 +9,20 @@ namespace {
 // Holds what qkv._formulas makes of the functions: an object of one call, which traces them once.
 class TracedFormula final : public ops::FormulaSource {
  public:
-  explicit TracedFormula(py::handle traced)
-      : traced_(keep_alive(traced)), changes_scores_(!traced.attr("score_mod").is_none()) {}
+  explicit TracedFormula(py::handle traced) : traced_(keep_alive(traced)) {}
 
-  Mask mask(const Pairs& pairs) const override {
+  Bound bind(const Pairs& p) const override {
     const InPython python;
-    const py::tuple found = call_python(traced().attr("mask"), arguments(pairs));
-    const auto array = [&](int i) { return found[i].is_none() ? Array() : copy_of(found[i], py::none(), "mask_mod"); };
-    const Array allowed = array(2);
-    return {found[0].cast<std::pair<Index, Index>>(), array(1), allowed.defined() ? Tensor(allowed) : Tensor()};
-  }
-  bool changes_scores() const override { return changes_scores_; }
-  Tensor score(const Tensor& scores, const Tensor& allowed, const Pairs& pairs) const override {
-    const InPython python;
-    return call_python(traced().attr("score"), py::make_tuple(scores, allowed) + arguments(pairs)).cast<Tensor>();
+    const py::object offsets = p.offsets.defined() ? py::object(to_numpy(p.offsets, false)) : py::none();
+    const py::tuple found = call_python(traced().attr("bind"),
+                                        py::make_tuple(py::make_tuple(p.batches, p.heads, p.queries, p.keys), offsets));
+    const Array lengths = found[1].is_none() ? Array() : copy_of(found[1], py::none(), "mask_mod");
+    return {found[0].cast<std::pair<Index, Index>>(), lengths, formula_value_from(found[2])};
   }
   py::handle traced() const { return static_cast<PyObject*>(traced_.get()); }
 
  private:
-  static py::tuple arguments(const Pairs& p) {
-    return py::make_tuple(py::make_tuple(p.batches, p.heads, p.queries, p.keys),
-                          p.offsets.defined() ? py::object(to_numpy(p.offsets, false)) : py::none());
-  }
-
   const std::shared_ptr<void> traced_;
-  const bool changes_scores_;
 };
 
 }  // namespace

@@ -45,11 +45,6 @@ SCORE_MODS = {
         IndexError,
         r"axis 0 of a captured array from -11 to 10; got 11",
     ),
-    "out of range at pairs": (
-        lambda s, b, h, q, k: s + ROW[TURN[q] - TURN[k]],
-        IndexError,
-        r"from -11 to 10; got 1[12]",
-    ),
     "axis of heads": (
         lambda s, b, h, q, k: s + TWO[h, q],
         IndexError,
@@ -214,6 +209,19 @@ def test_layers_name_themselves_and_the_argument():
         layer(x, x, memory_mask_mod=lambda b, h, q, k: q)
     with pytest.raises(TypeError, match=r"^MultiHeadAttention: score_mod must return a score; got NoneType"):
         qkv.nn.MultiHeadAttention(8, 2)(x, score_mod=lambda *_: None)
+
+
+def test_an_index_of_pairs_is_out_of_range():
+    """It is met while pairs are computed; memory outside of the array is not read."""
+    with pytest.raises(IndexError) as caught:
+        attend(score_mod=lambda s, b, h, q, k: s + ROW[TURN[q] - TURN[k]])
+    assert re.fullmatch(
+        r"scaled_dot_product_attention: an index is out of bounds for an axis of size 11 in score_mod <lambda>, "
+        r"test_errors\.py:\d+",
+        str(caught.value),
+    )
+    with pytest.raises(IndexError, match=r"of size 11 in mask_mod <lambda>, test_errors\.py:\d+$"):
+        attend(mask_mod=lambda b, h, q, k: ROW[TURN[q] - TURN[k]] > 0)
 
 
 def test_an_index_that_only_excluded_pairs_have_is_no_error():

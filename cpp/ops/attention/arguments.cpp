@@ -56,13 +56,6 @@ template <class T> Tensor with_distances(const Tensor& mask, const Tensor& biase
   return where(mask, bias, scalar_like(bias, -std::numeric_limits<double>::infinity()));
 }
 
-// A mask (B, H, Lq, Lk), which may be undefined, and what a formula allows.
-Tensor with_allowed(const Tensor& mask, const Tensor& allowed) {
-  if (!mask.defined()) return allowed;
-  if (mask.dtype() == DType::boolean) return where(allowed, mask, Tensor(Array::full({}, DType::boolean, 0)));
-  return where(allowed, mask, scalar_like(mask, -std::numeric_limits<double>::infinity()));
-}
-
 // The smaller of two sides of windows; -1: unlimited.
 Index narrower(Index a, Index b) { return a < 0 || b < 0 ? std::max(a, b) : std::min(a, b); }
 
@@ -92,9 +85,9 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   options.q_offset = offsets;
   if (o.causal == Causal::lower_right) options.causal = Causal::upper_left;
   held_ = {packed(q), packed(k), v.defined() ? packed(v) : v};
-  const FormulaSource::Mask mask = take_formula_mask();
-  take_masks(mask.allowed);
-  take_arrays(mask.valid_lens);
+  const Array lengths = take_source();
+  take_masks();
+  take_arrays(lengths);
 
   const Tensor bias = has_bias() ? options.attn_mask : Tensor();
   inputs_ = {held_[0], held_[1], held_[2], bias, options.sinks};
@@ -128,10 +121,10 @@ kernels::AttentionProblem<T> Arguments<T>::problem(const Array& query, const Arr
   return result;
 }
 
-template <class T> FormulaSource::Mask Arguments<T>::take_formula_mask() {
+template <class T> Array Arguments<T>::take_source() {
   if (!options.formula_source) return {};
-  FormulaSource::Mask mask = options.formula_source->mask(geometry.pairs(options.q_offset));
-  const auto [left, right] = mask.window;
+  const FormulaSource::Bound bound = options.formula_source->bind(geometry.pairs(options.q_offset));
+  const auto [left, right] = bound.window;
   problem_.left = narrower(problem_.left, left);
   problem_.right = narrower(problem_.right, right);
   if (problem_.right == 0) {
@@ -140,10 +133,11 @@ template <class T> FormulaSource::Mask Arguments<T>::take_formula_mask() {
     options.causal = Causal::upper_left;
   }
   options.window = {problem_.left, problem_.right};
-  return mask;
+  options.formula = bound.formula;
+  return bound.valid_lens;
 }
 
-template <class T> void Arguments<T>::take_masks(const Tensor& allowed) {
+template <class T> void Arguments<T>::take_masks() {
   AttentionOptions& o = options;
   if (Tensor& mask = o.attn_mask; mask.defined()) {
     check_mask_dtype(o.operation, o.names.attn_mask, mask.dtype());
@@ -155,7 +149,6 @@ template <class T> void Arguments<T>::take_masks(const Tensor& allowed) {
     o.attn_mask = packed(with_distances<T>(o.attn_mask, o.distance_bias, geometry));
     o.distance_bias = {};
   }
-  if (allowed.defined()) o.attn_mask = packed(with_allowed(o.attn_mask, allowed));
   if (const Tensor& mask = o.attn_mask; mask.defined()) {
     // A formula could make a finite score of -inf.
     const bool changes_scores = o.formula != nullptr && o.formula->program->score_node;

@@ -39,9 +39,9 @@ template <class T> class Arguments {
   bool records = false;  // the call has a backward pass
 
  private:
-  // The mask of a formula: its window narrows the call's, the rest goes to the two that follow.
-  FormulaSource::Mask take_formula_mask();
-  void take_masks(const Tensor& allowed);
+  // Binds the formula of a source, whose window narrows the call's; gives its lengths, which may be undefined.
+  Array take_source();
+  void take_masks();
   void take_arrays(const Array& lengths);
   void take_formula();
   void bind_formula();

@@ -102,7 +102,7 @@ template <class T>
 AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
   Arguments<T> call(q, k, v, g, o);
   AttentionOutputs outputs;
-  if (o.changes != nullptr || by_composed_formula(o)) {
+  if (o.changes != nullptr) {
     const Tensors results = composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}, {}});
     outputs.output = results[0];
     if (o.return_weights) outputs.weights = results[1];
@@ -156,8 +156,7 @@ AttentionOutputs packed_attention(const Tensor& query, const Tensor& key, const 
 }
 
 Array packed_attention_weights(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options) {
-  return with_packed_call(queries, keys, heads, options, [](const auto& call, const Tensors& inputs) {
-    if (by_composed_formula(call.options)) return packed(composed_weights(call, inputs).data());
+  return with_packed_call(queries, keys, heads, options, [](const auto& call, const Tensors&) {
     const Geometry& g = call.geometry;
     using T = std::remove_cvref_t<decltype(call.problem().scale)>;
     Array weights(g.weights_shape(), dtype_v<T>);

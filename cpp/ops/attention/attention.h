@@ -20,7 +20,9 @@ struct MaskNames {
   bool operator==(const MaskNames&) const = default;
 };
 
-// What a call says of its pairs by functions of batch, head, query and key: which count, and what their scores become.
+struct Formula;
+
+// What a call says of its pairs by functions of batch, head, query and key, before its sizes are known.
 class FormulaSource {
  public:
   // The pairs of (B, H, Lq, Lk). `offsets` (B): positions of the first queries; not defined: 0.
@@ -28,18 +30,14 @@ class FormulaSource {
     Index batches = 1, heads = 1, queries = 0, keys = 0;
     Array offsets = {};
   };
-  virtual ~FormulaSource() = default;
-  // What must all allow a pair that counts.
-  struct Mask {
+  // What must all allow a pair that counts, and what becomes of the scores of these.
+  struct Bound {
     std::pair<Index, Index> window{-1, -1};
-    Array valid_lens = {};  // int64 (B), or not defined
-    Tensor allowed = {};    // boolean with four axes that broadcast to the weights', or not defined
+    Array valid_lens = {};                        // int64 (B), or not defined
+    std::shared_ptr<const Formula> formula = {};  // the rest; null: nothing
   };
-  virtual Mask mask(const Pairs& pairs) const = 0;
-  virtual bool changes_scores() const = 0;
-  // Scores (B, H, Lq, Lk), scaled, capped and biased, and 0 where a pair is not allowed, to those that the softmax
-  // gets.
-  virtual Tensor score(const Tensor& scores, const Tensor& allowed, const Pairs& pairs) const = 0;
+  virtual ~FormulaSource() = default;
+  virtual Bound bind(const Pairs& pairs) const = 0;
 };
 
 struct MaskSpec {
@@ -58,7 +56,6 @@ struct ScoreChanges {
 
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
-struct Formula;
 struct AttentionOptions : MaskSpec {
   const char* operation = "scaled_dot_product_attention";  // who complains
   Causal causal = Causal::none;

@@ -39,10 +39,6 @@ Tensor by_query_heads(const Tensor& x, const Geometry& g, Index heads, Index len
   return reshape(y, {B, g.heads, length, size});
 }
 
-FormulaSource::Pairs pairs_of(const Shape& scores, const AttentionOptions& o) {
-  return {scores.dim(0), scores.dim(1), scores.dim(2), scores.dim(3), o.q_offset};
-}
-
 bool has_bias(const AttentionOptions& o) { return o.attn_mask.defined() && o.attn_mask.dtype() != DType::boolean; }
 
 // Pairs that the options allow, but for -inf that a formula makes of a score, in the shape of scores (B, H, Lq, Lk).
@@ -79,9 +75,6 @@ template <class T> Tensor scaled_scores(const Arguments<T>& call, const Tensors&
 
 Tensor final_scores(const Tensor& scores, const AttentionOptions& o) {
   const Tensor s = biased(scores, o);
-  if (by_composed_formula(o))
-    return o.formula_source->score(with_bias(s, has_bias(o) ? o.attn_mask : Tensor()),
-                                   Tensor(Array::full(s.shape(), DType::boolean, 1)), pairs_of(s.shape(), o));
   if (o.formula != nullptr) return formula_scores(*o.formula, with_bias(s, has_bias(o) ? o.attn_mask : Tensor()));
   return has_bias(o) ? add(s, cast(o.attn_mask, s.dtype())) : s;
 }
@@ -93,17 +86,13 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
   const Tensor given = cast(scores, dtype);
   Tensor s = o.changes == nullptr ? biased(given, o) : o.changes->scores(final_scores(given, o));
   AttentionOutputs y;
-  const bool by_formula = by_composed_formula(o) || o.formula != nullptr;
+  const bool by_formula = o.formula != nullptr;
   if (!o.sinks.defined() && !o.return_lse && !by_formula && o.changes == nullptr) {
     y.weights = masked_softmax(s, o);
   } else {
     Tensor open = allowed_pairs(s.shape(), dtype, o);
     if (o.changes == nullptr) s = with_bias(s, has_bias(o) ? o.attn_mask : Tensor());
-    if (by_formula && o.changes == nullptr) {
-      s = where(open, s, scalar_like(s, 0));
-      s = o.formula != nullptr ? formula_scores(*o.formula, s)
-                               : o.formula_source->score(s, open, pairs_of(s.shape(), o));
-    }
+    if (by_formula && o.changes == nullptr) s = formula_scores(*o.formula, where(open, s, scalar_like(s, 0)));
     if (by_formula)
       open = where(open, Tensor(not_excluded(packed(s.data()))), Tensor(Array::full({}, DType::boolean, 0)));
     s = where(open, s, scalar_like(s, o.masked_value.value_or(0)));

@@ -9,11 +9,7 @@ namespace qkv::ops {
 // A call of the kernels with `inputs` in place of its own (in their order). Returns the output and what was asked for
 // of weights and lse.
 template <class T> Tensors composed_attention(const Arguments<T>& call, const Tensors& inputs);
-// Whether the call's scores are a formula's that no kernel computes.
-inline bool by_composed_formula(const AttentionOptions& o) {
-  return o.formula == nullptr && o.formula_source && o.formula_source->changes_scores();
-}
-// The weights of such a call and its scores before the exclusions, (B, H, Lq, Lk).
+// The weights of a call and its scores before the exclusions, (B, H, Lq, Lk).
 template <class T> Tensor composed_weights(const Arguments<T>& call, const Tensors& inputs);
 template <class T> Tensor composed_scores(const Arguments<T>& call, const Tensors& inputs);
 

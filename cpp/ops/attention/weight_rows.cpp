@@ -227,8 +227,8 @@ template <class T> Array drawn(const AttentionProblem<T>& given, const ImageOpti
 }
 
 template <class T> Array image_of(const Arguments<T>& call, const Tensors& inputs, const ImageOptions& image) {
-  return by_composed_formula(call.options) ? ops::image_of(composed_weights(call, inputs).data(), image)
-                                           : drawn(call.problem(), image);
+  return call.options.formula != nullptr ? ops::image_of(composed_weights(call, inputs).data(), image)
+                                         : drawn(call.problem(), image);
 }
 
 void check_range(const char* op, const char* name, const std::optional<std::pair<Index, Index>>& range, Index n) {
@@ -308,8 +308,8 @@ Array image_of(const Array& given, const ImageOptions& image) {
 Array packed_attention_measures(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
                                 const MeasureInputs& inputs) {
   return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors& given) {
-    return by_composed_formula(call.options) ? measures_of(composed_weights(call, given).data(), inputs)
-                                             : measures(call.problem(), inputs);
+    return call.options.formula != nullptr ? measures_of(composed_weights(call, given).data(), inputs)
+                                           : measures(call.problem(), inputs);
   });
 }
 

@@ -1,8 +1,8 @@
 """Attention by its formula: score_mod and mask_mod, traced.
 
 `values` stand for the formula's arguments while it is called once, `capture` finds the arrays that it reads, `graph`
-holds what it computes and the values of what does not depend on the pair of query and key, `evaluation` gives the rest
-for all pairs.
+holds what it computes and the values of what does not depend on the pair of query and key, `native` finds what kernels
+know by rules, `program` hands the rest to the core, `evaluation` gives it for all pairs, to be looked at.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
-from .evaluation import at_pairs, evaluate
+from .errors import name_of
+from .evaluation import at_pairs, check_integers, evaluate
 from .graph import PAIR, Graph, Node
 from .native import split
+from .program import formula_of
 from .trace import failure, trace
 from .values import is_array
 
@@ -24,57 +26,42 @@ __all__ = ["TracedFormula", "captured_tensors", "dense", "is_array", "traced_for
 
 
 class TracedFormula:
-    """The formulas of one call; each is traced once for a shape and positions."""
+    """The formulas of one call; they are traced once for a shape and positions."""
 
     def __init__(
         self, operation: str, score_mod: Any, mask_mod: Any, score_name: str, mask_name: str
     ) -> None:
         self.score_mod, self.mask_mod = score_mod, mask_mod
         self._operation, self._names = operation, {True: score_name, False: mask_name}
-        self._traces: dict[Any, tuple[Graph, Node]] = {}
+        self._bound: dict[Any, Any] = {}
         for function, name in ((score_mod, score_name), (mask_mod, mask_name)):
             if function is not None and not callable(function):
                 raise TypeError(f"{operation}: {name} must be a function; got {shown(function)}")
 
-    def mask(self, shape: tuple[int, int, int, int], offsets: Any) -> Any:
-        """Give window (left, right), lengths (B,) or None, and which other pairs mask_mod excludes.
+    def bind(self, shape: tuple[int, int, int, int], offsets: Any) -> Any:
+        """Give window (left, right), lengths (B,) or None, and the core's formula of the rest, or None."""
+        key = tuple(shape), None if offsets is None else offsets.tobytes()
+        if key not in self._bound:
+            graph = Graph(shape, offsets)
+            mask, score = self._traced(graph, self.mask_mod, False), self._traced(graph, self.score_mod, True)
+            window, lengths, rest = ((-1, -1), None, None) if mask is None else split(graph, mask)
+            changed = None if score is graph.score else score
+            formula = None
+            if rest is not None or changed is not None:
+                formula = formula_of(graph, changed, rest, (self._name(True), self._name(False)))
+            self._bound[key] = window, lengths, formula
+        return self._bound[key]
 
-        Those are None or boolean with four axes that broadcast to `shape`, True where a pair is allowed.
-        """
+    def _name(self, scores: bool) -> str:
+        return f"{self._names[scores]} {name_of(self.score_mod if scores else self.mask_mod)}"
 
-        def parts(graph: Graph, node: Node) -> Any:
-            window, lengths, rest = split(graph, node)
-            if rest is None:
-                return window, lengths, None
-            return window, lengths, evaluate(graph, rest) if rest.level == PAIR else at_pairs(graph, rest)
-
-        return (
-            (((-1, -1), None, None))
-            if self.mask_mod is None
-            else self._computed(False, shape, offsets, parts)
-        )
-
-    def score(self, scores: Any, allowed: Any, shape: tuple[int, int, int, int], offsets: Any) -> Any:
-        """Give the scores that score_mod makes of Tensor (B, H, Lq, Lk) `scores`, where they are allowed."""
-
-        def changed(graph: Graph, node: Node) -> Any:
-            y = evaluate(graph, node, scores, allowed)
-            return (
-                y
-                if isinstance(y, _core.Tensor) and y.shape == scores.shape
-                else _core.tensor(np.zeros(shape, str(scores.dtype))) + y
-            )
-
-        return self._computed(True, shape, offsets, changed)
-
-    def _computed(self, scores: bool, shape: Any, offsets: Any, compute: Callable[[Graph, Node], Any]) -> Any:
-        function = self.score_mod if scores else self.mask_mod
-        key = scores, tuple(shape), None if offsets is None else offsets.tobytes()
+    def _traced(self, graph: Graph, function: Any, scores: bool) -> Node | None:
+        if function is None:
+            return None
         try:
-            if key not in self._traces:
-                graph = Graph(shape, offsets)
-                self._traces[key] = graph, trace(graph, function, scores)
-            return compute(*self._traces[key])
+            node = trace(graph, function, scores)
+            check_integers(graph, node)
+            return node
         except Exception as error:
             raise failure(self._operation, self._names[scores], function, error) from error
 

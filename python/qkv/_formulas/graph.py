@@ -79,7 +79,7 @@ class Graph:
             self.h.number: np.arange(H).reshape(1, -1, 1),
             self.q.number: start + np.arange(Lq),
             self.k.number: first_key + np.arange(Lk).reshape(1, 1, -1),
-            self.delta.number: start - first_key + np.arange(1 - Lk, Lq if Lk else 0),
+            self.delta.number: start - first_key + np.arange(1 - Lk, Lq),
         }
 
     # --- nodes
