@@ -297,7 +297,6 @@ class TestLayerView:
             with pytest.raises(ValueError, match=f"^layer_view: {words}$"):
                 plot.layer_view(weights(1, 2, 7, 5), **options)
 
-
     @pytest.mark.parametrize("reduce", ["max", "mean"])
     def test_pictures_of_a_recording(self, reduce):
         qkv.manual_seed(0)
@@ -312,11 +311,16 @@ class TestLayerView:
         np.testing.assert_array_equal(whole.figure().axes[-1].images[0].get_array(), image[0, 1])
         assert data_of(whole)["rows"] == [0, 601]
         with pytest.raises(
-            ValueError, match=r"^layer_view: rows and columns must both be given .*; got rows \(0, 9\), columns None$"
+            ValueError,
+            match=r"^layer_view: rows and columns must both be given .*; got rows \(0, 9\), columns None$",
         ):
             plot.layer_view(kept, rows=(0, 9))
-        with pytest.raises(ValueError, match=r"^layer_view: recording must hold weights; record with .*; got none$"):
-            plot.layer_view(qkv.look.record(model, qkv.randn(1, 5, 8), keep=("output",)), rows=(0, 5), columns=(0, 5))
+        with pytest.raises(
+            ValueError, match=r"^layer_view: recording must hold weights; record with .*; got none$"
+        ):
+            plot.layer_view(
+                qkv.look.record(model, qkv.randn(1, 5, 8), keep=("output",)), rows=(0, 5), columns=(0, 5)
+            )
 
 
 class TestCompareView:

