@@ -75,7 +75,7 @@ ARGUMENTS = {
     "module": "Module",
     "modules": "Iterable[Module]",
     "parameter": "Parameter",
-    "f": "Callable[[Module], Any]",
+    "f": "Callable[[Any], Any]",
 }
 MODELS = [
     "BertModel",

@@ -9,18 +9,16 @@
 // Instructions on numbers, on integers (as wide as the scores) and on masks (integers of all bits or none); reads of
 // tables; in the backward pass sums of gradients. exp, tanh, sigmoid and one_minus_square, 1 - x^2, have a factor
 // before the function and one behind it.
-#define QKV_FORMULA_INSTRUCTIONS(X)                                                                                  \
-  X(copy)                                                                                                            \
-  X(add)                                                                                                             \
-  X(subtract)                                                                                                        \
-  X(multiply)                                                                                                        \
-  X(divide) X(multiply_add) X(negative) X(absolute) X(minimum) X(maximum) X(exp) X(log) X(tanh) X(sigmoid)           \
-      X(one_minus_square) X(sqrt) X(sin) X(cos) X(floor) X(less) X(less_equal) X(equal) X(integer_add)               \
-          X(integer_subtract) X(integer_multiply) X(integer_negative) X(integer_absolute) X(integer_minimum)         \
-              X(integer_maximum) X(integer_less) X(integer_less_equal) X(integer_equal) X(floor_divide) X(remainder) \
-                  X(left_shift) X(right_shift) X(bit_and) X(bit_or) X(bit_xor) X(bit_not) X(select) X(to_float)      \
-                      X(to_integer) X(one_or_zero) X(gather) X(rows) X(index) X(where_nonzero) X(scatter)            \
-                          X(scatter_rows) X(add_lanes) X(add_keys) X(add_diagonals)
+// clang-format off
+#define QKV_FORMULA_INSTRUCTIONS(X)                                                                                   \
+  X(copy) X(add) X(subtract) X(multiply) X(divide) X(multiply_add) X(negative) X(absolute) X(minimum)                 \
+  X(maximum) X(exp) X(log) X(tanh) X(sigmoid) X(one_minus_square) X(sqrt) X(sin) X(cos) X(floor) X(less)              \
+  X(less_equal) X(equal) X(integer_add) X(integer_subtract) X(integer_multiply) X(integer_negative)                   \
+  X(integer_absolute) X(integer_minimum) X(integer_maximum) X(integer_less) X(integer_less_equal)                     \
+  X(integer_equal) X(floor_divide) X(remainder) X(left_shift) X(right_shift) X(bit_and) X(bit_or) X(bit_xor)          \
+  X(bit_not) X(select) X(to_float) X(to_integer) X(one_or_zero) X(gather) X(rows) X(index) X(where_nonzero)           \
+  X(scatter) X(scatter_rows) X(add_lanes) X(add_keys) X(add_diagonals)
+// clang-format on
 
 namespace qkv::kernels {
 

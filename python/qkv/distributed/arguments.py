@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -236,7 +236,7 @@ class Arguments:
         """Drop the axes that the call's inputs do not have."""
         return x if self._given_rank == 4 else (x[:, 0] if self._given_rank == 3 else x[0, 0])
 
-    def lifted_slopes(self, dys: list[Any]) -> tuple[Array, Array | None]:
+    def lifted_slopes(self, dys: Sequence[Any]) -> tuple[Array, Array | None]:
         B, H, _, _, Dv = self.sizes
         Lq = self.query.shape[2]
         dout = np.zeros((B, H, Lq, Dv), self.query.dtype) if dys[0] is None else self._lift(dys[0])

@@ -159,8 +159,8 @@ def rollout(recording: Recording, token: int, *, gradient: Any = None) -> NDArra
     if gradient is not None:
         if not all(isinstance(value, Tensor) for _, value in layers):
             raise ValueError("rollout: gradient must be of a recording with keep_graph=True; got one without")
-        slopes = grad(gradient, [value for _, value in layers], retain_graph=True)
-    row = np.eye(length)[token]
+        slopes = list(grad(gradient, [value for _, value in layers], retain_graph=True))
+    row: NDArray[np.float64] = np.eye(length)[token]
     for (part, value), slope in zip(reversed(layers), reversed(slopes), strict=True):
         weights = by_heads(np.asarray(value), part)[0].astype("float64")
         if slope is None:
@@ -228,8 +228,11 @@ def logit_lens(model: Any, recording: Recording) -> NDArray[Any]:
     results = []
     with no_grad():
         for name in layers[:-1]:
-            value = recording[name]
-            with change(model, {layers[-1]: lambda _, value=value: value}):
+
+            def given(_: Tensor, value: Any = recording[name]) -> Any:
+                return value
+
+            with change(model, {layers[-1]: given}):
                 results.append(np.asarray(_logits(model(*recording._inputs, **recording._keywords))))
     return np.stack([*results, np.asarray(final)])
 

@@ -146,10 +146,11 @@ class _Call:
     """The weights of one call of an attention: kept to be computed, or stored."""
 
     def __init__(self, value: Any, part: Part) -> None:
-        self.kept = value if isinstance(value, _core.KeptAttention) else None
-        self.stored = None if self.kept else by_heads(np.asarray(value), part)
-        shape = self.stored.shape if self.kept is None else self.kept.shape
-        self.batch, _, self.queries, self.keys = shape
+        kept = isinstance(value, _core.KeptAttention)
+        weights = value if kept else by_heads(np.asarray(value), part)
+        self.kept: Any = weights if kept else None
+        self.stored: Any = None if kept else weights
+        self.batch, _, self.queries, self.keys = weights.shape
         self.offset = 0 if self.kept is None else self.kept.offset
         self.cross = part.crosses or (self.queries != self.keys and self.offset == 0)
 
