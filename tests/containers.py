@@ -95,6 +95,18 @@ def transformer(**options: Any) -> nn.Module:
     return models.Transformer(12, 12, M, 2, 1, 2, 12, P, max_len=9, **options)
 
 
+def of_table(model_type: str, name: str, **changes: Any) -> nn.Module:
+    """A small model of an architecture."""
+    sizes = {
+        "vocab_size": 12,
+        "hidden_size": M,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+    }
+    return models.from_config({"model_type": model_type, "architectures": [name], **sizes, **changes})
+
+
 # What has parts: how one is made, and calls each of which reaches all parts.
 CONTAINERS: dict[str, tuple[Callable[[], nn.Module], list[Callable[[Any], Any]]]] = {
     "Sequential": (
@@ -160,6 +172,26 @@ CONTAINERS: dict[str, tuple[Callable[[], nn.Module], list[Callable[[Any], Any]]]
         LAYER_CALLS,
     ),
     "TransformerDecoder": (lambda: nn.TransformerDecoder(decoder_layer(), 2, nn.RMSNorm(M)), DECODER_CALLS),
+    "EncoderModel": (
+        lambda: of_table("roberta", "RobertaForSequenceClassification", num_labels=3, pad_token_id=0),
+        [lambda m: m(IDS).logits, lambda m: m(IDS, valid_lens=[L, 2]).logits],
+    ),
+    "CausalModel": (
+        lambda: of_table("llama", "LlamaForCausalLM", num_key_value_heads=1),
+        [lambda m: m(IDS), lambda m: m(IDS, valid_lens=[L, 2])],
+    ),
+    "EncoderDecoderModel": (
+        lambda: of_table(
+            "t5", "T5ForConditionalGeneration", d_model=M, d_kv=3, d_ff=8, num_heads=2, num_layers=1
+        ),
+        [lambda m: m(IDS, IDS)],
+    ),
+    "ImageModel": (
+        lambda: of_table(
+            "vit", "ViTForImageClassification", image_size=4, patch_size=2, num_channels=1, num_labels=3
+        ),
+        [lambda m: m(np.linspace(-1, 1, 32).reshape(2, 1, 4, 4)).logits],
+    ),
     "CausalLMLayer": (
         lambda: models.CausalLMLayer(M, 2, dropout=P),
         [layer(), layer(valid_lens=[L, 2])],
@@ -216,6 +248,6 @@ def made(name: str, dtype: str, mode: str) -> tuple[nn.Module, list[Callable[[An
     module = make()
     state = module.state_dict()  # biases and the weights of norms get other numbers, too
     module.load_state_dict({key: value + 0.4 * qkv.randn(*value.shape) for key, value in state.items()})
-    if mode == "eval" and name.startswith("Bert"):
+    if mode == "eval" and name.startswith(("Bert", "EncoderModel")):
         calls = calls + SKIPPING  # packed rows draw other masks
     return module.to(dtype).train(mode == "train"), calls

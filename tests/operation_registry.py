@@ -119,24 +119,23 @@ LAYOUT = {
     ),
     "scatter": (
         lambda a, b: (
-            _core.scatter(a * a, 1, PLACES, b[:, :4] * b[:, :4], False)
-            * _core.scatter(a, 0, PLACES, b[:, :4], False)
+            _core.scatter(a * a, 1, PLACES, b[:, :4] * b[:, :4]) * _core.scatter(a, 0, PLACES, b[:, :4])
         ),
         A,
         B,
     ),
     "scatter add": (
         lambda a, b: (
-            _core.scatter(a * a, 1, PLACES, b[:, :4] * b[:, :4], True)
-            * _core.scatter(a, 0, PLACES, b[:, :4], True)
+            _core.scatter_add(a * a, 1, PLACES, b[:, :4] * b[:, :4])
+            * _core.scatter_add(a, 0, PLACES, b[:, :4])
         ),
         A,
         B,
     ),
     "entries of an axis": (
         lambda a, b: (
-            _core.index_put(a * a, 0, PARTS, _core.index_select(b * b, 0, PARTS), True)
-            * _core.index_put(a, 1, PARTS[:2], b[:, :2], False)
+            _core.index_add(a * a, 0, PARTS, _core.index_select(b * b, 0, PARTS))
+            * _core.index_copy(a, 1, PARTS[:2], b[:, :2])
         ),
         A,
         B,

@@ -24,8 +24,8 @@ CALL = ", ".join(inspect.signature(MHA).parameters)
 LENGTHS = "valid_lens (how many keys of each item are real)"
 ALLOWED = "attn_mask (boolean, True = may attend: the opposite of PyTorch's layers)"
 LAYER = (
-    "d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, attention, norm, window, "
-    "softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias"
+    "d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, attention, norm, gated, "
+    "window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, rotary_scaling"
 )
 
 ARGUMENTS = [

@@ -88,10 +88,16 @@ SCORES: list[tuple[str, Callable[[], Formula], float, float]] = [
     ("formula: graph distances, trained", graph_distances, 1.45, 1.45),
 ]
 for _name, _make, _forward, _both in SCORES:
-    row(f"{_name}, forward", goals=[cost(_forward)])(partial(compare, partial(changed, _make), False))
-    row(f"{_name}, forward + backward", goals=[cost(_both)])(partial(compare, partial(changed, _make), True))
+    row(f"{_name}, forward", subject="formulas", goals=[cost(_forward)])(
+        partial(compare, partial(changed, _make), False)
+    )
+    row(f"{_name}, forward + backward", subject="formulas", goals=[cost(_both)])(
+        partial(compare, partial(changed, _make), True)
+    )
 for _name, _mask, _share in (
     ("formula: causal mask", qkv.masks.formulas.causal, 0.5),
     ("formula: 4 documents", qkv.masks.formulas.documents(DOCUMENTS), 0.25),
 ):
-    row(f"{_name}, forward", goals=[cost(1.3)])(partial(compare, partial(masked, _mask, _share), False))
+    row(f"{_name}, forward", subject="formulas", goals=[cost(1.3)])(
+        partial(compare, partial(masked, _mask, _share), False)
+    )

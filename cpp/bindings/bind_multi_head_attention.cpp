@@ -6,6 +6,7 @@
 #include "bindings/score_arguments.h"
 #include "bindings/split_sequence.h"
 #include "core/error.h"
+#include "models/padded_rows.h"
 #include "nn/multi_head_attention.h"
 #include "nn/self_attention.h"
 
@@ -13,10 +14,23 @@ namespace qkv::bindings {
 
 using namespace nn;
 
+// A forward of Python sees whole batches. What the layers of a model share reaches one that it inherits.
 template <std::derived_from<MultiHeadAttention> Layer> struct PythonForward<Layer> {
   using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const MultiHeadAttention::Call&);
   static Tensor call(const Layer& layer, const DefinedCall& forward, const Tensor& queries, const Tensor& keys,
                      const Tensor& values, const MultiHeadAttention::Call& call) {
+    if (call.rows != nullptr) {
+      MultiHeadAttention::Call whole = call;
+      whole.rows = nullptr;
+      whole.mask_spec = models::mask_spec_of(*call.rows);
+      whole.mask_spec.attn_mask = ops::reshape(whole.mask_spec.attn_mask, {call.rows->batch, 1, 1, call.rows->length});
+      SharedPositions shared;  // only distances count
+      if (call.shared != nullptr) shared.distance_bias = call.shared->distance_bias;
+      whole.shared = &shared;
+      return kept_rows(PythonForward::call(layer, forward, unpacked(queries, *call.rows), keys, values, whole),
+                       *call.rows);
+    }
+    const SharedPositions::Lent lent(&layer, call.shared);
     const Tensor y = call_attention(forward, &layer.record, layer.arguments.causal, false, queries, keys, values, call);
     Shape expected = queries.shape();
     expected.back() = layer.out_features();

@@ -22,6 +22,7 @@ class Layout:
     linewidth: int = 80
     sci_mode: bool | None = None  # e-notation; None lets the sizes of the numbers decide
     left_out: str = "..."  # in a row
+    align_all: bool = True  # zeros, infinities and NaN widen columns, too; not in PyTorch
 
     def body(self, values: np.ndarray, indent: int) -> str:
         """All numbers in brackets, from a column of the page on."""
@@ -72,7 +73,8 @@ class Formatter:
             self.scientific = high / low > 1000.0 or high > 1.0e8 or (not self.whole and low < 1.0e-4)
         if layout.sci_mode is not None:
             self.scientific = layout.sci_mode
-        self.width = max((len(self._text(value)) for value in nonzero.tolist()), default=1)
+        shown = flat if layout.align_all else nonzero
+        self.width = max((len(self._text(value)) for value in shown.tolist()), default=1)
 
     def _text(self, value: Any) -> str:
         if not self.floating:

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._core import Tensor
 from ..elementwise import where
+from ..joining import stack
 
 # What a pooling makes of the kept rows x (n, M), and its names in 1_Pooling/config.json.
 POOLINGS: dict[str, str] = {
@@ -35,10 +36,15 @@ def pooled(name: str, rows: Tensor, lens: np.ndarray) -> Tensor:
         made = where(left_out[..., None], np.array(-np.inf, dtype), rows).max(axis=1)
     elif name == "weightedmean":
         weights = np.arange(1, rows.shape[1] + 1, dtype=dtype)[:, None]
-        made = (rows * weights).sum(axis=1) / (count * (count + 1) / 2)
+        made = _sums(rows * weights, lens) / (count * (count + 1) / 2)
     else:
-        made = rows.sum(axis=1) / (count if name == "mean" else np.sqrt(count))
+        made = _sums(rows, lens) / (count if name == "mean" else np.sqrt(count))
     return made
+
+
+def _sums(rows: Tensor, lens: np.ndarray) -> Tensor:
+    """Give (B, M), each the sum of a text's own rows: how they are added does not depend on the texts beside it."""
+    return stack([text[:length].sum(axis=0) for text, length in zip(rows, lens.tolist(), strict=True)])
 
 
 def compared(kind: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -144,7 +144,7 @@ class AttentionView(View):
         if suffix not in _PICTURES:
             raise ValueError(
                 f"save: path must end in .html, {', '.join(_PICTURES)} because the ending says what is written; "
-                f"got {shown(os.fspath(path))}"
+                f"got {shown(Path(path).name)}"
             )
         figure, content = self.figure(), io.BytesIO()
         from matplotlib import rc_context

@@ -15,7 +15,7 @@ _PROFILES: dict[str, dict[str, Any]] = {
     "short": {"precision": 2, "edgeitems": 2},
     "full": {"threshold": math.inf},
 }
-_LAYOUT = Layout(left_out=" ...")
+_LAYOUT = Layout(left_out=" ...", align_all=False)
 
 
 def set_printoptions(
