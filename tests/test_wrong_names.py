@@ -25,7 +25,8 @@ LENGTHS = "valid_lens (how many keys of each item are real)"
 ALLOWED = "attn_mask (boolean, True = may attend: the opposite of PyTorch's layers)"
 LAYER = (
     "d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, attention, norm, gated, "
-    "window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, rotary_scaling"
+    "window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, "
+    "rotary_scaling"
 )
 
 ARGUMENTS = [
