@@ -44,7 +44,10 @@ def pooled(name: str, rows: Tensor, lens: np.ndarray) -> Tensor:
 
 def _sums(rows: Tensor, lens: np.ndarray) -> Tensor:
     """Give (B, M), each the sum of a text's own rows: how they are added does not depend on the texts beside it."""
-    return stack([text[:length].sum(axis=0) for text, length in zip(rows, lens.tolist(), strict=True)])
+    added: Tensor = stack(
+        [text[:length].sum(axis=0) for text, length in zip(rows, lens.tolist(), strict=True)]
+    )
+    return added
 
 
 def compared(kind: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
