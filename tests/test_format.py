@@ -39,5 +39,7 @@ def test_matrices_of_a_4d_tensor_are_apart_by_two_empty_lines():
     )
 
 
-def test_infinity_and_nan_do_not_widen_the_others():
-    assert repr(qkv.tensor([1.0, np.inf, np.nan])) == "tensor([1., inf, nan])"  # as PyTorch prints them
+def test_infinity_and_nan_widen_columns_but_not_in_pytorch():
+    values = [1.0, np.inf, np.nan]
+    assert repr(qkv.tensor(values)) == "tensor([ 1., inf, nan])"
+    assert repr(qkv.torch.tensor(values)) == "tensor([1., inf, nan])"
