@@ -263,8 +263,9 @@ Parameters
 ----------
 d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, norm, gated
     As in :class:`TransformerEncoderLayer`.
-attention, window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, \
-rotary_scaling
+attention, window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias
+    Likewise, of the self-attention alone.
+rotary_base, rotary_dim, rotary_scaling
     Likewise, of the self-attention alone.
 
 References
