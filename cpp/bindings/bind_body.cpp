@@ -3,6 +3,7 @@
 #include "bindings/bind_block.h"
 #include "bindings/bind_decoding.h"
 #include "bindings/bindings.h"
+#include "bindings/call_attention.h"
 #include "bindings/score_arguments.h"
 #include "core/error.h"
 #include "models/body.h"
@@ -21,12 +22,11 @@ template <> struct PythonForward<TransformerBlock> {
       const nn::SharedPositions::Lent lent(&layer, call.shared);
       return call_block(forward, layer.shown_record(), x, memory, call);
     }
+    const WholeBatch batch(*call.rows, call.shared);
     nn::BlockCall whole = call;
     whole.rows = nullptr;
-    whole.self = mask_spec_of(*call.rows);
-    whole.self.attn_mask = ops::reshape(whole.self.attn_mask, {call.rows->batch, 1, 1, call.rows->length});
-    const nn::SharedPositions shared{.distance_bias = call.shared->distance_bias};  // only distances count
-    const nn::SharedPositions::Lent lent(&layer, &shared);
+    whole.self = batch.mask_spec;
+    const nn::SharedPositions::Lent lent(&layer, &batch.shared);
     return kept_rows(call_block(forward, layer.shown_record(), unpacked(x, *call.rows), memory, whole), *call.rows);
   }
 };

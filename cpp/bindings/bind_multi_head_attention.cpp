@@ -6,7 +6,6 @@
 #include "bindings/score_arguments.h"
 #include "bindings/split_sequence.h"
 #include "core/error.h"
-#include "models/padded_rows.h"
 #include "nn/multi_head_attention.h"
 #include "nn/self_attention.h"
 
@@ -20,13 +19,11 @@ template <std::derived_from<MultiHeadAttention> Layer> struct PythonForward<Laye
   static Tensor call(const Layer& layer, const DefinedCall& forward, const Tensor& queries, const Tensor& keys,
                      const Tensor& values, const MultiHeadAttention::Call& call) {
     if (call.rows != nullptr) {
+      const WholeBatch batch(*call.rows, call.shared);
       MultiHeadAttention::Call whole = call;
       whole.rows = nullptr;
-      whole.mask_spec = models::mask_spec_of(*call.rows);
-      whole.mask_spec.attn_mask = ops::reshape(whole.mask_spec.attn_mask, {call.rows->batch, 1, 1, call.rows->length});
-      SharedPositions shared;  // only distances count
-      if (call.shared != nullptr) shared.distance_bias = call.shared->distance_bias;
-      whole.shared = &shared;
+      whole.mask_spec = batch.mask_spec;
+      whole.shared = &batch.shared;
       return kept_rows(PythonForward::call(layer, forward, unpacked(queries, *call.rows), keys, values, whole),
                        *call.rows);
     }

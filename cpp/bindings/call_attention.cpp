@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "bindings/formula_source.h"
+#include "models/padded_rows.h"
 
 namespace qkv::bindings {
 namespace {
@@ -19,6 +20,12 @@ Tensor causal_mask(const Tensor& mask, Index queries, Index keys, Index offset) 
 }
 
 }  // namespace
+
+WholeBatch::WholeBatch(const nn::RaggedRows& rows, const nn::SharedPositions* given)
+    : mask_spec(models::mask_spec_of(rows)) {
+  mask_spec.attn_mask = ops::reshape(mask_spec.attn_mask, {rows.batch, 1, 1, rows.length});
+  if (given != nullptr) shared.distance_bias = given->distance_bias;
+}
 
 Tensor call_attention(const DefinedCall& forward, const nn::AttentionRecord* record, ops::Causal standard,
                       bool keys_given, const Tensor& queries, const Tensor& keys, const Tensor& values,

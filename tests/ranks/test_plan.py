@@ -194,6 +194,7 @@ def test_the_rates_that_come_with_qkv_are_whole():
         (lambda c: c["messages"]["2"].update(sum_hidden=2), "the messages between 2 ranks"),
         (lambda c: c["messages"]["2"].pop("ring"), "lacks or garbles 'ring'"),
         (lambda c: c["messages"]["2"].update(ring=[[64, -1.0]]), "the rings of 2 ranks"),
+        (lambda c: c["messages"]["2"].update(ring=[]), "the rings of 2 ranks"),
         (lambda c: c.update(network={"latency": 1e-6, "bandwidth": 1e9}), "lacks or garbles 'hidden'"),
         (lambda c: c.update(pieces={}), "lacks or garbles pieces"),
     ],

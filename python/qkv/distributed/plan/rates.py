@@ -244,7 +244,9 @@ def _check(rates: Rates) -> None:
             line, hidden = fitted(messages[kind]), float(messages[f"{kind}_hidden"])
             if not (math.isfinite(line.per_byte) and 0 <= hidden <= 1):
                 raise ValueError(f"the messages between {count} ranks")
-        if not all(positions > 0 and 0 < seconds < math.inf for positions, seconds in messages["ring"]):
+        if not messages["ring"] or not all(
+            positions > 0 and 0 < seconds < math.inf for positions, seconds in messages["ring"]
+        ):
             raise ValueError(f"the rings of {count} ranks")
     between = rates.network
     if between is not None and not all(
