@@ -11,6 +11,8 @@ import qkv.torch as torch
 from qkv.torch import nn
 from qkv.torch.nn import functional as F
 
+from .both import same
+
 inf = math.inf
 A = [[1.0, 2.0], [3.0, 4.0]]
 
@@ -197,3 +199,21 @@ def test_an_infinite_parameter_does_not_spoil_what_is_remembered_of_it(name):
     optimizer.step()
     assert w[0].item() == math.inf
     assert w[1].item() < 1
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (0,), (0, 3, 2)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_with_shares_of_nothing(shape, smoothing):
+    same(lambda torch: _cross_entropies(torch, torch.zeros(shape), torch.zeros(shape), smoothing))
+
+
+def test_cross_entropy_of_no_rows_with_smoothing():
+    same(lambda torch: _cross_entropies(torch, torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), 0.1))
+
+
+def _cross_entropies(torch, x, target, smoothing):
+    loss = torch.nn.functional.cross_entropy
+    return [
+        loss(x, target, reduction=reduction, label_smoothing=smoothing)
+        for reduction in ("mean", "sum", "none")
+    ]

@@ -105,6 +105,32 @@ CASES = [
         IndexError,
         "index_select: index must have one axis; got",
     ),
+    (
+        lambda: torch.tensor([1, 2]).index_add(0, torch.tensor([0]), 2**63 - 1, alpha=np.int64(2)),
+        TypeError,
+        "index_add: the values must be a Tensor; got 9223372036854775807",
+    ),
+    (
+        lambda: torch.tensor([1, 2]).scatter_add(0, torch.tensor([0]), 5),
+        TypeError,
+        "scatter_add: the values must be a Tensor; got 5",
+    ),
+    (lambda: torch.nan_to_num(10**40), TypeError, f"nan_to_num: input must be a Tensor; got {10**40}"),
+    (
+        lambda: torch.utils.data.default_collate({}),
+        TypeError,
+        "default_collate: batch must be a list of entries; got dict",
+    ),
+    (
+        lambda: torch.utils.data.default_collate([]),
+        TypeError,
+        "default_collate: batch must be a list of entries; got",
+    ),
+    (
+        lambda: torch.utils.data.default_collate([[1, 2], [3]]),
+        RuntimeError,
+        "default_collate: entries must be equally long because their parts are put together",
+    ),
     (lambda: X.index_add(0, torch.tensor([3, 0]), X[:2]), IndexError, "index_add: index must be from 0 to 2"),
     (
         lambda: X.outer(X[0]),
@@ -268,6 +294,13 @@ def test_a_copy_in_order_of_memory_is_no_view():
         w = x.clone().requires_grad_()
         copy(w.t())[1].sum().backward()
         assert w.grad.sum() in (1, 2)
+
+
+def test_nan_to_num_by_numbers_beyond_the_dtype():
+    x = torch.tensor([1.0, math.nan, math.inf, -math.inf])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert x.nan_to_num(10**40, 1e300, -(10**40)).tolist() == [1, math.inf, math.inf, -math.inf]
 
 
 def test_nan_to_num_changes_only_what_is_not_finite():

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _core
+from .._errors import shown
 from . import _dtypes
 from ._conversion import clone
 from ._dtypes import bool_
@@ -98,9 +99,12 @@ def where(condition, input=None, other=None):
 @named("nan_to_num: NanToNum")
 def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     """NaN and infinity replaced by numbers."""
+    if not isinstance(input, Core):
+        raise TypeError(f"nan_to_num: input must be a Tensor; got {shown(input)}")
     if as_tensor(input).dtype.kind < 2:
         return clone(input)
-    return np.nan_to_num(as_core(input), nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+    with np.errstate(over="ignore"):  # numbers beyond the dtype's range are infinities
+        return np.nan_to_num(as_core(input), nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
 _TABLE = {

@@ -176,15 +176,19 @@ def like(t, value):
 
 def _values(name: str, t, value):
     """What is put or added: a number in the dtype of `t`, or a Tensor of that dtype."""
-    if isinstance(value, Core) and (kind := as_tensor(value).dtype) is not t.dtype:
+    if not isinstance(value, Core):
+        raise TypeError(f"{name}: the values must be a Tensor; got {shown(value)}")
+    if (kind := as_tensor(value).dtype) is not t.dtype:
         raise RuntimeError(f"{name}: the values must have the Tensor's dtype {t.dtype}; got {kind}")
-    return like(t, value)
+    return value
 
 
 def _part(name: str, t, src, index):
     """What of `src` goes to the places of an index."""
+    if name == "scatter" and not isinstance(src, Core):
+        return like(t, src)
     values, shape = _values(name, t, src), _core_shape(index)
-    if not isinstance(src, Core) or (own := _core_shape(values)) == shape:
+    if (own := _core_shape(values)) == shape:
         return values
     if len(own) != len(shape):
         raise RuntimeError(f"{name}: src must have as many axes as index {shape}; got {own}")
@@ -205,7 +209,7 @@ def scatter(input, dim: int, index, src=None, *, value=None, reduce: str | None 
 @named("index_add")
 def index_add(input, dim: int, index, source, *, alpha=1) -> Tensor:
     """A copy in which the entries of ``source`` are added to those of an axis by number."""
-    rows = _values("index_add", input, source if alpha == 1 else source * alpha)
+    rows = _values("index_add", input, source * alpha if isinstance(source, Core) and alpha != 1 else source)
     return _picked("index_add", input, dim, index, rows)
 
 

@@ -113,12 +113,12 @@ def _by_class(name: str, input, target, ignored: int, reduction: str, *options) 
 
 def _soft_cross_entropy(input, target, weight, reduction: str, smoothing: float) -> Tensor:
     shape = _core_shape(input)
-    wanted = target * (1 - smoothing) + smoothing / shape[min(1, len(shape) - 1)] if smoothing else target
+    classes = max(shape[min(1, len(shape) - 1)], 1)
+    wanted = target * (1 - smoothing) + smoothing / classes if smoothing else target
     parts = _core.log_softmax(_classes_last(input), len(shape) - 1, 1.0) * _classes_last(wanted)
     losses = -(parts if weight is None else parts * weight).sum(-1)
     if reduction == "mean":
-        count = max(math.prod(_core_shape(losses)), 1)
-        return wrap(losses.sum() / float(count), "DivBackward1")
+        return wrap(losses.sum() / (math.prod(shape) / classes), "DivBackward1")  # NaN of nothing
     return reduced(losses, reduction, "cross_entropy", "NegBackward0")
 
 

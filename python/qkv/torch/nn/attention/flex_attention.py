@@ -6,6 +6,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,44 +17,19 @@ from ...._formulas import dense
 from ...._formulas.blocks import block_kinds
 from ...._formulas.intervals import EMPTY, FULL, MIXED
 from ....attention import scaled_dot_product_attention
-from ....masks.formulas import and_masks, or_masks
+from ....masks.formulas import and_masks, or_masks  # noqa: F401
 from ..._dtypes import int32
+from ..._settings import arguments
 from ..._tensor import Tensor, refuse_attribute, wrap, wrap_array
 
-__all__ = [
-    "AuxOutput",
-    "AuxRequest",
-    "BlockMask",
-    "and_masks",
-    "create_block_mask",
-    "create_mask",
-    "flex_attention",
-    "noop_mask",
-    "or_masks",
-]
-
-_KERNEL_OPTIONS = frozenset(
-    [
-        "num_warps",
-        "num_stages",
-        "BLOCK_M",
-        "BLOCK_N",
-        "BLOCK_M1",
-        "BLOCK_N1",
-        "BLOCK_M2",
-        "BLOCK_N2",
-        "PRESCALE_QK",
-        "ROWS_GUARANTEED_SAFE",
-        "BLOCKS_ARE_CONTIGUOUS",
-        "WRITE_DQ",
-        "FORCE_USE_FLEX_ATTENTION",
-        "USE_TMA",
-        "kpack",
-        "matrix_instr_nonkdim",
-        "waves_per_eu",
-        "BACKEND",
-    ]
+_NAMES = (
+    "AuxOutput AuxRequest BlockMask and_masks create_block_mask create_mask flex_attention noop_mask or_masks"
 )
+__all__ = [*_NAMES.split()]
+
+_KERNEL_OPTIONS = """num_warps num_stages BLOCK_M BLOCK_N BLOCK_M1 BLOCK_N1 BLOCK_M2 BLOCK_N2 PRESCALE_QK
+ROWS_GUARANTEED_SAFE BLOCKS_ARE_CONTIGUOUS WRITE_DQ FORCE_USE_FLEX_ATTENTION USE_TMA kpack matrix_instr_nonkdim
+waves_per_eu BACKEND"""
 
 
 class AuxRequest(NamedTuple):
@@ -70,7 +46,7 @@ class AuxOutput(NamedTuple):
     max_scores: Tensor | None = None
 
 
-def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> bool:
+def noop_mask(batch, head, token_q, token_kv) -> bool:
     """A mask_mod that allows everything.
 
     Examples
@@ -82,6 +58,19 @@ def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> bool:
     return True
 
 
+def _of_blocks(kind: int, axis: int, words: str) -> tuple[Any, Any]:
+    def counts(self) -> Tensor:
+        return wrap_array((self._kinds == kind).sum(axis), int32)
+
+    def indices(self) -> Tensor:
+        return wrap_array(np.argsort(np.moveaxis(self._kinds, axis, -1) != kind, -1, kind="stable"), int32)
+
+    several, one = words.split()
+    counted = f"How many {several} hold such a block: {'mixed' if kind == MIXED else 'full'} ones, by {one}."
+    return property(counts, doc=counted), property(indices, doc=f"Those {several}, ahead of the others.")
+
+
+@dataclass(repr=False, eq=False)
 class BlockMask:
     """A mask_mod over (B, H, Q_LEN, KV_LEN) and the kinds of its blocks: empty, mixed or full.
 
@@ -89,19 +78,10 @@ class BlockMask:
     cannot tell are looked at if they are few, and count as mixed otherwise.
     """
 
-    def __init__(
-        self,
-        kinds: Any,
-        seq_lengths: tuple[int, int],
-        BLOCK_SIZE: tuple[int, int],
-        mask_mod: Callable[..., Any],
-    ) -> None:
-        self._kinds, self.seq_lengths, self.BLOCK_SIZE, self.mask_mod = (
-            kinds,
-            seq_lengths,
-            BLOCK_SIZE,
-            mask_mod,
-        )
+    _kinds: Any
+    seq_lengths: tuple[int, int]
+    BLOCK_SIZE: tuple[int, int]
+    mask_mod: Callable[..., Any]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,27 +99,12 @@ class BlockMask:
 
     def to_dense(self) -> Tensor:
         """Give 1 for each block that is not empty, int32 (B, H, query blocks, key blocks)."""
-        return wrap_array((self._kinds != EMPTY).astype(np.int32), int32)
+        return wrap_array(self._kinds != EMPTY, int32)
 
-    def _counts(self, kind: int, axis: int) -> Tensor:
-        return wrap_array((self._kinds == kind).sum(axis).astype(np.int32), int32)
-
-    def _indices(self, kind: int, axis: int) -> Tensor:
-        chosen = (self._kinds if axis == -1 else self._kinds.swapaxes(-1, -2)) == kind
-        return wrap_array(np.argsort(~chosen, -1, kind="stable").astype(np.int32), int32)
-
-    kv_num_blocks = property(
-        lambda self: self._counts(MIXED, -1), doc="Mixed blocks of each row, (B, H, rows)."
-    )
-    kv_indices = property(lambda self: self._indices(MIXED, -1), doc="Columns, those of mixed blocks first.")
-    full_kv_num_blocks = property(lambda self: self._counts(FULL, -1), doc="Full blocks of each row.")
-    full_kv_indices = property(
-        lambda self: self._indices(FULL, -1), doc="Columns, those of full blocks first."
-    )
-    q_num_blocks = property(lambda self: self._counts(MIXED, -2), doc="Mixed blocks of each column.")
-    q_indices = property(lambda self: self._indices(MIXED, -2), doc="Rows, those of mixed blocks first.")
-    full_q_num_blocks = property(lambda self: self._counts(FULL, -2), doc="Full blocks of each column.")
-    full_q_indices = property(lambda self: self._indices(FULL, -2), doc="Rows, those of full blocks first.")
+    kv_num_blocks, kv_indices = _of_blocks(MIXED, -1, "columns row")
+    full_kv_num_blocks, full_kv_indices = _of_blocks(FULL, -1, "columns row")
+    q_num_blocks, q_indices = _of_blocks(MIXED, -2, "rows column")
+    full_q_num_blocks, full_q_indices = _of_blocks(FULL, -2, "rows column")
 
     def to_string(self, grid_size: int | tuple[int, int] = (20, 20), limit: int = 4) -> str:
         """Draw the blocks of the first `limit` masks: filled where computed, blank where empty, grey between.
@@ -155,10 +120,8 @@ class BlockMask:
         for at in itertools.islice(np.ndindex(*batch), limit):
             lines = [f"{tuple(int(i) for i in at)}"]
             for r in range(0, rows, steps[0]):
-                shares = (
-                    dense[at][r : r + steps[0], c : c + steps[1]].mean() for c in range(0, columns, steps[1])
-                )
-                lines.append("".join(2 * ("█" if x == 1 else " " if x == 0 else "░") for x in shares))
+                parts = (dense[at][r : r + steps[0], c : c + steps[1]] for c in range(0, columns, steps[1]))
+                lines.append("".join("██" if x.all() else "░░" if x.any() else "  " for x in parts))
             pictures.append("\n".join(lines) + "\n")
         if math.prod(batch) > limit:
             pictures += [
@@ -168,45 +131,35 @@ class BlockMask:
             ]
         return "\n".join(pictures)
 
-    def __getitem__(self, index: Any) -> BlockMask:
-        index = index if isinstance(index, tuple) else (index,)
+    def __getitem__(self, index) -> BlockMask:
         places = tuple(
             slice(i, i + 1 or None) if isinstance(i, int) else np.asarray(i) if isinstance(i, Tensor) else i
-            for i in index
+            for i in (index if isinstance(index, tuple) else (index,))
         )
         return BlockMask(self._kinds[places], self.seq_lengths, self.BLOCK_SIZE, _of_a_part)
 
-    def to(self, device: Any) -> BlockMask:
+    def to(self, device) -> BlockMask:
         """Give itself: there is one device."""
         return self
 
+    def _shown(self) -> str:
+        return f"shape={self.shape}, sparsity={self.sparsity():.2f}%"
+
     def __str__(self) -> str:
-        return (
-            f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%, \n{self.to_string().strip()}\n)"
-        )
+        return f"BlockMask({self._shown()}, \n{self.to_string().strip()}\n)"
 
     def __repr__(self) -> str:
         name = getattr(self.mask_mod, "__name__", self.mask_mod)
-        return (
-            f"BlockMask(\n    BLOCK_SIZE={self.BLOCK_SIZE},\n    shape={self.shape},\n"
-            f"    sparsity={self.sparsity():.2f}%,\n    mask_mod={name}\n)"
-        )
+        shown = self._shown().replace(", sp", ",\n    sp")
+        return f"BlockMask(\n    BLOCK_SIZE={self.BLOCK_SIZE},\n    {shown},\n    mask_mod={name}\n)"
 
 
-def _of_a_part(batch: Any, head: Any, token_q: Any, token_kv: Any) -> bool:
+def _of_a_part(batch, head, token_q, token_kv) -> bool:
     raise ValueError("a BlockMask that was indexed has no mask_mod; make one of the part's own")
 
 
-def create_block_mask(
-    mask_mod: Callable[..., Any],
-    B: int | None,
-    H: int | None,
-    Q_LEN: int,
-    KV_LEN: int,
-    device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = 128,
-    _compile: bool = False,
-) -> BlockMask:
+@arguments("mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=128, _compile=False")
+def create_block_mask(mask_mod, BLOCK_SIZE, device, _compile, **lengths) -> BlockMask:
     """Classify the blocks of a mask.
 
     Parameters
@@ -229,10 +182,8 @@ def create_block_mask(
     ((1, 1, 1024, 1024), 43.75)
     """
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
-    shape = tuple(1 if n is None else n for n in (B, H, Q_LEN, KV_LEN))
-    for name, number in zip(
-        ("B", "H", "Q_LEN", "KV_LEN", "BLOCK_SIZE", "BLOCK_SIZE"), (*shape, *size), strict=False
-    ):
+    shape = tuple(1 if n is None else n for n in lengths.values())
+    for name, number in zip((*lengths, *["BLOCK_SIZE"] * len(size)), (*shape, *size), strict=True):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
             raise ValueError(f"create_block_mask: {name} must be an integer from 1; got {shown(number)}")
     if len(size) != 2:
@@ -242,17 +193,10 @@ def create_block_mask(
     if not callable(mask_mod):
         raise TypeError(f"create_block_mask: mask_mod must be a function; got {shown(mask_mod)}")
     kinds = block_kinds("create_block_mask", mask_mod, shape, (size[0], size[1]))
-    return BlockMask(np.broadcast_to(kinds, (*shape[:2], *kinds.shape[2:])), (Q_LEN, KV_LEN), size, mask_mod)
+    return BlockMask(np.broadcast_to(kinds, (*shape[:2], *kinds.shape[2:])), shape[2:], size, mask_mod)
 
 
-def create_mask(
-    mod_fn: Callable[..., Any],
-    B: int | None,
-    H: int | None,
-    Q_LEN: int,
-    KV_LEN: int,
-    device: Any = None,
-) -> Tensor:
+def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None) -> Tensor:
     """Give a mask_mod's conditions of all pairs, or a score_mod's scores of zeros, (B, H, Q_LEN, KV_LEN).
 
     Examples
@@ -271,24 +215,15 @@ def create_mask(
             f"{len(parameters)} arguments"
         )
     shape = tuple(1 if n is None else n for n in (B, H, Q_LEN, KV_LEN))
-    return wrap_array(
-        np.array(np.broadcast_to(dense("create_mask", "mod_fn", mod_fn, shape, len(parameters) == 5), shape))
-    )
+    scores = dense("create_mask", "mod_fn", mod_fn, shape, len(parameters) == 5)
+    return wrap_array(np.array(np.broadcast_to(scores, shape)))
 
 
-def flex_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    score_mod: Callable[..., Any] | None = None,
-    block_mask: BlockMask | None = None,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    return_lse: bool = False,
-    kernel_options: Any = None,
-    *,
-    return_aux: AuxRequest | None = None,
-) -> Any:
+@arguments(
+    "query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, "
+    "kernel_options=None, *, return_aux=None"
+)
+def flex_attention(query, key, value, block_mask, return_lse, kernel_options, return_aux, **options):
     """``softmax(score_mod(scale q k^T)) v`` where `block_mask` allows; see :func:`qkv.scaled_dot_product_attention`.
 
     Nothing is compiled, and there is a backward pass, to Tensors that the functions capture as well.
@@ -318,45 +253,31 @@ def flex_attention(
     >>> flex_attention(q, q, q, lambda s, b, h, q, k: s - abs(q - k), mask).shape
     torch.Size([1, 2, 5, 4])
     """
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        if getattr(x, "ndim", None) != 4:
-            raise ValueError(
-                f"flex_attention: {name} must be (B, H, L, D); got {name} {tuple(getattr(x, 'shape', ()))}"
-            )
+    for name, x in {"query": query, "key": key, "value": value}.items():
+        if len(shape := tuple(getattr(x, "shape", ()))) != 4:
+            raise ValueError(f"flex_attention: {name} must be (B, H, L, D); got {name} {shape}")
     if return_lse and return_aux is not None:
         raise ValueError("flex_attention: return_lse must be False where return_aux is given; got both")
     if kernel_options is not None:
         if not isinstance(kernel_options, dict):
             raise TypeError(f"flex_attention: kernel_options must be a dict; got {shown(kernel_options)}")
-        if unknown := sorted(kernel_options.keys() - _KERNEL_OPTIONS):
+        if unknown := sorted(kernel_options.keys() - _KERNEL_OPTIONS.split()):
             raise ValueError(f"flex_attention: kernel_options must be PyTorch's; got {unknown[0]!r}")
     mask_mod = None
     if block_mask is not None:
         if not isinstance(block_mask, BlockMask):
             raise TypeError(f"flex_attention: block_mask must be a BlockMask; got {shown(block_mask)}")
-        lengths = (query.shape[2], key.shape[2])
-        whole = (query.shape[0], query.shape[1], *lengths)
-        if (
-            any(n not in (1, m) for n, m in zip(block_mask.shape[:2], whole[:2], strict=True))
-            or block_mask.seq_lengths != lengths
-        ):
+        whole = (*query.shape[:3], key.shape[2])
+        fits = (n in (1, m) for n, m in zip(block_mask.shape[:2], whole[:2], strict=True))
+        if not all(fits) or block_mask.seq_lengths != whole[2:]:
             raise ValueError(
                 f"flex_attention: block_mask must be of {whole} because query and key are; got {block_mask.shape}"
             )
         mask_mod = None if block_mask.mask_mod is noop_mask else block_mask.mask_mod
     aux = return_aux or AuxRequest()
-    results = scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        scale=scale,
-        enable_gqa=enable_gqa,
-        score_mod=score_mod,
-        mask_mod=mask_mod,
-        return_weights=aux.max_scores,
-        return_lse=True,
-    )
-    output, lse = wrap(results[0], "FlexAttentionBackward0"), wrap(results[-1], "FlexAttentionBackward0")
+    options |= {"mask_mod": mask_mod, "return_weights": aux.max_scores, "return_lse": True}
+    results = scaled_dot_product_attention(query, key, value, **options)
+    output, lse = (wrap(one, "FlexAttentionBackward0") for one in (results[0], results[-1]))
     if return_lse:
         return output, lse
     if return_aux is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._errors import shown
 from ..._creation import tensor
 from ..._random import Generator, default_generator, randint, random_number, randperm
 from ..._settings import constructor, undefined
@@ -144,11 +145,8 @@ class RandomSampler(Sampler):
         n, left = len(self.data_source), self.num_samples
         rng = self.generator or Generator().manual_seed(random_number())
         while left > 0:
-            drawn = (
-                randint(n, size=(min(32, left),), generator=rng)
-                if self.replacement
-                else randperm(n, generator=rng)
-            )
+            draw = partial(randint, size=(min(32, left),)) if self.replacement else randperm
+            drawn = draw(n, generator=rng)
             yield from drawn.tolist()[:left]
             left -= max(len(drawn), 1)
 
@@ -184,6 +182,8 @@ class BatchSampler(Sampler):
 
 def default_collate(batch: Sequence[Any]):
     """Entries as one: Tensors and numbers are stacked, tuples and dicts part by part."""
+    if isinstance(batch, Mapping) or not len(batch):
+        raise TypeError(f"default_collate: batch must be a list of entries; got {shown(batch)}")
     first = batch[0]
     if isinstance(first, (Core, np.ndarray)):
         return stack([entry if isinstance(entry, Core) else tensor(entry) for entry in batch])
@@ -196,6 +196,10 @@ def default_collate(batch: Sequence[Any]):
     if isinstance(first, Mapping):
         return {key: default_collate([entry[key] for entry in batch]) for key in first}
     if isinstance(first, Sequence):
+        if any(len(entry) != len(first) for entry in batch):
+            raise RuntimeError(
+                "default_collate: entries must be equally long because their parts are put together"
+            )
         parts = [default_collate(part) for part in zip(*batch, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else parts
     kinds = "Tensors, numpy arrays, numbers, dicts or lists"
@@ -224,19 +228,14 @@ class DataLoader(_Of):
 
     def _configure(self, **given) -> None:
         self._check(given)
-        self.dataset, self.num_workers, self.drop_last = (
-            given["dataset"],
-            given["num_workers"],
-            given["drop_last"],
-        )
-        self.sampler, self.batch_sampler = given["sampler"], given["batch_sampler"]
-        self.batch_size, self.generator = given["batch_size"], given["generator"]
+        kept = "dataset batch_size sampler batch_sampler num_workers drop_last generator"
+        vars(self).update((name, given[name]) for name in kept.split())
         self._iterable = isinstance(self.dataset, IterableDataset)
         if self.sampler is None and not self._iterable:
-            in_order = SequentialSampler(self.dataset)
-            self.sampler = (
-                RandomSampler(self.dataset, generator=self.generator) if given["shuffle"] else in_order
+            order = (
+                partial(RandomSampler, generator=self.generator) if given["shuffle"] else SequentialSampler
             )
+            self.sampler = order(self.dataset)
         if self.batch_sampler is not None:
             self.batch_size = None
         elif self.batch_size is not None and not self._iterable:
@@ -246,13 +245,13 @@ class DataLoader(_Of):
 
     def _check(self, given: dict[str, Any]) -> None:
         """Refuse what contradicts itself, and what only processes of their own could do."""
-        workers, sampled = given["num_workers"], given["sampler"] is not None
+        workers = given["num_workers"]
+        sampled, batched = (given[name] is not None for name in ("sampler", "batch_sampler"))
         drawn = given["shuffle"] or sampled or given["drop_last"] or given["batch_size"] != 1
+        two = "option is mutually exclusive with"
         refused = {
-            "sampler option is mutually exclusive with shuffle": sampled and given["shuffle"],
-            "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last": (
-                given["batch_sampler"] is not None and drawn
-            ),
+            f"sampler {two} shuffle": sampled and given["shuffle"],
+            f"batch_sampler {two} batch_size, shuffle, sampler, and drop_last": batched and drawn,
             "num_workers and timeout options should be non-negative": workers < 0 or given["timeout"] < 0,
             "worker_init_fn must be None because qkv.torch reads in this process": (
                 workers and given["worker_init_fn"] is not None
