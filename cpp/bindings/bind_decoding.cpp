@@ -55,7 +55,8 @@ class PythonContinuation : public Continuation {
 // Functions of Python: scores (N, V) of what follows tokens (N), and another choice of rows.
 class CalledContinuation : public Continuation {
  public:
-  CalledContinuation(py::object step, py::object reorder) : step_(std::move(step)), reorder_(std::move(reorder)) {}
+  CalledContinuation(py::object step, py::object reorder, py::object on_token)
+      : step_(std::move(step)), reorder_(std::move(reorder)), on_token_(std::move(on_token)) {}
 
   Array step(const Array& tokens) override {
     Call call("generate");
@@ -66,9 +67,12 @@ class CalledContinuation : public Continuation {
     return packed(scores.data());
   }
   void reorder(const Array& indices) override { reorder_(to_numpy(indices, true)); }
+  void chosen(const Array& tokens) override {
+    if (!on_token_.is_none()) on_token_(to_numpy(tokens, true));
+  }
 
  private:
-  py::object step_, reorder_;
+  py::object step_, reorder_, on_token_;
 };
 
 py::object attention_of(const Hypothesis& hypothesis) {
@@ -201,11 +205,13 @@ void bind_decoding(Functions& m) {
   m.def("beam_search(step, state, start, end, beam_size, length_penalty, max_len)", &beam_search);
   m.def(
       "generate_steps(step, reorder, first, *, end_id=None, method='greedy', beam_size=4, length_penalty=0.0, "
-      "temperature=1.0, top_k=None, top_p=None, max_len=100)",
-      "As generate, of ``step(tokens (N,))``, which gives scores ``(N, V)``, and ``reorder(indices)``; first ``(B,)``.",
+      "temperature=1.0, top_k=None, top_p=None, max_len=100, on_token=None)",
+      "As generate, of ``step(tokens (N,))``, which gives scores ``(N, V)``, and ``reorder(indices)``; first ``(B,)``. "
+      "``on_token(tokens (B,))`` gets what each step chose, -1 for sentences that had ended; not with beams.",
       [](const py::object& step, const py::object& reorder, py::handle first, const py::object& end_id,
          const py::object& method, const py::object& beam_size, const py::object& length_penalty,
-         const py::object& temperature, const py::object& top_k, const py::object& top_p, const py::object& max_len) {
+         const py::object& temperature, const py::object& top_k, const py::object& top_p, const py::object& max_len,
+         const py::object& on_token) {
         Call call("generate");
         const Array tokens = call.integers(first, "first", false);
         if (tokens.rank() != 1) fail_value("generate: first must be (B,); got first ", tokens.shape());
@@ -213,7 +219,7 @@ void bind_decoding(Functions& m) {
                                           temperature, top_k,  top_p,     max_len};
         const GenerateOptions options = arguments.options("generate", -1);
         const NoGrad off;
-        CalledContinuation continuation(step, reorder);
+        CalledContinuation continuation(step, reorder, on_token);
         return sentences_from(generate(continuation, tokens, options), options.length_penalty);
       });
   m.def("generate", [](const py::object& model, const py::object& src, const py::object& src_valid_lens,

@@ -111,6 +111,37 @@ Examples
       .def_readonly("num_embeddings, embedding_dim, padding_idx", &Embedding::num_embeddings, &Embedding::embedding_dim,
                     &Embedding::padding_idx);
   op(embedding, "forward(ids)", [](Embedding& self, const Array& ids) { return self.Embedding::forward(Tensor(ids)); });
+  op<Embedding&, Floating, FloatingOrNone>(
+      embedding, "logits(x, bias=None)", R"doc(
+Give the scores of all rows, ``x @ weight.T + bias``: the output layer of a model that ties it to its embeddings.
+
+Parameters
+----------
+x : array_like or Tensor
+    ``(..., embedding_dim)``.
+bias : array_like or Tensor, optional
+    ``(num_embeddings,)``.
+
+Returns
+-------
+Tensor
+    ``(..., num_embeddings)``. Without gradients a packed copy of the table is made once and kept until it changes.
+
+Raises
+------
+ValueError
+    If the last axis of ``x`` is not ``embedding_dim``, or ``bias`` is not ``(num_embeddings,)``.
+
+References
+----------
+Press and Wolf, Using the Output Embedding to Improve Language Models, 2017.
+
+Examples
+--------
+>>> qkv.nn.Embedding(10, 4).logits(np.ones((2, 4))).shape
+(2, 10)
+)doc",
+      [](Embedding& self, const Tensor& x, const Tensor& bias) { return self.logits(x, bias); });
 
   LayerClass<LayerNorm> layer_norm(m, "LayerNorm", R"doc(
 ``y = (x - mean) / sqrt(var + eps) * weight + bias`` over the last axes.

@@ -174,6 +174,7 @@ std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& 
     const std::vector<double> log_probs = log_probs_of(scores);
     std::vector<std::size_t> next_rows;
     std::vector<std::int64_t> from, last;
+    Array chosen = Array::full({static_cast<Index>(sentences)}, DType::int64, -1);
     for (std::size_t r = 0; r < rows.size();) {
       Beam& beam = beams[rows[r]];
       const std::size_t count = beam.live().size(), begin = r;
@@ -184,6 +185,7 @@ std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& 
       } else {
         beam.advance(vocab, row, [&](Index i) { return row_of(attention, static_cast<Index>(begin) + i); });
       }
+      chosen.data<std::int64_t>()[rows[begin]] = beam.latest();
       for (std::size_t i = 0; i < beam.live().size(); ++i) {
         next_rows.push_back(rows[begin]);
         from.push_back(static_cast<std::int64_t>(begin) + beam.parents()[i]);
@@ -191,6 +193,7 @@ std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& 
       }
       r += count;
     }
+    if (options.method != Method::beam) model.chosen(chosen);
     const auto size = static_cast<Index>(from.size());
     const bool same = size == static_cast<Index>(rows.size()) && std::is_sorted(from.begin(), from.end()) &&
                       std::adjacent_find(from.begin(), from.end()) == from.end();

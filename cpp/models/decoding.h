@@ -36,6 +36,8 @@ class Beam {
   const std::vector<Hypothesis>& live() const { return live_; }
   // Of each live hypothesis: which of those before it was that it continues.
   const std::vector<Index>& parents() const { return parents_; }
+  // The token of the only hypothesis.
+  Index latest() const { return (live_.empty() ? done_ : live_).back().ids.back(); }
   // All hypotheses, best first.
   std::vector<Hypothesis> ranked(double length_penalty) const;
 
@@ -58,6 +60,8 @@ class Continuation {
   virtual void reorder(const Array& indices) = 0;
   // What the last step attended to, (N, Ts), or undefined.
   virtual Array attention() { return {}; }
+  // tokens int64 (B): what was chosen for each sentence, its end too; -1 for those that had ended. Not with beams.
+  virtual void chosen(const Array& /*tokens*/) {}
 };
 
 enum class Method { greedy, beam, sample };

@@ -120,6 +120,16 @@ Tensor Embedding::forward_ids(const Array& ids) {
   return y;
 }
 
+Tensor Embedding::logits(const Tensor& x, const Tensor& bias) {
+  if (x.rank() == 0 || x.dim(-1) != embedding_dim)
+    fail_value("Embedding: x must be (..., ", embedding_dim, ") because embedding_dim = ", embedding_dim, "; got x ",
+               x.shape());
+  if (bias.defined() && bias.shape() != Shape{num_embeddings})
+    fail_value("Embedding: bias must be (num_embeddings,) = (", num_embeddings, ",); got bias ", bias.shape());
+  const ops::LinearLayer own{weight, bias, &packed_, {}, in_bfloat16()};
+  return std::move(ops::linears(x, {&own, 1}).front());
+}
+
 Tensor Norm::forward(const char* layer, const Tensor& x) {
   const Tensor z = forward(x);
   if (z.shape() != x.shape())

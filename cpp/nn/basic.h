@@ -49,10 +49,15 @@ class Embedding : public Module {
   Config config() const override;
   Tensor forward(const Tensor& ids) override;
   Tensor forward_ids(const Array& ids);
+  // x @ weight^T + bias, as a Linear layer whose weight is the table.
+  Tensor logits(const Tensor& x, const Tensor& bias = {});
 
   const Index num_embeddings, embedding_dim;
   const std::optional<Index> padding_idx;
   Tensor weight;  // (V, M)
+
+ private:
+  ops::WeightCache packed_;
 };
 
 class Norm : public Module {

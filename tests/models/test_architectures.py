@@ -252,12 +252,19 @@ def test_generation_takes_no_unknown_rule(tmp_path):
 def test_tokens_stream(tmp_path):
     hugging_face("llama", "plain", "LlamaForCausalLM", tmp_path)
     loaded = models.from_pretrained(tmp_path)
+    plain = [ids for [(ids, _, _)] in loaded.generate(IDS, max_new_tokens=9)]
+    end = next(ids[2] for ids in plain if ids[2] not in ids[:2])
     seen = []
-    found = loaded.generate(IDS, max_new_tokens=9, end_id=[11, 12, 13, 14, 15, 16, 17], on_token=seen.append)
+    found = loaded.generate(IDS, max_new_tokens=9, end_id=end, on_token=seen.append)
     texts = [ids for [(ids, _, _)] in found]
-    assert len({len(text) for text in texts}) > 1
-    assert [[int(row[b]) for row in seen][: len(text)] for b, text in enumerate(texts)] == texts
-    assert len(seen) == max(map(len, texts))
+    assert texts == [ids[: ids.index(end) + 1] if end in ids else ids for ids in plain]
+    assert 3 in map(len, texts)
+    assert len(set(map(len, texts))) > 1
+    padding = loaded.generation["pad_token_id"]
+    assert padding != end
+    longest = max(map(len, texts))
+    expected = [text + [padding] * (longest - len(text)) for text in texts]
+    assert np.array(seen).T.tolist() == expected
 
 
 def test_gradients_reach_every_parameter(tmp_path):

@@ -63,6 +63,20 @@ def test_supported_types_have_tables():
             assert models.auto.architecture_of(kind).model_type == kind
 
 
+def test_a_bert_of_a_configuration():
+    entries = {"model_type": "bert", **SIZES, "num_labels": 3}
+    assert isinstance(models.from_config(entries), models.BertModel)
+    model = models.from_config({**entries, "architectures": ["BertForSequenceClassification"]})
+    assert model.training
+    assert model.eval()(IDS).logits.shape == (2, 3)
+    with pytest.raises(
+        ValueError, match=r"from_config: architectures must name one of BertModel, .*; got BertForever"
+    ):
+        models.from_config({**entries, "architectures": ["BertForever"]})
+    with pytest.raises(TypeError, match="from_config: BertConfig: hidden_size must be an integer; got 'x'"):
+        models.from_config({**entries, "hidden_size": "x"})
+
+
 def test_shards_with_an_index(folder):
     expected = logits(folder)
     arrays = load_file(folder / "model.safetensors")

@@ -13,6 +13,7 @@ from levels import each_level, run_at
 
 import qkv
 from qkv import nn, optim
+from qkv.testing import check_gradient
 
 RNG = np.random.default_rng(0)
 # One row, tiles of every height, more than one block of rows, of inputs (512) and of panels, pages (512, 1024).
@@ -201,3 +202,27 @@ def test_errors_are_those_with_gradients():
         ),
     ):
         nn.Linear(3, 5)(np.ones((2, 4)))
+
+
+def test_logits_of_an_embedding():
+    table, x = nn.Embedding(29, 17), RNG.standard_normal((3, 2, 17)).astype("float32")
+    bias = RNG.standard_normal(29).astype("float32")
+    with qkv.no_grad():
+        for _ in range(2):  # a changed table is noticed
+            close(table.logits(x, bias), x @ table.weight.numpy().T + bias, "float32")
+            close(table.logits(x), x @ table.weight.numpy().T, "float32")
+            table.weight.copy_(-2 * table.weight.numpy())
+        close(table.to("float64").logits(x), x @ table.weight.numpy().T, "float32")
+    table = nn.Embedding(5, 3).to("float64")
+    check_gradient(table.logits, RNG.standard_normal((2, 3)), RNG.standard_normal(5))
+    table.zero_grad()
+    table.logits(x := RNG.standard_normal((2, 3))).sum().backward()
+    close(table.weight.grad, np.broadcast_to(x.sum(0), (5, 3)))
+    with pytest.raises(
+        ValueError, match=r"Embedding: x must be .* because embedding_dim = 3; got x \(2, 4\)$"
+    ):
+        table.logits(np.ones((2, 4)))
+    with pytest.raises(
+        ValueError, match=r"Embedding: bias must be \(num_embeddings,\) = \(5,\); got bias \(3,\)"
+    ):
+        table.logits(np.ones((2, 3)), np.ones(3))

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from .architecture import MODEL_TYPES, Architecture, HeadTable, architecture_of
+from .bert import BertModel
 from .bert_files import BertPretrained
+from .config import BertConfig
 from .configuration import Configuration
 from .files import Weights, checked_folder, read_json
 from .gguf_files import read_gguf
@@ -77,6 +79,9 @@ def from_config(entries: Mapping[str, Any]) -> Any:
     (2, 10)
     """
     try:
+        if entries.get("model_type") == "bert":
+            kind: Any = bert_class(entries)
+            return kind(BertConfig.from_dict(entries))
         table = table_for(entries)
         config = table.configuration(entries)
         return KINDS[table.kind](config, table.head_named(class_named(entries)))
@@ -138,17 +143,22 @@ def bert_from(folder: Path, changes: Mapping[str, Any]) -> Any:
     entries = {**read_json(folder / "config.json"), **changes}
     changes = {key: value for key, value in changes.items() if key != "architectures"}
     try:
-        named = class_named(entries) or "BertModel"
-        kinds = {k.__name__: k for k in BertPretrained.__subclasses__()}
-        if named not in kinds:
-            raise ValueError(f"architectures must name one of {', '.join(kinds)}; got {named[:100]}")
+        kind: Any = bert_class(entries)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{folder / 'config.json'}: {error}") from None
-    kind: Any = kinds[named]
     names = Weights(folder).shapes
-    if not any(re.match(HEAD_OF_BERT[named], name) for name in names):
-        kind = kinds["BertModel"]
+    if not any(re.match(HEAD_OF_BERT[kind.__name__], name) for name in names):
+        kind = BertModel
     return kind.from_pretrained(folder, **changes)
+
+
+def bert_class(entries: Mapping[str, Any]) -> type[BertPretrained]:
+    """Give the class of BERT's that a configuration asks for."""
+    named = class_named(entries) or "BertModel"
+    kinds = {kind.__name__: kind for kind in BertPretrained.__subclasses__()}
+    if named not in kinds:
+        raise ValueError(f"architectures must name one of {', '.join(kinds)}; got {named[:100]}")
+    return kinds[named]
 
 
 def table_for(entries: Mapping[str, Any]) -> Architecture:

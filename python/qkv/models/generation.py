@@ -25,8 +25,6 @@ class Steps:
     reorder : callable
         Row i goes on what was row ``indices[i]``.
     rules : Rules
-    on_token : callable, optional
-        Gets the ids ``(B,)`` of each step; `padding` for texts that have ended.
     """
 
     def __init__(
@@ -35,34 +33,22 @@ class Steps:
         scores: Callable[[np.ndarray], np.ndarray],
         reorder: Callable[[np.ndarray], Any],
         rules: Rules,
-        on_token: Callable[[np.ndarray], Any] | None,
-        padding: int,
     ) -> None:
         self.ids, self.scores, self.reorder_model, self.rules = ids, scores, reorder, rules
-        self.sentences = np.arange(len(ids))
-        self.told, self.on_token, self.padding = 0, on_token, padding
-        self.count, self.started = len(ids), False
+        self.started = False
 
     def step(self, tokens: Any) -> np.ndarray:
         """Give the scores of what follows, by the rules. The first tokens are those that stand in `ids` already."""
         tokens = np.asarray(tokens)
         if self.started:
             self.ids = np.concatenate([self.ids, tokens[:, None]], axis=1)
-            self._tell(tokens)
         self.started = True
         return self.rules.apply(self.ids, self.scores(tokens))
-
-    def _tell(self, tokens: np.ndarray) -> None:
-        if self.on_token is not None:
-            all_tokens = np.full(self.count, self.padding, np.int64)
-            all_tokens[self.sentences] = tokens
-            self.told += 1
-            self.on_token(all_tokens)
 
     def reorder(self, indices: Any) -> None:
         """Go on with other rows."""
         chosen = np.asarray(indices)
-        self.ids, self.sentences = self.ids[chosen], self.sentences[chosen]
+        self.ids = self.ids[chosen]
         self.rules.reorder(chosen)
         self.reorder_model(chosen)
 
@@ -105,7 +91,8 @@ class Generation:
         end_id : int or list of int, optional
             Ids that end a text; those of the generation_config if not given.
         on_token : callable, optional
-            Is called with the ids ``(B,)`` of each step, as soon as they are chosen; not with beams.
+            Is called with the ids ``(B,)`` of each step, as soon as they are chosen, ends too; behind its end a text
+            has padding. Not with beams.
 
         Returns
         -------
@@ -152,11 +139,17 @@ class Generation:
                 )
         else:
             mask = None
+        padding = numbers(self.generation.get("pad_token_id")) or ends or [0]
+
+        def tell(tokens: np.ndarray) -> None:
+            assert on_token is not None
+            on_token(np.where(tokens < 0, padding[0], tokens))
+
         training = model.training
         model.eval()
         try:
             with no_grad(), no_attention_record():
-                steps = model._begin(prompts.astype(np.int64), mask, max_new_tokens, ends, on_token)
+                steps = model._begin(prompts.astype(np.int64), mask, max_new_tokens, ends)
                 found: list[list[tuple[list[int], float, Any]]] = _core.generate_steps(
                     steps.step,
                     steps.reorder,
@@ -169,22 +162,14 @@ class Generation:
                     top_k=top_k,
                     top_p=top_p,
                     max_len=max_new_tokens,
+                    on_token=on_token and tell,
                 )  # fmt: skip
         finally:
             model.train(training)
-        if on_token is not None and steps.told < max_new_tokens:  # the last ids were not asked about
-            left = [(b, ids[steps.told]) for b, [(ids, *_)] in enumerate(found) if len(ids) > steps.told]
-            if left:
-                steps.sentences = np.array([b for b, _ in left])
-                steps._tell(np.array([token for _, token in left]))
         return found
 
     def _rules(self, ids: np.ndarray, more: int, ends: list[int], **facts: Any) -> Rules:
         return Rules(self.generation, ends, ids.shape[1], ids.shape[1] + more, **facts)
-
-    def _padding(self, ends: list[int]) -> int:
-        found = numbers(self.generation.get("pad_token_id"))
-        return found[0] if found else ends[0] if ends else 0
 
 
 def check_positions(model: Any, body: str, what: str, before: int, more: int) -> None:
@@ -197,9 +182,7 @@ def check_positions(model: Any, body: str, what: str, before: int, more: int) ->
         )
 
 
-def continued(
-    model: Any, ids: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int], on_token: Any
-) -> Steps:
+def continued(model: Any, ids: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int]) -> Steps:
     """Begin to continue prompts with a model that only decodes."""
     kept_ids = ids.shape[1] if mask is None else int(mask.sum(axis=1).max())
     check_positions(model, "body", "input_ids and max_new_tokens", kept_ids, more)
@@ -224,12 +207,10 @@ def continued(
         model.body(ids[:, :-1], attention_mask=None if kept is None else kept[:, :-1], cache=cache)
     skipped = None if mask is None else mask.argmax(axis=1)
     rules = model._rules(ids, more, ends, skipped=skipped)
-    return Steps(ids, scores, reorder, rules, on_token, model._padding(ends))
+    return Steps(ids, scores, reorder, rules)
 
 
-def decoded(
-    model: Any, source: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int], on_token: Any
-) -> Steps:
+def decoded(model: Any, source: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int]) -> Steps:
     """Begin to decode what an encoder has read."""
     start = model.generation.get("decoder_start_token_id", model.config.get("decoder_start_token_id"))
     if start is None:
@@ -254,4 +235,4 @@ def decoded(
 
     ids = np.full((len(source), 1), int(start), np.int64)
     rules = model._rules(ids, more, ends, source=source)
-    return Steps(ids, scores, reorder, rules, on_token, model._padding(ends))
+    return Steps(ids, scores, reorder, rules)

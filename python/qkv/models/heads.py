@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core import Dropout, LayerNorm, Linear, Module, Parameter, Tensor, linear
+from .._core import Dropout, Embedding, LayerNorm, Linear, Module, Parameter, Tensor
 from ..activation import gelu, relu, sigmoid, silu, tanh
 
 FUNCTIONS = {
@@ -71,8 +71,8 @@ class Head(Module):
         self.output = Linear(inner or width, outputs, bias=bias) if outputs and not tied else None
         self.bias = Parameter(np.zeros(outputs, np.float32)) if tied and bias else None
 
-    def forward(self, x: Tensor, words: Tensor | None = None, keep: np.ndarray | None = None) -> Tensor:
-        """Give the scores of x (B, L, M); words (V, M) is the tied matrix, keep (B, L) says which rows count."""
+    def forward(self, x: Tensor, words: Embedding | None = None, keep: np.ndarray | None = None) -> Tensor:
+        """Give the scores of x (B, L, M); words is what it is tied to, keep (B, L) says which rows count."""
         if self.pooling == "first":
             x = x[:, 0]
         elif self.pooling == "mean":
@@ -86,7 +86,7 @@ class Head(Module):
             x = x * self.scale
         if self.tied:
             assert words is not None
-            x = linear(x, words, self.bias)
+            x = words.logits(x, self.bias)
         elif self.output is not None:
             x = self.output(x)
         return self.softcap * tanh(x / self.softcap) if self.softcap else x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core import Tensor
+from .._core import Embedding, Tensor
 from .generation import Generation, continued, decoded
 from .outputs import output
 from .transformer_models import TransformerModel, split_states
@@ -125,8 +125,8 @@ class EncoderDecoderModel(Generation, TransformerModel):
         logits = self._logits(hidden)
         return logits if decoded is None else output("LogitsOutput", logits=logits, **states)
 
-    def _words(self) -> Tensor:
-        words: Tensor = self.decoder.embedding.weight
+    def _words(self) -> Embedding:
+        words: Embedding = self.decoder.embedding
         return words
 
     _begin = decoded

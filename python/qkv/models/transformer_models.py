@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Module, Tensor, TransformerBody
+from .._core import Embedding, Module, Tensor, TransformerBody
 from .architecture import Architecture, architecture_of
 from .configuration import Configuration
 from .heads import Head
@@ -124,8 +124,8 @@ class TransformerModel(Module):
         scores: Tensor = self.head(hidden, words, keep)
         return scores
 
-    def _words(self) -> Tensor:
-        words: Tensor = self.body.embedding.weight
+    def _words(self) -> Embedding:
+        words: Embedding = self.body.embedding
         return words
 
 
