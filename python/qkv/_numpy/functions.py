@@ -12,6 +12,7 @@ from .. import _core, sorting
 from .._core import Tensor
 from . import UnsupportedError, plain, products
 from . import moving as moving  # registers its own
+from . import norms as norms
 from . import reductions as reductions
 from .moving import along, gathered
 from .products import tensor

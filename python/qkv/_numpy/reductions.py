@@ -131,15 +131,3 @@ def _average(
         weights = weights.reshape([-1 if i == axis % a.ndim else 1 for i in range(a.ndim)])
     total = (a * weights).sum(axis, _kept(keepdims))
     return total / (weights + np.zeros(a.shape, np.float32)).sum(axis, _kept(keepdims))
-
-
-@_for("linalg.norm")
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
-    lone = axis if isinstance(axis, int) else 0 if axis is None and x.ndim == 1 else None
-    if ord is None or (ord == 2 and lone is not None):
-        square = (x * x).sum(axis, keepdims)
-        zero = square.numpy() == 0  # where the norm has no derivative: its gradient is 0 there
-        return _core.where(zero, square, _core.sqrt(_core.where(zero, 1.0, square)))
-    if lone is None or ord not in (1, np.inf):
-        raise UnsupportedError("ord is known for vectors as None, 1, 2 and inf only")
-    return abs(x).sum(lone, keepdims) if ord == 1 else abs(x).max(lone, keepdims)

@@ -84,6 +84,7 @@ def factory(name: str, kind=None, like: bool = False) -> Callable[[Any], Any]:
     def decorate(f):
         own = list(inspect.signature(f).parameters.values())
         told = any(p.name == "dtype" for p in own)
+        f.__name__ = f.__qualname__ = name  # which a wrong keyword shows
 
         @functools.wraps(f)
         @arguments(f"*args, {_COMMON}, **options")

@@ -99,28 +99,22 @@ def pair(a, b, kind: dtype) -> tuple[Any, Any]:
     return operand(a), float(b) if kind.kind == 2 and isinstance(b, Number) else operand(b)
 
 
-_OPERATIONS = {
-    "add": (Core.__add__, "AddBackward0", np.logical_or),
-    "sub": (Core.__sub__, "SubBackward0", None),
-    "rsub": (Core.__sub__, "RsubBackward1", None),
-    "mul": (Core.__mul__, "MulBackward0", np.logical_and),
-    "div": (Core.__truediv__, "DivBackward0", None),
-    "maximum": (_core.maximum, "MaximumBackward0", np.logical_or),
-    "minimum": (_core.minimum, "MinimumBackward0", np.logical_and),
-    "pow": (Core.__pow__, "PowBackward0", None),
-}
+_CORE = {name: getattr(Core, f"__{name}__") for name in ("add", "sub", "mul", "pow")}
+_CORE |= {"rsub": Core.__sub__, "div": Core.__truediv__, "maximum": _core.maximum, "minimum": _core.minimum}
+_LABELS = {name: f"{name.capitalize()}Backward{int(name == 'rsub')}" for name in _CORE}
+_BOOLEANS = {"add": np.logical_or, "mul": np.logical_and, "maximum": np.logical_or, "minimum": np.logical_and}
 
 
 def arithmetic(name: str, a, b, alpha=1) -> Tensor:
     """Compute in the dtype that both have together, by NumPy's function where two booleans have one."""
     if alpha != 1:
         b = mul(b, alpha) if isinstance(b, Core) else b * alpha
-    (core, label, booleans), kind = _OPERATIONS[name], result_dtype(a, b)
-    if kind is bool_ and booleans is not None:
-        return wrap_array(booleans(as_numbers(a), as_numbers(b)))
+    kind = result_dtype(a, b)
+    if kind is bool_ and name in _BOOLEANS:
+        return wrap_array(_BOOLEANS[name](as_numbers(a), as_numbers(b)))
     if name == "div" and kind.kind < 2:
         kind = _dtypes.get_default_dtype()
-    return wrap(core(*pair(a, b, kind)), label, kind)
+    return wrap(_CORE[name](*pair(a, b, kind)), _LABELS[name], kind)
 
 
 def as_numbers(value) -> np.ndarray:
@@ -218,9 +212,6 @@ _TABLE = {
     "add": lambda input, other, *, alpha=1: arithmetic("add", input, other, alpha),
     "sub subtract": lambda input, other, *, alpha=1: arithmetic("sub", input, other, alpha),
     "torch.rsub": lambda input, other, *, alpha=1: arithmetic("rsub", other, input, alpha),
-    "mul multiply": _of_two(arithmetic, "mul"),
-    "maximum": _of_two(arithmetic, "maximum"),
-    "minimum": _of_two(arithmetic, "minimum"),
     "remainder": lambda input, other: _of_whole("remainder", Core.__mod__, np.remainder, input, other),
     "fmod": lambda input, other: _of_whole("fmod", _rest, np.fmod, input, other),
     "logical_not": lambda input: _truth("not", input),
@@ -228,6 +219,7 @@ _TABLE = {
 }
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _TABLE |= {name: _of_two(_compared, name, sign) for name, sign in _SIGNS.items()}
+_TABLE |= {name: _of_two(arithmetic, name.split()[0]) for name in ("mul multiply", "maximum", "minimum")}
 _TABLE |= {f"logical_{name}": _of_two(_truth, name) for name in ("and", "or", "xor")}
 _TABLE |= {f"bitwise_{name}": _of_two(_bits, name) for name in ("and", "or", "xor")}
 define(_TABLE)

@@ -12,7 +12,7 @@ from .. import _core
 from . import _functions, _indexing, _matrices, _reductions  # noqa: F401  # whose functions have forms in place
 from ._change import assign, before, in_place
 from ._elementwise import OPERATORS, attach, cast
-from ._tensor import Core, Tensor, constant, define, named
+from ._tensor import Core, Tensor, constant, named
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder fmod exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs
 square floor ceil round trunc clamp clip clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not bitwise_and
@@ -44,12 +44,8 @@ def _fill(t, value, op: str, operation: str) -> Tensor:
     return t
 
 
-define(
-    {
-        ".fill_": lambda t, value: _fill(t, value, "FillBackward0", "fill_"),
-        ".zero_": lambda t: _fill(t, 0, "ZeroBackward0", "zero_"),
-    }
-)
+named(".fill_")(lambda t, value: _fill(t, value, "FillBackward0", "fill_"))
+named(".zero_")(lambda t: _fill(t, 0, "ZeroBackward0", "zero_"))
 
 
 @named(".copy_")

@@ -139,10 +139,11 @@ def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-total // chunks) if total else [0] * chunks, dim)
 
 
-def _picked(name: str, t, dim, index, *more, label: str = "", core=None) -> Tensor:
+def _pick(name: str, t, dim, index, *more, label: str = "", core=None) -> Tensor:
     """What the core picks or puts along an axis; a Tensor without axes counts as one of size 1."""
     numbers, axes = _whole_numbers(index, name), len(_core_shape(t))
     one = t if axes else Core.reshape(t, 1)
+    more = [(_part if name[0] == "s" else _values)(name, t, one, index) for one in more]
     places = numbers if axes or name.startswith("index") else numbers.reshape(-1)
     result = (core or getattr(_core, name))(one, axis_of(dim, axes, name), places, *more)
     if not axes:
@@ -174,7 +175,7 @@ def like(t, value):
     return cast(value, t.dtype) if isinstance(value, Core) else constant(value, t.dtype)
 
 
-def _values(name: str, t, value):
+def _values(name: str, t, value, index):
     """What is put or added: a number in the dtype of `t`, or a Tensor of that dtype."""
     if not isinstance(value, Core):
         raise TypeError(f"{name}: the values must be a Tensor; got {shown(value)}")
@@ -187,7 +188,7 @@ def _part(name: str, t, src, index):
     """What of `src` goes to the places of an index."""
     if name == "scatter" and not isinstance(src, Core):
         return like(t, src)
-    values, shape = _values(name, t, src), _core_shape(index)
+    values, shape = _values(name, t, src, index), _core_shape(index)
     if (own := _core_shape(values)) == shape:
         return values
     if len(own) != len(shape):
@@ -201,16 +202,16 @@ def scatter(input, dim: int, index, src=None, *, value=None, reduce: str | None 
     if reduce not in (None, "add"):
         raise RuntimeError(f"scatter: reduce must be 'add' or None; got {shown(reduce)}")
     given = src if src is not None else value
-    part, label = _part("scatter", input, given, index), f"ScatterBackward{int(not isinstance(given, Core))}"
+    label = f"ScatterBackward{int(not isinstance(given, Core))}"
     core = _core.scatter_add if reduce == "add" else None
-    return _picked("scatter", input, dim, index, part, label=label, core=core)
+    return _pick("scatter", input, dim, index, given, label=label, core=core)
 
 
 @named("index_add")
 def index_add(input, dim: int, index, source, *, alpha=1) -> Tensor:
     """A copy in which the entries of ``source`` are added to those of an axis by number."""
-    rows = _values("index_add", input, source * alpha if isinstance(source, Core) and alpha != 1 else source)
-    return _picked("index_add", input, dim, index, rows)
+    scaled = source * alpha if isinstance(source, Core) and alpha != 1 else source
+    return _pick("index_add", input, dim, index, scaled)
 
 
 @named("masked_fill: MaskedFill")
@@ -243,18 +244,12 @@ _TABLE = {
     "unbind": lambda input, dim=0: tuple(
         renamed(_at(input, dim, "unbind", i), "UnbindBackward0") for i in range(_length(input, dim, "unbind"))
     ),
-    "gather": lambda input, dim, index, *, sparse_grad=False: _picked("gather", input, dim, index),
-    "index_select": lambda input, dim, index: _picked("index_select", input, dim, index),
+    "gather": lambda input, dim, index, *, sparse_grad=False: _pick("gather", input, dim, index),
+    "index_select": lambda input, dim, index: _pick("index_select", input, dim, index),
     "take: Take": lambda input, index: np.take(as_core(input), as_numbers(_whole_numbers(index, "take"))),
-    "scatter_add": lambda input, dim, index, src: _picked(
-        "scatter_add", input, dim, index, _part("scatter_add", input, src, index)
-    ),
-    "index_copy": lambda input, dim, index, source: _picked(
-        "index_copy", input, dim, index, _values("index_copy", input, source)
-    ),
-    "index_fill": lambda input, dim, index, value: _picked(
-        "index_copy", input, dim, index, like(input, value)
-    ),
+    "scatter_add": lambda input, dim, index, src: _pick("scatter_add", input, dim, index, src),
+    "index_copy": lambda input, dim, index, source: _pick("index_copy", input, dim, index, source),
+    "index_fill": lambda input, dim, index, value: _pick("index_copy", input, dim, index, like(input, value)),
 }
 define(_TABLE)
 gather = FUNCTIONS["gather"]

@@ -82,11 +82,8 @@ def _plus(name: str, multiply: str, what: str) -> None:
         multiplied = FUNCTIONS[multiply](a, b)
         scaled = multiplied if alpha == 1 else multiplied * alpha
         start = cast(input, result_dtype(input, multiplied))
-        return wrap(
-            Core.__add__(start if beta == 1 else start * beta, scaled),
-            f"{name.capitalize()}Backward0",
-            start._kind,
-        )
+        result = Core.__add__(start if beta == 1 else start * beta, scaled)
+        return wrap(result, f"{name.capitalize()}Backward0", start._kind)
 
     f.__doc__ = f"``beta input + alpha a @ b`` for {what}."
     named(name)(f)

@@ -26,12 +26,13 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
+from .._numpy import norms
 from ._conversion import clone
 from ._dtypes import computed, int64
 from ._elementwise import as_numbers, as_tensor, cast
 from ._functions import floats
 from ._shaping import along, axis_of, cat
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, define, named, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap, wrap_array
 
 
 def axes_of(dim, t, operation: str) -> tuple[int, ...] | None:
@@ -87,9 +88,8 @@ def _spread(name: str, averaged: bool) -> Any:
             dim, unbiased = None, dim
         ddof = correction if correction is not None else int(unbiased is not False)
         x, axes = floating(name, input), axes_of(dim, input, name)
-        spread = (
-            getattr(Core, name)(x, axes, keepdim, ddof=ddof) if x.shape else Core.__mul__(x, float("nan"))
-        )
+        compute = getattr(Core, name)
+        spread = compute(x, axes, keepdim, ddof=ddof) if x.shape else Core.__mul__(x, float("nan"))
         spread = wrap(spread, f"{name.capitalize()}Backward0")
         return (spread, mean(input, dim, keepdim)) if averaged else spread
 
@@ -102,21 +102,8 @@ def norm(input, p=2, dim=None, keepdim: bool = False, *, dtype=None):
     x = floating("norm", input, dtype)
     if p == "nuc":
         return matrix_norm(x, p, (-2, -1) if dim is None else dim, keepdim)
-    axes, p, size = axes_of(dim, x, "norm"), 2 if p in (None, "fro") else p, Core.__abs__(x)
-    if abs(p) == float("inf"):
-        return (Core.max if p > 0 else Core.min)(size, axes, keepdim)
-    if p == 0:
-        return Core.sum(Core.astype(Core.__ne__(x, 0), x.dtype.core), axes, keepdim)
-    powers = size if p == 1 else Core.__mul__(x, x) if p == 2 else Core.__pow__(size, float(p))
-    total = Core.sum(powers, axes, keepdim)
-    return total if p == 1 else _root(total, 1.0 / p)
-
-
-def _root(total, exponent: float):
-    """A power of numbers from 0, whose gradient at 0 is 0."""
-    zero = Core.__eq__(total, 0)
-    safe = _core.where(zero, 1.0, total)
-    return _core.where(zero, 0.0, _core.sqrt(safe) if exponent == 0.5 else Core.__pow__(safe, exponent))
+    p, axes = 2 if p in (None, "fro") else p, axes_of(dim, x, "norm")
+    return norms.vector_norm(as_core(x), p, axes, keepdim)
 
 
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None) -> Tensor:
@@ -124,17 +111,12 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None) -> Ten
     A = floating("matrix_norm", A, dtype)
     if ord == "fro":
         return norm(A, 2, dim, keepdim)  # type: ignore[no-any-return]
-    if ord not in (1, -1, 2, -2, float("inf"), float("-inf"), "nuc"):
+    if ord not in (1, -1, *norms.SINGULAR, float("inf"), float("-inf")):
         raise RuntimeError(f"matrix_norm: ord must be 'fro', 'nuc', +-1, +-2 or +-inf; got {shown(ord)}")
-    rows, columns = (axis_of(one, len(A.shape), "matrix_norm") for one in dim)
-    if ord in (2, -2, "nuc"):
-        if A.requires_grad and _core.grad_enabled():
-            raise RuntimeError(f"matrix_norm: ord={ord!r} has no gradient in qkv.torch; detach() the Tensor")
-        best = _core.tensor(np.linalg.norm(Core.numpy(A), ord, (rows, columns), True))
-    else:
-        first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        best = (Core.max if ord > 0 else Core.min)(Core.sum(Core.__abs__(A), first, True), second, True)
-    return wrap(best if keepdim else Core.squeeze(best, (rows, columns)), "LinalgVectorNormBackward0")
+    if ord in norms.SINGULAR and A.requires_grad and _core.grad_enabled():
+        raise RuntimeError(f"matrix_norm: ord={ord!r} has no gradient in qkv.torch; detach() the Tensor")
+    axes = tuple(axis_of(one, len(A.shape), "matrix_norm") for one in dim)
+    return wrap(norms.matrix_norm(as_core(A), ord, axes, keepdim), "LinalgVectorNormBackward0")
 
 
 def _running(name: str) -> Any:

@@ -58,7 +58,7 @@ def constructor(text: str):
 def undefined(name: str):
     """Make a method that a subclass must define."""
 
-    def refuse(self, *args):
+    def refuse(self, *args, **named):
         """To be defined by the subclass."""
         raise NotImplementedError(f"{type(self).__name__} must define {name}")
 

@@ -10,14 +10,13 @@ from typing import Any
 
 # Keywords that PyTorch takes for one argument, beside the name that a function gives it.
 _EVERYWHERE = {
-    **dict.fromkeys(("a", "x", "x1"), "input"),  # NumPy's
+    "x2": "other",
     "axis": "dim",
     "keepdims": "keepdim",
-    "x2": "other",
+    **dict.fromkeys(("a", "x", "x1"), "input"),
 }
 _OF = {
-    "mm": {"mat2": "other"},
-    "bmm": {"mat2": "other"},
+    **{name: {"mat2": "other"} for name in ("mm", "bmm")},
     "mv": {"vec": "other"},
     "dot": {"tensor": "other"},
     "addmm": {"mat1": "a", "mat2": "b"},
@@ -27,8 +26,7 @@ _OF = {
     "split": {"split_size": "split_size_or_sections", "tensor": "input"},
     "copy_": {"other": "src"},
     "result_type": {"tensor": "tensor1", "other": "tensor2"},
-    "uniform_": {"from": "a", "to": "b"},
-    "random_": {"from": "a", "to": "b"},
+    **{name: {"from": "a", "to": "b"} for name in ("uniform_", "random_")},
 }
 # ValueErrors there, too, or of a function given
 _KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "backward"}

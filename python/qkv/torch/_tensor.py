@@ -28,12 +28,10 @@ from ._spelling import spelled
 Core: Any = _core.Tensor  # whose methods here have PyTorch's arguments
 F = TypeVar("F", bound=Callable[..., Any])
 
-_core_dtype: Any = Core.dtype.fget  # type: ignore[attr-defined]
-_core_shape: Any = Core.shape.fget  # type: ignore[attr-defined]
-_core_size: Any = Core.size.fget  # type: ignore[attr-defined]
-_core_leaf: Any = Core.is_leaf.fget  # type: ignore[attr-defined]
-_core_grad: Any = Core.grad
-_core_requires: Any = Core.requires_grad
+_core_dtype, _core_shape, _core_size, _core_leaf = (
+    getattr(Core, name).fget for name in ("dtype", "shape", "size", "is_leaf")
+)
+_core_grad, _core_requires = Core.grad, Core.requires_grad
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # torch.<name>
 
@@ -119,20 +117,13 @@ class Tensor(Core):
 
     # What it is.
 
-    dtype: Any = property(
-        lambda t: t._kind or _dtypes.OF_CORE[_core_dtype(t)], doc="``torch.float32`` and its like."
-    )
-    shape: Size = property(  # type: ignore[assignment]
-        _core.direct("shape", lambda t: Size(_core_shape(t))), doc="Sizes of the axes."
-    )
-
+    dtype: Any = property(lambda t: t._kind or _dtypes.OF_CORE[_core_dtype(t)], doc="``torch.float32``, ...")
+    shape: Size = property(_core.direct("shape", lambda t: Size(_core_shape(t))), doc="Sizes of the axes.")
     device: Any = property(lambda t: _dtypes.CPU, doc='Always ``torch.device("cpu")``.')
     itemsize = property(lambda t: int(t.dtype.itemsize), doc="Bytes of one number.")
     is_cuda = property(lambda t: False, doc="Always False.")
     _version = property(lambda t: t.version)
-    _op = property(
-        lambda t: _core.history_name(t) or "", _core.set_label, doc="PyTorch's name of what made it."
-    )
+    _op = property(lambda t: _core.history_name(t) or "", _core.set_label, doc="PyTorch's name of its maker.")
 
     @property
     def grad_fn(self) -> Node | None:
@@ -167,9 +158,7 @@ class Tensor(Core):
         else:
             _core_grad.fset(self, value)
 
-    data: Any = property(
-        lambda t: t.detach(), doc="The same memory without a history: it shows what is written."
-    )
+    data: Any = property(lambda t: t.detach(), doc="The same memory without a history.")
 
     @data.setter
     def data(self, value) -> None:
@@ -278,18 +267,16 @@ def restored(cls: type[Tensor], numbers: np.ndarray, kind: dtype, requires_grad:
     return _leaf(result, kind if kind.narrow else None, requires_grad)
 
 
-def narrowed(result, kind: dtype):
-    """Cut whole numbers to the width of their dtype, as its arithmetic does."""
+def wrap(result, op: str = "", kind: dtype | None = None) -> Tensor:
+    """Make a Tensor of this class of what the core computed; `op` is PyTorch's name for it.
+
+    Whole numbers are cut to the width of their dtype, as its arithmetic does.
+    """
+    if kind is None or not kind.narrow:
+        return _core.instance_of(Tensor, result, op)
     numbers = result.numpy()
     cut = numbers.astype(kind.dtype).astype(np.int64)
-    return result if np.array_equal(cut, numbers) else _core.tensor(cut)
-
-
-def wrap(result, op: str = "", kind: dtype | None = None) -> Tensor:
-    """Make a Tensor of this class of what the core computed; `op` is PyTorch's name for it."""
-    if kind is None or not kind.narrow:
-        return _core.instance_of(Tensor, result, op)  # type: ignore[no-any-return]
-    t: Tensor = _core.instance_of(Tensor, narrowed(result, kind))
+    t = _core.instance_of(Tensor, result if np.array_equal(cut, numbers) else _core.tensor(cut))
     t._kind = kind
     return t
 

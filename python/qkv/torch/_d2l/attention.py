@@ -76,9 +76,8 @@ class MultiHeadAttention(Module):
 
     def forward(self, queries, keys, values, valid_lens):
         """``(B, Lq, num_hiddens)``; lengths ``(B,)`` or ``(B, Lq)``."""
-        parts = [
-            self.transpose_qkv(W(X)) for W, X in ((self.W_q, queries), (self.W_k, keys), (self.W_v, values))
-        ]
+        pairs = zip((self.W_q, self.W_k, self.W_v), (queries, keys, values), strict=True)
+        parts = [self.transpose_qkv(W(X)) for W, X in pairs]
         if valid_lens is not None:
             valid_lens = torch.repeat_interleave(valid_lens, self.num_heads, dim=0)
         return self.W_o(self.transpose_output(self.attention(*parts, valid_lens)))

@@ -93,10 +93,8 @@ class Classifier(Module):
 
     def loss(self, Y_hat, Y, averaged=True):
         """Cross entropy."""
-        reduction = "mean" if averaged else "none"
-        return nn.functional.cross_entropy(
-            Y_hat.reshape(-1, Y_hat.shape[-1]), Y.reshape(-1), reduction=reduction
-        )
+        rows = Y_hat.reshape(-1, Y_hat.shape[-1])
+        return nn.functional.cross_entropy(rows, Y.reshape(-1), reduction="mean" if averaged else "none")
 
     def accuracy(self, Y_hat, Y, averaged=True):
         """How often the largest score is that of the right class."""

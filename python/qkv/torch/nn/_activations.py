@@ -57,16 +57,9 @@ def of_function(name: str, function, *without: str, module: str = __name__) -> t
 _NAMES = """ReLU ReLU6 Tanh Sigmoid GELU SiLU Mish SELU LeakyReLU ELU Softplus LogSigmoid Hardtanh Softmax LogSoftmax
 Softmin GLU CosineSimilarity CrossEntropyLoss NLLLoss MSELoss L1Loss SmoothL1Loss HuberLoss KLDivLoss"""
 _FUNCTIONS: dict[str, Any] = {name.replace("_", ""): f for name, f in vars(F).items()}
-_OWN = {
-    "MSELoss": ["weight"],
-    "L1Loss": ["weight"],
-    "HuberLoss": ["weight"],
-}  # arguments of the function alone
+_OWN = {name: ["weight"] for name in ("MSELoss", "L1Loss", "HuberLoss")}  # arguments of the function alone
 for _name in _NAMES.split():
-    globals()[_name] = of_function(
-        _name,
-        _FUNCTIONS.get(_name.lower()) or _FUNCTIONS[_name.lower().removesuffix("loss")],
-        *_OWN.get(_name, ()),
-    )
+    _function = _FUNCTIONS.get(_name.lower()) or _FUNCTIONS[_name.lower().removesuffix("loss")]
+    globals()[_name] = of_function(_name, _function, *_OWN.get(_name, ()))
 BCELoss = of_function("BCELoss", F.binary_cross_entropy)
 BCEWithLogitsLoss = of_function("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits)

@@ -124,11 +124,8 @@ class MultiheadAttention(Module):
         else:
             drop = self.dropout if self.training else 0.0
             context = F.scaled_dot_product_attention(q, k, v, mask, drop)
-        rows = (
-            self._watched("heads", context, batched)
-            .permute(2, 0, 1, 3)
-            .reshape(length * batch, self.embed_dim)
-        )
+        rows = self._watched("heads", context, batched).permute(2, 0, 1, 3)
+        rows = rows.reshape(length * batch, self.embed_dim)
         out = self.out_proj(rows).reshape(length, batch, self.embed_dim)
         if not batched:
             return out.squeeze(1), None if weights is None else weights.squeeze(0)

@@ -69,11 +69,8 @@ class Lazy(Affine):
     def initialize_parameters(self, input) -> None:
         """Take the input's size and become the other class."""
         if isinstance(self.weight, UninitializedParameter):
-            shape = (
-                getattr(self, self._sizes[1]),
-                input.shape[self._axis],
-                *getattr(self, "kernel_size", ()),
-            )
+            kernel = getattr(self, "kernel_size", ())
+            shape = (getattr(self, self._sizes[1]), input.shape[self._axis], *kernel)
             self.weight.materialize(shape)
             if self.bias is not None:
                 self.bias.materialize(shape[:1])

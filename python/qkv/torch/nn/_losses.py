@@ -28,27 +28,16 @@ def reduction_of(reduction: str, size_average, reduce) -> str:
     return "mean" if size_average is None or size_average else "sum"
 
 
-def _reducing(text: str):
-    """Decorate a loss with a `reduction`: its arguments are those of a text, PyTorch's old ones among them."""
+def _loss(text: str, op: str | None = None, single: str = ""):
+    """Decorate a loss by its signature: a function of the reduction, too, unless a label says that it gives all."""
 
     def decorate(f):
         @arguments(text)
         @functools.wraps(f)
         def call(reduction: str, size_average=None, reduce=None, **given):
-            return f(reduction=reduction_of(reduction, size_average, reduce), **given)
-
-        return call
-
-    return decorate
-
-
-def _loss(text: str, op: str, single: str = ""):
-    """Decorate what gives the single losses, which are reduced as `reduced` says."""
-
-    def decorate(f):
-        @_reducing(text)
-        @functools.wraps(f)
-        def call(reduction: str, **given):
+            reduction = reduction_of(reduction, size_average, reduce)
+            if op is None:
+                return f(reduction=reduction, **given)
             return reduced(f(**given), reduction, f.__name__, op, single)
 
         return call
@@ -77,7 +66,7 @@ def _classes_last(t):
     return Core.transpose(t, (0, *range(2, rank), 1))
 
 
-@_reducing(
+@_loss(
     "input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', "
     "label_smoothing=0.0"
 )
@@ -122,7 +111,7 @@ def _soft_cross_entropy(input, target, weight, reduction: str, smoothing: float)
     return reduced(losses, reduction, "cross_entropy", "NegBackward0")
 
 
-@_reducing("input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean'")
+@_loss("input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean'")
 def nll_loss(input, target, weight, ignore_index, reduction):
     """``-input[target]`` of log-probabilities."""
     return _by_class("nll_loss", input, target, ignore_index, reduction, weight, ignore_index, reduction)
@@ -137,14 +126,14 @@ def _weighted(name: str, loss, input, weight, reduction: str, op: str, single: s
     return total / weight.sum() if reduction == "mean" else total
 
 
-@_reducing(f"input, target, {_REDUCTION}, weight=None")
+@_loss(f"input, target, {_REDUCTION}, weight=None")
 def mse_loss(input, target, reduction, weight):
     """``(input - target)^2``, times a weight for each."""
     difference = input - target
     return _weighted("mse_loss", difference * difference, input, weight, reduction, "MseLossBackward0")
 
 
-@_reducing(f"input, target, {_REDUCTION}, weight=None")
+@_loss(f"input, target, {_REDUCTION}, weight=None")
 def l1_loss(input, target, reduction, weight):
     """``|input - target|``, times a weight for each."""
     return _weighted("l1_loss", abs(input - target), input, weight, reduction, "", "AbsBackward0")
@@ -156,7 +145,7 @@ def _quadratic_near_zero(input, target, bound: float, scale: float):
     return _core.where(size < bound, size * size * (0.5 / scale), (size - 0.5 * bound) * (bound / scale))
 
 
-@_reducing(f"input, target, {_REDUCTION}, beta=1.0")
+@_loss(f"input, target, {_REDUCTION}, beta=1.0")
 def smooth_l1_loss(input, target, reduction, beta):
     """Quadratic up to ``beta``, then ``|input - target| - beta / 2``."""
     if beta == 0:
@@ -198,7 +187,7 @@ def binary_cross_entropy_with_logits(input, target, weight, pos_weight):
     return _core.binary_cross_entropy_with_logits(input, target, weight, pos_weight, "none")
 
 
-@_reducing(f"input, target, {_REDUCTION}, log_target=False")
+@_loss(f"input, target, {_REDUCTION}, log_target=False")
 def kl_div(input, target, reduction, log_target):
     """``target (log target - input)`` of log-probabilities; 0 where the target is 0."""
     if log_target:

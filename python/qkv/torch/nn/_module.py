@@ -160,10 +160,8 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         return self._called(*args, **kwargs)
 
     def _called(self, *args, **kwargs):
-        for arg in args:
-            if type(arg) is Core:  # from a module of the core around this one
-                args = tuple(_core.instance_of(Tensor, a) if type(a) is Core else a for a in args)
-                break
+        if Core in map(type, args):  # from a module of the core around this one
+            args = tuple(_core.instance_of(Tensor, a) if type(a) is Core else a for a in args)
         for hook in list(self._pre_hooks.values()):
             changed = hook(self, args)
             if changed is not None:

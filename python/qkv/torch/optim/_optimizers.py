@@ -216,11 +216,8 @@ class _OfCore(_Rule):
     _names: tuple[str, ...]  # of the arrays that it remembers for each parameter
 
     def _step_group(self, members: list[Any], group: dict[str, Any]) -> None:
-        steps, states, absent = (
-            _core.StepGroup(members),
-            [self.state[p] for p in members],
-            [None] * (2 - len(self._names)),
-        )
+        steps, states = _core.StepGroup(members), [self.state[p] for p in members]
+        absent = [None] * (2 - len(self._names))
         steps.set_states([(int(s.get("step", 0)), *map(s.get, self._names), *absent) for s in states])
         options = {k: v.item() if isinstance(v, Core) else v for k, v in group.items() if k != "params"}
         rule = "SGD" if isinstance(self, SGD) else "AdamW" if group["decoupled_weight_decay"] else "Adam"

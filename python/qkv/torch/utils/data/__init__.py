@@ -232,10 +232,8 @@ class DataLoader(_Of):
         vars(self).update((name, given[name]) for name in kept.split())
         self._iterable = isinstance(self.dataset, IterableDataset)
         if self.sampler is None and not self._iterable:
-            order = (
-                partial(RandomSampler, generator=self.generator) if given["shuffle"] else SequentialSampler
-            )
-            self.sampler = order(self.dataset)
+            shuffled = partial(RandomSampler, generator=self.generator)
+            self.sampler = (shuffled if given["shuffle"] else SequentialSampler)(self.dataset)
         if self.batch_sampler is not None:
             self.batch_size = None
         elif self.batch_size is not None and not self._iterable:
