@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import matplotlib.pyplot as plt
@@ -310,17 +311,28 @@ class TestLayerView:
         image = kept.image("layers.1.self_attn", size=(512, 512), reduce=reduce)
         np.testing.assert_array_equal(whole.figure().axes[-1].images[0].get_array(), image[0, 1])
         assert data_of(whole)["rows"] == [0, 601]
-        with pytest.raises(
-            ValueError,
-            match=r"^layer_view: rows and columns must both be given .*; got rows \(0, 9\), columns None$",
-        ):
-            plot.layer_view(kept, rows=(0, 9))
-        with pytest.raises(
-            ValueError, match=r"^layer_view: recording must hold weights; record with .*; got none$"
-        ):
-            plot.layer_view(
-                qkv.look.record(model, qkv.randn(1, 5, 8), keep=("output",)), rows=(0, 5), columns=(0, 5)
-            )
+        assert data_of(plot.layer_view(kept, rows=(0, 9)))["columns"] == [0, 601]
+        with pytest.raises(ValueError, match=r"^Recording: weights must have been kept, as by .*; got none$"):
+            plot.layer_view(qkv.look.record(model, qkv.randn(1, 5, 8), keep=("output",)))
+
+    def test_a_recording_of_a_long_text_is_never_read_whole(self, monkeypatch):
+        drawn = sys.modules["qkv.plot.layer_view"]
+        model = qkv.nn.TransformerEncoder(qkv.nn.TransformerEncoderLayer(8, 2, 11), 2).eval()
+        kept = qkv.look.record(model, 3 * qkv.randn(1, 601, 8))
+        tokens = [f"t{i}" for i in range(601)]
+        assert data_of(plot.layer_view(kept, tokens))["queries"] == tokens
+        monkeypatch.setattr(drawn, "MOST", 4 * 601 * 601 - 1)
+        monkeypatch.setattr(qkv.look.recording.Weights, "__array__", None)
+        view = plot.layer_view(kept, tokens, layer=1, head=1)
+        assert repr(view) == "LayerView(2 layers of 2 heads, 512 queries, 512 keys)"
+        about = data_of(view)
+        assert (about["queries"], about["rows"], about["columns"]) == (None, [0, 601], [0, 601])
+        image = kept.image("layers.1.self_attn", size=(512, 512))
+        np.testing.assert_array_equal(view.figure().axes[-1].images[0].get_array(), image[0, 1])
+        with pytest.raises(ValueError, match=r"tokens must have 601 entries, one for each query; got 600"):
+            plot.layer_view(kept, tokens[:-1])
+        monkeypatch.setattr(drawn, "MOST", 4 * 100)
+        assert "10 queries, 10 keys" in repr(plot.layer_view(kept))
 
 
 class TestCompareView:

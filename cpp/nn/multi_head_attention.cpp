@@ -40,6 +40,7 @@ const Arguments& checked(const char* op, const Arguments& a) {
 }
 
 constexpr MultiHeadAttention::Names kNames;
+constexpr const char* kNoWholeRows = "comm splits the sequence, and no rank has whole rows of weights";
 
 // (1, R, M) to (B, L, M).
 Tensor whole(const Tensor& x, const RaggedRows& rows) { return unpacked(ops::reshape(x, {x.dim(1), x.dim(2)}), rows); }
@@ -242,9 +243,7 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   const std::shared_ptr<const SplitSequence> sequence = call.whole ? nullptr : split_sequence.get();
   if (sequence && call.cache != nullptr)
     fail_value(op, ": cache must not be given because comm splits the sequence; got both");
-  if (sequence && call.weights != nullptr)
-    fail_value(
-        op, ": return_weights must be False because comm splits the sequence, and no rank has whole rows of weights");
+  if (sequence && call.weights != nullptr) fail_value(op, ": return_weights must be False because ", kNoWholeRows);
   if (sequence && relative_bias)
     fail_value(op, ": relative_bias must be None because comm splits the sequence; got both");
   std::optional<KVCache::Step> step;
@@ -262,11 +261,14 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   if (arguments.scores.rotary_base) rotate(p, call, sequence.get(), o.causal, offset);
   if (call.shared != nullptr && call.shared->relative_states.defined()) add_distances(o, p, *call.shared);
   const auto result = [&](const Tensor& y) { return unbatched(out_proj ? out_proj->forward(y) : y, in.lifted); };
+  ops::Heads heads{arguments.num_heads, kv_heads, -1};
   if (sequence) {
     record.clear();
-    return result(across(*sequence, p, o));
+    const Watched watch(*this, axes);
+    return result(watch.without_weights(op, {p.queries, p.keys, p.values, heads}, kNoWholeRows, [&](const auto& seen) {
+      return across(*sequence, {seen.queries, seen.keys, seen.values}, o);
+    }));
   }
-  ops::Heads heads{arguments.num_heads, kv_heads, -1};
   if (call.cache != nullptr && ragged) {
     call.cache->append(whole(p.keys, *call.rows), whole(p.values, *call.rows));
   } else if (call.cache != nullptr) {

@@ -1,5 +1,6 @@
 #include "nn/watched_attention.h"
 
+#include "core/error.h"
 #include "nn/ragged_rows.h"
 #include "ops/ops.h"
 
@@ -23,6 +24,17 @@ Tensor Watched::heads_through(Point point, const Tensor& x, Index heads) const {
   return watch_.moves(point) ? ops::reshape(ops::swapaxes(y, 1, 2), x.shape()) : x;
 }
 
+void Watched::refuse(const char* op, Point point, const char* because) {
+  fail_value(op, ": ", kPointNames[static_cast<std::size_t>(point)], " must not be recorded or changed because ",
+             because);
+}
+
+void Watched::project(Projections& p) const {
+  p.queries = heads_through(Point::queries, p.queries, p.heads.query_heads);
+  p.keys = heads_through(Point::keys, p.keys, p.heads.kv_heads);
+  p.values = heads_through(Point::values, p.values, p.heads.kv_heads);
+}
+
 Watched::Result Watched::attention(Projections p, ops::AttentionOptions o) const {
   Result result;
   const bool ragged = p.rows != nullptr && !watch_.moves();
@@ -42,9 +54,7 @@ Watched::Result Watched::attention(Projections p, ops::AttentionOptions o) const
       p.heads.length = -1;
     }
   }
-  p.queries = heads_through(Point::queries, p.queries, p.heads.query_heads);
-  p.keys = heads_through(Point::keys, p.keys, p.heads.kv_heads);
-  p.values = heads_through(Point::values, p.values, p.heads.kv_heads);
+  project(p);
   if (moves_scores()) {
     const ops::ScoreChanges changes = this->changes();
     ops::AttentionOptions changed = o;

@@ -44,8 +44,18 @@ class Watched {
     std::shared_ptr<const KeptAttention> kept;
   };
   Result attention(Projections projections, ops::AttentionOptions options) const;
+  // attend(projections), of which no scores and weights are there to be seen, as `because` says.
+  template <class F> Tensor without_weights(const char* op, Projections p, const char* because, F attend) const {
+    for (const Point point : {Point::scores, Point::weights})
+      if (watch_.wants(point)) refuse(op, point, because);
+    project(p);
+    return heads_through(Point::heads, attend(p), p.heads.query_heads);
+  }
 
  private:
+  [[noreturn]] static void refuse(const char* op, Point point, const char* because);
+  // Queries, keys and values as the observers leave them.
+  void project(Projections& p) const;
   bool moves_scores() const { return watch_.moves(Point::scores) || watch_.moves(Point::weights); }
   ops::ScoreChanges changes() const;
   // (B, L, heads * size) by heads, and back.

@@ -78,6 +78,7 @@ TEXT = "text for the model; without --model a .npz file with weights (layers, H,
 LOOK: list[Argument] = [
     ("what", "TEXT", TEXT, {}),
     ("--model", "PATH", "folder with the model and its tokenizer", {}),
+    ("--target", "TEXT", "text that a decoder behind an encoder reads (default: what the model writes)", {}),
 ]
 AT_ONCE = "processes that work at once (default: one, one per core, twice as many)"
 MEASURE: list[Argument] = [
@@ -282,11 +283,12 @@ def _look(options: argparse.Namespace) -> int:
     from .look.page import look_at_model, look_at_weights
 
     try:
-        path = (
-            look_at_weights(options.what)
-            if options.model is None
-            else look_at_model(options.model, options.what)
-        )
+        if options.model is not None:
+            path = look_at_model(options.model, options.what, options.target)
+        elif options.target is not None:
+            raise ValueError("look: --target must be given with --model alone; got it with weights")
+        else:
+            path = look_at_weights(options.what)
     except (OSError, ValueError, TypeError, ImportError) as error:
         print(f"qkv: {error}", file=sys.stderr)
         return 2

@@ -116,3 +116,116 @@ def test_the_page_of_a_model(tmp_path, monkeypatch, capsys):
     table = json.loads(re.search(r'<script type="application/json">(.*?)</script>', text, re.S)[1])
     assert len(table["rows"]) == 6
     assert "sleeps" in text
+
+
+SEEN = ["<pad>", "</s>", "<unk>", "a", "dog", "cat", "sleeps", "chien"]
+SIDES = {
+    "vocab_size": len(SEEN),
+    "d_model": 12,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "decoder_start_token_id": 0,
+}
+PARTS = {"encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 3, "decoder_attention_heads": 2}
+PARTS |= {"encoder_ffn_dim": 7, "decoder_ffn_dim": 5, "max_position_embeddings": 17}
+ENCODER_DECODERS = {
+    "t5": ("T5ForConditionalGeneration", {"d_kv": 4, "d_ff": 7, "num_layers": 2, "num_heads": 3}),
+    "bart": ("BartForConditionalGeneration", PARTS),
+    "marian": ("MarianMTModel", PARTS),
+}
+
+
+def folder_of(kind, path):
+    """Write a model of random weights with a tokenizer of whole words."""
+    tokenizers = pytest.importorskip("tokenizers")
+    from qkv import models
+
+    name, sizes = ENCODER_DECODERS[kind]
+    entries = {"model_type": kind, "architectures": [name], **SIDES, **sizes}
+    models.from_config(entries).save_pretrained(path)
+    words = {word: number for number, word in enumerate(SEEN)}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
+    made.save(str(path / "tokenizer.json"))
+
+
+@pytest.mark.parametrize("kind", ENCODER_DECODERS)
+def test_the_page_of_an_encoder_and_decoder(tmp_path, monkeypatch, capsys, kind):
+    from qkv import look, models
+
+    monkeypatch.chdir(tmp_path)
+    folder_of(kind, tmp_path / "tiny")
+    assert main(["look", "--model", "tiny", "a dog sleeps", "--target", "a chien"]) == 0
+    text = (tmp_path / "tiny.html").read_text(encoding="utf-8")
+    titles = re.findall(r"<h3>(.*?)</h3>", text)
+    assert [title.partition(": ")[2] for title in titles] == [
+        "encoder",
+        "decoder",
+        "decoder over the encoder",
+    ]
+    data = [
+        json.loads(part) for part in re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)
+    ]
+    source, read = ["a", "dog", "sleeps", "</s>"], ["<pad>", "a", "chien", "</s>"]
+    for (table, heads, lines), queries, keys in zip(
+        (data[0:3], data[3:6], data[6:9]), (source, read, read), (source, source, source), strict=True
+    ):
+        keys = read if table is data[3] else keys
+        assert [heads["queries"], heads["keys"], lines["queries"], lines["keys"]] == 2 * [queries, keys]
+    assert data[6]["names"] == ["entropy", "first", "separators"]
+    model = models.from_pretrained(tmp_path / "tiny")
+    recording = look.record(model, np.array([[3, 4, 6, 1]]), np.array([[0, 3, 7, 1]]))
+    crossing = [name for name in recording.names() if "multihead" in name]
+    separators = [row[2 + 2] for row in data[6]["rows"]]
+    expected = [recording[name][0, :, :, 3].mean(-1) for name in crossing]
+    np.testing.assert_allclose(separators, np.concatenate(expected), atol=1e-5)
+
+
+def test_a_decoder_reads_what_the_model_writes(tmp_path, monkeypatch, capsys):
+    from qkv import models
+
+    monkeypatch.chdir(tmp_path)
+    folder_of("bart", tmp_path / "tiny")
+    assert main(["look", "--model", "tiny", "a dog"]) == 0
+    text = (tmp_path / "tiny.html").read_text(encoding="utf-8")
+    data = [
+        json.loads(part) for part in re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)
+    ]
+    model = models.from_pretrained(tmp_path / "tiny")
+    [[(written, _, _)]] = model.generate([[3, 4, 1]], max_new_tokens=17)
+    assert data[7]["queries"] == [SEEN[number] for number in [0, *written[:-1]]]
+    assert data[7]["keys"] == ["a", "dog", "</s>"]
+    entries = json.loads((tmp_path / "tiny" / "config.json").read_text())
+    (tmp_path / "tiny" / "config.json").write_text(json.dumps({**entries, "architectures": ["BartModel"]}))
+    assert main(["look", "--model", "tiny", "a dog"]) == 2
+    assert "look: target must be given because the model has no head to write with" in capsys.readouterr().err
+
+
+def test_texts_and_models_that_do_not_fit(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("tokenizers")
+    from qkv import models
+
+    monkeypatch.chdir(tmp_path)
+    sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 7}
+    vit = {"model_type": "vit", "image_size": 4, "patch_size": 2, "num_channels": 1, **sizes}
+    models.from_config(vit).save_pretrained("images")
+    assert main(["look", "--model", "images", "a dog"]) == 2
+    told = r"^qkv: look: model must read text because the page shows tokens; got a model of images \(vit\)"
+    assert re.search(told, capsys.readouterr().err)
+    folder_of("t5", tmp_path / "gpt2")
+    gpt2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 8, "n_positions": 9}
+    models.from_config({**gpt2, "n_embd": 12, "n_layer": 1, "n_head": 3}).save_pretrained("gpt2")
+    assert main(["look", "--model", "gpt2", "a dog", "--target", "a"]) == 2
+    assert (
+        "look: target must be given for an encoder and decoder alone; got a CausalModel"
+        in capsys.readouterr().err
+    )
+    assert main(["look", "w.npz", "--target", "a"]) == 2
+    assert "look: --target must be given with --model alone" in capsys.readouterr().err
+    made = json.loads((tmp_path / "gpt2" / "tokenizer.json").read_text())
+    (tmp_path / "gpt2" / "tokenizer.json").write_text(json.dumps({**made, "post_processor": None}))
+    assert main(["look", "--model", "gpt2", ""]) == 2
+    assert "look: text must have at least one token; got none" in capsys.readouterr().err

@@ -115,12 +115,13 @@ def test_threads_change_no_bit():
     )
 
 
-def test_memory_grows_with_the_length():
-    q = numbers(8192, 2, dtype="float32")
-    qkv.attention_image(q[:100], q[:100], size=(4, 4))
+@pytest.mark.parametrize("name", ["plain", "formula"])
+def test_memory_grows_with_the_length(name):
+    q, options = numbers(8192, 2, dtype="float32"), OPTIONS[name]
+    qkv.attention_image(q[:100], q[:100], size=(4, 4), **options)
     before = qkv.cached_bytes()
     tracemalloc.start()
-    qkv.attention_image(q, q, size=(64, 64))
+    qkv.attention_image(q, q, size=(64, 64), **options)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
     assert qkv.cached_bytes() - before < 32 << 20  # the weights would take 268 MB

@@ -130,16 +130,6 @@ template <class T> Tensor composed_scores(const Arguments<T>& call, const Tensor
   return final_scores(scaled_scores(call, inputs, Tensor()), with_inputs(call, inputs));
 }
 
-template <class T> Tensor composed_weights(const Arguments<T>& call, const Tensors& inputs) {
-  const Geometry& g = call.geometry;
-  const Tensor none(Array::zeros({g.batches, g.heads, g.keys, 0}, dtype_v<T>));
-  const AttentionOptions o = with_inputs(call, inputs);
-  const Tensor read = allowed_pairs({g.batches, g.heads, g.queries, g.keys}, dtype_v<T>, o);
-  return composed_attention(scaled_scores(call, inputs, read), none, o).weights;
-}
-
-template Tensor composed_weights(const Arguments<float>&, const Tensors&);
-template Tensor composed_weights(const Arguments<double>&, const Tensors&);
 template Tensor composed_scores(const Arguments<float>&, const Tensors&);
 template Tensor composed_scores(const Arguments<double>&, const Tensors&);
 template Tensors composed_attention(const Arguments<float>&, const Tensors&);

@@ -9,8 +9,7 @@ namespace qkv::ops {
 // A call of the kernels with `inputs` in place of its own (in their order). Returns the output and what was asked for
 // of weights and lse.
 template <class T> Tensors composed_attention(const Arguments<T>& call, const Tensors& inputs);
-// The weights of a call and its scores before the exclusions, (B, H, Lq, Lk).
-template <class T> Tensor composed_weights(const Arguments<T>& call, const Tensors& inputs);
+// The scores of a call before the exclusions, (B, H, Lq, Lk).
 template <class T> Tensor composed_scores(const Arguments<T>& call, const Tensors& inputs);
 
 }  // namespace qkv::ops

@@ -226,9 +226,10 @@ template <class T> Array drawn(const AttentionProblem<T>& given, const ImageOpti
   return grid.enlarged<T>(shown, image);
 }
 
-template <class T> Array image_of(const Arguments<T>& call, const Tensors& inputs, const ImageOptions& image) {
-  return call.options.formula != nullptr ? ops::image_of(composed_weights(call, inputs).data(), image)
-                                         : drawn(call.problem(), image);
+template <class T> Array image_of(const Arguments<T>& call, const ImageOptions& image) {
+  const Array y = drawn(call.problem(), image);
+  call.check_indices();
+  return y;
 }
 
 void check_range(const char* op, const char* name, const std::optional<std::pair<Index, Index>>& range, Index n) {
@@ -262,8 +263,7 @@ Array attention_image(const Array& query, const Array& key, const AttentionOptio
   return visit_floating(dtype, [&](auto tag) {
     using T = decltype(tag);
     const Tensor query_cast = cast(q, dtype), key_cast = cast(k, dtype);
-    const Array y =
-        image_of(Arguments<T>(query_cast, key_cast, Tensor(), g, options), {query_cast, key_cast, {}, {}, {}}, image);
+    const Array y = image_of(Arguments<T>(query_cast, key_cast, Tensor(), g, options), image);
     Shape shape = y.shape();
     if (g.rank <= 3) shape.erase(shape.begin() + 1);
     if (g.rank == 2) shape.erase(shape.begin());
@@ -273,9 +273,9 @@ Array attention_image(const Array& query, const Array& key, const AttentionOptio
 
 Array packed_attention_image(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
                              const ImageOptions& image) {
-  return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors& inputs) {
+  return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors&) {
     check_image("attention_image", image, call.geometry.queries, call.geometry.keys);
-    return image_of(call, inputs, image);
+    return image_of(call, image);
   });
 }
 
@@ -307,9 +307,10 @@ Array image_of(const Array& given, const ImageOptions& image) {
 
 Array packed_attention_measures(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
                                 const MeasureInputs& inputs) {
-  return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors& given) {
-    return call.options.formula != nullptr ? measures_of(composed_weights(call, given).data(), inputs)
-                                           : measures(call.problem(), inputs);
+  return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors&) {
+    const Array sums = measures(call.problem(), inputs);
+    call.check_indices();
+    return sums;
   });
 }
 

@@ -13,7 +13,6 @@ from .._core import Tensor
 from .._errors import shown
 from ..gradients import grad, no_grad
 from .changing import change, without_heads
-from .measures import attentions
 from .names import Names, layer_of
 from .recording import Recording, by_heads, record
 
@@ -136,15 +135,14 @@ def rollout(recording: Recording, token: int, *, gradient: Any = None) -> NDArra
     if not isinstance(recording, Recording):
         raise TypeError(f"rollout: recording must be a Recording; got {shown(recording)}")
     layers = []
-    for path, part, _ in attentions(recording):
-        value = recording[f"{path}.weights" if path else "weights"]
-        if isinstance(value, list):
+    for path, part, calls in recording._attentions():
+        if len(calls) > 1:
             raise ValueError(
-                f"rollout: {path} must have been called once because its weights are one matrix; got {len(value)}"
+                f"rollout: {path} must have been called once because its weights are one matrix; got {len(calls)}"
             )
-        if not part.crosses and value.shape[-2] == value.shape[-1]:
-            layers.append((part, value))
-    lengths = {value.shape[-1] for _, value in layers}
+        if not part.crosses and calls[0].shape[2] == calls[0].shape[3]:
+            layers.append((f"{path}.weights" if path else "weights", part, calls[0]))
+    lengths = {weights.shape[-1] for _, _, weights in layers}
     if len(lengths) != 1:
         raise ValueError(
             f"rollout: recording must hold self-attention over one length; got {sorted(lengths) or 'none'}; record "
@@ -157,12 +155,13 @@ def rollout(recording: Recording, token: int, *, gradient: Any = None) -> NDArra
         raise IndexError(f"rollout: token must be from {-length} to {length - 1}; got {token}")
     slopes: list[Any] = [None] * len(layers)
     if gradient is not None:
-        if not all(isinstance(value, Tensor) for _, value in layers):
+        values = [recording[name] for name, _, _ in layers]
+        if not all(isinstance(value, Tensor) for value in values):
             raise ValueError("rollout: gradient must be of a recording with keep_graph=True; got one without")
-        slopes = list(grad(gradient, [value for _, value in layers], retain_graph=True))
+        slopes = list(grad(gradient, values, retain_graph=True))
     row: NDArray[np.float64] = np.eye(length)[token]
-    for (part, value), slope in zip(reversed(layers), reversed(slopes), strict=True):
-        weights = by_heads(np.asarray(value), part)[0].astype("float64")
+    for (_, part, lazy), slope in zip(reversed(layers), reversed(slopes), strict=True):
+        weights = np.asarray(lazy)[0].astype("float64")
         if slope is None:
             row = 0.5 * (row + row @ weights.mean(0))
         else:

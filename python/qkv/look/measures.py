@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +9,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._errors import shown
-from .names import Part
-from .recording import Recording, by_heads, record
+from .recording import Recording, record
 
 _SEPARATORS = frozenset(["[SEP]", "</s>", "<|endoftext|>", ".", ",", ";", ":", "!", "?"])
 
@@ -81,20 +79,20 @@ def measures(model_or_recording: Any, *inputs: Any, tokens: Any = None, **keywor
     used = False
     sums = []
     real: dict[int, Any] = {}  # of queries, as the last self-attention of so many said
-    for path, part, kept in attentions(recording):
+    for path, part, calls in recording._attentions():
         total = np.zeros((2, len(Measures._fields), part.num_heads))
-        for value in kept:
-            call = _Call(value, part)
-            ids, words = _tokens_of(recording, path, call.keys) if given is None else given
-            fits = ids is not None and ids.shape[1] == call.keys and ids.shape[0] in (1, call.batch)
+        for call in calls:
+            batch, _, queries, keys = call.shape
+            ids, words = _tokens_of(recording, path, keys) if given is None else given
+            fits = ids is not None and ids.shape[1] == keys and ids.shape[0] in (1, batch)
             if not fits:
                 ids = words = None
             used |= fits
-            earlier = None if ids is None else np.broadcast_to(_earlier(ids), (call.batch, call.keys))
-            marks = None if words is None else np.broadcast_to(words, (call.batch, call.keys))
-            counted = real.get(call.queries) if call.cross else call.real
+            earlier = None if ids is None else np.broadcast_to(_earlier(ids), (batch, keys))
+            marks = None if words is None else np.broadcast_to(words, (batch, keys))
+            counted = real.get(queries) if call.cross else call.real
             if not call.cross:
-                real[call.queries] = counted
+                real[queries] = counted
             total += call.measured(earlier, marks, counted)
         sums.append(total)
     if given is not None and not used:
@@ -129,41 +127,6 @@ def recorded(operation: str, model: Any, inputs: Any, keywords: Any, **options: 
             f"{operation}: inputs must not be given beside a recording; got {len(inputs) + len(keywords)}"
         )
     return model
-
-
-def attentions(recording: Recording) -> Iterator[tuple[str, Part, list[Any]]]:
-    """Paths, parts and values of all weights that were kept, as they are kept."""
-    names = [n for n in recording.names() if n.rpartition(".")[2] == "weights"]
-    if not names:
-        raise ValueError(
-            'Recording: weights must have been kept, as by record(..., keep=("weights",)); got none'
-        )
-    for name in names:
-        yield name.rpartition(".")[0], recording._names[name][0], recording._kept[name]
-
-
-class _Call:
-    """The weights of one call of an attention: kept to be computed, or stored."""
-
-    def __init__(self, value: Any, part: Part) -> None:
-        kept = isinstance(value, _core.KeptAttention)
-        weights = value if kept else by_heads(np.asarray(value), part)
-        self.kept: Any = weights if kept else None
-        self.stored: Any = None if kept else weights
-        self.batch, _, self.queries, self.keys = weights.shape
-        self.offset = 0 if self.kept is None else self.kept.offset
-        self.cross = part.crosses or (self.queries != self.keys and self.offset == 0)
-
-    @property
-    def real(self) -> Any:
-        """Queries that are no padding ``(B, Lq)``, or None: all."""
-        keys = None if self.kept is None else self.kept.real_keys()
-        return None if keys is None else keys[:, self.offset : self.offset + self.queries]
-
-    def measured(self, earlier: Any, separators: Any, real: Any) -> Any:
-        """Sums and counts ``(2, measures, H)``."""
-        call = earlier, separators, real, self.offset, self.cross
-        return self.kept.measures(*call) if self.kept is not None else _core.measures_of(self.stored, *call)
 
 
 def _checked(tokens: Any) -> tuple[Any, Any]:

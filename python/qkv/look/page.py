@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +12,84 @@ import numpy as np
 
 from .. import models
 from .._atomic import write_file
+from ..gradients import no_grad
+from ..models.generation import first_id, positions_of
 from ..plot import head_view, layer_view
 from ..plot.measures_table import MeasuresTable
-from ..plot.views import page
+from ..plot.views import View, page
 from .measures import Measures, measures, measures_of
-from .recording import by_heads, record
+from .recording import Recording, record
 
 #: Beyond that many tokens a page shows all heads as pictures alone.
 _LONGEST = 256
+#: What a decoder writes at most.
+_WRITTEN = 64
 
 
-def look_at_model(folder: str, text: str) -> Path:
-    """Write the page of what a model's heads do with a text; give its path."""
+def look_at_model(folder: str, text: str, target: str | None = None) -> Path:
+    """Write the page of what a model's heads do with a text; give its path.
+
+    A decoder behind an encoder reads `target`, or what the model makes of the text.
+    """
+    model = models.from_pretrained(folder)
+    if isinstance(model, models.ImageModel):
+        raise ValueError(
+            f"look: model must read text because the page shows tokens; got a model of images "
+            f"({model.config.model_type}), whose weights plot.image_view draws"
+        )
+    decodes = isinstance(model, models.EncoderDecoderModel) and hasattr(model, "decoder")
+    if target is not None and not decodes:
+        raise ValueError(
+            f"look: target must be given for an encoder and decoder alone; got a {type(model).__name__}"
+        )
     tokenizer = models.Tokenizer.from_pretrained(folder)
     ids = tokenizer.encode(text)
     if not ids:
         raise ValueError("look: text must have at least one token; got none")
-    tokens = tokenizer.tokens(text)
-    recording = record(_model(folder), np.array([ids]))
-    parts = [recording._names[name][0] for name in recording.names() if name.rpartition(".")[2] == "weights"]
-    weights = [by_heads(w, part)[0] for w, part in zip(recording.all("*weights"), parts, strict=True)]
-    return _write(Path(folder).resolve().name, weights, tokens, measures(recording, tokens=tokens))
+    inputs, tokens = [np.array([ids])], tokenizer.tokens(ids)
+    written: list[str] = []
+    if decodes:
+        read = [first_id(model), *(tokenizer.encode(target) if target else _written(model, inputs[0]))]
+        inputs.append(np.array([read]))
+        written = tokenizer.tokens(read)
+    with no_grad():
+        recording = record(model, *inputs)
+    name = Path(folder).resolve().name
+    views: list[View] = []
+    for title, part, queries, keys in _sides(recording, name, decodes, tokens, written):
+        views += _views(title, part, queries, keys, measures(part, tokens=keys))
+    return _write(name, views)
+
+
+def _written(model: Any, ids: Any) -> list[int]:
+    """What the model makes of a text."""
+    if model.head is None:
+        raise ValueError(
+            "look: target must be given because the model has no head to write with; got a text alone"
+        )
+    [[(written, _, _)]] = model.generate(
+        ids, max_new_tokens=min(_WRITTEN, positions_of(model, "decoder") or _WRITTEN)
+    )
+    return list(written[:-1])  # nothing reads the last one
+
+
+def _sides(
+    recording: Recording, name: str, decodes: bool, tokens: list[str], written: list[str]
+) -> Iterator[tuple[str, Recording, list[str], list[str]]]:
+    """Attentions over the same tokens: a title, their recording, the tokens of queries and keys."""
+    title = f"what the heads of {name} attend to"
+    paths = [(path, part.crosses) for path, part, _ in recording._attentions()]
+    if not decodes:
+        yield title, recording, tokens, tokens
+        return
+    for side, queries, keys, crosses in (
+        ("encoder", tokens, tokens, False),
+        ("decoder", written, written, False),
+        ("decoder", written, tokens, True),
+    ):
+        chosen = [path for path, crossing in paths if path.startswith(side) and crossing == crosses]
+        where = f"{title}: {side}{' over the encoder' if crosses else ''}"
+        yield where, recording._part(chosen), queries, keys
 
 
 def look_at_weights(path: str) -> Path:
@@ -55,20 +113,21 @@ def look_at_weights(path: str) -> Path:
             f", tokens {tokens.shape}"
         )
     words = [str(token) for token in tokens]
-    return _write(Path(path).stem, list(weights), words, measures_of(weights, words))
-
-
-def _model(folder: str) -> Any:
-    load = getattr(models, "from_pretrained", models.BertModel.from_pretrained)
-    return load(folder)
-
-
-def _write(name: str, weights: list[Any], tokens: list[str], found: Measures) -> Path:
+    name = Path(path).stem
     title = f"what the heads of {name} attend to"
-    views = [MeasuresTable(found._asdict(), title), layer_view(weights, tokens)]
-    if len(tokens) <= _LONGEST:
-        views.append(head_view(weights, tokens))
+    return _write(name, _views(title, list(weights), words, words, measures_of(weights, words)))
+
+
+def _views(title: str, weights: Any, queries: list[str], keys: list[str], found: Measures) -> list[View]:
+    """The measures of heads, all of them at a glance, and their lines where there are not too many."""
+    views: list[View] = [MeasuresTable(found._asdict(), title), layer_view(weights, queries, keys)]
+    if max(len(queries), len(keys)) <= _LONGEST:
+        views.append(head_view(weights, queries, keys))
+    return views
+
+
+def _write(name: str, views: list[View]) -> Path:
     target = Path(f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('.-') or 'look'}.html")
-    text = page(title, *(view._repr_html_() for view in views))
+    text = page(f"what the heads of {name} attend to", *(view._repr_html_() for view in views))
     write_file(target, lambda file: file.write(text.encode("utf-8")))
     return target

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import copy
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -78,10 +79,37 @@ class Recording:
         name = f"{path}.weights" if path else "weights"
         if name not in self._kept:
             raise KeyError(self._missing(name))
-        images = [
-            _image(value, self._names[name][0], size, reduce, rows, columns) for value in self._kept[name]
-        ]
+        options = {"size": size, "reduce": reduce, "rows": rows, "columns": columns}
+        images = [weights.image(**options) for weights in self._weights_of(name)]
         return images[0] if len(images) == 1 else images
+
+    def layers(self) -> list[Weights]:
+        """The weights of all calls of attentions, each ``(B, H, Lq, Lk)``, to be computed when they are read as arrays.
+
+        Raises
+        ------
+        ValueError
+            If no weights were kept.
+        """
+        return [weights for _, _, calls in self._attentions() for weights in calls]
+
+    def _attentions(self) -> Iterator[tuple[str, Part, list[Weights]]]:
+        names = [name for name in self._kept if name.rpartition(".")[2] == "weights"]
+        if not names:
+            raise ValueError(
+                'Recording: weights must have been kept, as by record(..., keep=("weights",)); got none'
+            )
+        for name in names:
+            yield name.rpartition(".")[0], self._names[name][0], self._weights_of(name)
+
+    def _weights_of(self, name: str) -> list[Weights]:
+        return [Weights(value, self._names[name][0]) for value in self._kept[name]]
+
+    def _part(self, paths: Collection[str]) -> Recording:
+        """The same call, of some of its attentions."""
+        part = copy.copy(self)
+        part._kept = {n: kept for n, kept in self._kept.items() if n.rpartition(".")[0] in paths}
+        return part
 
     def __contains__(self, name: str) -> bool:
         return name in self._kept
@@ -104,6 +132,51 @@ class Recording:
         return f"Recording: {name!r} is no name of the model{self._names.nearest(str(name))}"
 
 
+class Weights:
+    """The weights of one call of an attention, ``(B, H, Lq, Lk)``: stored, or computed when they are read."""
+
+    def __init__(self, value: Any, part: Part) -> None:
+        kept = isinstance(value, _core.KeptAttention)
+        self._kept: Any = value if kept else None
+        self._stored: Any = None if kept else by_heads(value, part)
+        self._part = part
+        self.shape: tuple[int, ...] = tuple(value.shape if kept else self._stored.shape)
+        self.ndim = len(self.shape)
+        self.offset = 0 if self._kept is None else self._kept.offset
+        self.cross = part.crosses or (self.shape[2] != self.shape[3] and self.offset == 0)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        found = self._stored if self._kept is None else by_heads(self._kept.weights(), self._part)
+        return np.asarray(found, dtype)
+
+    def image(
+        self,
+        *,
+        size: tuple[int, int],
+        reduce: str = "max",
+        rows: tuple[int, int] | None = None,
+        columns: tuple[int, int] | None = None,
+    ) -> Any:
+        """At the size of a picture: see :meth:`Recording.image`."""
+        about = picture(size, reduce, rows, columns)
+        if self._kept is not None:
+            return self._kept.image(about)
+        return _core.image_of(np.asarray(self._stored), about)
+
+    @property
+    def real(self) -> Any:
+        """Queries that are no padding ``(B, Lq)``, or None: all."""
+        keys = None if self._kept is None else self._kept.real_keys()
+        return None if keys is None else keys[:, self.offset : self.offset + self.shape[2]]
+
+    def measured(self, earlier: Any, separators: Any, real: Any) -> Any:
+        """Sums and counts ``(2, measures, H)``."""
+        call = earlier, separators, real, self.offset, self.cross
+        if self._kept is not None:
+            return self._kept.measures(*call)
+        return _core.measures_of(np.asarray(self._stored), *call)
+
+
 def _listed(names: Iterable[str]) -> str:
     listed = list(names)
     return ", ".join(listed) if len(listed) <= 4 else f"{', '.join(listed[:3])}, ... {len(listed)} names"
@@ -113,13 +186,6 @@ def _computed(value: Any, name: str) -> Any:
     if not isinstance(value, _core.KeptAttention):
         return value
     return value.scores() if name.endswith("scores") else value.weights()
-
-
-def _image(value: Any, part: Part, *options: Any) -> Any:
-    image = picture(*options)
-    if isinstance(value, _core.KeptAttention):
-        return value.image(image)
-    return _core.image_of(by_heads(np.asarray(value), part), image)
 
 
 def by_heads(weights: Any, part: Part) -> Any:
@@ -147,7 +213,8 @@ def record(
         Those of its call.
     keep : iterable of str
         Words (``input queries keys values scores weights heads output``) or patterns of whole names, such as
-        ``"layers.0.*"``. Nothing of size ``(Lq, Lk)`` is stored for `scores` and `weights` of the fused attention.
+        ``"layers.0.*"``. Nothing of size ``(Lq, Lk)`` is stored for `scores` and `weights` of the fused attention. A
+        layer with ``comm`` has those of this rank's rows, and no `scores` and `weights`.
     layers : sequence of int, optional
         Keep only names whose first number is one of these; negative ones count from the end.
     keep_graph : bool
@@ -161,7 +228,7 @@ def record(
     Raises
     ------
     ValueError
-        If `keep` or `layers` name nothing of the model.
+        If `keep` or `layers` name nothing of the model, or `scores` or `weights` of a layer with ``comm``.
     TypeError
         If the model is no module.
 

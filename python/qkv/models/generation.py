@@ -172,13 +172,19 @@ class Generation:
         return Rules(self.generation, ends, ids.shape[1], ids.shape[1] + more, **facts)
 
 
-def check_positions(model: Any, body: str, what: str, before: int, more: int) -> None:
-    """Refuse what is longer than the table of positions, where a body has one. The last id is not read."""
+def positions_of(model: Any, body: str) -> int | None:
+    """Give the length of a body's table of positions, where it has one."""
     options = model.architecture.bodies(model.config)[body]
-    longest = options.get("max_positions", 0) - options.get("position_offset", 0)
-    if longest > 0 and before + more - 1 > longest:
+    count = int(options.get("max_positions") or 0) - int(options.get("position_offset", 0))
+    return count if count > 0 else None
+
+
+def check_positions(model: Any, body: str, what: str, before: int, more: int) -> None:
+    """Refuse what is longer than the table of positions. The last id is not read."""
+    count = positions_of(model, body)
+    if count is not None and before + more - 1 > count:
         raise ValueError(
-            f"generate: {what} must be at most {longest} positions together; got {before} and {more}"
+            f"generate: {what} must be at most {count} positions together; got {before} and {more}"
         )
 
 
@@ -210,13 +216,18 @@ def continued(model: Any, ids: np.ndarray, mask: np.ndarray | None, more: int, e
     return Steps(ids, scores, reorder, rules)
 
 
+def first_id(model: Any) -> int:
+    """Give the id that a decoder reads before its own."""
+    for name in ("decoder_start_token_id", "bos_token_id"):
+        start = model.generation.get(name, model.config.get(name))
+        if start is not None:
+            return int(start)
+    raise ValueError("generate: decoder_start_token_id must stand in the configuration; there is none")
+
+
 def decoded(model: Any, source: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int]) -> Steps:
     """Begin to decode what an encoder has read."""
-    start = model.generation.get("decoder_start_token_id", model.config.get("decoder_start_token_id"))
-    if start is None:
-        start = model.generation.get("bos_token_id", model.config.get("bos_token_id"))
-    if start is None:
-        raise ValueError("generate: decoder_start_token_id must stand in the configuration; there is none")
+    start = first_id(model)
     check_positions(model, "encoder", "input_ids", source.shape[1], 1)
     check_positions(model, "decoder", "the start and max_new_tokens", 1, more)
     cache = _core.ModelCache(len(list(model.decoder.layers.children())))
@@ -233,6 +244,6 @@ def decoded(model: Any, source: np.ndarray, mask: np.ndarray | None, more: int, 
         memory = memory[indices]
         memory_mask = None if memory_mask is None else memory_mask[indices]
 
-    ids = np.full((len(source), 1), int(start), np.int64)
+    ids = np.full((len(source), 1), start, np.int64)
     rules = model._rules(ids, more, ends, source=source)
     return Steps(ids, scores, reorder, rules)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
+import numpy as np
+
 from .._errors import shown
 from .chat import rendered, special_tokens, template_of
 from .files import LARGEST_JSON, checked_folder, read_json
@@ -163,12 +165,13 @@ class Tokenizer:
     def __repr__(self) -> str:
         return f"Tokenizer({self.tokenizer.get_vocab_size()} words, max_length={self.max_length})"
 
-    def tokens(self, text: str) -> list[str]:
+    def tokens(self, text: str | Sequence[int]) -> list[str]:
         """Give the tokens of a text as the vocabulary has them, with those around it: what stands beside its weights.
 
         Parameters
         ----------
-        text : str
+        text : str or sequence of int
+            Or the numbers themselves, such as those that a model has generated.
 
         Returns
         -------
@@ -179,9 +182,9 @@ class Tokenizer:
         Raises
         ------
         TypeError
-            If `text` is no string.
+            If `text` is neither a string nor numbers.
         ValueError
-            If the tokenizer has no number for a word.
+            If the tokenizer has no number for a word, or no token of a number.
 
         Examples
         --------
@@ -189,8 +192,15 @@ class Tokenizer:
         >>> tokenizer.tokens("a dog")  # doctest: +SKIP
         ['[CLS]', 'a', 'dog', '[SEP]']
         """
-        _check_text("tokens", text)
-        names = [str(self.tokenizer.id_to_token(number)) for number in self.encode(text)]
+        ids = _numbers(text)
+        if ids is None:
+            _check_text("tokens", text)
+            ids = self.encode(str(text))
+        names = [self.tokenizer.id_to_token(number) for number in ids]
+        if None in names:
+            raise ValueError(
+                f"tokens: text must hold numbers of the vocabulary's tokens; got {ids[names.index(None)]}"
+            )
         if self._of_bytes():
             return [_from_bytes(name) for name in names]
         return names
@@ -292,6 +302,13 @@ class Tokenizer:
         'a dog'
         """
         return str(self.tokenizer.decode(list(ids)))
+
+
+def _numbers(ids: object) -> list[int] | None:
+    """Give numbers of tokens as integers, or None if they are something else."""
+    given = np.asarray(ids) if isinstance(ids, (list, tuple, np.ndarray)) else None
+    is_row = given is not None and given.ndim == 1 and (given.dtype.kind in "iu" or given.size == 0)
+    return given.tolist() if given is not None and is_row and (given >= 0).all() else None
 
 
 def _check_text(operation: str, text: object) -> None:

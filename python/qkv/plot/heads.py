@@ -40,7 +40,9 @@ def layers_of(operation: str, weights: Any, item: int = 0, *, four: str = "item"
     `weights` are an array, a list of arrays (layers), or a recording. With ``four="layer"`` the first of four or
     five axes counts layers; else four axes are (B, H, Lq, Lk).
     """
-    if hasattr(weights, "all") and hasattr(weights, "names"):
+    if hasattr(weights, "layers"):
+        weights = weights.layers()
+    elif hasattr(weights, "all") and hasattr(weights, "names"):
         found_in = weights.all("*weights")  # a list of those of a module that was called more than once
         weights = [call for each in found_in for call in (each if isinstance(each, list) else [each])]
     if isinstance(weights, (list, tuple)) and len(weights) == 0:

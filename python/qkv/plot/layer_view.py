@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._errors import shown
 from .drawing import draw_matrix, given_axes
-from .heads import Layers, counted, layers_of, place_in, sentence_of, title_of, with_mean
+from .heads import Layers, counted, layers_of, place_in, sentence_of, title_of, tokens_of, with_mean
 from .labels import label_matrix, widest
 from .packing import BUDGET, exactness, largest, packed, shrunk
 from .views import AttentionView
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANEL = 1.1  # inches
+MOST = 2**26  # weights of a recording, of which more are drawn as pictures
 PIXELS = 256  # of a panel of the figure, and
 ENLARGED = 1024  # of an enlarged one, on a side
 LARGEST = 512  # pixels of a picture of a recording, on a side
@@ -58,9 +60,9 @@ def layer_view(
         The keys' tokens; the queries' unless given.
     rows, columns : (int, int), optional
         For texts of any length: the queries from ``rows[0]`` to ``rows[1]`` and the keys of `columns` are drawn in at
-        most 512 x 512 pixels, without tokens. A recording computes these pictures in O(L) memory; arrays must be such
-        pictures, of ``qkv.attention_image``. Where the reader zooms, the page tells the `rows` and `columns` that
-        compute this part anew.
+        most 512 x 512 pixels, without tokens. A recording computes these pictures in O(L) memory, also if neither is
+        given and it has more than 2^26 weights; arrays must be such pictures, of ``qkv.attention_image``. Where the
+        reader zooms, the page tells the `rows` and `columns` that compute this part anew.
     reduce : "max" or "mean"
         What a pixel shows of the weights that a recording has there.
     layer, head : int, optional
@@ -100,8 +102,13 @@ def layer_view(
     ((2, 3), 'layer 1', 'head 2')
     """
     name = "layer_view"
-    if hasattr(weights, "image") and (rows is not None or columns is not None):
-        weights = _pictures(weights, rows, columns, reduce)
+    if hasattr(weights, "layers"):
+        asked = rows is not None or columns is not None
+        weights, rows, columns = _pictures(weights.layers(), rows, columns, reduce)
+        if rows is not None and tokens is not None and not asked:  # a pixel stands for many tokens
+            tokens_of(name, "tokens", tokens, item, rows[1])
+            tokens_of(name, "key_tokens", tokens if key_tokens is None else key_tokens, item, columns[1])
+            tokens = key_tokens = None
     layers, batch = layers_of(name, weights, item, four="layer")
     view = LayerView()
     view.spans = _spans(layers[0].shape[1:], tokens, rows, columns)
@@ -112,20 +119,16 @@ def layer_view(
     return view
 
 
-def _pictures(recording: Any, rows: Any, columns: Any, reduce: str) -> list[NDArray[np.floating]]:
-    """Give pictures (B, H, Hpx, Wpx) of all weights of a recording."""
-    if rows is None or columns is None:
-        raise ValueError(
-            "layer_view: rows and columns must both be given with a recording because they say what its pictures show; "
-            f"got rows {shown(rows)}, columns {shown(columns)}"
-        )
-    size = tuple(max(min(end - begin, LARGEST), 1) for begin, end in (rows, columns))
-    paths = [name.rpartition(".")[0] for name in recording.names() if name.rpartition(".")[2] == "weights"]
-    if not paths:
-        raise ValueError('layer_view: recording must hold weights; record with keep=("weights",); got none')
-    options = {"size": size, "reduce": reduce, "rows": rows, "columns": columns}
-    found = [recording.image(path, **options) for path in paths]
-    return [np.asarray(call) for each in found for call in (each if isinstance(each, list) else [each])]
+def _pictures(calls: list[Any], rows: Any, columns: Any, reduce: str) -> tuple[list[Any], Any, Any]:
+    """Give a recording's weights where they are few and all are asked for, else pictures (B, H, Hpx, Wpx) of them."""
+    all_weights = sum(math.prod(call.shape) for call in calls)
+    if rows is None and columns is None and all_weights <= MOST:
+        return calls, None, None
+    *_, Lq, Lk = calls[0].shape
+    rows, columns = rows or (0, Lq), columns or (0, Lk)
+    most = min(LARGEST, math.isqrt(MOST // max(1, sum(math.prod(call.shape[:2]) for call in calls))))
+    size = tuple(max(min(end - begin, most), 1) for begin, end in (rows, columns))
+    return [call.image(size=size, reduce=reduce, rows=rows, columns=columns) for call in calls], rows, columns
 
 
 Spans = tuple[tuple[int, int], tuple[int, int]]

@@ -8,9 +8,10 @@ import pickle
 import sys
 
 import numpy as np
+import pytest
 
 import qkv
-from qkv import distributed, models, nn, optim, training
+from qkv import distributed, look, models, nn, optim, training
 
 L, VOCABULARY = 29, 11
 
@@ -29,6 +30,30 @@ def summed(comm, module):
     return {name: comm.allreduce(slope) for name, slope in found.items()} if comm is not None else found
 
 
+def check_looking(comm, whole, split, x, mine):
+    """A rank sees its own rows of everything but scores and weights, whose rows no rank has."""
+    points = ("queries", "keys", "values", "heads", "output")
+    with look.change(whole, {"heads": np.tanh}):
+        wanted = look.record(whole, x, keep=points)
+    with look.change(split, {"heads": np.tanh}):
+        found = look.record(split, x[:, mine], keep=points)
+    for point in points:
+        np.testing.assert_allclose(found[point], wanted[point][..., mine, :], rtol=1e-11, atol=1e-12)
+    if comm is None or comm.size == 1:
+        return
+    for call in (
+        lambda: look.record(split, x[:, mine]),
+        lambda: look.measures(split, x[:, mine]),
+        lambda: look.record(split, x[:, mine], keep="scores"),
+    ):
+        with pytest.raises(
+            ValueError, match=r"(weights|scores) must not be recorded or changed because comm splits"
+        ):
+            call()
+    with look.change(split, {"weights": np.tanh}), pytest.raises(ValueError, match="weights must not be"):
+        split(x[:, mine])
+
+
 def check_layer(comm, **options):
     causal = options.get("is_causal", False)
     qkv.manual_seed(1)
@@ -44,6 +69,7 @@ def check_layer(comm, **options):
     np.testing.assert_allclose(found, np.asarray(wanted)[:, mine], rtol=1e-11, atol=1e-12)
     if comm is not None:
         assert split.attention_weights is None or comm.size == 1
+    check_looking(comm, whole, split, x, mine)
     (wanted * wanted).sum().backward()
     (found * found).sum().backward()
     slopes = summed(comm, split)
