@@ -327,6 +327,9 @@ class TestLayerView:
         assert repr(view) == "LayerView(2 layers of 2 heads, 512 queries, 512 keys)"
         about = data_of(view)
         assert (about["queries"], about["rows"], about["columns"]) == (None, [0, 601], [0, 601])
+        told = r"A pixel stands for up to 2 x 2 weights\. The \d+ largest pixels of each row are exact"
+        assert re.search(told, plot.layer_view(kept, rows=(0, 601), columns=(0, 513))._repr_html_())
+        assert "A pixel" not in plot.layer_view(kept, rows=(0, 500), columns=(0, 9))._repr_html_()
         image = kept.image("layers.1.self_attn", size=(512, 512))
         np.testing.assert_array_equal(view.figure().axes[-1].images[0].get_array(), image[0, 1])
         with pytest.raises(ValueError, match=r"tokens must have 601 entries, one for each query; got 600"):

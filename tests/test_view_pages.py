@@ -224,6 +224,7 @@ class TestHeadView:
             "(document.querySelector('svg').getBoundingClientRect())"
         )
         assert tab.run(outside) == 0
+        assert tab.run("document.querySelector('svg text').getBoundingClientRect().height") >= 11  # readable
 
     def test_long_texts_tell_what_the_rest_of_a_row_weighs(self, opened):
         table = weights(7, 419, 419)

@@ -40,6 +40,7 @@ function lay() {
     const wide = box.width + 16, high = TOP + LINE * Math.max(texts.query.length, texts.key.length) + TOP;
     drawing.setAttribute("viewBox", [box.x - 8, 0, wide, high].join(" "));
     drawing.setAttribute("width", wide);
+    drawing.style.minWidth = 0.8 * wide + "px";  // readable beside a long token: the stage scrolls
   }
   draw();
 }

@@ -227,11 +227,13 @@ class LayerView(AttentionView):
         }
 
     def _exactness(self, about: dict[str, Any]) -> str:
-        top = about["tables"][0]["top"]
-        return (
-            f"{exactness(about['tables'][0]['weights'])} Colours grow with the square root of the weight, up to "
-            f"{top:.3g}."
-        )
+        top, pixels = about["tables"][0]["top"], ""
+        if self.spans:
+            sizes = zip(self.spans, self.layers[0].shape[1:], strict=True)
+            each = [-(-(end - begin) // size) for (begin, end), size in sizes]
+            pixels = f"A pixel stands for up to {each[0]} x {each[1]} weights. " if max(each) > 1 else ""
+        exact = exactness(about["tables"][0]["weights"], "pixel" if pixels else "weight")
+        return f"{pixels}{exact} Colours grow with the square root of the weight, up to {top:.3g}."
 
     def _plot(
         self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None

@@ -73,19 +73,19 @@ def largest(layers: Sequence[NDArray[np.floating]]) -> float:
     return found
 
 
-def exactness(about: dict[str, Any]) -> str:
-    """Say what of packed weights is exact."""
+def exactness(about: dict[str, Any], what: str = "weight") -> str:
+    """Say which of packed weights, or pixels, are exact."""
     step = f"{about['scale'] / (65534 if about['signed'] else 131070):.1g}"
     if "all" in about:
-        return f"All weights are exact to {step}."
+        return f"All {what}s are exact to {step}."
     k, (rows, columns), (Lq, Lk) = about["k"], about["grid"], about["shape"][2:]
     if rows:
         others = f"pooled to the largest in blocks of {-(-Lq // rows)} x {-(-Lk // columns)}"
     else:
         others = "left out, but for their sum"
     if not k:
-        return f"The weights are {others}; none is exact."
-    each = f"The {k} largest weights of each row are" if k > 1 else "The largest weight of each row is"
+        return f"The {what}s are {others}; none is exact."
+    each = f"The {k} largest {what}s of each row are" if k > 1 else f"The largest {what} of each row is"
     return f"{each} exact to {step}; the others are {others}."
 
 
