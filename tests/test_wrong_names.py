@@ -26,7 +26,7 @@ ALLOWED = "attn_mask (boolean, True = may attend: the opposite of PyTorch's laye
 LAYER = (
     "d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, attention, norm, gated, "
     "window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, "
-    "rotary_scaling"
+    "rotary_scaling, normalizer"
 )
 
 ARGUMENTS = [
@@ -105,7 +105,7 @@ ARGUMENTS = [
         "scaled_dot_product_attention: got an unexpected argument dropout; did you mean dropout_p (called dropout in "
         "PyTorch)? It takes query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, valid_lens, window, "
         "softcap, alibi_slopes, q_offset, sinks, masked_value, dropout_keep, return_weights, return_lse, score_mod, "
-        "mask_mod, cu_seqlens_q, cu_seqlens_k",
+        "mask_mod, normalizer, cu_seqlens_q, cu_seqlens_k",
     ),
     (
         lambda: losses.cross_entropy(X, X, label_smooth=0.1),

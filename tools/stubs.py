@@ -65,6 +65,7 @@ ARGUMENTS = {
     "encoder_valid_lens": "Numbers | None",
     "params": "Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]",
     "window": "tuple[int, int] | None",
+    "normalizer": "str | Callable[[Tensor], Any]",
     "dtype": "DTypeLike",
     "axis": "int | tuple[int, ...] | None",
     "copy": "bool",

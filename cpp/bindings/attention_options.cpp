@@ -24,6 +24,11 @@ py::object as_argument(const Tensor& t) { return t.defined() ? py::cast(t) : py:
 py::object as_argument(const Array& array) { return as_argument(array.defined() ? Tensor(array) : Tensor()); }
 template <class T> py::object as_argument(const std::optional<T>& value) { return py::cast(value); }
 
+py::object as_argument(ops::Normalizer normalizer) { return py::str(ops::name_of(normalizer)); }
+ops::Normalizer normalizer(Call& call, py::handle value, const char* name) {
+  return ops::normalizer_named(call.operation(), conversion::string(call, value, name));
+}
+
 template <auto member> py::object tell(Options& o, const Options& others) {
   o.*member = others.*member;
   return as_argument(o.*member);
@@ -35,6 +40,7 @@ constexpr AttentionOption option(const char* name, decltype(AttentionOption::tel
   return {name, std::is_same_v<Value, bool> ? kind_of<bool> : Argument<Floating>::kind,
           kOneOf<Value, bool, ops::Causal> ? Standard::off
           : kOneOf<Value, double>          ? Standard::zero
+          : kOneOf<Value, ops::Normalizer> ? Standard::left_out
                                            : Standard::none,
           [](Options& o, Call& call, const char* named, PyObject* const* value) {
             o.*member = convert(call, *value, named);
@@ -87,6 +93,7 @@ std::span<const AttentionOption> attention_options() {
       {"mask_mod", Argument<Floating>::kind, Standard::left_out, set_mask_mod, nullptr},
       {"formula", Argument<Floating>::kind, Standard::left_out,
        [](Options& o, Call&, const char*, PyObject* const* value) { o.formula = formula_value_from(*value); }, nullptr},
+      told<&Options::normalizer, normalizer>("normalizer"),
   };
   return all;
 }

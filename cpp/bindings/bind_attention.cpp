@@ -88,9 +88,9 @@ PyObject* attend(const Signature& signature, PyObject* const* values, std::size_
   set_attention_options(o, call, values + 3);
   warn_of_swapped(call.operation(), o, count_of(k));
   PyObject* const* begins = values + 3 + attention_options().size();
-  if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod and formula
+  if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod, formula and normalizer
     return ragged(call, q, k, v, o, call.integers(begins[0], "cu_seqlens_q"), call.integers(begins[1], "cu_seqlens_k"),
-                  begins[-3], begins[-2])
+                  begins[-4], begins[-3])
         .release()
         .ptr();
   const ops::AttentionOutputs y = without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });

@@ -39,6 +39,29 @@ class ScoreInputs {
   const py::kwargs* const outer_;
 };
 
+// What a function of Python that makes `inputs` into a Tensor gave back.
+Tensor returned(const char* name, const py::object& result, bool records) {
+  if (is_tensor(result)) return result.cast<Tensor>();
+  if (records)
+    fail_type(name, ": must return a Tensor because anything else has lost the gradient, which is recorded here; got ",
+              described(result));
+  Call call(name);
+  return call.floating(result, name);
+}
+
+class PythonNormalizer final : public ScoreNormalizer {
+ public:
+  explicit PythonNormalizer(py::handle function) : function_(keep_alive(function)) {}
+  Tensor weights(const Tensor& scores) const override {
+    const InPython python;
+    return returned("normalizer", call_python(function(), py::make_tuple(scores), {}), wants_gradient({scores}));
+  }
+  py::handle function() const { return static_cast<PyObject*>(function_.get()); }
+
+ private:
+  const std::shared_ptr<void> function_;
+};
+
 // Layers whose class in Python defines the score.
 template <class Base> class OverridableAttention : public OverridableCall<Base> {
  public:
@@ -60,7 +83,7 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
     return own("score") || own_steps() ? Attention::attend(queries, keys, values, options, axes)
                                        : Base::attend(queries, keys, values, options, axes);
   }
-  bool own_steps() const override { return own("normalize") || own("pool"); }
+  bool own_steps() const override { return Base::own_steps() || own("normalize") || own("pool"); }
 
  private:
   bool own(const char* name) const {
@@ -78,14 +101,8 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
     {
       const InPython python;
       if (const py::object own = defined_method(static_cast<const Base*>(this), name)) {
-        const py::object result = call_python(own, py::make_tuple(first, argument(second)), keywords);
-        if (is_tensor(result)) return result.cast<Tensor>();
-        if (wants_gradient({first, second}) || wants_gradient(this->parameters()))
-          fail_type(name,
-                    ": must return a Tensor because anything else has lost the gradient, which is recorded here; got ",
-                    described(result));
-        Call call(name);
-        return call.floating(result, name);
+        return returned(name, call_python(own, py::make_tuple(first, argument(second)), keywords),
+                        wants_gradient({first, second}) || wants_gradient(this->parameters()));
       }
     }
     return inherited();
@@ -102,6 +119,27 @@ using AttentionClass = Class<Layer, Base, OverridableAttention<Layer>, py::smart
        {"queries", "keys", "values", "valid_lens", "attn_mask", "is_causal", "dropout_keep", "return_weights"})
     known.append(py::make_tuple(name, false));
   fail_type(std::string(py::str(callback("misfit")(layer, known, py::none(), false, 0, py::list(inputs)))));
+}
+
+AttentionArguments arguments_from(const char* layer, double dropout, std::optional<Index> num_heads,
+                                  py::handle is_causal, py::handle window, std::optional<double> masked_value,
+                                  py::handle normalizer) {
+  AttentionArguments a{dropout, masked_value, num_heads, causal_from(is_causal, layer), window_from(window, layer)};
+  if (py::isinstance<py::str>(normalizer)) {
+    a.normalizer = ops::normalizer_named(layer, normalizer.cast<std::string>());
+  } else {
+    if (PyCallable_Check(normalizer.ptr()) == 0)
+      fail_type(layer, ": normalizer must be a name or a function of scores; got ", described(normalizer));
+    a.own_normalizer = std::make_shared<const PythonNormalizer>(normalizer);
+  }
+  return a;
+}
+
+// The name, or the function.
+py::object shown_normalizer(const AttentionArguments& a) {
+  const auto* own = dynamic_cast<const PythonNormalizer*>(a.own_normalizer.get());
+  return own != nullptr ? py::reinterpret_borrow<py::object>(own->function())
+                        : py::object(py::str(ops::name_of(a.normalizer)));
 }
 
 template <class Class> void def_attention_call(Class& layer) {
@@ -144,23 +182,26 @@ template <class Class> void def_attention_call(Class& layer) {
            [](Layer& self, const Tensor& weights, const Tensor& values) {
              return without_gil([&] { return self.Layer::pool(weights, values); });
            })
+      .def("__getstate__",
+           [](const py::object& self) {
+             const py::dict state = py::type::of<Module>().attr("__getstate__")(self);
+             const AttentionArguments& a = self.cast<const Layer&>().arguments;
+             if (a.own_normalizer) state["config"]["normalizer"] = shown_normalizer(a);
+             return state;
+           })
+      .def_property_readonly("normalizer", [](const Layer& self) { return shown_normalizer(self.arguments); })
       .def_property_readonly("dropout", [](const Layer& self) { return self.arguments.dropout; })
       .def_property_readonly("num_heads", [](const Layer& self) { return self.arguments.num_heads; });
-}
-
-AttentionArguments arguments_from(const char* layer, double dropout, std::optional<Index> num_heads,
-                                  py::handle is_causal, py::handle window, std::optional<double> masked_value) {
-  return {dropout, masked_value, num_heads, causal_from(is_causal, layer), window_from(window, layer)};
 }
 
 template <class Class> void def_attention_init(Class& layer, const char* name) {
   def_init_from(
       layer,
       [name](double dropout, std::optional<Index> heads, py::handle causal, py::handle window,
-             std::optional<double> masked) {
-        return std::tuple(arguments_from(name, dropout, heads, causal, window, masked));
+             std::optional<double> masked, py::handle normalizer) {
+        return std::tuple(arguments_from(name, dropout, heads, causal, window, masked, normalizer));
       },
-      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None"_takes);
+      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, normalizer='softmax'"_takes);
 }
 
 // What every class takes behind its own parameters.
@@ -176,6 +217,9 @@ window : (int, int), optional
 masked_value : float, optional
     Excluded scores become this number instead of being skipped, so a query without any allowed key attends everywhere
     evenly. The documents use -1e6, -1e9 and -1e10.
+normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"} or callable
+    How scores become weights, as in :func:`qkv.scaled_dot_product_attention`; or a function of Tensors of scores
+    ``(..., Lq, Lk)``, -inf where they are excluded, which gives weights of that shape; those of excluded keys become 0.
 )doc";
 
 }  // namespace
@@ -216,7 +260,7 @@ Examples
 
 Parameters
 ----------
-dropout, num_heads, is_causal, window, masked_value
+dropout, num_heads, is_causal, window, masked_value, normalizer
     As in :class:`Attention`.
 cosine : bool
     Scores are ``scale * cos(q, k)``: queries and keys are divided by their lengths, in each head.
@@ -240,11 +284,12 @@ Examples
   def_init_from(
       dot,
       [](double dropout, std::optional<Index> heads, py::handle causal, py::handle window, std::optional<double> masked,
-         bool cosine, std::optional<double> scale) {
-        return std::tuple(arguments_from("DotProductAttention", dropout, heads, causal, window, masked), cosine, scale);
+         bool cosine, std::optional<double> scale, py::handle normalizer) {
+        return std::tuple(arguments_from("DotProductAttention", dropout, heads, causal, window, masked, normalizer),
+                          cosine, scale);
       },
       "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, cosine=False, "
-      "scale=None"_takes);
+      "scale=None, normalizer='softmax'"_takes);
   def_attention_call(dot);
 
   AttentionClass<BilinearAttention, DotProductAttention> bilinear(m, "BilinearAttention",
@@ -255,7 +300,7 @@ Parameters
 ----------
 query_size, key_size : int
     Widths of queries and keys.
-dropout, is_causal, window, masked_value
+dropout, is_causal, window, masked_value, normalizer
     As in :class:`Attention`.
 
 Attributes
@@ -276,10 +321,11 @@ Examples
                                                                       .c_str());
   def_init_from(
       bilinear,
-      [](Index q, Index k, double dropout, py::handle causal, py::handle window, std::optional<double> masked) {
-        return std::tuple(q, k, arguments_from("BilinearAttention", dropout, {}, causal, window, masked));
+      [](Index q, Index k, double dropout, py::handle causal, py::handle window, std::optional<double> masked,
+         py::handle normalizer) {
+        return std::tuple(q, k, arguments_from("BilinearAttention", dropout, {}, causal, window, masked, normalizer));
       },
-      "query_size, key_size, dropout=0.0, *, is_causal=False, window=None, masked_value=None"_takes);
+      "query_size, key_size, dropout=0.0, *, is_causal=False, window=None, masked_value=None, normalizer='softmax'"_takes);
   bilinear.def_readonly("query_size", &BilinearAttention::query_size)
       .def_readonly("key_size", &BilinearAttention::key_size);
   def_attention_call(bilinear);
@@ -297,7 +343,7 @@ dropout : float
 query_size, key_size : int, optional
     Widths of queries and keys. Where they are not given, the parameters appear at the first call or when a state dict
     is loaded; until then ``parameters()`` and its relatives raise a RuntimeError.
-num_heads, is_causal, window, masked_value
+num_heads, is_causal, window, masked_value, normalizer
     As in :class:`Attention`; each head has a part of the hidden layer.
 
 Attributes
@@ -319,11 +365,12 @@ Examples
   def_init_from(
       additive,
       [](Index n, double dropout, std::optional<Index> q, std::optional<Index> k, std::optional<Index> heads,
-         py::handle causal, py::handle window, std::optional<double> masked) {
-        return std::tuple(n, arguments_from("AdditiveAttention", dropout, heads, causal, window, masked), q, k);
+         py::handle causal, py::handle window, std::optional<double> masked, py::handle normalizer) {
+        return std::tuple(n, arguments_from("AdditiveAttention", dropout, heads, causal, window, masked, normalizer), q,
+                          k);
       },
       "num_hiddens, dropout=0.0, *, query_size=None, key_size=None, num_heads=None, is_causal=False, "
-      "window=None, masked_value=None"_takes);
+      "window=None, masked_value=None, normalizer='softmax'"_takes);
   additive.def_readonly("num_hiddens", &AdditiveAttention::num_hiddens);
   def_attention_call(additive);
 }

@@ -253,6 +253,8 @@ rotary_dim : int, optional
     The first features of each head turn, so many; all if not given.
 rotary_scaling : dict, optional
     As in :func:`qkv.rotary_tables`.
+normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"}
+    How scores become weights, as in :func:`qkv.scaled_dot_product_attention`. ``sinks`` go with softmax alone.
 
 Attributes
 ----------

@@ -69,9 +69,9 @@ void bind_processes(Functions& m) {
       m, "attention: attention_by_options(query, key, value, options)",
       [](const Tensor& q, const Tensor& k, const Tensor& v, const py::dict& options, Call& call) {
         ops::AttentionOptions o = block_options(call, options);
-        o.return_lse = true;
+        o.return_lse = o.normalizer == ops::Normalizer::softmax;
         const ops::AttentionOutputs y = without_gil([&] { return ops::attention(q, k, v, o); });
-        return py::make_tuple(y.output, y.lse);
+        return py::make_tuple(y.output, o.return_lse ? py::cast(y.lse) : py::none());
       });
   op<Packed, Packed, Packed, py::dict>(
       m, "attention: attention_block(query, key, value, options)",

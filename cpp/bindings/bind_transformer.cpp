@@ -116,10 +116,10 @@ template <class Class> void def_transformer_init(Class& layer, const char* name)
         if (!py::isinstance<Module>(attention))
           fail_type(name, ": attention must be a Module; got ", described(attention));
         if (scores != ScoreOptions())
-          fail_value(
-              name,
-              ": window, softcap, alibi, scale, masked_value, rotary options, sinks, qk_norm and relative_bias must be "
-              "given to attention because it computes the scores; got both");
+          fail_value(name,
+                     ": window, softcap, alibi, scale, masked_value, rotary options, sinks, qk_norm, relative_bias and "
+                     "normalizer "
+                     "must be given to attention because it computes the scores; got both");
         return std::tuple(o, attention.cast<ModulePtr>());
       },
       "d_model, nhead, dim_feedforward=2048, dropout=0.1, activation='relu', layer_norm_eps=1e-5, "
@@ -238,7 +238,7 @@ norm : {"layer", "rms"}
     :class:`LayerNorm` or :class:`RMSNorm`, with ``layer_norm_eps``.
 gated : bool
     ``ffn(x) = linear2(activation(linear_gate(x)) * linear1(x))`` instead of ``linear2(activation(linear1(x)))``.
-window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, rotary_scaling
+window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, rotary_scaling, normalizer
     Of ``self_attn``, as in :class:`MultiHeadAttention`.
 
 References
@@ -265,7 +265,7 @@ d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first
     As in :class:`TransformerEncoderLayer`.
 attention, window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias
     Likewise, of the self-attention alone.
-rotary_base, rotary_dim, rotary_scaling
+rotary_base, rotary_dim, rotary_scaling, normalizer
     Likewise, of the self-attention alone.
 
 References

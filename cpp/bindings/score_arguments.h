@@ -15,27 +15,30 @@ ops::RotaryScaling rotary_scaling_from(py::handle value, const char* layer);
 template <class Class, class Arguments, class... Extra>
 void def_init_with_scores(Class& layer, const char* name, Arguments arguments, const Extra&... extra) {
   const auto all = [&]<class Result, class... Own>(Result (Arguments::*)(const nn::ScoreOptions&, Own...) const) {
-    return [name, arguments](Own... own, py::handle window, double softcap, bool alibi, std::optional<double> scale,
-                             std::optional<double> masked_value, bool sinks, const std::optional<std::string>& qk_norm,
-                             py::handle relative_bias, std::optional<double> rotary_base,
-                             std::optional<Index> rotary_dim, py::handle rotary_scaling) {
-      nn::ScoreOptions scores{.window = window_from(window, name),
-                              .softcap = softcap,
-                              .alibi = alibi,
-                              .scale = scale,
-                              .masked_value = masked_value,
-                              .sinks = sinks,
-                              .relative_bias = relative_bias_from(relative_bias, name),
-                              .rotary_base = rotary_base,
-                              .rotary_dim = rotary_dim,
-                              .rotary_scaling = rotary_scaling_from(rotary_scaling, name)};
-      if (qk_norm) scores.qk_norm = nn::norm_named(name, "qk_norm", *qk_norm);
-      return arguments(scores, std::forward<Own>(own)...);
-    };
+    return
+        [name, arguments](Own... own, py::handle window, double softcap, bool alibi, std::optional<double> scale,
+                          std::optional<double> masked_value, bool sinks, const std::optional<std::string>& qk_norm,
+                          py::handle relative_bias, std::optional<double> rotary_base, std::optional<Index> rotary_dim,
+                          py::handle rotary_scaling, const std::string& normalizer) {
+          nn::ScoreOptions scores{.window = window_from(window, name),
+                                  .softcap = softcap,
+                                  .alibi = alibi,
+                                  .scale = scale,
+                                  .masked_value = masked_value,
+                                  .sinks = sinks,
+                                  .relative_bias = relative_bias_from(relative_bias, name),
+                                  .rotary_base = rotary_base,
+                                  .rotary_dim = rotary_dim,
+                                  .rotary_scaling = rotary_scaling_from(rotary_scaling, name),
+                                  .normalizer = ops::normalizer_named(name, normalizer)};
+          if (qk_norm) scores.qk_norm = nn::norm_named(name, "qk_norm", *qk_norm);
+          return arguments(scores, std::forward<Own>(own)...);
+        };
   };
   def_init_from(layer, all(&Arguments::operator()), extra...,
                 "window=None, softcap=0.0, alibi=False, scale=None, masked_value=None, sinks=False, "
-                "qk_norm=None, relative_bias=None, rotary_base=None, rotary_dim=None, rotary_scaling=None"_takes);
+                "qk_norm=None, relative_bias=None, rotary_base=None, rotary_dim=None, rotary_scaling=None, "
+                "normalizer='softmax'"_takes);
 }
 
 }  // namespace qkv::bindings

@@ -150,6 +150,7 @@ ops::AttentionOutputs AdditiveAttention::pooled(const Tensor& queries, const Ten
     return ops::stack(parts, 1);
   };
   ops::AttentionOutputs outputs = watch.composed(options, all_scores, [&](const ops::AttentionOptions& o) {
+    if (own_steps()) return pooled_by_steps(all_scores(), v, o);
     const bool fused = weight.defined() && !arguments.num_heads && o.changes == nullptr;
     return fused ? ops::additive_attention(q, k, weight, v, o) : ops::composed_attention(all_scores(), v, o);
   });

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "nn/watched_attention.h"
 #include "ops/attention/allowed.h"
+#include "ops/attention/normalizer.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -117,11 +119,14 @@ Attention::Attention(AttentionArguments a) : arguments(std::move(a)) {
 
 Config Attention::config() const {
   const AttentionArguments& a = arguments;
-  return {{"dropout", a.dropout},
-          {"masked_value", value_of(a.masked_value)},
-          {"num_heads", value_of(a.num_heads)},
-          {"is_causal", causal_value(a.causal)},
-          {"window", value_of(a.window)}};
+  Config config{{"dropout", a.dropout},
+                {"masked_value", value_of(a.masked_value)},
+                {"num_heads", value_of(a.num_heads)},
+                {"is_causal", causal_value(a.causal)},
+                {"window", value_of(a.window)}};
+  if (a.normalizer != ops::Normalizer::softmax)
+    config.emplace_back("normalizer", std::string(ops::name_of(a.normalizer)));
+  return config;
 }
 
 ops::AttentionOptions Attention::options(const Call& call) const {
@@ -131,6 +136,7 @@ ops::AttentionOptions Attention::options(const Call& call) const {
   o.causal = call.causal.value_or(arguments.causal);
   o.window = arguments.window;
   o.masked_value = arguments.masked_value;
+  o.normalizer = arguments.normalizer;
   o.return_weights = call.weights != nullptr;
   return o;
 }
@@ -192,7 +198,9 @@ Tensor Attention::forward(const Tensor& queries, const Tensor& given_keys, const
   Call aligned_call = call;
   aligned_call.mask_spec = aligned(class_name().c_str(), call.mask_spec, weights, axes);
   const AttentionRecord::Own own(&record);
-  const ops::AttentionOutputs outputs = attend(q, k, v, options(aligned_call), axes);
+  const ops::AttentionOptions o = options(aligned_call);
+  const ops::AttentionOutputs outputs =
+      arguments.own_normalizer ? Attention::attend(q, k, v, o, axes) : attend(q, k, v, o, axes);
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
   if (call.record != nullptr) call.record->keep(own.kept());
   return unbatched(outputs.output, alone);
@@ -226,7 +234,13 @@ ops::AttentionOutputs Attention::attend(const Tensor& queries, const Tensor& key
 
 Tensor Attention::normalize(const Tensor& scores, const Tensor& allowed) {
   const Tensor all = allowed.defined() ? allowed : Tensor(Array::full({1}, DType::boolean, 1));
-  return ops::masked_softmax(scores, packed(ops::broadcast_to(all, scores.shape())));
+  const Tensor open = packed(ops::broadcast_to(all, scores.shape()));
+  if (arguments.own_normalizer) {
+    const Tensor none = ops::scalar_like(scores, -std::numeric_limits<double>::infinity());
+    return arguments.own_normalizer->weights(allowed.defined() ? ops::where(open, scores, none) : scores);
+  }
+  if (arguments.normalizer == ops::Normalizer::softmax) return ops::masked_softmax(scores, open);
+  return ops::normalized(arguments.normalizer, scores, open);
 }
 
 Tensor Attention::pool(const Tensor& weights, const Tensor& values) {
@@ -249,8 +263,8 @@ ops::AttentionOutputs Attention::pooled_by_steps(const Tensor& given, const Tens
   if (!all) scores = ops::where(Tensor(pairs), scores, ops::scalar_like(scores, options.masked_value.value_or(0)));
   Tensor weights = normalize(scores, allowed);
   if (weights.shape() != scores.shape())
-    fail_value(class_name(), ": normalize(scores, allowed) must keep the shape ", scores.shape(),
-               " of the scores; got ", weights.shape());
+    fail_value(class_name(), arguments.own_normalizer ? ": normalizer(scores)" : ": normalize(scores, allowed)",
+               " must keep the shape ", scores.shape(), " of the scores; got ", weights.shape());
   if (allowed.defined()) weights = ops::where(allowed, weights, ops::scalar_like(weights, 0));
   if (options.changes != nullptr) weights = options.changes->weights(weights);
   const ops::WeightDropout dropout = ops::weight_dropout(options, weights.shape());

@@ -142,12 +142,21 @@ class AnyAttention {
   virtual const AttentionRecord* last_call() const { return nullptr; }
 };
 
+// A normaliser of somebody's own: weights of scores (..., Lq, Lk), -inf where they are excluded.
+class ScoreNormalizer {
+ public:
+  virtual ~ScoreNormalizer() = default;
+  virtual Tensor weights(const Tensor& scores) const = 0;
+};
+
 struct AttentionArguments {
   double dropout = 0;
   std::optional<double> masked_value = {};
   std::optional<Index> num_heads = {};  // without: one, and no axis of heads
   ops::Causal causal = ops::Causal::none;
   std::optional<std::pair<Index, Index>> window = {};
+  ops::Normalizer normalizer = ops::Normalizer::softmax;
+  std::shared_ptr<const ScoreNormalizer> own_normalizer = {};  // instead
 };
 
 // Softmax(score(queries, keys)) @ values. A subclass defines the score.
@@ -167,7 +176,8 @@ class Attention : public Module, public AnyAttention {
   // (B, H, Lq, Lk).
   virtual Tensor score(const Tensor& queries, const Tensor& keys);
   // Weights of scores, both (B, [H,] Lq, Lk), as is `allowed`, which says what masks, lengths, causal order and window
-  // leave and is undefined if that is all: the softmax over the allowed keys of a row. The others get 0 anyway.
+  // leave and is undefined if that is all: by the arguments' normaliser, over the allowed keys of a row. The others get
+  // 0 anyway.
   virtual Tensor normalize(const Tensor& scores, const Tensor& allowed);
   // Weights (B, [H,] Lq, Lk) times values (B, [H,] Lk, Dv).
   virtual Tensor pool(const Tensor& weights, const Tensor& values);
@@ -182,8 +192,8 @@ class Attention : public Module, public AnyAttention {
   // Of inputs with a batch, checked. Keeps the record, whose axes are `axes`.
   virtual ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                        const ops::AttentionOptions& options, AttentionRecord::Axes axes);
-  // Whether normalize or pool is a subclass's own.
-  virtual bool own_steps() const { return false; }
+  // Whether normalize or pool is somebody's own.
+  virtual bool own_steps() const { return arguments.own_normalizer != nullptr; }
   // By those two.
   ops::AttentionOutputs pooled_by_steps(const Tensor& scores, const Tensor& values,
                                         const ops::AttentionOptions& options);

@@ -47,6 +47,9 @@ const ScoreOptions& checked(const char* layer, const ScoreOptions& o) {
     fail_value(layer, ": rotary_dim must be even and at least 2 because rotary positions turn pairs of features; got ",
                *o.rotary_dim);
   ops::checked(layer, o.rotary_scaling);
+  if (o.sinks && o.normalizer != ops::Normalizer::softmax)
+    fail_value(layer, ": sinks must be False because they belong to the sum of a softmax; got True with normalizer \"",
+               ops::name_of(o.normalizer), "\"");
   if (!o.relative_bias) return o;
   const RelativeBias& bias = *o.relative_bias;
   const Index sides = bias.bidirectional ? 2 : 1;
@@ -72,6 +75,8 @@ void add_config(Config& config, const ScoreOptions& o) {
   if (o.rotary_base) config.emplace_back("rotary_base", *o.rotary_base);
   if (o.rotary_dim) config.emplace_back("rotary_dim", *o.rotary_dim);
   if (o.rotary_scaling != ops::RotaryScaling()) config.emplace_back("rotary_scaling", fields_of(o.rotary_scaling));
+  if (o.normalizer != ops::Normalizer::softmax)
+    config.emplace_back("normalizer", std::string(ops::name_of(o.normalizer)));
 }
 
 Fields fields_of(const RelativeBias& bias) {
@@ -96,6 +101,7 @@ void set_scores(ops::AttentionOptions& o, const ScoreOptions& options) {
   o.window = options.window;
   o.masked_value = options.masked_value;
   o.softcap = options.softcap;
+  o.normalizer = options.normalizer;
 }
 
 std::pair<Array, Array> RotaryTables::of(const Array& positions, Index dim, const ScoreOptions& o, DType dtype) {

@@ -35,6 +35,7 @@ struct ScoreOptions {
   std::optional<double> rotary_base = {};
   std::optional<Index> rotary_dim = {};  // of each head's features, the first of which turn; all
   ops::RotaryScaling rotary_scaling = {};
+  ops::Normalizer normalizer = ops::Normalizer::softmax;
   bool operator==(const ScoreOptions&) const = default;
 };
 

@@ -30,6 +30,7 @@ def scaled_dot_product_attention(
     return_lse: bool = False,
     score_mod: Callable[..., Any] | None = None,
     mask_mod: Callable[..., Any] | None = None,
+    normalizer: Literal["softmax", "sigmoid", "relu", "sparsemax", "entmax15"] = "softmax",
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
 ) -> Any:
@@ -81,13 +82,16 @@ def scaled_dot_product_attention(
     return_weights : bool
         Also return the weights, before dropout. Not one bit of the output changes.
     return_lse : bool
-        Also return the logarithm of the sum of ``exp(s)``, sink included; -inf where nothing is allowed.
+        Also return the logarithm of the sum of ``exp(s)``, sink included; -inf where nothing is allowed. With "softmax"
+        alone, as ``sinks``.
     score_mod : callable, optional
         ``score_mod(score, b, h, q_idx, kv_idx)`` gives the new score of batch entry ``b``, query head ``h``, query
         position ``q_idx`` (``q_offset`` included) and key ``kv_idx``; -inf excludes. Ready ones are in
         :mod:`qkv.scores`.
     mask_mod : callable, optional
         ``mask_mod(b, h, q_idx, kv_idx)``: True = may attend. Ready ones are in :mod:`qkv.masks.formulas`.
+    normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"}
+        How the scores ``s`` of a query become its weights, see below.
     cu_seqlens_q, cu_seqlens_k : array_like of int, optional
         ``(B + 1,)``, rising from 0: sequences of different lengths without padding. Sequence ``b`` has the rows from
         ``cu_seqlens_q[b]`` up to ``cu_seqlens_q[b + 1]`` of query ``(R, H, D)``, and its keys likewise in key
@@ -106,7 +110,8 @@ def scaled_dot_product_attention(
     Raises
     ------
     ValueError
-        If shapes do not fit, a length or number is out of its range, or both ``q_offset`` and "lower_right" are given.
+        If shapes do not fit, a length or number is out of its range, both ``q_offset`` and "lower_right" are given, or
+        ``sinks`` or ``return_lse`` beside another normaliser than softmax.
     TypeError
         If a mask holds integers or lengths do not, or a formula does what cannot be traced, such as ``if`` on its
         arguments.
@@ -131,6 +136,19 @@ def scaled_dot_product_attention(
     and weights never cost the fast path. Memory beyond inputs and outputs grows with L, not with L^2. The result is
     the same, bit for bit, for any number of threads.
 
+    Instead of ``exp(s) / sum_j exp(s)``, weights are, for each ``normalizer``:
+
+    ===============  ==================================================================================
+    ``"sigmoid"``    ``1 / (1 + exp(-s))``, each by itself
+    ``"relu"``       ``max(s, 0)``, each by itself
+    ``"sparsemax"``  ``max(s - tau, 0)``, with the ``tau`` of each query that makes their sum 1
+    ``"entmax15"``   ``max(s / 2 - tau, 0)^2``, likewise
+    ===============  ==================================================================================
+
+    Sigmoid and relu add no bias and divide by nothing: what their authors recommend, ``-log(Lk)`` on each score of
+    sigmoid (Ramapuram) and ``1 / Lk`` on the output of relu (Wortsman), is left to ``score_mod`` and to the caller.
+    Excluded keys have weight 0 in each, and a query without any allowed key gets zeros.
+
     Formulas are called once with what stands for their arguments, and what they compute with these is recorded:
     operators, qkv's, NumPy's and qkv.torch's functions of numbers, ``where``, methods ``abs() clamp() to(dtype)``,
     and arrays, Tensors and Parameters that they capture, indexed by integers. Captured Tensors that require a
@@ -142,7 +160,10 @@ def scaled_dot_product_attention(
     Vaswani et al., Attention Is All You Need, 2017. Milakov, Gimelshein, Online normalizer calculation for softmax,
     2018. Dao et al., FlashAttention, 2022. Press et al., Train Short, Test Long (ALiBi), 2021. Ainslie et al., GQA,
     2023. Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023. Dong et al., Flex Attention,
-    2024.
+    2024. Ramapuram et al., Theory, Analysis, and Best Practices for Sigmoid Self-Attention, 2024. Wortsman et al.,
+    Replacing softmax with ReLU in Vision Transformers, 2023. Martins, Astudillo, From Softmax to Sparsemax, 2016.
+    Peters, Niculae, Martins, Sparse Sequence-to-Sequence Models (entmax), 2019. Correia, Niculae, Martins, Adaptively
+    Sparse Transformers, 2019.
 
     Examples
     --------
@@ -175,6 +196,7 @@ def scaled_dot_product_attention(
         return_lse,
         score_mod,
         mask_mod,
+        normalizer=normalizer,
         cu_seqlens_q=cu_seqlens_q,
         cu_seqlens_k=cu_seqlens_k,
     )

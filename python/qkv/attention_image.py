@@ -30,6 +30,7 @@ def attention_image(
     masked_value: float | None = None,
     score_mod: Callable[..., Any] | None = None,
     mask_mod: Callable[..., Any] | None = None,
+    normalizer: Literal["softmax", "sigmoid", "relu", "sparsemax", "entmax15"] = "softmax",
 ) -> Any:
     """The weights of :func:`scaled_dot_product_attention` at the size of a picture, in memory that grows with L alone.
 
@@ -52,7 +53,7 @@ def attention_image(
         over all keys all the same.
     attn_mask, is_causal, scale, enable_gqa, valid_lens, window, softcap, alibi_slopes
         As in :func:`scaled_dot_product_attention`.
-    q_offset, sinks, masked_value, score_mod, mask_mod
+    q_offset, sinks, masked_value, score_mod, mask_mod, normalizer
         As there.
 
     Returns
@@ -85,6 +86,7 @@ def attention_image(
         "masked_value": masked_value,
         "score_mod": score_mod,
         "mask_mod": mask_mod,
+        "normalizer": normalizer,
     }
     return _core.attention_image(query, key, options, picture(size, reduce, rows, columns))
 

@@ -1,8 +1,11 @@
 // The backward pass of attention: gradients of queries, keys, values and sinks. With weights P = softmax(S), O = P V
 // and the row sums delta = dO . O,
 //     dV = P^T dO,   dS = P * (dO V^T - delta),   dQ = scale dS K,   dK = scale dS^T Q.
+// With other normalisers dS = P' * (dO V^T - delta), where P' are the derivatives of the weights and delta is 0, or
+// with a threshold dO . (P' V) / (sum of P').
 #include <math.h>
 
+#include "kernels/attention/normalizer.h"
 #include "kernels/attention/score_gradient.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -276,28 +279,40 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
   GradientBlock<T> block;
   const RowBlock<T>& rows = block.rows;
   KeyStep parts;
-  alignas(64) T extra[kPanelWidth<T>] = {};
+  alignas(64) T extra[kPanelWidth<T>] = {}, derivatives[kPanelWidth<T>] = {};
+  if (p.normalizer == Normalizer::sigmoid || p.normalizer == Normalizer::relu) {  // no sum over the row
+    for (Index row = piece.begin; row < piece.end; ++row)
+      delta[(piece.batch * p.heads + piece.kv_head * (p.heads / p.kv_heads)) * p.queries + row] = 0;
+    return;
+  }
   for (Index begin = piece.begin; begin < piece.end; begin += kPanelWidth<T>) {
     const Index end = begin + kPanelWidth<T> < piece.end ? begin + kPanelWidth<T> : piece.end;
     set_rows(block.rows, p, piece.batch, piece.kv_head, begin, end);
     if (saved.dweights.data != nullptr) {
       load_gradient_rows(block, scratch, static_cast<const T*>(nullptr), saved);
       for (T& sum : extra) sum = 0;
+      for (T& sum : derivatives) sum = 0;
       const Index step = key_step(p);
       for (Index key = rows.first; key < rows.last; key += step) {
         const Index n = rows.last - key < step ? rows.last - key : step;
         block_weights(scratch, parts, block, key, n);
         load_dweights(scratch.dscores, rows, saved, key, n);
-        for (Index i = 0; i < n * rows.width; i += kLanes<T>) {
-          const Vec<T> w = load(scratch.tiles.scores + i), sum = load(extra + i % rows.width);
-          store(extra + i % rows.width, select(w == Vec<T>{}, sum, sum + w * load(scratch.dscores + i)));
-        }
+        with_normalizer(p.normalizer, [&]<Normalizer normalizer>() {
+          for (Index i = 0; i < n * rows.width; i += kLanes<T>) {
+            const Vec<T> w = load(scratch.tiles.scores + i), derivative = derivative_of<normalizer, T>(w);
+            T* sum = extra + i % rows.width;
+            T* total = derivatives + i % rows.width;
+            store(sum, select(w == Vec<T>{}, load(sum), load(sum) + derivative * load(scratch.dscores + i)));
+            store(total, load(total) + derivative);
+          }
+        });
       }
     }
     for (Index row = 0; row < rows.rows; ++row) {
       const Index at = (piece.batch * p.heads + rows.head[row]) * p.queries + rows.query[row];
       const T* dout = saved.dout.at(piece.batch, rows.head[row], rows.query[row]);
       const T* out = saved.out.at(piece.batch, rows.head[row], rows.query[row]);
+      if (has_threshold(p.normalizer) && derivatives[row] != 0) extra[row] /= derivatives[row];
       delta[at] = dot(dout, out, p.value_size) + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0));
     }
   }

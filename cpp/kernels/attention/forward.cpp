@@ -1,66 +1,12 @@
 // The forward pass of attention and its weights.
 #include "kernels/attention/problem.h"
 
-#include "kernels/attention/columns.h"
-#include "kernels/attention/panel.h"
-#include "kernels/attention/values.h"
+#include "kernels/attention/forward_scratch.h"
+#include "kernels/attention/normalizer.h"
 #include "kernels/simd/stream.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
-
-// A step of keys whose weights are kept until the sums are known.
-template <class T> struct KeptStep {
-  KeyStep parts;
-  T largest[kPanelWidth<T>];  // scores so far
-  T factor[kPanelWidth<T>];   // as in OnlineSoftmax
-};
-
-template <class T> struct ForwardScratch {
-  T* panels;  // for each queries, out and scores
-  ScoreTiles<T> tiles;
-  T* kept;             // (keys, width): exp(score - largest so far), if the weights are wanted, else null
-  KeptStep<T>* steps;  // if the weights are wanted
-  T* columns;          // for each panel its ColumnParts
-  PrefetchQueue queue;
-  ValueKinds<T> values;
-
-  static Index panel_elements(const AttentionProblem<T>& p) {
-    return (padded<T>(p.key_size) + padded<T>(p.value_size)) * kPanelWidth<T> + kTileElements<T>;
-  }
-  static Index step_elements(const AttentionProblem<T>& p) {
-    return (p.keys / key_step(p) + 1) * static_cast<Index>(sizeof(KeptStep<T>) / sizeof(T));
-  }
-  ForwardScratch(T* memory, const AttentionResult<T>& result, const AttentionProblem<T>& p) {
-    const bool weights = result.weights.data != nullptr;
-    panels = memory;
-    tiles.scratch = panels + panel_elements(p) * panels_of(weights);
-    tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + kTileElements<T>);
-    tiles.derivative = tiles.second = nullptr;
-    tiles.queue = &queue;
-    tiles.formula = tiles.scratch + 2 * kTileElements<T>;
-    T* rest = tiles.formula + formula_scratch(p);
-    kept = weights ? rest : nullptr;
-    steps = weights ? reinterpret_cast<KeptStep<T>*>(rest + (p.keys + kBlockKeys) * kPanelWidth<T>) : nullptr;
-    columns = rest;
-    queue.clear();
-  }
-  static Index elements(const AttentionResult<T>& result, const AttentionProblem<T>& p) {
-    const bool weights = result.weights.data != nullptr;
-    return panel_elements(p) * panels_of(weights) + 2 * kTileElements<T> + formula_scratch(p) +
-           ColumnParts<T>::elements(result.columns, p) * kMostPanels<T> +
-           (weights ? step_elements(p) + (p.keys + kBlockKeys) * kPanelWidth<T> : 0);
-  }
-  // Panels per pass. Kept weights are large: then it is one.
-  static Index panels_of(bool weights) { return weights ? 1 : kMostPanels<T>; }
-
-  void point(Panel<T>& panel, Index i, const AttentionProblem<T>& p) const {
-    panel.queries = panels + i * panel_elements(p);
-    panel.out = panel.queries + padded<T>(p.key_size) * kPanelWidth<T>;
-    panel.scores = panel.out + padded<T>(p.value_size) * kPanelWidth<T>;
-  }
-  T* kept_tile(Index key, const RowBlock<T>& rows) const { return kept + (key - rows.first) * rows.width; }
-};
 
 template <class T> Index forward_scratch(const AttentionResult<T>& result, const AttentionProblem<T>& p) {
   return ForwardScratch<T>::elements(result, p);
@@ -157,7 +103,7 @@ void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* co
   queue.clear();
   if (next < last) {
     add(p.key, p.key_size);
-    if (p.value_size > 0) add(p.value, p.value_size);
+    if (p.value_size > 0 && !has_threshold(p.normalizer)) add(p.value, p.value_size);
   } else {
     for (Index i = 0; i < count; ++i) {
       const RowBlock<T>& r = panels[i].rows;
@@ -173,6 +119,21 @@ void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* co
   }
   for (Index i = 0; i < count; ++i) fetch_bias(queue, panels[i].rows, key, n);
   queue.spread(count * (tiles_of(n, kMaxVectors) + tiles_of(p.value_size, kMaxVectors)));
+}
+
+// A vector of rows from `lane` on: its n scores become weights, of softmax before they are divided by their sum. A
+// weight that is not finite makes the sum NaN where that decides what is right.
+template <class T> void weigh(Panel<T>& panel, Index lane, T* scores, Index n) {
+  const AttentionProblem<T>& p = *panel.rows.problem;
+  const Index width = panel.rows.width;
+  if (p.normalizer == Normalizer::softmax) return panel.softmax.advance(lane, scores, width, n);
+  with_normalizer(p.normalizer, [&]<Normalizer normalizer>() {
+    each_own_weight<normalizer, T>(scores, width, n, Vec<T>{}, Vec<T>{}, [](T* at, Vec<T> w) { store(at, w); });
+  });
+  if (!nan_safe_differs(p)) return;
+  Vec<T> zeros = {};
+  for (Index j = 0; j < n; ++j) zeros += load(scores + j * width) * Vec<T>{};
+  store(panel.softmax.sum + lane, load(panel.softmax.sum + lane) + zeros);
 }
 
 // out, largest and sum of the panels, which see keys of one head, and the weights of one panel where these are wanted.
@@ -220,8 +181,7 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
       for (Index at = 0; at < panel.step.count; ++at) {
         const StepPart& part = panel.step.part[at];
         for (Index v = part.vector; v < part.vector + part.vectors; ++v)
-          panel.softmax.advance(v * kLanes<T>, tiles.scores + part.from * panel.rows.width + v * kLanes<T>,
-                                panel.rows.width, part.keys());
+          weigh(panel, v * kLanes<T>, tiles.scores + part.from * panel.rows.width + v * kLanes<T>, part.keys());
       }
       if (columns.count > 0)
         leave_columns(columns_of[i], columns, panel.rows, panel.softmax, panel.step, panel.scores, column, step_number,
@@ -279,6 +239,43 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
   panel.finish();
 }
 
+// The panels' results by a normaliser with a threshold.
+template <class T>
+void run_sparse(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* const* out,
+                const AttentionResult<T>& result) {
+  const AttentionProblem<T>& p = *panels[0].rows.problem;
+  const Index size = key_step(p);
+  SparseRows<T> rows_of(scratch.sparse, p);
+  Index first = p.keys, last = 0;
+  for (Index i = 0; i < count; ++i) {
+    rows_of.start(i, panels[i].rows);
+    first = at_most(first, panels[i].rows.first);
+    last = at_least(last, panels[i].rows.last);
+  }
+  for (Index key = first; key < last; key += size) {
+    const Index n = at_most(p.keys - key, size);
+    const auto passed_over = [&](Index i) {
+      const RowBlock<T>& rows = panels[i].rows;
+      return key < rows.first || key >= rows.last || is_excluded(rows, key, n);
+    };
+    Index passed = 0;
+    while (passed < count && passed_over(passed)) ++passed;
+    if (passed == count) continue;
+    fetch_next(scratch.queue, panels, count, out, key, n, last);
+    for (Index i = 0; i < count; ++i) {
+      Panel<T>& panel = panels[i];
+      if (passed_over(i)) continue;
+      ScoreTiles<T> tiles = scratch.tiles;
+      tiles.cold = i == 0;
+      tiles.scores = panel.scores;
+      block_scores(tiles, panel.step, panel.rows, panel.queries, key, n, nan_safe_differs(p));
+      rows_of.add(i, panel.step, panel.scores, panel.rows.width);
+    }
+  }
+  for (Index i = 0; i < count; ++i)
+    rows_of.finish(i, panels[i].rows, panels[i].scores, panels[i].out, out + i * kPanelWidth<T>, result);
+}
+
 template <class T> void write_out(T* const* to, const Panel<T>& panel) {
   const Index n = panel.rows.problem->value_size;
   const T* inverse = panel.softmax.inverse;
@@ -333,7 +330,7 @@ template <class T> void write_statistics(const AttentionResult<T>& result, const
 
 template <class T>
 void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, AttentionPiece piece, T* memory) {
-  const bool weights = result.weights.data != nullptr;
+  const bool weights = ForwardScratch<T>::keeps_weights(result, p);
   ForwardScratch<T> scratch(memory, result, p);
   Panel<T> panels[kMostPanels<T>];
   T* out[kMostPanels<T> * kPanelWidth<T>];
@@ -350,6 +347,10 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
       load_queries(panel.queries, panel.rows);
       for (Index i = 0; i < panel.rows.rows; ++i)
         out[count * kPanelWidth<T> + i] = result.out.at(piece.batch, panel.rows.head[i], panel.rows.query[i]);
+    }
+    if (has_threshold(p.normalizer)) {
+      run_sparse(panels, count, scratch, out, result);
+      continue;
     }
     // Which pieces come first may be left to chance: both ways give the same bits.
     uint8_t* not_finite =

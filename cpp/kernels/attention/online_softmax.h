@@ -41,6 +41,14 @@ template <class T> struct OnlineSoftmax {
     store(sum + lane, load(sum + lane) * shrunk + ((total[0] + total[1]) + (total[2] + total[3])));
   }
 
+  // For weights that are final as they are: nothing is divided.
+  void divide_by_one(Index width) {
+    for (Index lane = 0; lane < width; ++lane) {
+      largest[lane] = 0;
+      sum[lane] = factor[lane] = 1;
+    }
+  }
+
   void finish(Index width) {
     for (Index lane = 0; lane < width; ++lane) {
       const bool empty = sum[lane] == 0;

@@ -22,7 +22,9 @@ template <class T> struct Panel {
   void start() {
     for (T& weight : not_finite) weight = 0;
     const T* sinks = rows.problem->sinks;
-    for (Index lane = 0; lane < rows.width; ++lane) {
+    const bool divides = rows.problem->normalizer == Normalizer::softmax;
+    if (!divides) softmax.divide_by_one(rows.width);
+    for (Index lane = 0; divides && lane < rows.width; ++lane) {
       softmax.largest[lane] = sinks != nullptr ? sinks[rows.head[lane]] : static_cast<T>(-INFINITY);
       softmax.sum[lane] = softmax.largest[lane] > static_cast<T>(-INFINITY) ? T(1) : T(0);
     }

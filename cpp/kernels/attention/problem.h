@@ -38,6 +38,11 @@ struct DropoutOptions {
   bool operator==(const DropoutOptions&) const = default;
 };
 
+// How the scores of a row become weights. Of each, an excluded pair has weight 0 and the gradient is as fused.
+enum class Normalizer { softmax, sigmoid, relu, sparsemax, entmax15 };
+// Whether weights sum to 1 by a threshold, below which scores have none.
+constexpr bool has_threshold(Normalizer n) { return n == Normalizer::sparsemax || n == Normalizer::entmax15; }
+
 // What changes a score before the bias is added: softcap * tanh(score / softcap) - slope * |p - j|.
 template <class T> struct ScoreOptions {
   T softcap = 0;              // 0: none
@@ -55,7 +60,8 @@ template <class T> struct ProblemOptions : KeyRules, ScoreOptions<T> {
   bool fill = false;             // give excluded pairs the score masked_value instead of skipping them
   T masked_value = 0;
   DropoutOptions dropout;
-  const Formula<T>* formula = nullptr;  // of the scores, behind the bias, and of allowed pairs; or null
+  Normalizer normalizer = Normalizer::softmax;  // others have neither sinks nor lse
+  const Formula<T>* formula = nullptr;          // of the scores, behind the bias, and of allowed pairs; or null
   // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
   bool batch_invariant = false;
   bool operator==(const ProblemOptions&) const = default;
@@ -90,8 +96,12 @@ template <class T> struct AttentionResult {
   HeadsView<T> out;        // (B, H, Lq, Dv); rows without an allowed key are 0
   WeightsView<T> weights;  // (B, H, Lq, Lk), key stride 1, before dropout; or null data
   T* lse = nullptr;        // (B, H, Lq) contiguous: log of the sum of exp(score), sink included; -inf for empty rows
+  // Of normalisers with a threshold, (B, H, Lq, Dv): the values averaged by the derivatives of the row's weights, after
+  // dropout; null data if not wanted.
+  HeadsView<T> averages;
   // (B, H, Lq, 2) contiguous: the row's largest score and 1 / sum of exp(score - largest), both 0 for empty rows. The
-  // backward pass needs it; it is not lse because -1e9 + log(n) is -1e9 in float32. Null if not wanted.
+  // backward pass needs it; it is not lse because -1e9 + log(n) is -1e9 in float32. Null if not wanted. With a
+  // threshold it is the largest score and the threshold less that, of sigmoid and relu 0 and 1.
   T* statistics = nullptr;
   ColumnResult<T> columns;  // not together with the weights
   // (B, Hkv) zeros, which become 1 where values that are not finite were found, for the pieces that follow; or null.
@@ -101,7 +111,7 @@ template <class T> struct AttentionResult {
 // Inputs of the backward pass.
 template <class T> struct AttentionSaved {
   HeadsView<const T> dout;        // (B, H, Lq, Dv)
-  HeadsView<const T> out;         // as computed
+  HeadsView<const T> out;         // as computed; of normalisers with a threshold their averages
   const T* statistics = nullptr;  // as computed
   WeightsView<const T> dweights;  // or null data; any strides
   const T* dlse = nullptr;        // (B, H, Lq), or null
@@ -134,7 +144,8 @@ template <class T> struct Attention {
   bool (*is_short)(const AttentionProblem<T>& problem);
   void (*forward_short)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, Index begin, Index end);
 
-  // The backward pass. First delta (B, H, Lq) = dout . out + weights . dweights - dlse, for the rows of a piece; then,
+  // The backward pass. First delta (B, H, Lq) = dout . out + weights . dweights - dlse, for the rows of a piece (with a
+  // threshold, the same of averages and derivatives; of sigmoid and relu 0); then,
   // in any order, what is wanted of the other three. Elements of scratch that any of them needs for a range of n keys:
   Index (*backward_scratch)(const AttentionProblem<T>& problem, Index keys);
   void (*row_delta)(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, AttentionPiece piece,

@@ -1,5 +1,6 @@
 #include "kernels/attention/score_gradient.h"
 
+#include "kernels/attention/normalizer.h"
 #include "kernels/simd/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -80,8 +81,14 @@ void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlo
       const StepPart& part = step.part[i];
       for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
         const Vec<T> base = load(block.base + v * kLanes<T>), inverse = load(block.inverse + v * kLanes<T>);
-        each_weight<T>(weights + part.from * width + v * kLanes<T>, width, part.keys(), base,
-                       [&](T* at, Vec<T> w, Index) { store(at, w * inverse); });
+        T* scores = weights + part.from * width + v * kLanes<T>;
+        with_normalizer(block.rows.problem->normalizer, [&]<Normalizer normalizer>() {
+          if constexpr (normalizer == Normalizer::softmax)
+            each_weight<T>(scores, width, part.keys(), base, [&](T* at, Vec<T> w, Index) { store(at, w * inverse); });
+          else
+            each_own_weight<normalizer, T>(scores, width, part.keys(), base, inverse,
+                                           [](T* at, Vec<T> w) { store(at, w); });
+        });
       }
     }
     if (block.left_out)
@@ -135,13 +142,15 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
     for (Index i = 0; i < count; i += kLanes<T>)
       store(dscores + i, load(dscores + i) + load(scratch.tiles.scratch + i));
   }
-  for (Index lane = 0; lane < width; lane += kLanes<T>) {
-    const Vec<T> delta = load(block.delta + lane);
-    for (Index i = lane; i < count; i += width) {
-      const Vec<T> w = load(weights + i);
-      store(dscores + i, select(w == zero, zero, w * (load(dscores + i) - delta)));
+  with_normalizer(p.normalizer, [&]<Normalizer normalizer>() {
+    for (Index lane = 0; lane < width; lane += kLanes<T>) {
+      const Vec<T> delta = load(block.delta + lane);
+      for (Index i = lane; i < count; i += width) {
+        const Vec<T> w = load(weights + i);
+        store(dscores + i, select(w == zero, zero, derivative_of<normalizer, T>(w) * (load(dscores + i) - delta)));
+      }
     }
-  }
+  });
   if (p.fill) {  // then there is one part, the whole tile
     const uint8_t* allowed = scratch.tiles.allowed;
     for (Index i = 0; step.part[0].masked && i < count; ++i)

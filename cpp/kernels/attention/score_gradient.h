@@ -8,8 +8,9 @@ namespace qkv::kernels::QKV_ISA {
 // What the backward pass knows about a block of rows, one row per lane.
 template <class T> struct GradientBlock {
   RowBlock<T> rows;
-  alignas(64) T base[kPanelWidth<T>];     // largest score; a huge number behind the last row
-  alignas(64) T inverse[kPanelWidth<T>];  // 1 / sum of exp(score - base); 0 behind the last row
+  // The saved statistics; a huge number and 0 behind the last row.
+  alignas(64) T base[kPanelWidth<T>];     // largest score
+  alignas(64) T inverse[kPanelWidth<T>];  // 1 / sum of exp(score - base), or threshold - base
   alignas(64) T delta[kPanelWidth<T>];
   // Whether rows hold NaN or infinity and are left out, because no gradient reaches them: their query reads as 0, and
   // their weights are 0 whatever the keys hold.
@@ -78,7 +79,8 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
 template <class T>
 void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block, Index key, Index n);
 
-// tiles.scores = weights after dropout, dscores = weights * (dweights - delta) where dweights includes dout . value.
+// tiles.scores = weights after dropout, dscores = derivatives * (dweights - delta) where dweights includes dout . value
+// and the derivatives of softmax are the weights.
 // It is exactly 0 where the weight is 0 or the score was filled.
 template <class T>
 void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block,

@@ -1,5 +1,5 @@
 // The scores of a step of keys, with softcap, distances, bias, formula and exclusions; dropout of its weights.
-#include "core/counter_random.h"
+#include "kernels/attention/line_dropout.h"
 #include "kernels/attention/query_tile.h"
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/fast_tanh.h"
@@ -199,34 +199,16 @@ template <class T>
 void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& block, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
-  const T factor = p.dropout.p < 1 ? static_cast<T>(1 / (1 - p.dropout.p)) : T(0);
   if (p.dropout.keep.data != nullptr) {
     const StepPart all = {0, block.vectors, 0, n, true};
     bytes_from_rows(bytes, p.dropout.keep, block, all, key);
-    const Vec<T> kept = splat<T>(factor);
+    const Vec<T> kept = splat<T>(kept_factor(p));
     for (Index i = 0; i < n * width; i += kLanes<T>)
       store(to + i, select_by(bytes + i, load(weights + i) * kept, Vec<T>{}));
     return;
   }
-  const DropoutOrigin origin = p.dropout.origin;
-  const uint32_t threshold = counter_threshold(p.dropout.p);
-  uint32_t first[kPanelWidth<T>], second[kPanelWidth<T>];
-  for (Index lane = 0; lane < width; ++lane) {
-    const Index matrix = (block.batch + origin.batch) * p.heads + block.head[lane];
-    const CounterRow row = counter_row(p.dropout.key, static_cast<uint64_t>(matrix),
-                                       static_cast<uint64_t>(block.query[lane] + origin.query));
-    first[lane] = row.first;
-    second[lane] = row.second;
-  }
-  for (Index j = 0; j < n; ++j) {
-    const T* from = weights + j * width;
-    T* line = to + j * width;
-    const uint32_t column = static_cast<uint32_t>(origin.key + key + j);
-    for (Index lane = 0; lane < width; ++lane) {
-      const bool keep = counter_keep({first[lane], second[lane]}, column, threshold);
-      line[lane] = keep ? from[lane] * factor : T(0);
-    }
-  }
+  const LineDropout<T> dropout(block);
+  for (Index j = 0; j < n; ++j) dropout.line(to + j * width, weights + j * width, key + j, 0, width);
 }
 
 #define QKV_INSTANTIATE(T)                                                                                \

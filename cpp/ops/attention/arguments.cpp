@@ -8,6 +8,7 @@
 #include "core/batch_part.h"
 #include "core/in_range.h"
 #include "ops/attention/allowed.h"
+#include "ops/attention/normalizer.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
@@ -22,6 +23,7 @@ void check_numbers(const AttentionOptions& o) {
     fail_value(op, ": softcap must be 0 (off) or a positive number; got ", o.softcap);
   if (!(o.dropout >= 0 && o.dropout <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout);
   if (o.masked_value && std::isnan(*o.masked_value)) fail_value(op, ": masked_value must be a number; got nan");
+  check_normalizer(o);
 }
 
 template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o, const Geometry& g) {
@@ -41,6 +43,7 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   p.dropout.p = o.dropout;
   p.fill = o.masked_value.has_value();
   if (p.fill) p.masked_value = in_range<T>(op, "masked_value", *o.masked_value);
+  p.normalizer = o.normalizer;
   p.batch_invariant = batch_invariant();
   return p;
 }

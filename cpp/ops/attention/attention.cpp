@@ -18,12 +18,12 @@ template <class T> WeightsView<T> contiguous_weights(const Array& weights, const
 
 // What a forward pass gives; undefined where it was not asked for.
 struct Results {
-  Array out, weights, lse, statistics;
+  Array out, weights, lse, statistics, averages;
 };
 
 template <class T> Results forward(const Arguments<T>& call, bool with_statistics) {
   const Geometry& g = call.geometry;
-  Results y{Array(g.output_shape(), dtype_v<T>), {}, {}, {}};
+  Results y{Array(g.output_shape(), dtype_v<T>), {}, {}, {}, {}};
   AttentionResult<T> result;
   result.out = g.view<T>(y.out.data<T>(), g.heads, g.queries, g.value_size);
   if (call.options.return_weights) {
@@ -37,6 +37,10 @@ template <class T> Results forward(const Arguments<T>& call, bool with_statistic
   if (with_statistics) {
     y.statistics = Array(Shape{g.batches, g.heads, g.queries, 2}, dtype_v<T>);
     result.statistics = y.statistics.data<T>();
+  }
+  if (with_statistics && has_threshold(call.options.normalizer)) {
+    y.averages = Array(g.output_shape(), dtype_v<T>);
+    result.averages = g.view<T>(y.averages.data<T>(), g.heads, g.queries, g.value_size);
   }
   attention_forward(result, call.problem());
   call.check_indices();
@@ -79,7 +83,7 @@ void backward(const Arguments<T>& call, const kernels::AttentionProblem<T>& prob
   attention_backward(gradients, saved, problem);
 }
 
-// What the backward pass of a recorded call needs.
+// What the backward pass of a recorded call needs; of normalisers with a threshold the averages as `out`.
 template <class T> struct Recorded {
   Arguments<T> arguments;
   Saved out, statistics;
@@ -95,7 +99,7 @@ template <class T> void pull_back(const Recorded<T>& recorded, std::span<const A
   for (std::size_t i = 0; i < d.size(); ++i)
     if (dx.wants(static_cast<Index>(i))) d[i] = dx.of(static_cast<Index>(i));
   const auto problem = call.problem(dx.input(0), dx.input(1), dx.input(2));
-  backward(call, problem, {recorded.out.get(), {}, {}, recorded.statistics.get()}, dy, d);
+  backward(call, problem, {recorded.out.get(), {}, {}, recorded.statistics.get(), {}}, dy, d);
 }
 
 template <class T>
@@ -117,8 +121,8 @@ AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Ge
     return outputs;
   }
   Tensors inputs = call.take_inputs();
-  const auto kept =
-      std::make_shared<const Recorded<T>>(Recorded<T>{std::move(call), Saved(y.out), Saved(y.statistics)});
+  const Saved out(y.averages.defined() ? y.averages : y.out);
+  const auto kept = std::make_shared<const Recorded<T>>(Recorded<T>{std::move(call), out, Saved(y.statistics)});
   std::vector<Array> results{std::move(y.out)};
   if (o.return_weights) results.push_back(std::move(y.weights));
   if (o.return_lse) results.push_back(std::move(y.lse));
@@ -195,7 +199,7 @@ AttentionBlockGradients attention_block_backward(const Array& dout, const Array&
     const auto zeros = [](const Shape& shape) { return Array::zeros(shape, dtype_v<T>); };
     AttentionBlockGradients d{zeros(query.shape()), zeros(key.shape()), zeros(value.shape()), {}};
     if (mask.defined() && is_floating(mask.dtype())) d.bias = zeros(call.bias_shape());
-    backward(call, call.problem(), {whole.out, {}, {}, whole.statistics}, {dout, {}, dlse, {}},
+    backward(call, call.problem(), {whole.out, {}, {}, whole.statistics, {}}, {dout, {}, dlse, {}, {}},
              {d.query, d.key, d.value, d.bias, {}});
     return d;
   });

@@ -11,6 +11,11 @@
 
 namespace qkv::ops {
 
+using kernels::Normalizer;
+// "softmax" and so on; messages name the operation.
+Normalizer normalizer_named(const char* operation, const std::string& name);
+const char* name_of(Normalizer normalizer);
+
 enum class Causal { none, upper_left, lower_right };
 
 // The arguments of a call that say which keys count, and what its caller calls them.
@@ -72,6 +77,7 @@ struct AttentionOptions : MaskSpec {
   std::optional<std::uint64_t> dropout_key;  // of the stream; one 64-bit draw of the default generator if not given
   kernels::DropoutOrigin dropout_origin;     // used with that key
   std::shared_ptr<const Formula> formula;    // of scores and allowed pairs (ops/attention/formula.h)
+  Normalizer normalizer = Normalizer::softmax;
   bool return_weights = false;
   bool return_lse = false;
   const ScoreChanges* changes = nullptr;  // of a call that leaves the kernels for them

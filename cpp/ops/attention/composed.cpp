@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/attention/allowed.h"
+#include "ops/attention/normalizer.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
@@ -86,8 +87,8 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
   const Tensor given = cast(scores, dtype);
   Tensor s = o.changes == nullptr ? biased(given, o) : o.changes->scores(final_scores(given, o));
   AttentionOutputs y;
-  const bool by_formula = o.formula != nullptr;
-  if (!o.sinks.defined() && !o.return_lse && !by_formula && o.changes == nullptr) {
+  const bool by_formula = o.formula != nullptr, by_softmax = o.normalizer == Normalizer::softmax;
+  if (by_softmax && !o.sinks.defined() && !o.return_lse && !by_formula && o.changes == nullptr) {
     y.weights = masked_softmax(s, o);
   } else {
     Tensor open = allowed_pairs(s.shape(), dtype, o);
@@ -103,9 +104,13 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
       s = concatenate({s, broadcast_to(reshape(cast(o.sinks, dtype), {o.sinks.dim(0), 1, 1}), column)}, s.rank() - 1);
       open = concatenate({open, Tensor(Array::full(column, DType::boolean, 1))}, s.rank() - 1);
     }
-    const Tensor none = scalar_like(s, -std::numeric_limits<double>::infinity());
-    y.lse = logsumexp(where(open, s, none), Axes{-1});
-    y.weights = masked_softmax(s, open);
+    if (by_softmax) {
+      const Tensor none = scalar_like(s, -std::numeric_limits<double>::infinity());
+      y.lse = logsumexp(where(open, s, none), Axes{-1});
+      y.weights = masked_softmax(s, open);
+    } else {
+      y.weights = normalized(o.normalizer, s, open);
+    }
     if (o.sinks.defined()) y.weights = slice(y.weights, -1, 0, keys);
     if (o.changes != nullptr) y.weights = o.changes->weights(y.weights);
   }

@@ -69,6 +69,11 @@ class Arguments:
                     f"{OPERATION}: {name} must be (B, H, L, D), (B, L, D) or (L, D), of one rank with query {q.shape}; "
                     f"got {name} {x.shape}"
                 )
+        if o["normalizer"] in ("sparsemax", "entmax15"):
+            raise ValueError(
+                f'{OPERATION}: normalizer must be "softmax", "sigmoid" or "relu" because no rank has whole rows of '
+                f'scores; got "{o["normalizer"]}"'
+            )
         self.query, self.key, self.value = (np.asarray(self._lift(x), dtype) for x in (q, k, v))
         (B, H, Lq, D), (_, Hkv, Lk, Dv) = self.query.shape, self.value.shape
         if self.key.shape != (B, Hkv, Lk, D) or self.value.shape[0] != B:
@@ -100,14 +105,15 @@ class Arguments:
                 *(
                     o["alibi_slopes"],
                     o["q_offset"],
-                    None,
+                    self.sinks,
                     o["masked_value"],
                     draws_nothing,
                     False,
-                    False,
+                    o["return_lse"],
                     None,
                     None,
                 ),
+                normalizer=o["normalizer"],
             )
         self.captured = captured(OPERATION, o, (B, H, Lq, Lk))
         self._given = [*given, *self.captured]
@@ -122,7 +128,7 @@ class Arguments:
             )
             self.mask = self.mask if self.mask is None or isinstance(mask, _core.Tensor) else self.mask.copy()
             self.keep = None if self.keep is None else self.keep.copy()
-        plain = "dropout_p is_causal scale window softcap alibi_slopes q_offset masked_value"
+        plain = "dropout_p is_causal scale window softcap alibi_slopes q_offset masked_value normalizer"
         lens = o["valid_lens"]
         draws = o["dropout_p"] > 0 and o["dropout_keep"] is None
         return {
@@ -203,7 +209,15 @@ class Arguments:
 
         found: dict[str, Any] = {
             name: o[name]
-            for name in ("scale", "window", "softcap", "alibi_slopes", "masked_value", "dropout_p")
+            for name in (
+                "scale",
+                "window",
+                "softcap",
+                "alibi_slopes",
+                "masked_value",
+                "dropout_p",
+                "normalizer",
+            )
         }
         found["is_causal"] = bool(o["is_causal"])
         found["q_offset"] = self.offset + (queries.begin - keys.begin)

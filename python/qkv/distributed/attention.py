@@ -37,6 +37,7 @@ def attention(
     return_lse: bool = False,
     score_mod: Callable[..., Any] | None = None,
     mask_mod: Callable[..., Any] | None = None,
+    normalizer: Literal["softmax", "sigmoid", "relu"] = "softmax",
 ) -> Any:
     r"""``softmax(scale * query key^T + mask) @ value``, where each rank holds a part of queries, keys and values.
 
@@ -73,6 +74,8 @@ def attention(
     score_mod, mask_mod : callable, optional
         As in :func:`qkv.scaled_dot_product_attention`, of positions of the whole sequence; equal on all ranks.
         Arrays that they capture are whole; the gradient of a captured Tensor is what this rank's queries contribute.
+    normalizer : {"softmax", "sigmoid", "relu"}
+        As in :func:`qkv.scaled_dot_product_attention`. "sparsemax" and "entmax15" need whole rows: with one rank alone.
     return_weights : bool
         Not with several ranks: no rank has whole rows.
     return_lse : bool
@@ -120,13 +123,13 @@ def attention(
         "dropout_keep": dropout_keep,
         "score_mod": score_mod,
         "mask_mod": mask_mod,
+        "normalizer": normalizer,
+        "return_lse": return_lse,
     }
     if comm is not None:
         check(comm, "attention")
     if comm is None or comm.Get_size() == 1:
-        return scaled_dot_product_attention(
-            query, key, value, return_weights=return_weights, return_lse=return_lse, **options
-        )
+        return scaled_dot_product_attention(query, key, value, return_weights=return_weights, **options)
     if return_weights:
         raise ValueError(
             "attention: return_weights must be False because no rank has whole rows of weights; got "
@@ -134,8 +137,7 @@ def attention(
         )
     call = Arguments(query, key, value, own(comm, "attention"), options)
     saved = forward(call)
-    output, lse = call.shaped(saved.out), call.shaped(saved.lse)
-    results: list[Any] = [output, lse] if return_lse else [output]
+    results: list[Any] = [call.shaped(saved.out), *([call.shaped(saved.lse)] if return_lse else [])]
     if call.records:
         results = recorded(
             "attention",

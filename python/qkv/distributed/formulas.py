@@ -59,7 +59,8 @@ def block(query: Array, key: Array, value: Array, options: dict[str, Any]) -> tu
     """Give what :func:`_core.attention_block` gives, by recorded operations: the only kernels for a score_mod."""
     options = _with_drawn(query, key, options)
     with no_grad():
-        out, lse = (np.array(x) for x in _core.attention_by_options(query, key, value, options))
+        output, sums = _core.attention_by_options(query, key, value, options)
+    out, lse = np.array(output), np.zeros(query.shape[:3]) if sums is None else np.array(sums)
     some = np.isfinite(lse)
     return out, np.stack([np.where(some, lse, 0), some.astype(lse.dtype)], axis=-1)
 
@@ -76,7 +77,7 @@ def block_gradients(
     """Give the gradients of query, key, value, a float mask or None, and the captured Tensors.
 
     A block with the output o_b and the sum of exponentials e^(l_b) has the share p = e^(l_b - l) of the whole, whose
-    output is the sum of p o_b: d o_b = p d, and d l_b = p (d . (o_b - o) + d l).
+    output is the sum of p o_b: d o_b = p d, and d l_b = p (d . (o_b - o) + d l). Without such sums p is 1.
     """
     options = _with_drawn(arrays[0], arrays[1], options)
     before = _core.grad_enabled()
@@ -89,13 +90,16 @@ def block_gradients(
             inputs.append(_core.tensor(mask, None, True))
             options = {**options, "attn_mask": inputs[3]}
         out_b, lse_b = _core.attention_by_options(inputs[0], inputs[1], inputs[2], options)
-        sums = np.asarray(lse_b.detach())
-        inverse = statistics[..., 1]
-        some = np.isfinite(sums) & (inverse > 0)
-        share = np.where(some, np.exp(np.where(some, sums, 0) - statistics[..., 0]) * inverse, 0)
-        of_sums = (dout * (np.asarray(out_b.detach()) - out)).sum(-1) + (0 if dlse is None else dlse)
-        loss = (out_b * (share[..., None] * dout).astype(out.dtype)).sum()
-        loss = loss + (_core.where(some, lse_b, 0.0) * (share * of_sums).astype(out.dtype)).sum()
+        if lse_b is None:
+            loss = (out_b * dout).sum()
+        else:
+            sums = np.asarray(lse_b.detach())
+            inverse = statistics[..., 1]
+            some = np.isfinite(sums) & (inverse > 0)
+            share = np.where(some, np.exp(np.where(some, sums, 0) - statistics[..., 0]) * inverse, 0)
+            of_sums = (dout * (np.asarray(out_b.detach()) - out)).sum(-1) + (0 if dlse is None else dlse)
+            loss = (out_b * (share[..., None] * dout).astype(out.dtype)).sum()
+            loss = loss + (_core.where(some, lse_b, 0.0) * (share * of_sums).astype(out.dtype)).sum()
         found = [np.array(x) for x in _core.grad(loss, [*inputs, *captured], None, False, False)]
     finally:
         _core.set_grad_enabled(before)

@@ -22,7 +22,7 @@ class Saved(NamedTuple):
 
     out: Array  # (B, H, Lq, Dv)
     statistics: Array  # (B, H, Lq, 2): largest score and 1 / sum of exp(score - largest), as in the kernels
-    lse: Array  # (B, H, Lq)
+    lse: Array  # (B, H, Lq); of softmax
 
 
 def _shapes(call: Arguments) -> list[tuple[tuple[int, ...], ...]]:
@@ -46,15 +46,26 @@ def _stretches(call: Arguments, owner: int, block: Sequence[Array]) -> list[tupl
 
 
 class Merged:
-    """The sum of what blocks of keys contribute to some queries, each block's scaled to the largest score so far."""
+    """The sum of what blocks of keys contribute to some queries.
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
-        self.shape, self.dtype = shape, dtype
+    Each block's is scaled to the largest score so far, unless weights are those of single scores (`divides` is False).
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, divides: bool) -> None:
+        self.shape, self.dtype, self.divides = shape, dtype, divides
         self.total: Array | None = None  # (B, H, Lq, Dv), once there is something in it
         self.largest = np.full(shape[:3], -np.inf)
         self.sum = np.zeros(shape[:3])
 
     def add(self, out: Array, statistics: Array) -> None:
+        if self.divides:
+            self._rescale_block(out, statistics)
+        if self.total is None:
+            self.total = out
+        else:
+            self.total += out
+
+    def _rescale_block(self, out: Array, statistics: Array) -> None:
         largest, inverse = statistics[..., 0], statistics[..., 1]  # of the block, which are used up
         none = inverse == 0  # no key of this block is allowed
         largest[none], inverse[none] = -np.inf, 1
@@ -63,10 +74,6 @@ class Merged:
         share /= inverse
         self.sum += share
         out *= share[..., None].astype(out.dtype)
-        if self.total is None:
-            self.total = out
-        else:
-            self.total += out
 
     def add_sinks(self, sinks: Array) -> None:
         column = np.broadcast_to(sinks[:, None], self.largest.shape)
@@ -90,6 +97,8 @@ class Merged:
 
     def result(self) -> tuple[Array, Array, Array]:
         """Give output, statistics and lse."""
+        if not self.divides:
+            self.largest[...], self.sum[...] = 0, 1
         some = self.sum != 0
         inverse = np.where(some, 1.0, 0.0) / np.where(some, self.sum, 1.0)
         largest = np.where(some, self.largest, 0.0)
@@ -105,7 +114,8 @@ def forward(call: Arguments) -> Saved:
     layout, rank = call.layout, call.rank
     B, H, _, _, Dv = call.sizes
     queries = [np.ascontiguousarray(call.query[:, :, call.rows(i)]) for i in range(len(call.own_queries))]
-    merged = [Merged((B, H, q.shape[2], Dv), q.dtype) for q in queries]
+    divides = call.options["normalizer"] == "softmax"
+    merged = [Merged((B, H, q.shape[2], Dv), q.dtype, divides) for q in queries]
     ring = Ring(call.comm, _shapes(call), layout.steps, call.query.dtype)
     for owner, block in ring.blocks(_own(call)):
         keys = _stretches(call, owner, block)

@@ -34,10 +34,11 @@ def scaled_dot_product_attention(
     dropout_keep: ArrayLike | None = None,
     return_weights: bool = False,
     return_lse: bool = False,
+    normalizer: str = "softmax",
 ) -> Any:
     """Compute ``softmax(scale * Q K^T) V`` over the keys that each query may see.
 
-    Order: scale, softcap, ALiBi, float mask, exclusions, softmax, dropout, product with the values. An
+    Order: scale, softcap, ALiBi, float mask, exclusions, normaliser, dropout, product with the values. An
     excluded key is skipped, not multiplied by 0, so NaN or infinity in it changes nothing.
 
     Parameters
@@ -71,6 +72,8 @@ def scaled_dot_product_attention(
     dropout_keep : array of bool, the weights' shape
     return_weights, return_lse : bool
         The weights are those before dropout.
+    normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"}
+        The weights of a query are this function of its scores over the keys that it may see.
 
     Returns
     -------
@@ -117,7 +120,9 @@ def scaled_dot_product_attention(
         allowed = allowed & ((left < 0) | (j >= p - left)) & ((right < 0) | (j <= p + right))
 
     per_head = None if sinks is None else np.reshape(sinks, (-1, 1))  # (H, 1)
-    w, lse, allowed = weights_per_row(s, allowed, sinks=per_head, masked_value=masked_value)
+    w, lse, allowed = weights_per_row(
+        s, allowed, sinks=per_head, masked_value=masked_value, normalizer=normalizer
+    )
     keep = None if dropout_keep is None else np.broadcast_to(dropout_keep, weights_shape).reshape(w.shape)
     output = pool_rows(apply_dropout(w, dropout_p, keep, NAME), v, allowed)  # (B, H, Lq, Dv)
 

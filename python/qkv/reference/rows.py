@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+
+def entmax(x: ArrayLike, alpha: float = 1.5, axis: int = -1) -> Array:
+    """Compute ``max((alpha - 1) x - tau, 0) ** (1 / (alpha - 1))``, whose sum along `axis` is 1; ``tau`` by halving.
+
+    Parameters
+    ----------
+    x : array, any shape
+    alpha : float
+        Above 1.
+    axis : int
+
+    Returns
+    -------
+    ndarray, the shape of `x`
+
+    Examples
+    --------
+    >>> entmax([1.0, 0.5, -1.0], 2.0).round(12)
+    array([0.75, 0.25, 0.  ])
+    """
+    x = np.asarray(x, np.float64)
+    z = (alpha - 1) * (x - x.max(axis, keepdims=True))  # tau, too, is told from the largest
+    low, high = np.full_like(z.max(axis, keepdims=True), -1), np.zeros_like(z.max(axis, keepdims=True))
+
+    def weights(tau: Array) -> Array:
+        return np.asarray(np.maximum(z - tau, 0) ** (1 / (alpha - 1)))
+
+    for _ in range(80):
+        middle = (low + high) / 2
+        above = weights(middle).sum(axis, keepdims=True) > 1
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return weights(low)
+
+
+NORMALIZERS: dict[str, Callable[[Array], Array]] = {
+    "sigmoid": lambda s: np.where(s < 0, np.exp(-np.abs(s)), 1) / (1 + np.exp(-np.abs(s))),
+    "relu": lambda s: np.maximum(s, 0),
+    "sparsemax": lambda s: entmax(s, 2.0),
+    "entmax15": entmax,
+}
 
 
 def allowed_by_lengths(valid_lens: ArrayLike | None, shape: Sequence[int]) -> Mask:
@@ -58,7 +99,12 @@ def split_mask(mask: ArrayLike | None, shape: Sequence[int], operation: str) -> 
 
 
 def weights_per_row(
-    scores: Array, allowed: Mask, *, sinks: ArrayLike | None = None, masked_value: float | None = None
+    scores: Array,
+    allowed: Mask,
+    *,
+    sinks: ArrayLike | None = None,
+    masked_value: float | None = None,
+    normalizer: str = "softmax",
 ) -> tuple[Array, Array, Mask]:
     """Normalise each row of `scores` over its allowed keys; nothing else of the row is read.
 
@@ -69,13 +115,15 @@ def weights_per_row(
         One more logit per row that takes part in the sum and has no value.
     masked_value : float, optional
         Replaces the scores that are not allowed; then every key takes part.
+    normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"}
+        All but the first know no sinks.
 
     Returns
     -------
     weights : ndarray, (..., Lq, Lk)
         0 where a key is not allowed, so a row without allowed keys is all zeros.
     lse : ndarray, (..., Lq)
-        ``log(sum(exp(scores)))`` over what took part; ``-inf`` for an empty row.
+        ``log(sum(exp(scores)))`` over what took part; ``-inf`` for an empty row. Of softmax.
     allowed : ndarray of bool, (..., Lq, Lk)
         The keys that took part.
 
@@ -90,6 +138,10 @@ def weights_per_row(
     sink = np.broadcast_to(-np.inf if sinks is None else np.asarray(sinks, np.float64), scores.shape[:-1])
     weights, lse = np.zeros(scores.shape), np.full(scores.shape[:-1], -np.inf)
     for row in np.ndindex(scores.shape[:-1]):
+        if normalizer != "softmax":
+            seen = scores[row][allowed[row]]
+            weights[row][allowed[row]] = NORMALIZERS[normalizer](seen) if seen.size else seen
+            continue
         logits = np.append(scores[row][allowed[row]], sink[row])  # (allowed keys + 1,)
         top = logits.max()
         if top == -np.inf:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .rows import allowed_by_lengths, split_mask, weights_per_row
+from .rows import allowed_by_lengths, entmax, split_mask, weights_per_row
 
 
 def softmax(x: ArrayLike, axis: int = -1, temperature: float = 1.0) -> NDArray[np.float64]:
@@ -33,38 +33,6 @@ def softmax(x: ArrayLike, axis: int = -1, temperature: float = 1.0) -> NDArray[n
     with np.errstate(invalid="ignore"):  # -inf - -inf
         e = np.exp(x - x.max(axis, keepdims=True))
         return np.asarray(e / e.sum(axis, keepdims=True))
-
-
-def entmax(x: ArrayLike, alpha: float = 1.5, axis: int = -1) -> NDArray[np.float64]:
-    """Compute ``max((alpha - 1) x - tau, 0) ** (1 / (alpha - 1))``, whose sum along `axis` is 1; ``tau`` by halving.
-
-    Parameters
-    ----------
-    x : array, any shape
-    alpha : float
-        Above 1.
-    axis : int
-
-    Returns
-    -------
-    ndarray, the shape of `x`
-
-    Examples
-    --------
-    >>> entmax([1.0, 0.5, -1.0], 2.0).round(12)
-    array([0.75, 0.25, 0.  ])
-    """
-    z = (alpha - 1) * np.asarray(x, np.float64)
-    low, high = z.max(axis, keepdims=True) - 1, z.max(axis, keepdims=True)
-
-    def weights(tau: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(np.maximum(z - tau, 0) ** (1 / (alpha - 1)))
-
-    for _ in range(80):
-        middle = (low + high) / 2
-        above = weights(middle).sum(axis, keepdims=True) > 1
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return weights(low)
 
 
 def sparsemax(x: ArrayLike, axis: int = -1) -> NDArray[np.float64]:

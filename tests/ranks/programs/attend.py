@@ -44,15 +44,24 @@ def compare(name, q, k, v, *, tolerance=2e-12, gradients=True, **options):
     if keep is not None and keep.shape[-2] != 1:
         local["dropout_keep"] = keep[..., mine_q, :]
 
+    has_lse = "normalizer" not in options
+
+    def with_lse(results):
+        return results if has_lse else (results, results[..., 0] * 0)
+
     qkv.manual_seed(5)
-    wanted, wanted_lse = qkv.scaled_dot_product_attention(
-        *whole[:3], attn_mask=whole[3], sinks=whole[4], return_lse=True, **options
+    wanted, wanted_lse = with_lse(
+        qkv.scaled_dot_product_attention(
+            *whole[:3], attn_mask=whole[3], sinks=whole[4], return_lse=has_lse, **options
+        )
     )
     state = qkv.random.get_rng_state()
     qkv.manual_seed(
         5 + COMM.rank * (COMM.rank > 0 and options.get("dropout_p", 0) > 0)
     )  # rank 0's draw counts
-    found, lse = split_attention(*part[:3], COMM, attn_mask=part[3], sinks=part[4], return_lse=True, **local)
+    found, lse = with_lse(
+        split_attention(*part[:3], COMM, attn_mask=part[3], sinks=part[4], return_lse=has_lse, **local)
+    )
     if COMM.rank == 0:
         np.testing.assert_array_equal(qkv.random.get_rng_state(), state, err_msg=name)
 
@@ -141,6 +150,13 @@ def main():
         compare("filled", q, k, v, is_causal=causal, masked_value=-1e9, valid_lens=[0, 9])
         compare("filled near", q, k, v, is_causal=causal, masked_value=-1.5, attn_mask=mask)
         compare("dropout", q, k, v, is_causal=causal, dropout_p=0.4, valid_lens=lens)
+        for normalizer in ("sigmoid", "relu"):
+            given = {"is_causal": causal, "normalizer": normalizer}
+            compare(normalizer, q, k, v, **given)
+            compare(
+                f"{normalizer} of some keys", q, few_k, few_v, **given,
+                enable_gqa=True, attn_mask=bias, valid_lens=[0, 9], window=(9, 5), dropout_p=0.3,
+            )  # fmt: skip
         keep = RNG.random((B, H, L, L)) < 0.5
         compare("dropout given", q, k, v, is_causal=causal, dropout_p=0.4, dropout_keep=keep)
         compare("everything", q, few_k, few_v, is_causal=causal, enable_gqa=True, attn_mask=bias, valid_lens=lens,

@@ -51,6 +51,7 @@ def main():
     for causal in (False, True):
         compare("score_mod", q, k, v, is_causal=causal, score_mod=alibi)
         compare("mask_mod", q, k, v, is_causal=causal, mask_mod=formulas.strided(4))
+        compare("by relu", q, k, v, is_causal=causal, score_mod=alibi, normalizer="relu")
         compare("a window by its formula", q, k, v, is_causal=causal, mask_mod=formulas.sliding_window(4, 2))
         compare("both", q, k, v, is_causal=causal, valid_lens=lens, **both)
         compare("both and a bias", q, k, v, is_causal=causal, attn_mask=bias, window=(9, 3), **both)

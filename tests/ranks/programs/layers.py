@@ -122,6 +122,7 @@ def main(file):
     check_layer(comm)
     check_layer(comm, is_causal=True, rotary_base=100.0, num_kv_heads=2, window=(7, 0))
     check_layer(comm, sinks=True, qk_norm="rms", softcap=3.0, alibi=True, scale=0.7)
+    check_layer(comm, normalizer="sigmoid")
     history = curve(comm)
     if distributed.is_main():
         np.savez(file, **history.arrays())

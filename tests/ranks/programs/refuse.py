@@ -96,6 +96,14 @@ def main():
         "enable_gqa is False",
         lambda: attention(q[:, None][:, [0, 0]], q[:, None], q[:, None], COMM),
     )
+    refused(ValueError, "normalizer must be equal", lambda: attention(
+        q, q, q, COMM, normalizer="relu" if last else "sigmoid"))  # fmt: skip
+    refused(ValueError, 'because no rank has whole rows of scores; got "entmax15"', lambda: attention(
+        q, q, q, COMM, normalizer="entmax15" if last else "softmax"))  # fmt: skip
+    refused(ValueError, "return_lse must be False because only softmax", lambda: attention(
+        q, q, q, COMM, normalizer="relu", return_lse=True))  # fmt: skip
+    refused(ValueError, "sinks must be None because they belong", lambda: attention(
+        q, q, q, COMM, normalizer="relu", sinks=np.ones(1)))  # fmt: skip
     refused(ValueError, "sinks must be (H,)", lambda: attention(q, q, q, COMM, sinks=np.ones(3)))
     refused(
         ValueError,

@@ -1,0 +1,154 @@
+// The thresholds of sparsemax and entmax15, found in one pass over the keys. A score at least 1 (entmax15: 2) below its
+// row's largest has no weight, and neither has one below the threshold of a part of the row, so few keys are kept.
+#pragma once
+
+#include <math.h>
+
+#include "kernels/attention/normalizer.h"
+#include "kernels/attention/query_tile.h"
+
+namespace qkv::kernels::QKV_ISA {
+
+// Of one vector of rows, the scores of keys that may have weight in one of them. Thresholds are told from the row's
+// largest score: 1 is nothing beside scores of -1e9, which fill excluded places.
+template <class T> struct Candidates {
+  T* scores;      // (count, kLanes)
+  int32_t* keys;  // (count), ascending
+  Index count, kept;
+  alignas(64) T largest[kLanes<T>];  // score; 0 for empty rows
+  // Threshold - largest, no more than that of all keys; in the end that, below 0, but 0 for empty rows.
+  alignas(64) T offset[kLanes<T>];
+
+  static Index elements(Index most_keys) { return (kLanes<T> + 1) * most_keys; }
+
+  void start(T* memory, Index most_keys, Index rows) {
+    scores = memory;
+    keys = reinterpret_cast<int32_t*>(memory + kLanes<T> * most_keys);
+    count = kept = 0;
+    // Nothing is above the second number: lanes behind the last row have no candidates.
+    for (Index i = 0; i < kLanes<T>; ++i) {
+      offset[i] = bound_[i] = static_cast<T>(i < rows ? -kFarthest : kFarthest);
+      largest[i] = 0;
+    }
+  }
+
+  // Scores of n keys, `width` apart, of which the first is `key`.
+  template <Normalizer normalizer> void add(const T* tile, Index width, Index key, Index n) {
+    const Vec<T> bound = load(bound_);
+    const auto line = [&](Index j) { return load(tile + j * width); };
+    const auto take = [&](Index j) {
+      if (!any(~(line(j) <= bound))) return;
+      store(scores + count * kLanes<T>, line(j));
+      keys[count++] = static_cast<int32_t>(key + j);
+    };
+    Index j = 0;
+    for (; j + 4 <= n; j += 4) {
+      const auto below = (line(j) <= bound) & (line(j + 1) <= bound) & (line(j + 2) <= bound) & (line(j + 3) <= bound);
+      if (any(~below))
+        for (Index i = 0; i < 4; ++i) take(j + i);
+    }
+    for (; j < n; ++j) take(j);
+    if (count >= 2 * kept + kFew) drop<normalizer>();
+  }
+
+  // When all keys have been added.
+  template <Normalizer normalizer> void finish() {
+    raise<normalizer>();
+    const Vec<T> zero = {}, one = splat<T>(1), before = load(offset);
+    // With the keys that have weight known, the threshold is that of these alone: the same bits whatever others were
+    // candidates on the way.
+    Vec<T> n = zero, sum = zero, squares = zero;
+    for (Index j = 0; j < count; ++j) {
+      const Vec<T> x = distance(j);
+      n += select(x > before, one, zero);
+      sum += select(x > before, x, zero);
+    }
+    const Vec<T> mean = sum / n;
+    Vec<T> found = mean - one / n;
+    if constexpr (normalizer == Normalizer::entmax15) {
+      for (Index j = 0; j < count; ++j) {
+        const Vec<T> x = distance(j);
+        squares += select(x > before, (x - mean) * (x - mean), zero);
+      }
+      found = mean - root_of(maximum((splat<T>(4) - squares) / n, zero));
+    }
+    const Vec<T> last = select(n > zero, found, before);
+    store(offset, select(last == splat<T>(static_cast<T>(-kFarthest)), zero, last));
+  }
+
+  template <Normalizer normalizer> Vec<T> weight(Index at) const {
+    return weight_above<normalizer>(distance(at) - load(offset));
+  }
+
+  // 1 / sum of the weights' derivatives; 0 for empty rows.
+  template <Normalizer normalizer> Vec<T> inverse_of_derivatives() const {
+    Vec<T> sum = {};
+    for (Index j = 0; j < count; ++j) sum += derivative_of<normalizer, T>(weight<normalizer>(j));
+    return select(sum == Vec<T>{}, Vec<T>{}, splat<T>(1) / sum);
+  }
+
+ private:
+  static constexpr double kFarthest = 1e38;
+  static constexpr Index kFew = 64;
+  alignas(64) T bound_[kLanes<T>];  // scores up to it have no weight
+
+  template <Normalizer normalizer> static Vec<T> weight_above(Vec<T> above) {
+    Vec<T> d[1] = {above};
+    become_weights<normalizer, T, 1>(d);
+    return d[0];
+  }
+  Vec<T> distance(Index j) const { return load(scores + j * kLanes<T>) - load(largest); }
+
+  // Raises the thresholds to those of the candidates so far. The sum of the weights is convex in the threshold, so that
+  // Newton's steps from below stay below.
+  template <Normalizer normalizer> void raise() {
+    constexpr T reach = normalizer == Normalizer::entmax15 ? 2 : 1;
+    constexpr T epsilon = sizeof(T) == sizeof(float) ? T(1.2e-7) : T(2.3e-16);
+    constexpr int most_steps = 64;
+    const Vec<T> zero = {}, lowest = splat<T>(static_cast<T>(-INFINITY));
+    Vec<T> top = lowest;
+    for (Index j = 0; j < count; ++j) top = maximum(load(scores + j * kLanes<T>), top);
+    const auto none = top == lowest;
+    const Vec<T> base = select(none, zero, top), before = load(offset);
+    Vec<T> tau = select(none, before, maximum(before + (load(largest) - base), splat<T>(-reach)));
+    store(largest, base);
+    for (int step = 0; step < most_steps; ++step) {
+      Vec<T> sum[4] = {}, derivative[4] = {};
+      const auto look = [&](Index j, Index i) {
+        const Vec<T> above = distance(j) - tau;
+        sum[i] += weight_above<normalizer>(above);
+        if constexpr (normalizer == Normalizer::entmax15)
+          derivative[i] += maximum(above * splat<T>(static_cast<T>(0.5)), zero);
+        else derivative[i] += select(above > zero, splat<T>(1), zero);
+      };
+      Index j = 0;
+      for (; j + 4 <= count; j += 4)
+#pragma GCC unroll 4
+        for (Index i = 0; i < 4; ++i) look(j + i, i);
+      for (; j < count; ++j) look(j, 0);
+      const Vec<T> excess = (sum[0] + sum[1]) + (sum[2] + sum[3]) - splat<T>(1);
+      const Vec<T> next = tau + excess / ((derivative[0] + derivative[1]) + (derivative[2] + derivative[3]));
+      const auto higher = next > tau + splat<T>(2 * epsilon);
+      if (!any(higher)) break;
+      tau = select(higher, next, tau);
+    }
+    store(offset, tau);
+    store(bound_, base + tau - absolute(base) * splat<T>(epsilon));  // rounded down
+  }
+
+  // Leaves out the keys that have no weight by now.
+  template <Normalizer normalizer> void drop() {
+    raise<normalizer>();
+    const Vec<T> bound = load(bound_);
+    Index left = 0;
+    for (Index j = 0; j < count; ++j) {
+      const Vec<T> s = load(scores + j * kLanes<T>);
+      if (!any(~(s <= bound))) continue;
+      store(scores + left * kLanes<T>, s);
+      keys[left++] = keys[j];
+    }
+    count = kept = left;
+  }
+};
+
+}  // namespace qkv::kernels::QKV_ISA

@@ -1,0 +1,175 @@
+// Results of sparsemax and entmax15: few keys have weight in a row, and only these are pooled.
+#pragma once
+
+#include <string.h>
+
+#include "kernels/attention/candidates.h"
+#include "kernels/attention/line_dropout.h"
+#include "kernels/attention/tiles.h"
+
+namespace qkv::kernels::QKV_ISA {
+
+// Of the panels of a tile.
+template <class T> class SparseRows {
+ public:
+  static Index elements(const AttentionProblem<T>& p) {
+    return value_elements(p) + panels(p) * kMaxVectors * Candidates<T>::elements(p.keys);
+  }
+  SparseRows(T* memory, const AttentionProblem<T>& p)
+      : problem_(p), values_(memory), lists_(memory + value_elements(p)) {}
+
+  void start(Index panel, const RowBlock<T>& rows) {
+    for (Index v = 0; v < rows.vectors; ++v) {
+      const Index at = panel * kMaxVectors + v, size = Candidates<T>::elements(problem_.keys);
+      of_[at].start(lists_ + at * size, problem_.keys, rows.rows - v * kLanes<T>);
+    }
+  }
+
+  // The scores of a step of keys.
+  void add(Index panel, const KeyStep& step, const T* scores, Index width) {
+    with_threshold([&]<Normalizer normalizer>() {
+      for (Index i = 0; i < step.count; ++i) {
+        const StepPart& part = step.part[i];
+        for (Index v = part.vector; v < part.vector + part.vectors; ++v)
+          of_[panel * kMaxVectors + v].template add<normalizer>(scores + part.from * width + v * kLanes<T>, width,
+                                                                step.key + part.from, part.keys());
+      }
+    });
+  }
+
+  // Writes what the result asks for of a panel, whose output rows are `out`. `weights` and `pooled` are scratch.
+  void finish(Index panel, const RowBlock<T>& rows, T* weights, T* pooled, T* const* out,
+              const AttentionResult<T>& result) {
+    Candidates<T>* of = of_ + panel * kMaxVectors;
+    T* averages[kPanelWidth<T>];
+    for (Index row = 0; row < rows.rows && result.averages.data != nullptr; ++row)
+      averages[row] = result.averages.at(rows.batch, rows.head[row], rows.query[row]);
+    with_threshold([&]<Normalizer normalizer>() {
+      for (Index v = 0; v < rows.vectors; ++v) of[v].template finish<normalizer>();
+      write_statistics(of, rows, result);
+      if (result.weights.data != nullptr) write_weights<normalizer>(of, rows, result);
+      if (result.columns.count > 0) write_columns<normalizer>(of, rows, result);
+      if (problem_.value_size == 0) return;
+      if (result.out.data != nullptr) pool<normalizer, false>(of, rows, weights, pooled, out);
+      if (result.averages.data != nullptr) pool<normalizer, true>(of, rows, weights, pooled, averages);
+    });
+  }
+
+ private:
+  static Index value_elements(const AttentionProblem<T>& p) { return kBlockKeys * padded<T>(p.value_size); }
+  static Index panels(const AttentionProblem<T>& p) {
+    const Index rows = p.heads / p.kv_heads * p.queries;
+    return at_most((rows + kPanelWidth<T> - 1) / kPanelWidth<T>, kMostPanels<T>);
+  }
+  template <class F> void with_threshold(F f) const {
+    if (problem_.normalizer == Normalizer::sparsemax) f.template operator()<Normalizer::sparsemax>();
+    else f.template operator()<Normalizer::entmax15>();
+  }
+
+  // f(row, key, weight) for what is not 0, keys ascending for each row.
+  template <Normalizer normalizer, class F>
+  static void for_weights(const Candidates<T>* of, const RowBlock<T>& rows, F f) {
+    for (Index v = 0; v < rows.vectors; ++v)
+      for (Index at = 0; at < of[v].count; ++at) {
+        const Vec<T> w = of[v].template weight<normalizer>(at);
+        if (!any(w != Vec<T>{})) continue;
+        for (Index i = 0; i < kLanes<T> && v * kLanes<T> + i < rows.rows; ++i)
+          if (w[i] != 0) f(v * kLanes<T> + i, static_cast<Index>(of[v].keys[at]), w[i]);
+      }
+  }
+
+  void write_statistics(const Candidates<T>* of, const RowBlock<T>& rows, const AttentionResult<T>& result) const {
+    if (result.statistics == nullptr) return;
+    for (Index row = 0; row < rows.rows; ++row) {
+      T* to =
+          result.statistics + 2 * ((rows.batch * problem_.heads + rows.head[row]) * problem_.queries + rows.query[row]);
+      to[0] = of[row / kLanes<T>].largest[row % kLanes<T>];
+      to[1] = of[row / kLanes<T>].offset[row % kLanes<T>];
+    }
+  }
+
+  template <Normalizer normalizer>
+  void write_weights(const Candidates<T>* of, const RowBlock<T>& rows, const AttentionResult<T>& result) const {
+    T* to[kPanelWidth<T>];
+    for (Index row = 0; row < rows.rows; ++row) {
+      to[row] = result.weights.at(rows.batch, rows.head[row], rows.query[row], 0);
+      memset(to[row], 0, sizeof(T) * problem_.keys);
+    }
+    for_weights<normalizer>(of, rows, [&](Index row, Index key, T w) { to[row][key] = w; });
+  }
+
+  template <Normalizer normalizer>
+  void write_columns(const Candidates<T>* of, const RowBlock<T>& rows, const AttentionResult<T>& result) const {
+    const ColumnResult<T>& columns = result.columns;
+    T* to[kPanelWidth<T>];
+    Index column[kPanelWidth<T>] = {};
+    for (Index row = 0; row < rows.rows; ++row) {
+      to[row] = columns.to.at(rows.batch, rows.head[row], rows.query[row], 0);
+      memset(to[row], 0, sizeof(T) * columns.count);
+    }
+    for_weights<normalizer>(of, rows, [&](Index row, Index key, T w) {
+      Index& x = column[row];
+      while (x < columns.count && columns.starts[x + 1] <= key) ++x;
+      if (x == columns.count || columns.starts[x] > key) return;
+      T& sum = to[row][x];
+      sum = !columns.largest ? sum + w : w <= sum ? sum : w;
+    });
+  }
+
+  // The values by weights, or averaged by their derivatives, to rows of results.
+  template <Normalizer normalizer, bool averages>
+  void pool(const Candidates<T>* of, const RowBlock<T>& rows, T* weights, T* pooled, T* const* to) const {
+    alignas(64) T one[kPanelWidth<T>];
+    for (T& factor : one) factor = 1;
+    const LineDropout<T> dropout(rows);
+    for (Index v = 0; v < rows.vectors; ++v) {
+      pool_vector<normalizer, averages>(of[v], rows, dropout, v, weights, pooled, multiply_transposed<T>);
+      // A key without weight in a row may hold infinity or NaN.
+      if (!finite_lines(pooled + v * kLanes<T>, problem_.value_size, rows.width, 1))
+        pool_vector<normalizer, averages>(of[v], rows, dropout, v, weights, pooled, multiply_skipping<T>);
+    }
+    rows_from_columns(to, pooled, rows.width, one, rows.rows, problem_.value_size);
+  }
+
+  template <Normalizer normalizer, bool averages, class Multiply>
+  void pool_vector(const Candidates<T>& of, const RowBlock<T>& rows, const LineDropout<T>& dropout, Index vector,
+                   T* weights, T* pooled, Multiply multiply) const {
+    const Index lane = vector * kLanes<T>, width = rows.width, size = problem_.value_size, stride = padded<T>(size);
+    const Vec<T> zero = {}, inverse = averages ? of.template inverse_of_derivatives<normalizer>() : zero;
+    StoreMode mode = StoreMode::overwrite;
+    for (Index at = 0; at < of.count;) {
+      Index n = 0;
+      for (; at < of.count && n < kBlockKeys; ++at) {
+        Vec<T> w = of.template weight<normalizer>(at);
+        if (!any(w != zero)) continue;
+        if constexpr (averages) w = derivative_of<normalizer, T>(w) * inverse;
+        T* line = weights + n * width + lane;
+        store(line, w);
+        if (drops(problem_)) drop(line, rows, dropout, of.keys[at], lane);
+        memcpy(values_ + n++ * stride, rows.value(of.keys[at]), sizeof(T) * size);
+      }
+      if (n == 0) break;
+      multiply(mode, pooled + lane, width, nullptr, values_, stride, weights + lane, width, size, n, 1, nullptr,
+               nullptr);
+      mode = StoreMode::accumulate;
+    }
+    if (mode == StoreMode::overwrite)
+      for (Index i = 0; i < size; ++i) store(pooled + i * width + lane, zero);
+  }
+
+  // Dropout of one key's weights.
+  void drop(T* line, const RowBlock<T>& rows, const LineDropout<T>& dropout, Index key, Index lane) const {
+    const WeightsView<const bool>& keep = problem_.dropout.keep;
+    if (keep.data == nullptr) return dropout.line(line, line, key, lane, kLanes<T>);
+    for (Index i = 0; i < kLanes<T>; ++i)
+      line[i] =
+          *keep.at(rows.batch, rows.head[lane + i], rows.query[lane + i], key) ? line[i] * kept_factor(problem_) : 0;
+  }
+
+  const AttentionProblem<T>& problem_;
+  T* values_;  // those that are pooled, side by side
+  T* lists_;
+  Candidates<T> of_[kMostPanels<T> * kMaxVectors];
+};
+
+}  // namespace qkv::kernels::QKV_ISA

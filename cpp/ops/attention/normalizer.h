@@ -1,0 +1,14 @@
+// The normalisers of attention beside softmax, by recorded operations.
+#pragma once
+
+#include "ops/attention/attention.h"
+
+namespace qkv::ops {
+
+// Sinks and lse are of a sum that softmax alone has.
+void check_normalizer(const AttentionOptions& options);
+
+// Weights of scores (..., Lk) where `allowed`, of the same shape, else 0. Not of softmax.
+Tensor normalized(Normalizer normalizer, const Tensor& scores, const Tensor& allowed);
+
+}  // namespace qkv::ops
