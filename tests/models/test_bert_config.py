@@ -50,9 +50,19 @@ def test_labels():
     for entries, text in (
         ({"model_type": "gpt2"}, "model_type must be 'bert'"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type must be 'absolute'"),
+        (
+            {"quantization_config": {"bits": 4}},
+            "quantization_config must be unset because qkv has no other; got",
+        ),
+        ({"pruned_heads": {"1": [0]}}, "pruned_heads must be unset because"),
         ({"is_decoder": True}, "is_decoder and add_cross_attention must be false"),
     ):
         with pytest.raises(ValueError, match=text):
             models.BertConfig.from_dict(entries)
+    untied = models.BertConfig.from_dict({**SIZES, "tie_word_embeddings": False})
+    models.BertForTokenClassification(untied)
+    for kind in (models.BertForMaskedLM, models.BertForPreTraining):
+        with pytest.raises(ValueError, match="tie_word_embeddings must be True because words are scored by"):
+            kind(untied)
     with pytest.raises(TypeError, match="config must be a BertConfig; got dict"):
         models.BertModel({})

@@ -31,7 +31,9 @@ def real_file() -> Path:
     return path
 
 
-def small_file(folder, kind="llama", changed=None, tensor_type=None, **facts):
+def small_file(
+    folder, kind="llama", changed=None, tensor_type=None, rope=None, freqs=None, base=10000.0, **facts
+):
     """Write a small Llama as llama.cpp does: names of its own, and rotary pairs that are neighbours."""
     entries = dict(
         model_type=kind, architectures=["LlamaForCausalLM"], hidden_size=32, num_hidden_layers=2,
@@ -46,8 +48,12 @@ def small_file(folder, kind="llama", changed=None, tensor_type=None, **facts):
     }  # fmt: skip
     for name, value in facts.items():
         writer.add_uint32(f"{kind}.{name}", value)
-    writer.add_float32(f"{kind}.rope.freq_base", 10000.0)
+    writer.add_float32(f"{kind}.rope.freq_base", base)
     writer.add_float32(f"{kind}.attention.layer_norm_rms_epsilon", 1e-6)
+    for name, value in (rope or {}).items():
+        (writer.add_string if isinstance(value, str) else writer.add_float32)(f"{kind}.rope.{name}", value)
+    if freqs is not None:
+        writer.add_tensor("rope_freqs.weight", np.asarray(freqs, np.float32))
     names = {
         "body.embedding": "token_embd", "body.norm": "output_norm", "head.output": "output", "norm1": "attn_norm",
         "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
@@ -93,6 +99,83 @@ def test_block_types(tmp_path, kind, bound):
     expected = model(IDS).numpy()
     difference = np.abs(models.from_pretrained(path)(IDS).numpy() - expected).max() / np.abs(expected).max()
     assert 0 < difference < bound
+
+
+# Factors of Llama 3's rule for heads of 8 features, as llama.cpp's converter writes them.
+LONG = 2 * np.pi * 10000.0 ** (np.arange(4) / 4)
+FREQS = [1.0, 1.0, 1.0, 8 / (8 * (8192 / LONG[3] - 1) / 3 + 1 - (8192 / LONG[3] - 1) / 3)]
+SCALINGS = {
+    "linear": ({"scaling.type": "linear", "scaling.factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
+    "old": ({"scale_linear": 2.0}, {"rope_type": "linear", "factor": 2.0}),
+    "yarn": (
+        {"scaling.type": "yarn", "scaling.factor": 4.0, "scaling.original_context_length": 16.0},
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+    ),
+    "yarn with all": (
+        {"scaling.type": "yarn", "scaling.factor": 4.0, "scaling.original_context_length": 16.0,
+         "scaling.yarn_beta_fast": 20.0, "scaling.yarn_beta_slow": 2.0, "scaling.yarn_attn_factor": 1.5,
+         "scaling.yarn_ext_factor": 1.0},
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 20.0,
+         "beta_slow": 2.0, "attention_factor": 1.5 * (1 + 0.1 * np.log(4))},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_rotary_scaling(tmp_path, name):
+    rope, rule = SCALINGS[name]
+    path, model = small_file(tmp_path, rope=rope)
+    expected = models.from_config(
+        {**model.config.to_dict(), "max_position_embeddings": 64, "rope_scaling": rule}
+    )
+    expected.load_state_dict(model.state_dict())
+    loaded = models.from_pretrained(path)
+    ids = np.random.default_rng(4).integers(0, 37, (2, 29))
+    np.testing.assert_allclose(loaded(ids), expected.eval()(ids), atol=1e-5)
+    assert np.abs(loaded(ids).numpy() - model(ids).numpy()).max() > 1e-3
+
+
+def test_llama_3_frequencies(tmp_path):
+    path, model = small_file(tmp_path, freqs=FREQS)
+    assert 1 < FREQS[3] < 8
+    with pytest.raises(
+        ValueError, match=r"rope_freqs\.weight must hold Llama 3's factors .*; got 4 from 1 to"
+    ):
+        models.from_pretrained(path)  # no feature turns slowly enough to show the factor
+    rule = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192}  # fmt: skip
+    lengths = 2 * np.pi * 500000.0 ** (np.arange(4) / 4)
+    smooth = np.clip((8192 / lengths - 1) / 3, 0, 1)
+    path, model = small_file(tmp_path, base=500000.0, freqs=1 / ((1 - smooth) / 8 + smooth))
+    loaded = models.from_pretrained(path)
+    assert loaded.config.rope_scaling == rule
+    expected = models.from_config({**model.config.to_dict(), "rope_theta": 500000.0, "rope_scaling": rule})
+    expected.load_state_dict(model.state_dict())
+    np.testing.assert_allclose(loaded(IDS), expected.eval()(IDS), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rope", "message"),
+    [
+        ({"scaling.type": "longrope"}, r"rope\.scaling\.type must be none, linear or yarn .*; got longrope"),
+        ({"scaling.type": "yarn"}, r"rope\.scaling\.factor must be above 0 where .* is yarn; got None"),
+        ({"scaling.factor": -2.0}, r"rope\.scaling\.factor must be above 0 where .* is linear; got -2\.0"),
+        ({"scaling.alpha": 2.0}, r"rope\.scaling\.alpha must be 0 because .*; got 2\.0"),
+        ({"scaling.attn_factor": 2.0}, r"rope\.scaling\.attn_factor must be 1 where .* is none; got 2\.0"),
+        ({"scaling.type": "yarn", "scaling.factor": 2.0, "scaling.yarn_ext_factor": 0.5},
+         r"rope\.scaling\.yarn_ext_factor must be 1; got 0\.5"),
+        ({"dimension_count": 4.0}, r"rope\.dimension_count must be 8, the width of a head; got 4\.0"),
+    ],
+)  # fmt: skip
+def test_rotary_scaling_that_is_refused(tmp_path, rope, message):
+    path, _ = small_file(tmp_path, rope=rope)
+    with pytest.raises(ValueError, match=message):
+        models.from_pretrained(path)
+    path, _ = small_file(tmp_path, rope={"scaling.type": "linear", "scaling.factor": 2.0}, freqs=[1, 1, 1, 8])
+    with pytest.raises(
+        ValueError, match=r"rope_freqs\.weight must not stand beside rope\.scaling\.type linear"
+    ):
+        models.from_pretrained(path)
 
 
 def test_what_is_refused(tmp_path):

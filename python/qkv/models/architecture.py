@@ -101,6 +101,21 @@ def packed(theirs: str, **how: Any) -> dict[str, Piece]:
     return {f"layers.{{}}.self_attn.{x}_proj": Piece(theirs, i, 3, **how) for i, x in enumerate("qkv")}
 
 
+def projections(own: str, theirs: str, ends: Sequence[str]) -> dict[str, str]:
+    """Give the names of an attention's projections of queries, keys, values and results."""
+    return {f"{own}.{x}_proj": theirs + end for x, end in zip(("q", "k", "v", "out"), ends, strict=True)}
+
+
+def biases(attention: bool, feed_forward: bool) -> Options:
+    """Say which matrices of a block have a bias."""
+    return {"qkv_bias": attention, "out_bias": attention, "bias": feed_forward}
+
+
+def only_body(c: Configuration, layers: list[Options], **options: Any) -> dict[str, Options]:
+    """Give the options of the only body of a model."""
+    return {"body": {"layers": layers, "d_model": c.hidden_size, "vocab_size": c.vocab_size, **options}}
+
+
 @dataclass(frozen=True)
 class HeadTable:
     """What stands on top of a body: the options of :class:`Head`, its names, and whether the body has its pooler."""
@@ -108,6 +123,35 @@ class HeadTable:
     options: Callable[[Configuration], Options]
     names: Names = field(default_factory=dict)
     pooler: bool = False
+
+
+def head_names(
+    output: str, dense: str | None = None, norm: str | None = None, bias: str | None = None
+) -> Names:
+    """Give the names of a head's parts; its bias is that of the last matrix, or stands alone where that is tied."""
+    parts = {
+        "output": output,
+        "dense": dense,
+        "norm": norm,
+        "bias": bias or output + ".bias",
+        "output.bias": bias,
+    }
+    return {f"head.{own}": theirs for own, theirs in parts.items() if theirs is not None}
+
+
+def language_head(
+    theirs: str = "lm_head", names: Names | None = None, **options: Callable[[Configuration], Any]
+) -> HeadTable:
+    """Give the scores of words, whose matrix may be that of the embeddings."""
+    return HeadTable(
+        lambda c: {
+            "outputs": c.vocab_size,
+            "tied": c.tie_word_embeddings,
+            "bias": False,
+            **{name: value(c) for name, value in options.items()},
+        },
+        {"head.output": theirs, **(names or {})},
+    )
 
 
 @dataclass(frozen=True)
@@ -123,7 +167,7 @@ class Architecture:
         What Hugging Face's classes begin with.
     prefix : str
         Of the body's parameters in files of models with a head.
-    defaults, allowed, standard : mapping
+    defaults, allowed : mapping
         As in :class:`Configuration`.
     bodies : callable
         From a configuration to the options of the C++ body, by its name in the model.
@@ -149,14 +193,13 @@ class Architecture:
     names: Names | Callable[[Configuration], Names]
     heads: Mapping[str, HeadTable]
     allowed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    standard: Mapping[str, str] = field(default_factory=dict)
     pooler: HeadTable | None = None
     buffers: Callable[[Configuration], dict[str, np.ndarray]] | None = None
     encoder_only: str | None = None
 
     def configuration(self, entries: Mapping[str, Any]) -> Configuration:
         """Check the entries of a config.json."""
-        return Configuration(entries, self.defaults, self.allowed, self.standard)
+        return Configuration(entries, self.defaults, self.allowed)
 
     def head_named(self, name: str | None) -> str | None:
         """Give the key of the head of a class of Hugging Face's, None for the bare body."""

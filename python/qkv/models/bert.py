@@ -141,7 +141,7 @@ class BertForPreTraining(BertPretrained, _core.BertForPreTraining):
     config: BertConfig
 
     def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(BertModel(config, values=values))
+        super().__init__(BertModel(_tied(config), values=values))
         self.config = config
 
     def forward(self, input_ids: Any, **options: Any) -> Any:
@@ -168,7 +168,7 @@ class BertForMaskedLM(BertPretrained, _core.BertForMaskedLM):
     config: BertConfig
 
     def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(BertModel(config, add_pooling_layer=False, values=values))
+        super().__init__(BertModel(_tied(config), add_pooling_layer=False, values=values))
         self.config = config
 
     def forward(self, input_ids: Any, **options: Any) -> Any:
@@ -261,6 +261,15 @@ def _arguments(config: BertConfig) -> dict[str, Any]:
     if not isinstance(config, BertConfig):
         raise TypeError(f"BertModel: config must be a BertConfig; got {type(config).__name__}")
     return config.core()
+
+
+def _tied(config: BertConfig) -> BertConfig:
+    """Refuse what has a decoder of its own."""
+    if isinstance(config, BertConfig) and config.extra.get("tie_word_embeddings") is False:
+        raise ValueError(
+            "BertConfig: tie_word_embeddings must be True because words are scored by their embeddings; got False"
+        )
+    return config
 
 
 def _head(config: BertConfig) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import _core
 from .._errors import shown
+from .configuration import MOST_LABELS, NEVER
 
 SIZES = (
     "vocab_size",
@@ -21,7 +22,6 @@ SIZES = (
 )
 NUMBERS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range", "layer_norm_eps")
 CORE = (*SIZES, *NUMBERS, "hidden_act", "pad_token_id")
-MOST_LABELS = 1_000_000
 
 
 @dataclass
@@ -186,6 +186,11 @@ class BertConfig:
         positions = entries.get("position_embedding_type", "absolute")
         if positions not in ("absolute", None):
             raise ValueError(f"BertConfig: position_embedding_type must be 'absolute'; got {positions!r}")
+        for name in ("pruned_heads", "quantization_config"):
+            if name in entries and entries[name] not in NEVER[name]:
+                raise ValueError(
+                    f"BertConfig: {name} must be unset because qkv has no other; got {shown(entries[name])}"
+                )
         if entries.get("is_decoder") or entries.get("add_cross_attention"):
             raise ValueError("BertConfig: is_decoder and add_cross_attention must be false; got true")
         names = [f.name for f in dataclasses.fields(cls) if f.name != "extra"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._errors import shown
@@ -26,6 +26,13 @@ NEVER: dict[str, tuple[Any, ...]] = {
     "pruned_heads": ({}, None),
     "quantization_config": (None,),
 }
+# What architectures call sizes that all have.
+OTHER_NAMES = {
+    "hidden_size": ("n_embd", "d_model", "dim"),
+    "num_hidden_layers": ("n_layer", "n_layers", "num_layers", "encoder_layers"),
+    "num_attention_heads": ("n_head", "n_heads", "num_heads", "encoder_attention_heads"),
+    "max_position_embeddings": ("n_positions",),
+}
 MOST_LABELS = 1_000_000
 LARGEST = 2**31  # of sizes
 
@@ -44,8 +51,6 @@ class Configuration:
         The entries that the architecture has.
     allowed : mapping
         Entries that must be one of a few values.
-    standard : mapping
-        The architecture's names of the five above.
 
     Raises
     ------
@@ -65,9 +70,9 @@ class Configuration:
         entries: Mapping[str, Any],
         defaults: Mapping[str, Any],
         allowed: Mapping[str, tuple[Any, ...]],
-        standard: Mapping[str, str],
     ) -> None:
-        self._standard = dict(standard)
+        standard = {name: own for name, others in OTHER_NAMES.items() for own in others if own in defaults}
+        self._standard = standard
         self._given = {standard.get(name, name): value for name, value in entries.items()}
         self._values = {
             **defaults,
@@ -110,6 +115,14 @@ class Configuration:
         if found not in ACTIVATIONS:
             raise ValueError(f"{name} must be one of {', '.join(ACTIVATIONS)}; got {str(found)[:100]!r}")
         return ACTIVATIONS[found]
+
+    def gated_activation(self, name: str) -> tuple[str, bool]:
+        """Give qkv's name of the activation that an entry names behind ``gated-`` or without it, and which it is."""
+        gate, _, found = self.get(name).rpartition("-")
+        if gate not in ("", "gated") or found not in ACTIVATIONS:
+            raise ValueError(f"{name} must be an activation or gated- and one; got {self.get(name)[:100]!r}")
+        found = "gelu_new" if gate and found == "gelu" else found  # so are files with gated-gelu meant
+        return ACTIVATIONS[found], gate == "gated"
 
     def _count_labels(self) -> int:
         labels, count = self._given.get("id2label"), self._given.get("num_labels")
@@ -175,3 +188,22 @@ def rotary(c: Configuration, kind: str | None = None, base: float | None = None)
             rules["factor"] = c.max_position_embeddings / rules["original_max_position_embeddings"]
         options["rotary_scaling"] = rules
     return options
+
+
+def layer_types(c: Configuration, slides: Callable[[int], bool]) -> list[str]:
+    """Give each layer's type; where there are no ``layer_types``, that of layers with ``slides(i)`` has a window."""
+    known = ("full_attention", "sliding_attention")
+    found = c.get("layer_types") or [known[bool(slides(i))] for i in range(c.num_hidden_layers)]
+    if len(found) != c.num_hidden_layers or not {*found} <= {*known}:
+        raise ValueError(f"layer_types must be {c.num_hidden_layers} of {' and '.join(known)}; got {found}")
+    return list(found)
+
+
+def windows(c: Configuration) -> list[dict[str, Any]]:
+    """Give a window for each layer that has one: by ``layer_types``, or those from ``max_window_layers`` on."""
+    width = c.get("sliding_window") if c.get("use_sliding_window", True) else None
+    kinds = layer_types(c, lambda i: i >= c.get("max_window_layers", 0))
+    return [
+        {"window": (width - 1, 0)} if kind == "sliding_attention" and width is not None else {}
+        for kind in kinds
+    ]

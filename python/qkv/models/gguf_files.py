@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .gguf_rotary import rope_scaling
+
 # The architectures of GGUF that are read, with Hugging Face's classes, and whether rotary pairs are neighbours there.
 ARCHITECTURES = {
     "llama": ("LlamaForCausalLM", True),
@@ -26,6 +28,7 @@ ENTRIES = {
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
     "attention.sliding_window": "sliding_window",
 }
+FREQUENCIES = "rope_freqs.weight"  # no parameter: what they are divided by
 OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 INSIDE = {
     "attn_norm": "input_layernorm",
@@ -71,7 +74,9 @@ class GgufWeights:
 
     def __init__(self, path: Path, reader: Any, heads: Mapping[str, int], neighbours: bool) -> None:
         self.path, self._heads, self._neighbours = path, heads, neighbours
-        self._tensors = {_named(path, tensor.name): tensor for tensor in reader.tensors}
+        self._tensors = {
+            _named(path, tensor.name): tensor for tensor in reader.tensors if tensor.name != FREQUENCIES
+        }
         self.shapes = {name: tuple(int(n) for n in t.shape[::-1]) for name, t in self._tensors.items()}
 
     def read(self, names: Mapping[str, str]) -> dict[str, np.ndarray]:
@@ -103,10 +108,6 @@ def _named(path: Path, name: str) -> str:
         return f"model.layers.{parts[1]}.{INSIDE[parts[2]]}.{parts[3]}"
     if len(parts) == 2 and parts[0] in OUTSIDE:
         return f"{OUTSIDE[parts[0]]}.{parts[1]}"
-    if name == "rope_freqs.weight":
-        raise ValueError(
-            f"{path}: must have no tensor rope_freqs.weight because qkv reads no frequencies from GGUF; got one"
-        )
     raise ValueError(f"{path}: must hold tensors of {', '.join(ARCHITECTURES)} alone; got {name[:100]}")
 
 
@@ -119,11 +120,6 @@ def read_gguf(path: Path) -> tuple[dict[str, Any], GgufWeights]:
             f"{path}: general.architecture must be one of {', '.join(ARCHITECTURES)}; got {str(kind)[:100]!r}"
         )
     class_name, neighbours = ARCHITECTURES[kind]
-    [scaling] = facts_of(reader, f"{kind}.rope.scaling.type")
-    if scaling not in (None, "none"):
-        raise ValueError(
-            f"{path}: rope.scaling.type must be none because qkv reads no other from GGUF; got {scaling}"
-        )
     entries: dict[str, Any] = {"model_type": kind, "architectures": [class_name]}
     for theirs, ours in ENTRIES.items():
         [value] = facts_of(reader, f"{kind}.{theirs}")
@@ -135,6 +131,18 @@ def read_gguf(path: Path) -> tuple[dict[str, Any], GgufWeights]:
     heads = entries["num_attention_heads"]
     key_heads = entries.setdefault("num_key_value_heads", heads)
     weights = GgufWeights(path, reader, {"q_proj": heads, "k_proj": key_heads}, neighbours)
+    width = entries.get("head_dim") or entries["hidden_size"] // heads
+
+    def fact(name: str) -> Any:
+        return facts_of(reader, f"{kind}.{name}")[0]
+
+    if fact("rope.dimension_count") not in (None, width):
+        raise ValueError(
+            f"{path}: rope.dimension_count must be {width}, the width of a head; got {fact('rope.dimension_count')}"
+        )
+    factors = next((np.asarray(t.data, np.float64) for t in reader.tensors if t.name == FREQUENCIES), None)
+    if (scaling := rope_scaling(path, fact, factors)) is not None:
+        entries["rope_scaling"] = scaling
     entries["vocab_size"] = weights.shapes.get("model.embed_tokens.weight", (0,))[0]
     entries["tie_word_embeddings"] = "lm_head.weight" not in weights.shapes
     for ours, theirs in (("bos", "bos"), ("eos", "eos"), ("pad", "padding")):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, HeadTable, Options, packed
+from ..architecture import Architecture, Options, language_head, only_body, packed
 from ..configuration import Configuration
-from .llama import words
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -20,17 +19,8 @@ def options(c: Configuration) -> dict[str, Options]:
         "is_causal": True,
         "alibi": True,
     }
-    return {
-        "body": {
-            "layers": [block] * c.n_layer,
-            "d_model": c.hidden_size,
-            "vocab_size": c.vocab_size,
-            "position_rule": "mask",
-            "embedding_norm": "layer",
-            "final_norm": "layer",
-            "norm_eps": c.layer_norm_epsilon,
-        }
-    }
+    norms = {"embedding_norm": "layer", "final_norm": "layer", "norm_eps": c.layer_norm_epsilon}
+    return only_body(c, [block] * c.n_layer, position_rule="mask", **norms)
 
 
 DEFAULTS = {
@@ -45,7 +35,6 @@ ARCHITECTURE = Architecture(
     prefix="transformer",
     defaults=DEFAULTS,
     allowed={"apply_residual_connection_post_layernorm": (False,)},
-    standard={"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"},
     bodies=options,
     names={
         "embedding": "word_embeddings",
@@ -58,5 +47,5 @@ ARCHITECTURE = Architecture(
         "layers.{}.linear2": "h.{}.mlp.dense_4h_to_h",
         "norm": "ln_f",
     },
-    heads={"ForCausalLM": HeadTable(words, {"head.output": "lm_head"})},
+    heads={"ForCausalLM": language_head()},
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, HeadTable, Options
+from ..architecture import Architecture, Options, projections
+from ..bert_family import DEFAULTS, NAMES, block, body, labels, masked_words
 from ..configuration import Configuration
-from .roberta import DEFAULTS, NAMES, TOKENS, block, body, words
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -36,59 +36,36 @@ def options(c: Configuration) -> dict[str, Options]:
     return {"body": {**made, "layers": [{**block(c), "scale": scale}] * c.num_hidden_layers}}
 
 
+MORE = {
+    "vocab_size": 128100, "hidden_size": 1536, "num_hidden_layers": 24, "num_attention_heads": 24,
+    "intermediate_size": 6144, "type_vocab_size": 0, "layer_norm_eps": 1e-7, "relative_attention": False,
+    "max_relative_positions": -1, "position_buckets": -1, "position_biased_input": True, "norm_rel_ebd": "none",
+    "share_att_key": False, "pooler_dropout": 0.0, "pooler_hidden_act": "gelu",
+}  # fmt: skip
+PROJECTIONS = ("self.query_proj", "self.key_proj", "self.value_proj", "output.dense")
+
 ARCHITECTURE = Architecture(
     model_type="deberta-v2",
     kind="encoder",
     classes="DebertaV2",
     prefix="deberta",
-    defaults={
-        **DEFAULTS,
-        "vocab_size": 128100,
-        "hidden_size": 1536,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 24,
-        "intermediate_size": 6144,
-        "type_vocab_size": 0,
-        "layer_norm_eps": 1e-7,
-        "pad_token_id": 0,
-        "relative_attention": False,
-        "max_relative_positions": -1,
-        "position_buckets": -1,
-        "position_biased_input": True,
-        "norm_rel_ebd": "none",
-        "share_att_key": False,
-        "pooler_dropout": 0.0,
-        "pooler_hidden_act": "gelu",
-    },
+    defaults=DEFAULTS | MORE,
     allowed={"conv_kernel_size": (0, None), "legacy": (True, None)},
     bodies=options,
     names={
-        **{k: v.replace("self.query", "self.query_proj").replace("self.key", "self.key_proj").replace(
-            "self.value", "self.value_proj") for k, v in NAMES.items()},
+        **NAMES,
+        **projections("layers.{}.self_attn", "encoder.layer.{}.attention.", PROJECTIONS),
         "relative_embedding": "encoder.rel_embeddings",
         "relative_norm": "encoder.LayerNorm",
     },
     heads={
-        "ForMaskedLM": HeadTable(
-            words,
-            {
-                "head.dense": "cls.predictions.transform.dense",
-                "head.norm": "cls.predictions.transform.LayerNorm",
-                "head.bias": "cls.predictions.bias",
-                "head.output": "cls.predictions.decoder",
-                "head.output.bias": "cls.predictions.bias",
-            },
+        "ForMaskedLM": masked_words(
+            "cls.predictions.transform.dense",
+            "cls.predictions.transform.LayerNorm",
+            "cls.predictions.decoder",
+            "cls.predictions.bias",
         ),
-        "ForSequenceClassification": HeadTable(
-            lambda c: {
-                "outputs": c.num_labels,
-                "inner": c.hidden_size,
-                "activation": c.activation("pooler_hidden_act"),
-                "pooling": "first",
-                "dropout": c.get("cls_dropout", c.hidden_dropout_prob),
-            },
-            {"head.dense": "pooler.dense", "head.output": "classifier"},
-        ),
-        "ForTokenClassification": TOKENS,
+        "ForSequenceClassification": labels("pooler.dense", entry="pooler_hidden_act", dropout="cls_dropout"),
+        "ForTokenClassification": labels(),
     },
-)  # fmt: skip
+)

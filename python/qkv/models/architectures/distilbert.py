@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, HeadTable, Options
+from ..architecture import Architecture, Options, only_body, projections
+from ..bert_family import labels, masked_words
 from ..configuration import Configuration
-from .roberta import TOKENS, labels
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -18,18 +18,9 @@ def options(c: Configuration) -> dict[str, Options]:
         "dropout": c.dropout,
         "attention_dropout": c.attention_dropout,
     }
-    return {
-        "body": {
-            "layers": [block] * c.n_layers,
-            "d_model": c.dim,
-            "vocab_size": c.vocab_size,
-            "pad_id": c.pad_token_id,
-            "max_positions": c.max_position_embeddings,
-            "embedding_norm": "layer",
-            "norm_eps": 1e-12,
-            "dropout": c.dropout,
-        }
-    }
+    common = {"embedding_norm": "layer", "norm_eps": 1e-12, "dropout": c.dropout}
+    places = {"pad_id": c.pad_token_id, "max_positions": c.max_position_embeddings}
+    return only_body(c, [block] * c.n_layers, **places, **common)
 
 
 # sinusoidal_pos_embds says how positions began.
@@ -45,41 +36,26 @@ ARCHITECTURE = Architecture(
     classes="DistilBert",
     prefix="distilbert",
     defaults=DEFAULTS,
-    standard={"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"},
     bodies=options,
     names={
         "embedding": "embeddings.word_embeddings",
         "position_embedding": "embeddings.position_embeddings",
         "embedding_norm": "embeddings.LayerNorm",
-        "layers.{}.self_attn.q_proj": "transformer.layer.{}.attention.q_lin",
-        "layers.{}.self_attn.k_proj": "transformer.layer.{}.attention.k_lin",
-        "layers.{}.self_attn.v_proj": "transformer.layer.{}.attention.v_lin",
-        "layers.{}.self_attn.out_proj": "transformer.layer.{}.attention.out_lin",
+        **projections(
+            "layers.{}.self_attn", "transformer.layer.{}.attention.", ("q_lin", "k_lin", "v_lin", "out_lin")
+        ),
         "layers.{}.norm1": "transformer.layer.{}.sa_layer_norm",
         "layers.{}.linear1": "transformer.layer.{}.ffn.lin1",
         "layers.{}.linear2": "transformer.layer.{}.ffn.lin2",
         "layers.{}.norm2": "transformer.layer.{}.output_layer_norm",
     },
     heads={
-        "ForMaskedLM": HeadTable(
-            lambda c: {
-                "outputs": c.vocab_size,
-                "inner": c.dim,
-                "activation": c.activation("activation"),
-                "norm_eps": 1e-12,
-                "tied": c.tie_word_embeddings,
-            },
-            {
-                "head.dense": "vocab_transform",
-                "head.norm": "vocab_layer_norm",
-                "head.bias": "vocab_projector.bias",
-                "head.output": "vocab_projector",
-            },
+        "ForMaskedLM": masked_words(
+            "vocab_transform", "vocab_layer_norm", "vocab_projector", activation="activation", norm_eps=1e-12
         ),
-        "ForSequenceClassification": HeadTable(
-            lambda c: labels(c, inner=True, activation="relu", dropout=c.seq_classif_dropout),
-            {"head.dense": "pre_classifier", "head.output": "classifier"},
+        "ForSequenceClassification": labels(
+            "pre_classifier", activation="relu", dropout="seq_classif_dropout"
         ),
-        "ForTokenClassification": TOKENS,
+        "ForTokenClassification": labels(dropout="dropout"),
     },
 )

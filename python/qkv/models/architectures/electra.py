@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..architecture import Architecture, HeadTable, Options
+from ..bert_family import DEFAULTS, NAMES, body, labels, masked_words
 from ..configuration import Configuration
-from .roberta import DEFAULTS, NAMES, TOKENS, body, labels, words
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -20,8 +20,6 @@ ARCHITECTURE = Architecture(
     prefix="electra",
     defaults={
         **DEFAULTS,
-        "vocab_size": 30522,
-        "pad_token_id": 0,
         "hidden_size": 256,
         "num_attention_heads": 4,
         "intermediate_size": 1024,
@@ -31,14 +29,11 @@ ARCHITECTURE = Architecture(
     bodies=options,
     names={**NAMES, "embedding_projection": "embeddings_project"},
     heads={
-        "ForMaskedLM": HeadTable(
-            lambda c: words(c, c.embedding_size),
-            {
-                "head.dense": "generator_predictions.dense",
-                "head.norm": "generator_predictions.LayerNorm",
-                "head.bias": "generator_lm_head.bias",
-                "head.output": "generator_lm_head",
-            },
+        "ForMaskedLM": masked_words(
+            "generator_predictions.dense",
+            "generator_predictions.LayerNorm",
+            "generator_lm_head",
+            width="embedding_size",
         ),
         "ForPreTraining": HeadTable(
             lambda c: {"outputs": 1, "inner": c.hidden_size, "activation": c.activation("hidden_act")},
@@ -47,10 +42,7 @@ ARCHITECTURE = Architecture(
                 "head.output": "discriminator_predictions.dense_prediction",
             },
         ),
-        "ForSequenceClassification": HeadTable(
-            lambda c: labels(c, inner=True, activation="gelu"),
-            {"head.dense": "classifier.dense", "head.output": "classifier.out_proj"},
-        ),
-        "ForTokenClassification": TOKENS,
+        "ForSequenceClassification": labels("classifier.dense", "classifier.out_proj", activation="gelu"),
+        "ForTokenClassification": labels(),
     },
 )

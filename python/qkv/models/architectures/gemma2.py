@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..architecture import Architecture, HeadTable, Options, Piece
-from ..configuration import Configuration
-from .llama import DEFAULTS, NAMES, block, body, windows
+from ..architecture import Architecture, Options, Piece, language_head
+from ..configuration import Configuration, windows
+from .llama import DEFAULTS, NAMES, block, body
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -17,9 +17,8 @@ def options(c: Configuration) -> dict[str, Options]:
         "scale": c.query_pre_attn_scalar**-0.5,
         "softcap": c.get("attn_logit_softcapping", 0.0),
     }
-    made = body(c, [block(c, **common, **window) for window in windows(c)])
-    made["body"]["embedding_scale"] = c.hidden_size**0.5
-    return made
+    layers = [block(c, **common, **window) for window in windows(c)]
+    return body(c, layers, embedding_scale=c.hidden_size**0.5)
 
 
 def norm(name: str) -> Piece:
@@ -60,15 +59,5 @@ ARCHITECTURE = Architecture(
         "layers.{}.post_norm2.weight": norm("layers.{}.post_feedforward_layernorm"),
         "norm.weight": norm("norm"),
     },
-    heads={
-        "ForCausalLM": HeadTable(
-            lambda c: {
-                "outputs": c.vocab_size,
-                "tied": c.tie_word_embeddings,
-                "bias": False,
-                "softcap": c.get("final_logit_softcapping", 0.0),
-            },
-            {"head.output": "lm_head"},
-        )
-    },
+    heads={"ForCausalLM": language_head(softcap=lambda c: c.get("final_logit_softcapping", 0.0))},
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, HeadTable, Options, Piece, packed
+from ..architecture import Architecture, Options, Piece, language_head, only_body, packed
 from ..configuration import Configuration
-from .llama import words
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -26,18 +25,8 @@ def options(c: Configuration) -> dict[str, Options]:
                 "scale": scale / (i + 1) if c.scale_attn_by_inverse_layer_idx else scale,
             }
         )
-    return {
-        "body": {
-            "layers": layers,
-            "d_model": width,
-            "vocab_size": c.vocab_size,
-            "max_positions": c.n_positions,
-            "position_rule": "mask",
-            "final_norm": "layer",
-            "norm_eps": c.layer_norm_epsilon,
-            "dropout": c.embd_pdrop,
-        }
-    }
+    common = {"final_norm": "layer", "norm_eps": c.layer_norm_epsilon, "dropout": c.embd_pdrop}
+    return only_body(c, layers, max_positions=c.n_positions, position_rule="mask", **common)
 
 
 # reorder_and_upcast_attn changes the order of rounding alone.
@@ -54,12 +43,6 @@ ARCHITECTURE = Architecture(
     classes="GPT2",
     prefix="transformer",
     defaults=DEFAULTS,
-    standard={
-        "hidden_size": "n_embd",
-        "num_hidden_layers": "n_layer",
-        "num_attention_heads": "n_head",
-        "max_position_embeddings": "n_positions",
-    },
     bodies=options,
     names={
         "embedding": "wte",
@@ -72,5 +55,5 @@ ARCHITECTURE = Architecture(
         "layers.{}.linear2": Piece("h.{}.mlp.c_proj", transposed=True),
         "norm": "ln_f",
     },
-    heads={"LMHeadModel": HeadTable(words, {"head.output": "lm_head"})},
+    heads={"LMHeadModel": language_head()},
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, HeadTable, Options, packed
+from ..architecture import Architecture, Options, biases, language_head, only_body, packed
 from ..configuration import Configuration, rotary
-from .llama import words
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -21,22 +20,12 @@ def options(c: Configuration) -> dict[str, Options]:
         "placement": "parallel" if c.use_parallel_residual else "pre",
         "dropout": c.hidden_dropout,
         "attention_dropout": c.attention_dropout,
-        "qkv_bias": c.attention_bias,
-        "out_bias": c.attention_bias,
+        **biases(c.attention_bias, True),
         "is_causal": True,
         **turned,
     }
-    return {
-        "body": {
-            "layers": [block] * c.num_hidden_layers,
-            "d_model": c.hidden_size,
-            "vocab_size": c.vocab_size,
-            "position_rule": "mask",
-            "final_norm": "layer",
-            "norm_eps": c.layer_norm_eps,
-            "dropout": c.hidden_dropout,
-        }
-    }
+    common = {"final_norm": "layer", "norm_eps": c.layer_norm_eps, "dropout": c.hidden_dropout}
+    return only_body(c, [block] * c.num_hidden_layers, position_rule="mask", **common)
 
 
 DEFAULTS = {
@@ -64,5 +53,5 @@ ARCHITECTURE = Architecture(
         "layers.{}.linear2": "layers.{}.mlp.dense_4h_to_h",
         "norm": "final_layer_norm",
     },
-    heads={"ForCausalLM": HeadTable(words, {"head.output": "embed_out"})},
+    heads={"ForCausalLM": language_head("embed_out")},
 )

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...positions import sinusoidal_positions
-from ..architecture import HeadTable, Piece
+from ..architecture import language_head
+from ..bart_family import LOGITS_BIAS, NAMES, body
 from ..configuration import Configuration
-from .bart import ALLOWED, DEFAULTS, NAMES, body
+from .bart import ALLOWED, DEFAULTS
 from .bart import ARCHITECTURE as BART
 
 
@@ -20,7 +21,7 @@ def options(c: Configuration) -> dict[str, Any]:
     both: dict[str, Any] = {side: body(c, side, **more) for side in ("encoder", "decoder")}
     if not c.share_encoder_decoder_embeddings:
         both["shared"] = False
-        both["decoder"]["vocab_size"] = c.get("decoder_vocab_size", c.vocab_size)
+        both["decoder"]["vocab_size"] = decoder_words(c)
     return both
 
 
@@ -42,19 +43,11 @@ def sines(c: Configuration) -> dict[str, np.ndarray]:
     return {f"{side}.embed_positions.weight": whole for side in ("encoder", "decoder")}
 
 
-WORDS = HeadTable(
-    lambda c: {
-        "outputs": c.vocab_size
-        if c.share_encoder_decoder_embeddings
-        else c.get("decoder_vocab_size", c.vocab_size),
-        "tied": c.tie_word_embeddings,
-    },
-    {
-        "head.bias": Piece("final_logits_bias", row=True, optional=True),
-        "head.output.bias": Piece("final_logits_bias", row=True, optional=True),
-        "head.output": "lm_head",
-    },
-)
+def decoder_words(c: Configuration) -> int:
+    """Give the number of the decoder's words."""
+    shared = c.share_encoder_decoder_embeddings
+    return int(c.vocab_size if shared else c.get("decoder_vocab_size", c.vocab_size))
+
 
 ARCHITECTURE = replace(
     BART,
@@ -74,5 +67,5 @@ ARCHITECTURE = replace(
     bodies=options,
     names=names,
     buffers=sines,
-    heads={"MTModel": WORDS},
+    heads={"MTModel": language_head(names=LOGITS_BIAS, outputs=decoder_words, bias=lambda c: True)},
 )

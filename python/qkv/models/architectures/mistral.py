@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from ..configuration import windows
 from .llama import ARCHITECTURE as LLAMA
-from .llama import DEFAULTS, block, body, windows
+from .llama import DEFAULTS, block, body
 
 ARCHITECTURE = replace(
     LLAMA,

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..architecture import Architecture, HeadTable, Options, Piece, packed
-from ..configuration import Configuration, rotary
+from ..architecture import Architecture, HeadTable, Options, Piece, biases, head_names, only_body, packed
+from ..configuration import Configuration, layer_types, rotary
+
+BASES = (("full_attention", "global", 160000.0), ("sliding_attention", "local", 10000.0))
 
 
 def options(c: Configuration) -> dict[str, Options]:
     """Give the body's; old files say how often a layer sees everything, and two bases."""
-    kinds = c.get("layer_types")
-    if kinds is None:
-        every = c.get("global_attn_every_n_layers", 3)
-        kinds = ["sliding_attention" if i % every else "full_attention" for i in range(c.num_hidden_layers)]
-    bases = {"full_attention": c.get("global_rope_theta", 160000.0)}
-    bases["sliding_attention"] = c.get("local_rope_theta") or 10000.0
-    half = c.local_attention // 2
+    every, half = c.get("global_attn_every_n_layers", 3), c.local_attention // 2
+    kinds = layer_types(c, lambda i: i % every)
+    bases = {known: c.get(f"{entry}_rope_theta", base) for known, entry, base in BASES}
+    norm = {"norm_eps": c.norm_eps, "norm_bias": c.norm_bias}
     layers: list[Options] = [
         {
             "nhead": c.num_attention_heads,
             "dim_feedforward": c.intermediate_size,
             "activation": c.activation("hidden_activation"),
             "gated": True,
-            "norm_eps": c.norm_eps,
-            "norm_bias": c.norm_bias,
+            **norm,
             "placement": "pre",
             "attention_norm": i > 0,
-            "bias": c.mlp_bias,
-            "qkv_bias": c.attention_bias,
-            "out_bias": c.attention_bias,
+            **biases(c.attention_bias, c.mlp_bias),
             "inner_dropout": c.mlp_dropout,
             "attention_dropout": c.attention_dropout,
             "window": (half, half) if kind == "sliding_attention" else None,
@@ -37,38 +33,24 @@ def options(c: Configuration) -> dict[str, Options]:
         }
         for i, kind in enumerate(kinds)
     ]
-    return {
-        "body": {
-            "layers": layers,
-            "d_model": c.hidden_size,
-            "vocab_size": c.vocab_size,
-            "pad_id": c.pad_token_id,
-            "embedding_norm": "layer",
-            "final_norm": "layer",
-            "norm_eps": c.norm_eps,
-            "norm_bias": c.norm_bias,
-            "dropout": c.embedding_dropout,
-        }
-    }
+    more = {"embedding_norm": "layer", "final_norm": "layer", "dropout": c.embedding_dropout, **norm}
+    return only_body(c, layers, pad_id=c.pad_token_id, **more)
 
 
 def head(c: Configuration, outputs: int, **more: Any) -> Options:
     """Give a head: dense, activation, norm, and a last matrix."""
-    return {
-        "outputs": outputs,
-        "inner": c.hidden_size,
-        "activation": c.activation("classifier_activation"),
-        "inner_bias": c.classifier_bias,
-        "norm_eps": c.norm_eps,
-        "norm_bias": c.norm_bias,
-        **more,
-    }
+    inner = {"inner": c.hidden_size, "inner_bias": c.classifier_bias}
+    inner |= {"activation": c.activation("classifier_activation")}
+    return {"outputs": outputs, **inner, "norm_eps": c.norm_eps, "norm_bias": c.norm_bias, **more}
 
 
-INNER = {"head.dense": "head.dense", "head.norm": "head.norm"}
+def classes(c: Configuration, pooling: str = "") -> Options:
+    """Give the scores of classes."""
+    return head(c, c.num_labels, dropout=c.classifier_dropout, pooling=pooling)
+
+
 POOLINGS = {"cls": "first", "mean": "mean"}
-
-
+INNER = ("head.dense", "head.norm")
 DEFAULTS = {
     "vocab_size": 50368, "hidden_size": 768, "intermediate_size": 1152, "num_hidden_layers": 22,
     "num_attention_heads": 12, "hidden_activation": "gelu", "max_position_embeddings": 8192,
@@ -101,17 +83,11 @@ ARCHITECTURE = Architecture(
     heads={
         "ForMaskedLM": HeadTable(
             lambda c: head(c, c.vocab_size, tied=c.tie_word_embeddings, bias=c.decoder_bias),
-            {**INNER, "head.bias": "decoder.bias", "head.output": "decoder"},
+            head_names("decoder", *INNER),
         ),
         "ForSequenceClassification": HeadTable(
-            lambda c: head(
-                c, c.num_labels, pooling=POOLINGS[c.classifier_pooling], dropout=c.classifier_dropout
-            ),
-            {**INNER, "head.output": "classifier"},
+            lambda c: classes(c, POOLINGS[c.classifier_pooling]), head_names("classifier", *INNER)
         ),
-        "ForTokenClassification": HeadTable(
-            lambda c: head(c, c.num_labels, dropout=c.classifier_dropout),
-            {**INNER, "head.output": "classifier"},
-        ),
+        "ForTokenClassification": HeadTable(classes, head_names("classifier", *INNER)),
     },
 )

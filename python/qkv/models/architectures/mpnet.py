@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, Options
+from ..architecture import Architecture, Options, projections
+from ..bert_family import DEFAULTS, NAMES
 from ..configuration import Configuration
 from .roberta import ARCHITECTURE as ROBERTA
-from .roberta import DEFAULTS, NAMES, counted
+from .roberta import counted
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -14,23 +15,18 @@ def options(c: Configuration) -> dict[str, Options]:
     return {"body": {**counted(c), "relative_bias": bias}}
 
 
-SELF = "encoder.layer.{}.attention.attn."
-
 ARCHITECTURE = Architecture(
     model_type="mpnet",
     kind="encoder",
     classes="MPNet",
     prefix="mpnet",
     defaults={k: v for k, v in DEFAULTS.items() if k not in ("type_vocab_size", "is_decoder")}
-    | {"vocab_size": 30527, "relative_attention_num_buckets": 32},
+    | {"vocab_size": 30527, "pad_token_id": 1, "relative_attention_num_buckets": 32},
     bodies=options,
     names={
         **{k: v for k, v in NAMES.items() if k != "type_embedding"},
         "relative_bias": "encoder.relative_attention_bias",
-        "layers.{}.self_attn.q_proj": SELF + "q",
-        "layers.{}.self_attn.k_proj": SELF + "k",
-        "layers.{}.self_attn.v_proj": SELF + "v",
-        "layers.{}.self_attn.out_proj": SELF + "o",
+        **projections("layers.{}.self_attn", "encoder.layer.{}.attention.attn.", "qkvo"),
         "layers.{}.norm1": "encoder.layer.{}.attention.LayerNorm",
     },
     heads=ROBERTA.heads,

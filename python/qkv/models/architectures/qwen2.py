@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from ..configuration import windows
 from .llama import ARCHITECTURE as LLAMA
-from .llama import DEFAULTS, block, body, windows
+from .llama import DEFAULTS, block, body
 
 QWEN = {k: v for k, v in DEFAULTS.items() if k not in ("attention_bias", "mlp_bias")} | {
     "vocab_size": 151936,

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from ..configuration import windows
 from .llama import ARCHITECTURE as LLAMA
-from .llama import NAMES, block, body, windows
+from .llama import NAMES, block, body
 from .qwen2 import QWEN
 
 ARCHITECTURE = replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, HeadTable, Options
+from ..architecture import Architecture, HeadTable, Options, projections
 from ..configuration import Configuration
 
 
@@ -53,10 +53,11 @@ ARCHITECTURE = Architecture(
         "patch_weight": "embeddings.patch_embeddings.projection.weight",
         "patch_bias": "embeddings.patch_embeddings.projection.bias",
         "layers.{}.norm1": LAYER + "layernorm_before",
-        "layers.{}.self_attn.q_proj": LAYER + "attention.attention.query",
-        "layers.{}.self_attn.k_proj": LAYER + "attention.attention.key",
-        "layers.{}.self_attn.v_proj": LAYER + "attention.attention.value",
-        "layers.{}.self_attn.out_proj": LAYER + "attention.output.dense",
+        **projections(
+            "layers.{}.self_attn",
+            LAYER + "attention.",
+            ("attention.query", "attention.key", "attention.value", "output.dense"),
+        ),
         "layers.{}.norm2": LAYER + "layernorm_after",
         "layers.{}.linear1": LAYER + "intermediate.dense",
         "layers.{}.linear2": LAYER + "output.dense",

@@ -1,0 +1,106 @@
+"""What the tables of BERT's family share: entries of configurations, options, names and heads."""
+
+from __future__ import annotations
+
+from .architecture import HeadTable, Options, head_names, projections
+from .configuration import Configuration
+
+DEFAULTS = {
+    "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "intermediate_size": 3072, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1, "max_position_embeddings": 512, "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12, "pad_token_id": 0, "classifier_dropout": None, "is_decoder": False,
+    "tie_word_embeddings": True,
+}  # fmt: skip
+
+NAMES = {
+    "embedding": "embeddings.word_embeddings",
+    "position_embedding": "embeddings.position_embeddings",
+    "type_embedding": "embeddings.token_type_embeddings",
+    "embedding_norm": "embeddings.LayerNorm",
+    **projections(
+        "layers.{}.self_attn",
+        "encoder.layer.{}.attention.",
+        ("self.query", "self.key", "self.value", "output.dense"),
+    ),
+    "layers.{}.norm1": "encoder.layer.{}.attention.output.LayerNorm",
+    "layers.{}.linear1": "encoder.layer.{}.intermediate.dense",
+    "layers.{}.linear2": "encoder.layer.{}.output.dense",
+    "layers.{}.norm2": "encoder.layer.{}.output.LayerNorm",
+}
+
+
+def block(c: Configuration) -> Options:
+    """Give the options of BERT's block."""
+    return {
+        "nhead": c.num_attention_heads,
+        "dim_feedforward": c.intermediate_size,
+        "activation": c.activation("hidden_act"),
+        "norm_eps": c.layer_norm_eps,
+        "placement": "post",
+        "dropout": c.hidden_dropout_prob,
+        "attention_dropout": c.attention_probs_dropout_prob,
+    }
+
+
+def body(c: Configuration) -> Options:
+    """Give the options of BERT's body, with positions by rows."""
+    return {
+        "layers": [block(c)] * c.num_hidden_layers,
+        "d_model": c.hidden_size,
+        "vocab_size": c.vocab_size,
+        "pad_id": c.pad_token_id,
+        "max_positions": c.max_position_embeddings,
+        "type_vocab_size": c.get("type_vocab_size", 0),
+        "embedding_norm": "layer",
+        "norm_eps": c.layer_norm_eps,
+        "dropout": c.hidden_dropout_prob,
+    }
+
+
+def masked_words(
+    dense: str,
+    norm: str,
+    output: str,
+    bias: str | None = None,
+    *,
+    width: str = "hidden_size",
+    activation: str | None = None,
+    norm_eps: float | None = None,
+) -> HeadTable:
+    """Give the head that fills in words: dense, activation (an entry's, or gelu), norm, and the words' table."""
+    return HeadTable(
+        lambda c: {
+            "outputs": c.vocab_size,
+            "inner": c.get(width),
+            "activation": c.activation(activation) if activation else "gelu",
+            "norm_eps": norm_eps or c.layer_norm_eps,
+            "tied": c.tie_word_embeddings,
+        },
+        head_names(output, dense, norm, bias),
+    )
+
+
+def labels(
+    dense: str | None = None,
+    output: str = "classifier",
+    *,
+    activation: str = "tanh",
+    entry: str | None = None,
+    dropout: str | None = None,
+) -> HeadTable:
+    """Give classes of every row; with a matrix before, and an activation or an entry's, of the first row."""
+
+    def options(c: Configuration) -> Options:
+        p = c.get(dropout or "classifier_dropout", c.get("hidden_dropout_prob", 0.1))
+        function = c.activation(entry) if entry else activation
+        first = {"inner": c.hidden_size, "activation": function, "pooling": "first"}
+        return {"outputs": c.num_labels, "dropout": p, **(first if dense else {})}
+
+    return HeadTable(options, head_names(output, dense))
+
+
+POOLER = HeadTable(
+    lambda c: {"inner": c.hidden_size, "activation": "tanh", "pooling": "first"},
+    {"pooler.dense": "pooler.dense"},
+)

@@ -1,0 +1,82 @@
+"""Scaled rotary positions of GGUF files, as the rope_scaling of a configuration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+
+
+def rope_scaling(path: Path, fact: Callable[[str], Any], factors: np.ndarray | None) -> dict[str, Any] | None:
+    """Give the rule, or None.
+
+    Parameters
+    ----------
+    path : Path
+        Which errors name.
+    fact : callable
+        From a name behind the architecture's to what the head of the file says, or None.
+    factors : array, optional
+        ``(D / 2,)``, by which frequencies are divided: what files have of Llama 3's rule.
+    """
+    factor = fact("rope.scaling.factor") or fact("rope.scale_linear")
+    kind = fact("rope.scaling.type") or ("linear" if factor else "none")
+    if kind not in ("none", "linear", "yarn"):
+        raise ValueError(
+            f"{path}: rope.scaling.type must be none, linear or yarn because qkv reads no other; got {kind}"
+        )
+    for name in ("alpha", "yarn_log_multiplier"):
+        if fact(f"rope.scaling.{name}"):
+            raise ValueError(
+                f"{path}: rope.scaling.{name} must be 0 because qkv reads no other; got {fact(f'rope.scaling.{name}')}"
+            )
+    size = (fact("rope.scaling.attn_factor") or 1.0) * (fact("rope.scaling.yarn_attn_factor") or 1.0)
+    if kind != "yarn" and size != 1:
+        raise ValueError(
+            f"{path}: rope.scaling.attn_factor must be 1 where rope.scaling.type is {kind}; got {size}"
+        )
+    if kind == "none":
+        return None if factors is None else llama3(path, fact, factors)
+    if factors is not None:
+        raise ValueError(
+            f"{path}: rope_freqs.weight must not stand beside rope.scaling.type {kind}; got both"
+        )
+    if not factor or not factor > 0:
+        raise ValueError(
+            f"{path}: rope.scaling.factor must be above 0 where rope.scaling.type is {kind}; got {factor}"
+        )
+    if kind == "linear":
+        return None if factor == 1 else {"rope_type": "linear", "factor": factor}
+    if fact("rope.scaling.yarn_ext_factor") not in (None, -1.0, 1.0):
+        raise ValueError(
+            f"{path}: rope.scaling.yarn_ext_factor must be 1; got {fact('rope.scaling.yarn_ext_factor')}"
+        )
+    rule = {
+        "rope_type": "yarn",
+        "factor": factor,
+        "original_max_position_embeddings": fact("rope.scaling.original_context_length"),
+        "beta_fast": fact("rope.scaling.yarn_beta_fast"),
+        "beta_slow": fact("rope.scaling.yarn_beta_slow"),
+        "attention_factor": None if size == 1 else size * (1 + 0.1 * math.log(max(factor, 1.0))),
+    }
+    return {name: value for name, value in rule.items() if value is not None}
+
+
+def llama3(path: Path, fact: Callable[[str], Any], factors: np.ndarray) -> dict[str, Any]:
+    """Give Llama 3's rule, if these are its factors for the positions that it was trained with."""
+    base = fact("rope.freq_base") or 10000.0
+    lengths = 2 * np.pi * base ** (np.arange(len(factors)) / len(factors))  # of the waves
+    factor = float(factors.max())
+    low, high = LLAMA3["low_freq_factor"], LLAMA3["high_freq_factor"]
+    smooth = np.clip((LLAMA3["original_max_position_embeddings"] / lengths - low) / (high - low), 0, 1)
+    if not np.allclose(factors, 1 / ((1 - smooth) / factor + smooth), rtol=1e-4):
+        raise ValueError(
+            f"{path}: rope_freqs.weight must hold Llama 3's factors for 8192 positions because qkv reads no others; "
+            f"got {len(factors)} from {factors.min():.4g} to {factor:.4g}"
+        )
+    return {"rope_type": "llama3", "factor": factor, **LLAMA3}
