@@ -11,6 +11,10 @@ from qkv import reference
 from qkv.testing import check_gradient
 
 
+def test_no_positions_are_no_work():
+    assert qkv.sinusoidal_positions(0, 2**31 - 1).shape == (0, 2**31 - 1)
+
+
 def test_sinusoidal_table(golden):
     g = golden("D0-28")
     P = qkv.sinusoidal_positions(60, 32, dtype="float64")

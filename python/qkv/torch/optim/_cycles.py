@@ -34,21 +34,16 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         if epoch is None and self.last_epoch >= 0:
             epoch = self.last_epoch + 1
             self.T_cur += 1
-            if self.T_cur >= self.T_i:
-                self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
+            turns = self.T_cur >= self.T_i  # once a step, as there
         else:
             epoch = 0 if epoch is None else epoch
             if epoch < 0:
                 raise ValueError(f"CosineAnnealingWarmRestarts: epoch must be at least 0; got {epoch}")
-            if epoch < self.T_0:
-                self.T_i, self.T_cur = self.T_0, epoch
-            elif self.T_mult == 1:
-                self.T_cur = epoch % self.T_0
-            else:
-                n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-                self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
-                self.T_i = self.T_0 * self.T_mult**n
+            self.T_i, self.T_cur = self.T_0, epoch % self.T_0 if self.T_mult == 1 else epoch
+            turns = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, max(self.T_mult, 2)))
         self.last_epoch = math.floor(epoch)
+        for _ in range(turns):
+            self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
         self._set(self.get_lr())
 
 
