@@ -193,7 +193,8 @@ def create_block_mask(mask_mod, BLOCK_SIZE, device, _compile, **lengths) -> Bloc
     if not callable(mask_mod):
         raise TypeError(f"create_block_mask: mask_mod must be a function; got {shown(mask_mod)}")
     kinds = block_kinds("create_block_mask", mask_mod, shape, (size[0], size[1]))
-    return BlockMask(np.broadcast_to(kinds, (*shape[:2], *kinds.shape[2:])), shape[2:], size, mask_mod)
+    kinds = np.broadcast_to(kinds, (*shape[:2], *kinds.shape[2:]))
+    return BlockMask(kinds, (shape[2], shape[3]), size, mask_mod)
 
 
 def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None) -> Tensor:

@@ -228,8 +228,10 @@ class DataLoader(_Of):
 
     def _configure(self, **given) -> None:
         self._check(given)
-        kept = "dataset batch_size sampler batch_sampler num_workers drop_last generator"
-        vars(self).update((name, given[name]) for name in kept.split())
+        self.dataset, self.num_workers = given["dataset"], given["num_workers"]
+        self.sampler, self.batch_sampler = given["sampler"], given["batch_sampler"]
+        self.batch_size, self.drop_last = given["batch_size"], given["drop_last"]
+        self.generator = given["generator"]
         self._iterable = isinstance(self.dataset, IterableDataset)
         if self.sampler is None and not self._iterable:
             shuffled = partial(RandomSampler, generator=self.generator)
