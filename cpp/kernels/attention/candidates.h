@@ -9,6 +9,18 @@
 
 namespace qkv::kernels::QKV_ISA {
 
+// Whether a number of a vector is above its bound, or none. (From a comparison as it is, GCC makes a vector first.)
+#if defined(__AVX512F__)
+inline bool any_not_below(Vec<float> x, Vec<float> bound) {
+  return _mm512_cmp_ps_mask((__m512)x, (__m512)bound, _CMP_NLE_UQ) != 0;
+}
+inline bool any_not_below(Vec<double> x, Vec<double> bound) {
+  return _mm512_cmp_pd_mask((__m512d)x, (__m512d)bound, _CMP_NLE_UQ) != 0;
+}
+#else
+template <class V> inline bool any_not_below(V x, V bound) { return any(~(x <= bound)); }
+#endif
+
 // Of one vector of rows, the scores of keys that may have weight in one of them. Thresholds are told from the row's
 // largest score: 1 is nothing beside scores of -1e9, which fill excluded places.
 template <class T> struct Candidates {
@@ -36,24 +48,27 @@ template <class T> struct Candidates {
   template <Normalizer normalizer> void add(const T* tile, Index width, Index key, Index n) {
     const Vec<T> bound = load(bound_);
     const auto line = [&](Index j) { return load(tile + j * width); };
-    const auto take = [&](Index j) {
-      if (!any(~(line(j) <= bound))) return;
+    const auto take = [&](Index j) {  // without a branch, which would often be foretold wrongly
       store(scores + count * kLanes<T>, line(j));
-      keys[count++] = static_cast<int32_t>(key + j);
+      keys[count] = static_cast<int32_t>(key + j);
+      count += any_not_below(line(j), bound);
     };
     Index j = 0;
     for (; j + 4 <= n; j += 4) {
-      const auto below = (line(j) <= bound) & (line(j + 1) <= bound) & (line(j + 2) <= bound) & (line(j + 3) <= bound);
-      if (any(~below))
+      if (any_not_below(line(j), bound) | any_not_below(line(j + 1), bound) | any_not_below(line(j + 2), bound) |
+          any_not_below(line(j + 3), bound))
         for (Index i = 0; i < 4; ++i) take(j + i);
     }
     for (; j < n; ++j) take(j);
-    if (count >= 2 * kept + kFew) drop<normalizer>();
+    if (count < 2 * kept + kFew) return;
+    raise<normalizer>(2);  // with more, the steps take longer than the keys that they leave out
+    drop();
   }
 
   // When all keys have been added.
   template <Normalizer normalizer> void finish() {
-    raise<normalizer>();
+    raise<normalizer>(64);
+    drop();
     const Vec<T> zero = {}, one = splat<T>(1), before = load(offset);
     // With the keys that have weight known, the threshold is that of these alone: the same bits whatever others were
     // candidates on the way.
@@ -99,12 +114,11 @@ template <class T> struct Candidates {
   }
   Vec<T> distance(Index j) const { return load(scores + j * kLanes<T>) - load(largest); }
 
-  // Raises the thresholds to those of the candidates so far. The sum of the weights is convex in the threshold, so that
-  // Newton's steps from below stay below.
-  template <Normalizer normalizer> void raise() {
+  // Raises the thresholds towards those of the candidates so far. The sum of the weights is convex in the threshold, so
+  // that Newton's steps from below stay below.
+  template <Normalizer normalizer> void raise(int most_steps) {
     constexpr T reach = normalizer == Normalizer::entmax15 ? 2 : 1;
     constexpr T epsilon = sizeof(T) == sizeof(float) ? T(1.2e-7) : T(2.3e-16);
-    constexpr int most_steps = 64;
     const Vec<T> zero = {}, lowest = splat<T>(static_cast<T>(-INFINITY));
     Vec<T> top = lowest;
     for (Index j = 0; j < count; ++j) top = maximum(load(scores + j * kLanes<T>), top);
@@ -136,16 +150,15 @@ template <class T> struct Candidates {
     store(bound_, base + tau - absolute(base) * splat<T>(epsilon));  // rounded down
   }
 
-  // Leaves out the keys that have no weight by now.
-  template <Normalizer normalizer> void drop() {
-    raise<normalizer>();
+  // Leaves out the keys that have no weight by the thresholds so far.
+  void drop() {
     const Vec<T> bound = load(bound_);
     Index left = 0;
     for (Index j = 0; j < count; ++j) {
       const Vec<T> s = load(scores + j * kLanes<T>);
-      if (!any(~(s <= bound))) continue;
       store(scores + left * kLanes<T>, s);
-      keys[left++] = keys[j];
+      keys[left] = keys[j];
+      left += any_not_below(s, bound);
     }
     count = kept = left;
   }

@@ -141,7 +141,6 @@ template <class T> class SparseRows {
       Index n = 0;
       for (; at < of.count && n < kBlockKeys; ++at) {
         Vec<T> w = of.template weight<normalizer>(at);
-        if (!any(w != zero)) continue;
         if constexpr (averages) w = derivative_of<normalizer, T>(w) * inverse;
         T* line = weights + n * width + lane;
         store(line, w);
