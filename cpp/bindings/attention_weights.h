@@ -3,6 +3,7 @@
 
 #include "bindings/bind_module.h"
 #include "bindings/bindings.h"
+#include "bindings/call_options.h"
 #include "core/error.h"
 
 namespace qkv::bindings {
@@ -38,12 +39,6 @@ template <class Layers, class Pick> py::list weights_of_layers(const Layers& lay
   for (const auto& layer : layers)
     all.append(py::getattr(py::cast(nn::ModulePtr(pick(*layer))), "attention_weights", py::none()));
   return all;
-}
-
-// What a call gives: the output, or with it the weights that were asked for.
-inline py::object with_weights(const Tensor& output, const Tensor& weights) {
-  if (!weights.defined()) return py::cast(output);
-  return py::make_tuple(output, weights);
 }
 
 }  // namespace qkv::bindings

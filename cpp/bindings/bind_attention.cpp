@@ -80,22 +80,31 @@ py::object ragged(Call& call, const Tensor& q, const Tensor& k, const Tensor& v,
   return results.size() == 1 ? py::object(results[0]) : py::object(py::tuple(results));
 }
 
-PyObject* attend(const Signature& signature, PyObject* const* values, std::size_t&) {
-  Call call(signature.name.c_str());
-  const Tensor q = call.floating(values[0], "query"), k = call.floating(values[1], "key"),
-               v = call.floating(values[2], "value");
-  ops::AttentionOptions o;
-  set_attention_options(o, call, values + 3);
+// The options of the table, then cu_seqlens_q and cu_seqlens_k.
+struct GivenOptions {
+  ops::AttentionOptions options = {};
+  PyObject* const* values = nullptr;
+  static std::string (*kind(std::string_view name))() {
+    for (const AttentionOption& option : attention_options())
+      if (name == option.name) return option.kind;
+    return Argument<Floating>::kind;
+  }
+  std::size_t take(Call& call, PyObject* const* given, std::span<const Parameter> parameters) {
+    set_attention_options(options, call, values = given);
+    return parameters.size();
+  }
+};
+
+py::object attend(const Tensor& q, const Tensor& k, const Tensor& v, const GivenOptions& given, Call& call) {
+  const ops::AttentionOptions& o = given.options;
   warn_of_swapped(call.operation(), o, count_of(k));
-  PyObject* const* begins = values + 3 + attention_options().size();
+  PyObject* const* begins = given.values + attention_options().size();
   if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod, formula and normalizer
     return ragged(call, q, k, v, o, call.integers(begins[0], "cu_seqlens_q"), call.integers(begins[1], "cu_seqlens_k"),
-                  begins[-4], begins[-3])
-        .release()
-        .ptr();
+                  begins[-4], begins[-3]);
   const ops::AttentionOutputs y = without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
   if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
-  return shown_result(call, y).release().ptr();
+  return shown_result(call, y);
 }
 
 // query, key and value alone, where conversions would take longer than so little work. None of it asks for an
@@ -118,23 +127,10 @@ PyObject* attend_small(const direct::Given& given, const direct::Entry&) {
 const direct::Entry direct::kAttentionEntry{"qkv.attention.scaled_dot_product_attention", attend_small};
 
 void bind_attention(Functions& m) {
-  auto made = std::make_unique<Signature>();
-  made->name = "scaled_dot_product_attention";
-  std::string names = "query, key, value";
-  made->parameters.assign(3, {py::none(), {}, Argument<Floating>::kind, Parameter::Role::named});
-  for (const AttentionOption& option : attention_options()) {
-    names += text(", ", option.name, option.standard == AttentionOption::Standard::left_out ? "=None" : "");
-    made->parameters.push_back({py::none(), {}, option.kind, Parameter::Role::named});
-  }
-  names += ", cu_seqlens_q=None, cu_seqlens_k=None";
-  made->parameters.resize(made->parameters.size() + 2,
-                          {py::none(), {}, Argument<Floating>::kind, Parameter::Role::named});
-  made->result = Argument<Floating>::kind;
-  made->invoke = attend;
-  made->take(Takes{names});
-  made->finish();
-  add_function(m, std::move(made));
-
+  std::string head = "scaled_dot_product_attention(query, key, value";
+  for (const AttentionOption& option : attention_options())
+    head += text(", ", option.name, option.standard == AttentionOption::Standard::left_out ? "=None" : "");
+  op<Floating, Floating, Floating, GivenOptions>(m, head + ", cu_seqlens_q=None, cu_seqlens_k=None)", attend);
   op<Floating, Floating, py::dict, py::handle>(
       m, "attention_image(query, key, options, image)",
       [](const Tensor& query, const Tensor& key, const py::dict& options, py::handle image, Call& call) {

@@ -62,6 +62,13 @@ class PythonNormalizer final : public ScoreNormalizer {
   const std::shared_ptr<void> function_;
 };
 
+LayerNormalizer normalizer_from(Call& call, py::handle value, const char*) {
+  if (py::isinstance<py::str>(value)) return {ops::normalizer_named(call.operation(), value.cast<std::string>())};
+  if (PyCallable_Check(value.ptr()) == 0)
+    fail_type(call.operation(), ": normalizer must be a name or a function of scores; got ", described(value));
+  return {.own = std::make_shared<const PythonNormalizer>(value)};
+}
+
 // Layers whose class in Python defines the score.
 template <class Base> class OverridableAttention : public OverridableCall<Base> {
  public:
@@ -109,6 +116,12 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
   }
 };
 
+}  // namespace
+
+template <> struct Argument<LayerNormalizer> : Argument<As<LayerNormalizer, normalizer_from>> {};
+
+namespace {
+
 template <class Layer, class Base>
 using AttentionClass = Class<Layer, Base, OverridableAttention<Layer>, py::smart_holder>;
 
@@ -121,51 +134,29 @@ using AttentionClass = Class<Layer, Base, OverridableAttention<Layer>, py::smart
   fail_type(std::string(py::str(callback("misfit")(layer, known, py::none(), false, 0, py::list(inputs)))));
 }
 
-AttentionArguments arguments_from(const char* layer, double dropout, std::optional<Index> num_heads,
-                                  py::handle is_causal, py::handle window, std::optional<double> masked_value,
-                                  py::handle normalizer) {
-  AttentionArguments a{dropout, masked_value, num_heads, causal_from(is_causal, layer), window_from(window, layer)};
-  if (py::isinstance<py::str>(normalizer)) {
-    a.normalizer = ops::normalizer_named(layer, normalizer.cast<std::string>());
-  } else {
-    if (PyCallable_Check(normalizer.ptr()) == 0)
-      fail_type(layer, ": normalizer must be a name or a function of scores; got ", described(normalizer));
-    a.own_normalizer = std::make_shared<const PythonNormalizer>(normalizer);
-  }
-  return a;
-}
-
 // The name, or the function.
 py::object shown_normalizer(const AttentionArguments& a) {
-  const auto* own = dynamic_cast<const PythonNormalizer*>(a.own_normalizer.get());
+  const auto* own = dynamic_cast<const PythonNormalizer*>(a.normalizer.own.get());
   return own != nullptr ? py::reinterpret_borrow<py::object>(own->function())
-                        : py::object(py::str(ops::name_of(a.normalizer)));
+                        : py::object(py::str(ops::name_of(a.normalizer.kind)));
 }
 
 template <class Class> void def_attention_call(Class& layer) {
   using Layer = typename Class::type;
+  op<Layer&, Floating, Floating, Floating, CallOptions, py::kwargs>(
+      layer,
+      "Attention: forward(queries, keys, values, valid_lens=None, attn_mask=None, *, is_causal=None, "
+      "dropout_keep=None, return_weights=False)",
+      [](Layer& self, const Tensor& q, const Tensor& k, const Tensor& v, CallOptions& o, const py::kwargs& inputs,
+         Call& call) {
+        if (!inputs.empty() && !defined_method(static_cast<const Layer*>(&self), "score"))
+          unexpected(self.class_name(), inputs);
+        const ScoreInputs own(inputs);
+        self.prepare(q, k, v);
+        return o.run(o.of_attention(call, count_of(k)),
+                     [&](const auto& given) { return self.Attention::forward(q, k, v, given); });
+      });
   layer
-      .def(
-          "forward(queries, keys, values, valid_lens=None, attn_mask=None, *, is_causal=None, "
-          "dropout_keep=None, return_weights=False)",
-          [](Layer& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens,
-             py::handle attn_mask, py::handle is_causal, py::handle dropout_keep, bool return_weights,
-             const py::kwargs& inputs) -> py::object {
-            Call call("Attention");
-            if (!inputs.empty() && !defined_method(static_cast<const Layer*>(&self), "score"))
-              unexpected(self.class_name(), inputs);
-            const ScoreInputs own(inputs);
-            const Tensor q = call.floating(queries, "queries"), k = call.floating(keys, "keys"),
-                         v = call.floating(values, "values");
-            Attention::Call options;
-            options.mask_spec = mask_spec_from(call, valid_lens, attn_mask, dropout_keep, count_of(k));
-            if (!is_causal.is_none()) options.causal = causal_from(is_causal, "Attention");
-            Tensor weights;
-            if (return_weights) options.weights = &weights;
-            self.prepare(q, k, v);
-            const Tensor y = without_gil([&] { return self.Attention::forward(q, k, v, options); });
-            return with_weights(y, weights);
-          })
       .def("score(queries, keys)", "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).",
            [](Layer& self, const Tensor& queries, const Tensor& keys) {
              self.prepare(queries, keys, keys);
@@ -186,22 +177,12 @@ template <class Class> void def_attention_call(Class& layer) {
            [](const py::object& self) {
              const py::dict state = py::type::of<Module>().attr("__getstate__")(self);
              const AttentionArguments& a = self.cast<const Layer&>().arguments;
-             if (a.own_normalizer) state["config"]["normalizer"] = shown_normalizer(a);
+             if (a.normalizer.own) state["config"]["normalizer"] = shown_normalizer(a);
              return state;
            })
       .def_property_readonly("normalizer", [](const Layer& self) { return shown_normalizer(self.arguments); })
       .def_property_readonly("dropout", [](const Layer& self) { return self.arguments.dropout; })
       .def_property_readonly("num_heads", [](const Layer& self) { return self.arguments.num_heads; });
-}
-
-template <class Class> void def_attention_init(Class& layer, const char* name) {
-  def_init_from(
-      layer,
-      [name](double dropout, std::optional<Index> heads, py::handle causal, py::handle window,
-             std::optional<double> masked, py::handle normalizer) {
-        return std::tuple(arguments_from(name, dropout, heads, causal, window, masked, normalizer));
-      },
-      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, normalizer='softmax'"_takes);
 }
 
 // What every class takes behind its own parameters.
@@ -250,7 +231,9 @@ Examples
 (1, 2, 4)
 )doc" + kMaskNote)
                                                   .c_str());
-  def_attention_init(attention, "Attention");
+  def_init<Fields<AttentionArguments>>(
+      attention,
+      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, normalizer='softmax'");
   def_attention_call(attention);
   def_attention_weights(attention);
 
@@ -281,15 +264,10 @@ Examples
 (2, 1, 10)
 )doc") + kMaskNote)
                                                          .c_str());
-  def_init_from(
+  def_init<Fields<AttentionArguments>, bool, std::optional<double>>(
       dot,
-      [](double dropout, std::optional<Index> heads, py::handle causal, py::handle window, std::optional<double> masked,
-         bool cosine, std::optional<double> scale, py::handle normalizer) {
-        return std::tuple(arguments_from("DotProductAttention", dropout, heads, causal, window, masked, normalizer),
-                          cosine, scale);
-      },
-      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, cosine=False, "
-      "scale=None, normalizer='softmax'"_takes);
+      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, normalizer='softmax', "
+      "cosine=False, scale=None");
   def_attention_call(dot);
 
   AttentionClass<BilinearAttention, DotProductAttention> bilinear(m, "BilinearAttention",
@@ -319,13 +297,9 @@ Examples
 (2, 1, 4)
 )doc") + kMaskNote)
                                                                       .c_str());
-  def_init_from(
+  def_init<Index, Index, Fields<AttentionArguments>>(
       bilinear,
-      [](Index q, Index k, double dropout, py::handle causal, py::handle window, std::optional<double> masked,
-         py::handle normalizer) {
-        return std::tuple(q, k, arguments_from("BilinearAttention", dropout, {}, causal, window, masked, normalizer));
-      },
-      "query_size, key_size, dropout=0.0, *, is_causal=False, window=None, masked_value=None, normalizer='softmax'"_takes);
+      "query_size, key_size, dropout=0.0, *, is_causal=False, window=None, masked_value=None, normalizer='softmax'");
   bilinear.def_readonly("query_size", &BilinearAttention::query_size)
       .def_readonly("key_size", &BilinearAttention::key_size);
   def_attention_call(bilinear);
@@ -362,15 +336,14 @@ Examples
 (2, 1, 4)
 )doc") + kMaskNote)
                                                             .c_str());
-  def_init_from(
+  def_init<Index, double, std::optional<Index>, std::optional<Index>, Fields<AttentionArguments>>(
       additive,
-      [](Index n, double dropout, std::optional<Index> q, std::optional<Index> k, std::optional<Index> heads,
-         py::handle causal, py::handle window, std::optional<double> masked, py::handle normalizer) {
-        return std::tuple(n, arguments_from("AdditiveAttention", dropout, heads, causal, window, masked, normalizer), q,
-                          k);
-      },
-      "num_hiddens, dropout=0.0, *, query_size=None, key_size=None, num_heads=None, is_causal=False, "
-      "window=None, masked_value=None, normalizer='softmax'"_takes);
+      "num_hiddens, dropout=0.0, *, query_size=None, key_size=None, num_heads=None, is_causal=False, window=None, "
+      "masked_value=None, normalizer='softmax'",
+      [](Index n, double dropout, std::optional<Index> queries, std::optional<Index> keys, AttentionArguments a) {
+        a.dropout = dropout;
+        return std::tuple(n, a, queries, keys);
+      });
   additive.def_readonly("num_hiddens", &AdditiveAttention::num_hiddens);
   def_attention_call(additive);
 }

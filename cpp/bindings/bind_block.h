@@ -29,8 +29,6 @@ inline py::list weights_of_blocks(const std::vector<std::shared_ptr<nn::Block>>&
 nn::BlockOptions layer_options(Index d_model, Index nhead, Index dim_feedforward, double dropout,
                                std::string activation, double layer_norm_eps, bool norm_first, bool bias);
 
-// The KVCache that a call was given, or null for None.
-std::shared_ptr<nn::KVCache> cache_from(py::handle cache, const char* layer, const char* wanted);
 // A ModelCache or a list of one KVCache for each of the layers; null for None.
 std::shared_ptr<nn::ModelCache> model_cache_from(py::handle cache, const char* model, Index layers);
 

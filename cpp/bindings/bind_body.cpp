@@ -4,7 +4,6 @@
 #include "bindings/bind_decoding.h"
 #include "bindings/bindings.h"
 #include "bindings/call_attention.h"
-#include "bindings/score_arguments.h"
 #include "core/error.h"
 #include "models/body.h"
 #include "nn/init.h"
@@ -58,8 +57,14 @@ struct Reader {
   void read(nn::Placement& member) const { member = nn::placement_named(owner, string()); }
   void read(PositionRule& member) const { member = position_rule_named(owner, string()); }
   void read(ops::Causal& member) const { member = causal_from(value, owner); }
-  void read(ops::RotaryScaling& member) const { member = rotary_scaling_from(value, owner); }
-  void read(std::optional<nn::RelativeBias>& member) const { member = relative_bias_from(value, owner); }
+  void read(ops::RotaryScaling& member) const {
+    Call call(owner);
+    member = rotary_scaling_from(call, value);
+  }
+  void read(std::optional<nn::RelativeBias>& member) const {
+    Call call(owner);
+    member = relative_bias_from(call, value);
+  }
   void read(std::optional<std::pair<Index, Index>>& member) const { member = window_from(value, owner); }
   void read(nn::Disentangled& member) const {
     if (!py::isinstance<py::dict>(value)) fail_type(owner, ": ", name, " must be a dict; got ", described(value));
@@ -92,7 +97,7 @@ nn::BlockOptions block_from(const py::dict& options, std::optional<Index> d_mode
   const py::dict given = options.attr("copy")();
   nn::BlockOptions o = block_defaults();
   if (d_model) given["d_model"] = *d_model;
-  for_block_fields(o, taking("TransformerBlock", given));
+  for_fields(o, taking("TransformerBlock", given));
   check_all_taken("TransformerBlock", given);
   return o;
 }
@@ -116,7 +121,7 @@ template <class Made> auto body_maker() {
     const py::dict given = options.attr("copy")();
     return with_or_without_values(given, [&] {
       BodyOptions o;
-      for_body_fields(o, taking("TransformerBody", given));
+      for_fields(o, taking("TransformerBody", given));
       check_all_taken("TransformerBody", given);
       std::vector<nn::BlockOptions> blocks;
       for (const py::handle layer : layers.is_none() ? py::object(py::tuple()) : layers) {
@@ -152,28 +157,15 @@ void bind_body(Functions& m) {
            });
 
   CalledLayerClass<TransformerBlock> block(m, "TransformerBlock", "A block of TransformerBody.");
-  block.def(py::init(block_maker<TransformerBlock>(), block_maker<OverridableCall<TransformerBlock>>()))
-      .def(
-          "forward(x, memory=None, *, valid_lens=None, attn_mask=None, is_causal=None, memory_valid_lens=None, "
-          "memory_attn_mask=None, cache=None, return_weights=False)",
-          [](TransformerBlock& self, py::handle x, py::handle memory, py::handle valid_lens, py::handle attn_mask,
-             py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, py::handle cache,
-             bool return_weights) {
-            Call call("TransformerBlock");
-            const Tensor input = call.floating(x, "x"), source = call.optional(memory, "memory");
-            const auto own = cache_from(cache, "TransformerBlock", "cache must be a KVCache");
-            const Index before = own ? own->length() : 0;
-            nn::BlockCall options{mask_spec_from(call, valid_lens, attn_mask, py::none(), before + count_of(input)),
-                                  mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(),
-                                                 source.defined() ? count_of(source) : 0, kMemoryNames)};
-            if (!is_causal.is_none()) options.causal = causal_from(is_causal, "TransformerBlock");
-            options.cache = own.get();
-            Tensor weights;
-            if (return_weights) options.weights = &weights;
-            const Tensor y = without_gil([&] { return self.TransformerBlock::forward(input, source, options); });
-            return with_weights(y, weights);
-          });
-
+  block.def(py::init(block_maker<TransformerBlock>(), block_maker<OverridableCall<TransformerBlock>>()));
+  op<TransformerBlock&, Floating, FloatingOrNone, CallOptions>(
+      block,
+      "forward(x, memory=None, *, valid_lens=None, attn_mask=None, is_causal=None, memory_valid_lens=None, "
+      "memory_attn_mask=None, cache=None, return_weights=False)",
+      [](TransformerBlock& self, const Tensor& x, const Tensor& memory, CallOptions& o, Call& call) {
+        return o.run(o.of_block(call, count_of(x), count_of(memory)),
+                     [&](const auto& given) { return self.TransformerBlock::forward(x, memory, given); });
+      });
   LayerClass<TransformerBody> body(m, "TransformerBody",
                                    "Embeddings, blocks one after the other, a norm: the body of a model.");
   body.def(py::init(body_maker<TransformerBody>(), body_maker<Overridable<TransformerBody>>()), "layers=None"_takes)

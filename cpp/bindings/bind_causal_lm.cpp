@@ -53,25 +53,19 @@ Examples
 >>> qkv.models.CausalLMLayer(16, 4)(np.ones((2, 5, 16))).shape
 (2, 5, 16)
 )doc");
-  def_init_from(
+  def_init<Fields<CausalLMSizes>>(
       block,
-      [](Index d_model, Index nhead, std::optional<Index> num_kv_heads, std::optional<Index> dim_feedforward,
-         double dropout, double rotary_base, double norm_eps) {
-        return std::tuple(
-            CausalLMSizes{1, d_model, nhead, 1, num_kv_heads, dim_feedforward, dropout, rotary_base, norm_eps});
-      },
-      "d_model, nhead, *, num_kv_heads=None, dim_feedforward=None, dropout=0.0, rotary_base=10000.0, "
-      "norm_eps=1e-6"_takes);
-  block.def("forward(x, *, valid_lens=None, cache=None)",
-            [](CausalLMLayer& self, py::handle x, py::handle valid_lens, py::handle cache) {
-              Call call("CausalLMLayer");
-              const Tensor input = call.floating(x, "x");
-              const auto own = cache_from(cache, "CausalLMLayer", "cache must be a KVCache");
-              nn::BlockCall options{.cache = own.get()};
-              options.self.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-              return without_gil([&] { return self.CausalLMLayer::forward(input, Tensor(), options); });
-            });
-
+      "d_model, nhead, *, num_kv_heads=None, dim_feedforward=None, dropout=0.0, rotary_base=10000.0, norm_eps=1e-6",
+      [](CausalLMSizes s) {
+        s.vocab_size = s.num_layers = 1;
+        return std::tuple(s);
+      });
+  op<CausalLMLayer&, Floating, CallOptions>(
+      block, "forward(x, *, valid_lens=None, cache=None)",
+      [](CausalLMLayer& self, const Tensor& x, CallOptions& o, Call& call) {
+        const nn::BlockCall given = o.of_block(call, count_of(x));
+        return without_gil([&] { return self.CausalLMLayer::forward(x, Tensor(), given); });
+      });
   CalledLayerClass<CausalLM> causal(m, "CausalLM", R"doc(
 A language model that only decodes: each token sees itself and those before it.
 
@@ -123,65 +117,32 @@ Examples
 >>> len(ids)
 6
 )doc");
-  const auto causal_sizes = [](Index vocab_size, Index d_model, Index nhead, Index num_layers,
-                               std::optional<Index> num_kv_heads, std::optional<Index> dim_feedforward, double dropout,
-                               double rotary_base, double norm_eps) {
-    return CausalLMSizes{vocab_size,      d_model, nhead,       num_layers, num_kv_heads,
-                         dim_feedforward, dropout, rotary_base, norm_eps};
-  };
-  const auto split_by = [](auto model, py::handle comm) {
-    const auto sequence = split_sequence_from(comm, "CausalLM");
-    if (sequence)
-      for (const auto& layer : model->parts())
-        std::static_pointer_cast<nn::MultiHeadAttention>(layer->parts().self_attn)->split_sequence.set(sequence);
-    return model;
-  };
-  causal
-      .def(py::init(
-               [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
-                   double b, double e, py::handle comm) {
-                 return split_by(std::make_unique<CausalLM>(causal_sizes(v, m_, h, n, kv, f, p, b, e)), comm);
-               },
-               [=](Index v, Index m_, Index h, Index n, std::optional<Index> kv, std::optional<Index> f, double p,
-                   double b, double e, py::handle comm) {
-                 return split_by(std::make_unique<OverridableCall<CausalLM>>(causal_sizes(v, m_, h, n, kv, f, p, b, e)),
-                                 comm);
-               }),
-           "vocab_size, d_model, nhead, num_layers, *, num_kv_heads=None, dim_feedforward=None, "
-           "dropout=0.0, rotary_base=10000.0, norm_eps=1e-6, comm=None"_takes)
-      .def("forward(ids, *, valid_lens=None, cache=None)",
-           [](CausalLM& self, py::handle ids, py::handle valid_lens, const py::object& cache) {
-             Call call("CausalLM");
-             const Array tokens = call.integers(ids, "ids", false),
-                         lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-             const auto own = model_cache_from(cache, "CausalLM", self.sizes.num_layers);
-             return without_gil([&] { return self.CausalLM::forward(tokens, lens, own.get()); });
-           })
-      .def(
-          "generate(ids, *, end_id=None, method='greedy', beam_size=4, length_penalty=0.0, "
-          "temperature=1.0, top_k=None, top_p=None, max_len=100)",
-          "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
-          ":func:`qkv.models.generate` gives them, without attention.",
-          [](CausalLM& self, py::handle ids, const py::object& end_id, const py::object& method,
-             const py::object& beam_size, const py::object& length_penalty, const py::object& temperature,
-             const py::object& top_k, const py::object& top_p, const py::object& max_len) {
-            Call call("CausalLM");
-            const Array prompts = call.integers(ids, "ids", false);
-            const GenerateArguments arguments{end_id,      method, beam_size, length_penalty,
-                                              temperature, top_k,  top_p,     max_len};
-            const GenerateOptions options = arguments.options("CausalLM", self.sizes.vocab_size);
-            const auto sentences = without_gil([&] {
-              const nn::Evaluating evaluating;
-              const auto continuation = self.continuation(prompts);
-              const Index length = prompts.dim(1);
-              Array last({prompts.dim(0)}, DType::int64);
-              for (Index b = 0; b < prompts.dim(0); ++b)
-                last.data<std::int64_t>()[b] = prompts.data<std::int64_t>()[(b + 1) * length - 1];
-              return generate(*continuation, last, options);
-            });
-            return sentences_from(sentences, options.length_penalty);
-          })
-      .def_property_readonly("attention_weights", [](CausalLM& self) { return weights_of_blocks(self.parts()); });
+  def_init<Fields<CausalLMSizes>, py::handle>(
+      causal,
+      "vocab_size, d_model, nhead, num_layers, *, num_kv_heads=None, dim_feedforward=None, dropout=0.0, "
+      "rotary_base=10000.0, norm_eps=1e-6, comm=None",
+      [](const CausalLMSizes& s, py::handle comm) { return std::tuple(s, split_sequence_from(comm, "CausalLM")); });
+  causal.def_property_readonly("attention_weights", [](CausalLM& self) { return weights_of_blocks(self.parts()); });
+  op<CausalLM&, Integers, Lengths, py::handle>(
+      causal, "forward(ids, *, valid_lens=None, cache=None)",
+      [](CausalLM& self, const Array& ids, const Array& valid_lens, py::handle cache, Call& call) {
+        const auto own = model_cache_from(cache, call.operation(), self.sizes.num_layers);
+        return without_gil([&] { return self.CausalLM::forward(ids, valid_lens, own.get()); });
+      });
+  op<CausalLM&, Integers, GenerateArguments>(
+      causal, text("generate(ids, *, ", kGenerate, ")"),
+      "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
+      ":func:`qkv.models.generate` gives them, without attention.",
+      [](CausalLM& self, const Array& prompts, const GenerateArguments& arguments, Call& call) {
+        const GenerateOptions options = arguments.options(call.operation(), self.sizes.vocab_size);
+        return sentences_from(without_gil([&] {
+                                const nn::Evaluating evaluating;
+                                const auto continuation = self.continuation(prompts);
+                                const Tensor last = ops::slice(Tensor(prompts), 1, prompts.dim(1) - 1, prompts.dim(1));
+                                return generate(*continuation, packed(last.data()).reshaped({prompts.dim(0)}), options);
+                              }),
+                              options.length_penalty);
+      });
 }
 
 }  // namespace qkv::bindings

@@ -138,15 +138,14 @@ py::list beam_search(const py::object& step, const py::object& state, const py::
 }
 
 py::list generate_with(const py::object& model, const py::object& src, const py::object& src_valid_lens,
-                       py::handle start_id, const GenerateArguments& arguments) {
-  const char* name = "generate";
+                       py::handle start_id, const GenerateArguments& arguments, Call& call) {
+  const char* name = call.operation();
   if (!py::hasattr(model, "encoder") || !py::hasattr(model, "decoder"))
     fail_type(name, ": model must have a generate method, or an encoder and a decoder; got ",
               std::string(py::str(py::type::of(model).attr("__name__"))));
-  Call call(name);
   const Array ids = call.integers(src, "src", false);
   if (ids.rank() != 2) fail_value(name, ": src must be (B, T); got src ", ids.shape());
-  GenerateOptions options = arguments.options(name, -1);
+  const GenerateOptions options = arguments.options(name, -1);
   const Index start = token_from(start_id, name, "start_id", -1);
   const nn::Evaluating evaluating;
   const NoGrad off;
@@ -177,6 +176,8 @@ Index token_from(py::handle value, const char* operation, const char* name, Inde
 
 GenerateOptions GenerateArguments::options(const char* operation, Index vocab) const {
   GenerateOptions o;
+  const py::handle end_id = values[0], method = values[1], beam_size = values[2], length_penalty = values[3],
+                   temperature = values[4], top_k = values[5], top_p = values[6], max_len = values[7];
   const std::string chosen = py::isinstance<py::str>(method) ? method.cast<std::string>() : "";
   if (chosen == "greedy") o.method = Method::greedy;
   else if (chosen == "beam") o.method = Method::beam;
@@ -203,32 +204,20 @@ py::list sentences_from(const std::vector<std::vector<Hypothesis>>& sentences, d
 
 void bind_decoding(Functions& m) {
   m.def("beam_search(step, state, start, end, beam_size, length_penalty, max_len)", &beam_search);
-  m.def(
-      "generate_steps(step, reorder, first, *, end_id=None, method='greedy', beam_size=4, length_penalty=0.0, "
-      "temperature=1.0, top_k=None, top_p=None, max_len=100, on_token=None)",
+  op<py::object, py::object, Integers, GenerateArguments, py::object>(
+      m, text("generate: generate_steps(step, reorder, first, *, ", kGenerate, ", on_token=None)"),
       "As generate, of ``step(tokens (N,))``, which gives scores ``(N, V)``, and ``reorder(indices)``; first ``(B,)``. "
       "``on_token(tokens (B,))`` gets what each step chose, -1 for sentences that had ended; not with beams.",
-      [](const py::object& step, const py::object& reorder, py::handle first, const py::object& end_id,
-         const py::object& method, const py::object& beam_size, const py::object& length_penalty,
-         const py::object& temperature, const py::object& top_k, const py::object& top_p, const py::object& max_len,
-         const py::object& on_token) {
-        Call call("generate");
-        const Array tokens = call.integers(first, "first", false);
-        if (tokens.rank() != 1) fail_value("generate: first must be (B,); got first ", tokens.shape());
-        const GenerateArguments arguments{end_id,      method, beam_size, length_penalty,
-                                          temperature, top_k,  top_p,     max_len};
-        const GenerateOptions options = arguments.options("generate", -1);
+      [](const py::object& step, const py::object& reorder, const Array& first, const GenerateArguments& arguments,
+         const py::object& on_token, Call& call) {
+        if (first.rank() != 1) fail_value("generate: first must be (B,); got first ", first.shape());
+        const GenerateOptions options = arguments.options(call.operation(), -1);
         const NoGrad off;
         CalledContinuation continuation(step, reorder, on_token);
-        return sentences_from(generate(continuation, tokens, options), options.length_penalty);
+        return sentences_from(generate(continuation, first, options), options.length_penalty);
       });
-  m.def("generate", [](const py::object& model, const py::object& src, const py::object& src_valid_lens,
-                       py::handle start_id, const py::object& end_id, const py::object& method,
-                       const py::object& beam_size, const py::object& length_penalty, const py::object& temperature,
-                       const py::object& top_k, const py::object& top_p, const py::object& max_len) {
-    return generate_with(model, src, src_valid_lens, start_id,
-                         {end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len});
-  });
+  op<py::object, py::object, py::object, py::handle, GenerateArguments>(
+      m, text("generate(model, src, src_valid_lens, start_id, ", kGenerate, ")"), generate_with);
 }
 
 }  // namespace qkv::bindings

@@ -1,14 +1,23 @@
 // Options and results of decoding, as Python gives and gets them.
 #pragma once
 
-#include "bindings/options.h"
+#include "bindings/operation.h"
 #include "models/decoding.h"
 
 namespace qkv::bindings {
 
-// The arguments that every generate() takes, as a dictionary would hold them.
+// The arguments that every generate() takes, as its head says.
+inline constexpr const char* kGenerate =
+    "end_id=None, method='greedy', beam_size=4, length_penalty=0.0, temperature=1.0, top_k=None, top_p=None, "
+    "max_len=100";
 struct GenerateArguments {
-  py::object end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len;
+  PyObject* const* values = nullptr;
+  static std::string (*kind(std::string_view))() { return Argument<Floating>::kind; }
+  std::size_t take(Call&, PyObject* const* given, std::span<const Parameter> parameters) {
+    values = given;
+    return parameters.size();
+  }
+  // Ends are below `vocab`, unless it is -1.
   models::GenerateOptions options(const char* operation, Index vocab) const;
 };
 

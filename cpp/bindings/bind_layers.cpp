@@ -10,13 +10,11 @@ namespace {
 
 using namespace nn;
 
-Shape normalized(py::handle shape, const char* layer) { return shape_from(shape, layer, "normalized_shape"); }
-
-std::vector<ModulePtr> modules_from(py::handle modules, const char* name) {
+std::vector<ModulePtr> modules_from(Call& call, py::handle modules, const char*) {
   std::vector<ModulePtr> found;
   for (const py::handle module : modules) {
     if (!py::isinstance<Module>(module))
-      fail_type(name, ": modules must be Modules; got ", type_name(module),
+      fail_type(call.operation(), ": modules must be Modules; got ", type_name(module),
                 PySequence_Check(module.ptr()) != 0 ? "; write *modules for those in it" : "");
     found.push_back(module.cast<ModulePtr>());
   }
@@ -164,12 +162,7 @@ Examples
 >>> qkv.nn.LayerNorm(4)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  def_init_from(
-      layer_norm,
-      [](py::handle shape, double eps, bool affine, bool bias) {
-        return std::tuple(normalized(shape, "LayerNorm"), eps, affine, bias);
-      },
-      "normalized_shape, eps=1e-5, elementwise_affine=True, bias=True"_takes);
+  def_init<Sizes, double, bool, bool>(layer_norm, "normalized_shape, eps=1e-5, elementwise_affine=True, bias=True");
   def_norm(layer_norm);
 
   LayerClass<RMSNorm> rms_norm(m, "RMSNorm", R"doc(
@@ -191,9 +184,7 @@ Examples
 >>> qkv.nn.RMSNorm(4)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  def_init_from(
-      rms_norm, [](py::handle shape, double eps) { return std::tuple(normalized(shape, "RMSNorm"), eps); },
-      "normalized_shape, eps=1e-6"_takes);
+  def_init<Sizes, double>(rms_norm, "normalized_shape, eps=1e-6");
   def_norm(rms_norm);
 
   LayerClass<Dropout> dropout(m, "Dropout", R"doc(
@@ -267,11 +258,11 @@ Examples
 >>> len(qkv.nn.ModuleList([qkv.nn.Linear(2, 2) for _ in range(3)]))
 3
 )doc");
-  def_init_from(
-      list, [](py::handle modules) { return std::tuple(modules_from(modules, "ModuleList")); }, "modules=()"_takes);
+  def_init<As<std::vector<ModulePtr>, modules_from>>(list, "modules=()");
   list.def("append(module)", "Add a module at the end.",
            [](ModuleList& self, py::handle module) {
-             self.append(modules_from(py::make_tuple(module), "ModuleList").front());
+             Call call("ModuleList");
+             self.append(modules_from(call, py::make_tuple(module), "module").front());
            })
       .def("__len__", &ModuleList::length)
       .def("__getitem__", item)
@@ -294,7 +285,9 @@ Examples
 >>> qkv.nn.Sequential(qkv.nn.Linear(3, 5), qkv.nn.ReLU())(np.ones((2, 3))).shape
 (2, 5)
 )doc");
-  def_init_from(sequential, [](const py::args& modules) { return std::tuple(modules_from(modules, "Sequential")); });
+  def_init<py::args>(sequential, "", [](const py::args& modules, Call& call) {
+    return std::tuple(modules_from(call, modules, "modules"));
+  });
   op<Sequential&, Any>(sequential, "forward(x)",
                        [](Sequential& self, const Tensor& x) { return self.Sequential::forward(x); });
 
@@ -339,9 +332,7 @@ Examples
 >>> qkv.nn.AddNorm(4)(np.ones((2, 3, 4)), np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  def_init_from(
-      add_norm, [](py::handle shape, double p, double eps) { return std::tuple(normalized(shape, "AddNorm"), p, eps); },
-      "normalized_shape, dropout=0.0, eps=1e-5"_takes);
+  def_init<Sizes, double, double>(add_norm, "normalized_shape, dropout=0.0, eps=1e-5");
   op(add_norm, "forward(x, y)", [](AddNorm& self, const Tensor& x, const Tensor& y) { return self.forward(x, y); });
 }
 

@@ -5,7 +5,7 @@
 
 #include "bindings/class.h"
 #include "bindings/defined_call.h"
-#include "bindings/operation.h"
+#include "bindings/fields.h"
 #include "nn/module.h"
 
 namespace qkv::bindings {
@@ -32,21 +32,6 @@ using LayerClass = Class<Layer, Base, Overridable<Layer>, py::smart_holder>;
 template <class Class> void def_forward(Class& layer) {
   using Layer = typename Class::type;
   op(layer, "forward(x)", [](Layer& self, const Tensor& x) { return self.Layer::forward(x); });
-}
-
-// __init__ of a layer, and of its subclasses in Python, from what `arguments` makes of those of the call: a tuple.
-template <class Class, class Arguments, class... Extra>
-void def_init_from(Class& layer, Arguments arguments, const Extra&... extra) {
-  const auto maker = [arguments]<class Made, class Result, class... Given>(std::in_place_type_t<Made>,
-                                                                           Result (Arguments::*)(Given...) const) {
-    return [arguments](Given... given) {
-      return std::apply([](auto&&... all) { return std::make_unique<Made>(std::forward<decltype(all)>(all)...); },
-                        arguments(std::forward<Given>(given)...));
-    };
-  };
-  layer.def(py::init(maker(std::in_place_type<typename Class::type>, &Arguments::operator()),
-                     maker(std::in_place_type<typename Class::type_alias>, &Arguments::operator())),
-            extra...);
 }
 
 // Closes the docstring of every layer that takes masks.

@@ -2,8 +2,6 @@
 #include "bindings/attention_weights.h"
 #include "bindings/call_attention.h"
 #include "bindings/class.h"
-#include "bindings/formula_source.h"
-#include "bindings/score_arguments.h"
 #include "bindings/split_sequence.h"
 #include "core/error.h"
 #include "nn/multi_head_attention.h"
@@ -35,11 +33,22 @@ template <std::derived_from<MultiHeadAttention> Layer> struct PythonForward<Laye
   }
 };
 
-std::optional<RelativeBias> relative_bias_from(py::handle value, const char* layer) {
+namespace {
+struct MultiHeadFields : MultiHeadAttention::Arguments {
+  py::object comm;
+};
+template <class F> void for_fields(MultiHeadFields& f, F field) {
+  for_fields(static_cast<MultiHeadAttention::Arguments&>(f), field);
+  for_fields(f.scores, field);
+  field("comm", f.comm);
+}
+}  // namespace
+
+std::optional<RelativeBias> relative_bias_from(Call& call, py::handle value, const char*) {
   if (value.is_none()) return {};
   RelativeBias bias;
   const auto wrong = [&] {
-    fail_type(layer,
+    fail_type(call.operation(),
               ": relative_bias must be None or a dict of num_buckets, max_distance (integers) and bidirectional (a "
               "bool); got ",
               described(value));
@@ -55,7 +64,8 @@ std::optional<RelativeBias> relative_bias_from(py::handle value, const char* lay
   return bias;
 }
 
-ops::RotaryScaling rotary_scaling_from(py::handle value, const char* layer) {
+ops::RotaryScaling rotary_scaling_from(Call& call, py::handle value, const char*) {
+  const char* layer = call.operation();
   ops::RotaryScaling scaling;
   if (value.is_none()) return scaling;
   if (!py::isinstance<py::dict>(value))
@@ -119,31 +129,19 @@ Examples
 (6, 2)
 )doc") + kMaskNote)
                                                      .c_str());
-  def_init_from(
+  def_init<Index, Index, bool, std::optional<double>, double, ops::Causal, std::optional<double>>(
       self_attention,
-      [](Index in, Index out, bool bias, std::optional<double> scale, double dropout, py::handle is_causal,
-         std::optional<double> masked_value) {
-        return std::tuple(in, out, bias, scale, dropout, causal_from(is_causal, "SelfAttention"), masked_value);
-      },
-      "in_features, out_features, bias=False, *, scale=None, dropout=0.0, is_causal=False, "
-      "masked_value=None"_takes);
+      "in_features, out_features, bias=False, *, scale=None, dropout=0.0, is_causal=False, masked_value=None");
   self_attention
       .def_property_readonly("in_features", [](const SelfAttention& self) { return self.arguments.embed_dim; })
-      .def_readonly("out_features", &SelfAttention::head_dim)
-      .def(
-          "forward(x, context=None, valid_lens=None, *, attn_mask=None, dropout_keep=None, "
-          "return_weights=False)",
-          [](SelfAttention& self, py::handle x, py::handle context, py::handle valid_lens, py::handle attn_mask,
-             py::handle dropout_keep, bool return_weights) {
-            Call call("SelfAttention");
-            const Tensor input = call.floating(x, "x"), other = call.optional(context, "context");
-            SelfAttention::Call options{
-                mask_spec_from(call, valid_lens, attn_mask, dropout_keep, count_of(other.defined() ? other : input))};
-            Tensor weights;
-            if (return_weights) options.weights = &weights;
-            const Tensor y = without_gil([&] { return self.SelfAttention::forward(input, other, Tensor(), options); });
-            return with_weights(y, weights);
-          });
+      .def_readonly("out_features", &SelfAttention::head_dim);
+  op<SelfAttention&, Floating, FloatingOrNone, CallOptions>(
+      self_attention,
+      "forward(x, context=None, valid_lens=None, *, attn_mask=None, dropout_keep=None, return_weights=False)",
+      [](SelfAttention& self, const Tensor& x, const Tensor& context, CallOptions& o, Call& call) {
+        return o.run(o.of_attention(call, count_of(context.defined() ? context : x)),
+                     [&](const auto& given) { return self.SelfAttention::forward(x, context, Tensor(), given); });
+      });
   def_attention_weights(self_attention);
 
   Class<KVCache, std::shared_ptr<KVCache>>(m, "KVCache", R"doc(
@@ -279,20 +277,14 @@ Examples
 (2, 5, 4, 6)
 )doc") + kMaskNote)
                                                       .c_str());
-  const char* name = "MultiHeadAttention";
-  def_init_with_scores(
-      multi_head, name,
-      [name](const ScoreOptions& scores, Index embed_dim, Index num_heads, double dropout, bool bias,
-             std::optional<bool> out_bias, std::optional<Index> kdim, std::optional<Index> vdim,
-             std::optional<Index> num_kv_heads, std::optional<Index> head_dim, std::optional<Index> out_dim,
-             py::handle is_causal, py::handle comm) {
-        return std::tuple(
-            MultiHeadAttention::Arguments{embed_dim, num_heads, dropout, bias, out_bias, kdim, vdim, num_kv_heads,
-                                          head_dim, out_dim, causal_from(is_causal, name), scores},
-            split_sequence_from(comm, name));
-      },
-      "embed_dim, num_heads, *, dropout=0.0, bias=True, out_bias=None, kdim=None, vdim=None, "
-      "num_kv_heads=None, head_dim=None, out_dim=None, is_causal=False, comm=None"_takes);
+  def_init<Fields<MultiHeadFields>>(
+      multi_head,
+      text("embed_dim, num_heads, *, dropout=0.0, bias=True, out_bias=None, kdim=None, vdim=None, num_kv_heads=None, "
+           "head_dim=None, out_dim=None, is_causal=False, comm=None",
+           kScores),
+      [](const MultiHeadFields& f, Call& call) {
+        return std::tuple(f, split_sequence_from(f.comm, call.operation()));
+      });
   {  // a score of its own would never be called, as the fused path computes q.k
     py::options options;
     options.disable_function_signatures();
@@ -329,33 +321,15 @@ Examples
       .def_property_readonly("embed_dim", [](const MultiHeadAttention& self) { return self.arguments.embed_dim; })
       .def_property_readonly("num_heads", [](const MultiHeadAttention& self) { return self.arguments.num_heads; })
       .def_readonly("num_kv_heads", &MultiHeadAttention::kv_heads)
-      .def_readonly("head_dim", &MultiHeadAttention::head_dim)
-      .def(
-          "forward(queries, keys=None, values=None, valid_lens=None, *, attn_mask=None, "
-          "is_causal=None, cache=None, dropout_keep=None, return_weights=False, score_mod=None, mask_mod=None)",
-          [](MultiHeadAttention& self, py::handle queries, py::handle keys, py::handle values, py::handle valid_lens,
-             py::handle attn_mask, py::handle is_causal, py::handle cache, py::handle dropout_keep, bool return_weights,
-             py::handle score_mod, py::handle mask_mod) {
-            Call call("MultiHeadAttention");
-            const Tensor q = call.floating(queries, "queries"), k = call.optional(keys, "keys"),
-                         v = call.optional(values, "values");
-            MultiHeadAttention::Call options;
-            if (!is_causal.is_none()) options.causal = causal_from(is_causal, "MultiHeadAttention");
-            if (!cache.is_none()) {
-              if (!py::isinstance<KVCache>(cache))
-                fail_type("MultiHeadAttention: cache must be a KVCache; got ",
-                          std::string(py::str(py::type::handle_of(cache).attr("__name__"))));
-              options.cache = cache.cast<KVCache*>();
-            }
-            const Index before = options.cache == nullptr ? 0 : options.cache->length();
-            options.mask_spec =
-                mask_spec_from(call, valid_lens, attn_mask, dropout_keep, before + count_of(k.defined() ? k : q));
-            options.mask_spec.formula_source = formula_source_from("MultiHeadAttention", score_mod, mask_mod);
-            Tensor weights;
-            if (return_weights) options.weights = &weights;
-            const Tensor y = without_gil([&] { return self.MultiHeadAttention::forward(q, k, v, options); });
-            return with_weights(y, weights);
-          });
+      .def_readonly("head_dim", &MultiHeadAttention::head_dim);
+  op<MultiHeadAttention&, Floating, FloatingOrNone, FloatingOrNone, CallOptions>(
+      multi_head,
+      "forward(queries, keys=None, values=None, valid_lens=None, *, attn_mask=None, is_causal=None, cache=None, "
+      "dropout_keep=None, return_weights=False, score_mod=None, mask_mod=None)",
+      [](MultiHeadAttention& self, const Tensor& q, const Tensor& k, const Tensor& v, CallOptions& o, Call& call) {
+        return o.run(o.of_attention(call, count_of(k.defined() ? k : q)),
+                     [&](const auto& given) { return self.MultiHeadAttention::forward(q, k, v, given); });
+      });
   multi_head.attr("__setstate__") = multi_head.attr("_set_state");
   def_attention_weights(multi_head);
 }

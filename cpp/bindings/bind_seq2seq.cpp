@@ -11,12 +11,7 @@ using namespace models;
 
 template <class Class> void def_sizes(Class& model) {
   using Model = typename Class::type;
-  def_init_from(
-      model,
-      [](Index vocab_size, Index embed_size, Index num_hiddens, Index num_layers, double dropout) {
-        return std::tuple(Seq2SeqArguments{vocab_size, embed_size, num_hiddens, num_layers, dropout});
-      },
-      "vocab_size, embed_size, num_hiddens, num_layers, dropout=0.0"_takes);
+  def_init<Fields<Seq2SeqArguments>>(model, "vocab_size, embed_size, num_hiddens, num_layers, dropout=0.0");
   const auto show = [&](const char* name, auto member) {
     model.def_property_readonly(name, [member](const Model& self) { return self.arguments.*member; });
   };
@@ -191,17 +186,14 @@ Examples
 (4, 5, 10)
 )doc");
   pair.def(py::init<>());
-  def_init_from(
-      pair,
-      [](py::handle encoder_part, py::handle decoder_part) {
-        const auto part = [](py::handle value, const char* name) {
-          if (!py::isinstance<nn::Module>(value))
-            fail_type("EncoderDecoder: ", name, " must be a Module; got ", type_name(value));
-          return value.cast<nn::ModulePtr>();
-        };
-        return std::tuple(part(encoder_part, "encoder"), part(decoder_part, "decoder"));
-      },
-      "encoder, decoder"_takes);
+  def_init<py::handle, py::handle>(pair, "encoder, decoder", [](py::handle encoder_part, py::handle decoder_part) {
+    const auto part = [](py::handle value, const char* name) {
+      if (!py::isinstance<nn::Module>(value))
+        fail_type("EncoderDecoder: ", name, " must be a Module; got ", type_name(value));
+      return value.cast<nn::ModulePtr>();
+    };
+    return std::tuple(part(encoder_part, "encoder"), part(decoder_part, "decoder"));
+  });
   pair.def("forward(enc_X, dec_X, enc_valid_lens=None)",
            [](const py::object& self, const py::object& enc_X, const py::object& dec_X,
               const py::object& enc_valid_lens) {

@@ -2,7 +2,6 @@
 #include "bindings/bind_block.h"
 #include "bindings/bindings.h"
 #include "bindings/formula_source.h"
-#include "bindings/score_arguments.h"
 #include "core/error.h"
 #include "ops/ops.h"
 
@@ -60,12 +59,6 @@ BlockOptions layer_options(Index d_model, Index nhead, Index dim_feedforward, do
   return o;
 }
 
-std::shared_ptr<KVCache> cache_from(py::handle cache, const char* layer, const char* wanted) {
-  if (cache.is_none()) return nullptr;
-  if (!py::isinstance<KVCache>(cache)) fail_type(layer, ": ", wanted, "; got ", described(cache));
-  return cache.cast<std::shared_ptr<KVCache>>();
-}
-
 std::shared_ptr<ModelCache> model_cache_from(py::handle cache, const char* model, Index layers) {
   if (cache.is_none()) return nullptr;
   if (py::isinstance<ModelCache>(cache)) return cache.cast<std::shared_ptr<ModelCache>>();
@@ -73,8 +66,9 @@ std::shared_ptr<ModelCache> model_cache_from(py::handle cache, const char* model
     fail_type(model, ": cache must be a list of KVCaches, one for each layer; got ", described(cache));
   std::vector<std::shared_ptr<KVCache>> caches;
   for (const py::handle one : cache) {
-    caches.push_back(cache_from(one, model, "cache must hold KVCaches"));
-    if (!caches.back()) fail_type(model, ": cache must hold KVCaches; got None");
+    if (cache_from(one, model, "cache must hold KVCaches") == nullptr)
+      fail_type(model, ": cache must hold KVCaches; got None");
+    caches.push_back(one.cast<std::shared_ptr<KVCache>>());
   }
   if (caches.empty()) fail_value(model, ": cache must hold one KVCache for each of the ", layers, " layers; got none");
   return std::make_shared<ModelCache>(caches);
@@ -101,33 +95,31 @@ template <> struct PythonForward<TransformerDecoder> : StackForward<TransformerD
 namespace {
 
 // The constructor arguments of both Transformer layers.
-template <class Class> void def_transformer_init(Class& layer, const char* name) {
-  def_init_with_scores(
-      layer, name,
-      [name](const ScoreOptions& scores, Index d_model, Index nhead, Index dim_feedforward, double dropout,
-             std::string activation, double layer_norm_eps, bool norm_first, bool bias, const py::object& attention,
-             const std::string& norm, bool gated) {
+template <class Class> void def_transformer_init(Class& layer) {
+  def_init<Index, Index, Index, double, std::string, double, bool, bool, py::object, NormKind, bool,
+           Fields<ScoreOptions>>(
+      layer,
+      text("d_model, nhead, dim_feedforward=2048, dropout=0.1, activation='relu', layer_norm_eps=1e-5, "
+           "norm_first=False, bias=True, *, attention=None, norm='layer', gated=False",
+           kScores),
+      [](Index d_model, Index nhead, Index dim_feedforward, double dropout, std::string activation,
+         double layer_norm_eps, bool norm_first, bool bias, const py::object& attention, NormKind norm, bool gated,
+         const ScoreOptions& scores, Call& call) {
         BlockOptions o = layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), layer_norm_eps,
                                        norm_first, bias);
-        o.norm = norm_named(name, "norm", norm);
+        o.norm = norm;
         o.gated = gated;
         o.attention.scores = scores;
         if (attention.is_none()) return std::tuple(o, ModulePtr());
         if (!py::isinstance<Module>(attention))
-          fail_type(name, ": attention must be a Module; got ", described(attention));
+          fail_type(call.operation(), ": attention must be a Module; got ", described(attention));
         if (scores != ScoreOptions())
-          fail_value(name,
-                     ": window, softcap, alibi, scale, masked_value, rotary options, sinks, qk_norm, relative_bias and "
-                     "normalizer "
-                     "must be given to attention because it computes the scores; got both");
+          fail_value(call.operation(),
+                     ": window, softcap, alibi, scale, masked_value, rotary options, sinks, qk_norm, relative_bias "
+                     "and normalizer must be given to attention because it computes the scores; got both");
         return std::tuple(o, attention.cast<ModulePtr>());
-      },
-      "d_model, nhead, dim_feedforward=2048, dropout=0.1, activation='relu', layer_norm_eps=1e-5, "
-      "norm_first=False, bias=True, *, attention=None, norm='layer', gated=False"_takes);
+      });
 }
-
-// The weights that a call may be asked for: those of a layer, or of each layer of a stack.
-template <class Self> using Asked = std::conditional_t<std::is_base_of_v<Block, std::decay_t<Self>>, Tensor, Tensors>;
 
 // num_layers copies of a layer, made as Python makes deep copies.
 template <class Layer>
@@ -142,65 +134,55 @@ std::vector<std::shared_ptr<Layer>> copies(const py::object& layer, Index count,
   return layers;
 }
 
-template <class Stack, class Layer, class Class> void def_stack_init(Class& stack, const char* name) {
+template <class Layer, class Class> void def_stack_init(Class& stack) {
   stack.def(py::init<>());
-  def_init_from(
-      stack,
-      [name](const py::object& layer, Index count, const py::object& norm) {
-        if (!norm.is_none() && !py::isinstance<Module>(norm))
-          fail_type(name, ": norm must be a Module; got ", std::string(py::str(py::type::of(norm).attr("__name__"))));
-        return std::tuple(copies<Layer>(layer, count, name), norm.is_none() ? ModulePtr() : norm.cast<ModulePtr>());
-      },
-      "layer, num_layers, norm=None"_takes);
+  def_init<py::object, Index, py::object>(stack, "layer, num_layers, norm=None",
+                                          [](const py::object& layer, Index count, const py::object& norm, Call& call) {
+                                            if (!norm.is_none() && !py::isinstance<Module>(norm))
+                                              fail_type(call.operation(), ": norm must be a Module; got ",
+                                                        type_name(norm));
+                                            return std::tuple(copies<Layer>(layer, count, call.operation()),
+                                                              norm.is_none() ? ModulePtr() : norm.cast<ModulePtr>());
+                                          });
 }
 
-// A call of a layer or a stack of the core; `weights` are asked for if they are not null.
+// A call of a layer or a stack of the core.
 template <class Layer>
-py::object called(Layer& self, const Tensor& x, const Tensor& memory, BlockCall& call, bool return_weights,
-                  [[maybe_unused]] ModelCache* cache = nullptr) {
-  Asked<Layer> weights;
-  const Tensor y = without_gil([&] {
-    if constexpr (std::is_same_v<decltype(weights), Tensors>) {
-      return self.Layer::forward(x, memory, call, cache, return_weights ? &weights : nullptr);
-    } else {
-      if (return_weights) call.weights = &weights;
-      return self.Layer::forward(x, memory, call);
-    }
-  });
-  return return_weights ? py::object(py::make_tuple(y, weights)) : py::cast(y);
+py::object called(Layer& self, const Tensor& x, const Tensor& memory, CallOptions& o, Call& call) {
+  if constexpr (std::is_base_of_v<Block, Layer>) {
+    const auto forward = [&](const BlockCall& given) { return self.Layer::forward(x, memory, given); };
+    return shown_result(call, o.run(o.of_block(call, count_of(x), count_of(memory)), forward));
+  } else {
+    const auto cache = model_cache_from(std::exchange(o.cache, Py_None), call.operation(), self.layers->length());
+    const BlockCall given = o.of_block(call, count_of(x) + (cache ? cache->length() : 0), count_of(memory));
+    Tensors weights;  // of each layer
+    const Tensor y = without_gil(
+        [&] { return self.Layer::forward(x, memory, given, cache.get(), o.return_weights ? &weights : nullptr); });
+    return o.return_weights ? py::object(py::make_tuple(y, weights)) : py::cast(y);
+  }
 }
 
-template <class Class> void def_encode(Class& cls, const char* name) {
+template <class Class> void def_encode(Class& cls) {
   using Layer = typename Class::type;
-  cls.def(
-      "forward(src, *, valid_lens=None, attn_mask=None, is_causal=False, return_weights=False, "
-      "score_mod=None, mask_mod=None)",
-      [name](Layer& self, py::handle src, py::handle valid_lens, py::handle attn_mask, py::handle is_causal,
-             bool return_weights, py::handle score_mod, py::handle mask_mod) {
-        Call call(name);
-        const Tensor x = call.floating(src, "src");
-        BlockCall options{mask_spec_from(call, valid_lens, attn_mask, py::none(), count_of(x))};
-        options.self.formula_source = formula_source_from(name, score_mod, mask_mod);
-        if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
-        return called(self, x, Tensor(), options, return_weights);
-      });
+  op<Layer&, Floating, CallOptions>(
+      cls,
+      "forward(src, *, valid_lens=None, attn_mask=None, is_causal=False, return_weights=False, score_mod=None, "
+      "mask_mod=None)",
+      [](Layer& self, const Tensor& src, CallOptions& o, Call& call) { return called(self, src, Tensor(), o, call); });
 }
 
-template <class Layer>
-py::object decoded(Layer& self, const char* name, py::handle tgt, py::handle memory, py::handle valid_lens,
-                   py::handle attn_mask, py::handle is_causal, py::handle memory_valid_lens,
-                   py::handle memory_attn_mask, bool return_weights, py::handle score_mod, py::handle mask_mod,
-                   py::handle memory_score_mod, py::handle memory_mask_mod, ModelCache* cache = nullptr) {
-  Call call(name);
-  const Tensor x = call.floating(tgt, "tgt"), source = call.floating(memory, "memory");
-  const Index before = cache == nullptr ? 0 : cache->length();
-  BlockCall options{
-      mask_spec_from(call, valid_lens, attn_mask, py::none(), before + count_of(x)),
-      mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames)};
-  options.self.formula_source = formula_source_from(name, score_mod, mask_mod);
-  options.memory.formula_source = formula_source_from(name, memory_score_mod, memory_mask_mod, kMemoryFormulas);
-  if (!is_causal.is(py::bool_(false))) options.causal = causal_from(is_causal, name);
-  return called(self, x, source, options, return_weights, cache);
+// `more`: what else the call takes.
+template <class Class> void def_decode(Class& cls, const char* more) {
+  using Layer = typename Class::type;
+  op<Layer&, Floating, Floating, CallOptions>(
+      cls,
+      text("forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, memory_valid_lens=None, "
+           "memory_attn_mask=None, return_weights=False, score_mod=None, mask_mod=None, memory_score_mod=None, "
+           "memory_mask_mod=None",
+           more, ")"),
+      [](Layer& self, const Tensor& tgt, const Tensor& memory, CallOptions& o, Call& call) {
+        return called(self, tgt, memory, o, call);
+      });
 }
 
 template <class Class> void def_block_weights(Class& stack) {
@@ -252,8 +234,8 @@ Examples
 (2, 5, 16)
 )doc") + kMaskNote)
                                                               .c_str());
-  def_transformer_init(encoder_layer, "TransformerEncoderLayer");
-  def_encode(encoder_layer, "TransformerEncoderLayer");
+  def_transformer_init(encoder_layer);
+  def_encode(encoder_layer);
 
   CalledLayerClass<TransformerDecoderLayer> decoder_layer(m, "TransformerDecoderLayer",
                                                           (std::string(R"doc(
@@ -279,18 +261,8 @@ Examples
 (2, 3, 16)
 )doc") + kMaskNote)
                                                               .c_str());
-  def_transformer_init(decoder_layer, "TransformerDecoderLayer");
-  decoder_layer.def(
-      "forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, "
-      "memory_valid_lens=None, memory_attn_mask=None, return_weights=False, score_mod=None, mask_mod=None, "
-      "memory_score_mod=None, memory_mask_mod=None)",
-      [](TransformerDecoderLayer& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
-         py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, bool return_weights,
-         py::handle score_mod, py::handle mask_mod, py::handle memory_score_mod, py::handle memory_mask_mod) {
-        return decoded(self, "TransformerDecoderLayer", tgt, memory, valid_lens, attn_mask, is_causal,
-                       memory_valid_lens, memory_attn_mask, return_weights, score_mod, mask_mod, memory_score_mod,
-                       memory_mask_mod);
-      });
+  def_transformer_init(decoder_layer);
+  def_decode(decoder_layer, "");
 
   CalledLayerClass<TransformerEncoder> encoder(m, "TransformerEncoder", R"doc(
 Copies of an encoder layer one after the other, then ``norm`` if there is one.
@@ -314,8 +286,8 @@ Examples
 >>> encoder(np.ones((2, 5, 16))).shape
 (2, 5, 16)
 )doc");
-  def_stack_init<TransformerEncoder, TransformerEncoderLayer>(encoder, "TransformerEncoder");
-  def_encode(encoder, "TransformerEncoder");
+  def_stack_init<TransformerEncoderLayer>(encoder);
+  def_encode(encoder);
   def_block_weights(encoder);
 
   CalledLayerClass<TransformerDecoder> decoder(m, "TransformerDecoder", R"doc(
@@ -345,20 +317,8 @@ Examples
 >>> decoder(np.ones((2, 3, 16)), np.ones((2, 5, 16)), is_causal=True).shape
 (2, 3, 16)
 )doc");
-  def_stack_init<TransformerDecoder, TransformerDecoderLayer>(decoder, "TransformerDecoder");
-  decoder.def(
-      "forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, "
-      "memory_valid_lens=None, memory_attn_mask=None, return_weights=False, score_mod=None, mask_mod=None, "
-      "memory_score_mod=None, memory_mask_mod=None, cache=None)",
-      [](TransformerDecoder& self, py::handle tgt, py::handle memory, py::handle valid_lens, py::handle attn_mask,
-         py::handle is_causal, py::handle memory_valid_lens, py::handle memory_attn_mask, bool return_weights,
-         py::handle score_mod, py::handle mask_mod, py::handle memory_score_mod, py::handle memory_mask_mod,
-         py::handle cache) {
-        const auto own = model_cache_from(cache, "TransformerDecoder", self.layers->length());
-        return decoded(self, "TransformerDecoder", tgt, memory, valid_lens, attn_mask, is_causal, memory_valid_lens,
-                       memory_attn_mask, return_weights, score_mod, mask_mod, memory_score_mod, memory_mask_mod,
-                       own.get());
-      });
+  def_stack_init<TransformerDecoderLayer>(decoder);
+  def_decode(decoder, ", cache=None");
   def_block_weights(decoder);
 }
 

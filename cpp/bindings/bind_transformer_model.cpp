@@ -33,11 +33,6 @@ class OverridableTransformer : public OverridableCall<Transformer> {
   }
 };
 
-#define QKV_GENERATE_PARAMETERS                                                                         \
-  py::handle start_id, const py::object &end_id, const py::object &method, const py::object &beam_size, \
-      const py::object &length_penalty, const py::object &temperature, const py::object &top_k,         \
-      const py::object &top_p, const py::object &max_len
-
 }  // namespace
 
 void bind_transformer_model(Functions& m) {
@@ -94,73 +89,49 @@ Examples
 >>> len(ids), attention.shape
 (5, (5, 4))
 )doc");
-  const auto sizes_of = [](Index src_vocab, Index tgt_vocab, Index d_model, Index nhead, Index num_encoder_layers,
-                           Index num_decoder_layers, Index dim_feedforward, double dropout, std::string activation,
-                           bool norm_first, Index max_len, Index pad_id) {
-    TransformerSizes s;
-    s.src_vocab = src_vocab;
-    s.tgt_vocab = tgt_vocab;
-    s.num_encoder_layers = num_encoder_layers;
-    s.num_decoder_layers = num_decoder_layers;
-    s.max_len = max_len;
-    s.pad_id = pad_id;
-    s.layer = layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), 1e-5, norm_first, true);
-    return std::tuple(s);
-  };
-  def_init_from(transformer, sizes_of,
-                "src_vocab, tgt_vocab, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, "
-                "dim_feedforward=2048, dropout=0.1, activation='relu', norm_first=False, max_len=5000, pad_id=0"_takes);
-  transformer
-      .def("forward(src, tgt, *, src_valid_lens=None, tgt_valid_lens=None)",
-           [](Transformer& self, py::handle src, py::handle tgt, py::handle src_valid_lens, py::handle tgt_valid_lens) {
-             Call call("Transformer");
-             const Array from = call.integers(src, "src", false), to = call.integers(tgt, "tgt", false);
-             const Array from_lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
-             const Array to_lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
-             return without_gil([&] { return self.Transformer::forward(from, to, from_lens, to_lens); });
-           })
-      .def("encode(src, *, src_valid_lens=None)", "The memory ``(B, Ts, d_model)`` of ids ``(B, Ts)``.",
-           [](Transformer& self, py::handle src, py::handle src_valid_lens) {
-             Call call("Transformer");
-             const Array ids = call.integers(src, "src", false),
-                         lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
-             return without_gil([&] { return self.encode(ids, lens); });
-           })
-      .def("decode(tgt, memory, *, tgt_valid_lens=None, memory_valid_lens=None, memory_attn_mask=None)",
-           "Logits ``(B, Tt, tgt_vocab)`` of ids ``(B, Tt)``, given the memory and which of its rows count.",
-           [](Transformer& self, py::handle tgt, py::handle memory, py::handle tgt_valid_lens,
-              py::handle memory_valid_lens, py::handle memory_attn_mask) {
-             Call call("Transformer");
-             const Array ids = call.integers(tgt, "tgt", false),
-                         lens = nn::snapshot(call.integers(tgt_valid_lens, "tgt_valid_lens"));
-             const Tensor source = call.floating(memory, "memory");
-             const ops::MaskSpec mask_spec =
-                 mask_spec_from(call, memory_valid_lens, memory_attn_mask, py::none(), count_of(source), kMemoryNames);
-             return without_gil([&] { return self.decode(ids, source, self.target_keys(ids, lens), mask_spec); });
-           })
-      .def(
-          "generate(src, *, src_valid_lens=None, start_id, end_id=None, method='greedy', "
-          "beam_size=4, length_penalty=0.0, temperature=1.0, top_k=None, top_p=None, max_len=100)",
-          "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last "
-          "layer's heads.",
-          [](Transformer& self, py::handle src, py::handle src_valid_lens, QKV_GENERATE_PARAMETERS) {
-            Call call("Transformer");
-            Array ids = call.integers(src, "src", false);
-            const Array lens = nn::snapshot(call.integers(src_valid_lens, "src_valid_lens"));
-            const Index vocab = self.sizes.tgt_vocab;
-            const GenerateArguments arguments{end_id,      method, beam_size, length_penalty,
-                                              temperature, top_k,  top_p,     max_len};
-            const GenerateOptions options = arguments.options("Transformer", vocab);
-            const Index start = token_from(start_id, "Transformer", "start_id", vocab);
-            const auto sentences = without_gil([&] {
-              const nn::Evaluating evaluating;
-              const auto continuation = self.continuation(ids, lens);
-              return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, start), options);
-            });
-            return sentences_from(sentences, options.length_penalty);
-          })
-      .def_property_readonly("attention_weights",
-                             [](Transformer& self) { return weights_of_blocks(self.decoder->parts()); });
+  def_init<Index, Index, Index, Index, Index, Index, Index, double, std::string, bool, Index, Index>(
+      transformer,
+      "src_vocab, tgt_vocab, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, "
+      "dropout=0.1, activation='relu', norm_first=False, max_len=5000, pad_id=0",
+      [](Index src_vocab, Index tgt_vocab, Index d_model, Index nhead, Index num_encoder_layers,
+         Index num_decoder_layers, Index dim_feedforward, double dropout, std::string activation, bool norm_first,
+         Index max_len, Index pad_id) {
+        return std::tuple(TransformerSizes{
+            src_vocab, tgt_vocab, num_encoder_layers, num_decoder_layers, max_len, pad_id,
+            layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), 1e-5, norm_first, true)});
+      });
+  op<Transformer&, Integers, Integers, Lengths, Lengths>(
+      transformer, "forward(src, tgt, *, src_valid_lens=None, tgt_valid_lens=None)",
+      [](Transformer& self, const Array& src, const Array& tgt, const Array& src_lens, const Array& tgt_lens) {
+        return self.Transformer::forward(src, tgt, src_lens, tgt_lens);
+      });
+  op<Transformer&, Integers, Lengths>(transformer, "encode(src, *, src_valid_lens=None)",
+                                      "The memory ``(B, Ts, d_model)`` of ids ``(B, Ts)``.", &Transformer::encode);
+  op<Transformer&, Integers, Floating, Lengths, CallOptions>(
+      transformer, "decode(tgt, memory, *, tgt_valid_lens=None, memory_valid_lens=None, memory_attn_mask=None)",
+      "Logits ``(B, Tt, tgt_vocab)`` of ids ``(B, Tt)``, given the memory and which of its rows count.",
+      [](Transformer& self, const Array& ids, const Tensor& memory, const Array& lens, CallOptions& o, Call& call) {
+        const ops::MaskSpec mask_spec = o.of_block(call, 0, count_of(memory)).memory;
+        return without_gil([&] { return self.decode(ids, memory, self.target_keys(ids, lens), mask_spec); });
+      });
+  op<Transformer&, Integers, Lengths, py::handle, GenerateArguments>(
+      transformer, text("generate(src, *, src_valid_lens=None, start_id, ", kGenerate, ")"),
+      "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last "
+      "layer's heads.",
+      [](Transformer& self, const Array& ids, const Array& lens, py::handle start_id,
+         const GenerateArguments& arguments, Call& call) {
+        const Index vocab = self.sizes.tgt_vocab;
+        const GenerateOptions options = arguments.options(call.operation(), vocab);
+        const Index start = token_from(start_id, call.operation(), "start_id", vocab);
+        return sentences_from(without_gil([&] {
+                                const nn::Evaluating evaluating;
+                                const auto continuation = self.continuation(ids, lens);
+                                return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, start), options);
+                              }),
+                              options.length_penalty);
+      });
+  transformer.def_property_readonly("attention_weights",
+                                    [](Transformer& self) { return weights_of_blocks(self.decoder->parts()); });
 }
 
 }  // namespace qkv::bindings

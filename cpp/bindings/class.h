@@ -3,8 +3,7 @@
 
 #include <type_traits>
 
-#include "bindings/function.h"
-#include "bindings/instances.h"
+#include "bindings/operation.h"
 
 namespace qkv::bindings {
 

@@ -1,5 +1,5 @@
-// Functions of C++ as Python's: what they take, and what a call that does not fit is answered with. Arguments are
-// converted by pybind11's casters; the call is ours, so that it knows which argument did not fit.
+// Functions of C++ as Python's: what they take, and what a call that does not fit is answered with. How arguments are
+// converted is operation.h's.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -25,6 +25,7 @@ struct Takes {
   std::string_view text;
 };
 constexpr Takes operator""_takes(const char* text, std::size_t size) { return {{text, size}}; }
+std::size_t count_of(Takes names);
 
 struct Parameter {
   enum class Role { named, rest, keywords };  // `rest`: py::args
@@ -121,89 +122,9 @@ template <class T> std::string kind_of() {
   return KindOf<V>::name();
 }
 
-template <class Argument> bool load(py::detail::make_caster<Argument>& caster, PyObject* value) {
-  if constexpr (Bound<std::remove_cvref_t<Argument>>)  // a reference; only pointers may be null
-    if (value == Py_None) return false;
-  return caster.load(value, true);
-}
-
-template <class F, class Result, class... Arguments>
-PyObject* invoke(const Signature& signature, PyObject* const* values, std::size_t& failed) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) -> PyObject* {
-    using namespace py::detail;
-    std::tuple<make_caster<Arguments>...> casters;
-    if (!((load<Arguments>(std::get<I>(casters), values[I]) || (failed = I, false)) && ...)) return nullptr;
-    F& f = *static_cast<F*>(signature.function.get());
-    if constexpr (std::is_void_v<Result>) {
-      f(cast_op<Arguments>(std::move(std::get<I>(casters)))...);
-      return Py_NewRef(Py_None);
-    } else {
-      constexpr auto automatic = py::return_value_policy::automatic;
-      return make_caster<Result>::cast(f(cast_op<Arguments>(std::move(std::get<I>(casters)))...),
-                                       return_value_policy_override<Result>::policy(automatic), {})
-          .ptr();
-    }
-  }(std::index_sequence_for<Arguments...>());
-}
-
-template <class Argument> Parameter parameter() {
-  using V = std::remove_cvref_t<Argument>;
-  const auto role = std::is_same_v<V, py::args>     ? Parameter::Role::rest
-                    : std::is_same_v<V, py::kwargs> ? Parameter::Role::keywords
-                                                    : Parameter::Role::named;
-  return {py::none(), {}, kind_of<Argument>, role};
-}
-
 // What def() binds, and not its documentation.
 template <class F>
 concept Callable = !std::is_convertible_v<F, std::string_view>;
-
-template <class F, class Result, class... Arguments, class... Extra>
-std::unique_ptr<Signature> bound_as(Result (*)(Arguments...), std::string_view head, py::handle owner, F&& f,
-                                    const Extra&... extra) {
-  static_assert(sizeof...(Arguments) <= Signature::kMost);
-  using Function = std::decay_t<F>;
-  auto made = std::make_unique<Signature>();
-  made->name = head.substr(0, head.find('('));
-  made->owner = owner;
-  made->parameters = {parameter<Arguments>()...};
-  made->result = kind_of<Result>;
-  made->invoke = invoke<Function, Result, Arguments...>;
-  made->function = std::make_shared<Function>(std::forward<F>(f));
-  if (owner) made->take("self"_takes);
-  if (made->name.size() < head.size())
-    made->take(Takes{head.substr(made->name.size() + 1, head.size() - made->name.size() - 2)});
-  (made->take(extra), ...);
-  made->finish();
-  return made;
-}
-
-// What `owner`, a class or nothing, has as a method. `head` is its name, or "name(x, axis=-1)". T: the class of C++.
-template <class T, class F, class... Extra>
-std::unique_ptr<Signature> bound(std::string_view head, py::handle owner, F&& f, const Extra&... extra) {
-  using Given = std::remove_cvref_t<F>;
-  if constexpr (std::is_member_function_pointer_v<Given>) {
-    const auto method = [&]<class C, class R, class... A>(auto given, std::in_place_type_t<R(C, A...)>) {
-      return bound<T>(
-          head, owner,
-          [given](std::conditional_t<std::is_const_v<C>, const T&, T&> self, A... a) -> R {
-            return (self.*given)(std::forward<A>(a)...);
-          },
-          extra...);
-    };
-    const auto split = [&]<class C, class R, class... A>(R (C::*p)(A...)) {
-      return method(p, std::in_place_type<R(C, A...)>);
-    };
-    const auto split_const = [&]<class C, class R, class... A>(R (C::*p)(A...) const) {
-      return method(p, std::in_place_type<R(const C, A...)>);
-    };
-    if constexpr (requires { split_const(f); }) return split_const(f);
-    else return split(f);
-  } else {
-    return bound_as(static_cast<py::detail::function_signature_t<std::decay_t<F>>*>(nullptr), head, owner,
-                    std::forward<F>(f), extra...);
-  }
-}
 
 // Python's object for it.
 py::object function_of(std::shared_ptr<Signature> signature);
@@ -213,15 +134,5 @@ PyObject* call(const Signature& first, PyObject* const* arguments, Py_ssize_t co
 bool is_bound_function(PyObject* object);
 // The function becomes an attribute of the scope, or another signature of the one that is there.
 void add_function(py::handle scope, std::unique_ptr<Signature> signature);
-
-// A module whose functions are bound so.
-class Functions : public py::module_ {
- public:
-  explicit Functions(const py::module_& all) : py::module_(all) {}
-  template <Callable F> void def(std::string_view head, F&& f) { def(head, "", std::forward<F>(f)); }
-  template <Callable F> void def(std::string_view head, std::string_view doc, F&& f) {
-    add_function(*this, bound<void>(head, {}, std::forward<F>(f), doc));
-  }
-};
 
 }  // namespace qkv::bindings

@@ -8,7 +8,12 @@
 //   op(m, "entmax: sparsemax(x)", ...);  // errors are entmax's; else those of the function, or of the layer
 #pragma once
 
-#include "bindings/class.h"
+#include <algorithm>
+#include <concepts>
+#include <functional>
+#include <span>
+
+#include "bindings/function.h"
 #include "bindings/options.h"
 #include "core/error.h"
 
@@ -80,12 +85,33 @@ using Sizes = As<Shape, conversion::shape>;
 struct Self {};    // a Tensor, not converted
 struct Viewed {};  // the same, of which no number is read
 
+template <class A> struct Plain {};  // as pybind11 converts it
+
+// Several parameters of a function that make one value, all that its other arguments leave.
+template <class A>
+concept Group = requires(A value, Call& call, PyObject* const* values, std::span<const Parameter> parameters) {
+  { A::kind(std::string_view()) } -> std::same_as<std::string (*)()>;
+  // Which of them has a type that does not fit, or their number.
+  { value.take(call, values, parameters) } -> std::same_as<std::size_t>;
+};
+
 // An argument of a call, converted. Of types without a conversion of ours pybind11 makes it.
-template <class A> struct Argument {
+template <class A> struct Argument;
+template <class A> struct Argument<Plain<A>> {
   py::detail::make_caster<A> caster;
   static std::string kind() { return kind_of<A>(); }
-  bool load(Call&, PyObject* value, const char*) { return bindings::load<A>(caster, value); }
+  bool load(Call&, PyObject* value, const char*) {
+    if constexpr (Bound<std::remove_cvref_t<A>>)  // a reference; only pointers may be null
+      if (value == Py_None) return false;
+    return caster.load(value, true);
+  }
   decltype(auto) get() { return py::detail::cast_op<A>(std::move(caster)); }
+  double numbers() const { return 1; }
+};
+template <class A> struct Argument : Argument<Plain<A>> {};
+template <Group A> struct Argument<A> {
+  A value;
+  A& get() { return value; }
   double numbers() const { return 1; }
 };
 
@@ -107,6 +133,10 @@ template <> struct Argument<Tensor> : Argument<Floating> {};
 template <> struct Argument<const Tensor&> : Argument<Floating> {};
 template <> struct Argument<Array> : Argument<Integers> {};
 template <> struct Argument<const Array&> : Argument<Integers> {};
+template <> struct Argument<ops::Causal> : Argument<As<ops::Causal, conversion::causal>> {};
+template <>
+struct Argument<std::optional<std::pair<Index, Index>>>
+    : Argument<As<std::optional<std::pair<Index, Index>>, conversion::window>> {};
 template <> struct Argument<Viewed> {
   Tensor value;
   static std::string kind() { return "Tensor"; }
@@ -166,34 +196,49 @@ template <class R, bool layer> std::string kind_of_result() {
   else return kind_of<Given>();
 }
 
-// Of functions whose last parameter is the Call, which hold Python's lock and give it back themselves, and of those
-// that take objects of Python's.
-template <class F, class... A> struct Operation {
-  static constexpr bool kCall = !std::is_invocable_v<const F&, decltype(std::declval<Argument<A>&>().get())...>;
-  static constexpr bool kLocked = kCall || (std::is_base_of_v<py::handle, std::remove_cvref_t<A>> || ...);
+template <class A> struct Parameters {
+  using Type = std::remove_cvref_t<A>;
+};
+template <class A> struct Parameters<Plain<A>> : Parameters<A> {};
+
+// Of functions whose last parameter is the Call, which hold Python's lock and give it back themselves, of those that
+// take objects of Python's, and of `plain` ones, whose arguments and results are pybind11's.
+template <bool plain, class F, class... A> struct Operation {
+  static constexpr bool kCall = !std::is_invocable_v<F&, decltype(std::declval<Argument<A>&>().get())...>;
+  static constexpr bool kLocked = plain || kCall || (std::is_base_of_v<py::handle, std::remove_cvref_t<A>> || ...);
+  static constexpr std::array<bool, sizeof...(A)> kGroups{Group<A>...};
+  static constexpr std::size_t kGroup = static_cast<std::size_t>(std::ranges::find(kGroups, true) - kGroups.begin());
   using First = std::remove_cvref_t<std::tuple_element_t<0, std::tuple<A..., void>>>;
   static constexpr bool kLayer = std::is_base_of_v<nn::Module, First>;
-  static constexpr bool kTensor = kLayer || kOneOf<First, Self, Viewed>;
+  static constexpr bool kTensor = plain || kLayer || kOneOf<First, Self, Viewed>;
 
   F function;
   std::string name;
 
   static PyObject* invoke(const Signature& s, PyObject* const* values, std::size_t& failed) {
-    const auto& self = *static_cast<const Operation*>(s.function.get());
+    auto& self = *static_cast<Operation*>(s.function.get());
     Call call(self.name.c_str());
-    if constexpr (kLayer) call.force_tensor();
+    if constexpr (plain || kLayer) call.force_tensor();
     std::tuple<Argument<A>...> arguments;
-    const auto load = [&](auto& argument, std::size_t i) {
-      const py::object& name = s.parameters[i].name;
-      if (argument.load(call, values[i], name.is_none() ? "argument" : PyUnicode_AsUTF8(name.ptr()))) return true;
-      failed = i;
-      return false;
+    const auto load = [&]<class T>(Argument<T>& argument, std::size_t i) {
+      const std::size_t more = s.parameters.size() - sizeof...(A);  // than arguments
+      if (i > kGroup) i += more;
+      if constexpr (Group<T>) {
+        const auto wrong = argument.value.take(call, values + i, std::span(s.parameters).subspan(i, more + 1));
+        failed = i + wrong;
+        return wrong == more + 1;
+      } else {
+        failed = i;
+        const py::object& name = s.parameters[i].name;
+        return argument.load(call, values[i], name.is_none() ? "argument" : PyUnicode_AsUTF8(name.ptr()));
+      }
     };
     return [&]<std::size_t... I>(std::index_sequence<I...>) -> PyObject* {
       if (!(load(std::get<I>(arguments), I) && ...)) return nullptr;
+      failed = Signature::kNone;
       const auto compute = [&]() -> decltype(auto) {
-        if constexpr (kCall) return self.function(std::get<I>(arguments).get()..., call);
-        else return self.function(std::get<I>(arguments).get()...);
+        if constexpr (kCall) return std::invoke(self.function, std::get<I>(arguments).get()..., call);
+        else return std::invoke(self.function, std::get<I>(arguments).get()...);
       };
       const auto run = [&]() -> decltype(auto) {
         if constexpr (kLocked) return compute();
@@ -212,11 +257,11 @@ template <class F, class... A> struct Operation {
   }
 };
 
-template <class... A, class F>
-void add_operation(py::handle scope, std::string_view head, std::string_view doc, F&& f) {
-  using Bound = Operation<std::decay_t<F>, A...>;
+// `head`: "name", "name(x, axis=-1)", or "operation: name(x)". `owner`: the class, of a method.
+template <bool plain, class... A, class F, class... Extra>
+std::unique_ptr<Signature> operation(py::handle owner, std::string_view head, F&& f, const Extra&... extra) {
+  using Bound = Operation<plain, std::decay_t<F>, A...>;
   static_assert(sizeof...(A) <= Signature::kMost);
-  const bool method = PyType_Check(scope.ptr()) != 0;
   auto made = std::make_unique<Signature>();
   std::string name;
   if (const auto colon = head.substr(0, head.find('(')).find(": "); colon != head.npos) {
@@ -224,41 +269,90 @@ void add_operation(py::handle scope, std::string_view head, std::string_view doc
     head.remove_prefix(colon + 2);
   }
   made->name = head.substr(0, head.find('('));
-  if (name.empty()) name = Bound::kLayer ? std::string(py::str(scope.attr("__name__"))) : made->name;
-  if (method) made->owner = scope;
-  made->parameters = {Parameter{py::none(), {}, Argument<A>::kind, parameter<A>().role}...};
+  const bool list = made->name.size() < head.size();
+  const Takes names{list ? head.substr(made->name.size() + 1, head.size() - made->name.size() - 2) : ""};
+  if (name.empty()) name = Bound::kLayer ? std::string(py::str(owner.attr("__name__"))) : made->name;
+  made->owner = owner;
+  constexpr std::size_t kSingle = ((!Group<A> && !kOneOf<typename Parameters<A>::Type, py::args, py::kwargs>)+... + 0);
+  const std::size_t rest = (owner ? 1 : 0) + count_of(names) - kSingle;  // in a group
+  [[maybe_unused]] const auto add = [&]<class V>(std::type_identity<V>) {
+    using Type = typename Parameters<V>::Type;
+    if constexpr (Group<V>) made->parameters.resize(made->parameters.size() + rest);
+    else
+      made->parameters.push_back({py::none(),
+                                  {},
+                                  Argument<V>::kind,
+                                  kOneOf<Type, py::args>     ? Parameter::Role::rest
+                                  : kOneOf<Type, py::kwargs> ? Parameter::Role::keywords
+                                                             : Parameter::Role::named});
+  };
+  (add(std::type_identity<A>()), ...);
   const auto result = []<class... Given>(std::type_identity<std::tuple<Given...>>) {
-    if constexpr (Bound::kCall) return kind_of_result<std::invoke_result_t<const F&, Given..., Call&>, Bound::kTensor>;
-    else return kind_of_result<std::invoke_result_t<const F&, Given...>, Bound::kTensor>;
+    if constexpr (Bound::kCall) return kind_of_result<std::invoke_result_t<F&, Given..., Call&>, Bound::kTensor>;
+    else return kind_of_result<std::invoke_result_t<F&, Given...>, Bound::kTensor>;
   };
   made->result = result(std::type_identity<std::tuple<decltype(std::declval<Argument<A>&>().get())...>>());
   made->invoke = Bound::invoke;
   made->function = std::make_shared<Bound>(Bound{std::forward<F>(f), std::move(name)});
-  if (method) made->take("self"_takes);
-  if (made->name.size() < head.size())
-    made->take(Takes{head.substr(made->name.size() + 1, head.size() - made->name.size() - 2)});
-  made->take(doc);
+  if (owner) made->take("self"_takes);
+  if (list) made->take(names);
+  (made->take(extra), ...);
   made->finish();
-  add_function(scope, std::move(made));
+  [[maybe_unused]] const auto type = [&]<class V>(std::type_identity<V>) {
+    if constexpr (Group<V>)
+      for (std::size_t i = Bound::kGroup; i < Bound::kGroup + rest; ++i)
+        made->parameters[i].kind = V::kind(PyUnicode_AsUTF8(made->parameters[i].name.ptr()));
+  };
+  (type(std::type_identity<A>()), ...);
+  return made;
 }
 
-template <class R, class... A, class F>
-void add_deduced(R (*)(A...), py::handle scope, std::string_view head, std::string_view doc, F&& f) {
-  using All = std::tuple<A...>;
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    add_operation<std::tuple_element_t<I, All>...>(scope, head, doc, std::forward<F>(f));
+// The same of a function whose own types say what its arguments are.
+template <bool plain, class R, class... A, class F, class... Extra>
+std::unique_ptr<Signature> deduced(R (*)(A...), py::handle owner, std::string_view head, F&& f, const Extra&... extra) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return operation<plain, std::conditional_t<plain, Plain<std::tuple_element_t<I, std::tuple<A...>>>,
+                                               std::tuple_element_t<I, std::tuple<A...>>>...>(
+        owner, head, std::forward<F>(f), extra...);
   }(std::make_index_sequence<sizeof...(A) - (std::is_same_v<A, Call&> + ... + 0)>());
 }
+template <class F> constexpr py::detail::function_signature_t<std::decay_t<F>>* kSignatureOf = nullptr;
 
 // The function becomes one of the module's, or a method of the class. A...: what its parameters are converted to, where
 // their own types do not say it, without the Call.
 template <class... A, Callable F> void op(py::handle scope, std::string_view head, std::string_view doc, F&& f) {
-  using Signed = py::detail::function_signature_t<std::decay_t<F>>;
-  if constexpr (sizeof...(A) > 0) add_operation<A...>(scope, head, doc, std::forward<F>(f));
-  else add_deduced(static_cast<Signed*>(nullptr), scope, head, doc, std::forward<F>(f));
+  const py::handle owner = PyType_Check(scope.ptr()) != 0 ? scope : py::handle();
+  if constexpr (sizeof...(A) > 0) add_function(scope, operation<false, A...>(owner, head, std::forward<F>(f), doc));
+  else add_function(scope, deduced<false>(kSignatureOf<F>, owner, head, std::forward<F>(f), doc));
 }
 template <class... A, Callable F> void op(py::handle scope, std::string_view head, F&& f) {
   op<A...>(scope, head, "", std::forward<F>(f));
 }
+
+// A method of the class T of C++ as a function of it.
+template <class T, class C, class R, class... A> auto function_of_method(R (C::*method)(A...)) {
+  return [method](T& self, A... a) -> R { return (self.*method)(std::forward<A>(a)...); };
+}
+template <class T, class C, class R, class... A> auto function_of_method(R (C::*method)(A...) const) {
+  return [method](const T& self, A... a) -> R { return (self.*method)(std::forward<A>(a)...); };
+}
+
+// What `owner`, a class or nothing, has under that name, with arguments and results as pybind11 converts them.
+template <class T, class F, class... Extra>
+std::unique_ptr<Signature> bound(std::string_view head, py::handle owner, F&& f, const Extra&... extra) {
+  if constexpr (std::is_member_function_pointer_v<std::remove_cvref_t<F>>)
+    return bound<T>(head, owner, function_of_method<T>(f), extra...);
+  else return deduced<true>(kSignatureOf<F>, owner, head, std::forward<F>(f), extra...);
+}
+
+// A module whose functions are bound so.
+class Functions : public py::module_ {
+ public:
+  explicit Functions(const py::module_& all) : py::module_(all) {}
+  template <Callable F> void def(std::string_view head, F&& f) { def(head, "", std::forward<F>(f)); }
+  template <Callable F> void def(std::string_view head, std::string_view doc, F&& f) {
+    add_function(*this, bound<void>(head, {}, std::forward<F>(f), doc));
+  }
+};
 
 }  // namespace qkv::bindings

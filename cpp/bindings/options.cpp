@@ -81,7 +81,7 @@ double required_number_from(py::handle value, const char* operation, const char*
   return *number_from(value, operation, name);
 }
 
-Index count_of(const Tensor& keys) { return keys.rank() < 2 ? 0 : keys.dim(-2); }
+Index count_of(const Tensor& keys) { return !keys.defined() || keys.rank() < 2 ? 0 : keys.dim(-2); }
 
 void warn_of_swapped(const char* operation, const ops::MaskSpec& mask_spec, Index keys) {
   const Tensor& mask = mask_spec.attn_mask;
@@ -96,21 +96,6 @@ void warn_of_swapped(const char* operation, const ops::MaskSpec& mask_spec, Inde
     warn_caller(std::string(operation) + ": " + mask_spec.names.valid_lens +
                 " counts keys, and this array of two axes holds only 0 and 1, as a mask of padding "
                 "does; pass the mask as a boolean one, or the number of real keys per item");
-}
-
-ops::MaskSpec mask_spec_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep,
-                             Index keys, ops::MaskNames names) {
-  ops::MaskSpec mask_spec;
-  mask_spec.names = names;
-  mask_spec.valid_lens = nn::snapshot(call.integers(valid_lens, names.valid_lens));
-  if (!attn_mask.is_none()) mask_spec.attn_mask = call.any(attn_mask, names.attn_mask, false);
-  mask_spec.dropout_keep = call.booleans(dropout_keep, "dropout_keep");
-  warn_of_swapped(call.operation(), mask_spec, keys);
-  if (Tensor& mask = mask_spec.attn_mask; mask.defined()) {  // one copy for the records of all layers
-    if (!mask.requires_grad()) mask = Tensor(nn::snapshot(mask.data()));
-    else if (mask.is_leaf() && !nn::NoAttentionRecord::active()) mask = ops::copy(mask);
-  }
-  return mask_spec;
 }
 
 ops::ImageOptions image_from(py::handle image) {

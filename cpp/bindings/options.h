@@ -19,11 +19,8 @@ double required_number_from(py::handle value, const char* operation, const char*
 // likely a boolean mask was meant. A mask that takes a gradient is a learned bias and is left alone, and so are lengths
 // where there is one key: they can be nothing but 0 and 1. Either may be undefined.
 void warn_of_swapped(const char* operation, const ops::MaskSpec& mask_spec, Index keys);
-// How many keys (..., Lk, D) holds; of any other shape, which an error will name, none.
+// How many keys (..., Lk, D) holds; undefined, or of any other shape, which an error will name, none.
 Index count_of(const Tensor& keys);
-// valid_lens, attn_mask, dropout_keep as one; warns as above.
-ops::MaskSpec mask_spec_from(Call& call, py::handle valid_lens, py::handle attn_mask, py::handle dropout_keep,
-                             Index keys, ops::MaskNames names = {});
 // (height, width, rows, columns, largest) of an image of weights.
 ops::ImageOptions image_from(py::handle image);
 // What decoders call those of the memory.

@@ -21,32 +21,6 @@ constexpr nn::BlockNames kBlock{"TransformerBlock",
 constexpr ops::MaskNames kMemory{"memory_valid_lens", "memory_mask"};
 constexpr const char* kRules[] = {"rows", "mask", "ids"};
 
-nn::Value shown(const std::string& value) { return value; }
-nn::Value shown(nn::NormKind kind) { return std::string(nn::name_of(kind)); }
-nn::Value shown(nn::Placement placement) { return std::string(nn::name_of(placement)); }
-nn::Value shown(PositionRule rule) { return std::string(name_of(rule)); }
-nn::Value shown(ops::Causal causal) { return nn::causal_value(causal); }
-nn::Value shown(const nn::RelativeBias& bias) { return nn::fields_of(bias); }
-nn::Value shown(const nn::Disentangled& o) {
-  nn::Fields fields;
-  for_fields(o, [&](const char* name, const auto& value) { fields.emplace_back(name, value); });
-  return fields;
-}
-nn::Value shown(const ops::RotaryScaling& scaling) { return nn::fields_of(scaling); }
-template <class T> nn::Value shown(const T& value) { return nn::value_of(value); }
-template <class T> nn::Value shown(const std::optional<T>& value) { return value ? shown(*value) : nn::Value(); }
-
-// Adds the fields that differ from those of `standard`, which stand in the same order.
-struct Differing {
-  nn::Config& config;
-  std::vector<nn::Value> standard = {};
-  std::size_t at = 0;
-  template <class T> void operator()(const char* name, const T& value) {
-    nn::Value own = shown(value);
-    if (own != standard[at++]) config.emplace_back(name, std::move(own));
-  }
-};
-
 Array sines_then_cosines(Index count, Index width) {
   const Array table = ops::sinusoidal_positions(count, width, 10000);  // in turns
   const Index half = (width + 1) / 2;
@@ -114,10 +88,7 @@ TransformerBlock::TransformerBlock(const nn::BlockOptions& options) : Block(kBlo
 
 nn::Config TransformerBlock::config() const {
   nn::Config config;
-  Differing add{config};
-  const nn::BlockOptions standard = block_defaults();
-  for_block_fields(standard, [&](const char*, const auto& value) { add.standard.push_back(shown(value)); });
-  for_block_fields(options, [&](const char* name, const auto& value) { add(name, value); });
+  nn::add_differing(config, options, block_defaults());
   return config;
 }
 
@@ -156,10 +127,7 @@ TransformerBody::TransformerBody(const BodyOptions& o, const std::vector<nn::Blo
 
 nn::Config TransformerBody::config() const {
   nn::Config config;
-  Differing add{config};
-  const BodyOptions standard;
-  for_body_fields(standard, [&](const char*, const auto& value) { add.standard.push_back(shown(value)); });
-  for_body_fields(options, [&](const char* name, const auto& value) { add(name, value); });
+  nn::add_differing(config, options);
   return config;
 }
 

@@ -17,42 +17,7 @@ class TransformerBlock : public nn::Block {
   using Block::forward;
 };
 
-// field(name, member) for each option of such a block.
-template <class Options, class F> void for_block_fields(Options& o, F field) {
-  auto& a = o.attention;
-  auto& s = a.scores;
-  field("d_model", a.embed_dim);
-  field("nhead", a.num_heads);
-  field("dim_feedforward", o.inner);
-  field("num_kv_heads", a.num_kv_heads);
-  field("head_dim", a.head_dim);
-  field("activation", o.activation);
-  field("gated", o.gated);
-  field("norm", o.norm);
-  field("norm_eps", o.norm_eps);
-  field("norm_bias", o.norm_bias);
-  field("placement", o.placement);
-  field("attention_norm", o.attention_norm);
-  field("bias", o.bias);
-  field("qkv_bias", a.bias);
-  field("out_bias", a.out_bias);
-  field("dropout", o.dropout);
-  field("inner_dropout", o.inner_dropout);
-  field("attention_dropout", a.dropout);
-  field("is_causal", a.causal);
-  field("memory", o.memory);
-  field("window", s.window);
-  field("softcap", s.softcap);
-  field("scale", s.scale);
-  field("alibi", s.alibi);
-  field("sinks", s.sinks);
-  field("qk_norm", s.qk_norm);
-  field("relative_bias", s.relative_bias);
-  field("rotary_base", s.rotary_base);
-  field("rotary_dim", s.rotary_dim);
-  field("rotary_scaling", s.rotary_scaling);
-}
-// Those of a block that says nothing else.
+// What a block is that is told nothing.
 nn::BlockOptions block_defaults();
 
 // What numbers the rows of a sequence: their places, the count of tokens that the mask keeps, or of ids but pad_id, of
@@ -77,7 +42,7 @@ struct BodyOptions {
   std::optional<nn::Disentangled> disentangled = {};   // likewise
   bool relative_norm = false;                          // behind its table
 };
-template <class Options, class F> void for_body_fields(Options& o, F field) {
+template <nn::FieldsOf<BodyOptions> Options, class F> void for_fields(Options& o, F field) {
   field("d_model", o.d_model);
   field("vocab_size", o.vocab_size);
   field("embedding_size", o.embedding_size);
@@ -98,6 +63,7 @@ template <class Options, class F> void for_body_fields(Options& o, F field) {
   field("relative_norm", o.relative_norm);
 }
 const char* name_of(PositionRule rule);
+inline nn::Value value_of(PositionRule rule) { return std::string(name_of(rule)); }
 PositionRule position_rule_named(const char* owner, const std::string& name);
 
 class TransformerBody : public nn::Module {

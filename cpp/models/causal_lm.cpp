@@ -85,11 +85,15 @@ CausalLMLayer::CausalLMLayer(const CausalLMSizes& s) : Block(kNames, block_optio
 
 nn::Config CausalLMLayer::config() const { return config_of(options); }
 
-CausalLM::CausalLM(const CausalLMSizes& s) : sizes(checked("CausalLM", s)) {
+CausalLM::CausalLM(const CausalLMSizes& s, const std::shared_ptr<const nn::SplitSequence>& split)
+    : sizes(checked("CausalLM", s)) {
   own_module("embedding", embedding, std::make_shared<nn::Embedding>(s.vocab_size, s.d_model));
   auto list = std::make_shared<nn::ModuleList>();
   for (Index i = 0; i < s.num_layers; ++i) list->append(std::make_shared<CausalLMLayer>(s));
   own_module("layers", layers, std::move(list));
+  if (split)
+    for (const auto& layer : parts())
+      std::static_pointer_cast<nn::MultiHeadAttention>(layer->parts().self_attn)->split_sequence.set(split);
   own_module("norm", norm, std::make_shared<nn::RMSNorm>(Shape{s.d_model}, s.norm_eps));
   own_module("output", output, std::make_shared<nn::Linear>(s.d_model, s.vocab_size, false));
   if (nn::SkipInit::active()) return;

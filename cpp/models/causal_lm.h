@@ -13,6 +13,18 @@ struct CausalLMSizes {
   double dropout = 0, rotary_base = 10000, norm_eps = 1e-6;
 };
 
+template <nn::FieldsOf<CausalLMSizes> Sizes, class F> void for_fields(Sizes& s, F field) {
+  field("vocab_size", s.vocab_size);
+  field("d_model", s.d_model);
+  field("nhead", s.nhead);
+  field("num_layers", s.num_layers);
+  field("num_kv_heads", s.num_kv_heads);
+  field("dim_feedforward", s.dim_feedforward);
+  field("dropout", s.dropout);
+  field("rotary_base", s.rotary_base);
+  field("norm_eps", s.norm_eps);
+}
+
 // x + attention(norm1(x)), then x + linear2(gelu(linear1(norm2(x)))).
 class CausalLMLayer : public nn::Block {
  public:
@@ -24,7 +36,8 @@ class CausalLMLayer : public nn::Block {
 
 class CausalLM : public nn::Module {
  public:
-  explicit CausalLM(const CausalLMSizes& sizes);
+  // `split`: whose ranks hold the parts of the sequences.
+  explicit CausalLM(const CausalLMSizes& sizes, const std::shared_ptr<const nn::SplitSequence>& split = nullptr);
   std::string class_name() const override { return "CausalLM"; }
   nn::Config config() const override;
   using Module::forward;

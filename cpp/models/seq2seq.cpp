@@ -5,18 +5,11 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "nn/init.h"
+#include "nn/score_options.h"
 #include "ops/ops.h"
 
 namespace qkv::models {
 namespace {
-
-nn::Config config_of(const Seq2SeqArguments& a) {
-  return {{"vocab_size", a.vocab_size},
-          {"embed_size", a.embed_size},
-          {"num_hiddens", a.num_hiddens},
-          {"num_layers", a.num_layers},
-          {"dropout", a.dropout}};
-}
 
 const Seq2SeqArguments& checked(const char* name, const Seq2SeqArguments& a) {
   nn::check_positive(name, {{"vocab_size", a.vocab_size},
@@ -43,7 +36,7 @@ Seq2SeqEncoder::Seq2SeqEncoder(const Seq2SeqArguments& a) : arguments(checked("S
   own_module("rnn", rnn, xavier_gru(a.embed_size, a));
 }
 
-nn::Config Seq2SeqEncoder::config() const { return config_of(arguments); }
+nn::Config Seq2SeqEncoder::config() const { return nn::config_of(arguments); }
 
 Encoding Seq2SeqEncoder::encode(const Array& ids, const Array& valid_lens) {
   if (const nn::Observed seen(*this); seen)
@@ -58,7 +51,7 @@ template <class Base>
 RecurrentDecoder<Base>::RecurrentDecoder(const char* name, const Seq2SeqArguments& a)
     : arguments(checked(name, a)), name_(name) {}
 
-template <class Base> nn::Config RecurrentDecoder<Base>::config() const { return config_of(arguments); }
+template <class Base> nn::Config RecurrentDecoder<Base>::config() const { return nn::config_of(arguments); }
 
 template <class Base>
 DecoderState RecurrentDecoder<Base>::init_state(const Encoding& encoding, const Array& valid_lens) {

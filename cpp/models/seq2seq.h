@@ -11,6 +11,13 @@ struct Seq2SeqArguments {
   Index vocab_size = 0, embed_size = 0, num_hiddens = 0, num_layers = 1;
   double dropout = 0;
 };
+template <nn::FieldsOf<Seq2SeqArguments> Arguments, class F> void for_fields(Arguments& a, F field) {
+  field("vocab_size", a.vocab_size);
+  field("embed_size", a.embed_size);
+  field("num_hiddens", a.num_hiddens);
+  field("num_layers", a.num_layers);
+  field("dropout", a.dropout);
+}
 
 // GRU over the embeddings of all tokens.
 class Seq2SeqEncoder : public Encoder {

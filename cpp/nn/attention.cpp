@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "nn/score_options.h"
 #include "nn/watched_attention.h"
 #include "ops/attention/allowed.h"
 #include "ops/attention/normalizer.h"
@@ -70,7 +71,7 @@ Array own(const Array& array) { return array.defined() && array.buffer()->borrow
 
 }  // namespace
 
-Value causal_value(ops::Causal causal) {
+Value value_of(ops::Causal causal) {
   if (causal == ops::Causal::lower_right) return std::string("lower_right");
   return causal == ops::Causal::upper_left;
 }
@@ -118,14 +119,8 @@ Attention::Attention(AttentionArguments a) : arguments(std::move(a)) {
 }
 
 Config Attention::config() const {
-  const AttentionArguments& a = arguments;
-  Config config{{"dropout", a.dropout},
-                {"masked_value", value_of(a.masked_value)},
-                {"num_heads", value_of(a.num_heads)},
-                {"is_causal", causal_value(a.causal)},
-                {"window", value_of(a.window)}};
-  if (a.normalizer != ops::Normalizer::softmax)
-    config.emplace_back("normalizer", std::string(ops::name_of(a.normalizer)));
+  Config config = config_of(arguments);
+  if (arguments.normalizer.kind == ops::Normalizer::softmax) config.pop_back();
   return config;
 }
 
@@ -136,7 +131,7 @@ ops::AttentionOptions Attention::options(const Call& call) const {
   o.causal = call.causal.value_or(arguments.causal);
   o.window = arguments.window;
   o.masked_value = arguments.masked_value;
-  o.normalizer = arguments.normalizer;
+  o.normalizer = arguments.normalizer.kind;
   o.return_weights = call.weights != nullptr;
   return o;
 }
@@ -200,7 +195,7 @@ Tensor Attention::forward(const Tensor& queries, const Tensor& given_keys, const
   const AttentionRecord::Own own(&record);
   const ops::AttentionOptions o = options(aligned_call);
   const ops::AttentionOutputs outputs =
-      arguments.own_normalizer ? Attention::attend(q, k, v, o, axes) : attend(q, k, v, o, axes);
+      arguments.normalizer.own ? Attention::attend(q, k, v, o, axes) : attend(q, k, v, o, axes);
   if (call.weights != nullptr) *call.weights = shown_weights(outputs.weights, axes);
   if (call.record != nullptr) call.record->keep(own.kept());
   return unbatched(outputs.output, alone);
@@ -235,12 +230,12 @@ ops::AttentionOutputs Attention::attend(const Tensor& queries, const Tensor& key
 Tensor Attention::normalize(const Tensor& scores, const Tensor& allowed) {
   const Tensor all = allowed.defined() ? allowed : Tensor(Array::full({1}, DType::boolean, 1));
   const Tensor open = packed(ops::broadcast_to(all, scores.shape()));
-  if (arguments.own_normalizer) {
+  if (arguments.normalizer.own) {
     const Tensor none = ops::scalar_like(scores, -std::numeric_limits<double>::infinity());
-    return arguments.own_normalizer->weights(allowed.defined() ? ops::where(open, scores, none) : scores);
+    return arguments.normalizer.own->weights(allowed.defined() ? ops::where(open, scores, none) : scores);
   }
-  if (arguments.normalizer == ops::Normalizer::softmax) return ops::masked_softmax(scores, open);
-  return ops::normalized(arguments.normalizer, scores, open);
+  if (arguments.normalizer.kind == ops::Normalizer::softmax) return ops::masked_softmax(scores, open);
+  return ops::normalized(arguments.normalizer.kind, scores, open);
 }
 
 Tensor Attention::pool(const Tensor& weights, const Tensor& values) {
@@ -263,7 +258,7 @@ ops::AttentionOutputs Attention::pooled_by_steps(const Tensor& given, const Tens
   if (!all) scores = ops::where(Tensor(pairs), scores, ops::scalar_like(scores, options.masked_value.value_or(0)));
   Tensor weights = normalize(scores, allowed);
   if (weights.shape() != scores.shape())
-    fail_value(class_name(), arguments.own_normalizer ? ": normalizer(scores)" : ": normalize(scores, allowed)",
+    fail_value(class_name(), arguments.normalizer.own ? ": normalizer(scores)" : ": normalize(scores, allowed)",
                " must keep the shape ", scores.shape(), " of the scores; got ", weights.shape());
   if (allowed.defined()) weights = ops::where(allowed, weights, ops::scalar_like(weights, 0));
   if (options.changes != nullptr) weights = options.changes->weights(weights);

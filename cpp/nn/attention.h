@@ -76,7 +76,7 @@ using ops::MaskSpec;
 void set_mask_spec(ops::AttentionOptions& o, const MaskSpec& mask_spec, double dropout, bool training);
 
 // "upper_left" and True are one; "lower_right" the other; False is none.
-Value causal_value(ops::Causal causal);
+Value value_of(ops::Causal causal);
 
 // The array as it is now, for layers that record it: one copy for all layers of a call, none while NoAttentionRecord
 // lives.
@@ -149,15 +149,29 @@ class ScoreNormalizer {
   virtual Tensor weights(const Tensor& scores) const = 0;
 };
 
+struct LayerNormalizer {
+  ops::Normalizer kind = ops::Normalizer::softmax;
+  std::shared_ptr<const ScoreNormalizer> own = {};  // instead
+};
+inline Value value_of(const LayerNormalizer& normalizer) { return std::string(ops::name_of(normalizer.kind)); }
+
 struct AttentionArguments {
   double dropout = 0;
   std::optional<double> masked_value = {};
   std::optional<Index> num_heads = {};  // without: one, and no axis of heads
   ops::Causal causal = ops::Causal::none;
   std::optional<std::pair<Index, Index>> window = {};
-  ops::Normalizer normalizer = ops::Normalizer::softmax;
-  std::shared_ptr<const ScoreNormalizer> own_normalizer = {};  // instead
+  LayerNormalizer normalizer = {};
 };
+
+template <FieldsOf<AttentionArguments> Arguments, class F> void for_fields(Arguments& a, F field) {
+  field("dropout", a.dropout);
+  field("masked_value", a.masked_value);
+  field("num_heads", a.num_heads);
+  field("is_causal", a.causal);
+  field("window", a.window);
+  field("normalizer", a.normalizer);
+}
 
 // Softmax(score(queries, keys)) @ values. A subclass defines the score.
 class Attention : public Module, public AnyAttention {
@@ -193,7 +207,7 @@ class Attention : public Module, public AnyAttention {
   virtual ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                        const ops::AttentionOptions& options, AttentionRecord::Axes axes);
   // Whether normalize or pool is somebody's own.
-  virtual bool own_steps() const { return arguments.own_normalizer != nullptr; }
+  virtual bool own_steps() const { return arguments.normalizer.own != nullptr; }
   // By those two.
   ops::AttentionOutputs pooled_by_steps(const Tensor& scores, const Tensor& values,
                                         const ops::AttentionOptions& options);

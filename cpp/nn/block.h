@@ -14,6 +14,7 @@ namespace qkv::nn {
 enum class Placement { post, pre, sandwich, parallel };
 Placement placement_named(const char* owner, const std::string& name);
 const char* name_of(Placement placement);
+inline Value value_of(Placement placement) { return std::string(name_of(placement)); }
 
 struct BlockOptions {
   MultiHeadAttention::Arguments attention = {};  // embed_dim is the width of the block
@@ -32,6 +33,42 @@ struct BlockOptions {
   std::optional<double> memory_scale = {};  // of its scores
   bool operator==(const BlockOptions&) const = default;
 };
+
+// Without memory_scale, which TransformerBlock takes from the other.
+template <FieldsOf<BlockOptions> Options, class F> void for_fields(Options& o, F field) {
+  auto& a = o.attention;
+  auto& s = a.scores;
+  field("d_model", a.embed_dim);
+  field("nhead", a.num_heads);
+  field("dim_feedforward", o.inner);
+  field("num_kv_heads", a.num_kv_heads);
+  field("head_dim", a.head_dim);
+  field("activation", o.activation);
+  field("gated", o.gated);
+  field("norm", o.norm);
+  field("norm_eps", o.norm_eps);
+  field("norm_bias", o.norm_bias);
+  field("placement", o.placement);
+  field("attention_norm", o.attention_norm);
+  field("bias", o.bias);
+  field("qkv_bias", a.bias);
+  field("out_bias", a.out_bias);
+  field("dropout", o.dropout);
+  field("inner_dropout", o.inner_dropout);
+  field("attention_dropout", a.dropout);
+  field("is_causal", a.causal);
+  field("memory", o.memory);
+  field("window", s.window);
+  field("softcap", s.softcap);
+  field("scale", s.scale);
+  field("alibi", s.alibi);
+  field("sinks", s.sinks);
+  field("qk_norm", s.qk_norm);
+  field("relative_bias", s.relative_bias);
+  field("rotary_base", s.rotary_base);
+  field("rotary_dim", s.rotary_dim);
+  field("rotary_scaling", s.rotary_scaling);
+}
 
 // What a kind of block is called, and the parts that it may have, in the order of their registration: self_attn
 // attention_output multihead_attn linear1 linear_gate linear2 norm1 norm2 norm3 post_norm1 post_norm2 post_norm3

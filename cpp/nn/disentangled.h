@@ -13,15 +13,18 @@ struct Disentangled {
   bool content_to_position = true, position_to_content = true;
   bool operator==(const Disentangled&) const = default;
 };
-template <class Options, class F>
-void for_fields(Options& o, F field)
-  requires std::same_as<std::remove_const_t<Options>, Disentangled>
-{
+template <FieldsOf<Disentangled> Options, class F> void for_fields(Options& o, F field) {
   field("span", o.span);
   field("buckets", o.buckets);
   field("max_distance", o.max_distance);
   field("content_to_position", o.content_to_position);
   field("position_to_content", o.position_to_content);
+}
+
+inline Value value_of(const Disentangled& o) {
+  Fields fields;
+  for_fields(o, [&](const char* name, const auto& value) { fields.emplace_back(name, value); });
+  return fields;
 }
 
 // int64 (2 L - 1,): the rows of the distances -(L - 1) .. L - 1.

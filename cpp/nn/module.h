@@ -33,6 +33,9 @@ inline Value value_of(const IndexList& sizes) { return std::vector<Index>(sizes.
 inline Value value_of(std::pair<Index, Index> window) { return std::vector<Index>{window.first, window.second}; }
 template <std::convertible_to<Value> T> Value value_of(const T& value) { return value; }
 template <class T> Value value_of(const std::optional<T>& value) { return value ? value_of(*value) : Value(); }
+// For overloads of for_fields(options, field), which call field(name, member) for each that has a name in Python.
+template <class Options, class T>
+concept FieldsOf = std::same_as<std::remove_const_t<Options>, T>;
 
 // While one lives, no module is in training mode on this thread, whatever is set. Other threads do not notice.
 class Evaluating {

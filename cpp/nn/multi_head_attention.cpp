@@ -79,19 +79,8 @@ MultiHeadAttention::MultiHeadAttention(const Names& names, const Arguments& a)
 }
 
 Config MultiHeadAttention::config() const {
-  const Arguments& a = arguments;
-  Config config{{"embed_dim", a.embed_dim},
-                {"num_heads", a.num_heads},
-                {"dropout", a.dropout},
-                {"bias", a.bias},
-                {"out_bias", value_of(a.out_bias)},
-                {"kdim", value_of(a.kdim)},
-                {"vdim", value_of(a.vdim)},
-                {"num_kv_heads", value_of(a.num_kv_heads)},
-                {"head_dim", value_of(a.head_dim)},
-                {"out_dim", value_of(a.out_dim)},
-                {"is_causal", causal_value(a.causal)}};
-  add_config(config, a.scores);
+  Config config = config_of(arguments);
+  add_differing(config, arguments.scores);
   return config;
 }
 

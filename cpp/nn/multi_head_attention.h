@@ -88,4 +88,19 @@ class MultiHeadAttention : public Module, public AnyAttention {
   Tensor across(const SplitSequence& sequence, const Projections& p, const ops::AttentionOptions& options) const;
 };
 
+// Without those of the scores.
+template <FieldsOf<MultiHeadAttention::Arguments> Arguments, class F> void for_fields(Arguments& a, F field) {
+  field("embed_dim", a.embed_dim);
+  field("num_heads", a.num_heads);
+  field("dropout", a.dropout);
+  field("bias", a.bias);
+  field("out_bias", a.out_bias);
+  field("kdim", a.kdim);
+  field("vdim", a.vdim);
+  field("num_kv_heads", a.num_kv_heads);
+  field("head_dim", a.head_dim);
+  field("out_dim", a.out_dim);
+  field("is_causal", a.causal);
+}
+
 }  // namespace qkv::nn

@@ -63,28 +63,12 @@ const ScoreOptions& checked(const char* layer, const ScoreOptions& o) {
   return o;
 }
 
-void add_config(Config& config, const ScoreOptions& o) {
-  if (o.window) config.emplace_back("window", value_of(o.window));
-  if (o.softcap > 0) config.emplace_back("softcap", o.softcap);
-  if (o.alibi) config.emplace_back("alibi", true);
-  if (o.scale) config.emplace_back("scale", *o.scale);
-  if (o.masked_value) config.emplace_back("masked_value", *o.masked_value);
-  if (o.sinks) config.emplace_back("sinks", true);
-  if (o.qk_norm) config.emplace_back("qk_norm", std::string(name_of(*o.qk_norm)));
-  if (o.relative_bias) config.emplace_back("relative_bias", fields_of(*o.relative_bias));
-  if (o.rotary_base) config.emplace_back("rotary_base", *o.rotary_base);
-  if (o.rotary_dim) config.emplace_back("rotary_dim", *o.rotary_dim);
-  if (o.rotary_scaling != ops::RotaryScaling()) config.emplace_back("rotary_scaling", fields_of(o.rotary_scaling));
-  if (o.normalizer != ops::Normalizer::softmax)
-    config.emplace_back("normalizer", std::string(ops::name_of(o.normalizer)));
-}
-
-Fields fields_of(const RelativeBias& bias) {
-  return {
+Value value_of(const RelativeBias& bias) {
+  return Fields{
       {"num_buckets", bias.num_buckets}, {"max_distance", bias.max_distance}, {"bidirectional", bias.bidirectional}};
 }
 
-Fields fields_of(const ops::RotaryScaling& scaling) {
+Value value_of(const ops::RotaryScaling& scaling) {
   Fields fields;
   for_fields(scaling, [&]<class T>(const char* name, const T& value) {
     if constexpr (std::is_same_v<T, ops::RotaryScaling::Kind>)

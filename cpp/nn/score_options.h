@@ -39,12 +39,39 @@ struct ScoreOptions {
   bool operator==(const ScoreOptions&) const = default;
 };
 
+template <FieldsOf<ScoreOptions> Options, class F> void for_fields(Options& o, F field) {
+  field("window", o.window);
+  field("softcap", o.softcap);
+  field("alibi", o.alibi);
+  field("scale", o.scale);
+  field("masked_value", o.masked_value);
+  field("sinks", o.sinks);
+  field("qk_norm", o.qk_norm);
+  field("relative_bias", o.relative_bias);
+  field("rotary_base", o.rotary_base);
+  field("rotary_dim", o.rotary_dim);
+  field("rotary_scaling", o.rotary_scaling);
+  field("normalizer", o.normalizer);
+}
 const ScoreOptions& checked(const char* layer, const ScoreOptions& options);
-// The fields that are not the defaults.
-Fields fields_of(const RelativeBias& bias);
-Fields fields_of(const ops::RotaryScaling& scaling);
-// Adds those that are not the defaults.
-void add_config(Config& config, const ScoreOptions& options);
+
+inline Value value_of(NormKind kind) { return std::string(name_of(kind)); }
+inline Value value_of(ops::Normalizer normalizer) { return std::string(ops::name_of(normalizer)); }
+// "upper_left" and True are one; "lower_right" the other; False is none.
+Value value_of(ops::Causal causal);
+Value value_of(const RelativeBias& bias);
+Value value_of(const ops::RotaryScaling& scaling);
+// All fields of options, or those that differ from what is usual.
+template <class Options> Config config_of(const Options& options) {
+  Config config;
+  for_fields(options, [&](const char* name, const auto& value) { config.emplace_back(name, value_of(value)); });
+  return config;
+}
+template <class Options> void add_differing(Config& config, const Options& options, const Options& usual = {}) {
+  const Config all = config_of(options), standard = config_of(usual);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i] != standard[i]) config.push_back(all[i]);
+}
 // Those that need no parameters.
 void set_scores(ops::AttentionOptions& o, const ScoreOptions& options);
 

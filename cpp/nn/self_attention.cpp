@@ -42,8 +42,8 @@ Config SelfAttention::config() const {
                 {"out_features", head_dim},
                 {"bias", arguments.bias},
                 {"dropout", arguments.dropout},
-                {"is_causal", causal_value(arguments.causal)}};
-  add_config(config, arguments.scores);
+                {"is_causal", value_of(arguments.causal)}};
+  add_differing(config, arguments.scores);
   return config;
 }
 

@@ -30,7 +30,7 @@ Config config_of(const BlockOptions& o) {
                 {"bias", o.bias}};
   if (o.gated) config.emplace_back("gated", true);
   if (o.norm != NormKind::layer) config.emplace_back("norm", std::string(name_of(o.norm)));
-  add_config(config, a.scores);
+  add_differing(config, a.scores);
   return config;
 }
 

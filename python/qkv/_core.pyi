@@ -1555,9 +1555,9 @@ class DotProductAttention(Attention):
         is_causal: Causal = False,
         window: tuple[int, int] | None = None,
         masked_value: float | None = None,
+        normalizer: str | Callable[[Tensor], Any] = "softmax",
         cosine: bool = False,
         scale: float | None = None,
-        normalizer: str | Callable[[Tensor], Any] = "softmax",
     ) -> None: ...
     @property
     def dropout(self) -> float: ...
@@ -1873,19 +1873,18 @@ def from_numpy(array: NDArray[Any]) -> Tensor | None: ...
 def gather(x: Tensor, axis: int, index: Any) -> Tensor: ...
 def gelu(x: Numbers, approximate: str) -> Any: ...
 def generate(
-    arg0: Any,
-    arg1: Any,
-    arg2: Any,
-    arg3: Any,
-    arg4: Any,
-    arg5: Any,
-    arg6: Any,
-    arg7: Any,
-    arg8: Any,
-    arg9: Any,
-    arg10: Any,
-    arg11: Any,
-    /,
+    model: Any,
+    src: Numbers,
+    src_valid_lens: Any,
+    start_id: Any,
+    end_id: Any = None,
+    method: Any = "greedy",
+    beam_size: Any = 4,
+    length_penalty: Any = 0.0,
+    temperature: Any = 1.0,
+    top_k: Any = None,
+    top_p: Any = None,
+    max_len: Any = 100,
 ) -> list[Any]: ...
 def generate_steps(
     step: Any,

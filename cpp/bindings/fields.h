@@ -1,0 +1,111 @@
+// Constructors, and those whose parameters are the fields of options, each by its name.
+#pragma once
+
+#include "bindings/operation.h"
+#include "nn/score_options.h"
+
+namespace qkv::bindings {
+
+// None or a dict of the fields that are not the defaults.
+std::optional<nn::RelativeBias> relative_bias_from(Call& call, py::handle value, const char* name = "relative_bias");
+// None or a dict with Hugging Face's names, of which those that the rule does not know are ignored as there.
+ops::RotaryScaling rotary_scaling_from(Call& call, py::handle value, const char* name = "rotary_scaling");
+
+template <>
+struct Argument<std::optional<nn::RelativeBias>> : Argument<As<std::optional<nn::RelativeBias>, relative_bias_from>> {};
+template <> struct Argument<ops::RotaryScaling> : Argument<As<ops::RotaryScaling, rotary_scaling_from>> {};
+// By its name.
+template <class T, auto named> struct NamedArgument {
+  T value;
+  static std::string kind() { return kind_of<std::string>(); }
+  bool load(Call& call, PyObject* given, const char* name) {
+    Argument<Plain<std::string>> text;
+    if (!text.load(call, given, name)) return false;
+    if constexpr (std::is_invocable_v<decltype(named), const char*, const char*, std::string>)
+      value = named(call.operation(), name, text.get());
+    else value = named(call.operation(), text.get());
+    return true;
+  }
+  T get() const { return value; }
+  double numbers() const { return 1; }
+};
+template <> struct Argument<nn::NormKind> : NamedArgument<nn::NormKind, nn::norm_named> {};
+template <> struct Argument<ops::Normalizer> : NamedArgument<ops::Normalizer, ops::normalizer_named> {};
+template <> struct Argument<std::optional<nn::NormKind>> {
+  std::optional<nn::NormKind> value;
+  static std::string kind() { return kind_of<std::optional<std::string>>(); }
+  bool load(Call& call, PyObject* given, const char* name) {
+    Argument<nn::NormKind> known;
+    if (given == Py_None) return true;
+    if (!known.load(call, given, name)) return false;
+    value = known.value;
+    return true;
+  }
+  std::optional<nn::NormKind> get() const { return value; }
+};
+
+template <class Options> struct Fields {
+  Options value = {};
+  operator const Options&() const { return value; }  // NOLINT(google-explicit-constructor)
+  static std::string (*kind(std::string_view name))() {
+    std::string (*found)() = nullptr;
+    Options all;
+    for_fields(all, [&]<class T>(const char* field, T&) {
+      if (name == field) found = Argument<T>::kind;
+    });
+    if (found == nullptr) throw std::logic_error(text("no field ", name));
+    return found;
+  }
+  std::size_t take(Call& call, PyObject* const* values, std::span<const Parameter> parameters) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const std::string_view name = PyUnicode_AsUTF8(parameters[i].name.ptr());
+      bool fits = true;
+      for_fields(value, [&]<class T>(std::string_view field, T& member) {
+        if (field != name) return;
+        Argument<T> argument;
+        fits = argument.load(call, values[i], name.data());
+        if (fits) member = argument.get();
+      });
+      if (!fits) return i;
+    }
+    return parameters.size();
+  }
+};
+
+// Makes an object, of the class or of those derived from it in Python, by the constructor that takes what `arguments`
+// makes of those of the call: a tuple. nullptr: those themselves.
+template <class Class, class Arguments, class... A> struct Constructor {
+  template <class T> using Given = decltype(std::declval<Argument<T>&>().get());
+  Arguments arguments;
+  void operator()(py::detail::value_and_holder& place, Given<A>... given, Call& call) const {
+    const auto construct = [&]<class Made>(std::type_identity<Made>, bool derived) {
+      const auto make = [](auto&&... all) { return std::make_unique<Made>(std::forward<decltype(all)>(all)...); };
+      const auto all = [&]() -> decltype(auto) {
+        if constexpr (std::is_null_pointer_v<Arguments>) return std::forward_as_tuple(std::forward<Given<A>>(given)...);
+        else if constexpr (std::is_invocable_v<const Arguments&, Given<A>..., Call&>)
+          return arguments(std::forward<Given<A>>(given)..., call);
+        else return arguments(std::forward<Given<A>>(given)...);
+      };
+      py::detail::initimpl::construct<Class>(place, std::apply(make, all()), derived);
+    };
+    (void)call;
+    if (Py_TYPE(place.inst) == place.type->type) construct(std::type_identity<typename Class::type>(), false);
+    else construct(std::type_identity<typename Class::type_alias>(), true);
+  }
+};
+
+template <class... A, class Class, class Arguments = std::nullptr_t>
+void def_init(Class& layer, std::string_view parameters, Arguments arguments = {}) {
+  const std::string name = py::str(layer.attr("__name__"));
+  add_function(layer,
+               operation<true, Plain<py::detail::value_and_holder&>, A...>(
+                   layer, text(name, ": __init__(", parameters, ")"),
+                   Constructor<Class, Arguments, A...>{std::move(arguments)}, py::detail::is_new_style_constructor()));
+}
+
+// What layers and blocks take for their scores.
+constexpr const char* kScores =
+    ", window=None, softcap=0.0, alibi=False, scale=None, masked_value=None, sinks=False, qk_norm=None, "
+    "relative_bias=None, rotary_base=None, rotary_dim=None, rotary_scaling=None, normalizer='softmax'";
+
+}  // namespace qkv::bindings
