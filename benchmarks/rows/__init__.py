@@ -6,6 +6,7 @@ SUBJECTS = [
     "attention",
     "options",
     "formulas",
+    "normalizers",
     "tiny",
     "small operations",
     "numpy functions",
