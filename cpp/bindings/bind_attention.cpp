@@ -95,18 +95,6 @@ struct GivenOptions {
   }
 };
 
-py::object attend(const Tensor& q, const Tensor& k, const Tensor& v, const GivenOptions& given, Call& call) {
-  const ops::AttentionOptions& o = given.options;
-  warn_of_swapped(call.operation(), o, count_of(k));
-  PyObject* const* begins = given.values + attention_options().size();
-  if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod, formula and normalizer
-    return ragged(call, q, k, v, o, call.integers(begins[0], "cu_seqlens_q"), call.integers(begins[1], "cu_seqlens_k"),
-                  begins[-4], begins[-3]);
-  const ops::AttentionOutputs y = without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
-  if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
-  return shown_result(call, y);
-}
-
 // query, key and value alone, where conversions would take longer than so little work. None of it asks for an
 // interrupt.
 PyObject* attend_small(const direct::Given& given, const direct::Entry&) {
@@ -130,7 +118,20 @@ void bind_attention(Functions& m) {
   std::string head = "scaled_dot_product_attention(query, key, value";
   for (const AttentionOption& option : attention_options())
     head += text(", ", option.name, option.standard == AttentionOption::Standard::left_out ? "=None" : "");
-  op<Floating, Floating, Floating, GivenOptions>(m, head + ", cu_seqlens_q=None, cu_seqlens_k=None)", attend);
+  op<Floating, Floating, Floating, GivenOptions>(
+      m, head + ", cu_seqlens_q=None, cu_seqlens_k=None)",
+      [](const Tensor& q, const Tensor& k, const Tensor& v, const GivenOptions& given, Call& call) {
+        const ops::AttentionOptions& o = given.options;
+        warn_of_swapped(call.operation(), o, count_of(k));
+        PyObject* const* begins = given.values + attention_options().size();
+        if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod, formula and normalizer
+          return ragged(call, q, k, v, o, call.integers(begins[0], "cu_seqlens_q"),
+                        call.integers(begins[1], "cu_seqlens_k"), begins[-4], begins[-3]);
+        const ops::AttentionOutputs y =
+            without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
+        if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
+        return shown_result(call, y);
+      });
   op<Floating, Floating, py::dict, py::handle>(
       m, "attention_image(query, key, options, image)",
       [](const Tensor& query, const Tensor& key, const py::dict& options, py::handle image, Call& call) {

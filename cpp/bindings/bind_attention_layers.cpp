@@ -10,7 +10,6 @@ namespace qkv::bindings {
 using namespace nn;
 
 template <> struct PythonForward<Attention> {
-  using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Attention::Call&);
   static Tensor call(const Attention& layer, const DefinedCall& forward, const Tensor& queries, const Tensor& keys,
                      const Tensor& values, const Attention::Call& call) {
     return call_attention(forward, &layer.record, layer.arguments.causal, true, queries, keys, values, call);

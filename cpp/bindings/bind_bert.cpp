@@ -13,7 +13,6 @@ namespace qkv::bindings {
 using namespace models;
 
 template <> struct PythonForward<BertModel> {
-  using Signature = BertModel::Output(const BertModel::Input&, Tensors*);
   // The class of the package, which gives the results their names.
   static bool only_names(const DefinedCall& forward) {
     static const PyObject* const named = callback("bert_forward")().release().ptr();

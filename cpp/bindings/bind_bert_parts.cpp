@@ -20,7 +20,6 @@ template <class Part> struct SequenceForward {
     const Tensor y = checked_shape(forward, call_for_tensor(forward, py::make_tuple(all), keywords.all()), all.shape());
     return rows.packed() ? kept_rows(y, rows) : y;
   }
-  using Signature = Tensor(const Tensor&, const PaddedRows&);
   static Tensor call(const Part&, const DefinedCall& forward, const Tensor& x, const PaddedRows& rows) {
     return whole(forward, x, rows);
   }
@@ -33,7 +32,6 @@ PaddedRows rows_of(const nn::RaggedRows* kept, const nn::MaskSpec& mask_spec) {
   return rows;
 }
 template <> struct PythonForward<BertSelfAttention> {
-  using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const nn::AttentionCall&);
   static Tensor call(const BertSelfAttention& part, const DefinedCall& forward, const Tensor& x, const Tensor& keys,
                      const Tensor& values, const nn::AttentionCall& call) {
     if (keys.defined() || call.causal || call.cache != nullptr || call.weights != nullptr)  // of another block
@@ -42,7 +40,6 @@ template <> struct PythonForward<BertSelfAttention> {
   }
 };
 template <> struct PythonForward<BertLayer> {
-  using Signature = Tensor(const Tensor&, const Tensor&, const nn::BlockCall&);
   static Tensor call(const BertLayer&, const DefinedCall& forward, const Tensor& x, const Tensor&,
                      const nn::BlockCall& call) {
     return SequenceForward<BertLayer>::whole(forward, x, rows_of(call.rows, call.self));
@@ -50,7 +47,6 @@ template <> struct PythonForward<BertLayer> {
 };
 
 template <> struct PythonForward<BertEncoder> {
-  using Signature = Tensor(const Tensor&, const PaddedRows&, Tensors*);
   static Tensor call(const BertEncoder&, const DefinedCall& forward, const Tensor& x, const PaddedRows& rows,
                      Tensors* states) {
     if (states != nullptr)
@@ -62,7 +58,6 @@ template <> struct PythonForward<BertEncoder> {
 };
 
 template <> struct PythonForward<BertEmbeddings> {
-  using Signature = Tensor(const Array&, const Array&, const PaddedRows&);
   static Tensor call(const BertEmbeddings& part, const DefinedCall& forward, const Array& ids, const Array& segments,
                      const PaddedRows& rows) {
     Keywords keywords;
@@ -74,7 +69,6 @@ template <> struct PythonForward<BertEmbeddings> {
 };
 
 template <> struct PythonForward<BertPredictionHead> {
-  using Signature = Tensor(const Tensor&, const Tensor&);
   static Tensor call(const BertPredictionHead&, const DefinedCall& forward, const Tensor& x, const Tensor& words) {
     Shape expected = x.shape();
     expected.back() = words.dim(0);
@@ -83,7 +77,6 @@ template <> struct PythonForward<BertPredictionHead> {
 };
 
 template <> struct PythonForward<BertPreTrainingHeads> {
-  using Signature = BertLogits(const Tensor&, const Tensor&, const Tensor&);
   static BertLogits call(const BertPreTrainingHeads&, const DefinedCall& forward, const Tensor& hidden,
                          const Tensor& pooled, const Tensor& table) {
     const auto [words, next] = call_for_parts(forward, py::make_tuple(hidden, or_none(pooled), table), Keywords(),

@@ -14,7 +14,6 @@ Tensor call_block(const DefinedCall& forward, const nn::AttentionRecord* shown, 
                   const nn::BlockCall& call);
 
 template <std::derived_from<nn::Block> Layer> struct PythonForward<Layer> {
-  using Signature = Tensor(const Tensor&, const Tensor&, const nn::BlockCall&);
   static Tensor call(const Layer& layer, const DefinedCall& forward, const Tensor& x, const Tensor& memory,
                      const nn::BlockCall& call) {
     return call_block(forward, layer.shown_record(), x, memory, call);

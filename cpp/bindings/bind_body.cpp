@@ -14,7 +14,6 @@ using namespace models;
 
 // A call of Python of a block, on whole batches. What the layers of a model share reaches a forward that it inherits.
 template <> struct PythonForward<TransformerBlock> {
-  using Signature = Tensor(const Tensor&, const Tensor&, const nn::BlockCall&);
   static Tensor call(const TransformerBlock& layer, const DefinedCall& forward, const Tensor& x, const Tensor& memory,
                      const nn::BlockCall& call) {
     if (call.rows == nullptr) {
@@ -169,30 +168,6 @@ void bind_body(Functions& m) {
   LayerClass<TransformerBody> body(m, "TransformerBody",
                                    "Embeddings, blocks one after the other, a norm: the body of a model.");
   body.def(py::init(body_maker<TransformerBody>(), body_maker<Overridable<TransformerBody>>()), "layers=None"_takes)
-      .def(
-          "forward(input_ids=None, *, inputs=None, attention_mask=None, valid_lens=None, token_type_ids=None, "
-          "memory=None, memory_mask=None, memory_valid_lens=None, cache=None, skip_padding=False, "
-          "output_hidden_states=False)",
-          [](TransformerBody& self, py::handle input_ids, py::handle inputs, py::handle attention_mask,
-             py::handle valid_lens, py::handle token_type_ids, py::handle memory, py::handle memory_mask,
-             py::handle memory_valid_lens, py::handle cache, bool skip_padding, bool output_hidden_states) {
-            Call call("TransformerBody");
-            TransformerBody::Input input;
-            input.ids = call.integers(input_ids, "input_ids");
-            input.inputs = call.optional(inputs, "inputs");
-            input.attention_mask = any_array(call, attention_mask, "attention_mask");
-            input.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
-            input.types = call.integers(token_type_ids, "token_type_ids");
-            input.memory = call.optional(memory, "memory");
-            input.memory_mask = any_array(call, memory_mask, "memory_mask");
-            input.memory_lens = nn::snapshot(call.integers(memory_valid_lens, "memory_valid_lens"));
-            input.skip_padding = skip_padding;
-            const auto own = model_cache_from(cache, "TransformerBody", self.layers->length());
-            Tensors states;
-            const Tensor y =
-                without_gil([&] { return self.forward(input, own.get(), output_hidden_states ? &states : nullptr); });
-            return output_hidden_states ? py::object(py::make_tuple(y, states)) : py::cast(y);
-          })
       .def_property_readonly("attention_weights",
                              [](TransformerBody& self) {
                                return weights_of_layers(self.parts(),
@@ -200,6 +175,22 @@ void bind_body(Functions& m) {
                              })
       .def_property_readonly("memory_weights", [](TransformerBody& self) {
         return weights_of_layers(self.parts(), [](nn::Block& part) { return part.shown_attention(); });
+      });
+  op<TransformerBody&, IntegersOrNone, FloatingOrNone, As<Array, any_array>, Lengths, IntegersOrNone, FloatingOrNone,
+     As<Array, any_array>, Lengths, py::handle, bool, bool>(
+      body,
+      "forward(input_ids=None, *, inputs=None, attention_mask=None, valid_lens=None, token_type_ids=None, memory=None, "
+      "memory_mask=None, memory_valid_lens=None, cache=None, skip_padding=False, output_hidden_states=False)",
+      [](TransformerBody& self, const Array& ids, const Tensor& inputs, const Array& mask, const Array& lens,
+         const Array& types, const Tensor& memory, const Array& memory_mask, const Array& memory_lens, py::handle cache,
+         bool skip_padding, bool hidden_states, Call& call) {
+        const auto own = model_cache_from(cache, call.operation(), self.layers->length());
+        Tensors states;
+        const Tensor y = without_gil([&] {
+          return self.forward({ids, inputs, mask, lens, types, memory, memory_mask, memory_lens, skip_padding},
+                              own.get(), hidden_states ? &states : nullptr);
+        });
+        return hidden_states ? py::object(py::make_tuple(y, states)) : py::cast(y);
       });
 }
 

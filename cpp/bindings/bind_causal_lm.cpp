@@ -12,7 +12,6 @@ using namespace models;
 
 // Called by generation, which continues a cache: of a forward without `cache` the first layer's holds all ids so far.
 template <> struct PythonForward<CausalLM> {
-  using Signature = Tensor(const Array&, const Array&, nn::ModelCache*);
   static Tensor call(const CausalLM& model, const DefinedCall& forward, const Array& ids, const Array& valid_lens,
                      nn::ModelCache* cache) {
     Keywords keywords;

@@ -6,7 +6,6 @@
 namespace qkv::bindings {
 
 template <> struct PythonForward<nn::GRU> {
-  using Signature = nn::GRU::Output(const Tensor&, const Tensor&, const Array&);
   static nn::GRU::Output call(const nn::GRU& layer, const DefinedCall& forward, const Tensor& x, const Tensor& state,
                               const Array& valid_lens) {
     Keywords keywords;

@@ -6,7 +6,6 @@
 namespace qkv::bindings {
 
 template <> struct PythonForward<nn::LinearAttention> {
-  using Signature = nn::LinearAttention::Output(const Tensor&, const Tensor&);
   static nn::LinearAttention::Output call(const nn::LinearAttention&, const DefinedCall& forward, const Tensor& x,
                                           const Tensor& state) {
     Keywords keywords;

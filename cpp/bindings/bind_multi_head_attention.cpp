@@ -13,7 +13,6 @@ using namespace nn;
 
 // A forward of Python sees whole batches. What the layers of a model share reaches one that it inherits.
 template <std::derived_from<MultiHeadAttention> Layer> struct PythonForward<Layer> {
-  using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const MultiHeadAttention::Call&);
   static Tensor call(const Layer& layer, const DefinedCall& forward, const Tensor& queries, const Tensor& keys,
                      const Tensor& values, const MultiHeadAttention::Call& call) {
     if (call.rows != nullptr) {

@@ -9,7 +9,6 @@ using nn::PositionalEncoding;
 
 // There is no keyword for an offset: rows of zeros stand before x then.
 template <> struct PythonForward<PositionalEncoding> {
-  using Signature = Tensor(const Tensor&, Index);
   static Tensor call(const PositionalEncoding&, const DefinedCall& forward, const Tensor& x, Index offset) {
     if (offset == 0) return call_for_tensor(forward, py::make_tuple(x));
     Shape before = x.shape();

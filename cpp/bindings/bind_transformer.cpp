@@ -77,7 +77,6 @@ std::shared_ptr<ModelCache> model_cache_from(py::handle cache, const char* model
 // Of models, which ask for no weights. The first layer's cache holds the inputs of the stack, the last one's record its
 // weights.
 template <class Stack> struct StackForward {
-  using Signature = Tensor(const Tensor&, const Tensor&, const BlockCall&, ModelCache*, Tensors*);
   static Tensor call(const Stack& stack, const DefinedCall& forward, const Tensor& x, const Tensor& memory,
                      const BlockCall& call, ModelCache* cache, Tensors*) {
     BlockCall whole = call;

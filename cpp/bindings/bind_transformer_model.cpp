@@ -11,7 +11,6 @@ namespace qkv::bindings {
 using namespace models;
 
 template <> struct PythonForward<Transformer> {
-  using Signature = Tensor(const Array&, const Array&, const Array&, const Array&);
   static Tensor call(const Transformer& model, const DefinedCall& forward, const Array& src, const Array& tgt,
                      const Array& src_valid_lens, const Array& tgt_valid_lens) {
     Keywords keywords;

@@ -317,34 +317,29 @@ Tensor Call::mask(py::handle value, const char* name) {
   return value.is_none() ? Tensor() : convert(value, name, false, false);
 }
 
-Array Call::integers(py::handle value, const char* name, bool none_allowed) {
-  if (value.is_none() && none_allowed) return {};
+Array Call::exact(py::handle value, const char* name, DType dtype, const char* wanted) {
+  const auto wrong = [&](const auto& found) {
+    fail_type(operation_, ": ", name, " must ", wanted, "; got dtype ", found);
+  };
   if (is_tensor(value)) {
     const Tensor tensor = value.cast<Tensor>();
-    if (tensor.dtype() != DType::int64)
-      fail_type(operation_, ": ", name, " must hold integers; got dtype ", tensor.dtype());
+    if (tensor.dtype() != dtype) wrong(tensor.dtype());
     return packed(tensor.data());
   }
   const py::array array = as_numpy(value, operation_, name);
   const char kind = array.dtype().kind();
-  if (kind != 'i' && kind != 'u' && array.size() > 0)
-    fail_type(operation_, ": ", name, " must hold integers; got dtype ", std::string(py::str(array.dtype())));
-  check_unsigned(array, operation_, name);
-  return adopt(array, DType::int64);
+  const bool fits = dtype == DType::boolean ? kind == 'b' : kind == 'i' || kind == 'u' || array.size() == 0;
+  if (!fits) wrong(std::string(py::str(array.dtype())));
+  if (dtype == DType::int64) check_unsigned(array, operation_, name);
+  return adopt(array, dtype);
+}
+
+Array Call::integers(py::handle value, const char* name, bool none_allowed) {
+  return value.is_none() && none_allowed ? Array() : exact(value, name, DType::int64, "hold integers");
 }
 
 Array Call::booleans(py::handle value, const char* name) {
-  if (value.is_none()) return {};
-  if (is_tensor(value)) {
-    const Tensor tensor = value.cast<Tensor>();
-    if (tensor.dtype() != DType::boolean)
-      fail_type(operation_, ": ", name, " must be boolean; got dtype ", tensor.dtype());
-    return packed(tensor.data());
-  }
-  const py::array array = as_numpy(value, operation_, name);
-  if (array.dtype().kind() != 'b')
-    fail_type(operation_, ": ", name, " must be boolean; got dtype ", std::string(py::str(array.dtype())));
-  return adopt(array, DType::boolean);
+  return value.is_none() ? Array() : exact(value, name, DType::boolean, "be boolean");
 }
 
 py::object Call::result(const Tensor& y) const {

@@ -63,6 +63,7 @@ class Call {
 
  private:
   Tensor convert(py::handle value, const char* name, bool floats, bool counts);
+  Array exact(py::handle value, const char* name, DType dtype, const char* wanted);
 
   const char* operation_;
   bool any_tensor_ = false;

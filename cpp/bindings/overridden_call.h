@@ -85,14 +85,14 @@ inline void check_appended(const DefinedCall& call, const nn::KVCache& cache, In
                cache.length(), " after ", before, " and ", added, " more");
 }
 
-// For each such layer: `Signature`, that of its forward, and `call`, which makes a call of Python of it. `only_names`,
-// if there is one, says of which forwards the layer's own does the work.
+// For each such layer: `call`, which makes a call of Python of the arguments of its forward. `only_names`, if there is
+// one, says of which forwards the layer's own does the work.
 template <class Layer> struct PythonForward;
 
-template <class Layer, class Signature> class OverridableForward;
+template <class Layer, class Call> class OverridableForward;
 
-template <class Layer, class Output, class... Arguments>
-class OverridableForward<Layer, Output(Arguments...)> : public Overridable<Layer> {
+template <class Layer, class Any, class Output, class... Arguments>
+class OverridableForward<Layer, Output (*)(const Any&, const DefinedCall&, Arguments...)> : public Overridable<Layer> {
  public:
   using Overridable<Layer>::Overridable;
   using Overridable<Layer>::forward;
@@ -112,7 +112,7 @@ class OverridableForward<Layer, Output(Arguments...)> : public Overridable<Layer
   }
 };
 
-template <class Layer> using OverridableCall = OverridableForward<Layer, typename PythonForward<Layer>::Signature>;
+template <class Layer> using OverridableCall = OverridableForward<Layer, decltype(&PythonForward<Layer>::call)>;
 
 template <class Layer> using CalledLayerClass = Class<Layer, nn::Module, OverridableCall<Layer>, py::smart_holder>;
 

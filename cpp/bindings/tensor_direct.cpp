@@ -126,17 +126,20 @@ const char* label_of(Binary op, bool swapped, bool number) {
   }
 }
 
+// Both operands of a call; the second is undefined if it is another one.
+std::pair<Tensor, Tensor> operands(const Given& given) {
+  const Tensor x = given.by_position(2) ? floating_of(given.values[0]) : Tensor();
+  return {x, x.defined() ? partner(x, given.values[1]) : Tensor()};
+}
+
 template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& given, const Entry&) {
-  if (!given.by_position(2)) return nullptr;
-  const Tensor x = floating_of(given.values[0]);
-  if (!x.defined()) return nullptr;
-  const Tensor y = partner(x, given.values[1]);
+  const auto [x, y] = operands(given);
   if (!y.defined()) return nullptr;
   const bool number = PyFloat_CheckExact(given.values[1]) != 0 || PyLong_CheckExact(given.values[1]) != 0;
   const bool root = op == Binary::power && number && PyFloat_CheckExact(given.values[1]) != 0 &&
                     PyFloat_AS_DOUBLE(given.values[1]) == 0.5;
   return result(without_gil(work_of(x, y),
-                            [&] {
+                            [&, &x = x, &y = y] {
                               return root      ? ops::unary(Unary::square_root, x)
                                      : swapped ? ops::binary(op, y, x)
                                                : ops::binary(op, x, y);
@@ -146,13 +149,11 @@ template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& giv
 
 // Where nothing is recorded.
 template <Binary op> PyObject* changed(const Given& given, const Entry&) {
-  if (!given.by_position(2)) return nullptr;
-  const Tensor x = floating_of(given.values[0]);
-  if (!x.defined()) return nullptr;
-  const Tensor other = partner(x, given.values[1]);
+  const auto [x, other] = operands(given);
   if (!other.defined() || wants_gradient({x, other})) return nullptr;
   check_changeable("in place", x);
-  const Tensor result = without_gil(work_of(x, other), [&] { return ops::binary(op, x, other); });
+  const Tensor result =
+      without_gil(work_of(x, other), [&, &x = x, &other = other] { return ops::binary(op, x, other); });
   if (result.shape() != x.shape()) return nullptr;
   set_in_place("in place", x, result);
   return Py_NewRef(given.values[0]);

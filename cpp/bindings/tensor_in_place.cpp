@@ -124,28 +124,27 @@ void copy_into(const Tensor& t, py::handle values) {
 }  // namespace
 
 void def_in_place(TensorClass& tensor) {
-  const auto arithmetic = [&](const char* method, const char* operation, Binary op) {
-    tensor.def(method, [operation, op](const py::object& self, py::handle other) {
-      const auto o = operand(operation, self.cast<Tensor>(), other);
-      return updated(operation, self, o, [op](const Tensor& a, const Tensor& b) { return ops::binary(op, a, b); });
+  const auto define = [&](const char* method, auto op, auto other_of, auto compute) {
+    tensor.def(method, [=](const py::object& self, py::handle other) {
+      return updated(ops::name_of(op), self, other_of(self.cast<Tensor>(), other),
+                     [=](const Tensor& a, const Tensor& b) { return compute(op, a, b); });
     });
   };
-  arithmetic("__iadd__", "add", Binary::add);
-  arithmetic("__isub__", "subtract", Binary::subtract);
-  arithmetic("__imul__", "multiply", Binary::multiply);
-  arithmetic("__itruediv__", "divide", Binary::divide);
-  arithmetic("__ipow__", "power", Binary::power);
-  arithmetic("__ifloordiv__", "floor_divide", Binary::floor_divide);
-  arithmetic("__imod__", "remainder", Binary::remainder);
-  const auto bits = [&](const char* method, const char* operation, ops::Bitwise op) {
-    tensor.def(method, [operation, op](const py::object& self, py::handle other) {
-      const auto o = bits_operand(self.cast<Tensor>(), other);
-      return updated(operation, self, o, [op](const Tensor& a, const Tensor& b) { return ops::bitwise(op, a, b); });
-    });
+  const auto arithmetic = [&](const char* method, Binary op) {
+    define(
+        method, op, [op](const Tensor& t, py::handle other) { return operand(ops::name_of(op), t, other); },
+        ops::binary);
   };
-  bits("__iand__", "bitwise_and", ops::Bitwise::bit_and);
-  bits("__ior__", "bitwise_or", ops::Bitwise::bit_or);
-  bits("__ixor__", "bitwise_xor", ops::Bitwise::bit_xor);
+  arithmetic("__iadd__", Binary::add);
+  arithmetic("__isub__", Binary::subtract);
+  arithmetic("__imul__", Binary::multiply);
+  arithmetic("__itruediv__", Binary::divide);
+  arithmetic("__ipow__", Binary::power);
+  arithmetic("__ifloordiv__", Binary::floor_divide);
+  arithmetic("__imod__", Binary::remainder);
+  define("__iand__", ops::Bitwise::bit_and, bits_operand, ops::bitwise);
+  define("__ior__", ops::Bitwise::bit_or, bits_operand, ops::bitwise);
+  define("__ixor__", ops::Bitwise::bit_xor, bits_operand, ops::bitwise);
   tensor.def("__setitem__", set_item)
       .def("copy_(values)", "Overwrite the numbers in place; raises the version.",
            [](const py::object& self, py::handle values) {

@@ -31,18 +31,9 @@ double double_from(const char* operation, py::handle number) {
   fail_overflow(operation, "float64", number);
 }
 
-template <Binary op> constexpr const char* kName = "";
-template <> constexpr const char* kName<Binary::add> = "add";
-template <> constexpr const char* kName<Binary::subtract> = "subtract";
-template <> constexpr const char* kName<Binary::multiply> = "multiply";
-template <> constexpr const char* kName<Binary::divide> = "divide";
-template <> constexpr const char* kName<Binary::power> = "power";
-template <> constexpr const char* kName<Binary::floor_divide> = "floor_divide";
-template <> constexpr const char* kName<Binary::remainder> = "remainder";
-
 template <Binary op, bool swapped> py::object arithmetic(const Impl& self, py::handle other) {
   const Tensor t(self);
-  const auto o = operand(kName<op>, t, other);
+  const auto o = operand(ops::name_of(op), t, other);
   if (!o) return not_implemented();
   return py::cast(
       without_gil(work_of(t, *o), [&] { return swapped ? ops::binary(op, *o, t) : ops::binary(op, t, *o); }));

@@ -7,15 +7,8 @@
 namespace qkv {
 
 const char* name(Isa isa) {
-  switch (isa) {
-    case Isa::avx512:
-      return "avx512";
-    case Isa::avx2:
-      return "avx2";
-    case Isa::baseline:
-      break;
-  }
-  return "baseline";
+  constexpr const char* names[] = {"baseline", "avx2", "avx512"};
+  return names[static_cast<std::size_t>(isa)];
 }
 
 Isa best_isa() {

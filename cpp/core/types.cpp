@@ -5,31 +5,13 @@
 namespace qkv {
 
 Index item_size(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-      return 4;
-    case DType::float64:
-      return 8;
-    case DType::int64:
-      return 8;
-    case DType::boolean:
-      return 1;
-  }
-  return 0;
+  constexpr Index sizes[] = {4, 8, 8, 1};
+  return sizes[static_cast<std::size_t>(dtype)];
 }
 
 const char* name(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-      return "float32";
-    case DType::float64:
-      return "float64";
-    case DType::int64:
-      return "int64";
-    case DType::boolean:
-      return "bool";
-  }
-  return "unknown";
+  constexpr const char* names[] = {"float32", "float64", "int64", "bool"};
+  return names[static_cast<std::size_t>(dtype)];
 }
 
 Index Shape::numel() const { return product(0, rank()); }

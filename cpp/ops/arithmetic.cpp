@@ -11,32 +11,6 @@
 namespace qkv::ops {
 namespace {
 
-const char* name_of(Binary op) {
-  switch (op) {
-    case Binary::add:
-      return "add";
-    case Binary::subtract:
-      return "subtract";
-    case Binary::multiply:
-    case Binary::gradient_times:
-      return "multiply";
-    case Binary::divide:
-    case Binary::gradient_over:
-      return "divide";
-    case Binary::power:
-      return "power";
-    case Binary::maximum:
-      return "maximum";
-    case Binary::minimum:
-      return "minimum";
-    case Binary::floor_divide:
-      return "floor_divide";
-    case Binary::remainder:
-      return "remainder";
-  }
-  return "binary";
-}
-
 template <class T> Array compute(Binary op, const Array& a, const Array& b, const Shape& shape) {
   Array y(shape, dtype_v<T>);
   for_each_run<T, T, T>(y, a, b, [op](T* out, const T* p, Index sp, const T* q, Index sq, Index n) {
@@ -51,6 +25,12 @@ Array compute(Binary op, const Array& a, const Array& b) {
 }
 
 }  // namespace
+
+const char* name_of(Binary op) {
+  constexpr const char* names[] = {"add",     "subtract",     "multiply",  "divide",   "power", "maximum",
+                                   "minimum", "floor_divide", "remainder", "multiply", "divide"};
+  return names[static_cast<std::size_t>(op)];
+}
 
 Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? packed(x) : cast(x, DType::float32); }
 

@@ -7,18 +7,6 @@
 namespace qkv::ops {
 namespace {
 
-const char* name_of(Bitwise op) {
-  switch (op) {
-    case Bitwise::bit_and:
-      return "bitwise_and";
-    case Bitwise::bit_or:
-      return "bitwise_or";
-    case Bitwise::bit_xor:
-      break;
-  }
-  return "bitwise_xor";
-}
-
 template <class Word> Word combined(Bitwise op, Word a, Word b) {
   switch (op) {
     case Bitwise::bit_and:
@@ -59,6 +47,11 @@ void check_dtype(const char* operation, const Tensor& x) {
 }
 
 }  // namespace
+
+const char* name_of(Bitwise op) {
+  constexpr const char* names[] = {"bitwise_and", "bitwise_or", "bitwise_xor"};
+  return names[static_cast<std::size_t>(op)];
+}
 
 Tensor bitwise(Bitwise op, const Tensor& a, const Tensor& b) {
   check_dtype(name_of(op), a);

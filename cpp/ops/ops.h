@@ -23,6 +23,7 @@ using kernels::Unary;
 
 // --- arithmetic.cpp: numbers with broadcasting
 Tensor binary(Binary op, const Tensor& a, const Tensor& b);
+const char* name_of(Binary op);
 Tensor unary(Unary op, const Tensor& x);
 // Those that are functions of floating numbers alone, under their names.
 struct UnaryFunction {
@@ -57,6 +58,7 @@ Tensor logsumexp(const Tensor& x, const std::optional<Axes>& axes = {}, bool kee
 // --- logic.cpp: boolean results, no gradients
 // Of booleans, or bit by bit of integers (both int64 then).
 enum class Bitwise { bit_and, bit_or, bit_xor };
+const char* name_of(Bitwise op);
 Tensor bitwise(Bitwise op, const Tensor& a, const Tensor& b);
 Tensor invert(const Tensor& x);
 // Whether all, or any, of the numbers are not 0.
