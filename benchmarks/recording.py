@@ -53,6 +53,20 @@ def qkv_weights(folder: Path, ids: np.ndarray) -> Record:
     return call
 
 
+def qkv_page(folder: Path, ids: np.ndarray) -> Record:
+    """Make the page of all heads at a glance."""
+    import qkv
+
+    model = qkv.models.from_pretrained(folder)
+
+    def call() -> Any:
+        with qkv.no_grad():
+            recording = qkv.look.record(model, ids)
+        return qkv.plot.layer_view(recording)._repr_html_()
+
+    return call
+
+
 def qkv_everything(folder: Path, ids: np.ndarray) -> Record:
     """Record every value of every module."""
     import qkv
@@ -101,6 +115,7 @@ def theirs(folder: Path) -> Any:
 
 RECORDS: dict[str, tuple[str, Callable[[Path, np.ndarray], Record]]] = {
     "qkv, weights": ("qkv", qkv_weights),
+    "qkv, page": ("qkv", qkv_page),
     "qkv, everything": ("qkv", qkv_everything),
     "TransformerLens, weights": ("transformer_lens", lens_weights),
     "TransformerLens, everything": ("transformer_lens", lens),

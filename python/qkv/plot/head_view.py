@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from .._errors import shown
 from .drawing import check_number, given_axes
-from .heads import counted, layers_of, place_in, sentence_of, title_of, with_mean
+from .heads import HeadsView, layers_of, sentence_of, title_of
 from .labels import add_label, widest
-from .packing import exactness, packed
 from .views import AttentionView
 
 if TYPE_CHECKING:
@@ -107,14 +106,12 @@ def head_view(
     name = "head_view"
     layers, batch = layers_of(name, weights, item)
     layers, queries, keys = sentence_of(name, layers, tokens, key_tokens, item)
-    heads = len(layers[0])
     view = HeadView()
-    view.layers, view.queries, view.keys = layers, queries, keys
-    view.layer = place_in(name, "layer", layer, len(layers), "layer")
-    view.head = None if head is None else place_in(name, "head", head, heads, "head")
+    view.queries, view.keys = queries, keys
+    view.take(name, layers, layer, head)
     view.parts = _parts(second, part, queries, None if key_tokens is None else keys)
     view.title, view.titles = title_of(title, item, batch), titles
-    check_number(name, "titles", titles, heads if head is None else 1)
+    check_number(name, "titles", titles, len(layers[0]) if head is None else 1)
     view.columns, view.color, view.figsize = columns, color, figsize
     view._into(ax)
     return view
@@ -154,41 +151,28 @@ def _parts(second: Any, part: str | None, queries: list[str], keys: list[str] | 
     return chosen + [each for each in parts if each[0] != wanted]
 
 
-class HeadView(AttentionView):
+class HeadView(HeadsView):
     """What :func:`head_view` gives."""
 
     script = "head_view"
-    layers: list[NDArray[np.floating]]
     queries: list[str]
     keys: list[str]
     parts: list[Part]
-    layer: int
-    head: int | None
     titles: Sequence[str] | None
     columns: int
     color: str
     figsize: tuple[float, float] | None
 
-    def __repr__(self) -> str:
-        sizes = counted(len(self.layers), "layer"), counted(len(self.layers[0]), "head")
-        return f"HeadView({sizes[0]} of {sizes[1]}, {len(self.queries)} queries, {len(self.keys)} keys)"
+    def _sizes(self) -> str:
+        return f"{len(self.queries)} queries, {len(self.keys)} keys"
 
     def _data(self) -> dict[str, Any]:
-        tables, names = with_mean(self.layers)
         parts = [{"name": name, "queries": queries, "keys": keys} for name, queries, keys in self.parts]
-        return {
-            "weights": packed(tables, blocks=False),
-            "heads": names,
-            "queries": self.queries,
-            "keys": self.keys,
-            "parts": parts,
-            "part": 0,
-            "layer": self.layer,
-            "head": self.head or 0,
-        }
+        sides = {"queries": self.queries, "keys": self.keys, "parts": parts, "part": 0}
+        return {**self._heads(0, blocks=False), **sides}
 
     def _exactness(self, about: dict[str, Any]) -> str:
-        return f"{exactness(about['weights'])} Weights up to {LEAST} are not drawn."
+        return f"{super()._exactness(about)} Weights up to {LEAST} are not drawn."
 
     def _drawing(self) -> str:
         _, queries, keys = self.parts[0]

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from .._errors import shown
 from .drawing import numbers
 from .labels import readable
+from .packing import exactness, packed
+from .views import AttentionView
 
 Layers = list[NDArray[np.floating]]
 
@@ -116,3 +118,34 @@ def title_of(title: str | None, item: int, batch: int) -> str | None:
 def counted(number: int, what: str) -> str:
     """Give a number and what it counts: "2 heads"."""
     return f"{number} {what}{'s' * (number != 1)}"
+
+
+class HeadsView(AttentionView):
+    """A view of the heads of a layer, of which its page lets any be chosen."""
+
+    layers: Layers
+    layer: int
+    head: int | None
+
+    def take(self, name: str, layers: Layers, layer: Any, head: Any) -> None:
+        """Take layers, and which layer and head of them are shown first."""
+        self.layers = layers
+        self.layer = place_in(name, "layer", layer, len(layers), "layer")
+        self.head = None if head is None else place_in(name, "head", head, len(layers[0]), "head")
+
+    def _sizes(self) -> str:
+        """Say how many tokens, or patches."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        counts = counted(len(self.layers), "layer"), counted(len(self.layers[0]), "head")
+        return f"{type(self).__name__}({counts[0]} of {counts[1]}, {self._sizes()})"
+
+    def _heads(self, unless_given: int, **options: Any) -> dict[str, Any]:
+        """Give what the scripts read of heads, and the one that is shown first: the mean is the last of them."""
+        tables, names = with_mean(self.layers)
+        head = range(len(names))[unless_given] if self.head is None else self.head
+        return {"weights": packed(tables, **options), "heads": names, "layer": self.layer, "head": head}
+
+    def _exactness(self, about: dict[str, Any]) -> str:
+        return exactness(about["weights"])

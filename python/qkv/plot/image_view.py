@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .drawing import given_axes
-from .heads import Layers, counted, layers_of, place_in, title_of, with_mean
-from .packing import exactness, packed, text_of
+from .heads import HeadsView, layers_of, place_in, title_of
+from .packing import text_of
 from .views import AttentionView
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def image_view(
     """
     name = "image_view"
     layers, batch = layers_of(name, weights, item)
-    H, Lq, Lk = layers[0].shape
+    _, Lq, Lk = layers[0].shape
     side = math.isqrt(Lk)
     special = Lk - side * side
     if Lq != Lk or special > 1 or side == 0:
@@ -86,10 +86,9 @@ def image_view(
             f"laid over the image; got {(Lq, Lk)}"
         )
     view = ImageView()
-    view.layers, view.image, view.side, view.special = layers, _pixels(name, image), side, special
+    view.image, view.side, view.special = _pixels(name, image), side, special
     view.query = place_in(name, "query", query, Lq, "token")
-    view.layer = place_in(name, "layer", layer, len(layers), "layer")
-    view.head = None if head is None else place_in(name, "head", head, H, "head")
+    view.take(name, layers, layer, head)
     view.title, view.columns = title_of(title, item, batch), columns
     view._into(ax)
     return view
@@ -111,44 +110,32 @@ def _pixels(name: str, image: Any) -> NDArray[np.uint8]:
     return whole
 
 
-class ImageView(AttentionView):
+class ImageView(HeadsView):
     """What :func:`image_view` gives."""
 
     script = "image_view"
-    layers: Layers
     image: NDArray[np.uint8]
     side: int
     special: int
     query: int
-    layer: int
-    head: int | None
     columns: int
 
-    def __repr__(self) -> str:
-        sizes = counted(len(self.layers), "layer"), counted(len(self.layers[0]), "head")
-        cls = " and CLS" if self.special else ""
-        return f"ImageView({sizes[0]} of {sizes[1]}, {self.side} x {self.side} patches{cls})"
+    def _sizes(self) -> str:
+        return f"{self.side} x {self.side} patches{' and CLS' if self.special else ''}"
 
     def _data(self) -> dict[str, Any]:
-        tables, names = with_mean(self.layers)
         height, width = self.image.shape[:2]
         step = max(height, width) / min(max(height, width), LARGEST)
         rows, columns = ((np.arange(int(n / step)) * step).astype(int) for n in (height, width))
         small = self.image[rows][:, columns]
         return {
-            "weights": packed(tables, budget=1_700_000),
-            "heads": names,
+            **self._heads(-1, budget=1_700_000),
             "image": text_of(small),
             "size": small.shape[:2],
             "patches": (self.side, self.side),
             "special": self.special,
             "query": self.query,
-            "layer": self.layer,
-            "head": len(names) - 1 if self.head is None else self.head,
         }
-
-    def _exactness(self, about: dict[str, Any]) -> str:
-        return exactness(about["weights"])
 
     def _plot(self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None) -> tuple[Figure, Any]:
         from matplotlib.patches import Rectangle

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .drawing import given_axes
-from .heads import Layers, counted, layers_of, place_in, sentence_of, title_of, with_mean
+from .heads import HeadsView, counted, layers_of, place_in, sentence_of, title_of
 from .labels import add_label, width_of
-from .packing import exactness, packed
 from .views import AttentionView
 
 if TYPE_CHECKING:
@@ -79,51 +78,35 @@ def token_view(
     """
     name = "token_view"
     layers, batch = layers_of(name, weights, item)
-    H, Lq, Lk = layers[0].shape
+    _, Lq, Lk = layers[0].shape
     if Lq != Lk:
         raise ValueError(
             f"{name}: weights must be (L, L) of tokens over themselves because one of them is the query and all are "
             f"coloured; got {(Lq, Lk)}"
         )
     view = TokenView()
-    view.layers, view.tokens, _ = sentence_of(name, layers, tokens, None, item)
+    layers, view.tokens, _ = sentence_of(name, layers, tokens, None, item)
     view.token = place_in(name, "token", token, len(view.tokens), "token")
-    view.layer = place_in(name, "layer", layer, len(layers), "layer")
-    view.head = None if head is None else place_in(name, "head", head, H, "head")
+    view.take(name, layers, layer, head)
     view.title, view.color, view.width = title_of(title, item, batch), color, width
     view._into(ax)
     return view
 
 
-class TokenView(AttentionView):
+class TokenView(HeadsView):
     """What :func:`token_view` gives."""
 
     script = "token_view"
-    layers: Layers
     tokens: list[str]
     token: int
-    layer: int
-    head: int | None
     color: str
     width: float
 
-    def __repr__(self) -> str:
-        sizes = counted(len(self.layers), "layer"), counted(len(self.layers[0]), "head")
-        return f"TokenView({sizes[0]} of {sizes[1]}, {counted(len(self.tokens), 'token')})"
+    def _sizes(self) -> str:
+        return counted(len(self.tokens), "token")
 
     def _data(self) -> dict[str, Any]:
-        tables, names = with_mean(self.layers)
-        return {
-            "weights": packed(tables),
-            "heads": names,
-            "tokens": self.tokens,
-            "token": self.token,
-            "layer": self.layer,
-            "head": len(names) - 1 if self.head is None else self.head,
-        }
-
-    def _exactness(self, about: dict[str, Any]) -> str:
-        return exactness(about["weights"])
+        return {**self._heads(-1), "tokens": self.tokens, "token": self.token}
 
     def _drawing(self) -> str:
         tokens = "".join(f'<span class="token">{html.escape(token)}</span>' for token in self.tokens)
