@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -334,6 +335,12 @@ class TestLayerView:
         np.testing.assert_array_equal(view.figure().axes[-1].images[0].get_array(), image[0, 1])
         with pytest.raises(ValueError, match=r"tokens must have 601 entries, one for each query; got 600"):
             plot.layer_view(kept, tokens[:-1])
+        with pytest.raises(
+            ValueError, match=r"^head_view: weights must be at most 1073741824 numbers because .*; got 7"
+        ):
+            plot.head_view(
+                SimpleNamespace(layers=lambda: [SimpleNamespace(shape=(9, 9, 9500, 9500))]), tokens
+            )
         monkeypatch.setattr(drawn, "MOST", 4 * 100)
         assert "10 queries, 10 keys" in repr(plot.layer_view(kept))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from .packing import exactness, packed
 from .views import AttentionView
 
 Layers = list[NDArray[np.floating]]
+READABLE = 2**30  # weights of a recording: 4 GB
 
 
 def heads_of(operation: str, weights: Any, item: int = 0) -> tuple[NDArray[np.floating], int]:
@@ -44,6 +46,12 @@ def layers_of(operation: str, weights: Any, item: int = 0, *, four: str = "item"
     """
     if hasattr(weights, "layers"):
         weights = weights.layers()
+        count = sum(math.prod(layer.shape) for layer in weights)
+        if count > READABLE:
+            raise ValueError(
+                f"{operation}: weights must be at most {READABLE} numbers because all of a recording are read; got "
+                f"{count}; layer_view draws longer texts, and layers= of look.record keeps fewer layers"
+            )
     elif hasattr(weights, "all") and hasattr(weights, "names"):
         found_in = weights.all("*weights")  # a list of those of a module that was called more than once
         weights = [call for each in found_in for call in (each if isinstance(each, list) else [each])]
