@@ -107,8 +107,7 @@ std::pair<Array, Array> RotaryTables::of(const Array& positions, Index dim, cons
 
 Array distance_buckets(const RelativeBias& bias, Index queries, Index keys, Index offset) {
   Array buckets(Shape{std::max<Index>(queries + keys - 1, 0)}, DType::int64);
-  for (Index i = 0; i < buckets.numel(); ++i)
-    buckets.data<std::int64_t>()[i] = bucket_of(bias, i - (queries - 1) - offset);
+  for (Index i = 0; i < buckets.numel(); ++i) buckets.data<std::int64_t>()[i] = bucket_of(bias, keys - 1 - i - offset);
   return buckets;
 }
 

@@ -93,8 +93,8 @@ class RotaryTables {
   std::vector<Entry> entries_;
 };
 
-// int64 (Lq + Lk - 1,): the buckets of the distances from the last query, at `offset` + Lq - 1, to the first key, up to
-// that from the first query to the last key.
+// int64 (Lq + Lk - 1,): the buckets of the distances from the first query, at `offset`, to the last key, down to that
+// from the last query to the first key.
 Array distance_buckets(const RelativeBias& bias, Index queries, Index keys, Index offset);
 
 }  // namespace qkv::nn

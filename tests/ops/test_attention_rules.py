@@ -80,7 +80,7 @@ static_assert(plain(false) && !plain(true));
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
-@pytest.mark.parametrize("struct", ["struct ProblemOptions", "struct ScoreOptions", "struct KeyRules"])
+@pytest.mark.parametrize("struct", ["struct ProblemOptions", "struct KeyRules"])
 def test_fast_kernels_step_aside_for_an_option_that_they_do_not_know(struct, tmp_path):
     for header in (PROBLEM, PROBLEM.with_name("key_rules.h")):
         before, found, after = header.read_text(encoding="utf8").partition(struct)

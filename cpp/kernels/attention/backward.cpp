@@ -126,7 +126,6 @@ void run_panel(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T
   const Index width = rows.width;
   score_gradient(scratch, step, panel, saved, key, n);
   formula_gradient(scratch, step, rows, key, n, dleaves);
-  softcap_gradient(scratch, rows, n);
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     const Index lane = part.vector * kLanes<T>, at = part.from * width + lane;
@@ -159,7 +158,7 @@ void run_tile(const Sums<T>& sums, GradientScratch<T>& scratch, GradientTile<T>&
     queue.add(sums.dkey + (next - origin) * sums.key_width, more, sums.key_width * bytes, sums.key_width * bytes);
     queue.add(sums.dvalue + (next - origin) * sums.value_width, more, sums.value_width * bytes,
               sums.value_width * bytes);
-    for (Index i = 0; i < tile.count; ++i) fetch_bias(queue, tile.panel[i].rows, key, n);
+    for (Index i = 0; i < tile.count; ++i) fetch_tables(queue, tile.panel[i].rows, key, n);
     queue.spread(tile.count * (2 * tiles_of(n, kMaxVectors) + tiles_of(p.key_size, kMaxVectors)));
     for (Index i = 0; i < tile.count; ++i) {
       tile.step[i].count = 0;

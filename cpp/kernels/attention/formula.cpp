@@ -80,9 +80,10 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   const auto integers = [&](auto f) { two([f](N a, N b) { return from_bits((M)f(bits(a), bits(b))); }); };
   const auto comparison = [&](auto f) { two([f](N a, N b) { return from_bits((M)f(a, b)); }); };
   const N before = splat<T>(static_cast<T>(s.in->before)), behind = splat<T>(static_cast<T>(s.in->behind));
-  const N unit = splat<T>(1);
+  const N unit = splat<T>(1), lowest = splat<T>(static_cast<T>(-INFINITY));
   if constexpr (OP == Op::copy) one([](N a) { return a; });
   if constexpr (OP == Op::add) two([](N a, N b) { return a + b; });
+  if constexpr (OP == Op::add_mask) two([=](N a, N b) { return select(b == lowest, lowest, a + b); });
   if constexpr (OP == Op::subtract) two([](N a, N b) { return a - b; });
   if constexpr (OP == Op::multiply) two([](N a, N b) { return a * b; });
   if constexpr (OP == Op::divide) two([](N a, N b) { return a / b; });
@@ -177,23 +178,31 @@ FormulaOperand<T> leaf_operand(T* to, const FormulaLeaf<T>& leaf, const RowBlock
                                Index key) {
   const Index lane = part.vector * kLanes<T>, lanes = part.vectors * kLanes<T>, first = key + part.from;
   const auto of_head = [&](Index head) { return leaf.data + block.batch * leaf.batch + head * leaf.head; };
-  const T* one = of_head(block.head[lane]);
   if (leaf.level == LeafLevel::head || leaf.level == LeafLevel::query) {
     for (Index i = 0; i < lanes; ++i)
       to[i] = of_head(block.head[lane + i])[leaf.level == LeafLevel::query ? block.query[lane + i] : 0];
     return {to, 0, kLanes<T>, 0};
   }
-  if (leaf.level == LeafLevel::key && (block.same_head || leaf.head == 0)) {
-    for (Index j = 0; j < part.keys(); ++j) store(to + j * kLanes<T>, splat<T>(one[first + j]));
+  const bool diagonal = leaf.level == LeafLevel::diagonal;
+  const Index step = diagonal ? -1 : 1;
+  const auto of_lane = [&](Index i) {  // and key `first`
+    const T* x = of_head(block.head[i]);
+    return diagonal ? x + block.query[i] - first + block.problem->keys - 1 : x + first;
+  };
+  if (diagonal && block.same_head) return {of_lane(lane), -1, kLanes<T>, -1};
+  if ((block.same_head || leaf.head == 0) && (!diagonal || block.problem->queries == 1)) {
+    const T* x = of_lane(lane);
+    for (Index j = 0; j < part.keys(); ++j) store(to + j * kLanes<T>, splat<T>(x[j * step]));
     return {to, kLanes<T>, 0, kLanes<T>};
   }
-  if (leaf.level == LeafLevel::diagonal && block.same_head)
-    return {one + block.query[lane] - first + block.problem->keys - 1, -1, kLanes<T>, -1};
   for (Index i = 0; i < lanes; ++i) {  // rows of several heads
-    const T* x = of_head(block.head[lane + i]);
-    if (leaf.level == LeafLevel::diagonal) x += block.query[lane + i] + block.problem->keys - 1;
-    const Index step = leaf.level == LeafLevel::diagonal ? -1 : 1;
-    for (Index j = 0; j < part.keys(); ++j) to[j * kPanelWidth<T> + i] = x[(first + j) * step];
+    const T* x = of_lane(lane + i);
+    if (diagonal && i % kLanes<T> == 0 && block.head[lane + i] == block.head[lane + i + kLanes<T> - 1]) {
+      for (Index j = 0; j < part.keys(); ++j) store(to + j * kPanelWidth<T> + i, load(x - j));
+      i += kLanes<T> - 1;
+      continue;
+    }
+    for (Index j = 0; j < part.keys(); ++j) to[j * kPanelWidth<T> + i] = x[j * step];
   }
   return {to, kPanelWidth<T>, kLanes<T>, kPanelWidth<T>};
 }
@@ -221,7 +230,7 @@ void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const
                  const StepPart& part, const RowBlock<T>& block, Index key, const LeafGradient<T>* dleaves) {
   if (begin == end) return;
   const Formula<T>& f = *block.problem->formula;
-  const Index width = block.width, strip = kStrip<T> / width;
+  const Index width = block.width;
   FormulaOperand<T> value[kMostFormulaValues];
   T* free = tiles.scratch;
   const auto take = [&free](Index n) {
@@ -258,6 +267,8 @@ void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const
     const Index used = in.op == FormulaOp::add_diagonals ? kLanes<T> * kDiagonals<T> : kPanelWidth<T>;
     memset(s.sums, 0, sizeof(T) * static_cast<size_t>(used));
   }
+  // What is written to a tile alone needs no strips, and rows of tables are read faster without.
+  const Index strip = steps == 1 && bound[0].advance != 0 ? part.keys() : kStrip<T> / width;
   FormulaRun<T> run{&f, &block, &part, tiles.allowed, dleaves, key, part.from, 0};
   for (; run.line < part.to; run.line += strip) {
     run.lines = at_most(strip, part.to - run.line);

@@ -7,11 +7,11 @@
 #include "core/index.h"
 
 // Instructions on numbers, on integers (as wide as the scores) and on masks (integers of all bits or none); reads of
-// tables; in the backward pass sums of gradients. exp, tanh, sigmoid and one_minus_square, 1 - x^2, have a factor
-// before the function and one behind it.
+// tables; in the backward pass sums of gradients. add_mask is a sum, but -inf where its second number is. exp, tanh,
+// sigmoid and one_minus_square, 1 - x^2, have a factor before the function and one behind it.
 // clang-format off
 #define QKV_FORMULA_INSTRUCTIONS(X)                                                                                   \
-  X(copy) X(add) X(subtract) X(multiply) X(divide) X(multiply_add) X(negative) X(absolute) X(minimum)                 \
+  X(copy) X(add) X(add_mask) X(subtract) X(multiply) X(divide) X(multiply_add) X(negative) X(absolute) X(minimum)                 \
   X(maximum) X(exp) X(log) X(tanh) X(sigmoid) X(one_minus_square) X(sqrt) X(sin) X(cos) X(floor) X(less)              \
   X(less_equal) X(equal) X(integer_add) X(integer_subtract) X(integer_multiply) X(integer_negative)                   \
   X(integer_absolute) X(integer_minimum) X(integer_maximum) X(integer_less) X(integer_less_equal)                     \
@@ -44,6 +44,7 @@ template <class T> struct FormulaLeaf {
   Index batch = 0, head = 0;        // strides; 0 broadcasts
   Index size = 0;                   // n
   bool apart = false;               // of a table: what two queries read is one row or has nothing in common
+  bool heads_alone = false, batches_alone = false;  // and queries of different heads, or batch entries, read no one row
 };
 
 // Values are numbered: leaves, constants, the scores' tile, a second tile, registers.
@@ -79,6 +80,7 @@ template <class T> struct Formula {
   // run before the gradient is multiplied with the derivative, the others behind it.
   FormulaProgram<T> gradient;
   bool keeps_scores = false;
+  bool excludes = false;   // what it makes -inf is excluded, and filled if excluded pairs are
   FormulaProgram<T> mask;  // leaves a mask in the tile
   // Whether some, and every, pair of a block is allowed; null: not known.
   const bool *some = nullptr, *every = nullptr;

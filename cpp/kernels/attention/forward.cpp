@@ -117,7 +117,7 @@ void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* co
                   p.value_size * bytes);
     }
   }
-  for (Index i = 0; i < count; ++i) fetch_bias(queue, panels[i].rows, key, n);
+  for (Index i = 0; i < count; ++i) fetch_tables(queue, panels[i].rows, key, n);
   queue.spread(count * (tiles_of(n, kMaxVectors) + tiles_of(p.value_size, kMaxVectors)));
 }
 
@@ -388,7 +388,6 @@ template <class T> Attention<T> attention_kernels() {
   table.forward_scratch = forward_scratch<T>;
   table.forward = forward<T>;
   set_backward_kernels(table);
-  set_bias_gradient_kernel(table);
   set_short_kernel(table);
   return table;
 }

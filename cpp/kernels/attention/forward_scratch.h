@@ -36,7 +36,7 @@ template <class T> struct ForwardScratch {
     panels = memory;
     tiles.scratch = panels + panel_elements(p) * panels_of(weights);
     tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + kTileElements<T>);
-    tiles.derivative = tiles.second = nullptr;
+    tiles.second = nullptr;
     tiles.queue = &queue;
     tiles.formula = tiles.scratch + 2 * kTileElements<T>;
     T* rest = tiles.formula + formula_scratch(p);

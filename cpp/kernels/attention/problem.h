@@ -43,33 +43,26 @@ enum class Normalizer { softmax, sigmoid, relu, sparsemax, entmax15 };
 // Whether weights sum to 1 by a threshold, below which scores have none.
 constexpr bool has_threshold(Normalizer n) { return n == Normalizer::sparsemax || n == Normalizer::entmax15; }
 
-// What changes a score before the bias is added: softcap * tanh(score / softcap) - slope * |p - j|.
-template <class T> struct ScoreOptions {
-  T softcap = 0;              // 0: none
-  const T* slopes = nullptr;  // ALiBi (H), or null
-  bool operator==(const ScoreOptions&) const = default;
-};
-
 // What a call asks for beyond plain attention. Each option has a default that asks for nothing. A kernel for special
 // cases runs only where the options that it does not support equal their defaults: it compares the whole struct, so
 // that an option which it does not know of makes it step aside.
-template <class T> struct ProblemOptions : KeyRules, ScoreOptions<T> {
-  WeightsView<const T> bias;     // float mask; -inf excludes as the mask does
+template <class T> struct ProblemOptions : KeyRules {
+  WeightsView<const T> bias;     // float mask, which the formula adds: keys of -inf are passed over
   WeightsView<const bool> mask;  // true = may attend
   const T* sinks = nullptr;      // (H): one more logit in each row's sum, without key or value; or null
   bool fill = false;             // give excluded pairs the score masked_value instead of skipping them
   T masked_value = 0;
   DropoutOptions dropout;
   Normalizer normalizer = Normalizer::softmax;  // others have neither sinks nor lse
-  const Formula<T>* formula = nullptr;          // of the scores, behind the bias, and of allowed pairs; or null
+  const Formula<T>* formula = nullptr;          // of the scores and of allowed pairs; or null
   // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
   bool batch_invariant = false;
   bool operator==(const ProblemOptions&) const = default;
 };
 
 // What to compute. Query head h reads key/value head h / (heads / kv_heads). The score of a query and a key is
-// scale * q.k, changed by the score options, plus the bias, changed by the formula. A pair that the rules, the mask or
-// the formula exclude has weight exactly 0, whatever its key and value hold, or, with fill, the score masked_value.
+// scale * q.k, changed by the formula. A pair that the rules, the mask or the formula exclude has weight exactly 0,
+// whatever its key and value hold, or, with fill, the score masked_value.
 template <class T> struct AttentionProblem : ProblemOptions<T> {
   HeadsView<const T> query;  // (B, H, Lq, D)
   HeadsView<const T> key;    // (B, Hkv, Lk, D)
@@ -120,8 +113,7 @@ template <class T> struct AttentionSaved {
 // Gradients, added to what they hold; null data where not wanted.
 template <class T> struct AttentionGradients {
   HeadsView<T> dquery, dkey, dvalue;
-  WeightsView<T> dbias;  // the shape of the bias: stride 0 on its broadcast axes, over which it is summed
-  T* dsinks = nullptr;   // (H)
+  T* dsinks = nullptr;                       // (H)
   const LeafGradient<T>* dleaves = nullptr;  // of the formula, one for each leaf
 };
 
@@ -146,7 +138,7 @@ template <class T> struct Attention {
 
   // The backward pass. First delta (B, H, Lq) = dout . out + weights . dweights - dlse, for the rows of a piece (with a
   // threshold, the same of averages and derivatives; of sigmoid and relu 0); then,
-  // in any order, what is wanted of the other three. Elements of scratch that any of them needs for a range of n keys:
+  // in any order, what is wanted of the other two. Elements of scratch that any of them needs for a range of n keys:
   Index (*backward_scratch)(const AttentionProblem<T>& problem, Index keys);
   void (*row_delta)(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, AttentionPiece piece,
                     T* scratch);
@@ -154,10 +146,6 @@ template <class T> struct Attention {
   void (*backward)(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
                    const AttentionProblem<T>& problem, AttentionPiece piece, Index keys_begin, Index keys_end,
                    T* scratch);
-  // Adds what queries [begin, end) of one head and keys [keys_begin, keys_end) contribute to dbias.
-  void (*bias_gradient)(WeightsView<T> dbias, const T* delta, const AttentionSaved<T>& saved,
-                        const AttentionProblem<T>& problem, Index batch, Index head, Index begin, Index end,
-                        Index keys_begin, Index keys_end, T* scratch);
   void (*sink_gradient)(T* dsinks, const T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& problem,
                         Index head);
 };

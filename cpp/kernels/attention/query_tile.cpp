@@ -3,11 +3,10 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-// Position and limits of row `lane`.
+// Limits of row `lane`.
 template <class T> void set_limits(RowBlock<T>& block, Index lane) {
   const AttentionProblem<T>& p = *block.problem;
   const KeyRange range = keys_of(p, block.batch, block.query[lane], p.keys);
-  block.position[lane] = query_position(p, block.batch, block.query[lane]);
   block.low[lane] = range.low;
   block.high[lane] = range.high;
 }
@@ -24,7 +23,7 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   block.rows = end - begin;
   block.vectors = (block.rows + kLanes<T> - 1) / kLanes<T>;
   block.width = kFixedWidth ? kPanelWidth<T> : block.vectors * kLanes<T>;
-  const bool rows_differ = differ_by_query(problem) || problem.slopes != nullptr;
+  const bool rows_differ = differ_by_query(problem);
   Index head = begin / problem.queries, query = begin % problem.queries;
   for (Index lane = 0; lane < block.width; ++lane) {
     block.head[lane] = kv_head * group + head;

@@ -38,7 +38,6 @@ template <class T> struct RowBlock {
   Index batch, kv_head;
   Index rows, vectors, width;  // real rows; vectors of lanes that hold them; lanes from one key to the next
   Index head[kPanelWidth<T>], query[kPanelWidth<T>];
-  Index position[kPanelWidth<T>];  // of the query: q_offset + i
   // Keys that causal order, window and lengths leave to each row: [low, high), empty if low == high.
   Index low[kPanelWidth<T>], high[kPanelWidth<T>];
   // For the rows of each vector: the union of these and their intersection.
@@ -92,9 +91,8 @@ struct KeyStep {
 // Tiles (keys, width) of one step of keys.
 template <class T> struct ScoreTiles {
   T* scores;             // final scores, -inf where excluded; nothing outside the parts
-  T* derivative;         // with softcap, if not null: derivative of the softcap
   T* second;             // with a formula, if not null: its derivative, or the scores before it
-  T* scratch;            // for the bias, and a mask
+  T* scratch;            // for a mask
   T* formula;            // scratch of formula_scratch elements
   PrefetchQueue* queue;  // what is fetched at the same time
   bool cold = true;      // the first panel that reads these keys
@@ -133,8 +131,9 @@ template <class T>
 void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const RowBlock<T>& block, const StepPart& part,
                      Index key);
 
-// Queues the bias of the keys behind [key, key + n) or, if there are none, of the first keys and the next tile's rows.
-template <class T> void fetch_bias(PrefetchQueue& queue, const RowBlock<T>& block, Index key, Index n);
+// Queues the rows of a formula's tables for the keys behind [key, key + n) or, if there are none, for the first keys
+// and the next tile's rows.
+template <class T> void fetch_tables(PrefetchQueue& queue, const RowBlock<T>& block, Index key, Index n);
 
 // Scores of the step that starts at `key`; queries as load_queries leaves them. Where a bias of -inf meets a score that
 // is not a number, only `nan_safe` gives -inf, the other way NaN.
@@ -176,7 +175,6 @@ template <class T> inline bool drops(const AttentionProblem<T>& p) {
 
 // Fill in the entries of the backward pass.
 template <class T> void set_backward_kernels(Attention<T>& table);
-template <class T> void set_bias_gradient_kernel(Attention<T>& table);
 template <class T> void set_short_kernel(Attention<T>& table);
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -187,17 +187,12 @@ void formula_gradient(GradientScratch<T>& scratch, const KeyStep& step, const Ro
   run(f.gradient.first, f.gradient.count);
 }
 
-template <class T> void softcap_gradient(GradientScratch<T>& scratch, const RowBlock<T>& rows, Index n) {
-  if (rows.problem->softcap != 0) multiply_where_nonzero(scratch.dscores, scratch.tiles.derivative, n * rows.width);
-}
-
 #define QKV_INSTANTIATE(T)                                                                                       \
   template bool has_gradient(const AttentionSaved<T>&, const AttentionProblem<T>&, Index, Index, Index);         \
   template void load_gradient_rows(GradientBlock<T>&, GradientScratch<T>&, const T*, const AttentionSaved<T>&);  \
   template void block_weights(GradientScratch<T>&, KeyStep&, const GradientBlock<T>&, Index, Index);             \
   template void formula_gradient(GradientScratch<T>&, const KeyStep&, const RowBlock<T>&, Index, Index,          \
                                  const LeafGradient<T>*);                                                        \
-  template void softcap_gradient(GradientScratch<T>&, const RowBlock<T>&, Index);                                \
   template void load_dweights(T*, const RowBlock<T>&, const AttentionSaved<T>&, Index, Index);                   \
   template void score_gradient(GradientScratch<T>&, KeyStep&, const GradientBlock<T>&, const AttentionSaved<T>&, \
                                Index, Index);

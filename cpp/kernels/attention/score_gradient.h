@@ -24,7 +24,7 @@ template <class T> struct GradientScratch {
   T* dout;     // (Dv, width)
   T* dquery;   // (D, width)
   ScoreTiles<T> tiles;
-  T* dscores;  // (keys, width): gradient of the score before mask, bias and distance are added
+  T* dscores;  // (keys, width): gradient of the score
   T* factors;  // (keys, width): dropout's 1 / (1 - p) or 0; also dweights
   T* rest;     // what the caller may use
   PrefetchQueue queue;
@@ -35,10 +35,9 @@ template <class T> struct GradientScratch {
     T* shared = panels + panel_elements(p) * count;
     tiles.scratch = shared;
     tiles.allowed = reinterpret_cast<uint8_t*>(shared + tile);
-    tiles.derivative = shared + 2 * tile;
-    factors = shared + 3 * tile;
-    tiles.second = shared + 4 * tile;
-    tiles.formula = shared + 5 * tile;
+    factors = shared + 2 * tile;
+    tiles.second = shared + 3 * tile;
+    tiles.formula = shared + 4 * tile;
     rest = tiles.formula + formula_scratch(p);
     tiles.queue = &queue;
     queue.clear();
@@ -55,7 +54,7 @@ template <class T> struct GradientScratch {
     tiles.cold = i == 0;
   }
   static Index elements(const AttentionProblem<T>& p, Index count) {
-    return panel_elements(p) * count + 5 * kTileElements<T> + formula_scratch(p);
+    return panel_elements(p) * count + 4 * kTileElements<T> + formula_scratch(p);
   }
 
  private:
@@ -91,9 +90,6 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
 template <class T>
 void formula_gradient(GradientScratch<T>& scratch, const KeyStep& step, const RowBlock<T>& rows, Index key, Index n,
                       const LeafGradient<T>* dleaves);
-
-// The same for the softcap, which comes before bias and formula.
-template <class T> void softcap_gradient(GradientScratch<T>& scratch, const RowBlock<T>& rows, Index n);
 
 // tile (n, width) = dweights of keys [key, key + n); 0 behind the last row.
 template <class T>

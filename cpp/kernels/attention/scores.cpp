@@ -1,8 +1,9 @@
-// The scores of a step of keys, with softcap, distances, bias, formula and exclusions; dropout of its weights.
+// The scores of a step of keys, with formula and exclusions; dropout of its weights.
+#include <math.h>
+
 #include "kernels/attention/line_dropout.h"
 #include "kernels/attention/query_tile.h"
 #include "kernels/simd/bytes.h"
-#include "kernels/simd/fast_tanh.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -11,74 +12,6 @@ namespace {
 template <class T, class F> inline void for_vectors(T* tile, Index width, const StepPart& part, F f) {
   for (Index v = part.vector; v < part.vector + part.vectors; ++v)
     for (Index j = part.from; j < part.to; ++j) f(j, v * kLanes<T>, tile + j * width + v * kLanes<T>);
-}
-
-// Whether all rows have the same row of the bias.
-template <class T> bool one_bias_row(const RowBlock<T>& block) {
-  const WeightsView<const T>& bias = block.problem->bias;
-  return bias.query == 0 && (block.same_head || bias.head == 0);
-}
-
-// scores = softcap * tanh(scores / softcap); derivative = 1 - tanh^2.
-template <class T> void cap(ScoreTiles<T>& tiles, const StepPart& part, Index width, T softcap) {
-  const Vec<T> most = splat<T>(softcap), inverse = splat<T>(1 / softcap);
-  const T* scores = tiles.scores;
-  T* derivative = tiles.derivative;
-  for_vectors(tiles.scores, width, part, [=](Index, Index, T* s) {
-    const Vec<T> t = fast_tanh_of(load(s) * inverse);
-    store(s, most * t);
-    if (derivative != nullptr) store(derivative + (s - scores), splat<T>(1) - t * t);
-  });
-}
-
-// scores -= slope * |position - key|.
-template <class T> void add_distance(T* scores, const StepPart& part, const RowBlock<T>& block, Index key) {
-  T position[kPanelWidth<T>], slope[kPanelWidth<T>];
-  for (Index lane = 0; lane < block.width; ++lane) {
-    position[lane] = static_cast<T>(block.position[lane] - key);
-    slope[lane] = block.problem->slopes[block.head[lane]];
-  }
-  for_vectors(scores, block.width, part, [&](Index j, Index lane, T* s) {
-    const Vec<T> distance = absolute(load(position + lane) - splat<T>(static_cast<T>(j)));
-    store(s, load(s) - load(slope + lane) * distance);
-  });
-}
-
-// tile = bias, of rows that differ.
-template <class T> void load_bias(T* tile, const StepPart& part, const RowBlock<T>& block, Index key) {
-  const WeightsView<const T>& bias = block.problem->bias;
-  const Index n = part.keys();
-  const T* rows[kLanes<T>];
-  for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
-    T* columns = tile + part.from * block.width + v * kLanes<T>;
-    for (Index i = 0; i < kLanes<T>; ++i) {
-      const Index lane = v * kLanes<T> + i;
-      rows[i] = bias.at(block.batch, block.head[lane], block.query[lane], key + part.from);
-    }
-    if (bias.key == 1) {
-      columns_from_far_rows(columns, block.width, rows, n);
-      continue;
-    }
-    for (Index j = 0; j < n; ++j)
-      for (Index i = 0; i < kLanes<T>; ++i) columns[j * block.width + i] = rows[i][j * bias.key];
-  }
-}
-
-// scores += bias; a bias of -inf stays -inf whatever the score is. If excluded pairs are filled, it excludes them.
-template <class T> void add_bias(ScoreTiles<T>& tiles, const StepPart& part, const RowBlock<T>& block, Index key) {
-  const AttentionProblem<T>& p = *block.problem;
-  const Vec<T> lowest = splat<T>(static_cast<T>(-INFINITY));
-  const bool one_row = one_bias_row(block);
-  if (!one_row) load_bias(tiles.scratch, part, block, key);
-  const T* row = p.bias.at(block.batch, block.head[0], 0, key);
-  for_vectors(tiles.scores, block.width, part, [&](Index j, Index, T* s) {
-    const Vec<T> bias = one_row ? splat<T>(row[j * p.bias.key]) : load(tiles.scratch + (s - tiles.scores));
-    store(s, select(bias == lowest, lowest, load(s) + bias));
-    if (!p.fill) return;
-    uint8_t* allowed = tiles.allowed + (s - tiles.scores);
-    for (Index i = 0; i < kLanes<T>; ++i)
-      if (bias[i] == static_cast<T>(-INFINITY)) allowed[i] = 0;
-  });
 }
 
 // Where only the limits of rows exclude: then only keys at both ends need a look.
@@ -133,16 +66,13 @@ const FormulaProgram<T>* score_program(const ScoreTiles<T>& tiles, const Attenti
 
 }  // namespace
 
-template <class T> void fetch_bias(PrefetchQueue& queue, const RowBlock<T>& block, Index key, Index n) {
+template <class T> void fetch_tables(PrefetchQueue& queue, const RowBlock<T>& block, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
   const bool other = key + n >= block.last;
-  if (other && block.next == 0) return;
+  if (p.formula == nullptr || (other && block.next == 0)) return;
   const Index next = other ? block.first : key + n, more = p.keys - next < n ? p.keys - next : n;
   const auto add = [&](const T* row) { queue.add(row, 1, 0, more * static_cast<Index>(sizeof(T))); };
   const auto query = [&](Index row) { return block.query[row] + (other ? block.next : 0); };
-  if (p.bias.data != nullptr && p.bias.key == 1 && p.bias.query != 0)
-    for (Index row = 0; row < block.rows; ++row) add(p.bias.at(block.batch, block.head[row], query(row), next));
-  if (p.formula == nullptr) return;
   const FormulaProgram<T>& program = p.formula->score;
   for (Index i = 0; i < program.count; ++i) {
     if (program.instructions[i].op != FormulaOp::rows) continue;
@@ -160,10 +90,8 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
   set_step(step, tiles, block, key, n);
-  const bool biased = p.bias.data != nullptr, changed = static_cast<const ScoreOptions<T>&>(p) != ScoreOptions<T>{};
-  // The product can be added to the bias. That saves a pass over the tile.
-  const bool bias_first = biased && !nan_safe && !block.is_decode() && !p.fill && !changed && !one_bias_row(block);
-  const FormulaProgram<T>* formula = score_program(tiles, p, !biased && !changed && !block.is_decode());
+  const bool exact = nan_safe && nan_safe_differs(p);
+  const FormulaProgram<T>* formula = score_program(tiles, p, !exact && !block.is_decode());
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
     const FormulaTiles<T> formula_tiles = {tiles.scores, tiles.second, tiles.formula,
@@ -171,24 +99,20 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
     T* scores = tiles.scores + part.from * width;
     const T* keys = block.key(key + part.from);
     const Index lane = part.vector * kLanes<T>;
-    if (bias_first) load_bias(tiles.scores, part, block, key);
     const bool formula_first = formula != nullptr && formula->first > 0;
     if (formula_first) run_formula(*formula, 0, formula->first, formula_tiles, part, block, key);
     if (block.is_decode())
       decode_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
     else
-      multiply_panel(bias_first || formula_first ? StoreMode::accumulate : StoreMode::overwrite, scores + lane, width,
-                     keys, p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.queue,
+      multiply_panel(formula_first ? StoreMode::accumulate : StoreMode::overwrite, scores + lane, width, keys,
+                     p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.queue,
                      tiles.cold);
-    if (p.softcap != 0) cap(tiles, part, width, p.softcap);
-    if (p.slopes != nullptr) add_distance(tiles.scores, part, block, key);
-    if (biased && !bias_first) add_bias(tiles, part, block, key);
     if (formula != nullptr) {
       if (tiles.second != nullptr && p.formula->keeps_scores)
         for_vectors(tiles.scores, width, part,
                     [&](Index, Index, T* s) { store(tiles.second + (s - tiles.scores), load(s)); });
       run_formula(*formula, formula->first, formula->count, formula_tiles, part, block, key);
-      if (p.fill) exclude_lowest(tiles, part, width);
+      if (p.fill && p.formula->excludes) exclude_lowest(tiles, part, width);
     }
     if (part.masked && !step.by_bytes) exclude_by_limits(tiles.scores, part, block, key);
     else if (part.masked) exclude(tiles, part, block);
@@ -212,7 +136,7 @@ void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& b
 }
 
 #define QKV_INSTANTIATE(T)                                                                                \
-  template void fetch_bias(PrefetchQueue&, const RowBlock<T>&, Index, Index);                             \
+  template void fetch_tables(PrefetchQueue&, const RowBlock<T>&, Index, Index);                           \
   template void block_scores(ScoreTiles<T>&, KeyStep&, const RowBlock<T>&, const T*, Index, Index, bool); \
   template void block_dropout(T*, const T*, uint8_t*, const RowBlock<T>&, Index, Index);
 QKV_INSTANTIATE(float)

@@ -1,7 +1,6 @@
 #include "ops/attention/allowed.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "core/strides.h"
@@ -102,12 +101,6 @@ void Allowed::keep() {
   mask_ = Array();
 }
 
-template <class T> void Allowed::distances(T* y, Index row, const T* slopes) const {
-  const Index position = kernels::query_position(rules_, row / rows_per_batch_, row % queries_);
-  const T slope = slopes[row % rows_per_batch_ / queries_];
-  for (Index j = 0; j < keys(); ++j) y[j] = -slope * static_cast<T>(std::abs(position - j));
-}
-
 Index Allowed::mask_offset(Index row) const {
   Index offset = 0;
   for (Index axis = shape_.rank() - 2; axis >= 0; --axis) {
@@ -142,9 +135,8 @@ Array Allowed::array() const {
   return kept.cast(DType::boolean);
 }
 
-#define QKV_INSTANTIATE(T)                                     \
-  template void Allowed::distances(T*, Index, const T*) const; \
-  template void Allowed::add_bias(T*, Index) const;            \
+#define QKV_INSTANTIATE(T)                          \
+  template void Allowed::add_bias(T*, Index) const; \
   template void Allowed::exclude(T*, Index, T) const;
 QKV_INSTANTIATE(float)
 QKV_INSTANTIATE(double)

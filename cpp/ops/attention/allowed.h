@@ -28,7 +28,7 @@ class Allowed {
   Index keys() const { return shape_.dim(-1); }
   bool has_mask() const { return mask().defined(); }
   bool has_bias() const { return has_mask() && mask().dtype() != DType::boolean; }
-  // Of a row of the scores: the keys that the rules leave, and the distance of the query from each key times -slope.
+  // The keys that the rules leave to a row of the scores.
   kernels::KeyRange range(Index row) const {
     return kernels::keys_of(rules_, row / rows_per_batch_, by_query_ ? row % queries_ : 0, keys());
   }
@@ -36,7 +36,6 @@ class Allowed {
   Index other_range(Index row, Index end) const {
     return by_query_ ? row + 1 : std::min(end, (row / rows_per_batch_ + 1) * rows_per_batch_);
   }
-  template <class T> void distances(T* y, Index row, const T* slopes) const;
   // y + mask, for a mask that is added.
   template <class T> void add_bias(T* y, Index row) const;
   // y = value where a pair is excluded.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/batch_invariance.h"
 #include "core/batch_part.h"
@@ -39,24 +38,13 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   p.key_size = g.key_size;
   p.value_size = g.value_size;
   p.scale = in_range<T>(op, "scale", o.scale.value_or(usual));
-  p.softcap = in_range_above_zero<T>(op, "softcap", o.softcap);
+  in_range_above_zero<T>(op, "softcap", o.softcap);
   p.dropout.p = o.dropout;
   p.fill = o.masked_value.has_value();
   if (p.fill) p.masked_value = in_range<T>(op, "masked_value", *o.masked_value);
   p.normalizer = o.normalizer;
   p.batch_invariant = batch_invariant();
   return p;
-}
-
-// A mask (B, H, Lq, Lk), which may be undefined, as one that also adds what depends on distances.
-template <class T> Tensor with_distances(const Tensor& mask, const Tensor& biases, const Geometry& g) {
-  Array rows({g.queries, g.keys}, DType::int64);
-  for (Index i = 0; i < rows.numel(); ++i) rows.data<std::int64_t>()[i] = i % g.keys - i / g.keys + g.queries - 1;
-  const Tensor by_query = embedding(cast(biases, dtype_v<T>), rows, {});  // (Lq, Lk, H)
-  const Tensor bias = reshape(transpose(by_query, {2, 0, 1}), {1, g.heads, g.queries, g.keys});
-  if (!mask.defined()) return bias;
-  if (mask.dtype() != DType::boolean) return add(mask, bias);
-  return where(mask, bias, scalar_like(bias, -std::numeric_limits<double>::infinity()));
 }
 
 // The smaller of two sides of windows; -1: unlimited.
@@ -81,7 +69,8 @@ Shape checked_mask(const char* op, const char* name, const Shape& given, const G
 }  // namespace
 
 template <class T>
-Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o)
+Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o,
+                        bool gives_gradients)
     : geometry(g), options(o), problem_(checked_numbers<T>(o, g)) {
   Array offsets;
   static_cast<kernels::KeyRules&>(problem_) = checked_rules(o, g.batches, g.queries, g.keys, offsets);
@@ -92,25 +81,21 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   take_masks();
   take_arrays(lengths);
 
-  const Tensor bias = has_bias() ? options.attn_mask : Tensor();
-  inputs_ = {held_[0], held_[1], held_[2], bias, options.sinks};
-  if (options.formula != nullptr) take_formula();
+  inputs_ = {held_[0], held_[1], held_[2], options.sinks};
+  take_formula();
   records = wants_gradient(inputs_);
   if (records) {
     for (Tensor& x : inputs_) x = owned(std::move(x));
     for (std::size_t i = 0; i < held_.size(); ++i) held_[i] = inputs_[i];
-    if (bias.defined()) options.attn_mask = inputs_[3];
-    if (options.sinks.defined()) options.sinks = inputs_[4];
+    if (options.sinks.defined()) options.sinks = inputs_[3];
     const auto keep = [this](Array& array) {
       if (array.defined()) array = saved_.emplace_back(array).get();
     };
     for (Tensor* x : {&options.attn_mask, &options.sinks})
       if (x->defined()) *x = Tensor(saved_.emplace_back(x->data()).get());
-    for (Array* array :
-         {&not_excluded_, &options.valid_lens, &options.q_offset, &options.alibi_slopes, &options.dropout_keep})
-      keep(*array);
+    for (Array* array : {&options.valid_lens, &options.q_offset, &options.dropout_keep}) keep(*array);
   }
-  if (options.formula != nullptr) bind_formula();
+  if (options.formula != nullptr) bind_formula(gives_gradients);
   if (!records) inputs_ = {};
   point_options();
   point(problem_, held_[0].data(), held_[1].data(), held_[2].defined() ? held_[2].data() : Array());
@@ -147,15 +132,6 @@ template <class T> void Arguments<T>::take_masks() {
     const Shape shape = checked_mask(o.operation, o.names.attn_mask, mask.shape(), geometry);
     if (shape != mask.shape()) mask = reshape(mask, shape);
     mask = has_bias() ? packed_as(mask, dtype_v<T>) : packed(mask);
-  }
-  if (o.distance_bias.defined()) {
-    o.attn_mask = packed(with_distances<T>(o.attn_mask, o.distance_bias, geometry));
-    o.distance_bias = {};
-  }
-  if (const Tensor& mask = o.attn_mask; mask.defined()) {
-    // A formula could make a finite score of -inf.
-    const bool changes_scores = o.formula != nullptr && o.formula->program->score_node;
-    if ((problem_.fill || changes_scores) && has_bias()) not_excluded_ = not_excluded(mask.data());
   }
   kernels::DropoutOptions& dropout = problem_.dropout;
   if (o.dropout_keep.defined()) {
@@ -196,26 +172,43 @@ template <class T> void Arguments<T>::take_arrays(const Array& lengths) {
   }
 }
 
-// The formula's floating leaves become inputs, in T.
+// What changes scores becomes the formula, whose floating leaves become inputs, in T.
 template <class T> void Arguments<T>::take_formula() {
+  const Geometry& g = geometry;
+  AttentionOptions& o = options;
+  // A formula of the call's own could make a finite score of -inf.
+  const bool excludes_first = problem_.fill || (o.formula != nullptr && o.formula->program->excludes);
+  const auto formula = with_options(o, {g.batches, g.heads, g.queries, g.keys}, dtype_v<T>);
+  if (has_bias()) {
+    const auto& kinds = formula->program->graph().leaves;
+    bias_ = {kinds.size() - (kinds.back().type == NumberType::integer ? 2 : 1), o.attn_mask.shape()};
+    o.attn_mask = excludes_first ? Tensor(not_excluded(o.attn_mask.data())) : Tensor();
+  }
+  o.formula = formula;
+  o.softcap = 0;
+  o.alibi_slopes = {};
+  o.distance_bias = {};
+  if (formula == nullptr) return;
   for (const Tensor& leaf : options.formula->leaves)
     inputs_.push_back(is_floating(leaf.dtype()) ? packed_as(leaf, dtype_v<T>) : Tensor());
 }
 
-template <class T> void Arguments<T>::bind_formula() {
+template <class T> void Arguments<T>::bind_formula(bool gives_gradients) {
   const Geometry& g = geometry;
   Formula formula = *options.formula;
   std::vector<bool> wanted;
   for (std::size_t i = 0; i < formula.leaves.size(); ++i) {
     Tensor& leaf = formula.leaves[i];
-    const Tensor& input = inputs_[5 + i];
+    const Tensor& input = inputs_[kLeaves + i];
     leaf = input.defined() ? input.detach() : packed(leaf);
-    wanted.push_back(input.defined() && wants_gradient({input}));
+    wanted.push_back(input.defined() && (gives_gradients || wants_gradient({input})));
     if (records && input.defined()) leaf = Tensor(saved_.emplace_back(leaf.data()).get());
   }
   const PairSizes sizes{g.batches, g.heads, g.queries, g.keys};
-  formula_ = std::make_shared<const BoundFormula<T>>(formula, sizes, options.operation, records, wanted);
+  formula_ =
+      std::make_shared<const BoundFormula<T>>(formula, sizes, options.operation, records || gives_gradients, wanted);
   problem_.formula = &formula_->view();
+  if (bias_) problem_.bias = weights_view<const T>(formula.leaves[bias_->leaf].template ptr<T>(), bias_->shape, g);
 }
 
 template <class T>
@@ -231,13 +224,10 @@ template <class T> void Arguments<T>::point_options() {
   const Geometry& g = geometry;
   const AttentionOptions& o = options;
   AttentionProblem<T>& p = problem_;
-  if (has_bias()) p.bias = weights_view<const T>(o.attn_mask.ptr<T>(), o.attn_mask.shape(), g);
   if (o.sinks.defined()) p.sinks = o.sinks.ptr<T>();
-  const Array mask = o.attn_mask.defined() && !has_bias() ? o.attn_mask.data() : not_excluded_;
-  if (mask.defined()) p.mask = weights_view<const bool>(mask.data<bool>(), mask.shape(), g);
+  if (o.attn_mask.defined()) p.mask = weights_view<const bool>(o.attn_mask.ptr<bool>(), o.attn_mask.shape(), g);
   if (o.valid_lens.defined()) p.valid_lens = o.valid_lens.data<std::int64_t>();
   if (o.q_offset.defined()) p.q_offset = o.q_offset.data<std::int64_t>();
-  if (o.alibi_slopes.defined()) p.slopes = o.alibi_slopes.data<T>();
   if (o.dropout_keep.defined())
     p.dropout.keep = weights_view<const bool>(o.dropout_keep.data<bool>(), o.dropout_keep.shape(), g);
 }

@@ -11,9 +11,12 @@ namespace qkv::ops {
 
 template <class T> class Arguments {
  public:
+  static constexpr std::size_t kLeaves = 4;  // where they begin among the inputs
+
   // Queries, keys and values in dtype T; the value may be undefined where only weights are asked for.
+  // `gives_gradients`: there is a backward pass that nobody records.
   Arguments(const Tensor& query, const Tensor& key, const Tensor& value, const Geometry& geometry,
-            const AttentionOptions& options);
+            const AttentionOptions& options, bool gives_gradients = false);
 
   // The call as the kernels read it.
   const kernels::AttentionProblem<T>& problem() const { return problem_; }
@@ -29,12 +32,18 @@ template <class T> class Arguments {
   void check_indices() const {
     if (formula_ != nullptr) formula_->check_indices();
   }
-  // The shape of a float mask, broadcast to (B, H, Lq, Lk).
-  const Shape& bias_shape() const { return options.attn_mask.shape(); }
+  // A float mask, which the formula adds: its number among the leaves, and its shape, that broadcasts to (B, H, Lq,
+  // Lk).
+  struct Bias {
+    std::size_t leaf;
+    Shape shape;
+  };
+  const std::optional<Bias>& bias() const { return bias_; }
 
   const Geometry geometry;
   // As the call gave them, with floating arrays in T, masks of the axes of (B, H, Lq, Lk), lengths (B) or (B, Lq), the
-  // positions (B) of the first queries if anything reads them, and the key of a dropout that was drawn.
+  // positions (B) of the first queries if anything reads them, and the key of a dropout that was drawn. What changes
+  // scores is part of the formula.
   AttentionOptions options;
   bool records = false;  // the call has a backward pass
 
@@ -44,16 +53,16 @@ template <class T> class Arguments {
   void take_masks();
   void take_arrays(const Array& lengths);
   void take_formula();
-  void bind_formula();
+  void bind_formula(bool gives_gradients);
   void point(kernels::AttentionProblem<T>& problem, const Array& query, const Array& key, const Array& value) const;
   void point_options();
   bool has_bias() const { return options.attn_mask.defined() && options.attn_mask.dtype() != DType::boolean; }
 
   kernels::AttentionProblem<T> problem_;
   std::array<Tensor, 3> held_;  // queries, keys and values
-  // Of a call that records: query, key, value, bias (a float mask), sinks, the formula's leaves; undefined: none.
+  // Of a call that records: query, key, value, sinks, the formula's leaves; undefined: none.
   Tensors inputs_;
-  Array not_excluded_;  // where a float mask does not exclude; of a call that fills or has a formula
+  std::optional<Bias> bias_;
   std::shared_ptr<const BoundFormula<T>> formula_;
   std::vector<Saved> saved_;
 };
@@ -66,7 +75,7 @@ Array with_packed_call(const Array& queries, const Array& keys, Heads heads, con
   const DType dtype = promoted({q, k});
   const Geometry g = packed_geometry(options.operation, queries.shape(), keys.shape(), 0, heads);
   return visit_floating(dtype, [&](auto tag) {
-    const Tensors inputs{cast(q, dtype), cast(k, dtype), {}, {}, {}};
+    const Tensors inputs{cast(q, dtype), cast(k, dtype), {}, {}};
     return f(Arguments<decltype(tag)>(inputs[0], inputs[1], Tensor(), g, options), inputs);
   });
 }

@@ -47,7 +47,7 @@ template <class T> Results forward(const Arguments<T>& call, bool with_statistic
   return y;
 }
 
-// Adds the gradients of query, key, value, bias, sinks and a formula's leaves to those arrays of d that are defined;
+// Adds the gradients of query, key, value, sinks and a formula's leaves to those arrays of d that are defined;
 // `dy` are those of the results, and y the results themselves.
 template <class T>
 void backward(const Arguments<T>& call, const kernels::AttentionProblem<T>& problem, const Results& y,
@@ -67,14 +67,13 @@ void backward(const Arguments<T>& call, const kernels::AttentionProblem<T>& prob
   if (d[0].defined()) gradients.dquery = g.view<T>(d[0].data<T>(), g.heads, g.queries, g.key_size);
   if (d[1].defined()) gradients.dkey = g.view<T>(d[1].data<T>(), g.kv_heads, g.key_rows, g.key_size);
   if (d[2].defined()) gradients.dvalue = g.view<T>(d[2].data<T>(), g.kv_heads, g.key_rows, g.value_size);
-  if (d[3].defined()) gradients.dbias = weights_view<T>(d[3].data<T>(), call.bias_shape(), g);
-  if (d[4].defined()) gradients.dsinks = d[4].data<T>();
+  if (d[3].defined()) gradients.dsinks = d[3].data<T>();
   std::vector<kernels::LeafGradient<T>> leaves;
-  for (std::size_t i = 5; i < d.size(); ++i) {
+  for (std::size_t i = call.kLeaves; i < d.size(); ++i) {
     kernels::LeafGradient<T>& leaf = leaves.emplace_back();
     if (!d[i].defined()) continue;
     leaf.data = d[i].data<T>();
-    if (problem.formula->leaves[i - 5].level == LeafLevel::table) continue;
+    if (problem.formula->leaves[i - call.kLeaves].level == LeafLevel::table) continue;
     leaf.head = d[i].dim(1) == 1 ? 0 : d[i].dim(2);
     leaf.batch = d[i].dim(0) == 1 ? 0 : d[i].dim(1) * d[i].dim(2);
   }
@@ -95,7 +94,7 @@ template <class T> void pull_back(const Recorded<T>& recorded, std::span<const A
   dy.out = dys[0].defined() ? dys[0] : Array::zeros(call.geometry.output_shape(), dtype_v<T>);
   if (call.options.return_weights) dy.weights = dys[1];
   if (call.options.return_lse) dy.lse = dys.back();
-  std::vector<Array> d(5 + (call.options.formula != nullptr ? call.options.formula->leaves.size() : 0));
+  std::vector<Array> d(call.kLeaves + (call.options.formula != nullptr ? call.options.formula->leaves.size() : 0));
   for (std::size_t i = 0; i < d.size(); ++i)
     if (dx.wants(static_cast<Index>(i))) d[i] = dx.of(static_cast<Index>(i));
   const auto problem = call.problem(dx.input(0), dx.input(1), dx.input(2));
@@ -107,7 +106,7 @@ AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Ge
   Arguments<T> call(q, k, v, g, o);
   AttentionOutputs outputs;
   if (o.changes != nullptr) {
-    const Tensors results = composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}, {}});
+    const Tensors results = composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}});
     outputs.output = results[0];
     if (o.return_weights) outputs.weights = results[1];
     if (o.return_lse) outputs.lse = results.back();
@@ -193,15 +192,21 @@ AttentionBlockGradients attention_block_backward(const Array& dout, const Array&
                                                  const AttentionOptions& options) {
   const NoGrad quiet;
   const Geometry g = plain_geometry(query.shape(), key.shape(), value.shape(), options);
-  const Tensor& mask = options.attn_mask;
   return visit_floating(query.dtype(), [&](auto tag) {
     using T = decltype(tag);
-    const Arguments<T> call(Tensor(query), Tensor(key.cast(dtype_v<T>)), Tensor(value.cast(dtype_v<T>)), g, options);
+    const Arguments<T> call(Tensor(query), Tensor(key.cast(dtype_v<T>)), Tensor(value.cast(dtype_v<T>)), g, options,
+                            true);
     const auto zeros = [](const Shape& shape) { return Array::zeros(shape, dtype_v<T>); };
     AttentionBlockGradients d{zeros(query.shape()), zeros(key.shape()), zeros(value.shape()), {}};
-    if (mask.defined() && is_floating(mask.dtype())) d.bias = zeros(call.bias_shape());
-    backward(call, call.problem(), {whole.out, {}, {}, whole.statistics, {}}, {dout, {}, dlse, {}, {}},
-             {d.query, d.key, d.value, d.bias, {}});
+    std::vector<Array> all{d.query, d.key, d.value, {}};
+    all.resize(call.kLeaves + (call.options.formula != nullptr ? call.options.formula->leaves.size() : 0));
+    Array bias;
+    if (call.bias()) {
+      const std::size_t leaf = call.bias()->leaf;
+      bias = all[call.kLeaves + leaf] = zeros(call.options.formula->leaves[leaf].shape());
+    }
+    backward(call, call.problem(), {whole.out, {}, {}, whole.statistics, {}}, {dout, {}, dlse, {}, {}}, all);
+    if (bias.defined()) d.bias = bias.reshaped(call.bias()->shape);
     return d;
   });
 }

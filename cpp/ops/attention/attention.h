@@ -71,7 +71,7 @@ struct AttentionOptions : MaskSpec {
   Array alibi_slopes;                             // (H,)
   Array q_offset;                                 // int64 () or (B,)
   Tensor sinks;                                   // (H,)
-  Tensor distance_bias;  // (Lq + Lk - 1, H): row j - i + Lq - 1 is added to the scores of query i and key j
+  Tensor distance_bias;  // (Lq + Lk - 1, H): row i - j + Lk - 1 is added to the scores of query i and key j
   std::optional<double> masked_value;
   double dropout = 0;                        // probability of dropping a weight
   std::optional<std::uint64_t> dropout_key;  // of the stream; one 64-bit draw of the default generator if not given

@@ -9,21 +9,6 @@
 namespace qkv::ops {
 namespace {
 
-// What the score options add to scores and the bias does.
-Tensor biased(const Tensor& scores, const AttentionOptions& o) {
-  Tensor s = scores;
-  if (o.softcap > 0) s = scaled(tanh(scaled(s, 1 / o.softcap)), o.softcap);
-  if (!o.alibi_slopes.defined()) return s;
-  const Allowed pairs(s.shape(), s.dtype(), o);
-  const Array slopes = o.alibi_slopes.cast(s.dtype()), distances(s.shape(), s.dtype());
-  visit_floating(s.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    for (Index row = 0; row < s.shape().product(0, s.rank() - 1); ++row)
-      pairs.distances(distances.data<T>() + row * pairs.keys(), row, slopes.data<T>());
-  });
-  return add(s, Tensor(distances));
-}
-
 // (B, H, L, size) of an input of the kernels, keys and values repeated for the query heads that share them.
 Tensor by_query_heads(const Tensor& x, const Geometry& g, Index heads, Index length, Index rows, Index size) {
   const Index B = g.batches;
@@ -52,12 +37,13 @@ Tensor allowed_pairs(const Shape& shape, DType dtype, const AttentionOptions& o)
 
 template <class T> AttentionOptions with_inputs(const Arguments<T>& call, const Tensors& inputs) {
   AttentionOptions o = call.options;
-  if (inputs[3].defined()) o.attn_mask = inputs[3];
-  if (inputs[4].defined()) o.sinks = inputs[4];
+  if (inputs[3].defined()) o.sinks = inputs[3];
   if (o.formula == nullptr) return o;
   auto formula = std::make_shared<Formula>(*o.formula);
-  for (std::size_t i = 0; i < formula->leaves.size() && 5 + i < inputs.size(); ++i)
-    if (inputs[5 + i].defined()) formula->leaves[i] = inputs[5 + i];
+  for (std::size_t i = 0; i < formula->leaves.size() && call.kLeaves + i < inputs.size(); ++i)
+    if (inputs[call.kLeaves + i].defined()) formula->leaves[i] = inputs[call.kLeaves + i];
+  if (const auto& bias = call.bias(); bias && !o.attn_mask.defined())
+    o.attn_mask = Tensor(not_excluded(packed(formula->leaves[bias->leaf].data())).reshaped(bias->shape));
   o.formula = std::move(formula);
   return o;
 }
@@ -75,9 +61,8 @@ template <class T> Tensor scaled_scores(const Arguments<T>& call, const Tensors&
 }  // namespace
 
 Tensor final_scores(const Tensor& scores, const AttentionOptions& o) {
-  const Tensor s = biased(scores, o);
-  if (o.formula != nullptr) return formula_scores(*o.formula, with_bias(s, has_bias(o) ? o.attn_mask : Tensor()));
-  return has_bias(o) ? add(s, cast(o.attn_mask, s.dtype())) : s;
+  if (o.formula != nullptr) return formula_scores(*o.formula, scores);
+  return has_bias(o) ? add(scores, cast(o.attn_mask, scores.dtype())) : scores;
 }
 
 AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, const AttentionOptions& o) {
@@ -85,7 +70,7 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
   const DType dtype = promoted({scores, values});
   const Index keys = scores.dim(-1);
   const Tensor given = cast(scores, dtype);
-  Tensor s = o.changes == nullptr ? biased(given, o) : o.changes->scores(final_scores(given, o));
+  Tensor s = o.changes == nullptr ? given : o.changes->scores(final_scores(given, o));
   AttentionOutputs y;
   const bool by_formula = o.formula != nullptr, by_softmax = o.normalizer == Normalizer::softmax;
   if (by_softmax && !o.sinks.defined() && !o.return_lse && !by_formula && o.changes == nullptr) {
@@ -94,7 +79,7 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
     Tensor open = allowed_pairs(s.shape(), dtype, o);
     if (o.changes == nullptr) s = with_bias(s, has_bias(o) ? o.attn_mask : Tensor());
     if (by_formula && o.changes == nullptr) s = formula_scores(*o.formula, where(open, s, scalar_like(s, 0)));
-    if (by_formula)
+    if (by_formula && o.formula->program->excludes)
       open = where(open, Tensor(not_excluded(packed(s.data()))), Tensor(Array::full({}, DType::boolean, 0)));
     s = where(open, s, scalar_like(s, o.masked_value.value_or(0)));
     if (o.masked_value) open = Tensor(Array::full(s.shape(), DType::boolean, 1));

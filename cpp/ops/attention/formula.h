@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "autograd/tensor.h"
+#include "core/recent.h"
 #include "kernels/attention/formula.h"
+#include "ops/attention/attention.h"
 
 namespace qkv::ops {
 
@@ -69,6 +71,15 @@ struct CompiledProgram {
   std::vector<NumberType> types;  // of these
 };
 
+// What options do to scores: softcap * tanh(score / softcap), then sums. Their leaves stand behind the formula's own.
+struct ScoreSteps {
+  double softcap = 0;                  // 0: none
+  bool alibi = false;                  // slopes of heads, distances of diagonals times -1
+  bool distance_bias = false;          // of diagonals
+  std::optional<LeafLevel> mask = {};  // a float mask's; that of a table is followed by where its rows begin
+  bool operator==(const ScoreSteps&) const = default;
+};
+
 class FormulaProgram {
  public:
   // Nodes of the graph: the new score (the "score" node itself: as it is) and which pairs are allowed.
@@ -78,14 +89,25 @@ class FormulaProgram {
     CompiledProgram derived, split_derived, gradient;
     bool keeps_scores = false;
   };
-  Backward backward(const std::vector<bool>& wanted) const;
+  std::shared_ptr<const Backward> backward(const std::vector<bool>& wanted) const;
+  // The same of scores that the steps have changed.
+  std::shared_ptr<const FormulaProgram> behind(const ScoreSteps& steps) const;
 
   const FormulaGraph& graph() const { return graph_; }
   const std::optional<int> score_node, mask_node;
   CompiledProgram score, split_score, mask;
+  bool excludes;  // a score that it makes -inf
 
  private:
+  Backward made_backward(const std::vector<bool>& wanted) const;
   FormulaGraph graph_;
+  Recent<std::vector<bool>, Backward> backward_;
+  Recent<ScoreSteps, FormulaProgram> behind_;
+};
+
+// Sizes of the call that a formula belongs to.
+struct PairSizes {
+  Index batches, heads, queries, keys;
 };
 
 // One call's formula.
@@ -95,10 +117,9 @@ struct Formula {
   Array some, every;  // boolean (B or 1, H or 1, blocks of queries, blocks of keys), or undefined
 };
 
-// Sizes of the call that a formula belongs to.
-struct PairSizes {
-  Index batches, heads, queries, keys;
-};
+// The call's formula of scores that its options change: softcap, slopes, distances and a float mask. Options as
+// checked, with arrays in the dtype; null if nothing changes them.
+std::shared_ptr<const Formula> with_options(const AttentionOptions& options, const PairSizes& sizes, DType dtype);
 
 // The formula as the kernels of one dtype read it. Floating leaves have that dtype and stay as long as this.
 template <class T> class BoundFormula {
@@ -118,7 +139,7 @@ template <class T> class BoundFormula {
 
   const Formula formula_;
   const char* operation_;
-  FormulaProgram::Backward backward_;
+  std::shared_ptr<const FormulaProgram::Backward> backward_;
   std::vector<kernels::FormulaLeaf<T>> leaves_;
   std::vector<Array> arrays_;
   std::vector<std::vector<T>> constants_;

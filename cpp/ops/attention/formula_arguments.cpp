@@ -69,17 +69,19 @@ BoundFormula<T>::BoundFormula(const Formula& formula, const PairSizes& n, const 
   if (formula_.leaves.size() != program.graph().leaves.size())
     fail_value(op, ": a formula with ", program.graph().leaves.size(), " leaves got ", formula_.leaves.size());
   for (std::size_t i = 0; i < formula_.leaves.size(); ++i) leaves_.push_back(leaf(i, n));
-  if (records) backward_ = program.backward(wanted);
+  static const auto forward_only = std::make_shared<const FormulaProgram::Backward>();
+  backward_ = records ? program.backward(wanted) : forward_only;
   bind_rows(n, wanted);
   view_.leaves = leaves_.data();
   view_.leaf_count = static_cast<Index>(leaves_.size());
   view_.score = bound(program.score);
   view_.split_score = bound(program.split_score);
   view_.mask = bound(program.mask);
-  view_.derived = bound(backward_.derived);
-  view_.split_derived = bound(backward_.split_derived);
-  view_.gradient = bound(backward_.gradient);
-  view_.keeps_scores = backward_.keeps_scores;
+  view_.derived = bound(backward_->derived);
+  view_.split_derived = bound(backward_->split_derived);
+  view_.gradient = bound(backward_->gradient);
+  view_.keeps_scores = backward_->keeps_scores;
+  view_.excludes = program.excludes;
   outside_.resize(program.graph().checks.size());
   view_.outside = outside_.data();
   if (!formula_.some.defined()) return;
@@ -138,7 +140,7 @@ template <class T> kernels::FormulaLeaf<T> BoundFormula<T>::leaf(std::size_t num
 template <class T> void BoundFormula<T>::bind_rows(const PairSizes& n, const std::vector<bool>& wanted) {
   const FormulaGraph& graph = formula_.program->graph();
   std::vector<std::vector<std::int64_t>> begins(leaves_.size());
-  std::vector<bool> gathered(leaves_.size());
+  std::vector<bool> gathered(leaves_.size()), heads_differ(leaves_.size()), batches_differ(leaves_.size());
   for (const FormulaNode& node : graph.nodes) {
     const auto table = static_cast<std::size_t>(node.leaf);
     if (node.op == FormulaOp::gather) gathered[table] = true;
@@ -151,12 +153,17 @@ template <class T> void BoundFormula<T>::bind_rows(const PairSizes& n, const std
       fail_value(operation_, ": rows of a formula's table must lie inside its ", leaves_[table].size,
                  " numbers; got numbers ", *low, " to ", *high + n.keys - 1);
     if (wanted[table]) begins[table].insert(begins[table].end(), first, last);
+    heads_differ[table] = x.dim(1) == n.heads;
+    batches_differ[table] = x.dim(0) == n.batches;
   }
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     auto& rows = begins[i];
-    std::sort(rows.begin(), rows.end());
+    if (!std::is_sorted(rows.begin(), rows.end())) std::sort(rows.begin(), rows.end());
     const auto overlap = [&](std::int64_t a, std::int64_t b) { return a != b && b - a < n.keys; };
     leaves_[i].apart = !gathered[i] && std::adjacent_find(rows.begin(), rows.end(), overlap) == rows.end();
+    const bool alone = leaves_[i].apart && std::adjacent_find(rows.begin(), rows.end()) == rows.end();
+    leaves_[i].heads_alone = alone && heads_differ[i];
+    leaves_[i].batches_alone = alone && batches_differ[i];
   }
 }
 

@@ -1,6 +1,7 @@
 // What a formula gives for all pairs, by recorded operations: for gradients of gradients, and scores that no kernel
 // makes.
 #include <cmath>
+#include <limits>
 
 #include "ops/attention/formula.h"
 #include "ops/ops.h"
@@ -69,6 +70,11 @@ class Evaluation {
       case FormulaOp::add:
       case FormulaOp::integer_add:
         return two(Binary::add);
+      case FormulaOp::add_mask: {
+        const Tensor lowest = scalar_like(b(), -std::numeric_limits<double>::infinity());
+        const Tensor none = compare(Compare::equal, b(), lowest);
+        return where(none, lowest, add(a(), where(none, scalar_like(b(), 0), b())));
+      }
       case FormulaOp::subtract:
       case FormulaOp::integer_subtract:
         return two(Binary::subtract);

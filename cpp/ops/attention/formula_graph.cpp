@@ -177,6 +177,7 @@ class DerivativeBuilder {
     const int a = at.args[0], b = at.args[1];
     switch (at.op) {
       case FormulaOp::add:
+      case FormulaOp::add_mask:
         return {g, g, -1};
       case FormulaOp::subtract:
         return {g, negative(g), -1};

@@ -219,7 +219,7 @@ CompiledProgram finished(CompiledProgram program, const FormulaGraph& graph) {
 }
 
 // A node score + rest, if that is all that reads the score: rest can be there before the product is. The node, and
-// rest.
+// rest. If rest is a mask, a score that is not a number spoils it.
 std::optional<std::pair<int, int>> added_to_score(FormulaGraph& graph, int score, const std::vector<int>& results) {
   std::vector<bool> needed(graph.nodes.size());
   for (const int r : results)
@@ -238,7 +238,8 @@ std::optional<std::pair<int, int>> added_to_score(FormulaGraph& graph, int score
   }
   if (count != 1 || !reader) return {};
   const FormulaNode node = graph[*reader];
-  if (node.op == FormulaOp::add) return std::pair{*reader, node.args[node.args[0] == score]};
+  if (node.op == FormulaOp::add || node.op == FormulaOp::add_mask)
+    return std::pair{*reader, node.args[node.args[0] == score]};
   if (node.op != FormulaOp::subtract || node.args[0] != score) return {};
   const int rest = graph.add({FormulaOp::negative, NumberType::floating, {node.args[1], -1, -1}, -1, 0});
   return std::pair{*reader, rest};
@@ -275,7 +276,7 @@ FormulaOp sum_of(LeafLevel level) {
 }  // namespace
 
 FormulaProgram::FormulaProgram(FormulaGraph graph, std::optional<int> new_score, std::optional<int> new_mask)
-    : score_node(new_score), mask_node(new_mask), graph_(std::move(graph)) {
+    : score_node(new_score), mask_node(new_mask), excludes(new_score.has_value()), graph_(std::move(graph)) {
   const auto check = [&](std::optional<int> node, NumberType type, const char* name) {
     if (node && (*node < 0 || *node >= static_cast<int>(graph_.nodes.size()) || graph_[*node].type != type))
       fail_value("formula: ", name, " must be a node ", type == NumberType::boolean ? "of conditions" : "of numbers");
@@ -292,7 +293,11 @@ FormulaProgram::FormulaProgram(FormulaGraph graph, std::optional<int> new_score,
   }
 }
 
-FormulaProgram::Backward FormulaProgram::backward(const std::vector<bool>& wanted) const {
+std::shared_ptr<const FormulaProgram::Backward> FormulaProgram::backward(const std::vector<bool>& wanted) const {
+  return backward_.of(wanted, [&] { return made_backward(wanted); });
+}
+
+FormulaProgram::Backward FormulaProgram::made_backward(const std::vector<bool>& wanted) const {
   Backward result;
   if (score.instructions.empty()) return result;
   FormulaGraph graph = graph_;

@@ -17,16 +17,21 @@ template <class T> class LeafSums {
   // `wanted`: one for each of the formula's leaves, or null. A task is a matrix (batch and key/value head) and a range
   // of keys; there are about so many.
   LeafSums(const Gradient* wanted, const kernels::AttentionProblem<T>& p, Index tasks)
-      : wanted_(wanted), problem_(p), matrices_(p.batches * p.kv_heads) {
+      : wanted_(wanted), problem_(p), matrices_(p.batches * p.kv_heads), together_(matrices_) {
+    direct_.resize(static_cast<std::size_t>(count()));
     for (Index i = 0; i < count(); ++i) {
-      if (!is_table(i) || leaf(i).size * tasks <= kMostCopied) continue;
-      in_turns_ = true;
+      if (!is_table(i)) continue;
+      const bool alone = leaf(i).heads_alone && leaf(i).batches_alone;
+      if (!alone && leaf(i).size * (leaf(i).heads_alone ? p.batches : tasks) <= kMostCopied) continue;
+      direct_[static_cast<std::size_t>(i)] = true;
+      if (!alone) together_ = std::min(together_, leaf(i).heads_alone ? p.kv_heads : 1);
       apart_ &= leaf(i).apart;
     }
   }
-  // Whether a table is too large for copies. Then matrices come one after the other, and their ranges of keys at the
-  // same time only if they are apart: if no two of them add to one number of a table.
-  bool in_turns() const { return in_turns_; }
+  // How many matrices may come at the same time. Tables that are too large for copies are added to directly: by those
+  // matrices that read other rows of them, and by ranges of keys at the same time only if they are apart: if no two of
+  // them add to one number of a table.
+  Index together() const { return together_; }
   bool apart() const { return apart_; }
 
   void allocate(Index ranges) {
@@ -42,7 +47,7 @@ template <class T> class LeafSums {
         if (wanted_[i].data == nullptr) continue;
         if (!is_table(i))
           view = {sum.data() + (by_range(i) ? task / matrices_ : 0) * all_heads() * n, problem_.heads * n, n};
-        else view = {in_turns_ ? wanted_[i].data : sum.data() + task * n, 0, 0};
+        else view = {is_direct(i) ? wanted_[i].data : sum.data() + copy_of(i, task) * n, 0, 0};
       }
     }
   }
@@ -72,20 +77,27 @@ template <class T> class LeafSums {
   Index count() const { return wanted_ == nullptr ? 0 : problem_.formula->leaf_count; }
   const kernels::FormulaLeaf<T>& leaf(Index i) const { return problem_.formula->leaves[i]; }
   bool is_table(Index i) const { return wanted_[i].data != nullptr && leaf(i).level == kernels::LeafLevel::table; }
+  // Which copy of a table a task adds to: ranges that are apart share one, and so do heads that read no one row.
+  Index copy_of(Index i, Index task) const {
+    const Index heads = leaf(i).heads_alone ? problem_.kv_heads : 1, range = leaf(i).apart ? 0 : task / matrices_;
+    return (range * matrices_ + task % matrices_) / heads;
+  }
+  bool is_direct(Index i) const { return direct_[static_cast<std::size_t>(i)]; }
   Index all_heads() const { return problem_.batches * problem_.heads; }
   // Ranges of keys share all leaves but those of keys.
   bool by_range(Index i) const { return leaf(i).level != kernels::LeafLevel::key; }
   Index copies(Index i) const {
     if (wanted_[i].data == nullptr) return 0;
-    if (is_table(i)) return in_turns_ ? 0 : ranges_ * matrices_;
+    if (is_table(i)) return is_direct(i) ? 0 : copy_of(i, ranges_ * matrices_ - 1) + 1;
     return by_range(i) ? ranges_ : 1;
   }
 
   const Gradient* wanted_;
   const kernels::AttentionProblem<T>& problem_;
   const Index matrices_;
-  Index ranges_ = 0;
-  bool in_turns_ = false, apart_ = true;
+  Index ranges_ = 0, together_;
+  bool apart_ = true;
+  std::vector<bool> direct_;  // tables
   std::vector<std::vector<T>> sums_;
   std::vector<Gradient> views_;  // (ranges, matrices, leaves)
 };

@@ -54,7 +54,7 @@ template <class T> kernels::KeyRange keys_of_rows(const AttentionProblem<T>& p, 
 
 // One task per key/value head and range of keys, of as many rows as do not take long; then come the next rows. The
 // first range adds to dquery itself, the others each to a copy of these rows, and the copies are added in order. With
-// large tables of a formula one matrix comes after the other.
+// large tables of a formula not all matrices come at the same time.
 template <class T>
 void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
                          const AttentionProblem<T>& p) {
@@ -64,7 +64,7 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta,
   const Index matrices = p.batches * p.kv_heads, group = p.heads / p.kv_heads, all = group * p.queries;
   const Index size = table<T>().tile_rows, longest = longest_row(p);
   LeafSums<T> leaves(gradients.dleaves, p, std::max(matrices, kTasks));
-  const Index together = leaves.in_turns() ? 1 : matrices;
+  const Index together = leaves.together();
   const auto range_of = [&](Index rows) {
     if (!leaves.apart()) return p.keys;
     if (p.batch_invariant) return std::min(p.keys, kInvariantKeys);
@@ -130,45 +130,6 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta,
   leaves.add_up();
 }
 
-// The mask's gradient by itself, because broadcast axes cross the borders of the tasks above: one task per element of
-// the mask's own batch and head axes, and per range of queries or, if these are broadcast, of keys. What is summed over
-// broadcast axes comes in turns, as many matrices at a time, and of one as many queries, as a task may have.
-template <class T>
-void bias(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
-          const AttentionProblem<T>& p) {
-  const WeightsView<T>& d = gradients.dbias;
-  const Index own_batches = d.batch != 0 ? p.batches : 1, own_heads = d.head != 0 ? p.heads : 1;
-  const Index query_step = table<T>().panel_rows, key_step = table<T>().block_keys;
-  const bool by_queries = d.query != 0, by_keys = !by_queries && d.key != 0;
-  const Index ranges = by_queries ? pieces(p.queries, query_step) : by_keys ? pieces(p.keys, key_step) : 1;
-  const Index keys = by_keys ? std::min(p.keys, key_step) : p.keys;
-  const Index row = std::max<Index>(1, keys * (2 * p.key_size + 2 * p.value_size));  // multiplications of one
-  const Index some = std::max(query_step, kLargestPiece / row / query_step * query_step);
-  const Index queries = by_queries ? query_step : std::min(p.queries, some);
-  const Index turns = by_queries ? 1 : pieces(p.queries, queries);
-  const Index other_heads = p.heads / own_heads, others = p.batches / own_batches * other_heads;
-  const Index together =
-      turns > 1 ? 1 : std::clamp<Index>(kLargestPiece / (row * std::max<Index>(1, queries)), 1, others);
-  for (Index turn = 0; turn < pieces(others, together) * turns; ++turn) {
-    const Index begin = turn / turns * together, end = std::min(others, begin + together);
-    const Index cost = (end - begin) * queries * row / 32;
-    parallel_for(0, own_batches * own_heads * ranges, grain_for(cost), [&](Index first, Index last) {
-      const Scratch memory(static_cast<std::size_t>(table<T>().backward_scratch(p, 0)) * sizeof(T));
-      for (Index at = first; at < last; ++at) {
-        const Index matrix = at / ranges, r = at % ranges, own_batch = matrix / own_heads,
-                    own_head = matrix % own_heads;
-        const Index first_query = by_queries ? r * query_step : turn % turns * queries;
-        const Index first_key = by_keys ? r * key_step : 0;
-        for (Index other = begin; other < end; ++other)
-          table<T>().bias_gradient(d, delta, saved, p, own_batch + other / other_heads * own_batches,
-                                   own_head + other % other_heads * own_heads, first_query,
-                                   std::min(p.queries, first_query + queries), first_key,
-                                   std::min(p.keys, first_key + keys), memory.as<T>());
-      }
-    });
-  }
-}
-
 }  // namespace
 
 template <class T>
@@ -187,7 +148,6 @@ void attention_backward(const AttentionGradients<T>& gradients, const AttentionS
   if (gradients.dquery.data != nullptr || gradients.dkey.data != nullptr || gradients.dvalue.data != nullptr ||
       gradients.dleaves != nullptr)
     queries_keys_values(gradients, delta, saved, adjoining.problem);
-  if (gradients.dbias.data != nullptr) bias(gradients, delta, saved, adjoining.problem);
 }
 
 template void attention_backward(const AttentionGradients<float>&, const AttentionSaved<float>&,
