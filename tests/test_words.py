@@ -49,12 +49,8 @@ OTHERWISE = {
     "few": {"kernels/matmul/microkernel.h"},  # registers
     "uniform": {"core/random.h", "core/random.cpp", "core/random_transform.h", "core/random_transform.cpp"},
     "root": {"kernels/optimizer.h", "kernels/optimizer.cpp", "kernels/simd/power.h"},  # numbers, no operation
-    "slope": {"ops/ops.h", "ops/activation.cpp", "kernels/attention/scores.cpp", "ops/attention/allowed.cpp"},
-    "slopes": {
-        *("kernels/attention/problem.h", "kernels/attention/query_tile.cpp", "kernels/attention/scores.cpp"),
-        *("ops/attention/allowed.h", "ops/attention/allowed.cpp", "ops/attention/arguments.cpp"),
-        *("ops/attention/composed.cpp", "ops/position_tables.cpp"),
-    },
+    "slope": {"ops/ops.h", "ops/activation.cpp"},
+    "slopes": {"ops/attention/formula_options.cpp", "ops/position_tables.cpp"},
 }
 
 

@@ -231,15 +231,17 @@ Tensor TransformerBody::forward(const Input& input, nn::ModelCache* cache, Tenso
   };
   nn::RotaryTables tables;
   nn::SharedPositions shared{kept.cast(DType::float64), &tables};
+  nn::DistanceRows distances;
   if (relative_bias)
     shared.distance_bias = relative_bias->forward_ids(
         nn::distance_buckets(*options.relative_bias, rows.length, before + rows.length, before));
   if (relative_embedding) {
     if (before > 0) fail_value(kName, ": cache must be None because disentangled is of whole sequences; got one");
-    const Array places = nn::disentangled_rows(*options.disentangled, rows.length);
+    distances = nn::distance_rows(*options.disentangled, rows.length);
     shared.disentangled = &*options.disentangled;
-    const Tensor& table = relative_embedding->weight;
-    shared.relative_states = ops::embedding(relative_norm ? relative_norm->forward(kName, table) : table, places, {});
+    shared.distance_rows = &distances;
+    const Tensor table = ops::slice(relative_embedding->weight, 0, distances.first, distances.end);
+    shared.relative_states = relative_norm ? relative_norm->forward(kName, table) : table;
   }
   nn::BlockCall call{.self = rows.mask_spec, .rows = rows.packed() ? &rows : nullptr, .shared = &shared};
   if (input.memory.defined() && (input.memory_mask.defined() || input.memory_lens.defined()))

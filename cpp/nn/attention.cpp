@@ -8,6 +8,7 @@
 #include "nn/score_options.h"
 #include "nn/watched_attention.h"
 #include "ops/attention/allowed.h"
+#include "ops/attention/formula.h"
 #include "ops/attention/normalizer.h"
 #include "ops/ops.h"
 
@@ -89,6 +90,11 @@ std::shared_ptr<const Kept> AttentionRecord::always_of(const Array& query, const
   if (const Tensor& mask = options.attn_mask; mask.defined()) options.attn_mask = Tensor(own(mask.data()));
   if (options.sinks.defined()) options.sinks = Tensor(cloned(options.sinks.data()));
   if (options.distance_bias.defined()) options.distance_bias = Tensor(cloned(options.distance_bias.data()));
+  if (options.formula != nullptr) {  // without its history
+    auto formula = std::make_shared<ops::Formula>(*options.formula);
+    for (Tensor& leaf : formula->leaves) leaf = leaf.detach();
+    options.formula = std::move(formula);
+  }
   options.dropout = 0;  // shown before dropout
   options.return_weights = false;
   options.dropout_keep = {};

@@ -83,6 +83,7 @@ Value value_of(ops::Causal causal);
 Array snapshot(const Array& array);
 
 struct Disentangled;
+struct DistanceRows;
 struct RaggedRows;
 class RotaryTables;
 
@@ -91,8 +92,9 @@ struct SharedPositions {
   Array positions = {};  // float64 (L,) or (B, L), or (R,) of ragged rows: those that rotary positions turn by
   RotaryTables* tables = nullptr;  // of those positions
   Tensor distance_bias = {};       // (Lq + Lk - 1, H), instead of a layer's own
-  // DeBERTa's: what stands for each distance, (2 L - 1, M), which each layer projects.
+  // DeBERTa's: what stands for distances, (rows, M), which each layer projects.
   const Disentangled* disentangled = nullptr;
+  const DistanceRows* distance_rows = nullptr;
   Tensor relative_states = {};
 
   // While one lives: what calls of this module on this thread share, which a forward of Python does not pass on.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nn/module.h"
-#include "ops/attention/attention.h"
+#include "ops/attention/formula.h"
 
 namespace qkv::nn {
 
@@ -27,11 +27,18 @@ inline Value value_of(const Disentangled& o) {
   return fields;
 }
 
-// int64 (2 L - 1,): the rows of the distances -(L - 1) .. L - 1.
-Array disentangled_rows(const Disentangled& options, Index length);
-// (B, H, L, L) to be added to scores times `scale`. queries, keys (B, L, H * D), side by side; by distance (2 L - 1,
-// H * D) the projections of the table.
-Tensor disentangled_scores(const Disentangled& options, const Tensor& queries, const Tensor& keys,
-                           const Tensor& distance_queries, const Tensor& distance_keys, Index heads, double scale);
+// Rows [first, end) of the table, and int64 (2 L - 1,) which of them the distances -(L - 1) .. L - 1 have.
+struct DistanceRows {
+  Index first = 0, end = 0;
+  Array of_distance = {};
+};
+DistanceRows distance_rows(const Disentangled& options, Index length);
+
+// Adds both to the scores, times `scale`. queries, keys (B, L, H * D), heads side by side; (end - first, H * D) the
+// projections of the rows. Nothing of (L, L) is stored.
+std::shared_ptr<const ops::Formula> disentangled_formula(const Disentangled& options, const DistanceRows& rows,
+                                                         const Tensor& queries, const Tensor& keys,
+                                                         const Tensor& row_queries, const Tensor& row_keys, Index heads,
+                                                         double scale);
 
 }  // namespace qkv::nn

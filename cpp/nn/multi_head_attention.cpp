@@ -180,19 +180,6 @@ void MultiHeadAttention::rotate(Projections& p, const Call& call, const SplitSeq
   p.keys = turned(p.keys, kv_heads);
 }
 
-void MultiHeadAttention::add_distances(ops::AttentionOptions& o, const Projections& p,
-                                       const SharedPositions& shared) const {
-  const double scale = o.scale.value_or(1 / std::sqrt(static_cast<double>(head_dim)));
-  const Tensor added =
-      disentangled_scores(*shared.disentangled, p.queries, p.keys, q_proj->forward(shared.relative_states),
-                          k_proj->forward(shared.relative_states), arguments.num_heads, scale);
-  const double none = -std::numeric_limits<double>::infinity();
-  if (!o.attn_mask.defined()) o.attn_mask = added;
-  else if (o.attn_mask.dtype() == DType::boolean)
-    o.attn_mask = ops::where(o.attn_mask, added, ops::scalar_like(added, none));
-  else o.attn_mask = ops::add(o.attn_mask, added);
-}
-
 Tensor MultiHeadAttention::across(const SplitSequence& sequence, const Projections& p,
                                   const ops::AttentionOptions& options) const {
   const auto by_heads = [&](const Tensor& x, Index heads) {
@@ -248,7 +235,12 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   ops::AttentionOptions o = options(mask_spec, call, offset, ragged ? call.rows->length : in.queries.dim(1),
                                     ragged ? call.rows->length : all_keys);
   if (arguments.scores.rotary_base) rotate(p, call, sequence.get(), o.causal, offset);
-  if (call.shared != nullptr && call.shared->relative_states.defined()) add_distances(o, p, *call.shared);
+  if (call.shared != nullptr && call.shared->relative_states.defined()) {
+    const Tensor& states = call.shared->relative_states;
+    o.formula = disentangled_formula(*call.shared->disentangled, *call.shared->distance_rows, p.queries, p.keys,
+                                     q_proj->forward(states), k_proj->forward(states), arguments.num_heads,
+                                     o.scale.value_or(1 / std::sqrt(static_cast<double>(head_dim))));
+  }
   const auto result = [&](const Tensor& y) { return unbatched(out_proj ? out_proj->forward(y) : y, in.lifted); };
   ops::Heads heads{arguments.num_heads, kv_heads, -1};
   if (sequence) {

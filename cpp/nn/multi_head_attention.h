@@ -76,8 +76,6 @@ class MultiHeadAttention : public Module, public AnyAttention {
   Inputs checked_inputs(const Tensor& queries, const Tensor& keys, const Tensor& values, const Call& call) const;
   Projections projected(const Inputs& inputs, const Call& call) const;  // fills the call's memory
   void rotate(Projections& p, const Call& call, const SplitSequence* sequence, ops::Causal causal, Index offset) const;
-  // DeBERTa's scores, as part of the mask.
-  void add_distances(ops::AttentionOptions& o, const Projections& p, const SharedPositions& shared) const;
   // (B, L, heads * D) by a norm of each head.
   Tensor normalized(const std::shared_ptr<Norm>& norm, const Tensor& x, Index heads) const;
   // Of `queries` behind so many positions that attend to `keys`.

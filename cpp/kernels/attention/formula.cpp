@@ -38,6 +38,21 @@ template <class T> inline Vec<T> gathered(const T* table, Vec<T> at) {
 #endif
 }
 
+template <class T> void read_table(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
+  const FormulaLeaf<T>& leaf = r.formula->leaves[s.in->leaf];
+  const auto table = [&](Index lane) {
+    return leaf.data + r.block->batch * leaf.batch + r.block->head[lane] * leaf.head;
+  };
+  if (r.block->same_head || leaf.head == 0)
+    return each_pair(s, r, [first = table(0)](Vec<T> a) { return gathered<T>(first, a); }, s.a);
+  for (Index v = 0; v < r.part->vectors; ++v)
+    for (Index l = 0; l < r.lines; ++l) {
+      const Mask<T> at = bits(load(s.a.p + v * s.a.vector + l * s.a.line));
+      for (Index i = 0; i < kLanes<T>; ++i)
+        s.out[l * r.block->width + v * kLanes<T> + i] = table(r.lane() + v * kLanes<T> + i)[at[i]];
+    }
+}
+
 template <class T> void read_rows(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   const FormulaLeaf<T>& begins = r.formula->leaves[s.in->a];
   const T* table = r.formula->leaves[s.in->leaf].data + r.key + r.line;
@@ -142,8 +157,7 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   if constexpr (OP == Op::to_float) one([](N a) { return __builtin_convertvector(bits(a), N); });
   if constexpr (OP == Op::to_integer) one([](N a) { return from_bits(__builtin_convertvector(a, M)); });
   if constexpr (OP == Op::one_or_zero) integer([](M a) { return a & 1; });
-  if constexpr (OP == Op::gather)
-    one([table = r.formula->leaves[s.in->leaf].data](N a) { return gathered<T>(table, a); });
+  if constexpr (OP == Op::gather) read_table(s, r);
   if constexpr (OP == Op::rows) read_rows(s, r);
   if constexpr (OP == Op::index) {  // negative ones count from the end
     const M size = M{} + static_cast<Integer>(s.in->behind), last = size - 1, zero = {};
@@ -239,7 +253,7 @@ void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const
     return taken;
   };
   for (Index i = 0; i < f.leaf_count; ++i)
-    if (const FormulaLeaf<T>& leaf = f.leaves[i]; leaf.level != LeafLevel::table && leaf.begins == nullptr)
+    if (const FormulaLeaf<T>& leaf = f.leaves[i]; !is_table(leaf.level) && leaf.begins == nullptr)
       value[i] = leaf_operand(take(kTileElements<T>), leaf, block, part, key);
   Index count = f.leaf_count;
   for (Index i = 0; i < program.constant_count; ++i) {

@@ -60,11 +60,12 @@ template <class T> void add_to_diagonals(const BoundInstruction<T>& s, const For
 }
 
 template <class T> void add_to_table(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
-  T* table = sum_of(r, *s.in, 0);
+  T* table = sum_of(r, *s.in, r.block->head[0]);
+  const bool one_table = r.block->same_head || r.dleaves[s.in->leaf].head == 0;
   each_number(s.b, r, [&](T x, Index lane, Index l) {
     const Index i = lane - r.lane();
     const Mask<T> at = bits(load(s.a.p + l * s.a.line + i / kLanes<T> * s.a.vector));
-    table[at[i % kLanes<T>]] += x;
+    (one_table ? table : sum_of(r, *s.in, r.block->head[lane]))[at[i % kLanes<T>]] += x;
   });
 }
 

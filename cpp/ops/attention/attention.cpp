@@ -74,8 +74,9 @@ void backward(const Arguments<T>& call, const kernels::AttentionProblem<T>& prob
     if (!d[i].defined()) continue;
     leaf.data = d[i].data<T>();
     if (problem.formula->leaves[i - call.kLeaves].level == LeafLevel::table) continue;
-    leaf.head = d[i].dim(1) == 1 ? 0 : d[i].dim(2);
-    leaf.batch = d[i].dim(0) == 1 ? 0 : d[i].dim(1) * d[i].dim(2);
+    const Index line = d[i].numel() / std::max<Index>(1, d[i].dim(0) * d[i].dim(1));
+    leaf.head = d[i].dim(1) == 1 ? 0 : line;
+    leaf.batch = d[i].dim(0) == 1 ? 0 : d[i].dim(1) * line;
   }
   const auto wanted = [](const kernels::LeafGradient<T>& leaf) { return leaf.data != nullptr; };
   if (std::any_of(leaves.begin(), leaves.end(), wanted)) gradients.dleaves = leaves.data();

@@ -110,8 +110,9 @@ template <class T> kernels::FormulaLeaf<T> BoundFormula<T>::leaf(std::size_t num
     fail_value(operation_, ": leaf ", number, " of a formula must be ", wanted, "; got ", x.dtype());
   kernels::FormulaLeaf<T> result;
   result.level = level;
-  result.size = level == LeafLevel::table ? x.numel() : size_of(level, n);
-  if (level != LeafLevel::table) {
+  const bool table = is_table(level), per_head = level == LeafLevel::head_table;
+  result.size = table ? x.numel() : size_of(level, n);
+  if (!table) {
     if (x.rank() != 3 || (x.dim(0) != 1 && x.dim(0) != n.batches) || (x.dim(1) != 1 && x.dim(1) != n.heads) ||
         x.dim(2) != result.size)
       fail_value(operation_, ": leaf ", number, " of a formula must be (B or 1, H or 1, ", result.size, "); got ",
@@ -122,9 +123,11 @@ template <class T> kernels::FormulaLeaf<T> BoundFormula<T>::leaf(std::size_t num
     if (std::any_of(graph.nodes.begin(), graph.nodes.end(), reads)) result.begins = x.data<std::int64_t>();
   }
   const Index pad = level == LeafLevel::diagonal ? kernels::kernels<T>().attention.panel_rows : 0;
-  const Index line = result.size + pad, heads = level == LeafLevel::table || x.dim(1) == 1 ? 1 : x.dim(1);
-  result.head = heads == 1 ? 0 : line;
-  result.batch = level == LeafLevel::table || x.dim(0) == 1 ? 0 : heads * line;
+  if (level != LeafLevel::table) {
+    const Index line = per_head ? x.numel() / std::max<Index>(1, x.dim(0) * x.dim(1)) : result.size + pad;
+    result.head = x.dim(1) == 1 ? 0 : line;
+    result.batch = x.dim(0) == 1 ? 0 : x.dim(1) * line;
+  }
   if (result.begins != nullptr) return result;
   if (type == NumberType::floating && pad == 0) {
     result.data = x.data<T>();
@@ -161,6 +164,12 @@ template <class T> void BoundFormula<T>::bind_rows(const PairSizes& n, const std
     if (!std::is_sorted(rows.begin(), rows.end())) std::sort(rows.begin(), rows.end());
     const auto overlap = [&](std::int64_t a, std::int64_t b) { return a != b && b - a < n.keys; };
     leaves_[i].apart = !gathered[i] && std::adjacent_find(rows.begin(), rows.end(), overlap) == rows.end();
+    if (formula_.program->graph().leaves[i].level == LeafLevel::head_table) {
+      const Shape& shape = formula_.leaves[i].shape();
+      leaves_[i].heads_alone = shape.dim(1) == n.heads;
+      leaves_[i].batches_alone = shape.dim(0) == n.batches;
+      continue;
+    }
     const bool alone = leaves_[i].apart && std::adjacent_find(rows.begin(), rows.end()) == rows.end();
     leaves_[i].heads_alone = alone && heads_differ[i];
     leaves_[i].batches_alone = alone && batches_differ[i];

@@ -50,7 +50,12 @@ class Evaluation {
   }
   Tensor read(int table, const Tensor& places) const {
     const Tensor& x = formula_.leaves[static_cast<std::size_t>(table)];
-    const Tensor at = packed(places);
+    Tensor at = packed(places);
+    if (graph().leaves[static_cast<std::size_t>(table)].level == LeafLevel::head_table) {
+      Array begins({x.dim(0), x.dim(1), 1, 1}, DType::int64);
+      for (Index i = 0; i < begins.numel(); ++i) begins.data<std::int64_t>()[i] = i * (x.numel() / begins.numel());
+      at = packed(add(at, Tensor(begins)));
+    }
     return take_flat(is_floating(x.dtype()) ? cast(x, dtype_) : x, at.data(), at.shape());
   }
   Tensor power_of_two(const Tensor& x) const { return binary(Binary::power, integer(2), x); }

@@ -89,7 +89,7 @@ int FormulaGraph::add(const std::string& name, const std::vector<int>& args, int
   const auto kind = [&](bool table) {
     if (leaf < 0 || leaf >= static_cast<int>(leaves.size())) wrong("names no leaf");
     const LeafKind result = leaves[static_cast<std::size_t>(leaf)];
-    if ((result.level == LeafLevel::table) != table) wrong(table ? "must name a table" : "must not name a table");
+    if (is_table(result.level) != table) wrong(table ? "must name a table" : "must not name a table");
     return result;
   };
   const auto of = [&](std::size_t i) { return (*this)[args[i]].type; };

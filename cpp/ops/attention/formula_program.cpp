@@ -312,7 +312,7 @@ FormulaProgram::Backward FormulaProgram::made_backward(const std::vector<bool>& 
   };
   const auto added = [&](const FormulaDerivative::Part& p, int node) {
     const LeafLevel level = graph.leaves[static_cast<std::size_t>(p.leaf)].level;
-    if (level != LeafLevel::table) return Added{sum_of(level), p.leaf, -1, node};
+    if (!is_table(level)) return Added{sum_of(level), p.leaf, -1, node};
     if (p.rows) return Added{FormulaOp::scatter_rows, p.leaf, graph[p.place].leaf, node};
     return Added{FormulaOp::scatter, p.leaf, p.place, node};
   };

@@ -47,7 +47,9 @@ template <class T> class LeafSums {
         if (wanted_[i].data == nullptr) continue;
         if (!is_table(i))
           view = {sum.data() + (by_range(i) ? task / matrices_ : 0) * all_heads() * n, problem_.heads * n, n};
-        else view = {is_direct(i) ? wanted_[i].data : sum.data() + copy_of(i, task) * n, 0, 0};
+        else
+          view = {is_direct(i) ? wanted_[i].data : sum.data() + copy_of(i, task) * n, wanted_[i].batch,
+                  wanted_[i].head};
       }
     }
   }
@@ -76,7 +78,7 @@ template <class T> class LeafSums {
   static constexpr Index kMostCopied = Index{1} << 22;  // numbers of all copies of a table
   Index count() const { return wanted_ == nullptr ? 0 : problem_.formula->leaf_count; }
   const kernels::FormulaLeaf<T>& leaf(Index i) const { return problem_.formula->leaves[i]; }
-  bool is_table(Index i) const { return wanted_[i].data != nullptr && leaf(i).level == kernels::LeafLevel::table; }
+  bool is_table(Index i) const { return wanted_[i].data != nullptr && kernels::is_table(leaf(i).level); }
   // Which copy of a table a task adds to: ranges that are apart share one, and so do heads that read no one row.
   Index copy_of(Index i, Index task) const {
     const Index heads = leaf(i).heads_alone ? problem_.kv_heads : 1, range = leaf(i).apart ? 0 : task / matrices_;
