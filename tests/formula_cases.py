@@ -57,6 +57,12 @@ def graph_distances(o: Any, a: Arrays) -> Any:
     return o.multiply(o.add(o.score, table), table)
 
 
+def tables_of_heads(o: Any, a: Arrays) -> Any:
+    at = o.add(o.leaf("key", a["four_each"]), o.leaf("diagonal", a["below_four"]))
+    one, other = (o.gather(a[name], at, "head_table") for name in ("of_heads", "of_heads_of_all"))
+    return o.add(o.add(o.score, one), o.multiply(other, other))
+
+
 def arithmetic(o: Any, a: Arrays) -> Any:
     x, k = o.score, o.leaf("key", a["key"])
     y = o.add(o.multiply(x, x), o.multiply(o.absolute(k), o.sin(x)))
@@ -93,7 +99,7 @@ SCORES: list[Score] = [
         pair_bias,
         shifted_rows,
     ),
-    *(graph_distances, arithmetic, half_excluded, score_alone_twice, leaf_alone),
+    *(graph_distances, tables_of_heads, arithmetic, half_excluded, score_alone_twice, leaf_alone),
 ]
 
 
@@ -152,6 +158,10 @@ def arrays(queries: int, keys: int, dtype: str = "float64", heads: int = H) -> A
         "key_place": np.arange(keys).reshape(1, 1, -1),
         "first_head": (np.arange(heads) == 0).reshape(1, heads, 1),
         "allowed": random.random(25) < 0.4,
+        "of_heads": normal(B, heads, keys, 4),
+        "of_heads_of_all": normal(1, heads, keys * 4),
+        "four_each": np.arange(keys).reshape(1, 1, -1) * 4,
+        "below_four": random.integers(0, 4, (1, 1, queries + keys - 1)),
     }
 
 

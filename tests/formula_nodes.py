@@ -42,8 +42,8 @@ class Nodes:
     def leaf(self, level: str, array: Any) -> int:
         return self._node("leaf", (), self._array(level, array))
 
-    def gather(self, table: Any, index: int) -> int:
-        return self._node("gather", (index,), self._array("table", table))
+    def gather(self, table: Any, index: int, level: str = "table") -> int:
+        return self._node("gather", (index,), self._array(level, table))
 
     def rows(self, table: Any, row: int) -> int:
         return self._node("rows", (row,), self._array("table", table))
@@ -76,7 +76,11 @@ class AllPairs:
             return x[:, :, self.difference]
         return x[..., None] if level == "query" else x[:, :, None]
 
-    def gather(self, table: Any, index: Any) -> Any:
+    def gather(self, table: Any, index: Any, level: str = "table") -> Any:
+        if level == "head_table":
+            batches, heads = table.shape[:2]
+            each = int(np.prod(table.shape[2:]))
+            index = index + each * np.arange(batches * heads).reshape(batches, heads, 1, 1)
         return table.reshape(-1)[index]
 
     def rows(self, table: Any, row: Any) -> Any:

@@ -26,10 +26,10 @@ ops::NumberType type_named(const std::string& name) {
 }
 
 ops::LeafLevel level_named(const std::string& name) {
-  constexpr const char* names[] = {"head", "query", "key", "diagonal", "table"};
-  for (int i = 0; i < 5; ++i)
+  constexpr const char* names[] = {"head", "query", "key", "diagonal", "table", "head_table"};
+  for (int i = 0; i < 6; ++i)
     if (name == names[i]) return static_cast<ops::LeafLevel>(i);
-  fail_value("formula_program: a leaf's level must be head, query, key, diagonal or table; got ", name);
+  fail_value("formula_program: a leaf's level must be head, query, key, diagonal, table or head_table; got ", name);
 }
 
 // (operation, numbers of nodes, constant or leaf or size, [where]). `numbers`: what the nodes are in the graph, where

@@ -1,7 +1,7 @@
 """Formulas of scores, for ``score_mod=``: each is the function that a user would write.
 
 A formula takes ``(score, b, h, q_idx, kv_idx)`` and gives the new score. Arrays that it reads may be NumPy's, Tensors
-or Parameters; those that require a gradient get it.
+or Parameters; those that require a gradient get it. It is traced once, at its first call, and serves any shape.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ._errors import shown
-from ._formulas import is_array
+from ._formulas import fixed, is_array
 from ._public import publish
 
 __all__ = ["alibi", "disentangled", "relative_bias", "shaw", "soft_cap", "transformer_xl"]
@@ -51,6 +51,7 @@ def alibi(slopes: Any) -> ScoreMod:
     """
     slopes = _array("alibi", "slopes", slopes, 1, "(H,)")
 
+    @fixed
     def alibi(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return score - slopes[h] * abs(q_idx - kv_idx)
 
@@ -88,6 +89,7 @@ def soft_cap(cap: Any) -> ScoreMod:
     if not is_array(cap) and not 0 < cap < math.inf:
         raise ValueError(f"soft_cap: cap must be above 0 because scores stay below it; got {shown(cap)}")
 
+    @fixed
     def soft_cap(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return cap * np.tanh(score / cap)
 
@@ -144,6 +146,7 @@ def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = Tru
         )
     octaves = math.log(max_distance / exact)
 
+    @fixed
     def relative_bias(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         ahead = kv_idx - q_idx
         distance = abs(ahead) if bidirectional else np.clip(-ahead, 0, None)
@@ -193,6 +196,7 @@ def shaw(query_times_table: Any, q_offset: int = 0) -> ScoreMod:
     products = _array("shaw", "query_times_table", query_times_table, 4, "(B, H, Lq, 2 K + 1)")
     farthest = _half("shaw", "query_times_table", products)
 
+    @fixed
     def shaw(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         distance = np.clip(kv_idx - q_idx, -farthest, farthest)
         return score + products[b, h, q_idx - q_offset, distance + farthest]
@@ -240,6 +244,7 @@ def transformer_xl(query_times_positions: Any, q_offset: int = 0) -> ScoreMod:
     )
     farthest = _half("transformer_xl", "query_times_positions", products)
 
+    @fixed
     def transformer_xl(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return score + products[b, h, q_idx - q_offset, q_idx - kv_idx + farthest]
 
@@ -304,6 +309,7 @@ def disentangled(
         arrays.append(array)
     of_queries, of_keys = arrays
 
+    @fixed
     def disentangled(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         ahead = np.clip(q_idx - kv_idx + max_distance, 0, 2 * max_distance - 1)
         behind = np.clip(kv_idx - q_idx + max_distance, 0, 2 * max_distance - 1)

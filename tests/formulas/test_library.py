@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qkv
-from qkv import scores
+from qkv import _formulas, scores
 from qkv.masks import formulas
 
 from . import cases
@@ -73,6 +73,61 @@ def test_transformer_xl():
         for j in range(LK):
             wanted[:, :, i, j] = products[:, :, i, i - j + LK - 1]
     equal(shown(scores.transformer_xl(products)), wanted)
+
+
+def traced_calls(monkeypatch):
+    """Give a list that grows with each trace."""
+    calls, trace = [], _formulas.trace
+
+    def counted(*args):
+        calls.append(args)
+        return trace(*args)
+
+    monkeypatch.setattr(_formulas, "trace", counted)
+    return calls
+
+
+def test_a_formula_is_traced_once_for_all_lengths(monkeypatch):
+    calls = traced_calls(monkeypatch)
+    table = qkv.tensor(np.random.default_rng(3).standard_normal((8, H)), requires_grad=True)
+    formula = scores.relative_bias(table, max_distance=11)
+    q, k, v = cases.inputs()
+    with qkv.no_grad():
+        for keys in range(5, LK):
+            qkv.scaled_dot_product_attention(
+                q[:, :, :1], k[:, :, :keys], v[:, :, :keys], q_offset=keys - 1, score_mod=formula
+            )
+    assert len(calls) == 1
+    values = np.asarray(table.detach()) * 2
+    with qkv.no_grad():
+        table *= 2
+    found = qkv.scaled_dot_product_attention(q, k, v, score_mod=formula)
+    fresh = scores.relative_bias(values, max_distance=11)
+    np.testing.assert_allclose(
+        np.asarray(found.detach()), qkv.scaled_dot_product_attention(q, k, v, score_mod=fresh), atol=1e-14
+    )
+    found.sum().backward()
+    assert np.abs(np.asarray(table.grad)).max() > 0
+
+
+def test_an_index_that_leaves_its_array_is_found_at_each_length():
+    products = np.random.default_rng(4).standard_normal((B, H, LQ, 2 * LK - 1))
+    formula = scores.transformer_xl(products)
+    q, k, v = cases.inputs()
+    qkv.scaled_dot_product_attention(q, k, v, score_mod=formula)
+    longer = np.concatenate([k, k, k], 2), np.concatenate([v, v, v], 2)
+    with pytest.raises(IndexError, match=r"score_mod must index axis 3 .* \(in transformer_xl"):
+        qkv.scaled_dot_product_attention(q, *longer, score_mod=formula)
+
+
+def test_options_of_layers_trace_nothing(monkeypatch):
+    calls = traced_calls(monkeypatch)
+    layer = qkv.nn.MultiHeadAttention(H * 4, H, alibi=True, softcap=5.0, relative_bias={}, is_causal=True)
+    cache = qkv.nn.KVCache()
+    for _ in range(3):
+        layer(np.ones((1, 1, H * 4), "float32"), cache=cache)
+    assert len(cache) == 3
+    assert calls == []
 
 
 def test_rows_of_a_cache():

@@ -314,6 +314,32 @@ def test_memory_of_a_long_sequence():
     assert float(done.stdout) < 8 * 16 + 64
 
 
+POSITIONS = (
+    MEMORY.partition("def call")[0]
+    + """
+layers = [{"nhead": 4, "dim_feedforward": 8}]
+distances = {"span": 16, "buckets": 16, "max_distance": 64}
+for options in ({"relative_bias": {}}, {"disentangled": distances}):
+    body = qkv._core.TransformerBody(layers, d_model=16, vocab_size=3, **options).eval()
+    body(np.ones((1, 64), np.int64))
+    before = memory("VmRSS")
+    body(np.ones((1, 3001), np.int64))
+    print((memory("VmHWM") - before) / 2**20)
+"""
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif("QKV_SANITIZER" in os.environ, reason="a sanitizer's allocator keeps what is freed")
+def test_memory_of_relative_positions():
+    """The scores of four heads alone would take 137 MiB."""
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(qkv.__file__))}
+    done = subprocess.run(
+        [sys.executable, "-c", POSITIONS], env=environment, capture_output=True, text=True, check=True
+    )
+    assert max(map(float, done.stdout.split())) < 34
+
+
 def test_dropout_stream_is_the_same_whatever_the_block():
     q, k, v = (normal(i, 1, 2, 150, 8) for i in range(3))
     qkv.manual_seed(11)

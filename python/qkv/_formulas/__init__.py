@@ -18,11 +18,17 @@ from .errors import name_of
 from .evaluation import at_pairs, check_integers, evaluate
 from .graph import PAIR, Graph, Node
 from .native import split
-from .program import formula_of
+from .program import Written
 from .trace import failure, trace
 from .values import is_array
 
-__all__ = ["TracedFormula", "captured_tensors", "dense", "is_array", "traced_formula"]
+__all__ = ["TracedFormula", "captured_tensors", "dense", "fixed", "is_array", "traced_formula"]
+
+
+def fixed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a score_mod that always reads the same arrays: it is traced once, not at each call."""
+    function.traces = []  # type: ignore[attr-defined]
+    return function
 
 
 class TracedFormula:
@@ -42,15 +48,35 @@ class TracedFormula:
         """Give window (left, right), lengths (B,) or None, and the core's formula of the rest, or None."""
         key = tuple(shape), None if offsets is None else offsets.tobytes()
         if key not in self._bound:
-            graph = Graph(shape, offsets)
-            mask, score = self._traced(graph, self.mask_mod, False), self._traced(graph, self.score_mod, True)
-            window, lengths, rest = ((-1, -1), None, None) if mask is None else split(graph, mask)
-            changed = None if score is graph.score else score
-            formula = None
-            if rest is not None or changed is not None:
-                formula = formula_of(graph, changed, rest, (self._name(True), self._name(False)))
-            self._bound[key] = window, lengths, formula
+            traces = getattr(self.score_mod, "traces", None) if self.mask_mod is None else None
+            bound = (
+                self._traced_now(shape, offsets) if traces is None else self._fixed(traces, shape, offsets)
+            )
+            self._bound[key] = bound
         return self._bound[key]
+
+    def _traced_now(self, shape: tuple[int, int, int, int], offsets: Any) -> Any:
+        graph = Graph(shape, offsets)
+        mask, score = self._traced(graph, self.mask_mod, False), self._traced(graph, self.score_mod, True)
+        window, lengths, rest = ((-1, -1), None, None) if mask is None else split(graph, mask)
+        changed = None if score is graph.score else score
+        if rest is None and changed is None:
+            return window, lengths, None
+        names = self._name(True), self._name(False)
+        return window, lengths, Written(graph, changed, rest, names).formula(graph)
+
+    def _fixed(self, traces: list[Written], shape: tuple[int, int, int, int], offsets: Any) -> Any:
+        """Bind a fixed formula, which is traced only where no trace of it serves this shape."""
+        graph = traces[-1].graph.at(shape, offsets) if traces else None
+        if graph is not None:
+            written = traces[-1]
+            check_integers(graph, written.score)
+        else:
+            first = Graph(shape, offsets)
+            written = Written(first, self._traced(first, self.score_mod, True), None, (self._name(True), ""))
+            traces[:] = [written]
+            graph = first.at(shape, offsets) or first  # what it computes is kept no longer than the call
+        return (-1, -1), None, written.formula(graph)
 
     def _name(self, scores: bool) -> str:
         return f"{self._names[scores]} {name_of(self.score_mod if scores else self.mask_mod)}"

@@ -8,6 +8,7 @@ query i and key j.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,17 @@ class Graph:
     """
 
     def __init__(self, shape: Sequence[int], offsets: Any = None, first_key: int = 0) -> None:
+        self.nodes: list[Node] = []
+        self.tables: list[Any] = []  # captured arrays: NumPy's, or Tensors that take a gradient
+        self._known: dict[Any, Node] = {}
+        self._captured: list[Any] = []  # what these are of
+        self.b, self.h = self.node("b", kind="i"), self.node("h", kind="i")
+        self.q, self.k = self.node("q", kind="i", level=QUERY), self.node("k", kind="i", level=KEY)
+        self.delta = self.node("delta", kind="i", level=DIAGONAL)
+        self.score = self.node("score", kind="f", level=PAIR)
+        self._place(shape, offsets, first_key)
+
+    def _place(self, shape: Sequence[int], offsets: Any, first_key: int) -> None:
         B, H, Lq, Lk = self.shape = tuple(int(n) for n in shape)
         start = (
             np.zeros((1, 1, 1), np.int64)
@@ -65,15 +77,7 @@ class Graph:
         if start.size > 1 and (start == start[0]).all():
             start = start[:1]
         self.start = start
-        self.nodes: list[Node] = []
-        self.tables: list[Any] = []  # captured arrays: NumPy's, or Tensors that take a gradient
-        self._known: dict[Any, Node] = {}
-        self._table_numbers: dict[int, tuple[int, Any]] = {}
         self._ranges: dict[int, Range | None] = {}
-        self.b, self.h = self.node("b", kind="i"), self.node("h", kind="i")
-        self.q, self.k = self.node("q", kind="i", level=QUERY), self.node("k", kind="i", level=KEY)
-        self.delta = self.node("delta", kind="i", level=DIAGONAL)
-        self.score = self.node("score", kind="f", level=PAIR)
         self._values: dict[int, Any] = {
             self.b.number: np.arange(B).reshape(-1, 1, 1),
             self.h.number: np.arange(H).reshape(1, -1, 1),
@@ -81,6 +85,20 @@ class Graph:
             self.k.number: first_key + np.arange(Lk).reshape(1, 1, -1),
             self.delta.number: start - first_key + np.arange(1 - Lk, Lq),
         }
+
+    def at(self, shape: Sequence[int], offsets: Any) -> Graph | None:
+        """Give the same nodes at another shape; None if an index of pairs might lie outside there."""
+        other = copy.copy(self)
+        other.tables = [_readable(array) for array in self._captured]
+        other._place(shape, offsets, 0)
+        for n in self.nodes:
+            if n.op != "gather" or n.level != PAIR:
+                continue
+            for a, size in zip(n.args, self.tables[n.attr].shape, strict=False):
+                found = other.range(a)
+                if found is None or found[0] < 0 or found[1] >= size:
+                    return None
+        return other
 
     # --- nodes
 
@@ -152,15 +170,12 @@ class Graph:
 
     def table(self, array: Any) -> int:
         """Give the number of a captured array."""
-        if id(array) not in self._table_numbers:
-            values = array
-            if isinstance(array, _core.Tensor) and not (array.requires_grad and _core.grad_enabled()):
-                values = array.detach().numpy()
-            if isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.dtype.itemsize < 4:
-                values = values.astype(np.float32)
-            self._table_numbers[id(array)] = len(self.tables), array  # which lives as long as the graph
-            self.tables.append(values)
-        return self._table_numbers[id(array)][0]
+        for number, known in enumerate(self._captured):
+            if known is array:
+                return number
+        self._captured.append(array)
+        self.tables.append(_readable(array))
+        return len(self.tables) - 1
 
     def gather(self, table: int, indices: Sequence[Node]) -> Node:
         """Give the element of a captured array; later axes have one element."""
@@ -229,6 +244,15 @@ class Graph:
         if any(r is None for r in of):
             return None
         return _combined(n.op, of)  # type: ignore[arg-type]
+
+
+def _readable(array: Any) -> Any:
+    """Give a captured array as it is now: as NumPy's unless it takes a gradient."""
+    if isinstance(array, _core.Tensor) and not (array.requires_grad and _core.grad_enabled()):
+        array = array.detach().numpy()
+    if isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.dtype.itemsize < 4:
+        return array.astype(np.float32)
+    return array
 
 
 def kind_of(dtype: Any) -> str:

@@ -22,6 +22,9 @@ _LEVELS = {HEAD: "head", QUERY: "query", KEY: "key", DIAGONAL: "diagonal"}
 _KINDS = {"f": "float", "i": "integer", "b": "boolean"}
 _NAMES = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "invert": "not"}
 
+# Of a leaf: a node below pairs, or a captured array's number and how many of its axes are those of batch and head.
+_Source = Node | tuple[int, int]
+
 
 class _Writer:
     """The instructions of some roots, in an order in which each follows what it reads."""
@@ -31,7 +34,7 @@ class _Writer:
         self.formula = ""  # which is written, for errors
         self.nodes: list[tuple[Any, ...]] = []
         self.leaves: list[tuple[str, str]] = []
-        self.arrays: list[Any] = []
+        self.sources: list[_Source] = []
         self._written: dict[Any, int] = {}
         self._leaf_numbers: dict[Any, int] = {}
 
@@ -42,12 +45,12 @@ class _Writer:
             self.nodes.append((op, args, attribute, line))
         return self._written[key]
 
-    def _leaf(self, key: Any, level: str, kind: str, array: Any) -> int:
-        if key not in self._leaf_numbers:
-            self._leaf_numbers[key] = len(self.leaves)
+    def _leaf(self, source: _Source, level: str, kind: str) -> int:
+        if source not in self._leaf_numbers:
+            self._leaf_numbers[source] = len(self.leaves)
             self.leaves.append((level, _KINDS[kind]))
-            self.arrays.append(array)
-        return self._leaf_numbers[key]
+            self.sources.append(source)
+        return self._leaf_numbers[source]
 
     def write(self, n: Node) -> int:
         """Give the number of a node's instruction."""
@@ -56,9 +59,7 @@ class _Writer:
         if n.op == "score":
             return self._add("score")
         if n.level != PAIR:
-            values = self.graph.values(n)
-            array = values if values.ndim else values.reshape((1, 1, 1))
-            return self._add("leaf", (), self._leaf(n.number, _LEVELS[n.level], n.kind, array))
+            return self._add("leaf", (), self._leaf(n, _LEVELS[n.level], n.kind))
         if n.op == "gather":
             return self._gather(n)
         if n.op == "index":
@@ -75,9 +76,9 @@ class _Writer:
     def _gather(self, n: Node) -> int:
         """A captured array at an index of pairs: by rows where keys follow each other in memory."""
         table = self.graph.tables[n.attr]
-        number = self._leaf(("table", n.attr), "table", n.kind, table)
         strides = np.cumprod((1, *table.shape[:0:-1]))[::-1]
-        index = self.graph.linear(*((int(s), a) for s, a in zip(strides, n.args, strict=False)))
+        terms = [(int(s), a) for s, a in zip(strides, n.args, strict=False)]
+        index = self.graph.linear(*terms)
         form = dict(self.graph.form(index))
         of_difference = form.pop(self.graph.delta, 0)
         of_key = form.pop(self.graph.k, 0) - of_difference
@@ -86,13 +87,20 @@ class _Writer:
             row = self.graph.linear(
                 *((c, self.graph.const(1, "i") if atom is None else atom) for atom, c in form.items())
             )
-            values = np.asarray(self.graph.values(row))
-            level = "query" if row.level == QUERY else "head"
-            leaf = self._leaf(
-                ("row", row.number), level, "i", values.reshape((1, 1, 1)) if not values.ndim else values
-            )
-            return self._add("rows", (self._add("leaf", (), leaf),), number)
-        return self._add("gather", (self.write(index),), number)
+            leaf = self._leaf(row, "query" if row.level == QUERY else "head", "i")
+            return self._add("rows", (self._add("leaf", (), leaf),), self._leaf((n.attr, 0), "table", n.kind))
+        level, of_heads = "table", _axes_of_heads(self.graph, n)
+        if of_heads:  # each head reads its own
+            level, index = "head_table", self.graph.linear(*terms[of_heads:])
+        return self._add("gather", (self.write(index),), self._leaf((n.attr, of_heads), level, n.kind))
+
+
+def _axes_of_heads(graph: Graph, n: Node) -> int:
+    """Give how many axes of a captured array are those of batch and head, or of head alone; 0 if neither."""
+    shape = graph.tables[n.attr].shape
+    if n.args[:2] == (graph.b, graph.h) and shape[:2] == graph.shape[:2] and len(n.args) > 2:
+        return 2
+    return int(n.args[0] is graph.h and shape[0] == graph.shape[1] and len(n.args) > 1)
 
 
 @lru_cache(256)
@@ -100,16 +108,33 @@ def _program(nodes: tuple[Any, ...], leaves: tuple[Any, ...], score: int | None,
     return _core.formula_program(list(nodes), list(leaves), score, mask)
 
 
-def formula_of(graph: Graph, score: Node | None, mask: Node | None, names: tuple[str, str]) -> Any:
-    """Give the core's formula of a score and a mask, either of which may be missing; `names` are for errors."""
-    writer = _Writer(graph)
-    numbers = []
-    for root, writer.formula in zip((score, mask), names, strict=True):
-        numbers.append(None if root is None else writer.write(root))
-    program = _program(tuple(writer.nodes), tuple(writer.leaves), *numbers)
-    if mask is None:
-        return _core.formula(program, writer.arrays)
-    kinds = Blocks(graph, (BLOCK, BLOCK)).kinds(mask)
-    # A pair whose index may lie outside is looked at, whatever the range of the elements says.
-    sure = not any(n.op == "index" and n.level == PAIR for n in needed(mask))
-    return _core.formula(program, writer.arrays, kinds != EMPTY, (kinds == FULL) & sure)
+class Written:
+    """A formula's program and where its arrays come from, for the graph or for it at other shapes."""
+
+    def __init__(self, graph: Graph, score: Node | None, mask: Node | None, names: tuple[str, str]) -> None:
+        """Write a score and a mask, either of which may be missing; `names` are for errors."""
+        writer = _Writer(graph)
+        numbers = []
+        for root, writer.formula in zip((score, mask), names, strict=True):
+            numbers.append(None if root is None else writer.write(root))
+        self.graph, self.score, self._mask = graph, score, mask
+        self._sources = writer.sources
+        self._program = _program(tuple(writer.nodes), tuple(writer.leaves), *numbers)
+
+    def formula(self, graph: Graph) -> Any:
+        """Give the core's formula at a graph's shape."""
+        arrays = [_array(graph, source) for source in self._sources]
+        if self._mask is None:
+            return _core.formula(self._program, arrays)
+        kinds = Blocks(graph, (BLOCK, BLOCK)).kinds(self._mask)
+        # A pair whose index may lie outside is looked at, whatever the range of the elements says.
+        sure = not any(n.op == "index" and n.level == PAIR for n in needed(self._mask))
+        return _core.formula(self._program, arrays, kinds != EMPTY, (kinds == FULL) & sure)
+
+
+def _array(graph: Graph, source: _Source) -> Any:
+    if isinstance(source, tuple):
+        table = graph.tables[source[0]]
+        return table[None] if source[1] == 1 else table
+    values = graph.values(source)
+    return values if values.ndim else values.reshape((1, 1, 1))
