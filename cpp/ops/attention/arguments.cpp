@@ -201,7 +201,8 @@ template <class T> void Arguments<T>::bind_formula(bool gives_gradients) {
     Tensor& leaf = formula.leaves[i];
     const Tensor& input = inputs_[kLeaves + i];
     leaf = input.defined() ? input.detach() : packed(leaf);
-    wanted.push_back(input.defined() && (gives_gradients || wants_gradient({input})));
+    const bool given = gives_gradients && bias_ && i == bias_->leaf;
+    wanted.push_back(given || (input.defined() && wants_gradient({input})));
     if (records && input.defined()) leaf = Tensor(saved_.emplace_back(leaf.data()).get());
   }
   const PairSizes sizes{g.batches, g.heads, g.queries, g.keys};

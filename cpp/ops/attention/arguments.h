@@ -14,7 +14,7 @@ template <class T> class Arguments {
   static constexpr std::size_t kLeaves = 4;  // where they begin among the inputs
 
   // Queries, keys and values in dtype T; the value may be undefined where only weights are asked for.
-  // `gives_gradients`: there is a backward pass that nobody records.
+  // `gives_gradients`: there is a backward pass that nobody records, of queries, keys, values and a float mask.
   Arguments(const Tensor& query, const Tensor& key, const Tensor& value, const Geometry& geometry,
             const AttentionOptions& options, bool gives_gradients = false);
 

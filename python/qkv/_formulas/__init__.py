@@ -70,7 +70,8 @@ class TracedFormula:
         graph = traces[-1].graph.at(shape, offsets) if traces else None
         if graph is not None:
             written = traces[-1]
-            check_integers(graph, written.score)
+            for root in written.roots:
+                check_integers(graph, root)
         else:
             first = Graph(shape, offsets)
             written = Written(first, self._traced(first, self.score_mod, True), None, (self._name(True), ""))

@@ -117,7 +117,8 @@ class Written:
         numbers = []
         for root, writer.formula in zip((score, mask), names, strict=True):
             numbers.append(None if root is None else writer.write(root))
-        self.graph, self.score, self._mask = graph, score, mask
+        self.graph, self._mask = graph, mask
+        self.roots = [root for root in (score, mask) if root is not None]
         self._sources = writer.sources
         self._program = _program(tuple(writer.nodes), tuple(writer.leaves), *numbers)
 
