@@ -223,7 +223,19 @@ def test_arrays_for_arrays_stand_in_order():
         assert y.flags.writeable
 
 
-@pytest.mark.parametrize("f", [lambda x: x[[0, 1]], lambda x: qkv.topk(x, 2)[0], lambda x: qkv.softmax(x)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[[0, 1]],
+        lambda x: qkv.topk(x, 2)[0],
+        lambda x: qkv.softmax(x),
+        lambda x: np.tile(x, (2, 1, 1)),
+        lambda x: np.tile(x, 1),
+        lambda x: np.roll(x, 1),
+        lambda x: np.take(x, [[0, 1], [1, 0]], 1),
+        lambda x: np.take(x, 3),
+    ],
+)
 def test_a_view_of_a_result_follows_it_once_it_requires_a_gradient(f):
     y = f(qkv.tensor(np.arange(24.0).reshape(2, 3, 4)))
     part = y.reshape(-1)

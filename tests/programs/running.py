@@ -29,6 +29,7 @@ EXEMPT = {
     "median of what overlaps": "PyTorch reads past an expanded Tensor",
     "view made without gradients": "PyTorch says that it requires a gradient, but none flows through it",
     "view that is a leaf": "PyTorch forgets it, and with it its gradient, once its memory was changed",
+    "view of hidden memory": "PyTorch's result is a view of what has no name, and its own views do not follow it",
     "view whose data were set": "PyTorch still takes it for a view of its former base, whose history becomes its own",
     "data written before backward": "PyTorch's gradient is wrong in silence, ours is right or an error",
     "finite gradient": "PyTorch's is NaN where 0 meets infinity behind a selection",
@@ -153,6 +154,8 @@ class Session:
                 reasons = [reason for name, reason in self.blind.items() if _mentions(line, name)]
                 if unrecorded:
                     reasons.append("view made without gradients")
+                if self.theirs[target]._is_view() and self._sharing(self.theirs[target]) == [target]:
+                    reasons.append("view of hidden memory")
                 if reasons:
                     self.blind[target] = reasons[-1]
             self.blind.update(dict.fromkeys(parted, "view whose data were set"))

@@ -182,10 +182,22 @@ def test_refused():
     assert repr(qkv.torch.tensor([[1.0, 3.0, 2.0]]).median(1)).splitlines()[1] == "values=tensor([2.]),"
 
 
-def test_a_view_of_a_median_follows_it_once_it_requires_a_gradient():
-    middle = qkv.torch.arange(12.0).reshape(3, 4).median(1).values
-    view = middle[:2]
-    middle.requires_grad_()
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.median(1).values,
+        lambda x: x.median(),
+        lambda x: x.repeat(2, 1),
+        lambda x: x.repeat(1, 1),
+        lambda x: x.roll(1),
+        lambda x: x.take(qkv.torch.tensor([1, 2])),
+        lambda x: x.diag_embed(),
+    ],
+)
+def test_a_view_of_a_result_follows_it_once_it_requires_a_gradient(f):
+    result = f(qkv.torch.arange(12.0).reshape(3, 4))
+    view = result[None]
+    result.requires_grad_()
     assert not view.is_leaf
     assert view.requires_grad
 

@@ -225,16 +225,13 @@ def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "
         places = places.astype(np.intp, casting="same_kind")
     if axis is None:
         a, axis = a.reshape(-1), 0
-    taken = a[along(axis, a.ndim, places.reshape(-1))]
-    return taken.reshape(
-        a.shape[: axis_of(axis, a.ndim)] + places.shape + a.shape[axis_of(axis, a.ndim) + 1 :]
-    )
+    return a[along(axis, a.ndim, places)]
 
 
 @_for("roll")
 def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
-        return _roll(a.reshape(-1), shift, 0).reshape(a.shape)
+        return _roll(a.reshape(-1), shift, 0).reshape(a.shape).copy()  # a view of nothing that is hidden
     if type(shift) is int and type(axis) is int:
         turns = [(shift, axis)]
     else:
@@ -256,8 +253,9 @@ def _tile(A: Any, reps: Any) -> Any:
     sizes = (1,) * (len(counts) - A.ndim) + A.shape
     pairs = list(zip(counts, sizes, strict=True))
     spread = A.reshape([n for _, size in pairs for n in (1, size)])
-    repeated = spread.broadcast_to([n for pair in pairs for n in pair]).copy()
-    return repeated.reshape([count * size for count, size in pairs])
+    repeated = spread.broadcast_to([n for pair in pairs for n in pair])
+    repeated = repeated.reshape([count * size for count, size in pairs])
+    return repeated.copy() if _core.address(repeated) == _core.address(A) else repeated
 
 
 @_for("delete")
@@ -273,7 +271,7 @@ def _delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 def gathered(a: Tensor, positions: np.ndarray) -> Tensor:
     """Give a copy of the numbers at these positions of the flat Tensor."""
-    taken: Tensor = a.reshape(-1)[positions.reshape(-1)].reshape(positions.shape)
+    taken: Tensor = a.reshape(-1)[positions]
     return taken
 
 

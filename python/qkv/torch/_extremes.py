@@ -104,7 +104,7 @@ def median(input, dim=None, keepdim: bool = False):
             nothing = float("nan") if input.dtype.kind == 2 else -(2**63)
             return FUNCTIONS["full"]((), nothing, dtype=input.dtype)
         value: Any = _core.median(Core.reshape(input, -1), 0)[0]
-        return wrap(Core.reshape(value, ()), "MedianBackward0", input._kind)
+        return wrap(Core.copy(Core.reshape(value, ())), "MedianBackward0", input._kind)
     axis = axis_of(dim, len(input.shape), "median")
     if input.shape and not input.shape[axis]:
         raise IndexError(f"median: axis {axis} must have at least one entry; got shape {tuple(input.shape)}")

@@ -41,7 +41,7 @@ def diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1):
     size = len(at) + abs(offset)
     zeros = wrap_array(np.zeros((*input.shape[:-1], size, size), input.dtype.core))
     made: Any = _core.replaced(zeros, (..., at - min(offset, 0), at + max(offset, 0)), input)
-    return np.moveaxis(made, (-2, -1), (dim1, dim2))
+    return np.moveaxis(made, (-2, -1), (dim1, dim2)).copy()
 
 
 named("trace")(lambda input: renamed(_diagonal(input).sum(), "TraceBackward0"))
