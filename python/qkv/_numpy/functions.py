@@ -73,16 +73,12 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> 
 # --- joining
 
 
-def _parts(arrays: Any) -> list[Any]:
-    return list(arrays)
-
-
 @_for("concatenate", "concat")
 def _concatenate(
     arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
     _only(out=out, casting=casting)
-    parts = _parts(arrays)
+    parts = list(arrays)
     if axis is None:
         parts, axis = [np.ravel(part) for part in parts], 0
     joined = _core.concatenate(parts, axis)
@@ -92,7 +88,7 @@ def _concatenate(
 @_for("stack")
 def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Any:
     _only(out=out, casting=casting)
-    joined = _core.stack(_parts(arrays), axis)
+    joined = _core.stack(list(arrays), axis)
     return joined if dtype is None else joined.astype(dtype)
 
 
@@ -101,7 +97,10 @@ def _joining(shaped: Callable[[Any], Any], least: int, axis: Callable[[int], int
 
     def implementation(tup: Iterable[Any], *, dtype: Any = None, casting: Any = None) -> Any:
         parts = [part if isinstance(part, Tensor) and part.ndim >= least else shaped(part) for part in tup]
-        return _concatenate(parts, axis(parts[0].ndim) if parts else 0, dtype=dtype, casting=casting)
+        place = axis(parts[0].ndim) if parts else 0
+        if dtype is None and casting is None:
+            return _core.concatenate(parts, place)
+        return _concatenate(parts, place, dtype=dtype, casting=casting)
 
     return implementation
 

@@ -28,6 +28,8 @@ def along(axis: int, ndim: int, part: Any) -> tuple[Any, ...]:
 
 def axis_of(axis: Any, ndim: int) -> int:
     """Count an axis from the first."""
+    if type(axis) is int and 0 <= axis < ndim:
+        return axis
     number = operator.index(axis)
     if not -ndim <= number < ndim:
         raise ValueError(
@@ -100,7 +102,9 @@ def _flip(m: Any, axis: Any = None) -> Any:
     ndim = m.ndim
     if type(axis) is int:
         return m[along(axis, ndim, _BACK)]
-    chosen = range(ndim) if axis is None else _axes_of(axis, ndim)
+    if axis is None:
+        return m[(_BACK,) * ndim]
+    chosen = _axes_of(axis, ndim)
     return m[tuple(_BACK if i in chosen else _ALL for i in range(ndim))]
 
 

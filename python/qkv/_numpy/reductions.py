@@ -17,7 +17,7 @@ from .table import registered as _for
 
 
 def _kept(keepdims: Any) -> bool:
-    return keepdims is not np._NoValue and bool(keepdims)
+    return keepdims is not False and keepdims is not np._NoValue and bool(keepdims)
 
 
 def _summing(name: str) -> Callable[..., Any]:
@@ -32,7 +32,8 @@ def _summing(name: str) -> Callable[..., Any]:
         *more: Any,
         **named: Any,
     ) -> Any:
-        _only(out=out, positional=more or None, **named)
+        if out is not None or more or named:
+            _only(out=out, positional=more or None, **named)
         return getattr(a if dtype is None else a.astype(dtype), name)(axis, _kept(keepdims))
 
     return implementation
@@ -42,7 +43,8 @@ def _extreme(name: str) -> Callable[..., Any]:
     def implementation(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *more: Any, **named: Any
     ) -> Any:
-        _only(out=out, positional=more or None, **named)
+        if out is not None or more or named:
+            _only(out=out, positional=more or None, **named)
         return getattr(a, name)(axis, _kept(keepdims))
 
     return implementation

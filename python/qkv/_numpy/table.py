@@ -10,6 +10,7 @@ import numpy as np
 from . import UnsupportedError
 
 TABLE: dict[Any, Callable[..., Any]] = {}
+_NO_VALUE = np._NoValue
 
 
 def register(implementation: Callable[..., Any], *names: str) -> None:
@@ -48,6 +49,7 @@ def registered(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 def only(**options: Any) -> None:
     """Refuse options that are not known here and were given."""
-    given = [name for name, value in options.items() if value is not None and value is not np._NoValue]
-    if given:
-        raise UnsupportedError(f"{', '.join(given)} is not known here")
+    for value in options.values():
+        if value is not None and value is not _NO_VALUE:
+            given = [name for name, one in options.items() if one is not None and one is not _NO_VALUE]
+            raise UnsupportedError(f"{', '.join(given)} is not known here")
