@@ -38,13 +38,31 @@ template <class T> inline Vec<T> gathered(const T* table, Vec<T> at) {
 #endif
 }
 
+#if defined(__AVX512F__)
+constexpr Index kShortTable = 32;
+// Two registers hold a table of n <= kShortTable numbers: a third of a gather's time.
+inline Vec<float> gathered_short(Vec<float> low, Vec<float> high, Vec<float> at) {
+  return (Vec<float>)_mm512_permutex2var_ps((__m512)low, (__m512i)at, (__m512)high);
+}
+#endif
+
 template <class T> void read_table(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   const FormulaLeaf<T>& leaf = r.formula->leaves[s.in->leaf];
   const auto table = [&](Index lane) {
     return leaf.data + r.block->batch * leaf.batch + r.block->head[lane] * leaf.head;
   };
-  if (r.block->same_head || leaf.head == 0)
-    return each_pair(s, r, [first = table(0)](Vec<T> a) { return gathered<T>(first, a); }, s.a);
+  const bool one_table = r.block->same_head || leaf.head == 0;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    const Index n = leaf.head != 0 ? leaf.head : leaf.batch != 0 ? leaf.batch : leaf.size, w = kLanes<T>;
+    if (one_table && n <= kShortTable) {
+      const T* first = table(0);
+      const Vec<T> low = n < w ? load_part(first, n) : load(first), high = n > w ? load_part(first + w, n - w) : low;
+      return each_pair(s, r, [=](Vec<T> a) { return gathered_short(low, high, a); }, s.a);
+    }
+  }
+#endif
+  if (one_table) return each_pair(s, r, [first = table(0)](Vec<T> a) { return gathered<T>(first, a); }, s.a);
   for (Index v = 0; v < r.part->vectors; ++v)
     for (Index l = 0; l < r.lines; ++l) {
       const Mask<T> at = bits(load(s.a.p + v * s.a.vector + l * s.a.line));
