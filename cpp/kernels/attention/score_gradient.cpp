@@ -112,6 +112,28 @@ void load_dweights(T* tile, const RowBlock<T>& rows, const AttentionSaved<T>& sa
   }
 }
 
+namespace {
+
+// Leaves out keys without any weight from both ends of the parts.
+template <class T> void narrow_by_weights(KeyStep& step, const T* weights, Index width) {
+  Index left = 0;
+  for (Index i = 0; i < step.count; ++i) {
+    StepPart part = step.part[i];
+    const auto has_weight = [&](Index j) {
+      const T* line = weights + j * width + part.vector * kLanes<T>;
+      for (Index v = 0; v < part.vectors; ++v)
+        if (any(load(line + v * kLanes<T>) != Vec<T>{})) return true;
+      return false;
+    };
+    while (part.from < part.to && !has_weight(part.from)) ++part.from;
+    while (part.from < part.to && !has_weight(part.to - 1)) --part.to;
+    if (part.from < part.to) step.part[left++] = part;
+  }
+  step.count = left;
+}
+
+}  // namespace
+
 template <class T>
 void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block,
                     const AttentionSaved<T>& saved, Index key, Index n) {
@@ -123,6 +145,9 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
   T* dscores = scratch.dscores;
   T* factors = scratch.factors;
   block_weights(scratch, step, block, key, n);
+  // Not where sums over keys must begin at the same place for all rows.
+  const bool sparse = has_threshold(p.normalizer) || p.normalizer == Normalizer::relu;
+  if (sparse && !p.fill && !p.batch_invariant) narrow_by_weights(step, weights, width);
   zero_outside(dscores, step, rows);
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];

@@ -25,8 +25,8 @@ from .norm import layer_norm, rms_norm
 from .optim import adam_step, adamw_step, clip_grad_norm, sgd_step
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
 from .recurrent import gru, gru_cell
+from .rows import entmax
 from .softmax import (
-    entmax,
     log_softmax,
     logsumexp,
     masked_softmax,
