@@ -61,12 +61,18 @@ class PythonNormalizer final : public ScoreNormalizer {
   const std::shared_ptr<void> function_;
 };
 
+}  // namespace
+
 LayerNormalizer normalizer_from(Call& call, py::handle value, const char*) {
   if (py::isinstance<py::str>(value)) return {ops::normalizer_named(call.operation(), value.cast<std::string>())};
   if (PyCallable_Check(value.ptr()) == 0)
     fail_type(call.operation(), ": normalizer must be a name or a function of scores; got ", described(value));
   return {.own = std::make_shared<const PythonNormalizer>(value)};
 }
+
+template <> struct Argument<LayerNormalizer> : Argument<As<LayerNormalizer, normalizer_from>> {};
+
+namespace {
 
 // Layers whose class in Python defines the score.
 template <class Base> class OverridableAttention : public OverridableCall<Base> {
@@ -114,12 +120,6 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
     return inherited();
   }
 };
-
-}  // namespace
-
-template <> struct Argument<LayerNormalizer> : Argument<As<LayerNormalizer, normalizer_from>> {};
-
-namespace {
 
 template <class Layer, class Base>
 using AttentionClass = Class<Layer, Base, OverridableAttention<Layer>, py::smart_holder>;
