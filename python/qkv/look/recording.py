@@ -79,7 +79,7 @@ class Recording:
         name = f"{path}.weights" if path else "weights"
         if name not in self._kept:
             raise KeyError(self._missing(name))
-        options = {"size": size, "reduce": reduce, "rows": rows, "columns": columns}
+        options: dict[str, Any] = {"size": size, "reduce": reduce, "rows": rows, "columns": columns}
         images = [weights.image(**options) for weights in self._weights_of(name)]
         return images[0] if len(images) == 1 else images
 
@@ -137,10 +137,11 @@ class Weights:
 
     def __init__(self, value: Any, part: Part) -> None:
         kept = isinstance(value, _core.KeptAttention)
-        self._kept: Any = value if kept else None
-        self._stored: Any = None if kept else by_heads(value, part)
+        weights: Any = value if kept else by_heads(value, part)
+        self._kept: Any = weights if kept else None
+        self._stored: Any = None if kept else weights
         self._part = part
-        self.shape: tuple[int, ...] = tuple(value.shape if kept else self._stored.shape)
+        self.shape: tuple[int, ...] = tuple(weights.shape)
         self.ndim = len(self.shape)
         self.offset = 0 if self._kept is None else self._kept.offset
         self.cross = part.crosses or (self.shape[2] != self.shape[3] and self.offset == 0)
