@@ -17,6 +17,8 @@ from .positions import Stretch
 from .ring import Reach, layout_of, whole_length
 
 OPERATION = "attention"
+# Options that mean the same for each stretch of the sequence.
+PASSED_ON = ("dropout_p", "scale", "window", "softcap", "alibi_slopes", "masked_value", "normalizer")
 Array = NDArray[Any]
 
 
@@ -101,19 +103,16 @@ class Arguments:
             core: Any = _core.scaled_dot_product_attention
             core(
                 *(np.zeros((B, h, 0, n), dtype) for h, n in ((H, D), (Hkv, D), (Hkv, Dv))),
-                *(None, o["dropout_p"], o["is_causal"], o["scale"], True, None, o["window"], o["softcap"]),
-                *(
-                    o["alibi_slopes"],
-                    o["q_offset"],
-                    self.sinks,
-                    o["masked_value"],
-                    draws_nothing,
-                    False,
-                    o["return_lse"],
-                    None,
-                    None,
-                ),
-                normalizer=o["normalizer"],
+                attn_mask=None,
+                is_causal=o["is_causal"],
+                enable_gqa=True,
+                valid_lens=None,
+                q_offset=o["q_offset"],
+                sinks=self.sinks,
+                dropout_keep=draws_nothing,
+                return_weights=False,
+                return_lse=o["return_lse"],
+                **{name: o[name] for name in PASSED_ON},
             )
         self.captured = captured(OPERATION, o, (B, H, Lq, Lk))
         self._given = [*given, *self.captured]
@@ -128,13 +127,12 @@ class Arguments:
             )
             self.mask = self.mask if self.mask is None or isinstance(mask, _core.Tensor) else self.mask.copy()
             self.keep = None if self.keep is None else self.keep.copy()
-        plain = "dropout_p is_causal scale window softcap alibi_slopes q_offset masked_value normalizer"
         lens = o["valid_lens"]
         draws = o["dropout_p"] > 0 and o["dropout_keep"] is None
         return {
             "dtype": str(dtype),
             "sizes (B, H, Hkv, D, Dv)": self.sizes,
-            **{name: _same(o[name]) for name in plain.split()},
+            **{name: _same(o[name]) for name in (*PASSED_ON, "is_causal", "q_offset")},
             "sinks": _same(sinks),
             "valid_lens": _same(lens)
             if self.lens is None or (self.lens.shape[1] == 1 and self._one_for_all)
@@ -207,18 +205,7 @@ class Arguments:
                 mask = mask[:, :, rows]
             return np.ascontiguousarray(mask if mask.shape[3] == 1 else mask[..., columns])
 
-        found: dict[str, Any] = {
-            name: o[name]
-            for name in (
-                "scale",
-                "window",
-                "softcap",
-                "alibi_slopes",
-                "masked_value",
-                "dropout_p",
-                "normalizer",
-            )
-        }
+        found: dict[str, Any] = {name: o[name] for name in PASSED_ON}
         found["is_causal"] = bool(o["is_causal"])
         found["q_offset"] = self.offset + (queries.begin - keys.begin)
         found["attn_mask"], found["dropout_keep"] = part(self.mask), part(self.keep)
