@@ -8,6 +8,7 @@
 
 #include "autograd/tensor.h"
 #include "core/locks.h"
+#include "core/noncopyable.h"
 #include "core/parallel.h"
 
 namespace qkv {
@@ -26,7 +27,7 @@ constexpr unsigned kBetweenChecks = 16;
 
 // A backward pass at a node. Threads may be at one node together, unless one of them is to free it: that one is then
 // the last to come, and what the pull-back holds goes when all have left.
-class Visit {
+class Visit : NonCopyable {
  public:
   Visit(Node& node, bool frees) : node_(node), frees_(frees) {
     const Lock lock(mutex_of(&node));
@@ -46,8 +47,6 @@ class Visit {
     step.swap(node_.step);
     inputs.swap(node_.inputs);
   }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
   void succeeded() { succeeded_ = true; }  // otherwise the node stays as it was
 
  private:

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/array.h"
+#include "core/noncopyable.h"
 #include "core/parallel.h"
 
 namespace qkv {
@@ -28,12 +29,10 @@ class LeafGradient {
 
   // While one lives, no other thread adds. It is kept for a pass through memory, without a Mutex, as that pass may work
   // on the pool; it is not asked for while another one lives on this thread.
-  class Quiet {
+  class Quiet : NonCopyable {
    public:
     explicit Quiet(LeafGradient& gradient);
     ~Quiet() { gradient_.quiet_.store(0, std::memory_order_release); }
-    Quiet(const Quiet&) = delete;
-    Quiet& operator=(const Quiet&) = delete;
 
    private:
     const Uninterrupted whole_;

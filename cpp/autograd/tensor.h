@@ -27,6 +27,7 @@
 
 #include "autograd/leaf_gradient.h"
 #include "autograd/strided.h"
+#include "core/noncopyable.h"
 
 namespace qkv {
 
@@ -272,12 +273,10 @@ template <class PullBack, class Derive> struct FusedStep final : Step {
 bool grad_enabled();
 void set_grad_enabled(bool enabled);  // of this thread
 
-class GradMode {
+class GradMode : NonCopyable {
  public:
   explicit GradMode(bool enabled) : before_(grad_enabled()) { set_grad_enabled(enabled); }
   ~GradMode() { set_grad_enabled(before_); }
-  GradMode(const GradMode&) = delete;
-  GradMode& operator=(const GradMode&) = delete;
 
  private:
   bool before_;

@@ -3,7 +3,6 @@
 #include <stdexcept>
 
 #include "bindings/formula_source.h"
-#include "bindings/formula_value.h"
 
 namespace qkv::bindings {
 namespace {

@@ -4,7 +4,6 @@
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
 #include "bindings/class.h"
-#include "bindings/explained.h"
 
 namespace py = pybind11;
 

@@ -2,6 +2,7 @@
 #include "bindings/attention_weights.h"
 #include "bindings/call_attention.h"
 #include "bindings/class.h"
+#include "core/noncopyable.h"
 #include "nn/additive_attention.h"
 #include "nn/dot_product_attention.h"
 
@@ -22,12 +23,10 @@ template <> struct PythonForward<AdditiveAttention> : PythonForward<Attention> {
 namespace {
 
 // While one lives: what the next score on this thread takes by keyword beside queries and keys.
-class ScoreInputs {
+class ScoreInputs : NonCopyable {
  public:
   explicit ScoreInputs(const py::kwargs& inputs) : outer_(std::exchange(next_, &inputs)) {}
   ~ScoreInputs() { next_ = outer_; }
-  ScoreInputs(const ScoreInputs&) = delete;
-  ScoreInputs& operator=(const ScoreInputs&) = delete;
   static py::handle take() {
     const py::kwargs* inputs = std::exchange(next_, nullptr);
     return inputs == nullptr || inputs->empty() ? py::handle() : py::handle(*inputs);

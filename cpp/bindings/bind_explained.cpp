@@ -12,7 +12,6 @@
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
 #include "bindings/direct_call.h"
-#include "bindings/explained.h"
 #include "bindings/function.h"
 
 namespace py = pybind11;
@@ -32,16 +31,25 @@ struct Explained {
 
   static Explained& of(PyObject* self) { return *reinterpret_cast<Explained*>(self); }
 
+  // Replaces the error that is set and that no line of Python has raised by a TypeError in words of Python's
+  // (qkv._errors); None, or a failure of its own, leaves the error.
   static PyObject* refuse(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-    replace_type_error([&]() -> py::object {
+    py::error_scope scope;
+    if (scope.trace != nullptr && scope.trace != Py_None) return nullptr;
+    try {
       py::tuple positional(static_cast<std::size_t>(count));
       for (Py_ssize_t i = 0; i < count; ++i) positional[static_cast<std::size_t>(i)] = py::handle(arguments[i]);
       const auto keywords = names == nullptr ? py::tuple() : py::reinterpret_borrow<py::tuple>(names);
-      return callback("refusal")(py::handle(of(self).function), positional, keywords);
-    });
+      const py::object words = callback("refusal")(py::handle(of(self).function), positional, keywords);
+      if (words.is_none()) return nullptr;
+      for (PyObject* old : {scope.type, scope.value, scope.trace}) Py_XDECREF(old);
+      PyErr_SetObject(PyExc_TypeError, words.ptr());
+      PyErr_Fetch(&scope.type, &scope.value, &scope.trace);
+    } catch (const std::exception&) {  // no memory for words, or the interpreter ends
+      PyErr_Clear();
+    }
     return nullptr;
   }
-
   static PyObject* call(PyObject* self, PyObject* const* arguments, size_t flags, PyObject* names) {
     PyObject* result = PyObject_Vectorcall(of(self).function, arguments, flags, names);
     if (result == nullptr && PyErr_ExceptionMatches(PyExc_TypeError)) [[unlikely]]

@@ -1,6 +1,7 @@
 // Formulas of attention, as what traces them hands them over.
 #include "bindings/bindings.h"
-#include "bindings/formula_value.h"
+#include "bindings/formula_source.h"
+#include "ops/attention/formula.h"
 
 namespace qkv::bindings {
 namespace {

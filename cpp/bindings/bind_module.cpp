@@ -5,8 +5,8 @@
 #include "bindings/call_attention.h"
 #include "bindings/call_python.h"
 #include "bindings/class.h"
+#include "bindings/defined_call.h"
 #include "bindings/module_entries.h"
-#include "bindings/observed_call.h"
 #include "bindings/tensor_class.h"
 
 namespace qkv::bindings {

@@ -4,7 +4,6 @@
 #include "bindings/class.h"
 #include "bindings/defined_call.h"
 #include "bindings/direct_call.h"
-#include "bindings/observed_call.h"
 #include "bindings/options.h"
 #include "core/error.h"
 #include "nn/linear_attention.h"

@@ -9,6 +9,8 @@ namespace qkv::bindings {
 
 // An attribute that an object has not is answered with what was meant, at the cost of none.
 PyObject* get_or_suggest(PyObject* self, PyObject* name);
+// "'Linear' object has no attribute 'wieght'; did you mean weight?" as an AttributeError.
+[[noreturn]] void fail_attribute(py::handle object, py::handle name);
 // What the garbage collector sees of a module.
 int traverse_module(PyObject* self, visitproc visit, void* arg);
 // When it is made: `__class__` of an object stays within its class of the core, and a class that is not made by calling

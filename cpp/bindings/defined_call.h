@@ -1,6 +1,8 @@
 // What a class in Python defines of a layer's call.
 #pragma once
 
+#include <functional>
+
 #include "bindings/call_python.h"
 #include "bindings/convert.h"
 
@@ -29,5 +31,10 @@ template <class Layer> py::object defined_method(const Layer* layer, const char*
 
 [[noreturn]] void wrong_result(const DefinedCall& call, const char* wanted, py::handle got);
 Tensor call_for_tensor(const DefinedCall& call, const py::tuple& arguments, py::handle keywords = {});
+
+// A call of a module that Python makes while observers look: run(arguments) of a module, whose first argument and
+// result they see, and may change where they are Tensors.
+py::object observed_call(const py::object& self, const py::args& arguments,
+                         const std::function<py::object(const py::args&)>& run);
 
 }  // namespace qkv::bindings

@@ -1,7 +1,6 @@
 #include "bindings/formula_source.h"
 
 #include "bindings/call_python.h"
-#include "bindings/formula_value.h"
 
 namespace qkv::bindings {
 namespace {

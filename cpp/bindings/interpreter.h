@@ -18,6 +18,7 @@
 #include <unistd.h>
 #endif
 
+#include "core/noncopyable.h"
 #include "core/parallel.h"
 
 namespace qkv::bindings {
@@ -60,16 +61,14 @@ inline void end_computing() {
 }
 
 // While one lives, changes wait, as they do while the lock is given back.
-struct Computing {
+struct Computing : NonCopyable {
   Computing() { begin_computing(); }
   ~Computing() { end_computing(); }
-  Computing(const Computing&) = delete;
-  Computing& operator=(const Computing&) = delete;
 };
 
 // While one lives, no other thread is inside a computation: for changes of what computations read without a lock, such
 // as the dtype of a parameter. Waits until those that have begun end or call Python; later ones wait for the change.
-class ExclusiveAccess {
+class ExclusiveAccess : NonCopyable {
  public:
   ExclusiveAccess() {
     // Threads that compute while the interpreter ends do not come back.
@@ -78,8 +77,6 @@ class ExclusiveAccess {
       if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
     }
   }
-  ExclusiveAccess(const ExclusiveAccess&) = delete;
-  ExclusiveAccess& operator=(const ExclusiveAccess&) = delete;
 
  private:
   struct Announced {
@@ -89,7 +86,7 @@ class ExclusiveAccess {
 };
 
 // While one lives, other threads of Python run.
-class GilReleased {
+class GilReleased : NonCopyable {
  public:
   GilReleased() {
     begin_computing();
@@ -100,12 +97,10 @@ class GilReleased {
     take_gil([] { PyEval_RestoreThread(std::exchange(waiting_state, nullptr)); });
     end_computing();
   }
-  GilReleased(const GilReleased&) = delete;
-  GilReleased& operator=(const GilReleased&) = delete;
 };
 
 // While one lives, this thread may use Python's objects.
-class GilHeld {
+class GilHeld : NonCopyable {
  public:
   GilHeld() : was_released_(waiting_state != nullptr) {
     take_gil([this] {
@@ -117,8 +112,6 @@ class GilHeld {
   ~GilHeld() {
     if (was_released_) waiting_state = PyEval_SaveThread();
   }
-  GilHeld(const GilHeld&) = delete;
-  GilHeld& operator=(const GilHeld&) = delete;
 
  private:
   const bool was_released_;
@@ -127,7 +120,7 @@ class GilHeld {
 
 // The same in the midst of a computation, for methods that a Python subclass may define: they may wait for a thread
 // that makes a change.
-class InPython {
+class InPython : NonCopyable {
  public:
   InPython() : paused_(own_computing > 0) {
     if (paused_) end_computing();
@@ -135,8 +128,6 @@ class InPython {
   ~InPython() {
     if (paused_) begin_computing();
   }
-  InPython(const InPython&) = delete;
-  InPython& operator=(const InPython&) = delete;
 
  private:
   const GilHeld held_;

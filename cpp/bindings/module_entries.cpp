@@ -2,7 +2,7 @@
 #include "bindings/module_entries.h"
 
 #include "bindings/bind_module.h"
-#include "bindings/explained.h"
+#include "bindings/class.h"
 #include "nn/init.h"
 
 namespace qkv::bindings {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/noncopyable.h"
 #include "core/types.h"
 
 namespace qkv {
@@ -14,7 +15,7 @@ namespace qkv {
 // A block of memory with a version that rises with every change, so that whoever saved or packed the old content can
 // tell. Changes by copy_, load_state_dict or an optimizer are told through raise_version; those made through a view
 // that was handed out (WritableView) are found by comparing content.
-class Buffer {
+class Buffer : NonCopyable {
  public:
   // Uninitialised memory of qkv's own.
   static std::shared_ptr<Buffer> allocate(std::size_t bytes);
@@ -23,8 +24,6 @@ class Buffer {
   // The same, of an owner who means it to be shared: both read and write it for as long as they like.
   static std::shared_ptr<Buffer> share(void* data, std::size_t bytes, std::shared_ptr<void> owner);
   ~Buffer();
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
 
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
@@ -83,24 +82,20 @@ class Buffer {
 // Lives as long as somebody outside (a NumPy array, a DLPack tensor) may write to the memory. Costs nothing but a count
 // for memory whose version nobody has asked for; otherwise a pass through it at the first view, at the end of the last,
 // and at each question for the version between.
-class WritableView {
+class WritableView : NonCopyable {
  public:
   explicit WritableView(std::shared_ptr<Buffer> buffer) : buffer_(std::move(buffer)) { buffer_->add_view(); }
   ~WritableView() { buffer_->drop_view(); }
-  WritableView(const WritableView&) = delete;
-  WritableView& operator=(const WritableView&) = delete;
 
  private:
   std::shared_ptr<Buffer> buffer_;
 };
 
 // Memory that one call needs between its steps; comes from the same cache as arrays do.
-class Scratch {
+class Scratch : NonCopyable {
  public:
   explicit Scratch(std::size_t bytes);
   ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
   template <class T> T* as() const { return static_cast<T*>(data_); }
 
  private:

@@ -10,16 +10,15 @@
 #include <mutex>
 #include <utility>
 
+#include "core/noncopyable.h"
 namespace qkv {
 
-class Mutex {
+class Mutex : NonCopyable {
  public:
   // The order in which a fork takes them: first what is held while others are waited for, last what is taken inside.
   enum class Rank { outer, single, inner };
   explicit Mutex(Rank rank = Rank::single);
   ~Mutex();
-  Mutex(const Mutex&) = delete;
-  Mutex& operator=(const Mutex&) = delete;
 
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
@@ -35,12 +34,10 @@ using Lock = std::lock_guard<Mutex>;
 
 // While one lives, a fork waits: for calls of a library that has locks of its own, which the child would find locked.
 // Many threads may have one at once. Whoever has one neither forks nor waits for a Mutex or for Python's lock.
-class NoFork {
+class NoFork : NonCopyable {
  public:
   NoFork();
   ~NoFork();
-  NoFork(const NoFork&) = delete;
-  NoFork& operator=(const NoFork&) = delete;
 };
 
 // For a few instructions on an object at this address. Several objects may share one.

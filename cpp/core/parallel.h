@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "core/noncopyable.h"
 #include "core/types.h"
 
 namespace qkv {
@@ -32,12 +33,10 @@ void throw_if_interrupted();
 
 // While one lives on this thread, nothing is asked: for work that must not be left half done, such as an optimizer's
 // step.
-class Uninterrupted {
+class Uninterrupted : NonCopyable {
  public:
   Uninterrupted();
   ~Uninterrupted();
-  Uninterrupted(const Uninterrupted&) = delete;
-  Uninterrupted& operator=(const Uninterrupted&) = delete;
 
  private:
   bool before_;

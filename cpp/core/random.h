@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/index.h"
+#include "core/noncopyable.h"
 #include "core/turns.h"
 
 namespace qkv {
@@ -14,13 +15,11 @@ namespace qkv {
 // is then one piece of the stream, into which only the handler of a signal may draw. Long ones can be interrupted.
 // Fills write n contiguous elements; T is float or double. Arguments outside their range are a ValueError before a word
 // is drawn.
-class Generator {
+class Generator : NonCopyable {
  public:
   // Seeded from the system's entropy.
   Generator();
   explicit Generator(std::uint64_t seed);
-  Generator(const Generator&) = delete;
-  Generator& operator=(const Generator&) = delete;
 
   // Only the low 32 bits of the seed matter. Forgets the kept normal.
   void manual_seed(std::uint64_t seed);

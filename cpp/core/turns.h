@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "core/locks.h"
+#include "core/noncopyable.h"
 
 namespace qkv {
 
@@ -23,12 +24,10 @@ class Turns {
   unsigned paused_forks_ = 0;  // and forks() then: in the child of one that thread does not exist
 };
 
-class Turn {
+class Turn : NonCopyable {
  public:
   explicit Turn(Turns& turns) : turns_(turns) { turns_.begin(); }
   ~Turn() { turns_.end(); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
 
  private:
   Turns& turns_;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/locks.h"
+#include "core/noncopyable.h"
 #include "nn/basic.h"
 #include "nn/kv_cache.h"
 #include "nn/observer.h"
@@ -40,12 +41,10 @@ class AttentionRecord {
                                                ops::AttentionOptions options, Axes axes);
 
   // While one lives: what this thread keeps in a record, whatever other threads keep there.
-  class Own {
+  class Own : NonCopyable {
    public:
     explicit Own(const AttentionRecord* record) : record_(record), outer_(std::exchange(innermost_, this)) {}
     ~Own() { innermost_ = outer_; }
-    Own(const Own&) = delete;
-    Own& operator=(const Own&) = delete;
     Array weights() const { return kept_ ? kept_->weights() : Array(); }
     const std::shared_ptr<const Kept>& kept() const { return kept_; }
 
@@ -98,13 +97,11 @@ struct SharedPositions {
   Tensor relative_states = {};
 
   // While one lives: what calls of this module on this thread share, which a forward of Python does not pass on.
-  class Lent {
+  class Lent : NonCopyable {
    public:
     Lent(const Module* to, const SharedPositions* shared)
         : to_(to), shared_(shared), outer_(std::exchange(innermost_, this)) {}
     ~Lent() { innermost_ = outer_; }
-    Lent(const Lent&) = delete;
-    Lent& operator=(const Lent&) = delete;
 
    private:
     friend struct SharedPositions;

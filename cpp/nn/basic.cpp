@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/noncopyable.h"
 #include "nn/init.h"
 #include "ops/ops.h"
 
@@ -235,7 +236,7 @@ ModulePtr ModuleList::at(Index index) const {
 namespace {
 
 // A call of Sequentials within Sequentials takes a part of the stack for each.
-class Depth {
+class Depth : NonCopyable {
  public:
   Depth() {
     if (++depth_ > kDeepest) {
@@ -245,8 +246,6 @@ class Depth {
     }
   }
   ~Depth() { --depth_; }
-  Depth(const Depth&) = delete;
-  Depth& operator=(const Depth&) = delete;
 
  private:
   static constexpr int kDeepest = 1000;

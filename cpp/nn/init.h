@@ -1,6 +1,7 @@
 // Initial values of parameters, drawn as PyTorch draws them.
 #pragma once
 
+#include "core/noncopyable.h"
 #include "core/random.h"
 #include "nn/parameter.h"
 
@@ -9,12 +10,10 @@ namespace qkv::nn {
 // Draws with these go to the default generator unless another is given. While a SkipInit lives on this thread, nothing
 // is drawn and parameters hold whatever their memory held, which is not even touched: whoever makes a copy of a module
 // or loads one fills them anyway.
-class SkipInit {
+class SkipInit : NonCopyable {
  public:
   SkipInit() : before_(active_) { active_ = true; }
   ~SkipInit() { active_ = before_; }
-  SkipInit(const SkipInit&) = delete;
-  SkipInit& operator=(const SkipInit&) = delete;
   static bool active() { return active_; }
 
  private:

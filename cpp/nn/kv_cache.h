@@ -9,18 +9,17 @@
 #include <thread>
 
 #include "autograd/tensor.h"
+#include "core/noncopyable.h"
 
 namespace qkv::nn {
 
 class KVCache : public std::enable_shared_from_this<KVCache> {
  public:
   // Whoever reads or changes the cache in several steps; another thread that wants to at the same time gets an error.
-  class Use {
+  class Use : NonCopyable {
    public:
     explicit Use(KVCache& cache);
     ~Use();
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
 
    protected:
     KVCache& cache_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/locks.h"
+#include "core/noncopyable.h"
 #include "nn/parameter.h"
 
 namespace qkv::nn {
@@ -38,12 +39,10 @@ template <class Options, class T>
 concept FieldsOf = std::same_as<std::remove_const_t<Options>, T>;
 
 // While one lives, no module is in training mode on this thread, whatever is set. Other threads do not notice.
-class Evaluating {
+class Evaluating : NonCopyable {
  public:
   Evaluating() : before_(std::exchange(active_, true)) {}
   ~Evaluating() { active_ = before_; }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
   static bool active() { return active_; }
 
  private:
@@ -51,12 +50,10 @@ class Evaluating {
   bool before_;
 };
 
-class Module : public std::enable_shared_from_this<Module> {
+class Module : public std::enable_shared_from_this<Module>, NonCopyable {
  public:
   Module() = default;
   virtual ~Module();
-  Module(const Module&) = delete;
-  Module& operator=(const Module&) = delete;
 
   virtual std::string class_name() const { return "Module"; }
   virtual Config config() const { return {}; }

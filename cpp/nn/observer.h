@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/noncopyable.h"
 #include "nn/module.h"
 #include "ops/attention/weight_rows.h"
 
@@ -36,7 +37,7 @@ class KeptAttention {
 };
 
 // Looks at points of modules in the calls of the thread that entered it, inside of those that entered before.
-class Observer {
+class Observer : NonCopyable {
  public:
   using Change = std::function<Tensor(const Tensor&)>;
   struct Seen {
@@ -49,8 +50,6 @@ class Observer {
   // With `keep_graph` what is seen stays a part of the history of what is computed from it; else it is a copy.
   explicit Observer(bool keep_graph) : keep_graph_(keep_graph) {}
   ~Observer() { leave(); }
-  Observer(const Observer&) = delete;
-  Observer& operator=(const Observer&) = delete;
 
   // `key` is how the caller finds again what was seen.
   void record(Index key, const ModulePtr& module, Point point);
@@ -132,12 +131,10 @@ class Observed {
   const Watch& watch() const { return watch_; }
 
   // While one lives, a call of the module is under way.
-  class Inside {
+  class Inside : NonCopyable {
    public:
     explicit Inside(const Module* module) : outer_(std::exchange(innermost_, module)) {}
     ~Inside() { innermost_ = outer_; }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
 
    private:
     const Module* const outer_;
