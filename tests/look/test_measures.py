@@ -67,6 +67,23 @@ def test_measures_are_what_they_say(name, options, dtype):
     np.testing.assert_array_equal(again, found)
 
 
+def test_calls_with_formulas():
+    model, x = made(nn.MultiHeadAttention(M, H)), numbers(B, L, M)
+    formulas = {
+        "score_mod": lambda s, b, h, q, k: s - 0.3 * abs(q - k) * (h + 1),
+        "mask_mod": lambda b, h, q, k: (q >= k) & (k != 1),
+    }
+    found = look.measures(model, x, tokens=TOKENS, **formulas)
+    w = look.record(model, x, **formulas)["weights"]
+    close(np.array(found)[:, 0], by_definition(w, TOKENS, np.ones((B, L), bool)))
+    assert abs(found.entropy - look.measures(model, x).entropy).min() > 1e-3
+    x, formulas = numbers(1, 8192, M).astype("float32"), {"score_mod": formulas["score_mod"]}
+    model.to("float32")
+    before = qkv.cached_bytes()
+    look.measures(model, x, **formulas)
+    assert qkv.cached_bytes() - before < 64 << 20  # the weights would take 805 MB
+
+
 @pytest.mark.parametrize("left", [False, True])
 def test_padding_of_an_attention_mask(left):
     model = made(MODELS["BertModel"][0]())
