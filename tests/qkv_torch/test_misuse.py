@@ -26,6 +26,7 @@ CASES = [
         )
     ),
     (lambda: torch.sqrt(8), TypeError, "sqrt: input must be a Tensor; got int"),
+    (lambda: X.norm(torch.ones(3)), TypeError, "norm: p must be a number, 'fro' or 'nuc'; got "),
     (lambda: torch.exp(0.5), TypeError, "exp: input must be a Tensor; got float"),
     (lambda: torch.multinomial(10**40, 3), RuntimeError, "multinomial: p must be (n,) or (rows, n)"),
     (

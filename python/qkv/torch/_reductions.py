@@ -103,6 +103,8 @@ def norm(input, p=2, dim=None, keepdim: bool = False, *, dtype=None):
     if p == "nuc":
         return matrix_norm(x, p, (-2, -1) if dim is None else dim, keepdim)
     p, axes = 2 if p in (None, "fro") else p, axes_of(dim, x, "norm")
+    if not isinstance(p, (int, float)):
+        raise TypeError(f"norm: p must be a number, 'fro' or 'nuc'; got {shown(p)}")
     return norms.vector_norm(as_core(x), p, axes, keepdim)
 
 
