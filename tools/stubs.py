@@ -78,13 +78,6 @@ ARGUMENTS = {
     "parameter": "Parameter",
     "f": "Callable[[Any], Any]",
 }
-MODELS = [
-    "BertModel",
-    "BertForPreTraining",
-    "BertForMaskedLM",
-    "BertForSequenceClassification",
-    "BertForTokenClassification",
-]
 SEQ2SEQ_DECODERS = ("Seq2SeqDecoder", "Seq2SeqAttentionDecoder")
 OPERATORS = ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "and", "or", "xor")
 # What comes back, where that is more than the signature says.
@@ -151,8 +144,8 @@ RETURNS = {
         [f"TransformerBody.{name}_weights" for name in ("attention", "memory")], "list[Tensor | None]"
     ),
     "BertModel.hidden_states": "list[Tensor]",
-    **dict.fromkeys([f"{name}.attention_weights" for name in MODELS], "list[Tensor | None]"),
-    **dict.fromkeys([f"{name}.forward" for name in MODELS], "Any"),  # subclasses give named tuples
+    "BertModel.attention_weights": "list[Tensor | None]",
+    "BertModel.forward": "Any",  # subclasses give named tuples
 }
 # Arguments whose types belong to one method.
 ARGUMENTS_OF = {
@@ -206,11 +199,7 @@ PARTS: dict[str, dict[str, str]] = {
     "BertLayer": dict.fromkeys(("attention", "intermediate", "output"), "Module"),
     "BertEncoder": {"layer": "ModuleList"},
     "BertPooler": {"dense": "Linear"},
-    "BertPredictionHead": {"transform": "Module", "bias": "Parameter"},
-    "BertPreTrainingHeads": {"predictions": "BertPredictionHead", "seq_relationship": "Linear | None"},
     "BertModel": {"embeddings": "BertEmbeddings", "encoder": "BertEncoder", "pooler": "BertPooler | None"},
-    **{name: {"bert": "BertModel", "cls": "BertPreTrainingHeads"} for name in MODELS[1:3]},
-    **{name: {"bert": "BertModel", "classifier": "Linear"} for name in MODELS[3:]},
     "TransformerDecoder": {"layers": "ModuleList"},
     "TransformerBody": {"embedding": "Embedding", "layers": "ModuleList"},
     "Seq2SeqEncoder": RECURRENT,

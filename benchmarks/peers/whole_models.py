@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from machine import peer
 
 import qkv
 
-from .minilm import scratch, silence
+from . import onnx_bert
+from .minilm import fastest, scratch, silence
 
 # The sizes of the published models; what is left out is their default in transformers.
 SIZES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -59,11 +61,35 @@ def quiet(call: Callable[[], Any]) -> Callable[[], Any]:
     return run
 
 
-def whole(name: str, batch: int, length: int) -> dict[str, Callable[[], Any]]:
+@cache
+def onnx_calls(name: str, threads: int) -> list[Callable[[Any], Any]]:
+    """Give both forms of BERT's fused graph."""
+    theirs, _ = models(name)
+    weights = {
+        key: value.numpy() for key, value in theirs.state_dict().items() if not key.startswith("pooler.")
+    }
+    folder = scratch() / name.replace(" ", "_")
+    heads, eps = theirs.config.num_attention_heads, theirs.config.layer_norm_eps
+    return [onnx_bert.call(weights, heads, eps, form, threads, folder) for form in onnx_bert.FORMS]
+
+
+@cache
+def compiled(name: str) -> Any:
+    """Give transformers' model behind torch.compile, which compiles for each shape."""
+    import torch
+
+    return torch.compile(models(name)[0], dynamic=False)
+
+
+def whole(
+    name: str, batch: int, length: int, threads: int, compile_it: bool = False
+) -> dict[str, Callable[[], Any]]:
     """Give the calls on whole sequences."""
     import torch
 
     theirs, ours = models(name)
+    if compile_it:
+        theirs = compiled(name)
     ids = tokens(batch, length)
     given = torch.from_numpy(ids)
     if name.startswith("T5"):
@@ -79,7 +105,11 @@ def whole(name: str, batch: int, length: int) -> dict[str, Callable[[], Any]]:
         y = ours(ids, *start)
         return y.last_hidden_state if name == "BERT base" else y
 
-    return {"qkv": quiet(own_call), "PyTorch": torch_call}
+    calls = {"qkv": quiet(own_call), "PyTorch": torch_call}
+    if name == "BERT base" and peer("ONNX Runtime"):
+        narrow = ids.astype(np.int32)
+        calls["ONNX Runtime"] = partial(fastest(onnx_calls(name, threads), narrow), narrow)
+    return calls
 
 
 class Steps:

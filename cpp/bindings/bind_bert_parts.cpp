@@ -5,7 +5,7 @@
 #include "bindings/call_attention.h"
 #include "bindings/overridden_call.h"
 #include "core/error.h"
-#include "models/bert_heads.h"
+#include "models/bert.h"
 
 namespace qkv::bindings {
 
@@ -68,23 +68,6 @@ template <> struct PythonForward<BertEmbeddings> {
   }
 };
 
-template <> struct PythonForward<BertPredictionHead> {
-  static Tensor call(const BertPredictionHead&, const DefinedCall& forward, const Tensor& x, const Tensor& words) {
-    Shape expected = x.shape();
-    expected.back() = words.dim(0);
-    return checked_shape(forward, call_for_tensor(forward, py::make_tuple(x, words)), expected);
-  }
-};
-
-template <> struct PythonForward<BertPreTrainingHeads> {
-  static BertLogits call(const BertPreTrainingHeads&, const DefinedCall& forward, const Tensor& hidden,
-                         const Tensor& pooled, const Tensor& table) {
-    const auto [words, next] = call_for_parts(forward, py::make_tuple(hidden, or_none(pooled), table), Keywords(),
-                                              "(words, next_sentence), the second a Tensor or None,");
-    return {words.cast<Tensor>(), next.is_none() ? Tensor() : next.cast<Tensor>()};
-  }
-};
-
 namespace {
 
 // Hidden states (B, L, M) in the dtype of the part.
@@ -125,29 +108,6 @@ template <class Part> auto def_called(Functions& m, const char* name, const char
   return def_part<Part, CalledLayerClass<Part>>(m, name, doc);
 }
 
-void bind_heads(Functions& m) {
-  def_called<BertPredictionHead>(m, "BertPredictionHead", "Scores of the words, from the table of word embeddings.")
-      .def("forward(hidden_states, words)", [](BertPredictionHead& self, py::handle hidden_states, py::handle words) {
-        Call call("BertPredictionHead");
-        const Tensor x = call.floating(hidden_states, "hidden_states"), table = call.floating(words, "words");
-        return without_gil([&] { return self.BertPredictionHead::forward(x, table); });
-      });
-  CalledLayerClass<BertPreTrainingHeads> heads(
-      m, "BertPreTrainingHeads", "The heads of pre-training: parts ``predictions`` and ``seq_relationship``.");
-  def_init<BertPreTrainingHeads>(heads,
-                                 []<class Made>(std::in_place_type_t<Made>, const BertArguments& a, py::dict& given) {
-                                   return std::make_unique<Made>(a, take_own(given, "next_sentence", true));
-                                 });
-  heads.def("forward(hidden_states, pooled, words)",
-            [](BertPreTrainingHeads& self, py::handle hidden_states, py::handle pooled, py::handle words) {
-              Call call("BertPreTrainingHeads");
-              const Tensor x = call.floating(hidden_states, "hidden_states"), first = call.optional(pooled, "pooled"),
-                           table = call.floating(words, "words");
-              const BertLogits y = without_gil([&] { return self.BertPreTrainingHeads::forward(x, first, table); });
-              return py::make_tuple(y.words, or_none(y.next_sentence));
-            });
-}
-
 }  // namespace
 
 void bind_bert_parts(Functions& m) {
@@ -178,7 +138,6 @@ void bind_bert_parts(Functions& m) {
   });
   auto pooler = def_part<BertPooler>(m, "BertPooler", "tanh(dense(first row)) of (B, L, M).");
   def_forward(pooler);
-  bind_heads(m);
 }
 
 }  // namespace qkv::bindings

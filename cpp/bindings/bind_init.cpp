@@ -1,10 +1,17 @@
 // Initial values, drawn in place.
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/convert.h"
 #include "core/error.h"
 #include "nn/init.h"
 
 namespace qkv::bindings {
+
+namespace {
+struct EnteredSkipInit {
+  std::optional<nn::SkipInit> skip;
+};
+}  // namespace
 
 void bind_init(Functions& m) {
   m.def("fill", [](const Tensor& t, const std::string& kind, double a, double b, Generator& generator) {
@@ -21,6 +28,11 @@ void bind_init(Functions& m) {
     });
     array.buffer()->raise_version();
   });
+  Class<EnteredSkipInit>(m, "SkipInit", "Parameters made while it is entered have no values, and nothing is drawn.")
+      .def(py::init<>())
+      .def("__enter__", [](EnteredSkipInit& self) { self.skip.emplace(); })
+      .def("__exit__(kind, value, traceback)",
+           [](EnteredSkipInit& self, py::handle, py::handle, py::handle) { self.skip.reset(); });
 }
 
 }  // namespace qkv::bindings

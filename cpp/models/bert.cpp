@@ -39,7 +39,7 @@ const BertArguments& checked(const BertArguments& a) {
   if (a.pad_token_id && (*a.pad_token_id < 0 || *a.pad_token_id >= a.vocab_size))
     fail_value("BertConfig: pad_token_id must be from 0 to vocab_size - 1 = ", a.vocab_size - 1, "; got ",
                *a.pad_token_id);
-  bert_activation(a.hidden_act);
+  nn::activation_named("BertConfig", "hidden_act", a.hidden_act, {"relu", "gelu", "gelu_new"});
   return a;
 }
 
@@ -84,21 +84,7 @@ nn::BlockOptions block_of(const BertArguments& a) {
           .norm_eps = a.layer_norm_eps};
 }
 
-// Parts are made without values when they are parts of something that draws them itself.
-template <class Make> void make_parts(nn::Module& module, double spread, Make make) {
-  {
-    const nn::SkipInit skip;
-    make();
-  }
-  draw_bert(module, spread);
-}
-
-}  // namespace
-
-kernels::Activation bert_activation(const std::string& name) {
-  return nn::activation_named("BertConfig", "hidden_act", name, {"relu", "gelu", "gelu_new"});
-}
-
+// Normal weights of the given spread, zero biases, and zeros in the rows of padding; nothing while a SkipInit lives.
 void draw_bert(nn::Module& module, double spread) {
   if (nn::SkipInit::active()) return;
   for (const auto& [name, part] : module.named_modules()) {
@@ -114,6 +100,7 @@ void draw_bert(nn::Module& module, double spread) {
   }
 }
 
+// Files made from TensorFlow's checkpoints call the parameters of a LayerNorm gamma and beta.
 void rename_norms(nn::StateDict& state, const std::string& prefix) {
   nn::StateDict renamed;
   for (const auto& [name, array] : state)
@@ -126,6 +113,17 @@ void rename_norms(nn::StateDict& state, const std::string& prefix) {
     else state.emplace(name, array);
   }
 }
+
+// Parts are made without values when they are parts of something that draws them itself.
+template <class Make> void make_parts(nn::Module& module, double spread, Make make) {
+  {
+    const nn::SkipInit skip;
+    make();
+  }
+  draw_bert(module, spread);
+}
+
+}  // namespace
 
 nn::Config bert_config(const BertArguments& a) {
   nn::Config config;

@@ -141,10 +141,4 @@ inline BertModel::Input with_ids(BertModel::Input input, const Tensor& ids) {
   return input;
 }
 
-kernels::Activation bert_activation(const std::string& name);
-// Normal weights of the given spread, zero biases, and zeros in the rows of padding; nothing while a SkipInit lives.
-void draw_bert(nn::Module& module, double spread);
-// Files made from TensorFlow's checkpoints call the parameters of a LayerNorm gamma and beta.
-void rename_norms(nn::StateDict& state, const std::string& prefix);
-
 }  // namespace qkv::models

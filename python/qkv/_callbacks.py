@@ -35,12 +35,6 @@ def _numpy_tables() -> dict[str, Any]:
     }
 
 
-def _bert_forward() -> Any:
-    from .models.bert import BertModel
-
-    return BertModel.forward
-
-
 def _of_piece(function: Any, first: int) -> Any:
     """Give a formula for sequences of which the first has this number."""
     if function is None or first == 0:
@@ -65,7 +59,6 @@ _core.register_callbacks(
     split_attention=_later(".distributed.layer", "attend"),
     check_communicator=_later(".distributed.layer", "check"),
     shared_communicator=_later(".distributed.layer", "Shared"),
-    bert_forward=_bert_forward,
     traced_formula=_later("._formulas", "traced_formula"),
     of_piece=_of_piece,
 )

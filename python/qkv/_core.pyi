@@ -101,6 +101,11 @@ class Observer:
     def record(self, key: int, module: Module, point: str) -> None: ...
     def seen(self, keep_graph: bool) -> list[Any]: ...
 
+class SkipInit:
+    def __enter__(self) -> None: ...
+    def __exit__(self, kind: Any, value: Numbers, traceback: Any) -> None: ...
+    def __init__(self) -> None: ...
+
 class StepGroup:
     def __init__(self, arg0: Sequence[Tensor], /) -> None: ...
     def set_options(self, arg0: str, arg1: dict[str, Any], /) -> None: ...
@@ -355,126 +360,6 @@ class BertEncoder(Module):
         attention_mask: Numbers | None = None,
     ) -> Tensor: ...
 
-class BertForMaskedLM(Module):
-    bert: BertModel
-    cls: BertPreTrainingHeads
-    @overload
-    def __init__(self, bert: BertModel) -> None: ...
-    @overload
-    def __init__(self, **kwargs: Any) -> None: ...
-    @property
-    def attention_weights(self) -> list[Tensor | None]: ...
-    def forward(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-    def __call__(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-
-class BertForPreTraining(Module):
-    bert: BertModel
-    cls: BertPreTrainingHeads
-    @overload
-    def __init__(self, bert: BertModel) -> None: ...
-    @overload
-    def __init__(self, **kwargs: Any) -> None: ...
-    @property
-    def attention_weights(self) -> list[Tensor | None]: ...
-    def forward(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-    def __call__(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-
-class BertForSequenceClassification(Module):
-    bert: BertModel
-    classifier: Linear
-    @overload
-    def __init__(self, bert: BertModel, num_labels: int, classifier_dropout: float | None = None) -> None: ...
-    @overload
-    def __init__(self, **kwargs: Any) -> None: ...
-    @property
-    def attention_weights(self) -> list[Tensor | None]: ...
-    def forward(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-    def __call__(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-
-class BertForTokenClassification(Module):
-    bert: BertModel
-    classifier: Linear
-    @overload
-    def __init__(self, bert: BertModel, num_labels: int, classifier_dropout: float | None = None) -> None: ...
-    @overload
-    def __init__(self, **kwargs: Any) -> None: ...
-    @property
-    def attention_weights(self) -> list[Tensor | None]: ...
-    def forward(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-    def __call__(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-
 class BertLayer(Module):
     attention: Module
     intermediate: Module
@@ -537,20 +422,6 @@ class BertPooler(Module):
     def __init__(self, **kwargs: Any) -> None: ...
     def forward(self, x: Numbers) -> Tensor: ...
     def __call__(self, x: Numbers) -> Tensor: ...
-
-class BertPreTrainingHeads(Module):
-    predictions: BertPredictionHead
-    seq_relationship: Linear | None
-    def __init__(self, **kwargs: Any) -> None: ...
-    def forward(self, hidden_states: Numbers, pooled: Any, words: Numbers) -> Any: ...
-    def __call__(self, hidden_states: Numbers, pooled: Any, words: Numbers) -> Any: ...
-
-class BertPredictionHead(Module):
-    transform: Module
-    bias: Parameter
-    def __init__(self, **kwargs: Any) -> None: ...
-    def forward(self, hidden_states: Numbers, words: Numbers) -> Tensor: ...
-    def __call__(self, hidden_states: Numbers, words: Numbers) -> Tensor: ...
 
 class BertSelfAttention(Module):
     query: Linear

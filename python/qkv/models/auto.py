@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from .architecture import MODEL_TYPES, Architecture, HeadTable, architecture_of
-from .bert import BertModel
+from .bert import (
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    BertModel,
+)
 from .bert_files import BertPretrained
 from .config import BertConfig
 from .configuration import Configuration
@@ -27,12 +33,12 @@ KINDS: dict[str, type[TransformerModel]] = {
     "image": ImageModel,
 }
 # What a file with a head of BERT's holds.
-HEAD_OF_BERT = {
-    "BertModel": "",
-    "BertForMaskedLM": r"cls\.predictions\.",
-    "BertForPreTraining": r"cls\.seq_relationship\.",
-    "BertForSequenceClassification": r"classifier\.",
-    "BertForTokenClassification": r"classifier\.",
+BERT: dict[type[BertPretrained], str] = {
+    BertModel: "",
+    BertForMaskedLM: r"cls\.predictions\.",
+    BertForPreTraining: r"cls\.seq_relationship\.",
+    BertForSequenceClassification: r"classifier\.",
+    BertForTokenClassification: r"classifier\.",
 }
 
 
@@ -147,7 +153,7 @@ def bert_from(folder: Path, changes: Mapping[str, Any]) -> Any:
     except (ValueError, TypeError) as error:
         raise ValueError(f"{folder / 'config.json'}: {error}") from None
     names = Weights(folder).shapes
-    if not any(re.match(HEAD_OF_BERT[kind.__name__], name) for name in names):
+    if not any(re.match(BERT[kind], name) for name in names):
         kind = BertModel
     return kind.from_pretrained(folder, **changes)
 
@@ -155,7 +161,7 @@ def bert_from(folder: Path, changes: Mapping[str, Any]) -> Any:
 def bert_class(entries: Mapping[str, Any]) -> type[BertPretrained]:
     """Give the class of BERT's that a configuration asks for."""
     named = class_named(entries) or "BertModel"
-    kinds = {kind.__name__: kind for kind in BertPretrained.__subclasses__()}
+    kinds = {kind.__name__: kind for kind in BERT}
     if named not in kinds:
         raise ValueError(f"architectures must name one of {', '.join(kinds)}; got {named[:100]}")
     return kinds[named]

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import _core
-from .._core import Tensor
+from .._core import Dropout, Module, Tensor
 from .bert_files import BertPretrained
+from .bert_heads import BertPreTrainingHeads, drawn
 from .config import BertConfig
 from .outputs import output
+
+# What files may hold a second time.
+COPIES = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
 
 
 class BertModelOutput(NamedTuple):
@@ -114,7 +124,52 @@ class BertModel(BertPretrained, _core.BertModel):
         return _named(BertModelOutput, found)
 
 
-class BertForPreTraining(BertPretrained, _core.BertForPreTraining):
+class BertWithHead(BertPretrained, Module):
+    """A model around a BertModel."""
+
+    config: BertConfig
+
+    def __init__(self, config: BertConfig, *, pooled: bool, values: bool) -> None:
+        super().__init__()
+        self.bert = BertModel(config, add_pooling_layer=pooled, values=values)
+        self.config = config
+
+    @property
+    def attention_weights(self) -> list[Tensor | None]:
+        """``(B, H, L, L)`` of each layer, of the last call, before dropout; None before the first."""
+        return self.bert.attention_weights
+
+
+class BertWithWords(BertWithHead):
+    """One whose words are scored by the table of their embeddings."""
+
+    def __init__(self, config: BertConfig, *, next_sentence: bool, values: bool) -> None:
+        if isinstance(config, BertConfig) and config.extra.get("tie_word_embeddings") is False:
+            raise ValueError(
+                "BertConfig: tie_word_embeddings must be True because words are scored by their embeddings; got False"
+            )
+        super().__init__(config, pooled=next_sentence, values=values)
+        self.cls = BertPreTrainingHeads(config, next_sentence, values)
+
+    def _scores(self, input_ids: Any, options: dict[str, Any]) -> tuple[Any, ...]:
+        hidden, pooled, *states = self.bert(input_ids, **options)
+        return *self.cls(hidden, pooled, self.bert.embeddings.word_embeddings), *states
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Load parameters; files may hold the decoder, which is the table of words, and have old names."""
+        state = {self._modern(name): value for name, value in state_dict.items() if name not in COPIES}
+        for copy, own in COPIES.items():
+            if copy not in state_dict:
+                continue
+            kept = state.setdefault(own, state_dict[copy])
+            if not np.array_equal(np.asarray(kept), np.asarray(state_dict[copy])):
+                raise ValueError(
+                    f"load_state_dict: {copy} must equal {own} because they are one parameter; got other numbers"
+                )
+        super().load_state_dict(state, strict)
+
+
+class BertForPreTraining(BertWithWords):
     """BERT with the heads of its pre-training: masked words, and whether the second sentence follows the first.
 
     The scores of the words are ``LayerNorm(act(dense(x))) @ word_embeddings.T + bias``: the decoder is the table of
@@ -138,18 +193,15 @@ class BertForPreTraining(BertPretrained, _core.BertForPreTraining):
     ((1, 4, 30), (1, 2))
     """
 
-    config: BertConfig
-
     def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(BertModel(_tied(config), values=values))
-        self.config = config
+        super().__init__(config, next_sentence=True, values=values)
 
     def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores of the words at all positions, and of the two answers."""
-        return _named(BertForPreTrainingOutput, super().forward(input_ids, **options))
+        return _named(BertForPreTrainingOutput, self._scores(input_ids, options))
 
 
-class BertForMaskedLM(BertPretrained, _core.BertForMaskedLM):
+class BertForMaskedLM(BertWithWords):
     """BERT with the head that fills in masked words, as in :class:`BertForPreTraining`.
 
     Parameters
@@ -165,19 +217,29 @@ class BertForMaskedLM(BertPretrained, _core.BertForMaskedLM):
     (1, 4, 30)
     """
 
-    config: BertConfig
-
     def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(BertModel(_tied(config), add_pooling_layer=False, values=values))
-        self.config = config
+        super().__init__(config, next_sentence=False, values=values)
 
     def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores of the words at all positions."""
-        words, _, *states = super().forward(input_ids, **options)
+        words, _, *states = self._scores(input_ids, options)
         return _named(LogitsOutput, (words, *states))
 
 
-class BertForSequenceClassification(BertPretrained, _core.BertForSequenceClassification):
+class BertClassifier(BertWithHead):
+    """One with a Linear layer behind dropout."""
+
+    has_classes = True
+
+    def __init__(self, config: BertConfig, *, pooled: bool, values: bool) -> None:
+        super().__init__(config, pooled=pooled, values=values)
+        p = config.classifier_dropout
+        self.dropout = Dropout(config.hidden_dropout_prob if p is None else p)
+        assert config.num_labels is not None
+        self.classifier = drawn(config, config.num_labels, values)
+
+
+class BertForSequenceClassification(BertClassifier):
     """BERT with classes of a whole text: a Linear layer on the pooled first position.
 
     Parameters
@@ -195,18 +257,16 @@ class BertForSequenceClassification(BertPretrained, _core.BertForSequenceClassif
     (1, 3)
     """
 
-    config: BertConfig
-
     def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(BertModel(config, values=values), **_head(config))
-        self.config = config
+        super().__init__(config, pooled=True, values=values)
 
     def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores ``(B, num_labels)``."""
-        return _named(LogitsOutput, super().forward(input_ids, **options))
+        _, pooled, *states = self.bert(input_ids, **options)
+        return _named(LogitsOutput, (self.classifier(self.dropout(pooled)), *states))
 
 
-class BertForTokenClassification(BertPretrained, _core.BertForTokenClassification):
+class BertForTokenClassification(BertClassifier):
     """BERT with a class for each token: a Linear layer on every position.
 
     Parameters
@@ -224,15 +284,13 @@ class BertForTokenClassification(BertPretrained, _core.BertForTokenClassificatio
     (1, 4, 5)
     """
 
-    config: BertConfig
-
     def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(BertModel(config, add_pooling_layer=False, values=values), **_head(config))
-        self.config = config
+        super().__init__(config, pooled=False, values=values)
 
     def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores ``(B, L, num_labels)``."""
-        return _named(LogitsOutput, super().forward(input_ids, **options))
+        hidden, _, *states = self.bert(input_ids, **options)
+        return _named(LogitsOutput, (self.classifier(self.dropout(hidden)), *states))
 
 
 def count_parameters(config: BertConfig, model: type[BertPretrained] | None = None) -> int:
@@ -261,16 +319,3 @@ def _arguments(config: BertConfig) -> dict[str, Any]:
     if not isinstance(config, BertConfig):
         raise TypeError(f"BertModel: config must be a BertConfig; got {type(config).__name__}")
     return config.core()
-
-
-def _tied(config: BertConfig) -> BertConfig:
-    """Refuse what has a decoder of its own."""
-    if isinstance(config, BertConfig) and config.extra.get("tie_word_embeddings") is False:
-        raise ValueError(
-            "BertConfig: tie_word_embeddings must be True because words are scored by their embeddings; got False"
-        )
-    return config
-
-
-def _head(config: BertConfig) -> dict[str, Any]:
-    return {"num_labels": config.num_labels, "classifier_dropout": config.classifier_dropout}

@@ -22,6 +22,7 @@ class BertPretrained(Pretrained):
 
     config: BertConfig
     config_class: ClassVar[type[Any]] = BertConfig
+    has_classes: ClassVar[bool] = False
 
     @classmethod
     def _named(cls, weights: Weights) -> dict[str, str]:
@@ -71,9 +72,11 @@ class BertPretrained(Pretrained):
         return not own.startswith("bert.") and hasattr(self, "bert")
 
 
-def _check_classes(cls: type, weights: Weights, names: dict[str, str], config: BertConfig) -> None:
+def _check_classes(
+    cls: type[BertPretrained], weights: Weights, names: dict[str, str], config: BertConfig
+) -> None:
     """Compare the number of classes with the file before so many are made."""
-    if not issubclass(cls, (_core.BertForSequenceClassification, _core.BertForTokenClassification)):
+    if not cls.has_classes:
         return
     expected = (config.num_labels, config.hidden_size)
     if "classifier.weight" not in names:

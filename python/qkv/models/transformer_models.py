@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from .._core import Embedding, Module, Tensor, TransformerBody
+from .._core import Embedding, Module, SkipInit, Tensor, TransformerBody
 from .architecture import Architecture, architecture_of
 from .configuration import Configuration
 from .heads import Head
@@ -25,7 +26,7 @@ class TransformerModel(Module):
     head : str, optional
         The key of its head.
     values : bool
-        False leaves the body's parameters undefined, for who loads them.
+        False leaves the parameters undefined, for who loads them.
     pooler : bool
         False makes none even if the architecture has one; ``pooler_output`` is then None.
     """
@@ -52,8 +53,9 @@ class TransformerModel(Module):
         self._make_bodies(architecture.bodies(config), values)
         table = architecture.heads.get(head) if head is not None else None
         above = architecture.pooler if pooler and (table is None or table.pooler) else None
-        self.pooler = None if above is None else Head(config.hidden_size, **above.options(config))
-        self.head = None if table is None else Head(config.hidden_size, **table.options(config))
+        with nullcontext() if values else SkipInit():
+            self.pooler = None if above is None else Head(config.hidden_size, **above.options(config))
+            self.head = None if table is None else Head(config.hidden_size, **table.options(config))
 
     def _make_bodies(self, options: dict[str, Any], values: bool) -> None:
         for name, chosen in options.items():
