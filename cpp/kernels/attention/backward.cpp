@@ -281,7 +281,7 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
   alignas(64) T extra[kPanelWidth<T>] = {}, derivatives[kPanelWidth<T>] = {};
   if (p.normalizer == Normalizer::sigmoid || p.normalizer == Normalizer::relu) {  // no sum over the row
     for (Index row = piece.begin; row < piece.end; ++row)
-      delta[(piece.batch * p.heads + piece.kv_head * (p.heads / p.kv_heads)) * p.queries + row] = 0;
+      delta[p.row(piece.batch, piece.kv_head * (p.heads / p.kv_heads), row)] = 0;
     return;
   }
   for (Index begin = piece.begin; begin < piece.end; begin += kPanelWidth<T>) {
@@ -308,7 +308,7 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
       }
     }
     for (Index row = 0; row < rows.rows; ++row) {
-      const Index at = (piece.batch * p.heads + rows.head[row]) * p.queries + rows.query[row];
+      const Index at = p.row(piece.batch, rows.head[row], rows.query[row]);
       const T* dout = saved.dout.at(piece.batch, rows.head[row], rows.query[row]);
       const T* out = saved.out.at(piece.batch, rows.head[row], rows.query[row]);
       if (has_threshold(p.normalizer) && derivatives[row] != 0) extra[row] /= derivatives[row];
@@ -323,7 +323,7 @@ void sink_gradient(T* dsinks, const T* delta, const AttentionSaved<T>& saved, co
   T sum = 0;
   for (Index batch = 0; batch < p.batches; ++batch)
     for (Index i = 0; i < p.queries; ++i) {
-      const Index row = (batch * p.heads + head) * p.queries + i;
+      const Index row = p.row(batch, head, i);
       if (!(delta[row] - delta[row] == 0) && !has_gradient(saved, p, batch, head, i)) continue;
       const T weight = static_cast<T>(exp(p.sinks[head] - saved.statistics[2 * row])) * saved.statistics[2 * row + 1];
       sum -= weight * delta[row];

@@ -85,7 +85,7 @@ template <class T> struct Candidates {
         const Vec<T> x = distance(j);
         squares += select(x > before, (x - mean) * (x - mean), zero);
       }
-      found = mean - root_of(maximum((splat<T>(4) - squares) / n, zero));
+      found = mean - sqrt_of(maximum((splat<T>(4) - squares) / n, zero));
     }
     const Vec<T> last = select(n > zero, found, before);
     store(offset, select(last == splat<T>(static_cast<T>(-kFarthest)), zero, last));

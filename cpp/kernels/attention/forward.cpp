@@ -320,7 +320,7 @@ template <class T> void write_statistics(const AttentionResult<T>& result, const
   const RowBlock<T>& rows = panel.rows;
   const AttentionProblem<T>& p = *rows.problem;
   for (Index row = 0; row < rows.rows; ++row) {
-    const Index at = (rows.batch * p.heads + rows.head[row]) * p.queries + rows.query[row];
+    const Index at = p.row(rows.batch, rows.head[row], rows.query[row]);
     if (result.lse != nullptr) result.lse[at] = lse_of(panel.softmax.largest[row], panel.softmax.sum[row]);
     if (result.statistics == nullptr) continue;
     result.statistics[2 * at] = panel.softmax.largest[row];

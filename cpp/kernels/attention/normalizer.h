@@ -65,25 +65,12 @@ inline void each_own_weight(T* scores, Index stride, Index n, Vec<T> base, Vec<T
   }
 }
 
-#if defined(__AVX512F__)
-inline Vec<float> root_of(Vec<float> x) { return (Vec<float>)_mm512_maskz_sqrt_ps(0xffff, (__m512)x); }
-inline Vec<double> root_of(Vec<double> x) { return (Vec<double>)_mm512_maskz_sqrt_pd(0xff, (__m512d)x); }
-#elif defined(__AVX2__)
-inline Vec<float> root_of(Vec<float> x) { return (Vec<float>)_mm256_sqrt_ps((__m256)x); }
-inline Vec<double> root_of(Vec<double> x) { return (Vec<double>)_mm256_sqrt_pd((__m256d)x); }
-#else
-template <class V> inline V root_of(V x) {
-  for (unsigned i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = static_cast<decltype(+x[0])>(__builtin_sqrt(x[i]));
-  return x;
-}
-#endif
-
 // dw / ds of a weight w by its score, its row's sum or threshold left as it is.
 template <Normalizer normalizer, class T> inline Vec<T> derivative_of(Vec<T> w) {
   const Vec<T> zero = {}, one = splat<T>(1);
   if constexpr (normalizer == Normalizer::softmax) return w;
   else if constexpr (normalizer == Normalizer::sigmoid) return w - w * w;
-  else if constexpr (normalizer == Normalizer::entmax15) return any(w != zero) ? root_of(w) : zero;
+  else if constexpr (normalizer == Normalizer::entmax15) return any(w != zero) ? sqrt_of(w) : zero;
   else return select(w == zero, zero, one);
 }
 

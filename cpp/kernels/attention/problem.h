@@ -70,6 +70,8 @@ template <class T> struct AttentionProblem : ProblemOptions<T> {
   Index batches = 0, heads = 0, kv_heads = 0;
   Index queries = 0, keys = 0, key_size = 0, value_size = 0;  // Lq, Lk, D, Dv
   T scale = 1;
+  // The place of a row among those of (B, H, Lq).
+  Index row(Index b, Index h, Index i) const { return (b * heads + h) * queries + i; }
 };
 
 // Whether a call is plain attention, for kernels that support no option.

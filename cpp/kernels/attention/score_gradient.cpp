@@ -16,7 +16,7 @@ bool has_gradient(const AttentionSaved<T>& saved, const AttentionProblem<T>& p, 
   const T* dout = saved.dout.at(batch, head, query);
   for (Index i = 0; i < p.value_size; ++i)
     if (dout[i] != 0) return true;
-  if (saved.dlse != nullptr && saved.dlse[(batch * p.heads + head) * p.queries + query] != 0) return true;
+  if (saved.dlse != nullptr && saved.dlse[p.row(batch, head, query)] != 0) return true;
   if (saved.dweights.data != nullptr)
     for (Index j = 0; j < p.keys; ++j)
       if (*saved.dweights.at(batch, head, query, j) != 0) return true;
@@ -55,7 +55,7 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
   const Index batch = rows.batch;
   const T* dout[kPanelWidth<T>];
   for (Index lane = 0; lane < rows.width; ++lane) {
-    const Index row = (batch * p.heads + rows.head[lane]) * p.queries + rows.query[lane];
+    const Index row = p.row(batch, rows.head[lane], rows.query[lane]);
     const bool real = lane < rows.rows;
     block.base[lane] = real ? saved.statistics[2 * row] : kBehind<T>;
     block.inverse[lane] = real ? saved.statistics[2 * row + 1] : T(0);

@@ -81,8 +81,7 @@ template <class T> class SparseRows {
   void write_statistics(const Candidates<T>* of, const RowBlock<T>& rows, const AttentionResult<T>& result) const {
     if (result.statistics == nullptr) return;
     for (Index row = 0; row < rows.rows; ++row) {
-      T* to =
-          result.statistics + 2 * ((rows.batch * problem_.heads + rows.head[row]) * problem_.queries + rows.query[row]);
+      T* to = result.statistics + 2 * problem_.row(rows.batch, rows.head[row], rows.query[row]);
       to[0] = of[row / kLanes<T>].largest[row % kLanes<T>];
       to[1] = of[row / kLanes<T>].offset[row % kLanes<T>];
     }

@@ -161,6 +161,20 @@ inline Vec<double> from_bits(Mask<double> v) { return (Vec<double>)v; }
 
 inline Vec<float> absolute(Vec<float> v) { return from_bits(bits(v) & INT32_MAX); }
 inline Vec<double> absolute(Vec<double> v) { return from_bits(bits(v) & INT64_MAX); }
+
+#if defined(__AVX512F__)
+inline Vec<float> sqrt_of(Vec<float> x) { return (Vec<float>)_mm512_maskz_sqrt_ps(0xffff, (__m512)x); }
+inline Vec<double> sqrt_of(Vec<double> x) { return (Vec<double>)_mm512_maskz_sqrt_pd(0xff, (__m512d)x); }
+#elif defined(__AVX2__)
+inline Vec<float> sqrt_of(Vec<float> x) { return (Vec<float>)_mm256_sqrt_ps((__m256)x); }
+inline Vec<double> sqrt_of(Vec<double> x) { return (Vec<double>)_mm256_sqrt_pd((__m256d)x); }
+#else
+template <class V> inline V sqrt_of(V x) {
+  for (unsigned i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = static_cast<decltype(+x[0])>(__builtin_sqrt(x[i]));
+  return x;
+}
+#endif
+
 // |magnitude| with the sign of `sign`.
 inline Vec<float> copy_sign(Vec<float> magnitude, Vec<float> sign) {
   return from_bits((bits(magnitude) & INT32_MAX) | (bits(sign) & INT32_MIN));

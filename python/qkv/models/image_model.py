@@ -19,7 +19,7 @@ class ImageModel(TransformerModel):
 
     An image ``(C, height, width)`` is cut into patches, each a row of a Linear layer; a learned row stands before them.
     Called ``(pixel_values (B, C, height, width), *, output_hidden_states=False)``, it gives what :class:`EncoderModel`
-    gives.
+    gives, of ``N + 1`` rows for ``N`` patches.
 
     References
     ----------
@@ -87,11 +87,6 @@ class ImageModel(TransformerModel):
             self.patch_weight.reshape((c.hidden_size, -1)),
             self.patch_bias,
         )
-
-    @property
-    def attention_weights(self) -> list[Tensor]:
-        """``(B, H, N + 1, N + 1)`` of each layer, of the last call."""
-        return list(self.body.attention_weights)
 
 
 def _drawn(shape: tuple[int, ...], values: bool, stddev: float) -> np.ndarray:

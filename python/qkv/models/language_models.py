@@ -54,11 +54,6 @@ class CausalModel(Generation, TransformerModel):
 
     _begin = continued
 
-    @property
-    def attention_weights(self) -> list[Tensor]:
-        """The weights of each layer, of the last call."""
-        return list(self.body.attention_weights)
-
 
 class EncoderDecoderModel(Generation, TransformerModel):
     """An encoder and a decoder that attends to it, of any architecture; :func:`from_pretrained` makes it.

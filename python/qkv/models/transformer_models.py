@@ -62,6 +62,11 @@ class TransformerModel(Module):
             setattr(self, name, TransformerBody(**chosen, values=values))
 
     @property
+    def attention_weights(self) -> list[Tensor]:
+        """The weights of each layer, of the last call."""
+        return list(self.body.attention_weights)
+
+    @property
     def architecture(self) -> Architecture:
         """The table of the model type."""
         return architecture_of(self.config.model_type)
@@ -184,11 +189,6 @@ class EncoderModel(TransformerModel):
         if self.head is not None and self.head.pooling == "mean":
             keep = kept_rows(attention_mask, valid_lens, last.shape[:2], str(last.dtype))
         return self._finished(last, states, keep)
-
-    @property
-    def attention_weights(self) -> list[Tensor]:
-        """The weights of each layer, of the last call."""
-        return list(self.body.attention_weights)
 
     @property
     def positions(self) -> int:
