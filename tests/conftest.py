@@ -37,3 +37,12 @@ def pytest_collection_modifyitems(items):
 def golden():
     """Load a group of golden arrays by name: ``golden("D0-18")``."""
     return importlib.import_module("golden").golden
+
+
+@pytest.fixture(autouse=True)
+def no_open_figures():
+    """Close what a test drew: pyplot counts figures in one place for all tests of a process."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
