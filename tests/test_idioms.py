@@ -86,6 +86,13 @@ HINTS = [
     ("qkv.autograd.grad", AttributeError, r"qkv.grad and qkv.jacobian$"),
     ("nn.init.zeros_(lin.bias)", AttributeError, r"write t.copy_\(numbers\) under qkv.no_grad\(\)$"),
     ("masks.subsequent_mask(3)", AttributeError, r"did you mean causal"),
+    ("models.load('folder')", AttributeError, r"write from_pretrained\(folder\)$"),
+    ("models.AutoModelForCausalLM", AttributeError, r"write qkv.models.from_pretrained\(folder\); the type"),
+    ("models.AutoTokenizer", AttributeError, r"write qkv.models.Tokenizer.from_pretrained\(folder\)$"),
+    ("models.SentenceTransformer('folder')", AttributeError, r"SentenceEncoder.from_pretrained\(folder\)$"),
+    ("models.SentenceEncoder('folder')", TypeError, r"write SentenceEncoder.from_pretrained\('folder'\) for"),
+    ("qkv.flex_attention", AttributeError, r"give scaled_dot_product_attention score_mod= and mask_mod="),
+    ("qkv.scaled_dot_product_attention(q, q, q, block_mask=None)", TypeError, r"give mask_mod\(b, h, q_idx, kv_idx\)"),
     ("optim.RMSprop(lin.parameters())", AttributeError, r"the optimizers are SGD, Adam and AdamW$"),
 ]  # fmt: skip
 

@@ -137,7 +137,7 @@ def refusal(function: Any, positional: tuple[Any, ...], names: tuple[str, ...]) 
     by_position = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
     variable = [p.kind for p in found]
     named = [p for p in found if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
-    return misfit(
+    words = misfit(
         operation,
         [(p.name, p.default is kinds.empty) for p in named],
         None if kinds.VAR_POSITIONAL in variable else sum(p.kind in by_position for p in named),
@@ -145,6 +145,10 @@ def refusal(function: Any, positional: tuple[Any, ...], names: tuple[str, ...]) 
         given,
         names,
     )
+    folder = positional[1] if name == "__init__" and len(positional) == 2 else None
+    if words and isinstance(folder, str) and hasattr(positional[0], "from_pretrained"):
+        return f"{words}; write {owner}.from_pretrained({folder!r}) for what lies in a folder"
+    return words
 
 
 class UnknownNameError(AttributeError):

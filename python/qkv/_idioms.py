@@ -59,6 +59,11 @@ KEYWORDS = _joined(
         ("attention_mask", "valid_lens attn_mask", f"give {_LENGTHS}, or {_ALLOWED}"),
         ("src_mask tgt_mask mask", "attn_mask is_causal", f"give {_ALLOWED}, or is_causal=True"),
         ("src_mask tgt_mask mask attention_mask", "attn_mask", f"give {_ALLOWED}"),
+        (
+            "block_mask",
+            "mask_mod",
+            "give mask_mod(b, h, q_idx, kv_idx); blocks of it that are empty cost nothing",
+        ),
         ("batch_first", "", "the batch always comes first, leave it out"),
         ("need_weights", "", _READ_WEIGHTS),
         ("average_attn_weights", "", "write layer.attention_weights.mean(1)"),
@@ -310,6 +315,21 @@ NAMES = _joined(
         ("Softmax", "", "it is a function: qkv.softmax(x)"),
         ("Sigmoid", "", "it is a function: qkv.sigmoid(x)"),
         ("LSTM RNN", "", "the recurrent layer is qkv.nn.GRU"),
+        ("load load_model", "from_pretrained", "write from_pretrained(folder)"),
+        (
+            "AutoModel AutoModelForCausalLM AutoModelForSeq2SeqLM AutoModelForMaskedLM AutoModelForImageClassification "
+            "BERT GPT2 GPT2Model GPT2LMHeadModel Llama LlamaModel LlamaForCausalLM T5 T5ForConditionalGeneration ViT",
+            "",
+            "write qkv.models.from_pretrained(folder); the type of the model stands in its config.json",
+        ),
+        ("AutoTokenizer", "", "write qkv.models.Tokenizer.from_pretrained(folder)"),
+        ("AutoConfig", "", "write qkv.models.from_config(entries)"),
+        ("SentenceTransformer", "", "write qkv.models.SentenceEncoder.from_pretrained(folder)"),
+        (
+            "flex_attention create_block_mask BlockMask",
+            "",
+            "give scaled_dot_product_attention score_mod= and mask_mod=; qkv.torch.nn.attention has PyTorch's names",
+        ),
         ("save", "", "write safetensors.numpy.save_file(layer.state_dict(), path), or pickle the layer"),
         ("load", "", "write layer.load_state_dict(safetensors.numpy.load_file(path)), or unpickle it"),
         ("device cuda", "", "everything is computed on the CPU"),
