@@ -147,6 +147,41 @@ def test_scores_and_gradients(score: Score, queries: int, keys: int):
     compare(queries, keys, score)
 
 
+def random_score(seed: int) -> Score:
+    """Give a score of many values at a time: all places that hold them, and what one instruction does of two nodes."""
+
+    def score(o: Any, a: Arrays) -> Any:
+        rng = np.random.default_rng(seed)
+        values = [o.score, o.leaf("head", a["head"]), o.leaf("query", a["query"]), o.leaf("key", a["key"])]
+        values.append(o.leaf("diagonal", a["diagonal"]))
+
+        def any_of() -> Any:
+            return values[rng.integers(len(values))]
+
+        for _ in range(24):
+            kind, x, y = rng.integers(7), any_of(), any_of()
+            scaled = o.multiply(x, o.constant(0.5) if rng.random() < 0.5 else y)
+            if kind == 0:
+                new = o.multiply(o.tanh(scaled), any_of() if rng.random() < 0.5 else o.constant(0.25))
+            elif kind == 1:
+                new = o.where(o.less(x, y), any_of(), any_of())
+            elif kind == 2:
+                new = o.where(o.less_equal(y, x), o.negative(x), any_of())
+            elif kind == 3:
+                new = o.multiply(o.sigmoid(scaled), any_of())
+            else:
+                new = o.add(scaled, any_of()) if kind < 6 else o.subtract(o.absolute(x), y)
+            values.append(o.tanh(new) if rng.random() < 0.5 else new)
+        return o.add(o.tanh(values[-1]), o.multiply(o.tanh(values[-2]), o.tanh(values[-3])))
+
+    return score
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_places_of_many_values(seed: int):
+    compare(11, 13, random_score(seed))
+
+
 @pytest.mark.parametrize("score", SCORES)
 def test_float32(score: Score):
     compare(67, 139, score, dtype="float32")

@@ -85,7 +85,7 @@ template <class T> void read_rows(const BoundInstruction<T>& s, const FormulaRun
 template <class T> void note_outside(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   const RowBlock<T>& block = *r.block;
   const auto& mask = block.problem->mask;
-  const auto size = static_cast<Index>(s.in->behind);
+  const auto size = static_cast<Index>(s.in->size);
   for (Index l = 0; l < r.lines; ++l)
     for (Index i = 0; i < r.rows(); ++i) {
       const T* vector = s.a.p + l * s.a.line + i / kLanes<T> * s.a.vector;
@@ -108,11 +108,11 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   const auto one = [&](auto f) { each_pair(s, r, f, s.a); };
   const auto two = [&](auto f) { each_pair(s, r, f, s.a, s.b); };
   const auto three = [&](auto f) { each_pair(s, r, f, s.a, s.b, s.c); };
+  const auto four = [&](auto f) { each_pair(s, r, f, s.a, s.b, s.c, s.d); };
   // Of integers and masks; a comparison's type is not the same for all compilers.
   const auto integer = [&](auto f) { one([f](N a) { return from_bits((M)f(bits(a))); }); };
   const auto integers = [&](auto f) { two([f](N a, N b) { return from_bits((M)f(bits(a), bits(b))); }); };
   const auto comparison = [&](auto f) { two([f](N a, N b) { return from_bits((M)f(a, b)); }); };
-  const N before = splat<T>(static_cast<T>(s.in->before)), behind = splat<T>(static_cast<T>(s.in->behind));
   const N unit = splat<T>(1), lowest = splat<T>(static_cast<T>(-INFINITY));
   if constexpr (OP == Op::copy) one([](N a) { return a; });
   if constexpr (OP == Op::add) two([](N a, N b) { return a + b; });
@@ -125,14 +125,14 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   if constexpr (OP == Op::absolute) one([](N a) { return absolute(a); });
   if constexpr (OP == Op::minimum) two([](N a, N b) { return select(a != a, a, minimum(a, b)); });
   if constexpr (OP == Op::maximum) two([](N a, N b) { return select(a != a, a, maximum(a, b)); });
-  if constexpr (OP == Op::exp) one([=](N a) { return behind * exp_of<T>(before * a); });
+  if constexpr (OP == Op::exp) three([](N a, N b, N c) { return c * exp_of<T>(a * b); });
   if constexpr (OP == Op::log) one([](N a) { return log_of<T>(a); });
-  if constexpr (OP == Op::tanh) one([=](N a) { return behind * fast_tanh_of(before * a); });
-  if constexpr (OP == Op::sigmoid) one([=](N a) { return behind / (unit + exp_of<T>(-before * a)); });
+  if constexpr (OP == Op::tanh) three([](N a, N b, N c) { return c * fast_tanh_of(a * b); });
+  if constexpr (OP == Op::sigmoid) three([=](N a, N b, N c) { return c / (unit + exp_of<T>(-a * b)); });
   if constexpr (OP == Op::one_minus_square)
-    one([=](N a) {
-      const N x = before * a;
-      return behind - behind * x * x;
+    three([](N a, N b, N c) {
+      const N x = a * b;
+      return c - c * x * x;
     });
   if constexpr (OP == Op::sqrt) one([](N a) { return sqrt_of(a); });
   if constexpr (OP == Op::sin) one([](N a) { return sin_of<T>(a); });
@@ -168,13 +168,16 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   if constexpr (OP == Op::bit_xor) integers([](M a, M b) { return a ^ b; });
   if constexpr (OP == Op::bit_not) integer([](M a) { return ~a; });
   if constexpr (OP == Op::select) three([](N m, N a, N b) { return select(bits(m) < 0, a, b); });
+  if constexpr (OP == Op::select_less) four([](N a, N b, N c, N d) { return select(a < b, c, d); });
+  if constexpr (OP == Op::select_less_equal) four([](N a, N b, N c, N d) { return select(a <= b, c, d); });
+  if constexpr (OP == Op::select_equal) four([](N a, N b, N c, N d) { return select(a == b, c, d); });
   if constexpr (OP == Op::to_float) one([](N a) { return __builtin_convertvector(bits(a), N); });
   if constexpr (OP == Op::to_integer) one([](N a) { return from_bits(__builtin_convertvector(a, M)); });
   if constexpr (OP == Op::one_or_zero) integer([](M a) { return a & 1; });
   if constexpr (OP == Op::gather) read_table(s, r);
   if constexpr (OP == Op::rows) read_rows(s, r);
   if constexpr (OP == Op::index) {  // negative ones count from the end
-    const M size = M{} + static_cast<Integer>(s.in->behind), last = size - 1, zero = {};
+    const M size = M{} + static_cast<Integer>(s.in->size), last = size - 1, zero = {};
     M wrong = {};
     integer([&](M a) {
       const M at = a + ((M)(a < 0) & size), inside = at < 0 ? zero : at > last ? last : at;
@@ -206,6 +209,10 @@ FormulaOperand<T> leaf_operand(T* to, const FormulaLeaf<T>& leaf, const RowBlock
                                Index key) {
   const Index lane = part.vector * kLanes<T>, lanes = part.vectors * kLanes<T>, first = key + part.from;
   const auto of_head = [&](Index head) { return leaf.data + block.batch * leaf.batch + head * leaf.head; };
+  if (leaf.level == LeafLevel::head && block.same_head) {
+    store(to, splat<T>(*of_head(block.head[0])));
+    return {to, 0, 0, 0};
+  }
   if (leaf.level == LeafLevel::head || leaf.level == LeafLevel::query) {
     for (Index i = 0; i < lanes; ++i)
       to[i] = of_head(block.head[lane + i])[leaf.level == LeafLevel::query ? block.query[lane + i] : 0];
@@ -237,7 +244,7 @@ FormulaOperand<T> leaf_operand(T* to, const FormulaLeaf<T>& leaf, const RowBlock
 
 // Of one program.
 template <class T> Index program_scratch(const Formula<T>& f, const FormulaProgram<T>& program) {
-  return program.registers * kStrip<T> + program.constant_count * kLanes<T> + f.leaf_count * kTileElements<T>;
+  return program.registers * kStrip<T> + (program.constant_count + 1) * kLanes<T> + f.leaf_count * kTileElements<T>;
 }
 
 }  // namespace
@@ -270,11 +277,13 @@ void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const
     if (const FormulaLeaf<T>& leaf = f.leaves[i]; !is_table(leaf.level) && leaf.begins == nullptr)
       value[i] = leaf_operand(take(kTileElements<T>), leaf, block, part, key);
   Index count = f.leaf_count;
-  for (Index i = 0; i < program.constant_count; ++i) {
+  const auto number = [&](T x) {
     T* lanes = take(kLanes<T>);
-    for (Index l = 0; l < kLanes<T>; ++l) lanes[l] = program.constants[i];
-    value[count++] = {lanes, 0, 0, 0};
-  }
+    store(lanes, splat<T>(x));
+    return FormulaOperand<T>{lanes, 0, 0, 0};
+  };
+  for (Index i = 0; i < program.constant_count; ++i) value[count++] = number(program.constants[i]);
+  const FormulaOperand<T> one = number(1);
   const Index at = part.from * width + part.vector * kLanes<T>;
   T* const both[] = {tiles.scores, tiles.second};
   for (T* tile : both) value[count++] = {tile == nullptr ? nullptr : tile + at, width, kLanes<T>, width};
@@ -285,11 +294,11 @@ void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const
   for (Index i = begin; i < end; ++i) {
     const FormulaInstruction& in = program.instructions[i];
     if (adds(in.op) && dleaves == nullptr) continue;
-    const auto of = [&](int32_t v) { return v < 0 ? FormulaOperand<T>{nullptr, 0, 0, 0} : value[v]; };
+    const auto of = [&](int32_t v) { return v < 0 ? one : value[v]; };
     const FormulaOperand<T> out = of(in.out);
     BoundInstruction<T>& s = bound[steps++];
     const bool by_rows = in.op == FormulaOp::rows || in.op == FormulaOp::scatter_rows;  // a: where they begin
-    s = {&in, const_cast<T*>(out.p), out.advance, of(by_rows ? -1 : in.a), of(in.b), of(in.c), nullptr};
+    s = {&in, const_cast<T*>(out.p), out.advance, of(by_rows ? -1 : in.a), of(in.b), of(in.c), of(in.d), nullptr};
     if (!adds(in.op)) continue;
     s.sums = take(kLanes<T> * kDiagonals<T>);
     const Index used = in.op == FormulaOp::add_diagonals ? kLanes<T> * kDiagonals<T> : kPanelWidth<T>;
@@ -307,6 +316,7 @@ void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const
       s.a.p += run.lines * s.a.advance;
       s.b.p += run.lines * s.b.advance;
       s.c.p += run.lines * s.c.advance;
+      s.d.p += run.lines * s.d.advance;
     }
   }
   for (Index i = 0; i < steps; ++i) finish_sums(bound[i], run);

@@ -8,7 +8,7 @@
 
 // Instructions on numbers, on integers (as wide as the scores) and on masks (integers of all bits or none); reads of
 // tables; in the backward pass sums of gradients. add_mask is a sum, but -inf where its second number is. exp, tanh,
-// sigmoid and one_minus_square, 1 - x^2, have a factor before the function and one behind it.
+// sigmoid and one_minus_square, 1 - x^2, are f(a * b) * c. select_less and its like choose c or d by comparing a and b.
 // clang-format off
 #define QKV_FORMULA_INSTRUCTIONS(X)                                                                                   \
   X(copy) X(add) X(add_mask) X(subtract) X(multiply) X(divide) X(multiply_add) X(negative) X(absolute) X(minimum)                 \
@@ -16,7 +16,7 @@
   X(less_equal) X(equal) X(integer_add) X(integer_subtract) X(integer_multiply) X(integer_negative)                   \
   X(integer_absolute) X(integer_minimum) X(integer_maximum) X(integer_less) X(integer_less_equal)                     \
   X(integer_equal) X(floor_divide) X(remainder) X(left_shift) X(right_shift) X(bit_and) X(bit_or) X(bit_xor)          \
-  X(bit_not) X(select) X(to_float) X(to_integer) X(one_or_zero) X(gather) X(rows) X(index) X(where_nonzero)           \
+  X(bit_not) X(select) X(select_less) X(select_less_equal) X(select_equal) X(to_float) X(to_integer) X(one_or_zero) X(gather) X(rows) X(index) X(where_nonzero)           \
   X(scatter) X(scatter_rows) X(add_lanes) X(add_keys) X(add_diagonals)
 // clang-format on
 
@@ -51,9 +51,9 @@ template <class T> struct FormulaLeaf {
 // Values are numbered: leaves, constants, the scores' tile, a second tile, registers.
 struct FormulaInstruction {
   FormulaOp op;
-  int32_t out, a, b, c;   // -1: none
-  int32_t leaf;           // table that is read, leaf or table whose gradient is added to, or which check of an index
-  double before, behind;  // factors; behind: size of a checked index's axis
+  int32_t out = -1, a = -1, b = -1, c = -1, d = -1;  // -1: none, or a factor 1
+  int32_t leaf = -1;  // table that is read, leaf or table whose gradient is added to, or which check of an index
+  double size = 0;    // of a checked index's axis
 };
 
 template <class T> struct FormulaProgram {

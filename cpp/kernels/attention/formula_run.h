@@ -22,7 +22,7 @@ template <class T> struct BoundInstruction {
   const FormulaInstruction* in;
   T* out;
   Index advance;
-  FormulaOperand<T> a, b, c;
+  FormulaOperand<T> a, b, c, d;
   T* sums;  // of this part, in the tile's order
 };
 
@@ -58,6 +58,21 @@ template <class T, int N> struct Moving {
   void next() { p += line; }
 };
 
+// Where lines adjoin, or all numbers are one.
+template <class T> struct Adjoining {
+  const T* p;
+  Index moves;  // bits of an index that count
+  explicit Adjoining(const FormulaOperand<T>& a) : p(a.p), moves(a.line == 0 ? 0 : -1) {}
+  static bool holds(const FormulaOperand<T>& a, Index width) {
+    return a.line == width || (a.line == 0 && a.vector == 0);
+  }
+  Vec<T> operator()(Index i) const { return load(p + (i & moves)); }
+};
+
+template <class T, class F, class... A> inline void each_vector(T* out, Index n, F f, A... a) {
+#pragma GCC unroll 4
+  for (Index i = 0; i < n; i += kLanes<T>) store(out + i, f(a(i)...));
+}
 template <class T, int N, class F, class... A> inline void each_line(T* out, Index width, Index lines, F f, A... a) {
 #pragma GCC unroll 2
   for (Index l = 0; l < lines; ++l, out += width) {
@@ -88,20 +103,15 @@ template <class T, class G> inline void by_vectors(Index vectors, G g) {
 template <class T, class F, class... A>
 inline void each_pair(const BoundInstruction<T>& s, const FormulaRun<T>& r, F f, const A&... a) {
   const Index width = r.block->width, vectors = r.part->vectors;
-  if (vectors * kLanes<T> == width && ((a.line == width) && ...)) {  // then lines adjoin
-#pragma GCC unroll 4
-    for (Index i = 0; i < r.lines * width; i += kLanes<T>) store(s.out + i, f(load(a.p + i)...));
-    return;
-  }
+  if (vectors * kLanes<T> == width && (Adjoining<T>::holds(a, width) && ...))
+    return each_vector(s.out, r.lines * width, f, Adjoining<T>(a)...);
   by_vectors<T>(vectors, [&](auto n, Index v) {
     constexpr int N = n.value;
     T* out = s.out + v * kLanes<T>;
     const auto run = [&](auto... operand) { each_line<T, N>(out, width, r.lines, f, operand...); };
     using M = Moving<T, N>;
     using X = Fixed<T, N>;
-    if constexpr (sizeof...(A) == 1) {
-      run(M(from_vector(a, v))...);
-    } else if constexpr (sizeof...(A) == 2) {
+    if constexpr (sizeof...(A) == 2) {
       const auto two = [&](FormulaOperand<T> p, FormulaOperand<T> q) {
         if (q.line == 0) return run(M(p), X(q));
         if (p.line == 0) return run(X(p), M(q));
@@ -109,13 +119,7 @@ inline void each_pair(const BoundInstruction<T>& s, const FormulaRun<T>& r, F f,
       };
       two(from_vector(a, v)...);
     } else {
-      const auto three = [&](FormulaOperand<T> p, FormulaOperand<T> q, FormulaOperand<T> o) {
-        if (q.line == 0 && o.line == 0) return run(M(p), X(q), X(o));
-        if (q.line == 0) return run(M(p), X(q), M(o));
-        if (o.line == 0) return run(M(p), M(q), X(o));
-        run(M(p), M(q), M(o));
-      };
-      three(from_vector(a, v)...);
+      run(M(from_vector(a, v))...);
     }
   });
 }

@@ -33,30 +33,36 @@ template <class T> T in_place_of(std::int64_t x) {
 }
 template <class T> T in_place_of(bool x) { return in_place_of<T>(std::int64_t{x ? -1 : 0}); }
 
+void check_integers(const char* op, const std::int64_t* x, Index n) {
+  constexpr std::int64_t half = std::int64_t{1} << 31;
+  std::uint64_t all = 0;  // bits of 32 and more are 0 if all fit
+  for (Index i = 0; i < n; ++i) all |= static_cast<std::uint64_t>(x[i]) + half;
+  if (all >> 32 == 0) return;
+  const auto fits = [](std::int64_t v) { return -half <= v && v < half; };
+  fail_value(op, ": integers of a formula must fit 32 bits where they meet pairs of a query and a key; got ",
+             *std::find_if_not(x, x + n, fits));
+}
+
 // Rows of numbers (rows, n) as the kernels read them, `pad` copies of the last number behind each.
-template <class T> Array converted(const Array& x, Index rows, Index n, Index pad) {
+template <class T> Array converted(const char* op, const Array& x, Index rows, Index n, Index pad) {
+  constexpr Index kAtOnce = 4096;  // numbers that stay in the first-level cache between check and conversion
   Array y({rows, n + pad}, dtype_v<T>);
   visit_any(x.dtype(), [&](auto tag) {
     using From = decltype(tag);
     for (Index row = 0; row < rows; ++row) {
       T* to = y.data<T>() + row * (n + pad);
       const From* from = x.data<From>() + row * n;
-      if constexpr (std::is_floating_point_v<From>)
-        std::transform(from, from + n, to, [](From v) { return static_cast<T>(v); });
-      else std::transform(from, from + n, to, [](From v) { return in_place_of<T>(v); });
+      for (Index i = 0; i < n; i += kAtOnce) {
+        const Index end = std::min(n, i + kAtOnce);
+        if constexpr (std::is_same_v<From, std::int64_t>) check_integers(op, from + i, end - i);
+        if constexpr (std::is_floating_point_v<From>)
+          std::transform(from + i, from + end, to + i, [](From v) { return static_cast<T>(v); });
+        else std::transform(from + i, from + end, to + i, [](From v) { return in_place_of<T>(v); });
+      }
       std::fill_n(to + n, pad, n > 0 ? to[n - 1] : T(0));
     }
   });
   return y;
-}
-
-void check_integers(const char* op, const Array& x) {
-  if (x.dtype() != DType::int64 || x.numel() == 0) return;
-  const auto [low, high] = std::minmax_element(x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel());
-  using Limits = std::numeric_limits<std::int32_t>;
-  if (*low < Limits::min() || *high > Limits::max())
-    fail_value(op, ": integers of a formula must fit 32 bits where they meet pairs of a query and a key; got ",
-               *low < Limits::min() ? *low : *high);
 }
 
 }  // namespace
@@ -133,9 +139,8 @@ template <class T> kernels::FormulaLeaf<T> BoundFormula<T>::leaf(std::size_t num
     result.data = x.data<T>();
     return result;
   }
-  check_integers(operation_, x);
   const Index rows = result.size > 0 ? x.numel() / result.size : 0;
-  result.data = arrays_.emplace_back(converted<T>(x, rows, result.size, pad)).template data<T>();
+  result.data = arrays_.emplace_back(converted<T>(operation_, x, rows, result.size, pad)).template data<T>();
   return result;
 }
 

@@ -13,10 +13,18 @@ using kernels::FormulaInstruction;
 // Values before a program's constants and registers are counted; leaves have their numbers.
 constexpr int kNowhere = -1, kConstant = 1 << 20, kTile = 2 << 20, kSecond = kTile + 1, kRegister = 3 << 20;
 
-// Whether it has a factor before and one behind.
+// Whether it is f(a * b) * c.
 bool has_factors(FormulaOp op) {
   return op == FormulaOp::exp || op == FormulaOp::tanh || op == FormulaOp::sigmoid || op == FormulaOp::one_minus_square;
 }
+// What chooses by such a comparison itself, or none.
+std::optional<FormulaOp> select_by(FormulaOp comparison) {
+  if (comparison == FormulaOp::less) return FormulaOp::select_less;
+  if (comparison == FormulaOp::less_equal) return FormulaOp::select_less_equal;
+  if (comparison == FormulaOp::equal) return FormulaOp::select_equal;
+  return {};
+}
+bool reads_rows(FormulaOp op) { return op == FormulaOp::rows || op == FormulaOp::scatter_rows; }
 
 // A node that is to stand in a tile at the end, or whose sum is to be added to the gradient of a leaf.
 struct Target {
@@ -54,7 +62,7 @@ class Compiler {
       }
     for (const Added& s : sums) {
       const bool rows = s.op == FormulaOp::scatter_rows, table = rows || s.op == FormulaOp::scatter;
-      code.push_back({s.op, kNowhere, table ? s.place : s.node, table ? s.node : kNowhere, kNowhere, s.leaf, 1, 1});
+      code.push_back({.op = s.op, .a = table ? s.place : s.node, .b = table ? s.node : kNowhere, .leaf = s.leaf});
     }
     const auto sums_end = code.size();
     // What is to stand in a tile is computed there if nothing reads what was there before.
@@ -66,8 +74,7 @@ class Compiler {
     }
     // The second tile first: it may get what stands in the first.
     std::sort(copies.begin(), copies.end(), [](const Target& a, const Target& b) { return a.tile > b.tile; });
-    for (const Target& t : copies)
-      code.push_back({FormulaOp::copy, t.tile, t.node, kNowhere, kNowhere, kNowhere, 1, 1});
+    for (const Target& t : copies) code.push_back({.op = FormulaOp::copy, .out = t.tile, .a = t.node});
     assign(code, sums_end);
     program_.instructions.insert(program_.instructions.end(), code.begin(), code.end());
   }
@@ -91,46 +98,48 @@ class Compiler {
     return n >= 0 && !is_given(n) && uses_[static_cast<std::size_t>(n)] == 1 &&
            std::find(merged_.begin(), merged_.end(), n) == merged_.end();
   }
-  // Which argument of a product is a constant, or -1.
-  int constant_of(int a, int b) const {
-    return graph_[b].op == FormulaOp::constant ? b : graph_[a].op == FormulaOp::constant ? a : -1;
-  }
-
   // The instruction of a node, with what it takes over from others.
   FormulaInstruction form_of(int n) {
     const FormulaNode& node = graph_[n];
-    FormulaInstruction form = {node.op, n, node.args[0], node.args[1], node.args[2], node.leaf, 1, 1};
-    if (node.op == FormulaOp::rows) form.a = graph_[node.args[0]].leaf;
-    if (node.op == FormulaOp::index) form.behind = node.number;
-    if (has_factors(node.op)) {
-      const int m = node.args[0];
-      if (!can_merge(m) || forms_.at(m).op != FormulaOp::multiply) return form;
-      const int a = forms_.at(m).a, b = forms_.at(m).b, c = constant_of(a, b);
-      if (c < 0) return form;
-      form.before = graph_[c].number;
-      form.a = c == a ? b : a;
-      merged_.push_back(m);
-    } else if (node.op == FormulaOp::multiply) {
-      const int a = node.args[0], b = node.args[1], c = constant_of(a, b), f = c == a ? b : a;
-      if (c < 0 || !can_merge(f) || !has_factors(forms_.at(f).op) || forms_.at(f).behind != 1) return form;
-      form = forms_.at(f);
-      form.behind = graph_[c].number;
-      merged_.push_back(f);
-    } else if (node.op == FormulaOp::add) {
+    const auto& args = node.args;
+    FormulaInstruction form{.op = node.op, .a = args[0], .b = args[1], .c = args[2], .leaf = node.leaf};
+    if (node.op == FormulaOp::rows) form.a = graph_[args[0]].leaf;
+    if (node.op == FormulaOp::index) form.size = node.number;
+    const auto is_product = [&](int m) { return can_merge(m) && forms_.at(m).op == FormulaOp::multiply; };
+    if (has_factors(node.op) && is_product(args[0])) {
+      form.a = forms_.at(args[0]).a;
+      form.b = forms_.at(args[0]).b;
+      merged_.push_back(args[0]);
+    } else if (node.op == FormulaOp::select && can_merge(args[0])) {
+      const FormulaInstruction& by = forms_.at(args[0]);
+      const auto op = select_by(by.op);
+      if (!op) return form;
+      form = {.op = *op, .a = by.a, .b = by.b, .c = args[1], .d = args[2]};
+      merged_.push_back(args[0]);
+    } else if (node.op == FormulaOp::multiply || node.op == FormulaOp::add) {
       for (const bool swapped : {false, true}) {
-        const int m = node.args[swapped], other = node.args[!swapped];
-        if (!can_merge(m) || forms_.at(m).op != FormulaOp::multiply) continue;
-        form = {FormulaOp::multiply_add, n, forms_.at(m).a, forms_.at(m).b, other, kNowhere, 1, 1};
-        merged_.push_back(m);
+        const int f = args[swapped], other = args[!swapped];
+        if (node.op == FormulaOp::add && is_product(f))
+          form = {.op = FormulaOp::multiply_add, .a = forms_.at(f).a, .b = forms_.at(f).b};
+        else if (node.op == FormulaOp::multiply && can_merge(f) && has_factors(forms_.at(f).op) && forms_.at(f).c < 0)
+          form = forms_.at(f);
+        else continue;
+        form.c = other;
+        merged_.push_back(f);
         break;
       }
     }
     return form;
   }
 
-  static bool reads(const FormulaInstruction& in, int n) {
-    const bool by_rows = in.op == FormulaOp::rows || in.op == FormulaOp::scatter_rows;
-    return (!by_rows && in.a == n) || in.b == n || in.c == n;
+  // Its operands, but for the leaf of where rows begin.
+  static std::vector<int32_t*> operands(FormulaInstruction& in) {
+    if (reads_rows(in.op)) return {&in.b};
+    return {&in.a, &in.b, &in.c, &in.d};
+  }
+  static bool reads(FormulaInstruction in, int n) {
+    const auto all = operands(in);
+    return std::any_of(all.begin(), all.end(), [n](const int32_t* a) { return *a == n; });
   }
   bool computed_in_place(const std::vector<FormulaInstruction>& code, const Target& t,
                          const std::vector<Target>& targets) const {
@@ -160,33 +169,43 @@ class Compiler {
     if (graph_[n].op == FormulaOp::constant) return constant(n);
     return place_.at(n);
   }
-  // Nodes become places; a register is free again behind the last instruction that reads it. The last instructions,
-  // from `copies` on, have their tile already.
+  // Nodes become places. A place is free again at the last instruction that reads it: one writes where it reads, but
+  // for index, which looks at its operand again. A tile serves as well, from when nothing reads what it holds at first
+  // until it gets its result. The last instructions, from `copies` on, have their tile already.
   void assign(std::vector<FormulaInstruction>& code, std::size_t copies) {
-    std::map<int, std::size_t> last;
-    for (std::size_t i = 0; i < code.size(); ++i)
-      for (const auto& [n, form] : forms_)
-        if (reads(code[i], n)) last[n] = i;
+    std::map<int, std::size_t> last, result;  // of nodes: where they are read; of tiles: where they get theirs
+    for (std::size_t i = 0; i < code.size(); ++i) {
+      for (const int32_t* a : operands(code[i])) last[*a] = i;
+      const int out = code[i].out;
+      if (i >= copies) result[out] = i;
+      else if (place_.contains(out)) result[place_.at(out)] = i;
+    }
     std::vector<int> free;
     int count = 0;
     for (std::size_t i = 0; i < code.size(); ++i) {
       FormulaInstruction& in = code[i];
-      const bool by_rows = in.op == FormulaOp::rows || in.op == FormulaOp::scatter_rows;
-      if (!by_rows) in.a = place_of(in.a);
-      in.b = place_of(in.b);
-      in.c = place_of(in.c);
-      const int node = in.out;
-      if (node >= 0 && i < copies) {
+      std::vector<int> freed;
+      for (const auto& [tile, at] : result) {
+        const auto read = last.find(tile == kTile ? in_tile_ : in_second_);
+        if (i < at && i == (read == last.end() || read->first < 0 ? 0 : read->second)) freed.push_back(tile);
+      }
+      for (const auto& [n, at] : last)
+        if (const auto place = place_.find(n); at == i && place != place_.end())
+          if (place->second >= kRegister || i < result.at(place->second)) freed.push_back(place->second);
+      for (int32_t* a : operands(in)) *a = place_of(*a);
+      if (in.op != FormulaOp::index) free.insert(free.end(), freed.begin(), freed.end());
+      if (const int node = in.out; node >= 0 && i < copies) {
         if (!place_.contains(node)) {
-          if (free.empty()) free.push_back(kRegister + count++);
-          place_[node] = free.back();
-          free.pop_back();
+          const auto serves = [&](int p) { return p >= kRegister || last.at(node) <= result.at(p); };
+          auto found = std::find_if(free.begin(), free.end(), [&](int p) { return p < kRegister && serves(p); });
+          if (found == free.end()) found = std::find_if(free.begin(), free.end(), serves);
+          if (found == free.end()) found = free.insert(free.end(), kRegister + count++);
+          place_[node] = *found;
+          free.erase(found);
         }
         in.out = place_.at(node);
       }
-      for (const auto& [n, at] : last)
-        if (at == i && place_.at(n) >= kRegister) free.push_back(place_.at(n));
-      if (node >= 0 && i < copies && !last.contains(node) && in.out >= kRegister) free.push_back(in.out);
+      if (in.op == FormulaOp::index) free.insert(free.end(), freed.begin(), freed.end());
     }
     program_.registers = std::max<Index>(program_.registers, count);
   }
@@ -210,7 +229,7 @@ CompiledProgram finished(CompiledProgram program, const FormulaGraph& graph) {
     else if (v >= kConstant) v += leaves - kConstant;
   };
   for (FormulaInstruction& in : program.instructions)
-    for (int32_t* v : {&in.out, &in.a, &in.b, &in.c}) number(*v);
+    for (int32_t* v : {&in.out, &in.a, &in.b, &in.c, &in.d}) number(*v);
   if (static_cast<Index>(program.instructions.size()) > kernels::kMostFormulaInstructions ||
       tile + 2 + program.registers > kernels::kMostFormulaValues)
     fail_value("formula: must have at most ", kernels::kMostFormulaInstructions,
