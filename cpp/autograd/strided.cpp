@@ -51,8 +51,7 @@ void copy(const Array& y, const Array& x) {
     return;
   }
   const Loops<2> loops(y.shape(), {y.strides(), x.strides()});
-  visit_any(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_any(x.dtype(), [&]<class T>(T) {
     T* out = y.first_as<T>();
     const T* in = x.first_as<T>();
     if constexpr (!std::is_same_v<T, bool>) {
@@ -94,8 +93,7 @@ void write(const Array& y, const Array& x) {
 void add_to(const Array& y, const Array& x) {
   if (x.numel() == 0) return;
   const Loops<2> loops(x.shape(), {y.strides(), x.strides()});
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     T* out = y.first_as<T>();
     const T* in = x.first_as<T>();
     const Index n = loops.run(), to = loops.run_stride(0), from = loops.run_stride(1);

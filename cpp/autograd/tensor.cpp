@@ -23,8 +23,7 @@ Tensor::Tensor(Array data, bool requires_grad) : impl_(std::make_shared<TensorIm
 }
 
 void add_packed(const Array& y, const Array& x) {
-  visit_floating(y.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(y.dtype(), [&]<class T>(T) {
     T* sum = y.data<T>();
     const T* part = x.data<T>();
     parallel_for(0, y.numel(), grain_for(1), [&](Index begin, Index end) {

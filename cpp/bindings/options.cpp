@@ -87,7 +87,7 @@ void warn_of_swapped(const char* operation, const ops::MaskSpec& mask_spec, Inde
   const Tensor& mask = mask_spec.attn_mask;
   const Array& valid_lens = mask_spec.valid_lens;
   if (mask.defined() && is_floating(mask.dtype()) && !mask.requires_grad() &&
-      visit_floating(mask.dtype(), [&](auto tag) { return zeros_and_ones(mask.ptr<decltype(tag)>(), mask.numel()); }))
+      visit_floating(mask.dtype(), [&]<class T>(T) { return zeros_and_ones(mask.ptr<T>(), mask.numel()); }))
     warn_caller(std::string(operation) +
                 ": a float mask is added to the scores, and this one holds only 0 and 1, so it excludes "
                 "nothing; pass a boolean mask (True = may attend) to exclude");

@@ -113,10 +113,7 @@ template <class F> decltype(auto) visit_any(DType dtype, F&& f) {
 
 template <class Number> Array Array::full(Shape shape, DType dtype, Number value) {
   Array result(std::move(shape), dtype);
-  visit_any(dtype, [&](auto tag) {
-    using T = decltype(tag);
-    std::fill_n(result.data<T>(), result.numel(), static_cast<T>(value));
-  });
+  visit_any(dtype, [&]<class T>(T) { std::fill_n(result.data<T>(), result.numel(), static_cast<T>(value)); });
   return result;
 }
 

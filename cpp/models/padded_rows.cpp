@@ -13,8 +13,7 @@ namespace {
 Array boolean(const char* model, const char* name, const Array& mask) {
   if (mask.dtype() == DType::boolean) return mask;
   Array result(mask.shape(), DType::boolean);
-  visit_any(mask.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_any(mask.dtype(), [&]<class T>(T) {
     const T* in = mask.data<T>();
     for (Index i = 0; i < mask.numel(); ++i) {
       if (in[i] != T(0) && in[i] != T(1))

@@ -15,13 +15,11 @@ Fans fans_of(const Shape& shape, const char* operation) {
 }
 
 void fill_uniform(const Array& array, double low, double high, Generator& generator) {
-  visit_floating(array.dtype(),
-                 [&](auto tag) { generator.uniform(array.data<decltype(tag)>(), array.numel(), low, high); });
+  visit_floating(array.dtype(), [&]<class T>(T) { generator.uniform(array.data<T>(), array.numel(), low, high); });
 }
 
 void fill_normal(const Array& array, double mean, double std, Generator& generator) {
-  visit_floating(array.dtype(),
-                 [&](auto tag) { generator.normal(array.data<decltype(tag)>(), array.numel(), mean, std); });
+  visit_floating(array.dtype(), [&]<class T>(T) { generator.normal(array.data<T>(), array.numel(), mean, std); });
 }
 
 void fill_xavier_uniform(const Array& array, double gain, Generator& generator) {

@@ -86,8 +86,7 @@ void take_steps(const std::vector<ParameterStep>& steps) {
     const LeafGradient::Quiet quiet(p.grad);
     if (p.data.buffer()->borrowed()) p.data = cloned(p.data);
     Array numbers = packed(p.data);
-    visit_floating(numbers.dtype(), [&](auto tag) {
-      using T = decltype(tag);
+    visit_floating(numbers.dtype(), [&]<class T>(T) {
       if (step.rule == StepRule::sgd) sgd_step<T>(step, numbers);
       else adam_step<T>(step, numbers);
     });
@@ -106,8 +105,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, bool only_fini
     const Array g = p.impl()->grad.get();
     if (!g.defined()) continue;
     std::vector<double> parts(static_cast<std::size_t>((g.numel() + kPiece - 1) / kPiece));
-    visit_floating(g.dtype(), [&](auto tag) {
-      using T = decltype(tag);
+    visit_floating(g.dtype(), [&]<class T>(T) {
       parallel_for(0, g.numel(), kPiece, [&](Index begin, Index end) {
         parts[static_cast<std::size_t>(begin / kPiece)] =
             kernels::kernels<T>().optimizer.sum_squares(g.data<T>() + begin, end - begin);
@@ -122,8 +120,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, bool only_fini
     const LeafGradient::Quiet quiet(grad);
     for (Array g = grad.get(); g.defined(); g = grad.get()) {
       const Array scaled(g.shape(), g.dtype());  // other threads may read the old one
-      visit_floating(g.dtype(), [&](auto tag) {
-        using T = decltype(tag);
+      visit_floating(g.dtype(), [&]<class T>(T) {
         const T share = static_cast<T>(factor);
         parallel_for(0, g.numel(), kPiece, [&](Index begin, Index end) {
           kernels::kernels<T>().elementwise.binary(kernels::Binary::multiply, scaled.data<T>() + begin,

@@ -16,8 +16,7 @@ namespace {
 Tensor gelu_derivative(const Tensor& given) {
   const Tensor x = packed(given);
   Array y(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     const Array ones = Array::full(x.shape(), x.dtype(), 1);
     kernels::kernels<T>().activation.backward(Activation::gelu, y.data<T>(), ones.data<T>(), x.ptr<T>(), T(0),
                                               x.numel());
@@ -76,8 +75,7 @@ Index grain_of(Activation f) { return grain_for(f == Activation::relu ? 1 : 8); 
 Tensor activation_backward(Activation f, double a, const Tensor& given, const Tensor& kept) {
   const Tensor dy = packed(given);
   Array result(dy.shape(), dy.dtype());
-  visit_floating(dy.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dy.dtype(), [&]<class T>(T) {
     parallel_for(0, dy.numel(), grain_of(f), [&](Index begin, Index end) {
       kernels::kernels<T>().activation.backward(f, result.data<T>() + begin, dy.ptr<T>() + begin, kept.ptr<T>() + begin,
                                                 static_cast<T>(a), end - begin);
@@ -93,8 +91,7 @@ Tensor activation_backward(Activation f, double a, const Tensor& given, const Te
 Tensor activated(const Tensor& input, Activation f, double a) {
   const Tensor x = floating(input);
   Array y(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     parallel_for(0, x.numel(), grain_of(f), [&](Index begin, Index end) {
       kernels::kernels<T>().activation.forward(f, y.data<T>() + begin, x.ptr<T>() + begin, static_cast<T>(a),
                                                end - begin);

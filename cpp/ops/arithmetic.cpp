@@ -21,7 +21,7 @@ template <class T> Array compute(Binary op, const Array& a, const Array& b, cons
 
 Array compute(Binary op, const Array& a, const Array& b) {
   const Shape shape = broadcast_or_fail(name_of(op), a.shape(), b.shape());
-  return visit_floating(a.dtype(), [&](auto tag) { return compute<decltype(tag)>(op, a, b, shape); });
+  return visit_floating(a.dtype(), [&]<class T>(T) { return compute<T>(op, a, b, shape); });
 }
 
 }  // namespace
@@ -87,8 +87,7 @@ Tensor second_derivative(Unary op, const Tensor& x) {
 Tensor unary_backward(Unary op, const Tensor& given, const Tensor& x) {
   const Tensor dy = packed(given);
   Array result(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     parallel_for(0, x.numel(), grain_for(4), [&](Index b, Index e) {
       kernels::kernels<T>().elementwise.unary_backward(op, result.data<T>() + b, dy.ptr<T>() + b, x.ptr<T>() + b,
                                                        e - b);
@@ -113,7 +112,7 @@ std::span<const UnaryFunction> unary_functions() {
 // Whether an exponent is the number 2, and nothing that a gradient is wanted of.
 bool is_two(const Tensor& exponent) {
   if (exponent.rank() != 0 || wants_gradient({exponent})) return false;
-  return visit_floating(exponent.dtype(), [&](auto tag) { return *exponent.ptr<decltype(tag)>() == 2; });
+  return visit_floating(exponent.dtype(), [&]<class T>(T) { return *exponent.ptr<T>() == 2; });
 }
 
 // What y = a op b passes on to its operands (saved as p and q), in the shape of y.
@@ -198,8 +197,7 @@ Tensor unary(Unary op, const Tensor& input) {
     return Tensor(integer_unary(op, packed(input.data())));
   const Tensor x = floating(input);
   Array y(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     parallel_for(0, x.numel(), grain_for(4), [&](Index begin, Index end) {
       kernels::kernels<T>().elementwise.unary(op, y.data<T>() + begin, x.ptr<T>() + begin, end - begin);
     });
@@ -239,8 +237,7 @@ Tensor compare(Compare op, const Tensor& left, const Tensor& right) {
   const NoGrad quiet;
   const Tensor a = cast(left, dtype), b = cast(right, dtype);
   Array y(shape, DType::boolean);
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     for_each_run<bool, T, T>(y, a.data(), b.data(),
                              [op](bool* out, const T* p, Index sp, const T* q, Index sq, Index n) {
                                kernels::kernels<T>().elementwise.compare(op, out, p, sp, q, sq, n);

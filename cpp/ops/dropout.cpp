@@ -15,8 +15,7 @@ void check_probability(double p) {
 Tensor dropped(const Tensor& given, const Array& keep, double p) {
   const Tensor x = packed(given);
   Array y(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     const T scale = T(1) / static_cast<T>(1 - p);
     parallel_for(0, x.numel(), grain_for(1), [&](Index begin, Index end) {
       kernels::kernels<T>().dropout.forward(y.data<T>() + begin, x.ptr<T>() + begin, keep.data<bool>() + begin, scale,
@@ -28,8 +27,7 @@ Tensor dropped(const Tensor& given, const Array& keep, double p) {
   return record_fused(
       std::move(y), {x},
       [keep = drawn, p](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           const T scale = T(1) / static_cast<T>(1 - p);
           const Array gradient = dx.fresh(0);
           T* out = gradient.data<T>();

@@ -65,8 +65,7 @@ Array summed_rows(const Array& dy, const Array& ids, Index V, Index skipped) {
   const Index M = dy.dim(-1);
   const RowsByNumber rows(ids, V, M, skipped);
   Array dw({V, M}, dy.dtype());
-  visit_floating(dy.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dy.dtype(), [&]<class T>(T) {
     const Index width = rows.columns_at_a_time(), parts = (M + width - 1) / width;
     parallel_for(0, rows.groups() * parts, 1, [&](Index begin, Index end) {
       for (Index piece = begin; piece < end; ++piece) {
@@ -92,9 +91,8 @@ Tensor summed_rows(const Tensor& dy, const Saved& ids, Index V, Index skipped) {
   if (!wants_gradient({dy})) return Tensor(std::move(dw));
   const auto back = [ids, skipped](const Tensor& d) {
     Array counts(ids.get().shape(), d.dtype());
-    visit_floating(d.dtype(), [&](auto tag) {
-      for (Index i = 0; i < counts.numel(); ++i)
-        counts.data<decltype(tag)>()[i] = ids.data<std::int64_t>()[i] != skipped;
+    visit_floating(d.dtype(), [&]<class T>(T) {
+      for (Index i = 0; i < counts.numel(); ++i) counts.data<T>()[i] = ids.data<std::int64_t>()[i] != skipped;
     });
     Shape column = counts.shape();
     column.push_back(1);
@@ -118,8 +116,7 @@ Tensor picked_rows(const Tensor& given, const Array& ids, Index skipped) {
   shape.push_back(M);
   Array y(shape, weight.dtype());
   const bool past_caches = y.bytes() >= kLarge;
-  visit_floating(weight.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(weight.dtype(), [&]<class T>(T) {
     parallel_for(0, count, grain_for(M), [&](Index begin, Index end) {
       kernels::kernels<T>().elementwise.pick_rows(y.data<T>() + begin * M, weight.ptr<T>(), id + begin, end - begin, M,
                                                   past_caches);

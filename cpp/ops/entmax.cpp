@@ -80,8 +80,7 @@ Tensor entmax(const char* name, const Tensor& given, double alpha, Index axis) {
   const Tensor x = floating(given);
   const Index n = x.dim(-1), rows = n == 0 ? 0 : x.numel() / n;
   Array y(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     parallel_for(0, rows, grain_for(16 * n), [&](Index begin, Index end) {
       Candidates candidates{{}, 1 / (alpha - 1)};
       for (Index row = begin; row < end; ++row)

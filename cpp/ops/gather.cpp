@@ -121,8 +121,7 @@ Array gathered_at(const Lookup& lookup, const Array& x, const Array& index, Inde
   Array y(index.shape(), x.dtype());
   Places places(lookup, index, x, axis);
   const I* at = index.first_as<I>();
-  visit_any(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_any(x.dtype(), [&]<class T>(T) {
     walk(index.shape(), axis, {row_major(index.shape()), index.strides(), places.strides()},
          [&](const std::array<Index, 3>& begin, const std::array<Index, 3>& step, Index n) {
            T* to = y.data<T>() + begin[0];
@@ -157,8 +156,7 @@ template <class T> T sum_of(T a, T b) {
 void put_at(const Lookup& lookup, const Array& y, const Array& index, const Array& values, Index axis, bool add) {
   Places places(lookup, index, y, axis);
   const I* at = index.first_as<I>();
-  visit_any(y.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_any(y.dtype(), [&]<class T>(T) {
     walk(index.shape(), axis,
          {places.strides(), index.strides(), broadcast_strides(values.shape(), index.shape(), values.strides())},
          [&](const std::array<Index, 3>& begin, const std::array<Index, 3>& step, Index n) {

@@ -148,8 +148,7 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
   const PoolingSizes& n = layout.n;
   Array y({n.batches, n.queries, n.value_features}, dtype);
   Array w = with_weights ? Array({n.batches, n.queries, n.keys}, dtype) : Array();
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     forward(y.data<T>(), with_weights ? w.data<T>() : nullptr, q.ptr<T>(), features_first(k.data()).template data<T>(),
             features_first(v.data()).template data<T>(), problem);
   });
@@ -165,8 +164,7 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
   const Tensors results = record_many(
       std::move(outputs), {owned(q), owned(k), owned(v), owned(bandwidth)},
       [kept, dtype, width = bandwidth.dtype()](std::span<const Array> dys, Gradients& dx) {
-        visit_floating(dtype, [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dtype, [&]<class T>(T) {
           const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };
           const auto arrived = [&](std::size_t i) -> const T* {
             return i < dys.size() && dys[i].defined() ? dys[i].template data<T>() : nullptr;
@@ -175,9 +173,7 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
                                                 dx.input(0).data<T>(), features_first(dx.input(1)).template data<T>(),
                                                 features_first(dx.input(2)).template data<T>(), *kept);
           if (dx.wants(3))
-            visit_floating(width, [&](auto other) {
-              *dx.of(3).data<decltype(other)>() += static_cast<decltype(other)>(dbandwidth);
-            });
+            visit_floating(width, [&]<class U>(U) { *dx.of(3).data<U>() += static_cast<U>(dbandwidth); });
         });
       },
       [kept](std::span<const Tensor> dys, TensorGradients& dx) {
@@ -196,8 +192,7 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
   const Tensor q = layout.points(packed_as(queries, dtype)), k = layout.points(packed_as(keys, dtype));
   const PoolingSizes& n = layout.n;
   Array y({n.batches, n.queries, n.keys}, dtype);
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     const Array kt = features_first(k.data());
     for_pieces(n, n.features + 4, [&](Index, Index b, Index begin, Index end) {
       const RowScratch<T> row(n.keys);
@@ -216,8 +211,7 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
     distance = record_fused(
         Array(y), {owned(q), owned(k)},
         [y = Saved(y), kept](const Array& dy, Gradients& dx) {
-          visit_floating(dy.dtype(), [&](auto tag) {
-            using T = decltype(tag);
+          visit_floating(dy.dtype(), [&]<class T>(T) {
             const PoolingSizes& sizes = kept->n;
             const Index size = sizes.features * sizes.keys;
             const Array kt = features_first(dx.input(1));
@@ -268,8 +262,7 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
   const Tensor k = reshape(packed_as(kernel_values, dtype), {n.batches, n.queries, n.keys}),
                v = layout.values(packed_as(values, dtype));
   Array w = Array::zeros(k.shape(), dtype), reciprocals({n.batches * n.queries}, dtype);
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     for (Index i = 0; i < n.batches * n.queries; ++i) {
       const T* x = k.ptr<T>() + i * n.keys;
       const T total = kernels::kernels<T>().reduce.sum(x, lens.range(i).high);
@@ -285,8 +278,7 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
     weights = record_fused(
         Array(w), {k},
         [w = Saved(w), reciprocals, kept, n](const Array& dw, Gradients& dx) {
-          visit_floating(dw.dtype(), [&](auto tag) {
-            using T = decltype(tag);
+          visit_floating(dw.dtype(), [&]<class T>(T) {
             T* dk = dx.of(0).data<T>();
             for (Index i = 0; i < n.batches * n.queries; ++i) {
               const T *gradient = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
@@ -323,8 +315,7 @@ std::vector<double> leave_one_out_errors(const Array& points, const Array& value
     for (Index c = 0; c < value_features; ++c)
       mean[static_cast<std::size_t>(c)] +=
           (factor ? factor[i] : 1) * numbers.data<double>()[i * value_features + c] / static_cast<double>(n);
-  visit_floating(points.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(points.dtype(), [&]<class T>(T) {
     const auto& k = kernels::kernels<T>().kernel_pooling;
     const Array kt = features_first(points.reshaped({1, n, features})),
                 vt = features_first(values.reshaped({1, n, value_features}));

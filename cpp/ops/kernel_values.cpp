@@ -19,16 +19,14 @@ Kernel kernel_named(const char* operation, const std::string& name) {
 Tensor kernel_values(const Tensor& input, Kernel kernel) {
   const Tensor u = floating(input);
   Array y(u.shape(), u.dtype());
-  visit_floating(u.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(u.dtype(), [&]<class T>(T) {
     kernels::kernels<T>().kernel_pooling.values(y.data<T>(), u.ptr<T>(), kernel, u.numel());
   });
   if (!wants_gradient({u})) return Tensor(std::move(y));
   return record_fused(
       std::move(y), {u},
       [kernel](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           kernels::kernels<T>().kernel_pooling.values_backward(dx.of(0).data<T>(), dy.data<T>(), dx.input(0).data<T>(),
                                                                kernel, dy.numel());
         });

@@ -120,8 +120,7 @@ Tensor unfold(const Tensor& x, Index axis, Index size, Index step) {
 // The gradient of take_flat() for an input of that shape.
 static Tensor added_flat(const Tensor& dy, const Array& positions, const Shape& shape) {
   Array y = Array::zeros(shape, dy.dtype());
-  visit_floating(dy.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dy.dtype(), [&]<class T>(T) {
     const std::int64_t* at = positions.data<std::int64_t>();
     const Array numbers = packed(dy.data());
     for (Index i = 0; i < dy.numel(); ++i) y.data<T>()[at[i]] += numbers.data<T>()[i];
@@ -136,8 +135,7 @@ Tensor take_flat(const Tensor& given, const Array& positions, const Shape& shape
   const Tensor x = packed(given);
   Array y(shape, x.dtype());
   const std::int64_t* from = positions.data<std::int64_t>();
-  visit_any(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_any(x.dtype(), [&]<class T>(T) {
     const T* in = x.ptr<T>();
     T* out = y.data<T>();
     for (Index i = 0; i < y.numel(); ++i) out[i] = in[from[i]];
@@ -165,8 +163,7 @@ Tensor repeat(const Tensor& given, Index times, Index axis) {
   split.insert(split.begin() + axis + 1, times);
   Array y(joined, x.dtype());
   const Index inner = x.shape().product(axis + 1, x.rank());
-  visit_any(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_any(x.dtype(), [&]<class T>(T) {
     parallel_for(0, x.shape().product(0, axis + 1), grain_for(times * inner), [&](Index begin, Index end) {
       const T* from = x.ptr<T>() + begin * inner;
       T* to = y.data<T>() + begin * times * inner;
@@ -215,8 +212,7 @@ Tensor concatenate(const Tensors& parts, Index axis) {
   for (const Tensor& part : inputs) {
     const Index bytes = part.dim(axis) * inner;
     if (bytes == item_size(dtype)) {  // single numbers, in steps
-      visit_any(dtype, [&](auto tag) {
-        using T = decltype(tag);
+      visit_any(dtype, [&]<class T>(T) {
         T* to = y.data<T>() + done;
         for (Index i = 0; i < outer; ++i) to[i * total] = part.ptr<T>()[i];
       });

@@ -107,8 +107,7 @@ Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& 
     const Array y = Array::full(shape, DType::boolean, all);
     const Index n = run.n, inner = run.inner;
     if (inner > 1) from = from.cast(DType::boolean);
-    visit_any(from.dtype(), [&](auto tag) {
-      using T = decltype(tag);
+    visit_any(from.dtype(), [&]<class T>(T) {
       parallel_for(0, run.outer, grain_for(n * inner), [&](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
           const T* rows = from.data<T>() + i * n * inner;

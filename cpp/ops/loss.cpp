@@ -86,7 +86,7 @@ template <class T> Array coefficients(const Targets& t, double smooth) {
 // The reduced losses of log probabilities (count, classes), of recorded operations.
 Tensor composed_loss(const Tensor& log_probs, const Targets& t, double smooth, Reduction reduction, double factor) {
   const Tensor share =
-      visit_floating(log_probs.dtype(), [&](auto tag) { return Tensor(coefficients<decltype(tag)>(t, smooth)); });
+      visit_floating(log_probs.dtype(), [&]<class T>(T) { return Tensor(coefficients<T>(t, smooth)); });
   const Tensor counted =
       where(share, log_probs, scalar_like(log_probs, 0));  // -inf for a class without a share is no loss
   const Tensor losses = unary(Unary::negate, sum(multiply(share, counted), Axes{1}));
@@ -120,8 +120,7 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
   Array losses = Array::zeros({t.count}, logits.dtype()), lse = Array::zeros({t.count}, logits.dtype());
   double factor = 1;
   Array y;
-  visit_floating(logits.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(logits.dtype(), [&]<class T>(T) {
     const auto& kernel = kernels::kernels<T>().softmax;
     const T* weights = t.weight.defined() ? t.weight.data<T>() : nullptr;
     parallel_for(0, t.count, grain_for(8 * V), [&](Index begin, Index end) {
@@ -144,8 +143,7 @@ Tensor cross_entropy(const Tensor& input, const Array& targets, const Tensor& we
   return record_fused(
       std::move(y), {logits},
       [lse, kept, smooth, reduction, factor](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           const auto& kernel = kernels::kernels<T>().softmax;
           const T* weights = kept->weight.defined() ? kept->weight.data<T>() : nullptr;
           double all_weights = static_cast<double>(kept->classes);
@@ -192,8 +190,7 @@ Tensor nll_loss(const Tensor& input, const Array& targets, const Tensor& weight,
   Array losses = Array::zeros({t.count}, log_probs.dtype());
   double factor = 1;
   Array y;
-  visit_floating(log_probs.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(log_probs.dtype(), [&]<class T>(T) {
     for (Index i = 0; i < t.count; ++i)
       if (const std::int64_t c = t.classes_of.data<std::int64_t>()[i]; c >= 0)
         losses.data<T>()[i] = -weight_of<T>(t, c) * log_probs.ptr<T>()[i * t.classes + c];
@@ -205,8 +202,7 @@ Tensor nll_loss(const Tensor& input, const Array& targets, const Tensor& weight,
   return record_fused(
       std::move(y), {log_probs},
       [kept, reduction, factor](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           T* out = dx.of(0).data<T>();
           for (Index i = 0; i < kept->count; ++i)
             if (const std::int64_t c = kept->classes_of.data<std::int64_t>()[i]; c >= 0)

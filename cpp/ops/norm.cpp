@@ -79,8 +79,7 @@ auto derive_layer(const Rows& rows, double eps) {
 // The inputs are x, weight and bias.
 auto layer_pull_back(const Array& statistics, const Rows& rows) {
   return [statistics, rows](const Array& dy, Gradients& dx) {
-    visit_floating(dy.dtype(), [&](auto tag) {
-      using T = decltype(tag);
+    visit_floating(dy.dtype(), [&]<class T>(T) {
       const Array gradient = dx.wants(0) ? dx.fresh(0) : Array();
       T* out = gradient.defined() ? gradient.data<T>() : nullptr;
       const T *values = dx.input(0).data<T>(), *weight = data_or_null<T>(dx.input(1));
@@ -104,8 +103,7 @@ Tensor layer_norm(const Tensor& input, const Tensor& scale, const Tensor& offset
   const Tensor x = packed_as(input, dtype), weight = scale.defined() ? packed_as(scale, dtype) : scale;
   const Tensor bias = offset.defined() ? packed_as(offset, dtype) : offset;
   Array y(x.shape(), dtype), statistics({rows.count, 3}, dtype);
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     const T added = in_range_above_zero<T>("layer_norm", "eps", eps);
     parallel_for(0, rows.count, grain_for(4 * rows.n), [&](Index begin, Index end) {
       kernels::kernels<T>().norm.layer_forward(y.data<T>() + begin * rows.n, statistics.data<T>() + 3 * begin,
@@ -131,8 +129,7 @@ Tensor add_layer_norm(const Tensor& input, const Tensor& residual, const Tensor&
   const bool recording = wants_gradient({x, r, weight, bias});
   Array y(x.shape(), dtype), statistics({rows.count, 3}, dtype);
   const Array sum = recording ? Array(x.shape(), dtype) : y;
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     const T added = in_range_above_zero<T>("add_layer_norm", "eps", eps);
     parallel_for(0, rows.count, grain_for(5 * rows.n), [&](Index begin, Index end) {
       const Index at = begin * rows.n;
@@ -157,8 +154,7 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
   const DType dtype = promoted({input, scale});
   const Tensor x = packed_as(input, dtype), weight = scale.defined() ? packed_as(scale, dtype) : scale;
   Array y(x.shape(), dtype), statistics({rows.count}, dtype);
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     const T added = in_range_above_zero<T>("rms_norm", "eps", eps);
     parallel_for(0, rows.count, grain_for(4 * rows.n), [&](Index begin, Index end) {
       kernels::kernels<T>().norm.rms_forward(y.data<T>() + begin * rows.n, statistics.data<T>() + begin,
@@ -170,8 +166,7 @@ Tensor rms_norm(const Tensor& input, const Tensor& scale, const Shape& normalize
   return record_fused(
       std::move(y), {owned(x), owned(weight)},
       [statistics, rows](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           const Array gradient = dx.wants(0) ? dx.fresh(0) : Array();
           T* out = gradient.defined() ? gradient.data<T>() : nullptr;
           const T *values = dx.input(0).data<T>(), *factors = data_or_null<T>(dx.input(1));

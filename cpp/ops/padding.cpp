@@ -20,8 +20,7 @@ Tensor pad(const Tensor& x, const IndexList& before, const IndexList& behind, co
   Region inner{x.shape(), row_major(shape)};
   for (std::size_t axis = 0; axis < shape.size(); ++axis) inner.offset += before[axis] * inner.strides[axis];
   const Array number = value.data().cast(x.dtype());
-  Array y = visit_any(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  Array y = visit_any(x.dtype(), [&]<class T>(T) {
     const T filling = *number.data<T>();
     return filling == T{} ? Array::zeros(shape, x.dtype()) : Array::full(shape, x.dtype(), filling);
   });
@@ -47,8 +46,7 @@ Tensor triangle(const Tensor& given, Triangle t) {
   t.k = std::clamp<Index>(t.k, -rows - 1, columns);
   Array y(x.shape(), x.dtype());
   if (x.numel() > 0)
-    visit_any(x.dtype(), [&](auto tag) {
-      using T = decltype(tag);
+    visit_any(x.dtype(), [&]<class T>(T) {
       parallel_for(0, x.numel() / columns, grain_for(columns), [&](Index begin, Index end) {
         for (Index row = begin; row < end; ++row) {
           const T* from = x.ptr<T>() + row * columns;

@@ -12,8 +12,7 @@ Tensor place(const char* operation, const Tensor& x, std::optional<Index> axis, 
   const Array rows = rows_of(x.data(), p);
   if (!is_floating(x.dtype())) return Tensor(integer_place(largest, rows, p.length, p.result));
   Array y(p.result, DType::int64);
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     const auto& kernel = kernels::kernels<T>().reduce;
     parallel_for(0, p.rows, grain_for(p.length), [&](Index begin, Index end) {
       (largest ? kernel.argmax : kernel.argmin)(y.data<std::int64_t>() + begin, rows.data<T>() + begin * p.length,

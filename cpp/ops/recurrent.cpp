@@ -20,8 +20,7 @@ namespace {
 
 Array packed_gates(const WeightCache& cache, const Array& given) {
   return cache.get(given, [](const Array& weight_hh) {
-    return visit_floating(weight_hh.dtype(), [&](auto tag) {
-      using T = decltype(tag);
+    return visit_floating(weight_hh.dtype(), [&]<class T>(T) {
       const auto& kernel = kernels::kernels<T>().recurrent;
       Array packed({kernel.packed_gates(weight_hh.dim(1))}, weight_hh.dtype());
       kernel.pack_gates(packed.data<T>(), weight_hh.data<T>(), weight_hh.dim(1));
@@ -33,8 +32,7 @@ Array packed_gates(const WeightCache& cache, const Array& given) {
 // Gradients begin with those of the candidate, whose rows are the last of the weight.
 Array packed_columns(const WeightCache& cache, const Array& given) {
   return cache.get(given, [](const Array& weight_hh) {
-    return visit_floating(weight_hh.dtype(), [&](auto tag) {
-      using T = decltype(tag);
+    return visit_floating(weight_hh.dtype(), [&]<class T>(T) {
       const auto& kernel = kernels::kernels<T>().recurrent;
       const Index hidden = weight_hh.dim(1);
       Array packed({kernel.packed_columns(3 * hidden, hidden)}, weight_hh.dtype());
@@ -285,8 +283,7 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
   const Index H = plan.hidden, M = plan.input, rows = plan.rows;
   const bool wants = wants_gradient({x, state, p.weight_ih, p.weight_hh, p.bias_ih, p.bias_hh});
   Array y({plan.batch, plan.steps, H}, dtype), last({plan.batch, H}, dtype), gates({rows, 4 * H}, dtype), packed_x;
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     packed_x = packed_rows<T>(x.data(), plan);
     // The input's share of the gates, with all biases but that of the candidate's state.
     std::vector<T> bias(static_cast<std::size_t>(3 * H)), bias_n(static_cast<std::size_t>(H));
@@ -316,8 +313,7 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
       {std::move(y), std::move(last)},
       {owned(x), owned(state), owned(p.weight_ih), owned(p.weight_hh), p.bias_ih, p.bias_hh},
       [memory = std::move(memory), caches, kept_plan](std::span<const Array> dys, Gradients& dx) {
-        visit_floating(memory.gates.dtype(),
-                       [&](auto tag) { pull_back<decltype(tag)>(memory, *caches, *kept_plan, dys, dx); });
+        visit_floating(memory.gates.dtype(), [&]<class T>(T) { pull_back<T>(memory, *caches, *kept_plan, dys, dx); });
       },
       [kept_plan](std::span<const Tensor> dys, TensorGradients& dx) {
         derive_composed(dys, dx, [&](const Tensors& inputs) { return composed_layer(inputs, *kept_plan); });

@@ -14,8 +14,7 @@ namespace {
 template <class F> Array reduce_rows(const Array& x, const ReducedAxes& p, F f) {
   const Array rows = rows_of(x, p);
   Array y(p.result, x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     parallel_for(0, p.rows, grain_for(p.length), [&](Index begin, Index end) {
       for (Index i = begin; i < end; ++i) y.data<T>()[i] = f(rows.data<T>() + i * p.length, p.length);
     });
@@ -28,8 +27,7 @@ constexpr Index kPiece = 1 << 15;
 bool is_long_row(const ReducedAxes& p) { return p.rows == 1 && p.length > kPiece; }
 
 template <class Part> void each_piece(const Array& x, Part part) {
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     parallel_for(0, x.numel(), kPiece, [&](Index begin, Index end) {
       for (Index i = begin; i < end; i += kPiece) part(i / kPiece, x.data<T>() + i, std::min(kPiece, end - i));
     });
@@ -86,10 +84,8 @@ Array scaled_array(const Array& x, double factor) {
 Array averaged(const Array& x, const ReducedAxes& p) {
   const double factor = 1.0 / static_cast<double>(p.length);
   const Array y = scaled_array(summed(x, p), factor);
-  const bool finite = visit_floating(y.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    return kernels::kernels<T>().weighted_values.finite(y.data<T>(), y.numel());
-  });
+  const bool finite = visit_floating(
+      y.dtype(), [&]<class T>(T) { return kernels::kernels<T>().weighted_values.finite(y.data<T>(), y.numel()); });
   if (finite) return y;
   return reduce_rows(x, p, [factor](const auto* row, Index n) {
     double total = 0;

@@ -55,8 +55,7 @@ template <class Choose> Array reduced(const Array& input, const ReducedAxes& p, 
       left[axis] = false;
     }
     Array y(shape, x.dtype());
-    visit_floating(x.dtype(), [&](auto tag) {
-      using T = decltype(tag);
+    visit_floating(x.dtype(), [&]<class T>(T) {
       const auto kernel = choose(kernels::kernels<T>());
       T* to = y.data<T>();
       const T* from = x.data<T>();

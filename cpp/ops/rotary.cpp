@@ -16,8 +16,7 @@ Array rotated(const Array& x, const Array& cos, const Array& sin, bool interleav
   const Shape rows(x.shape().begin(), x.shape().end() - 1);
   const Shape table(cos.shape().begin(), cos.shape().end() - 1);
   const Loops<2> loops(rows, {row_major(rows), broadcast_strides(table, rows)});
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     parallel_for(0, loops.rows(), grain_for(2 * n * loops.run()), [&](Index begin, Index end) {
       loops.each_row(begin, end, [&](const std::array<Index, 2>& at) {
         for (Index i = 0; i < loops.run(); ++i) {

@@ -102,10 +102,8 @@ Tensor cumulative_sum(const Tensor& x, Index axis, bool backwards) {
     running_sums<I, std::uint64_t>(y.data<I>(), numbers.data<I>(), outer, n, inner, backwards);
     return Tensor(std::move(y));
   }
-  visit_floating(y.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    running_sums<T, T>(y.data<T>(), numbers.data<T>(), outer, n, inner, backwards);
-  });
+  visit_floating(y.dtype(),
+                 [&]<class T>(T) { running_sums<T, T>(y.data<T>(), numbers.data<T>(), outer, n, inner, backwards); });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [axis, backwards](const Tensor& dy, TensorGradients& dx) {
     dx.add(0, cumulative_sum(dy, axis, !backwards));
@@ -120,10 +118,8 @@ Tensor linear_scan(const Tensor& first, const Tensor& second, Index axis, bool b
                b.shape(), " of ", b.dtype());
   const Index outer = a.shape().product(0, axis), n = a.dim(axis), inner = a.shape().product(axis + 1, a.rank());
   Array y(a.shape(), a.dtype());
-  visit_floating(y.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    scanned(y.data<T>(), a.ptr<T>(), b.ptr<T>(), outer, n, inner, backwards);
-  });
+  visit_floating(y.dtype(),
+                 [&]<class T>(T) { scanned(y.data<T>(), a.ptr<T>(), b.ptr<T>(), outer, n, inner, backwards); });
   if (!wants_gradient({a, b})) return Tensor(std::move(y));
   return record(std::move(y), {a, b},
                 [b = Saved(b), y = Saved(y), axis, backwards](const Tensor& dy, TensorGradients& dx) {
@@ -138,8 +134,7 @@ Tensor cumulative_product(const Tensor& given, Index axis) {
   axis = checked_axis("cumprod", axis, x.rank());
   const Index outer = x.shape().product(0, axis), n = x.dim(axis), inner = x.shape().product(axis + 1, x.rank());
   Array y(x.shape(), x.dtype());
-  visit_any(y.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_any(y.dtype(), [&]<class T>(T) {
     if constexpr (!std::is_same_v<T, bool>) running_products(y.data<T>(), x.ptr<T>(), outer, n, inner);
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));

@@ -32,8 +32,7 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
   const Shape shape = broadcast_or_fail("where", choose.shape(), values);
   Array y(shape, dtype);
   if (y.numel() > 0)
-    visit_any(dtype, [&](auto tag) {
-      using T = decltype(tag);
+    visit_any(dtype, [&]<class T>(T) {
       const Loops<4> loops(
           shape, {row_major(shape), broadcast_strides(choose.shape(), shape),
                   broadcast_strides(a.shape(), shape, p.strides()), broadcast_strides(b.shape(), shape, q.strides())});
@@ -57,8 +56,7 @@ Tensor where(const Tensor& condition, const Tensor& left, const Tensor& right) {
 static Tensor clip_backward(const Tensor& given, const Tensor& x, double least, double most) {
   const Tensor dy = packed(given);
   Array result(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     parallel_for(0, x.numel(), grain_for(1), [&](Index begin, Index end) {
       kernels::kernels<T>().elementwise.clip_backward(result.data<T>() + begin, dy.ptr<T>() + begin, x.ptr<T>() + begin,
                                                       static_cast<T>(least), static_cast<T>(most), end - begin);
@@ -76,8 +74,7 @@ Tensor clip(const Tensor& input, std::optional<double> low, std::optional<double
   const double infinity = std::numeric_limits<double>::infinity(), least = low.value_or(-infinity),
                most = high.value_or(infinity);
   Array y(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     const T lowest = in_range<T>("clip", "low", least), highest = in_range<T>("clip", "high", most);
     parallel_for(0, x.numel(), grain_for(1), [&](Index begin, Index end) {
       kernels::kernels<T>().elementwise.clip(y.data<T>() + begin, x.ptr<T>() + begin, lowest, highest, end - begin);

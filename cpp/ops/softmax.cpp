@@ -47,8 +47,7 @@ Tensor normalised(const char* operation, bool logarithm, const Tensor& input, In
   axis = checked_axis(operation, axis, x.rank());
   Array y(x.shape(), x.dtype());
   const Along along(x.shape(), axis);
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     const auto& kernel = kernels::kernels<T>().softmax;
     const T scale = static_cast<T>(1 / temperature), *from = x.ptr<T>();
     T* to = y.data<T>();
@@ -67,8 +66,7 @@ Tensor normalised(const char* operation, bool logarithm, const Tensor& input, In
   return record_fused(
       Array(y), {x},
       [y = Saved(y), logarithm, temperature, along](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           const auto& kernel = kernels::kernels<T>().softmax;
           const Array gradient = dx.fresh(0);
           const T scale = static_cast<T>(1 / temperature), *saved = y.data<T>(), *from = dy.data<T>();
@@ -115,8 +113,8 @@ Tensor softmax_jacobian(const Tensor& x) {
   column.push_back(1);
   row.insert(row.end() - 1, 1);
   Array eye = Array::zeros({n, n}, p.dtype());
-  visit_floating(p.dtype(), [&](auto tag) {
-    for (Index i = 0; i < n; ++i) eye.data<decltype(tag)>()[i * n + i] = 1;
+  visit_floating(p.dtype(), [&]<class T>(T) {
+    for (Index i = 0; i < n; ++i) eye.data<T>()[i * n + i] = 1;
   });
   const Tensor left = reshape(p, column), right = reshape(p, row);      // (..., n, 1), (..., 1, n)
   return subtract(multiply(left, Tensor(eye)), multiply(left, right));  // (..., n, n)

@@ -69,8 +69,7 @@ template <class T, class Item> void fill(Item* items, const T* x, Index n, bool 
 
 // body(row's numbers, items of scratch (2 n), row) for all rows of x, which have n numbers each.
 template <class Body> void each_row(const Array& rows, Index count, Index n, Body body) {
-  visit_any(rows.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_any(rows.dtype(), [&]<class T>(T) {
     const auto all = [&](auto item) {
       using Item = decltype(item);
       parallel_for(0, n == 0 ? 0 : count, grain_for(16 * n), [&](Index begin, Index end) {

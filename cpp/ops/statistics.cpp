@@ -14,8 +14,7 @@ namespace {
 
 // x squared where it stands: nobody else holds it.
 Tensor squared(const Tensor& x) {
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     T* numbers = x.ptr<T>();
     parallel_for(0, x.numel(), grain_for(1), [=](Index begin, Index end) {
       kernels::kernels<T>().elementwise.binary(Binary::multiply, numbers + begin, numbers + begin, 1, numbers + begin,
@@ -79,8 +78,7 @@ Tensor product(const Tensor& input, const std::optional<Axes>& axes, bool keepdi
       [p](const Array& dy, Gradients& dx) {
         const Array rows = rows_of(dx.input(0), p);
         Array gradients(rows.shape(), rows.dtype());
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           product_gradients(gradients.data<T>(), dy.data<T>(), rows.data<T>(), p.rows, p.length);
         });
         dx.add(0, from_rows(gradients, p, dx.input(0).shape()));

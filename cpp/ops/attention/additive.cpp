@@ -221,8 +221,7 @@ Tensor composed_scores(const Tensors& inputs, const AdditiveSizes& n, const Arra
                k = reshape(inputs[1], {n.batches, 1, n.keys, n.features});
   const Tensor sums = add(q, k);
   Array counted({n.batches, n.queries, n.keys, 1}, DType::boolean);
-  visit_floating(sums.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(sums.dtype(), [&]<class T>(T) {
     for (Index at = 0; at < counted.numel(); ++at) {
       const Index row = at / n.keys;
       const bool seen = at % n.keys < length_of(n, row / n.queries, row % n.queries);
@@ -244,8 +243,7 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
   const AdditiveSizes n =
       AdditiveSizes{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))}.seeing(valid_lens);
   Array y({n.batches, n.queries, n.keys}, dtype);
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     if (n.queries == 1 && !batch_invariant()) return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), n);
     const AdditiveProblem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>());
     const Index blocks = (n.queries + kBlock - 1) / kBlock;
@@ -262,8 +260,7 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
   return record_fused(
       std::move(y), {owned(q), owned(k), owned(w)},
       [kept_lens, n](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           const AdditiveProblem<T> problem(n.seeing(kept_lens.get()), dx.input(0).data<T>(), dx.input(1).data<T>(),
                                            dx.input(2).data<T>());
           const auto target = [&](Index input) { return dx.wants(input) ? dx.of(input).data<T>() : nullptr; };

@@ -48,8 +48,7 @@ void check_mask_dtype(const char* operation, const char* name, DType dtype) {
 
 Array not_excluded(const Array& scores) {
   Array mask(scores.shape(), DType::boolean);
-  visit_floating(scores.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(scores.dtype(), [&]<class T>(T) {
     for (Index i = 0; i < scores.numel(); ++i)
       mask.data<bool>()[i] = scores.data<T>()[i] != -std::numeric_limits<T>::infinity();
   });
@@ -127,8 +126,7 @@ template <class T> void Allowed::exclude(T* y, Index row, T value) const {
 Array Allowed::array() const {
   const DType dtype = has_bias() ? mask().dtype() : DType::float32;
   const Array kept = Array::full(shape_, dtype, 1);
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     for (Index row = 0; row < shape_.product(0, shape_.rank() - 1); ++row)
       exclude(kept.data<T>() + row * keys(), row, T(0));
   });

@@ -74,9 +74,9 @@ Array with_packed_call(const Array& queries, const Array& keys, Heads heads, con
   const Tensor q(queries), k(keys);
   const DType dtype = promoted({q, k});
   const Geometry g = packed_geometry(options.operation, queries.shape(), keys.shape(), 0, heads);
-  return visit_floating(dtype, [&](auto tag) {
+  return visit_floating(dtype, [&]<class T>(T) {
     const Tensors inputs{cast(q, dtype), cast(k, dtype), {}, {}};
-    return f(Arguments<decltype(tag)>(inputs[0], inputs[1], Tensor(), g, options), inputs);
+    return f(Arguments<T>(inputs[0], inputs[1], Tensor(), g, options), inputs);
   });
 }
 

@@ -180,8 +180,7 @@ AttentionBlock attention_block(const Array& query, const Array& key, const Array
                                const AttentionOptions& options) {
   const NoGrad quiet;
   const Geometry g = plain_geometry(query.shape(), key.shape(), value.shape(), options);
-  return visit_floating(query.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  return visit_floating(query.dtype(), [&]<class T>(T) {
     const Results y = forward(
         Arguments<T>(Tensor(query), Tensor(key.cast(dtype_v<T>)), Tensor(value.cast(dtype_v<T>)), g, options), true);
     return AttentionBlock{y.out, y.statistics};
@@ -193,8 +192,7 @@ AttentionBlockGradients attention_block_backward(const Array& dout, const Array&
                                                  const AttentionOptions& options) {
   const NoGrad quiet;
   const Geometry g = plain_geometry(query.shape(), key.shape(), value.shape(), options);
-  return visit_floating(query.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  return visit_floating(query.dtype(), [&]<class T>(T) {
     const Arguments<T> call(Tensor(query), Tensor(key.cast(dtype_v<T>)), Tensor(value.cast(dtype_v<T>)), g, options,
                             true);
     const auto zeros = [](const Shape& shape) { return Array::zeros(shape, dtype_v<T>); };

@@ -156,8 +156,7 @@ Tensor decayed_products(const Tensor& given_q, const Tensor& given_k, const Tens
   const Tensor q = packed(given_q), k = packed(given_k), total = packed(given_total);
   const ProductSizes n{q.dim(0), q.dim(1), k.dim(1), q.dim(2)};
   Array y({n.blocks, n.rows, n.steps}, q.dtype());
-  visit_floating(y.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(y.dtype(), [&]<class T>(T) {
     for_blocks<T>(q.data(), k.data(), total.data(), n,
                   [&](Chunk<T>& chunk, Index m) { chunk.forward(y.data<T>() + m * n.rows * n.steps); });
   });
@@ -167,8 +166,7 @@ Tensor decayed_products(const Tensor& given_q, const Tensor& given_k, const Tens
       [n](const Array& dy, Gradients& dx) {
         const Array &rows = dx.input(0), &keys = dx.input(1);
         Array dq = Array::zeros(rows.shape(), rows.dtype()), dk = Array::zeros(keys.shape(), keys.dtype());
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           for_blocks<T>(rows, keys, dx.input(2), n, [&](Chunk<T>& chunk, Index m) {
             chunk.backward(dq.data<T>() + m * n.rows * n.features, dk.data<T>() + m * n.steps * n.features,
                            dy.data<T>() + m * n.rows * n.steps);
@@ -193,8 +191,7 @@ Tensor unit_lower_inverse(const Tensor& given) {
   const Tensor x = packed(given);
   const Index C = x.dim(-1), matrices = C == 0 ? 0 : x.numel() / (C * C);
   Array y = Array::zeros(x.shape(), x.dtype());
-  visit_floating(y.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(y.dtype(), [&]<class T>(T) {
     parallel_for(0, matrices, grain_for(C * C * C / 6), [&](Index begin, Index end) {
       for (Index m = begin; m < end; ++m) {
         const T* from = x.ptr<T>() + m * C * C;

@@ -47,8 +47,7 @@ void check_integers(const char* op, const std::int64_t* x, Index n) {
 template <class T> Array converted(const char* op, const Array& x, Index rows, Index n, Index pad) {
   constexpr Index kAtOnce = 4096;  // numbers that stay in the first-level cache between check and conversion
   Array y({rows, n + pad}, dtype_v<T>);
-  visit_any(x.dtype(), [&](auto tag) {
-    using From = decltype(tag);
+  visit_any(x.dtype(), [&]<class From>(From) {
     for (Index row = 0; row < rows; ++row) {
       T* to = y.data<T>() + row * (n + pad);
       const From* from = x.data<From>() + row * n;

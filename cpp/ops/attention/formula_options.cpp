@@ -66,8 +66,7 @@ Array negative_distances(const Array& offsets, const PairSizes& n, DType dtype) 
   const std::int64_t zero = 0, *first = offsets.defined() ? offsets.data<std::int64_t>() : &zero;
   const bool equal = !offsets.defined() || std::count(first, first + n.batches, *first) == n.batches;
   Array y({equal ? 1 : n.batches, 1, std::max<Index>(0, n.queries + n.keys - 1)}, dtype);
-  visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(dtype, [&]<class T>(T) {
     for (Index i = 0; i < y.numel(); ++i)
       y.data<T>()[i] = static_cast<T>(-std::abs(first[i / y.dim(2)] + i % y.dim(2) - (n.keys - 1)));
   });

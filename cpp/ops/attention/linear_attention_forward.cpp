@@ -175,8 +175,7 @@ Array linear_attention_forward(const Array& query, const Array& key, const Array
                                const Array& beta, const Array& state, double scale, Index chunk_size) {
   const Index heads = key.dim(0) * key.dim(1), steps = key.dim(2);
   Array y({query.dim(0), query.dim(1), steps, value.dim(3)}, query.dtype());
-  visit_floating(query.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(query.dtype(), [&]<class T>(T) {
     const auto data = [](const Array& x) { return x.defined() ? x.data<T>() : nullptr; };
     const Problem<T> p{data(query),
                        data(key),

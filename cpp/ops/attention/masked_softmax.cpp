@@ -54,8 +54,7 @@ Tensor masked_softmax(const Tensor& input, const AttentionOptions& o) {
   Allowed allowed(scores.shape(), scores.dtype(), o);
   Array y(scores.shape(), scores.dtype());
   const Index n = allowed.keys(), rows = y.shape().product(0, y.rank() - 1);
-  visit_floating(scores.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(scores.dtype(), [&]<class T>(T) {
     parallel_for(0, rows, grain_for(8 * n),
                  [&](Index begin, Index end) { masked_rows(y.data<T>(), scores.ptr<T>(), allowed, o, begin, end); });
   });
@@ -69,8 +68,7 @@ Tensor masked_softmax(const Tensor& input, const AttentionOptions& o) {
        mask_shape = bias.defined() ? bias.shape() : Shape{},
        mask_dtype = bias.defined() ? bias.dtype() : DType::float32](const Array& dy, Gradients& dx) {
         Array dscores(dy.shape(), dy.dtype());
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           const T* saved = y.data<T>();
           parallel_for(0, rows, grain_for(8 * n), [&](Index begin, Index end) {
             for (Index row = begin; row < end; ++row) {

@@ -260,8 +260,7 @@ Array attention_image(const Array& query, const Array& key, const AttentionOptio
   check_image(options.operation, image, g.queries, g.keys);
   const Tensor q(query), k(key);
   const DType dtype = promoted({q, k});
-  return visit_floating(dtype, [&](auto tag) {
-    using T = decltype(tag);
+  return visit_floating(dtype, [&]<class T>(T) {
     const Tensor query_cast = cast(q, dtype), key_cast = cast(k, dtype);
     const Array y = image_of(Arguments<T>(query_cast, key_cast, Tensor(), g, options), image);
     Shape shape = y.shape();
@@ -284,8 +283,7 @@ Array image_of(const Array& given, const ImageOptions& image) {
   const Index B = weights.dim(0), H = weights.dim(1), Lq = weights.dim(2), Lk = weights.dim(3);
   check_image("attention_image", image, Lq, Lk);
   const Grid grid(image, Lq, Lk);
-  return visit_floating(weights.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  return visit_floating(weights.dtype(), [&]<class T>(T) {
     Array shown = Array::zeros({B, H, grid.height, grid.width}, dtype_v<T>);
     std::vector<T> reduced(static_cast<std::size_t>(grid.width));
     for (Index matrix = 0; matrix < B * H; ++matrix) {
@@ -334,8 +332,7 @@ Array measures_of(const Array& given, const MeasureInputs& inputs) {
   const Array weights = packed(given);
   const Index B = weights.dim(0), H = weights.dim(1), Lq = weights.dim(2), Lk = weights.dim(3);
   Sums sums(H, B);
-  visit_floating(weights.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(weights.dtype(), [&]<class T>(T) {
     parallel_for(0, B * H, 1, [&](Index first, Index last) {
       const Scratch memory(static_cast<std::size_t>(Lk) * sizeof(T));
       for (Index at = first; at < last; ++at)

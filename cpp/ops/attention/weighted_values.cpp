@@ -88,8 +88,7 @@ Array dropped(const Array& weights, const WeightDropout& dropout) {
   Array y(weights.shape(), weights.dtype());
   const Index queries = weights.dim(-2), keys = weights.dim(-1);
   const Strides strides = dropout.keep.defined() ? broadcast_strides(dropout.keep.shape(), weights.shape()) : Strides{};
-  visit_floating(weights.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(weights.dtype(), [&]<class T>(T) {
     const auto& kernel = kernels::kernels<T>().weighted_values;
     const T scale = dropout.p < 1 ? static_cast<T>(1 / (1 - dropout.p)) : T(0);
     parallel_for(0, weights.shape().product(0, weights.rank() - 1), grain_for(keys), [&](Index begin, Index end) {
@@ -175,8 +174,7 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
   shape.back() = size.features;
   Array y(shape, weights.dtype());
   FiniteValues finite;
-  visit_floating(weights.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(weights.dtype(), [&]<class T>(T) {
     const Array w = dropped(weights.data(), dropout);
     finite = finite_values<T>(values.data(), size.features);
     products(y.data<T>(), w.data<T>(), false, finite.values.data<T>(), false, false, size.matrices, size.queries,
@@ -193,8 +191,7 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
       [finite_v = Saved(finite.values), keys = finite.keys, drawn, size](const Array& dy, Gradients& dx) {
         const WeightDropout kept = drawn.get();
         const Array &w = dx.input(0), &v = dx.input(1);
-        visit_floating(dy.dtype(), [&](auto tag) {
-          using T = decltype(tag);
+        visit_floating(dy.dtype(), [&]<class T>(T) {
           const T* dout = dy.data<T>();
           if (dx.wants(0)) {
             Array dw(w.shape(), dy.dtype());

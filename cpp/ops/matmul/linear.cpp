@@ -8,8 +8,7 @@ namespace qkv::ops {
 Array packed_weight(const WeightCache& cache, const Array& given, bool bfloat16) {
   const Index out = given.dim(0), in = given.dim(1);
   const auto pack = [&](const Array& weight) {
-    return visit_floating(weight.dtype(), [&](auto tag) {
-      using T = decltype(tag);
+    return visit_floating(weight.dtype(), [&]<class T>(T) {
       const Index panel = kernels::kernels<T>().packed_product.panel, panels = (out + panel - 1) / panel;
       if constexpr (std::is_same_v<T, float>)
         if (bfloat16) {
@@ -28,8 +27,7 @@ Array packed_weight(const WeightCache& cache, const Array& given, bool bfloat16)
 
 Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
   Tensors results;
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     std::vector<PackedTask<T>> tasks;
     std::vector<Array> packed;  // kept for as long as they are read
     for (const LinearLayer& layer : layers) {

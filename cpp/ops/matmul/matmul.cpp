@@ -59,8 +59,7 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
   const Strides sa = broadcast_strides(batch_of(a.shape()), batch, left.batch),
                 sb = broadcast_strides(batch_of(b.shape()), batch, right.batch);
   const Index count = batch.numel();
-  visit_floating(a.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(a.dtype(), [&]<class T>(T) {
     const auto one = [&](Index i, auto product) {
       product(c.data<T>() + i * m * n, n, left.array.first_as<T>() + offset_of(i, batch, sa), left.ld, left.turned,
               right.array.first_as<T>() + offset_of(i, batch, sb), right.ld, right.turned, false, m, n, k);
@@ -202,8 +201,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
   Shape shape = x.shape();
   shape.back() = out;
   Array y(shape, x.dtype());
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  visit_floating(x.dtype(), [&]<class T>(T) {
     const Matrices w(weight.data(), true);
     gemm<T>(y.data<T>(), out, x.ptr<T>(), in, false, w.array.first_as<T>(), w.ld, w.turned, false, rows, out, in,
             bias.defined() ? bias.ptr<T>() : nullptr);
