@@ -337,6 +337,13 @@ Tensor record_fused(Array output, const Tensors& inputs, PullBack pull_back, Der
 void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
                      const std::function<Tensors(const Tensors& inputs)>& compose);
 
+// The same as the derivation of an operation with one output, which `compose` makes of the inputs.
+template <class Compose> auto derived_from(Compose compose) {
+  return [compose = std::move(compose)](const Tensor& dy, TensorGradients& dx) {
+    derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) { return Tensors{compose(inputs)}; });
+  };
+}
+
 // An operation whose rule is the derivative of what `compose` makes of the same inputs.
 template <class Compose> struct ComposedStep final : Step {
   ComposedStep(const Tensors& inputs, Compose c) : inputs_(inputs.begin(), inputs.end()), compose_(std::move(c)) {}

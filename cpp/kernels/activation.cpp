@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "kernels/simd/family.h"
 #include "kernels/simd/math.h"
 #include "kernels/simd/sums.h"
 #include "kernels/simd/weight_of.h"
@@ -109,9 +110,6 @@ template <class T> void backward(Activation f, T* dx, const T* dy, const T* save
 
 }  // namespace
 
-template <class T> Activations<T> activation_kernels() { return {forward<T>, backward<T>}; }
-
-template Activations<float> activation_kernels<float>();
-template Activations<double> activation_kernels<double>();
+QKV_FAMILY(Activations, forward<T>, backward<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -1,5 +1,6 @@
 #include "kernels/additive.h"
 
+#include "kernels/simd/family.h"
 #include "kernels/simd/math.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -149,9 +150,6 @@ void backward(T* dq, T* dr, T* const* dk, const T* g, const T* a, const T* const
 
 }  // namespace
 
-template <class T> Additive<T> additive_kernels() { return {prepare<T>, pair<T>, scores<T>, direct<T>, backward<T>}; }
-
-template Additive<float> additive_kernels<float>();
-template Additive<double> additive_kernels<double>();
+QKV_FAMILY(Additive, prepare<T>, pair<T>, scores<T>, direct<T>, backward<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -21,7 +21,7 @@ QKV_DECLARE_LEVEL(avx512)
 
 #ifdef QKV_HAVE_avx512_bf16
 namespace avx512_bf16 {
-PackedBfloat16 packed_bfloat16_kernels();
+template <class Family> Family kernels_of();
 }
 #endif
 
@@ -33,7 +33,7 @@ template <class T> const Kernels<T>& kernels() {
       case Isa::avx512:
         avx512::fill(chosen);
 #ifdef QKV_HAVE_avx512_bf16
-        if (has_bfloat16_products()) chosen.packed_bfloat16 = avx512_bf16::packed_bfloat16_kernels();
+        if (has_bfloat16_products()) chosen.packed_bfloat16 = avx512_bf16::kernels_of<PackedBfloat16>();
 #endif
         return chosen;
 #endif

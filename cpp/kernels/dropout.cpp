@@ -1,5 +1,7 @@
 #include "kernels/dropout.h"
 
+#include "kernels/simd/family.h"
+
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
@@ -10,9 +12,6 @@ template <class T> void forward(T* y, const T* x, const bool* keep, T scale, Ind
 
 }  // namespace
 
-template <class T> Dropout<T> dropout_kernels() { return {forward<T>}; }
-
-template Dropout<float> dropout_kernels<float>();
-template Dropout<double> dropout_kernels<double>();
+QKV_FAMILY(Dropout, forward<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

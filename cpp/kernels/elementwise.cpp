@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "kernels/simd/division.h"
+#include "kernels/simd/family.h"
 #include "kernels/simd/math.h"
 #include "kernels/simd/power.h"
 #include "kernels/simd/stream.h"
@@ -279,12 +280,7 @@ template <class T> void pick_rows(T* y, const T* x, const int64_t* order, Index 
 
 }  // namespace
 
-template <class T> Elementwise<T> elementwise_kernels() {
-  return {binary<T>,   unary<T>,     unary_backward<T>, compare<T>, add_scaled<T>,   add_product<T>,
-          sum_rows<T>, pick_rows<T>, select_numbers<T>, clip<T>,    clip_backward<T>};
-}
-
-template Elementwise<float> elementwise_kernels<float>();
-template Elementwise<double> elementwise_kernels<double>();
+QKV_FAMILY(Elementwise, binary<T>, unary<T>, unary_backward<T>, compare<T>, add_scaled<T>, add_product<T>, sum_rows<T>,
+           pick_rows<T>, select_numbers<T>, clip<T>, clip_backward<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

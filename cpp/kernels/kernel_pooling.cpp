@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "kernels/simd/family.h"
 #include "kernels/simd/math.h"
 #include "kernels/simd/sums.h"
 #include "kernels/simd/weight_of.h"
@@ -285,12 +286,7 @@ template <class T> void values_backward(T* du, const T* dy, const T* u, Kernel k
 
 }  // namespace
 
-template <class T> KernelPooling<T> kernel_pooling_kernels() {
-  return {distances<T>,          weights<T>, pool<T>,           pool_backward<T>, weights_backward<T>,
-          distances_backward<T>, values<T>,  values_backward<T>};
-}
-
-template KernelPooling<float> kernel_pooling_kernels<float>();
-template KernelPooling<double> kernel_pooling_kernels<double>();
+QKV_FAMILY(KernelPooling, distances<T>, weights<T>, pool<T>, pool_backward<T>, weights_backward<T>,
+           distances_backward<T>, values<T>, values_backward<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -1,5 +1,6 @@
 #include "kernels/layout.h"
 
+#include "kernels/simd/family.h"
 #include "kernels/simd/transpose.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -34,9 +35,6 @@ template <class T> void transpose_matrix(T* y, Index ldy, const T* x, Index ldx,
 
 }  // namespace
 
-template <class T> Layout<T> layout_kernels() { return {transpose_matrix<T>}; }
-
-template Layout<float> layout_kernels<float>();
-template Layout<double> layout_kernels<double>();
+QKV_FAMILY(Layout, transpose_matrix<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

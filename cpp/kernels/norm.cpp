@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/simd/family.h"
 #include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -212,7 +213,7 @@ template <class T> void rms_forward(T* y, T* statistics, const T* x, const T* we
 }
 
 template <class T>
-void rms_backward(T* dx, T* dweight, const T* dy, const T* x, const T* statistics, const T* weight, Index rows,
+void rms_backward(T* dx, T* dweight, T*, const T* dy, const T* x, const T* statistics, const T* weight, Index rows,
                   Index n) {
   const auto run = weight != nullptr ? backward<T, false, true> : backward<T, false, false>;
   run(dx, dweight, nullptr, dy, x, statistics, weight, rows, n);
@@ -220,11 +221,6 @@ void rms_backward(T* dx, T* dweight, const T* dy, const T* x, const T* statistic
 
 }  // namespace
 
-template <class T> Norm<T> norm_kernels() {
-  return {layer_forward<T>, add_layer_forward<T>, layer_backward<T>, rms_forward<T>, rms_backward<T>};
-}
-
-template Norm<float> norm_kernels<float>();
-template Norm<double> norm_kernels<double>();
+QKV_FAMILY(Norm, layer_forward<T>, add_layer_forward<T>, layer_backward<T>, rms_forward<T>, rms_backward<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -19,8 +19,8 @@ template <class T> struct Norm {
 
   // y = x / sqrt(mean(x^2) + eps) * weight; statistics: (rows) = 1 / sqrt(mean(x^2) + eps).
   void (*rms_forward)(T* y, T* statistics, const T* x, const T* weight, T eps, Index rows, Index n);
-  void (*rms_backward)(T* dx, T* dweight, const T* dy, const T* x, const T* statistics, const T* weight, Index rows,
-                       Index n);
+  void (*rms_backward)(T* dx, T* dweight, T* no_bias, const T* dy, const T* x, const T* statistics, const T* weight,
+                       Index rows, Index n);
 };
 
 }  // namespace qkv::kernels

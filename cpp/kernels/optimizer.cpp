@@ -1,5 +1,7 @@
 #include "kernels/optimizer.h"
 
+#include "kernels/simd/family.h"
+
 #include <math.h>
 
 namespace qkv::kernels::QKV_ISA {
@@ -50,9 +52,6 @@ template <class T> double sum_squares(const T* x, Index n) {
 
 }  // namespace
 
-template <class T> Optimizers<T> optimizer_kernels() { return {sgd<T>, adam<T>, sum_squares<T>}; }
-
-template Optimizers<float> optimizer_kernels<float>();
-template Optimizers<double> optimizer_kernels<double>();
+QKV_FAMILY(Optimizers, sgd<T>, adam<T>, sum_squares<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

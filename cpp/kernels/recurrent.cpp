@@ -1,5 +1,6 @@
 #include "kernels/recurrent.h"
 
+#include "kernels/simd/family.h"
 #include "kernels/simd/math.h"
 #include "kernels/simd/sums.h"
 
@@ -182,12 +183,7 @@ void add_product(T* const* c, const T* const* a, const T* packed, Index rows, In
 
 }  // namespace
 
-template <class T> Recurrent<T> recurrent_kernels() {
-  return {packed_gates<T>, packed_columns<T>, pack_gates<T>, pack_columns<T>,
-          gru_step<T>,     gru_backward<T>,   add_product<T>};
-}
-
-template Recurrent<float> recurrent_kernels<float>();
-template Recurrent<double> recurrent_kernels<double>();
+QKV_FAMILY(Recurrent, packed_gates<T>, packed_columns<T>, pack_gates<T>, pack_columns<T>, gru_step<T>, gru_backward<T>,
+           add_product<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -1,5 +1,6 @@
 #include "kernels/reduce.h"
 
+#include "kernels/simd/family.h"
 #include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -176,22 +177,9 @@ template <Extreme e, class T> void extremes_of_columns(T* y, const T* x, Index s
 
 }  // namespace
 
-template <class T> Reduce<T> reduce_kernels() {
-  constexpr Extreme most = Extreme::most, least = Extreme::least;
-  return {sum<T>,
-          sum_of_rows<T>,
-          sum_of_columns<T>,
-          product_of_rows<T>,
-          product_of_columns<T>,
-          extremes_of_rows<most, T>,
-          extremes_of_columns<most, T>,
-          extremes_of_rows<least, T>,
-          extremes_of_columns<least, T>,
-          places_of_extremes<most, T>,
-          places_of_extremes<least, T>};
-}
-
-template Reduce<float> reduce_kernels<float>();
-template Reduce<double> reduce_kernels<double>();
+QKV_FAMILY(Reduce, sum<T>, sum_of_rows<T>, sum_of_columns<T>, product_of_rows<T>, product_of_columns<T>,
+           extremes_of_rows<Extreme::most, T>, extremes_of_columns<Extreme::most, T>,
+           extremes_of_rows<Extreme::least, T>, extremes_of_columns<Extreme::least, T>,
+           places_of_extremes<Extreme::most, T>, places_of_extremes<Extreme::least, T>)
 
 }  // namespace qkv::kernels::QKV_ISA

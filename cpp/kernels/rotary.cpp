@@ -1,5 +1,7 @@
 #include "kernels/rotary.h"
 
+#include "kernels/simd/family.h"
+
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
@@ -23,9 +25,6 @@ void rotate(T* __restrict y, const T* __restrict x, const T* cos, const T* sin, 
 
 }  // namespace
 
-template <class T> Rotary<T> rotary_kernels() { return {rotate<T>}; }
-
-template Rotary<float> rotary_kernels<float>();
-template Rotary<double> rotary_kernels<double>();
+QKV_FAMILY(Rotary, rotate<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "kernels/simd/family.h"
 #include "kernels/simd/math.h"
 #include "kernels/simd/sums.h"
 #include "kernels/simd/weight_of.h"
@@ -312,14 +313,8 @@ template <class T> double sum_centred(const T* x, T lse, const T* weight, Index 
 
 }  // namespace
 
-template <class T> Softmax<T> softmax_kernels() {
-  return {forward<T>,         backward<T>,         log_forward<T>,         log_backward<T>,
-          forward_columns<T>, backward_columns<T>, log_forward_columns<T>, log_backward_columns<T>,
-          exclude<T>,         logsumexp<T>,        logsumexp_columns<T>,   loss_gradients<T>,
-          sum_centred<T>};
-}
-
-template Softmax<float> softmax_kernels<float>();
-template Softmax<double> softmax_kernels<double>();
+QKV_FAMILY(Softmax, forward<T>, backward<T>, log_forward<T>, log_backward<T>, forward_columns<T>, backward_columns<T>,
+           log_forward_columns<T>, log_backward_columns<T>, exclude<T>, logsumexp<T>, logsumexp_columns<T>,
+           loss_gradients<T>, sum_centred<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

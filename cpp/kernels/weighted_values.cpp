@@ -1,6 +1,7 @@
 #include "kernels/weighted_values.h"
 
 #include "core/counter_random.h"
+#include "kernels/simd/family.h"
 #include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -33,9 +34,6 @@ template <class T> void drop(T* y, const T* x, uint64_t key, uint64_t matrix, ui
 
 }  // namespace
 
-template <class T> WeightedValues<T> weighted_values_kernels() { return {finite<T>, keep<T>, drop<T>}; }
-
-template WeightedValues<float> weighted_values_kernels<float>();
-template WeightedValues<double> weighted_values_kernels<double>();
+QKV_FAMILY(WeightedValues, finite<T>, keep<T>, drop<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -23,22 +23,9 @@ Tensor dropped(const Tensor& given, const Array& keep, double p) {
     });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  const Saved drawn(keep);
-  return record_fused(
-      std::move(y), {x},
-      [keep = drawn, p](const Array& dy, Gradients& dx) {
-        visit_floating(dy.dtype(), [&]<class T>(T) {
-          const T scale = T(1) / static_cast<T>(1 - p);
-          const Array gradient = dx.fresh(0);
-          T* out = gradient.data<T>();
-          const bool* kept = keep.data<bool>();
-          parallel_for(0, dy.numel(), grain_for(1), [&](Index begin, Index end) {
-            kernels::kernels<T>().dropout.forward(out + begin, dy.data<T>() + begin, kept + begin, scale, end - begin);
-          });
-          dx.add(0, gradient);
-        });
-      },
-      [drawn, p](const Tensor& dy, TensorGradients& dx) { dx.add(0, dropped(dy, drawn.get(), p)); });
+  return record(std::move(y), {x}, [keep = Saved(keep), p](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, dropped(dy, keep.get(), p));
+  });
 }
 
 }  // namespace

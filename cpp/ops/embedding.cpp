@@ -89,22 +89,15 @@ Tensor picked_rows(const Tensor& weight, const Array& ids, Index skipped);
 Tensor summed_rows(const Tensor& dy, const Saved& ids, Index V, Index skipped) {
   Array dw = summed_rows(packed(dy.data()), ids.get(), V, skipped);
   if (!wants_gradient({dy})) return Tensor(std::move(dw));
-  const auto back = [ids, skipped](const Tensor& d) {
+  return record(std::move(dw), {dy}, [ids, skipped](const Tensor& d, TensorGradients& dx) {
     Array counts(ids.get().shape(), d.dtype());
     visit_floating(d.dtype(), [&]<class T>(T) {
       for (Index i = 0; i < counts.numel(); ++i) counts.data<T>()[i] = ids.data<std::int64_t>()[i] != skipped;
     });
     Shape column = counts.shape();
     column.push_back(1);
-    return multiply(picked_rows(d, ids.get(), skipped), Tensor(counts.reshaped(column)));
-  };
-  return record_fused(
-      std::move(dw), {dy},
-      [back](const Array& d, Gradients& dx) {
-        const NoGrad quiet;
-        dx.add(0, back(Tensor(d)).data());
-      },
-      [back](const Tensor& d, TensorGradients& dx) { dx.add(0, back(d)); });
+    dx.add(0, multiply(picked_rows(d, ids.get(), skipped), Tensor(counts.reshaped(column))));
+  });
 }
 
 // Checked ids.
@@ -123,11 +116,9 @@ Tensor picked_rows(const Tensor& given, const Array& ids, Index skipped) {
     });
   });
   if (!wants_gradient({weight})) return Tensor(std::move(y));
-  const Saved kept(ids);
-  return record_fused(
-      std::move(y), {weight},
-      [kept, V, skipped](const Array& dy, Gradients& dx) { dx.add(0, summed_rows(dy, kept.get(), V, skipped)); },
-      [kept, V, skipped](const Tensor& dy, TensorGradients& dx) { dx.add(0, summed_rows(dy, kept, V, skipped)); });
+  return record(std::move(y), {weight}, [ids = Saved(ids), V, skipped](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, summed_rows(dy, ids, V, skipped));
+  });
 }
 
 }  // namespace

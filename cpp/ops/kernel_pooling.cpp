@@ -241,11 +241,8 @@ Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor&
                          sizes.features);
           });
         },
-        [kept](const Tensor& dy, TensorGradients& dx) {
-          const Tensor allowed(kept->lens.array());
-          derive_composed({&dy, 1}, dx,
-                          [&](const Tensors& in) { return Tensors{composed_distances(in[0], in[1], allowed)}; });
-        });
+        derived_from(
+            [kept](const Tensors& in) { return composed_distances(in[0], in[1], Tensor(kept->lens.array())); }));
   }
   return reshape(divide(distance, cast(bandwidth, dtype)), layout.weights_shape());
 }
@@ -290,10 +287,7 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
             }
           });
         },
-        [kept](const Tensor& dw, TensorGradients& dx) {
-          const Tensor allowed(kept->array());
-          derive_composed({&dw, 1}, dx, [&](const Tensors& in) { return Tensors{composed_weights(in[0], allowed)}; });
-        });
+        derived_from([kept](const Tensors& in) { return composed_weights(in[0], Tensor(kept->array())); }));
   }
   return {reshape(weighted_values(weights, v), layout.output_shape()), reshape(weights, layout.weights_shape())};
 }

@@ -31,10 +31,7 @@ Tensor kernel_values(const Tensor& input, Kernel kernel) {
                                                                kernel, dy.numel());
         });
       },
-      [kernel](const Tensor& dy, TensorGradients& dx) {
-        derive_composed({&dy, 1}, dx,
-                        [&](const Tensors& inputs) -> Tensors { return {composed_values(kernel, inputs[0])}; });
-      });
+      derived_from([kernel](const Tensors& inputs) { return composed_values(kernel, inputs[0]); }));
 }
 
 }  // namespace qkv::ops

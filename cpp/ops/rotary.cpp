@@ -30,6 +30,15 @@ Array rotated(const Array& x, const Array& cos, const Array& sin, bool interleav
   return y;
 }
 
+Tensor rotated(const Tensor& given, const Array& cos, const Array& sin, bool interleaved, double sign) {
+  const Tensor x = packed(given);
+  Array y = rotated(x.data(), cos, sin, interleaved, sign);
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  return record(std::move(y), {x}, [=, cos = Saved(cos), sin = Saved(sin)](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, rotated(dy, cos.get(), sin.get(), interleaved, -sign));
+  });
+}
+
 }  // namespace
 
 Tensor apply_rotary(const Tensor& input, const Array& cosines, const Array& sines, bool interleaved) {
@@ -45,19 +54,7 @@ Tensor apply_rotary(const Tensor& input, const Array& cosines, const Array& sine
   if (2 * cosines.dim(-1) > x.dim(-1))
     fail_value("apply_rotary: cos must have at most ", x.dim(-1) / 2, " columns because x has ", x.dim(-1),
                " features that rotate in pairs; got cos ", cosines.shape());
-  const Array cos = cosines.cast(x.dtype()), sin = sines.cast(x.dtype());
-  Array y = rotated(x.data(), cos, sin, interleaved, 1);
-  if (!wants_gradient({x})) return Tensor(std::move(y));
-  const Saved kept_cos(cos), kept_sin(sin);
-  return record_fused(
-      std::move(y), {x},
-      [kept_cos, kept_sin, interleaved](const Array& dy, Gradients& dx) {
-        dx.add(0, rotated(dy, kept_cos.get(), kept_sin.get(), interleaved, -1));
-      },
-      [kept_cos, kept_sin, interleaved](const Tensor& dy, TensorGradients& dx) {
-        const Tensor back = unary(Unary::negate, Tensor(kept_sin.get()));
-        dx.add(0, apply_rotary(dy, kept_cos.get(), back.data(), interleaved));
-      });
+  return rotated(x, cosines.cast(x.dtype()), sines.cast(x.dtype()), interleaved, 1);
 }
 
 }  // namespace qkv::ops

@@ -83,12 +83,10 @@ Tensor product(const Tensor& input, const std::optional<Axes>& axes, bool keepdi
         });
         dx.add(0, from_rows(gradients, p, dx.input(0).shape()));
       },
-      [p](const Tensor& dy, TensorGradients& dx) {
-        derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-          if (p.length == 0) return {Tensor(Array::full(p.result, inputs[0].dtype(), 1.0))};
-          return {reshape(product_by_pairs(reshape(transpose(inputs[0], p.order), {p.rows, p.length})), p.result)};
-        });
-      });
+      derived_from([p](const Tensors& inputs) {
+        if (p.length == 0) return Tensor(Array::full(p.result, inputs[0].dtype(), 1.0));
+        return reshape(product_by_pairs(reshape(transpose(inputs[0], p.order), {p.rows, p.length})), p.result);
+      }));
 }
 
 }  // namespace qkv::ops

@@ -3,6 +3,7 @@
 
 #include "kernels/attention/forward_scratch.h"
 #include "kernels/attention/normalizer.h"
+#include "kernels/simd/family.h"
 #include "kernels/simd/stream.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -378,8 +379,6 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
   }
 }
 
-}  // namespace
-
 template <class T> Attention<T> attention_kernels() {
   Attention<T> table;
   table.panel_rows = kPanelWidth<T>;
@@ -392,7 +391,8 @@ template <class T> Attention<T> attention_kernels() {
   return table;
 }
 
-template Attention<float> attention_kernels<float>();
-template Attention<double> attention_kernels<double>();
+}  // namespace
+
+QKV_FAMILY(Attention, attention_kernels<T>())
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -1,5 +1,6 @@
 #include "kernels/matmul/gemv.h"
 
+#include "kernels/simd/family.h"
 #include "kernels/simd/sums.h"
 #include "kernels/simd/transpose.h"
 
@@ -80,9 +81,6 @@ void columns(T* y, const T* x, Index step_x, const T* b, Index ldb, bool adds, I
 
 }  // namespace
 
-template <class T> Gemv<T> gemv_kernels() { return {rows<T>, columns<T>}; }
-
-template Gemv<float> gemv_kernels<float>();
-template Gemv<double> gemv_kernels<double>();
+QKV_FAMILY(Gemv, rows<T>, columns<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -6,8 +6,6 @@
 
 namespace qkv::kernels::QKV_ISA {
 
-template <class T> PackedProduct<T> packed_product_kernels();
-
 namespace {
 
 using V = Vec<float>;
@@ -158,7 +156,7 @@ void multiply_loaded(float* y, Index ldy, const Operand<float>& x, const uint32_
 void multiply_widened(float* y, Index ldy, const Operand<float>& x, const uint32_t* packed,
                       const Epilogue<float>& epilogue, float* scratch, Index rows, Index columns, Index depth,
                       Index first, Index last) {
-  const PackedProduct<float> product = packed_product_kernels<float>();
+  const PackedProduct<float> product = kernels_of<PackedProduct<float>>();
   const Index pairs = (depth + 1) / 2;
   for (Index p = first; p < last; ++p) {
     const Index column = p * kWidth, width = columns - column < kWidth ? columns - column : kWidth;
@@ -198,6 +196,6 @@ Index scratch_of(Index depth) {
 
 }  // namespace
 
-PackedBfloat16 packed_bfloat16_kernels() { return {kNative, scratch_of, pack, multiply, round}; }
+template <> PackedBfloat16 kernels_of() { return {kNative, scratch_of, pack, multiply, round}; }
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -1,13 +1,13 @@
 // What products with packed matrices share, whatever the packed numbers are: tiles, panels, and how a tile ends.
 #pragma once
 
+#include "kernels/activation.h"
 #include "kernels/matmul/microkernel.h"
 #include "kernels/matmul/packed_product.h"
+#include "kernels/simd/family.h"
 #include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
-
-template <class T> Activations<T> activation_kernels();
 
 // Rows of a tile: with kMaxVectors its sums take 24 of 32 or 12 of 16 registers. 12 x 2 was as fast on a core of its
 // own and 10 % slower on one that it shares, because it takes more instructions per product.
@@ -45,7 +45,7 @@ inline void store_tile(T* y, Index ldy, Vec<T> (&sum)[R][V], Index columns, bool
 
 template <class T> inline void activate_rows(const Epilogue<T>& epilogue, T* y, Index ldy, Index rows, Index width) {
   if (!epilogue.activates) return;
-  const Activations<T> activation = activation_kernels<T>();
+  const Activations<T> activation = kernels_of<Activations<T>>();
   for (Index r = 0; r < rows; ++r) activation.forward(epilogue.activation, y + r * ldy, y + r * ldy, T(0), width);
 }
 

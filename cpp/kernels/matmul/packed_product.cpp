@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/matmul/packed_panels.h"
+#include "kernels/simd/family.h"
 #include "kernels/simd/transpose.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -160,11 +161,7 @@ void multiply(T* y, Index ldy, const Operand<T>& x, const T* packed, const Epilo
 
 }  // namespace
 
-template <class T> PackedProduct<T> packed_product_kernels() {
-  return {kPanelWidth<T>, kTileRows, kBlockTiles * kTileRows, kBlockTiles * kTileRows * kDepth, pack<T>, multiply<T>};
-}
-
-template PackedProduct<float> packed_product_kernels<float>();
-template PackedProduct<double> packed_product_kernels<double>();
+QKV_FAMILY(PackedProduct, kPanelWidth<T>, kTileRows, kBlockTiles* kTileRows, kBlockTiles * kTileRows * kDepth, pack<T>,
+           multiply<T>)
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -17,8 +17,10 @@ from .positions import Stretch
 from .ring import Reach, layout_of, whole_length
 
 OPERATION = "attention"
-# Options that mean the same for each stretch of the sequence.
-PASSED_ON = ("dropout_p", "scale", "window", "softcap", "alibi_slopes", "masked_value", "normalizer")
+# Options of which each stretch of the sequence has its own part; all others mean the same for each.
+_BY_STRETCH = frozenset(
+    "attn_mask is_causal enable_gqa valid_lens q_offset sinks dropout_keep score_mod mask_mod return_lse".split()
+)
 Array = NDArray[Any]
 
 
@@ -48,6 +50,7 @@ class Arguments:
     def __init__(self, query: Any, key: Any, value: Any, comm: Any, options: Mapping[str, Any]) -> None:
         self.comm, self.rank, self.ranks = comm, comm.Get_rank(), comm.Get_size()
         self.options = dict(options)
+        self.passed_on = {name: value for name, value in options.items() if name not in _BY_STRETCH}
         given = [query, key, value, options["attn_mask"], options["sinks"]]
         self.captured: list[Any] = []  # Tensors that score_mod reads and that take a gradient
         self.any_tensor = any(isinstance(x, _core.Tensor) for x in given)
@@ -112,7 +115,7 @@ class Arguments:
                 dropout_keep=draws_nothing,
                 return_weights=False,
                 return_lse=o["return_lse"],
-                **{name: o[name] for name in PASSED_ON},
+                **self.passed_on,
             )
         self.captured = captured(OPERATION, o, (B, H, Lq, Lk))
         self._given = [*given, *self.captured]
@@ -132,7 +135,7 @@ class Arguments:
         return {
             "dtype": str(dtype),
             "sizes (B, H, Hkv, D, Dv)": self.sizes,
-            **{name: _same(o[name]) for name in (*PASSED_ON, "is_causal", "q_offset")},
+            **{name: _same(o[name]) for name in (*self.passed_on, "is_causal", "q_offset")},
             "sinks": _same(sinks),
             "valid_lens": _same(lens)
             if self.lens is None or (self.lens.shape[1] == 1 and self._one_for_all)
@@ -205,7 +208,7 @@ class Arguments:
                 mask = mask[:, :, rows]
             return np.ascontiguousarray(mask if mask.shape[3] == 1 else mask[..., columns])
 
-        found: dict[str, Any] = {name: o[name] for name in PASSED_ON}
+        found: dict[str, Any] = dict(self.passed_on)
         found["is_causal"] = bool(o["is_causal"])
         found["q_offset"] = self.offset + (queries.begin - keys.begin)
         found["attn_mask"], found["dropout_keep"] = part(self.mask), part(self.keep)

@@ -13,6 +13,8 @@ from .communicator import check, own
 from .partial import backward, forward
 from .recorded import recorded
 
+_NO_OPTIONS = frozenset(["query", "key", "value", "comm", "return_weights"])
+
 
 def attention(
     query: Any,
@@ -107,25 +109,7 @@ def attention(
     >>> qkv.distributed.attention(q, k, v, comm=None, is_causal=True).shape
     (2, 5, 4)
     """
-    options = {
-        "attn_mask": attn_mask,
-        "dropout_p": dropout_p,
-        "is_causal": is_causal,
-        "scale": scale,
-        "enable_gqa": enable_gqa,
-        "valid_lens": valid_lens,
-        "window": window,
-        "softcap": softcap,
-        "alibi_slopes": alibi_slopes,
-        "q_offset": q_offset,
-        "sinks": sinks,
-        "masked_value": masked_value,
-        "dropout_keep": dropout_keep,
-        "score_mod": score_mod,
-        "mask_mod": mask_mod,
-        "normalizer": normalizer,
-        "return_lse": return_lse,
-    }
+    options = {name: value for name, value in locals().items() if name not in _NO_OPTIONS}
     if comm is not None:
         check(comm, "attention")
     if comm is None or comm.Get_size() == 1:
