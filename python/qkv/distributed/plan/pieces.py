@@ -14,18 +14,6 @@ Call = Callable[[], object]
 HEADS = 4  # of a piece of attention; its time is that of one head
 FEATURES = 256  # per row of elementwise pieces
 CLASSES = 1024
-BLOCK = {
-    "scale": None,
-    "window": None,
-    "softcap": 0.0,
-    "alibi_slopes": None,
-    "masked_value": None,
-    "dropout_p": 0.0,
-    "is_causal": False,
-    "q_offset": 0,
-    "attn_mask": None,
-    "dropout_keep": None,
-}
 
 
 class Piece(NamedTuple):
@@ -81,13 +69,13 @@ def _linear_alone(rows: int, width: int) -> Call:
 
 def _block(length: int, width: int) -> Call:
     x = qkv.randn(1, HEADS, length, width)
-    return lambda: qkv._core.attention_block(x, x, x, BLOCK)
+    return lambda: qkv._core.attention_block(x, x, x, {})
 
 
 def _block_backward(length: int, width: int) -> Call:
     x = qkv.randn(1, HEADS, length, width)
-    out, statistics = qkv._core.attention_block(x, x, x, BLOCK)
-    return lambda: qkv._core.attention_block_backward(x, None, out, statistics, x, x, x, BLOCK)
+    out, statistics = qkv._core.attention_block(x, x, x, {})
+    return lambda: qkv._core.attention_block_backward(x, None, out, statistics, x, x, x, {})
 
 
 def _causal(length: int, width: int) -> Call:
