@@ -3,6 +3,7 @@
 #include "bindings/operation.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
+#include "ops/shaping.h"
 
 namespace qkv::bindings {
 namespace {
@@ -51,7 +52,7 @@ void def_of_two(Functions& m, const char* name, ops::Binary operation) {
 }
 
 void def_joining(Functions& m, const char* name, Tensor (*join)(const Tensors&, Index)) {
-  op(m, text(name, "(tensors, axis)"), [join](const py::sequence& tensors, Index axis, Call& call) {
+  op(m, text(name, "(tensors, axis=0)"), [join](const py::sequence& tensors, Index axis, Call& call) {
     Tensors parts;
     Index work = 0;
     for (const py::object part : tensors) work += parts.emplace_back(call.any(part, "tensors")).numel();
@@ -91,6 +92,8 @@ void bind_functions(Functions& m) {
       m, "linear(x, weight, bias=None)",
       [](const Tensor& x, const Tensor& weight, const Tensor& bias) { return ops::linear(x, weight, bias); });
   op<Any, Any>(m, "matmul(a, b)", ops::matmul);
+  op<Viewed, Axes>(m, "flip(t, axis=None)", ops::flip);
+  op<Viewed, Sizes, Sizes>(m, "moveaxis(t, source, destination)", ops::moveaxis);
   def_joining(m, "concatenate", ops::concatenate);
   def_joining(m, "stack", ops::stack);
 }

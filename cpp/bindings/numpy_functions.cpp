@@ -2,85 +2,128 @@
 // first argument decides. NumPy's own dispatch of np.squeeze(t) takes some 0.3 us, the general way 4 us more.
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
 #include "bindings/call_python.h"
 #include "bindings/tensor_class.h"
 
 namespace qkv::bindings {
 namespace {
 
+// What answers a function, and whether for Tensors of any dtype; what answers calls by position alone of so many
+// arguments at most, or None.
+using Answer = std::tuple<py::object, bool, py::object, Py_ssize_t>;
+
 // Never let go: the interpreter may be gone by then.
 struct Tables {
-  py::dict functions, calls;  // what answers a function, a ufunc
-  py::set any_dtype;          // functions that take Tensors of any dtype
-  py::object general, unsupported, array;
+  const py::dict names = callback("numpy_tables")();
+  const py::dict calls = names["ufuncs"];  // what answers a ufunc
+  const py::object general = names["array_function"], unsupported = names["unsupported"], array = names["array"];
+  PyObject* const tensor = py::type::of<TensorImpl>().ptr();
+  std::unordered_map<PyObject*, Answer> functions;
 
   static const Tables& get() {
     static const auto* tables = [] {
-      const py::dict names = callback("numpy_tables")();
-      return new Tables{names["functions"],      names["ufuncs"],      names["any_dtype"],
-                        names["array_function"], names["unsupported"], py::module_::import("numpy").attr("ndarray")};
+      auto* made = new Tables;
+      for (const auto& [function, answer] : py::dict(made->names["functions"]))
+        made->functions[function.ptr()] = answer.cast<Answer>();
+      return made;
     }();
     return *tables;
   }
 };
 
-bool is_floating_tensor(py::handle value) { return is_tensor(value) && is_floating(value.cast<Tensor>().dtype()); }
+bool is_subclass(PyObject* type, PyObject* of) {
+  return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), reinterpret_cast<PyTypeObject*>(of)) != 0;
+}
 
-// Whether the first argument is a Tensor, or begins with one, that the answer takes, and no class but Tensors and
-// arrays takes part.
-bool decides(const Tables& tables, PyObject* function, PyObject* types, PyObject* arguments) {
+bool is_floating_tensor(py::handle value) {
+  if (!is_tensor(value)) return false;
+  const auto place = reinterpret_cast<py::detail::instance*>(value.ptr())->get_value_and_holder();
+  const auto* impl = static_cast<const TensorImpl*>(place.value_ptr());
+  return impl != nullptr && is_floating(impl->data.dtype());
+}
+
+// Whether an argument is a Tensor that the answer takes, or the first one begins with such, and no class but Tensors
+// and arrays takes part.
+bool decides(const Tables& tables, bool any_dtype, PyObject* types, PyObject* arguments) {
   if (!PyTuple_CheckExact(types) || !PyTuple_CheckExact(arguments) || PyTuple_GET_SIZE(arguments) == 0) return false;
-  PyObject* tensor = py::type::of<TensorImpl>().ptr();
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); ++i) {
-    auto* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(types, i));
-    if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(tensor)) == 0 &&
-        PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(tables.array.ptr())) == 0)
-      return false;
-  }
+  PyObject* const* kinds = PySequence_Fast_ITEMS(types);
+  const auto takes_part = [&](PyObject* type) {
+    return is_subclass(type, tables.tensor) || is_subclass(type, tables.array.ptr());
+  };
+  if (!std::all_of(kinds, kinds + PyTuple_GET_SIZE(types), takes_part)) return false;
   py::handle first = PyTuple_GET_ITEM(arguments, 0);
-  if (is_tensor(first) && PySet_Contains(tables.any_dtype.ptr(), function) == 1) return true;
   if (PyList_CheckExact(first.ptr()) && PyList_GET_SIZE(first.ptr()) > 0) first = PyList_GET_ITEM(first.ptr(), 0);
   else if (PyTuple_CheckExact(first.ptr()) && PyTuple_GET_SIZE(first.ptr()) > 0)
     first = PyTuple_GET_ITEM(first.ptr(), 0);
-  return is_floating_tensor(first);
+  else if (any_dtype && is_tensor(first)) return true;
+  PyObject* const* all = PySequence_Fast_ITEMS(arguments);
+  return is_floating_tensor(first) || std::any_of(all, all + PyTuple_GET_SIZE(arguments), is_floating_tensor);
 }
 
-// function, types, args, kwargs. Without pybind11's conversion of arguments, which takes as long as a small operation.
-PyObject* array_function(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+// What a method of NumPy's protocols answers; it is called without pybind11's conversion of arguments, which takes as
+// long as a small operation.
+template <class F> PyObject* answered(F answer) {
   try {
-    if (count != 4) fail_type("__array_function__: takes function, types, args and kwargs; got ", count, " arguments");
-    const Tables& tables = Tables::get();
-    PyObject* answer = PyDict_GetItemWithError(tables.functions.ptr(), given[0]);
-    if (answer != nullptr && decides(tables, given[0], given[1], given[2])) {
-      PyObject* result = PyObject_Call(answer, given[2], PyDict_Check(given[3]) != 0 ? given[3] : nullptr);
-      if (result != nullptr || PyErr_ExceptionMatches(tables.unsupported.ptr()) == 0) return result;
-    }
-    PyErr_Clear();
-    return PyObject_CallFunctionObjArgs(tables.general.ptr(), self, given[0], given[1], given[2], given[3], nullptr);
+    return answer();
   } catch (py::error_already_set& error) {
     error.restore();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_TypeError, error.what());
+  } catch (const std::exception&) {
+    py::detail::try_translate_exceptions();
   }
   return nullptr;
 }
 
-PyMethodDef array_function_def = {"__array_function__",
-                                  reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(array_function)),
-                                  METH_FASTCALL, "Answers NumPy's functions."};
+// function, types, args, kwargs.
+PyObject* array_function(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+  return answered([&] {
+    if (count != 4) fail_type("__array_function__: takes function, types, args and kwargs; got ", count, " arguments");
+    const Tables& tables = Tables::get();
+    PyObject *function = given[0], *arguments = given[2], *options = PyDict_Check(given[3]) != 0 ? given[3] : nullptr;
+    const auto found = tables.functions.find(function);
+    if (found != tables.functions.end() && decides(tables, std::get<bool>(found->second), given[1], arguments)) {
+      const auto& [answer, any_dtype, method, most] = found->second;
+      const bool by_position = options == nullptr || PyDict_GET_SIZE(options) == 0;
+      const bool shortest = by_position && PyTuple_GET_SIZE(arguments) <= most;
+      PyObject* result = PyObject_Call((shortest ? method : answer).ptr(), arguments, options);
+      if (result != nullptr || PyErr_ExceptionMatches(tables.unsupported.ptr()) == 0) return result;
+    }
+    PyErr_Clear();
+    return PyObject_CallFunctionObjArgs(tables.general.ptr(), self, function, given[1], arguments, given[3], nullptr);
+  });
+}
+
+// ufunc, method, inputs; options.
+PyObject* array_ufunc(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return answered([&] {
+    if (count < 2) fail_type("__array_ufunc__: takes ufunc, method and inputs; got ", count, " arguments");
+    PyObject *const ufunc = given[0], *const method = given[1], *const *inputs = given + 2;
+    if ((names == nullptr || PyTuple_GET_SIZE(names) == 0) && PyUnicode_Check(method) != 0 &&
+        PyUnicode_CompareWithASCIIString(method, "__call__") == 0) {
+      if (count == 4)
+        if (py::object result = operator_call(ufunc, inputs[0], inputs[1])) return result.release().ptr();
+      PyObject* answer = PyDict_GetItemWithError(Tables::get().calls.ptr(), ufunc);
+      if (answer != nullptr && std::any_of(inputs, given + count, is_floating_tensor))
+        return PyObject_Vectorcall(answer, inputs, static_cast<std::size_t>(count - 2), nullptr);
+      PyErr_Clear();
+    }
+    std::vector<PyObject*> all{self};
+    all.insert(all.end(), given, given + count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names)));
+    return PyObject_Vectorcall(callback("array_ufunc").ptr(), all.data(), static_cast<std::size_t>(count + 1), names);
+  });
+}
+
+PyMethodDef methods[] = {
+    {"__array_function__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(array_function)), METH_FASTCALL,
+     "Answers NumPy's functions."},
+    {"__array_ufunc__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(array_ufunc)),
+     METH_FASTCALL | METH_KEYWORDS, "Answers NumPy's functions of single numbers."}};
 
 }  // namespace
-
-py::object numpy_call(py::handle ufunc, const py::args& inputs) {
-  const py::handle answer = PyDict_GetItemWithError(Tables::get().calls.ptr(), ufunc.ptr());
-  if (!answer) {
-    PyErr_Clear();
-    return {};
-  }
-  for (const py::handle input : inputs)
-    if (is_floating_tensor(input)) return answer(*inputs);
-  return {};
-}
 
 void refuse_numpys_list() {
   PyObject* globals = PyEval_GetGlobals();  // of the Python code that runs
@@ -91,8 +134,9 @@ void refuse_numpys_list() {
 }
 
 void def_numpy(TensorClass& tensor) {
-  tensor.attr("__array_function__") = py::reinterpret_steal<py::object>(
-      PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(tensor.ptr()), &array_function_def));
+  for (PyMethodDef& method : methods)
+    tensor.attr(method.ml_name) =
+        py::reinterpret_steal<py::object>(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(tensor.ptr()), &method));
 }
 
 }  // namespace qkv::bindings

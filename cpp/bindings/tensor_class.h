@@ -15,8 +15,9 @@ void def_numpy(TensorClass& tensor);       // np.concatenate([t, u]), np.exp(t),
 void def_indexing(TensorClass& tensor);    // t[index], len, iteration
 void def_in_place(TensorClass& tensor);    // += -= *= /= **= and the others, t[index] = value, copy_
 
-// What answers a ufunc of NumPy's for these inputs, called; null if nothing does, or none of them is a floating Tensor.
-py::object numpy_call(py::handle ufunc, const py::args& inputs);
+// What an operator computes that stands for this ufunc of NumPy's, of two operands of which one is a Tensor; null:
+// none.
+py::object operator_call(py::handle ufunc, py::handle a, py::handle b);
 
 // A TypeError where a function of NumPy's asks for the array of a Tensor that records, in a list say, to compute with
 // it.

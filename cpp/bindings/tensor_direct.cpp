@@ -111,28 +111,14 @@ Tensor partner(const Tensor& x, PyObject* value) {
   return y.defined() && y.dtype() == x.dtype() ? y : Tensor();
 }
 
-const char* label_of(Binary op, bool swapped, bool number) {
-  switch (op) {
-    case Binary::add:
-      return "AddBackward0";
-    case Binary::subtract:
-      return swapped ? "RsubBackward1" : "SubBackward0";
-    case Binary::multiply:
-      return "MulBackward0";
-    case Binary::divide:
-      return "DivBackward0";
-    default:
-      return number ? "PowBackward0" : "PowBackward1";
-  }
-}
-
 // Both operands of a call; the second is undefined if it is another one.
 std::pair<Tensor, Tensor> operands(const Given& given) {
   const Tensor x = given.by_position(2) ? floating_of(given.values[0]) : Tensor();
   return {x, x.defined() ? partner(x, given.values[1]) : Tensor()};
 }
 
-template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& given, const Entry&) {
+// With a label of its own beside a Tensor, if there is one.
+template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& given, const Entry& entry) {
   const auto [x, y] = operands(given);
   if (!y.defined()) return nullptr;
   const bool number = PyFloat_CheckExact(given.values[1]) != 0 || PyLong_CheckExact(given.values[1]) != 0;
@@ -144,7 +130,7 @@ template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& giv
                                      : swapped ? ops::binary(op, y, x)
                                                : ops::binary(op, x, y);
                             }),
-                label_of(op, swapped, number));
+                number || entry.other_label == nullptr ? entry.label : entry.other_label);
 }
 
 // Where nothing is recorded.
@@ -195,26 +181,25 @@ PyObject* product(const Given& given, const Entry&) {
 }
 
 // Where a condition holds the numbers of one, else those of the other, of which one may be a number.
+PyObject* where_of(PyObject* mask, PyObject* a, PyObject* b, const char* label) {
+  const Tensor condition = tensor_of(mask);
+  if (!condition.defined() || condition.dtype() != DType::boolean) return nullptr;
+  Tensor x = floating_of(a), y = floating_of(b);
+  if (!x.defined() && y.defined()) x = partner(y, a);
+  if (!y.defined() && x.defined()) y = partner(x, b);
+  if (!x.defined() || !y.defined() || x.dtype() != y.dtype()) return nullptr;
+  return result(without_gil(work_of(x, y), [&] { return ops::where(condition, x, y); }), label);
+}
+
 PyObject* chosen(const Given& given, const Entry& entry) {
   if (!given.by_position(3)) return nullptr;
-  const Tensor condition = tensor_of(given.values[0]);
-  if (!condition.defined() || condition.dtype() != DType::boolean) return nullptr;
-  Tensor x = floating_of(given.values[1]), y = floating_of(given.values[2]);
-  if (!x.defined() && !y.defined()) return nullptr;
-  if (!x.defined()) x = partner(y, given.values[1]);
-  if (!y.defined()) y = partner(x, given.values[2]);
-  if (!x.defined() || !y.defined() || x.dtype() != y.dtype()) return nullptr;
-  return result(without_gil(work_of(x, y), [&] { return ops::where(condition, x, y); }), entry.label);
+  return where_of(given.values[0], given.values[1], given.values[2], entry.label);
 }
 
 PyObject* mask_filled(const Given& given, const Entry& entry) {
-  if (!given.by_position(3)) return nullptr;
-  const Tensor x = floating_of(given.values[0]), mask = tensor_of(given.values[1]);
   double number = 0;
-  if (!x.defined() || !mask.defined() || mask.dtype() != DType::boolean || !read(given.values[2], number))
-    return nullptr;
-  const Tensor filling = ops::scalar_like(x, number);
-  return result(without_gil(work_of(x, mask), [&] { return ops::where(mask, filling, x); }), entry.label);
+  if (!given.by_position(3) || !read(given.values[2], number)) return nullptr;
+  return where_of(given.values[1], given.values[2], given.values[0], entry.label);
 }
 
 PyObject* clamped(const Given& given, const Entry& entry) {
@@ -235,14 +220,14 @@ PyObject* clamped(const Given& given, const Entry& entry) {
 
 std::span<const Entry> number_entries() {
   static constexpr Entry all[] = {
-      {"add __add__", arithmetic<Binary::add>},
-      {"__radd__", arithmetic<Binary::add, true>},
-      {"sub __sub__", arithmetic<Binary::subtract>},
-      {"__rsub__", arithmetic<Binary::subtract, true>},
-      {"mul __mul__", arithmetic<Binary::multiply>},
-      {"__rmul__", arithmetic<Binary::multiply, true>},
-      {"div __truediv__", arithmetic<Binary::divide>},
-      {"pow __pow__", arithmetic<Binary::power>},
+      {"add __add__", arithmetic<Binary::add>, "AddBackward0"},
+      {"__radd__", arithmetic<Binary::add, true>, "AddBackward0"},
+      {"sub __sub__", arithmetic<Binary::subtract>, "SubBackward0"},
+      {"__rsub__", arithmetic<Binary::subtract, true>, "RsubBackward1"},
+      {"mul __mul__", arithmetic<Binary::multiply>, "MulBackward0"},
+      {"__rmul__", arithmetic<Binary::multiply, true>, "MulBackward0"},
+      {"div __truediv__", arithmetic<Binary::divide>, "DivBackward0"},
+      {"pow __pow__", arithmetic<Binary::power>, "PowBackward0", "PowBackward1"},
       {"add_ __iadd__", changed<Binary::add>},
       {"sub_ __isub__", changed<Binary::subtract>},
       {"mul_ __imul__", changed<Binary::multiply>},

@@ -1,10 +1,9 @@
 // Views of the class derived from Tensor, and its shape, as the core answers them itself.
-#include <algorithm>
-
 #include "bindings/convert.h"
 #include "bindings/direct_call.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
+#include "ops/shaping.h"
 
 namespace qkv::bindings::direct {
 namespace {
@@ -71,25 +70,11 @@ struct NewAxis {
 };
 bool take(PyObject* value, const Tensor& x, NewAxis& place) { return read_axis(value, x.rank() + 1, place.axis); }
 
-Tensor unsqueezed(const Tensor& x, NewAxis place) {
-  Shape shape = x.shape();
-  shape.insert(shape.begin() + place.axis, 1);
-  return ops::reshape(x, shape);
-}
+Tensor unsqueezed(const Tensor& x, NewAxis place) { return ops::add_axes("unsqueeze", x, {place.axis}); }
 
 Tensor detached(const Tensor& x) { return x.detach(); }
 
-Tensor expanded(const Tensor& x, IndexList sizes) {
-  const Index extra = static_cast<Index>(sizes.size()) - x.rank();
-  if (extra < 0) return {};
-  for (Index axis = 0; axis < x.rank(); ++axis) {
-    Index& size = sizes[static_cast<std::size_t>(axis + extra)];
-    if (size == -1) size = x.dim(axis);
-    if (x.dim(axis) != 1 && x.dim(axis) != size) return {};
-  }
-  if (std::any_of(sizes.begin(), sizes.end(), [](Index size) { return size < 0; })) return {};
-  return ops::broadcast_to(x, Shape(sizes.begin(), sizes.end()));
-}
+Tensor expanded(const Tensor& x, const IndexList& sizes) { return ops::expand(x, Shape(sizes.begin(), sizes.end())); }
 
 PyObject* squeezed(const Given& given, const Entry& entry) {
   const Tensor x = given.count > 0 && given.count < 3 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();

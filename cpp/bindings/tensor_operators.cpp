@@ -129,21 +129,13 @@ const Operator* operator_of(py::handle ufunc) {
   return nullptr;
 }
 
-py::object array_ufunc(py::handle self, py::handle ufunc, py::handle method, const py::args& inputs,
-                       const py::kwargs& options) {
-  const bool plain = options.empty() && PyUnicode_Check(method.ptr()) != 0 &&
-                     PyUnicode_CompareWithASCIIString(method.ptr(), "__call__") == 0;
-  const Operator* found = plain && inputs.size() == 2 ? operator_of(ufunc) : nullptr;
-  if (found == nullptr) {
-    if (plain)
-      if (const py::object result = numpy_call(ufunc, inputs)) return result;
-    return callback("array_ufunc")(self, ufunc, method, *inputs, **options);
-  }
-  const py::handle a = PyTuple_GET_ITEM(inputs.ptr(), 0), b = PyTuple_GET_ITEM(inputs.ptr(), 1);
+}  // namespace
+
+py::object operator_call(py::handle ufunc, py::handle a, py::handle b) {
+  const Operator* found = operator_of(ufunc);
+  if (found == nullptr || !(is_tensor(a) || is_tensor(b))) return {};
   return is_tensor(a) ? found->left(a.cast<Tensor>().impl(), b) : found->right(b.cast<Tensor>().impl(), a);
 }
-
-}  // namespace
 
 std::optional<Tensor> operand(const char* operation, const Tensor& self, py::handle other) {
   if (is_tensor(other)) return other.cast<Tensor>();
@@ -170,7 +162,6 @@ void def_operators(TensorClass& tensor) {
     tensor.def(o.method, o.left);
     if (o.swapped_method != nullptr) tensor.def(o.swapped_method, o.right);
   }
-  tensor.def("__array_ufunc__", array_ufunc);
   op<Self>(tensor, "__invert__", ops::invert);
   op<Self>(tensor, "__neg__", [](const Tensor& t) { return ops::unary(Unary::negate, t); });
   op<Self>(tensor, "__pos__", ops::copy);

@@ -1,5 +1,8 @@
 #include "ops/shaping.h"
 
+#include "autograd/views.h"
+#include "ops/reductions.h"
+
 namespace qkv::ops {
 
 Tensor add_axes(const char* operation, const Tensor& x, const Shape& places) {
@@ -54,6 +57,36 @@ Tensor expand(const Tensor& x, Shape shape) {
       fail_value("broadcast_to: shape must hold sizes, or -1 for an axis of the Tensor ", x.shape(), "; got ", shape);
   }
   return broadcast_to(x, shape);
+}
+
+Tensor flip(const Tensor& x, const std::optional<Axes>& axes) {
+  const std::vector<bool> turned = reduced_axes("flip", x.shape(), axes, false).reduced;
+  return view(x, [&](const Strides& own) {
+    Region region{x.shape(), own};
+    for (std::size_t i = 0; i < turned.size(); ++i) {
+      if (!turned[i] || x.shape()[i] < 2) continue;
+      region.offset += (x.shape()[i] - 1) * own[i];
+      region.strides[i] = -own[i];
+    }
+    return region;
+  });
+}
+
+Tensor moveaxis(const Tensor& x, const Shape& from, const Shape& to) {
+  if (from.size() != to.size())
+    fail_value("moveaxis: source and destination must have as many axes; got ", from, " and ", to);
+  const auto axes_of = [&](const Shape& given) {
+    return reduced_axes("moveaxis", x.shape(), Axes(given), false).reduced;
+  };
+  const std::vector<bool> moved = axes_of(from), taken = axes_of(to);
+  Axes order;
+  for (Index axis = 0; axis < x.rank(); ++axis)
+    if (!moved[static_cast<std::size_t>(axis)]) order.push_back(axis);
+  for (Index place = 0; place < x.rank(); ++place)
+    for (std::size_t i = 0; taken[static_cast<std::size_t>(place)] && i < to.size(); ++i)
+      if (checked_axis("moveaxis", to[i], x.rank()) == place)
+        order.insert(order.begin() + place, checked_axis("moveaxis", from[i], x.rank()));
+  return transpose(x, order);
 }
 
 }  // namespace qkv::ops

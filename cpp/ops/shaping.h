@@ -11,5 +11,8 @@ Tensor add_axes(const char* operation, const Tensor& x, const Shape& places);
 Tensor squeeze(const Tensor& x, const std::optional<Axes>& axes);
 Tensor flatten(const Tensor& x, Index first, Index last);  // neighbouring axes as one; a copy
 Tensor expand(const Tensor& x, Shape shape);               // -1 keeps the size that the axis has
+// Views: all axes, or these, from their ends; and axes at other places, while the others keep their order.
+Tensor flip(const Tensor& x, const std::optional<Axes>& axes);
+Tensor moveaxis(const Tensor& x, const Shape& from, const Shape& to);
 
 }  // namespace qkv::ops

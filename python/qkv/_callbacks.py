@@ -27,9 +27,9 @@ def _numpy_tables() -> dict[str, Any]:
     from ._numpy import functions, ufuncs
 
     return {
-        "functions": functions.TABLE,
-        "any_dtype": functions.ANY_DTYPE,
+        "functions": functions.answers(),
         "ufuncs": ufuncs.CALLS,
+        "array": functions.np.ndarray,
         "array_function": _numpy.array_function,
         "unsupported": _numpy.UnsupportedError,
     }

@@ -18,7 +18,8 @@ from .moving import along, gathered
 from .products import tensor
 from .table import ANY_DTYPE as ANY_DTYPE
 from .table import TABLE as TABLE
-from .table import any_dtype
+from .table import answers as answers
+from .table import any_dtype, method
 from .table import only as _only
 from .table import register as _register
 from .table import registered as _for
@@ -28,6 +29,23 @@ from .table import registered as _for
 def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
     shape = np.broadcast_shapes(*(np.shape(x) for x in args))
     return tuple(np.broadcast_to(x, shape) for x in args)
+
+
+for _name, _most in {
+    **{
+        "ravel": 1,
+        "transpose": 2,
+        "swapaxes": 3,
+        "reshape": 2,
+        "squeeze": 2,
+        "expand_dims": 2,
+        "broadcast_to": 2,
+    },
+    **{"diagonal": 4, "cumsum": 2, "copy": 1, "sum": 2, "mean": 2, "prod": 2, "max": 2, "min": 2},
+}.items():
+    method(_name, getattr(Tensor, _name), _most)
+for _name, _most in {"concatenate": 1, "stack": 2, "triu": 2, "tril": 2, "flip": 2, "moveaxis": 3}.items():
+    method(_name, getattr(_core, _name), _most)
 
 
 any_dtype("expand_dims")(lambda a, axis: a.expand_dims(axis))
@@ -92,12 +110,18 @@ def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, ca
     return joined if dtype is None else joined.astype(dtype)
 
 
-def _joining(shaped: Callable[[Any], Any], least: int, axis: Callable[[int], int]) -> Callable[..., Any]:
-    """Join arrays of at least so many axes along one that the number of the first's axes says."""
+def _joining(shaped: Callable[[Any], Any], least: int, axis: int) -> Callable[..., Any]:
+    """Join arrays of at least so many axes along one, or the last one before it that the first has."""
 
     def implementation(tup: Iterable[Any], *, dtype: Any = None, casting: Any = None) -> Any:
+        plainly = type(tup) is list and dtype is casting is None
+        if plainly and isinstance(first := tup[0], Tensor) and (ndim := first.ndim) >= least:
+            try:
+                return _core.concatenate(tup, axis if axis < ndim else ndim - 1)
+            except ValueError:
+                pass  # some have too few axes, or sizes that do not fit, which is said below
         parts = [part if isinstance(part, Tensor) and part.ndim >= least else shaped(part) for part in tup]
-        place = axis(parts[0].ndim) if parts else 0
+        place = min(parts[0].ndim - 1, axis) if parts else 0
         if dtype is None and casting is None:
             return _core.concatenate(parts, place)
         return _concatenate(parts, place, dtype=dtype, casting=casting)
@@ -105,15 +129,14 @@ def _joining(shaped: Callable[[Any], Any], least: int, axis: Callable[[int], int
     return implementation
 
 
-_register(_joining(np.atleast_2d, 2, lambda ndim: 0), "vstack", "row_stack")
-_register(_joining(np.atleast_1d, 1, lambda ndim: 0 if ndim == 1 else 1), "hstack")
-_register(_joining(np.atleast_3d, 3, lambda ndim: 2), "dstack")
-_register(
-    _joining(lambda x: x if np.ndim(x) > 1 else np.reshape(x, (-1, 1)), 2, lambda ndim: 1), "column_stack"
-)
+_register(_joining(np.atleast_2d, 2, 0), "vstack", "row_stack")
+_register(_joining(np.atleast_1d, 1, 1), "hstack")
+_register(_joining(np.atleast_3d, 3, 2), "dstack")
+_register(_joining(lambda x: x if np.ndim(x) > 1 else np.reshape(x, (-1, 1)), 2, 1), "column_stack")
 
 
 _for("append")(lambda arr, values, axis=None: _concatenate([arr, values], axis))
+
 # --- choosing
 
 
@@ -121,7 +144,10 @@ _for("append")(lambda arr, values, axis=None: _concatenate([arr, values], axis))
 def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
         return np.nonzero(plain(condition))
-    return _core.where(plain(condition), x, y)
+    return _core.where(condition, x, y)
+
+
+_NUMBERS = (int, float)
 
 
 @_for("clip")
@@ -135,6 +161,9 @@ def _clip(
     max: Any = None,
     **options: Any,
 ) -> Any:
+    plainly = type(a_min) in _NUMBERS and type(a_max) in _NUMBERS and not options
+    if plainly and out is min is max is None and a_min <= a_max:
+        return _core.clip(a, a_min, a_max)
     _only(out=out, **options)
     low, high = (x if x is not np._NoValue else None for x in (a_min, a_max))
     low, high = (

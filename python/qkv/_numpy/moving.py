@@ -18,7 +18,6 @@ from .table import register as _register
 from .table import registered as _for
 
 _ALL = slice(None)
-_BACK = slice(None, None, -1)
 
 
 def along(axis: int, ndim: int, part: Any) -> tuple[Any, ...]:
@@ -36,14 +35,6 @@ def axis_of(axis: Any, ndim: int) -> int:
             f"axis must be from {-ndim} to {ndim - 1} because the array has {ndim} axes; got {number}"
         )
     return number % ndim
-
-
-def _axes_of(axes: Any, ndim: int) -> list[int]:
-    given = list(axes) if isinstance(axes, (tuple, list)) else [axes]
-    found = [axis_of(axis, ndim) for axis in given]
-    if len(set(found)) != len(found):
-        raise ValueError("repeated axis")
-    return found
 
 
 @any_dtype("reshape")
@@ -65,24 +56,7 @@ any_dtype("matrix_transpose", "linalg.matrix_transpose")(lambda x, /: x.swapaxes
 any_dtype("swapaxes")(lambda a, axis1, axis2: a.swapaxes(axis1, axis2))
 
 
-@any_dtype("moveaxis")
-def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    ndim = a.ndim
-    if type(source) is int and type(destination) is int:
-        return _rolled(a, ndim, axis_of(source, ndim), axis_of(destination, ndim))
-    sources, places = _axes_of(source, ndim), _axes_of(destination, ndim)
-    if len(sources) != len(places):
-        raise ValueError("`source` and `destination` arguments must have the same number of elements")
-    order = [axis for axis in range(ndim) if axis not in sources]
-    for place, axis in sorted(zip(places, sources, strict=True)):
-        order.insert(place, axis)
-    return a.transpose(order)
-
-
-def _rolled(a: Any, ndim: int, axis: int, place: int) -> Any:
-    order = list(range(ndim))
-    order.insert(place, order.pop(axis))
-    return a.transpose(order)
+any_dtype("moveaxis")(lambda a, source, destination: _core.moveaxis(a, source, destination))
 
 
 @any_dtype("rollaxis")
@@ -94,40 +68,20 @@ def _rollaxis(a: Any, axis: Any, start: Any = 0) -> Any:
         raise ValueError(
             f"start must be from {-ndim} to {ndim} because the array has {ndim} axes; got {start}"
         )
-    return _rolled(a, ndim, first, place - (first < place))
+    return _core.moveaxis(a, first, place - (first < place))
 
 
-@any_dtype("flip")
-def _flip(m: Any, axis: Any = None) -> Any:
-    ndim = m.ndim
-    if type(axis) is int:
-        return m[along(axis, ndim, _BACK)]
-    if axis is None:
-        return m[(_BACK,) * ndim]
-    chosen = _axes_of(axis, ndim)
-    return m[tuple(_BACK if i in chosen else _ALL for i in range(ndim))]
-
-
-@any_dtype("fliplr")
-def _fliplr(m: Any) -> Any:
-    if m.ndim < 2:
-        raise ValueError("Input must be >= 2-d.")
-    return m[:, ::-1]
-
-
-@any_dtype("flipud")
-def _flipud(m: Any) -> Any:
-    if m.ndim < 1:
-        raise ValueError("Input must be >= 1-d.")
-    return m[::-1]
+any_dtype("flip")(lambda m, axis=None: _core.flip(m, axis))
+any_dtype("fliplr")(lambda m: _core.flip(m, 1))
+any_dtype("flipud")(lambda m: _core.flip(m, 0))
 
 
 @any_dtype("rot90")
 def _rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
-    first, second = _axes_of(axes, m.ndim)
+    first, second = (axis_of(axis, m.ndim) for axis in axes)
     turned = m if k % 4 in (0, 2) else m.swapaxes(first, second)
     backwards = {0: (), 1: (first,), 2: (first, second), 3: (second,)}[k % 4]
-    return _flip(turned, backwards) if backwards else turned[...]
+    return _core.flip(turned, backwards) if backwards else turned[...]
 
 
 any_dtype("diagonal")(lambda a, offset=0, axis1=0, axis2=1: a.diagonal(offset, axis1, axis2))

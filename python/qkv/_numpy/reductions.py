@@ -68,10 +68,11 @@ def _telling(name: str) -> Callable[..., Any]:
     def implementation(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
     ) -> Any:
-        _only(out=out, where=where)
+        if out is not None or where is not None:
+            _only(out=out, where=where)
         if a.ndim == 0:
             raise UnsupportedError("NumPy takes axes of a number")
-        return getattr(a.detach(), name)(axis, _kept(keepdims)).numpy()[()]
+        return getattr(a, name)(axis, _kept(keepdims)).numpy()[()]
 
     return implementation
 

@@ -47,6 +47,20 @@ def registered(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return decorate
 
 
+# What answers calls by position alone, and of how many arguments at most: the Tensor's own method or function.
+METHODS: dict[Any, tuple[Callable[..., Any], int]] = {}
+
+
+def method(name: str, answer: Callable[..., Any], most: int) -> None:
+    """Let calls of a function by at most so many positions go to what needs no function of Python's between."""
+    METHODS[getattr(np, name)] = (answer, most)
+
+
+def answers() -> dict[Any, tuple[Callable[..., Any], bool, Callable[..., Any] | None, int]]:
+    """Give what cpp/bindings/numpy_functions.cpp asks of each function."""
+    return {f: (answer, f in ANY_DTYPE, *METHODS.get(f, (None, 0))) for f, answer in TABLE.items()}
+
+
 def only(**options: Any) -> None:
     """Refuse options that are not known here and were given."""
     for value in options.values():

@@ -226,13 +226,13 @@ _TABLE = {
     "transpose swapaxes swapdims: Transpose": lambda input, dim0, dim1: along(
         Core.swapaxes, input, dim0, dim1
     ),
-    "movedim moveaxis: Permute": lambda input, source, destination: np.moveaxis(
-        as_core(input), source, destination
+    "movedim moveaxis: Permute": lambda input, source, destination: _core.moveaxis(
+        input, source, destination
     ),
     "unsqueeze: Unsqueeze": lambda input, dim: np.expand_dims(as_core(input), operator.index(dim)),
     ".expand_as": lambda input, other: expand(input, other.shape),
     "broadcast_to": lambda input, size: expand(input, size),
-    "flip: Flip": lambda input, *dims: along(lambda t: Core.copy(np.flip(as_core(t), sizes(dims))), input),
+    "flip: Flip": lambda input, *dims: along(lambda t: Core.copy(_core.flip(t, sizes(dims))), input),
     "torch.stack": lambda tensors, dim=0: _joined(_core.stack, "stack", tensors, dim),
     "torch.vstack": lambda tensors: cat([t if len(t.shape) > 1 else reshape(t, (1, -1)) for t in tensors], 0),
     "tile: Repeat": lambda input, *dims: np.tile(as_core(input), sizes(dims)),
