@@ -166,30 +166,25 @@ class Size(tuple[int, ...]):
 
 
 class _Limits:
-    _shown = "min max"  # in the text
-    _number: Any = int
-
-    def _take(self, limits: Any, name: str) -> None:
-        vars(self).update({word: self._number(getattr(limits, word)) for word in self._shown.split()})
-        self.bits, self.dtype = int(limits.bits), name
+    def _take(self, limits: Any, number: Any, *words: str) -> None:
+        self._shown = {word: number(getattr(limits, word)) for word in words}
+        vars(self).update(self._shown, bits=int(limits.bits), dtype=limits.dtype.name)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{word}={getattr(self, word):g}" for word in self._shown.split())
+        values = ", ".join(f"{word}={value:g}" for word, value in self._shown.items())
         return f"{type(self).__name__}({values}, dtype={self.dtype})"
 
 
 class finfo(_Limits):  # noqa: N801
     """Limits of a floating dtype: ``torch.finfo(torch.float32).min``, ``.max``, ``.eps``, ``.tiny``."""
 
-    _shown, _number = "resolution min max eps smallest_normal tiny", float
-
     def __init__(self, type: dtype | None = None) -> None:
         limits = np.finfo((type or _default).dtype)
-        self._take(limits, limits.dtype.name)
+        self._take(limits, float, "resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
 
 class iinfo(_Limits):  # noqa: N801
     """Limits of an integer dtype: ``torch.iinfo(torch.int64).max``."""
 
     def __init__(self, type: dtype) -> None:
-        self._take(np.iinfo(type.dtype), type.name)
+        self._take(np.iinfo(type.dtype), int, "min", "max")

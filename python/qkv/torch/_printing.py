@@ -22,18 +22,17 @@ def set_printoptions(
     precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
 ) -> None:
     """Set digits, length of summaries and width of lines; ``profile`` is "default", "short" or "full"."""
-    given = dict(zip(_NUMBERS, (precision, threshold, edgeitems, linewidth), strict=True))
+    values = zip(_NUMBERS, (precision, threshold, edgeitems, linewidth), strict=True)
+    given = {name: value for name, value in values if value is not None}
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(
-                f"set_printoptions: profile must be 'default', 'short' or 'full'; got {shown(profile)}"
-            )
+            known = "'default', 'short' or 'full'"
+            raise ValueError(f"set_printoptions: profile must be {known}; got {shown(profile)}")
         vars(_LAYOUT).update({name: getattr(Layout, name) for name in _NUMBERS} | _PROFILES[profile])
     for name, value in given.items():
-        whole = isinstance(value, int) or (name == "threshold" and isinstance(value, float))
-        if value is not None and not (whole and value >= 0):
+        if not isinstance(value, (int, float) if name == "threshold" else int) or not value >= 0:
             raise ValueError(f"set_printoptions: {name} must be a number from 0 on; got {shown(value)}")
-    vars(_LAYOUT).update({name: value for name, value in given.items() if value is not None})
+    vars(_LAYOUT).update(given)
     _LAYOUT.sci_mode = None if sci_mode is None else bool(sci_mode)
 
 

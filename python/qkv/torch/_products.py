@@ -70,10 +70,9 @@ _of_ranks("dot", 1, 1, "Product of two vectors.")
 @named("outer ger")
 def outer(input, vec2) -> Tensor:
     """Product of each entry of one vector with each of the other."""
-    if len(input.shape) != 1 or len(vec2.shape) != 1:
-        raise RuntimeError(
-            f"outer: input and vec2 must have one axis; got shapes {tuple(input.shape)} and {tuple(vec2.shape)}"
-        )
+    a, b = _core_shape(input), _core_shape(vec2)
+    if len(a) != 1 or len(b) != 1:
+        raise RuntimeError(f"outer: input and vec2 must have one axis; got shapes {a} and {b}")
     return input.reshape(-1, 1) * vec2
 
 

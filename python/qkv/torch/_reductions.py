@@ -59,20 +59,20 @@ def _summed(name: str, t, dtype) -> Tensor:
     return cast(t, computed(dtype, name)) if dtype is not None else cast(t, int64) if t.dtype.kind < 2 else t
 
 
-def _reduced(name: str, t, dim, keepdim) -> Tensor:
-    if name == "prod" and isinstance(dim, (tuple, list)):
-        raise TypeError(f"prod: dim must be one axis; got {shown(dim)}")
-    axes = axes_of(dim, t, name)
-    label = f"{name.capitalize()}Backward{int(axes is not None or keepdim)}"
-    result = getattr(Core, name)(t, axes, bool(keepdim))
-    return wrap(result, label, None if name in ("any", "all") else t._kind)
-
-
 def _reduction(name: str, convert) -> Any:
     def f(input, dim=None, keepdim=False, *, dtype=None):
-        return _reduced(name, convert(name, input, dtype), dim, keepdim)
+        if name == "prod" and isinstance(dim, (tuple, list)):
+            raise TypeError(f"prod: dim must be one axis; got {shown(dim)}")
+        t, axes = convert(name, input, dtype), axes_of(dim, input, name)
+        label = f"{name.capitalize()}Backward{int(axes is not None or keepdim)}"
+        return wrap(getattr(Core, name)(t, axes, bool(keepdim)), label, t._kind)
 
     return f
+
+
+def _told(name: str) -> Any:
+    tell = getattr(Core, name)
+    return lambda input, dim=None, keepdim=False: wrap(tell(input, axes_of(dim, input, name), bool(keepdim)))
 
 
 @named("nansum")
@@ -155,8 +155,8 @@ _TABLE = {
     "sum": _reduction("sum", _summed),
     "mean": _reduction("mean", floating),
     "prod": _reduction("prod", _summed),
-    "any": lambda input, dim=None, keepdim=False: _reduced("any", input, dim, keepdim),
-    "all": lambda input, dim=None, keepdim=False: _reduced("all", input, dim, keepdim),
+    "any": _told("any"),
+    "all": _told("all"),
     "nanmean": lambda input, dim=None, keepdim=False, *, dtype=None: (
         nansum(input, dim, keepdim, dtype=dtype)
         / FUNCTIONS["sum"](~floating("nanmean", input).isnan(), dim, keepdim)

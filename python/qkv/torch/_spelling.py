@@ -15,19 +15,19 @@ _EVERYWHERE = {
     "keepdims": "keepdim",
     **dict.fromkeys(("a", "x", "x1"), "input"),
 }
-_OF = {
-    **{name: {"mat2": "other"} for name in ("mm", "bmm")},
-    "mv": {"vec": "other"},
-    "dot": {"tensor": "other"},
-    "addmm": {"mat1": "a", "mat2": "b"},
-    "baddbmm": {"batch1": "a", "batch2": "b"},
-    "addmv": {"mat": "a", "vec": "b"},
-    "swapaxes": {"axis0": "dim0", "axis1": "dim1"},
-    "split": {"split_size": "split_size_or_sections", "tensor": "input"},
-    "copy_": {"other": "src"},
-    "result_type": {"tensor": "tensor1", "other": "tensor2"},
-    **{name: {"from": "a", "to": "b"} for name in ("uniform_", "random_")},
-}
+_OF = """
+mm, bmm: mat2=other | mv: vec=other | dot: tensor=other | addmm: mat1=a mat2=b | baddbmm: batch1=a batch2=b
+addmv: mat=a vec=b | swapaxes: axis0=dim0 axis1=dim1 | split: split_size=split_size_or_sections tensor=input
+copy_: other=src | result_type: tensor=tensor1 other=tensor2 | uniform_, random_: from=a to=b
+"""
+
+
+def _spellings(name: str) -> dict[str, str]:
+    own = (entry.split(": ") for entry in re.split(r" \| |\n", _OF.strip()))
+    words = next((words for names, words in own if name in names.split(", ")), "")
+    return _EVERYWHERE | dict(word.split("=") for word in words.split())  # type: ignore[misc]
+
+
 # ValueErrors there, too, or of a function given
 _KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "backward"}
 
@@ -38,8 +38,7 @@ def spelled(name: str, f: Callable[..., Any], finish: Callable[[Any, Any, Any], 
     known = {p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
     first = parameters[0].name if parameters else ""
     sizes = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), None)
-    spellings = {**_EVERYWHERE, **_OF.get(name, {})}
-    others = {new: old for new, old in spellings.items() if new not in known and old in known}
+    others = {new: old for new, old in _spellings(name).items() if new not in known and old in known}
 
     @functools.wraps(f)
     def call(*args, **options):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ... import torch
 from ...torch import nn
-from .training import Classifier, Module
+from .training import Classifier, Module, _undefined
 
 
 def masked_softmax(X, valid_lens):
@@ -138,30 +138,19 @@ class TransformerEncoderBlock(nn.Module):
 class Encoder(nn.Module):
     """From inputs to a state: to be defined by a subclass."""
 
-    def forward(self, X, *args):
-        """To be defined by the subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define forward")
+    forward = _undefined("forward")
 
 
 class Decoder(nn.Module):
     """From a state to outputs: to be defined by a subclass."""
 
-    def init_state(self, enc_all_outputs, *args):
-        """To be defined by the subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define init_state")
-
-    def forward(self, X, state):
-        """To be defined by the subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define forward")
+    init_state, forward = _undefined("init_state"), _undefined("forward")
 
 
 class AttentionDecoder(Decoder):
     """A decoder with ``attention_weights``."""
 
-    @property
-    def attention_weights(self):
-        """To be defined by the subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define attention_weights")
+    attention_weights = property(_undefined("attention_weights"))
 
 
 class TransformerEncoder(Encoder):
@@ -174,10 +163,10 @@ class TransformerEncoder(Encoder):
         self.num_hiddens = num_hiddens
         self.embedding = nn.Embedding(vocab_size, num_hiddens)
         self.pos_encoding = PositionalEncoding(num_hiddens, dropout)
-        self.blks = nn.Sequential()
-        for i in range(num_blks):
-            block = TransformerEncoderBlock(num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias)
-            self.blks.add_module(f"block{i}", block)
+        made = (num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias)
+        self.blks = nn.Sequential(
+            OrderedDict((f"block{i}", TransformerEncoderBlock(*made)) for i in range(num_blks))
+        )
 
     def forward(self, X, valid_lens):
         """``(B, L)`` to ``(B, L, num_hiddens)``."""
@@ -253,10 +242,8 @@ class ViT(Classifier):
         steps = self.patch_embedding.num_patches + 1  # the token stands ahead of the patches
         self.pos_embedding = nn.Parameter(torch.randn(1, steps, num_hiddens))
         self.dropout = nn.Dropout(emb_dropout)
-        self.blks = nn.Sequential()
-        for i in range(num_blks):
-            block = ViTBlock(num_hiddens, num_hiddens, mlp_num_hiddens, num_heads, blk_dropout, use_bias)
-            self.blks.add_module(f"{i}", block)
+        made = (num_hiddens, num_hiddens, mlp_num_hiddens, num_heads, blk_dropout, use_bias)
+        self.blks = nn.Sequential(*(ViTBlock(*made) for _ in range(num_blks)))
         self.head = nn.Sequential(nn.LayerNorm(num_hiddens), nn.Linear(num_hiddens, num_classes))
 
     def forward(self, X):

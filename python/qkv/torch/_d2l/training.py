@@ -15,6 +15,16 @@ def add_to_class(Class):
     return lambda f: setattr(Class, f.__name__, f)
 
 
+def _undefined(name):
+    """Make a method that a subclass must define."""
+
+    def refuse(self, *args, **named):
+        """To be defined by the subclass."""
+        raise NotImplementedError(f"{type(self).__name__} must define {name}")
+
+    return refuse
+
+
 class HyperParameters:
     """Attributes of the arguments of ``__init__``."""
 
@@ -50,9 +60,7 @@ class Module(nn.Module, HyperParameters):
         super().__init__()
         self.curves: Any = collections.defaultdict(list)
 
-    def loss(self, y_hat, y):
-        """To be defined by the subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define loss")
+    loss = _undefined("loss")
 
     def forward(self, *X):
         """Call ``self.net``."""
@@ -115,9 +123,7 @@ class DataModule(HyperParameters):
 
     batch_size: int
 
-    def get_dataloader(self, train):
-        """To be defined by the subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define get_dataloader")
+    get_dataloader = _undefined("get_dataloader")
 
     def train_dataloader(self):
         """Batches to train with."""

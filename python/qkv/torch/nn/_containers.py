@@ -150,18 +150,6 @@ class _Named(_Container, MutableMapping[str, Any]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._held)
 
-    def keys(self):
-        """The names."""
-        return self._held.keys()
-
-    def values(self):
-        """The entries."""
-        return self._held.values()
-
-    def items(self):
-        """Names and entries."""
-        return self._held.items()
-
     __eq__, __hash__ = object.__eq__, object.__hash__
     _fill = MutableMapping.update
 

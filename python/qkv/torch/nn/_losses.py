@@ -28,8 +28,11 @@ def reduction_of(reduction: str, size_average, reduce) -> str:
     return "mean" if size_average is None or size_average else "sum"
 
 
-def _loss(text: str, op: str | None = None, single: str = ""):
-    """Decorate a loss by its signature: a function of the reduction, too, unless a label says that it gives all."""
+def _loss(text: str, op: str | None = None, single: str = "", share: bool | None = None):
+    """Decorate a loss by its signature: a function of the reduction, too, unless a label says that it gives all.
+
+    `share` tells what the weights of an argument ``weight`` are: whether the mean is over their sum; none without it.
+    """
 
     def decorate(f):
         @arguments(text)
@@ -38,7 +41,15 @@ def _loss(text: str, op: str | None = None, single: str = ""):
             reduction = reduction_of(reduction, size_average, reduce)
             if op is None:
                 return f(reduction=reduction, **given)
-            return reduced(f(**given), reduction, f.__name__, op, single)
+            weight = given.pop("weight") if share is not None else None
+            loss = f(**given)
+            if weight is None:
+                return reduced(loss, reduction, f.__name__, op, single)
+            _check_same_shape(f.__name__, loss, weight, "weight")
+            if not share:
+                return reduced(loss * weight, reduction, f.__name__, op)
+            total = reduced(loss * weight, reduction.replace("mean", "sum"), f.__name__, "MulBackward0")
+            return total / weight.sum() if reduction == "mean" else total
 
         return call
 
@@ -117,26 +128,17 @@ def nll_loss(input, target, weight, ignore_index, reduction):
     return _by_class("nll_loss", input, target, ignore_index, reduction, weight, ignore_index, reduction)
 
 
-def _weighted(name: str, loss, input, weight, reduction: str, op: str, single: str = ""):
-    """Losses times weights, whose mean is over the sum of the weights."""
-    if weight is None:
-        return reduced(loss, reduction, name, op, single)
-    _check_same_shape(name, input, weight, "weight")
-    total = reduced(loss * weight, "sum" if reduction == "mean" else reduction, name, "MulBackward0")
-    return total / weight.sum() if reduction == "mean" else total
-
-
-@_loss(f"input, target, {_REDUCTION}, weight=None")
-def mse_loss(input, target, reduction, weight):
+@_loss(f"input, target, {_REDUCTION}, weight=None", "MseLossBackward0", share=True)
+def mse_loss(input, target):
     """``(input - target)^2``, times a weight for each."""
     difference = input - target
-    return _weighted("mse_loss", difference * difference, input, weight, reduction, "MseLossBackward0")
+    return difference * difference
 
 
-@_loss(f"input, target, {_REDUCTION}, weight=None")
-def l1_loss(input, target, reduction, weight):
+@_loss(f"input, target, {_REDUCTION}, weight=None", "", "AbsBackward0", share=True)
+def l1_loss(input, target):
     """``|input - target|``, times a weight for each."""
-    return _weighted("l1_loss", abs(input - target), input, weight, reduction, "", "AbsBackward0")
+    return abs(input - target)
 
 
 def _quadratic_near_zero(input, target, bound: float, scale: float):
@@ -154,13 +156,10 @@ def smooth_l1_loss(input, target, reduction, beta):
     return reduced(loss, reduction, "smooth_l1_loss", "SmoothL1LossBackward0")
 
 
-@_loss("input, target, reduction='mean', delta=1.0, weight=None", "HuberLossBackward0")
-def huber_loss(input, target, delta, weight):
+@_loss("input, target, reduction='mean', delta=1.0, weight=None", "HuberLossBackward0", share=False)
+def huber_loss(input, target, delta):
     """Quadratic up to ``delta``, then ``delta (|input - target| - delta / 2)``, times a weight for each."""
-    loss = _quadratic_near_zero(input, target, delta, 1.0)
-    if weight is not None:
-        _check_same_shape("huber_loss", input, weight, "weight")
-    return loss if weight is None else loss * weight
+    return _quadratic_near_zero(input, target, delta, 1.0)
 
 
 def _check_same_shape(operation: str, input, target, name: str = "target") -> None:
@@ -203,8 +202,9 @@ def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Cosine of the angle between vectors along an axis."""
     shape = np.broadcast_shapes(tuple(_core_shape(x1)), tuple(_core_shape(x2)))
     x1, x2 = (_core.expanded(x, shape) for x in (x1, x2))
-    sizes = [
-        _core.sqrt(_core.clip(Core.sum(Core.__mul__(x, x), dim, True), eps * eps, None)) for x in (x1, x2)
-    ]
-    parts = Core.__mul__(Core.__truediv__(x1, sizes[0]), Core.__truediv__(x2, sizes[1]))
-    return wrap(Core.sum(parts, dim), "SumBackward1")
+
+    def unit(x):
+        size = _core.sqrt(_core.clip(Core.sum(Core.__mul__(x, x), dim, True), eps * eps, None))
+        return Core.__truediv__(x, size)
+
+    return wrap(Core.sum(Core.__mul__(unit(x1), unit(x2)), dim), "SumBackward1")

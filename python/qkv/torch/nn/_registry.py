@@ -38,14 +38,6 @@ class Entries(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._all())
 
-    def values(self):
-        """The objects."""
-        return self._all().values()
-
-    def items(self):
-        """Names and objects."""
-        return self._all().items()
-
     def __repr__(self) -> str:
         return repr(self._all())
 

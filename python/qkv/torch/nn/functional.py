@@ -14,9 +14,9 @@ from ..._errors import shown
 from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
 from .._change import assign
+from .._creation import ones
 from .._elementwise import as_numbers
-from .._functions import floats, where
-from .._products import product
+from .._functions import floats
 from .._random import default_generator
 from .._reductions import floating, mean, norm  # noqa: F401
 from .._settings import arguments
@@ -282,29 +282,16 @@ def scaled_dot_product_attention(
     >>> torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
     torch.Size([1, 2, 3, 4])
     """
-    if dropout_p > 0:
-        if enable_gqa:
-            shared = query.shape[-3] // key.shape[-3]
-            key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
-        return _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
-    y = attend(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa)
+    keep = None
+    if dropout_p > 0:  # drawn over whole weights, as there
+        if is_causal and attn_mask is not None:
+            raise RuntimeError(
+                "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+            )
+        keep = dropout(ones(*query.shape[:-1], key.shape[-2], dtype=query.dtype), dropout_p) != 0
+    options = {"enable_gqa": enable_gqa, "dropout_keep": keep}
+    y = attend(query, key, value, attn_mask, dropout_p, is_causal, scale, **options)
     return wrap(y, "ScaledDotProductFlashAttentionForCpuBackward0")
-
-
-def _composed_attention(query, key, value, attn_mask, dropout_p, is_causal, scale) -> Tensor:
-    """With the dropout mask that PyTorch draws over whole weights."""
-    root = math.sqrt(1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale)
-    scores = product(query * root, (key * root).transpose(-2, -1))
-    if is_causal and attn_mask is not None:
-        raise RuntimeError(
-            "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-        )
-    if is_causal:
-        attn_mask = wrap_array(np.tri(query.shape[-2], key.shape[-2], dtype=bool))
-    if attn_mask is not None:
-        allowed = attn_mask.dtype is _dtypes.bool_
-        scores = where(attn_mask, scores, -math.inf) if allowed else scores + attn_mask
-    return product(dropout(softmax(scores, -1), dropout_p), value)
 
 
 named("softmax")(lambda input, dim, dtype=None: softmax(input, dim, dtype=dtype))

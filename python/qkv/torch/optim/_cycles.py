@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 from ..._errors import shown
 from .._settings import constructor
@@ -56,12 +57,14 @@ class OneCycleLR(LRScheduler):
         "div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1"
     )
 
-    def _configure(self, optimizer, last_epoch: int, **given) -> None:
-        total, strategy, start = given["total_steps"], given["anneal_strategy"], given["pct_start"]
+    def _configure(
+        self, optimizer, last_epoch, total_steps, epochs, steps_per_epoch, pct_start, **given
+    ) -> None:
+        total, strategy, start = total_steps, given["anneal_strategy"], pct_start
         if total is None:
-            if given["epochs"] is None or given["steps_per_epoch"] is None:
+            if epochs is None or steps_per_epoch is None:
                 raise ValueError("OneCycleLR: total_steps, or epochs and steps_per_epoch, must be given")
-            total = given["epochs"] * given["steps_per_epoch"]
+            total = epochs * steps_per_epoch
         if not isinstance(total, int) or total < 1:
             raise ValueError(f"OneCycleLR: total_steps must be an int above 0; got {shown(total)}")
         if not 0 <= start <= 1:
@@ -73,14 +76,12 @@ class OneCycleLR(LRScheduler):
         if self.cycle_momentum and not {"momentum", "betas"} & groups[0].keys():
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         top, last = float(start * total) - 1, total - 1
-        self._phases = [(top, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
+        down, ends = ("base_momentum", "max_momentum"), [(top, "max_lr"), (last, "min_lr")]
         if given["three_phase"]:
-            self._phases += [
-                (2 * start * total - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
-                (last, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
-            ]
-        else:
-            self._phases += [(last, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+            ends.insert(1, (2 * start * total - 2, "initial_lr"))
+        momenta = [down[::-1], down, ("max_momentum", "max_momentum")]
+        rates = ["initial_lr", *(name for _, name in ends)]
+        self._phases = [(at, rates[i], name, *momenta[i]) for i, (at, name) in enumerate(ends)]
         names = ("max_lr", "base_momentum", "max_momentum")
         values = zip(*(per_group(optimizer, given[name], name) for name in names), strict=True)
         for group, own in zip(groups, values, strict=True) if last_epoch == -1 else ():
@@ -110,11 +111,11 @@ class OneCycleLR(LRScheduler):
             raise ValueError(
                 f"Tried to step {n} times. The specified number of total steps is {self.total_steps}"
             )
+        ends = [phase[0] for phase in self._phases]
+        which = min(bisect_left(ends, n), len(ends) - 1)
+        start, (end, *names) = [0.0, *ends][which], self._phases[which]
+        share = (n - start) / (end - start)
         for group in self.optimizer.param_groups:
-            begins = [0.0, *(phase[0] for phase in self._phases)]
-            which = next((i for i, phase in enumerate(self._phases) if n <= phase[0]), len(self._phases) - 1)
-            start, (end, *names) = begins[which], self._phases[which]
-            share = (n - start) / (end - start)
             a, b, c, d = (group[name] for name in names)
             rates.append(self._between(a, b, share))
             if self.cycle_momentum:

@@ -227,41 +227,34 @@ class DataLoader(_Of):
     )
 
     def _configure(self, **given) -> None:
-        self._check(given)
-        self.dataset, self.num_workers = given["dataset"], given["num_workers"]
-        self.sampler, self.batch_sampler = given["sampler"], given["batch_sampler"]
-        self.batch_size, self.drop_last = given["batch_size"], given["drop_last"]
-        self.generator = given["generator"]
+        self._check(**given)
+        vars(self).update(given)
         self._iterable = isinstance(self.dataset, IterableDataset)
         if self.sampler is None and not self._iterable:
             shuffled = partial(RandomSampler, generator=self.generator)
-            self.sampler = (shuffled if given["shuffle"] else SequentialSampler)(self.dataset)
+            self.sampler = (shuffled if self.shuffle else SequentialSampler)(self.dataset)
         if self.batch_sampler is not None:
             self.batch_size = None
         elif self.batch_size is not None and not self._iterable:
             self.batch_sampler = BatchSampler(self.sampler, self.batch_size, self.drop_last)
         batched = self.batch_size or self.batch_sampler
-        self.collate_fn = given["collate_fn"] or (default_collate if batched else lambda entry: entry)
+        self.collate_fn = self.collate_fn or (default_collate if batched else lambda entry: entry)
 
-    def _check(self, given: dict[str, Any]) -> None:
+    def _check(self, num_workers, sampler, batch_sampler, shuffle, **rest) -> None:
         """Refuse what contradicts itself, and what only processes of their own could do."""
-        workers = given["num_workers"]
-        sampled, batched = (given[name] is not None for name in ("sampler", "batch_sampler"))
-        drawn = given["shuffle"] or sampled or given["drop_last"] or given["batch_size"] != 1
-        two = "option is mutually exclusive with"
+        chosen = shuffle or sampler is not None or rest["drop_last"] or rest["batch_size"] != 1
+        two, here = "option is mutually exclusive with", "because qkv.torch reads in this process"
         refused = {
-            f"sampler {two} shuffle": sampled and given["shuffle"],
-            f"batch_sampler {two} batch_size, shuffle, sampler, and drop_last": batched and drawn,
-            "num_workers and timeout options should be non-negative": workers < 0 or given["timeout"] < 0,
-            "worker_init_fn must be None because qkv.torch reads in this process": (
-                workers and given["worker_init_fn"] is not None
-            ),
+            f"sampler {two} shuffle": sampler is not None and shuffle,
+            f"batch_sampler {two} batch_size, shuffle, sampler, and drop_last": batch_sampler is not None
+            and chosen,
+            "num_workers and timeout options should be non-negative": num_workers < 0 or rest["timeout"] < 0,
+            f"worker_init_fn must be None {here}": num_workers and rest["worker_init_fn"] is not None,
         }
         for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
-            refused[f"{name} option needs num_workers > 0"] = given[name] and not workers
-        for text, wrong in refused.items():
-            if wrong:
-                raise ValueError(text)
+            refused[f"{name} option needs num_workers > 0"] = rest[name] and not num_workers
+        if wrong := [text for text, is_wrong in refused.items() if is_wrong]:
+            raise ValueError(wrong[0])
 
     def __iter__(self) -> Iterator[Any]:
         random_number(self.generator)  # PyTorch draws a seed for its workers here, whether it has any or not
