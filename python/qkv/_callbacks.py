@@ -23,13 +23,15 @@ def _later(module: str, name: str) -> Callable[..., Any]:
 
 
 def _numpy_tables() -> dict[str, Any]:
+    import numpy as np
+
     from . import _numpy
     from ._numpy import functions, ufuncs
 
     return {
         "functions": functions.answers(),
         "ufuncs": ufuncs.CALLS,
-        "array": functions.np.ndarray,
+        "array": np.ndarray,
         "array_function": _numpy.array_function,
         "unsupported": _numpy.UnsupportedError,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import NoneType
 from typing import Any
 
@@ -113,7 +113,7 @@ def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, ca
 def _joining(shaped: Callable[[Any], Any], least: int, axis: int) -> Callable[..., Any]:
     """Join arrays of at least so many axes along one, or the last one before it that the first has."""
 
-    def implementation(tup: Iterable[Any], *, dtype: Any = None, casting: Any = None) -> Any:
+    def implementation(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
         plainly = type(tup) is list and dtype is casting is None
         if plainly and isinstance(first := tup[0], Tensor) and (ndim := first.ndim) >= least:
             try:

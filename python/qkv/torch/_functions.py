@@ -19,7 +19,7 @@ from .._errors import shown
 from . import _dtypes
 from ._conversion import clone
 from ._dtypes import bool_
-from ._elementwise import add, as_numbers, as_tensor, cast, mul, pair, result_dtype, sub
+from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, pair, result_dtype, sub
 from ._tensor import FUNCTIONS, Core, Tensor, as_core, define, named, wrap, wrap_array
 
 
@@ -111,7 +111,9 @@ _TABLE = {
     "clamp_min": lambda input, min: clamp(input, min=min),
     "clamp_max": lambda input, max: clamp(input, max=max),
     "addcmul: Addcmul": lambda input, tensor1, tensor2, *, value=1: add(input, tensor1 * tensor2 * value),
-    "addcdiv: Addcdiv": lambda input, tensor1, tensor2, *, value=1: add(input, tensor1 * value / tensor2),
+    "addcdiv: Addcdiv": lambda input, tensor1, tensor2, *, value=1: add(
+        input, div(mul(tensor1, value), tensor2)
+    ),
     "lerp: Lerp": lambda input, end, weight: add(input, mul(sub(end, input), weight)),
     "isnan": lambda input: wrap_array(np.isnan(as_numbers(input))),
     "isinf": lambda input: wrap_array(np.isinf(as_numbers(input))),

@@ -226,7 +226,7 @@ class DataLoader(_Of):
         "persistent_workers=False, pin_memory_device='', in_order=True"
     )
 
-    def _configure(self, **given) -> None:
+    def _configure(self: Any, **given) -> None:
         self._check(**given)
         vars(self).update(given)
         self._iterable = isinstance(self.dataset, IterableDataset)
@@ -260,7 +260,7 @@ class DataLoader(_Of):
         random_number(self.generator)  # PyTorch draws a seed for its workers here, whether it has any or not
         return self._batches()
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self: Any) -> Iterator[Any]:
         if self._iterable and self.batch_size is not None:
             entries: Any = BatchSampler(self.dataset, self.batch_size, self.drop_last)
         elif self._iterable:
@@ -271,7 +271,7 @@ class DataLoader(_Of):
             entries = ([self.dataset[i] for i in indices] for indices in self.batch_sampler)
         yield from map(self.collate_fn, entries)
 
-    def __len__(self) -> int:
+    def __len__(self: Any) -> int:
         if self._iterable:
             raise TypeError("an IterableDataset has no length")
         return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
