@@ -14,7 +14,7 @@
 namespace qkv {
 
 void fail_without_history() {
-  throw std::runtime_error(
+  fail_runtime(
       "backward: a result of qkv.grad took part, which has no history, so the derivative would lack what flows through "
       "it; "
       "pass create_graph=True to that qkv.grad, or take its result as a constant by detach()");
@@ -32,7 +32,7 @@ class Visit : NonCopyable {
   Visit(Node& node, bool frees) : node_(node), frees_(frees) {
     const Lock lock(mutex_of(&node));
     if (node.freed)
-      throw std::runtime_error(
+      fail_runtime(
           "backward: the graph was freed by an earlier backward; pass retain_graph=True there to go through it twice");
     node.freed = frees;
     last_ = ++node.visits == 1 && frees;
@@ -117,8 +117,7 @@ class Backward {
   void start(const Tensor& output, Tensor gradient) {
     if (output.impl()->lacks_history) fail_without_history();
     if (!output.requires_grad())
-      throw std::runtime_error(
-          "backward: this Tensor has no gradient because nothing that it was made of requires one");
+      fail_runtime("backward: this Tensor has no gradient because nothing that it was made of requires one");
     send(Edge(output), std::move(gradient));
   }
 
@@ -280,9 +279,8 @@ Tensor seed(const Tensor& output, const Array& gradient) {
   }
   if (!output.requires_grad()) return {};
   if (output.numel() != 1)
-    throw std::runtime_error(
-        text("backward: gradient must be given because the Tensor has more than one element; got a Tensor ",
-             output.shape(), " and no gradient"));
+    fail_runtime("backward: gradient must be given because the Tensor has more than one element; got a Tensor ",
+                 output.shape(), " and no gradient");
   return Tensor(Array::full(output.shape(), output.dtype(), 1.0));
 }
 

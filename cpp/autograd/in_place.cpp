@@ -47,19 +47,18 @@ void check_changeable(const char* operation, const Tensor& t) {
   const auto wants = [](const Tensor& x) { return x.is_leaf() && x.requires_grad(); };
   const bool whole = wants(t);
   if (whole || (t.impl()->base != nullptr && wants(Tensor(t.impl()->base))))
-    throw std::runtime_error(
-        text(operation, whole ? ": a leaf" : ": a view of a leaf",
-             " that requires a gradient must be changed under qkv.no_grad() because the graph needs "
-             "its numbers; got a Tensor ",
-             t.shape(), " with gradients on"));
+    fail_runtime(operation, whole ? ": a leaf" : ": a view of a leaf",
+                 " that requires a gradient must be changed under qkv.no_grad() because the graph needs "
+                 "its numbers; got a Tensor ",
+                 t.shape(), " with gradients on");
 }
 
 void check_not_overlapping(const char* operation, const Tensor& t) {
   if (overlaps_itself(t.data()))
-    throw std::runtime_error(text(operation,
-                                  ": a Tensor some of whose numbers are one in memory (broadcast, unfolded) must be "
-                                  "cloned before it is changed in place; got a Tensor ",
-                                  t.shape()));
+    fail_runtime(operation,
+                 ": a Tensor some of whose numbers are one in memory (broadcast, unfolded) must be "
+                 "cloned before it is changed in place; got a Tensor ",
+                 t.shape());
 }
 
 Tensor before_change(const Tensor& t, const Tensor& x) {
@@ -95,20 +94,19 @@ void change(const char* operation, const Tensor& t, const Tensor& result) {
     return;
   }
   if (impl.under_no_grad)
-    throw std::runtime_error(text(
+    fail_runtime(
         operation,
         ": a view that was made under qkv.no_grad() must be changed under it because its base would need the history; "
-        "make the view again with gradients on"));
+        "make the view again with gradients on");
   const Tensor base(impl.base);
   if (base.data().buffer() != impl.data.buffer())
-    throw std::runtime_error(
-        text(operation,
-             ": a view whose base was given other memory since must not be changed with gradients on; make the "
-             "view again"));
+    fail_runtime(operation,
+                 ": a view whose base was given other memory since must not be changed with gradients on; make the "
+                 "view again");
   if (overlaps_itself(base.data()))
-    throw std::runtime_error(text(
+    fail_runtime(
         operation,
-        ": a view of a Tensor some of whose numbers are one in memory must be cloned before it is changed in place"));
+        ": a view of a Tensor some of whose numbers are one in memory must be cloned before it is changed in place");
   t.current();
   write(impl.data, result.data());
   rebase(base, t, result);

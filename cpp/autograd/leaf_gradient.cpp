@@ -55,8 +55,8 @@ void LeafGradient::add(Array part) {
     }
     const Array& sum = held.data();
     if (sum.shape() != part.shape())
-      throw std::runtime_error(text("backward: the gradient of a leaf of shape ", part.shape(),
-                                    " was given other data, of shape ", sum.shape(), ", which it cannot be added to"));
+      fail_runtime("backward: the gradient of a leaf of shape ", part.shape(), " was given other data, of shape ",
+                   sum.shape(), ", which it cannot be added to");
     if (sum.dtype() != part.dtype()) part = part.cast(sum.dtype());
     if (sum.is_packed() && !sum.buffer()->borrowed()) {
       if (part.buffer() == sum.buffer() && !part.is(sum)) part = part.clone();

@@ -64,10 +64,9 @@ Node::~Node() {
 namespace {
 
 [[noreturn]] void fail_changed(const Shape& shape) {
-  throw std::runtime_error(
-      text("backward: a Tensor of shape ", shape,
-           " that a gradient needs was changed by copy_, load_state_dict or an optimizer after the forward pass, "
-           "or through a NumPy or DLPack view of it"));
+  fail_runtime("backward: a Tensor of shape ", shape,
+               " that a gradient needs was changed by copy_, load_state_dict or an optimizer after the forward pass, "
+               "or through a NumPy or DLPack view of it");
 }
 
 }  // namespace

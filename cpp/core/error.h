@@ -61,5 +61,8 @@ template <class... Parts> std::string text(const Parts&... parts) {
 
 template <class... Parts> [[noreturn]] void fail_value(const Parts&... parts) { throw ValueError(text(parts...)); }
 template <class... Parts> [[noreturn]] void fail_type(const Parts&... parts) { throw TypeError(text(parts...)); }
+template <class... Parts> [[noreturn]] void fail_runtime(const Parts&... parts) {
+  throw std::runtime_error(text(parts...));
+}
 
 }  // namespace qkv

@@ -47,7 +47,7 @@ Config AdditiveAttention::config() const {
 
 void AdditiveAttention::require_parameters() const {
   if (!complete())
-    throw std::runtime_error(
+    fail_runtime(
         "AdditiveAttention: its parameters do not exist yet because their sizes are unknown; give query_size and "
         "key_size, or call it once");
 }

@@ -177,7 +177,7 @@ Tensor Attention::joined(const Tensor& x) const {
 void Attention::prepare(const Tensor&, const Tensor&, const Tensor&) {}
 
 Tensor Attention::score(const Tensor&, const Tensor&) {
-  throw std::runtime_error("Attention: score(queries, keys) must be defined by a subclass; it gives (B, Lq, Lk)");
+  fail_runtime("Attention: score(queries, keys) must be defined by a subclass; it gives (B, Lq, Lk)");
 }
 
 Tensor Attention::forward(const Tensor& queries, const Tensor& given_keys, const Tensor& given_values,

@@ -241,8 +241,8 @@ class Depth : NonCopyable {
   Depth() {
     if (++depth_ > kDeepest) {
       --depth_;
-      throw std::runtime_error(text("Sequential: modules must be nested at most ", kDeepest,
-                                    " deep because a call needs stack for each; got more"));
+      fail_runtime("Sequential: modules must be nested at most ", kDeepest,
+                   " deep because a call needs stack for each; got more");
     }
   }
   ~Depth() { --depth_; }

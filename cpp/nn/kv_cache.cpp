@@ -26,7 +26,7 @@ KVCache::Use::Use(KVCache& cache) : cache_(cache) {
   std::thread::id user;  // nobody
   nested_ = !cache.user_.compare_exchange_strong(user, own, std::memory_order_acquire);
   if (nested_ && user != own)
-    throw std::runtime_error(
+    fail_runtime(
         "KVCache: a cache must be used by one thread at a time because each call adds its tokens; got a second");
 }
 

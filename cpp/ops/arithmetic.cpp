@@ -115,47 +115,50 @@ bool is_two(const Tensor& exponent) {
   return visit_floating(exponent.dtype(), [&]<class T>(T) { return *exponent.ptr<T>() == 2; });
 }
 
-// What y = a op b passes on to its operands (saved as p and q), in the shape of y.
-static void binary_rule(Binary op, const Tensor& dy, const Saved& p, const Saved& q, const Tensor& y, bool first,
-                        bool second, Tensor& da, Tensor& db) {
-  const Tensor a = p.tensor(), b = q.tensor();
+// What y = a op b passes on to its operands.
+static void binary_rule(Binary op, const Tensor& dy, const Tensor& a, const Tensor& b, const Saved& y,
+                        TensorGradients& dx) {
+  const auto to = [&](Index input, auto gradient) {
+    dx.add(input, [&] { return sum_to(gradient(), dx.shape(input)); });
+  };
   switch (op) {
     case Binary::divide:
     case Binary::gradient_over: {
       const Tensor quotient = over(dy, b);
-      if (first) da = quotient;
-      if (second) db = negative(op == Binary::divide ? times(quotient, divide(a, b)) : over(of_both(a, quotient), b));
+      to(0, [&] { return quotient; });
+      to(1, [&] {
+        return negative(op == Binary::divide ? times(quotient, divide(a, b)) : over(of_both(a, quotient), b));
+      });
       return;
     }
     case Binary::gradient_times:  // a is the gradient: where it is 0, so is all that follows
-      if (first) da = times(dy, b);
-      if (second) db = of_both(a, dy);
+      to(0, [&] { return times(dy, b); });
+      to(1, [&] { return of_both(a, dy); });
       return;
     case Binary::power: {
       const Tensor zero = scalar_like(a, 0);
-      if (first) {  // q p^(q-1), and 0 for q = 0
-        const Tensor derivative = multiply(b, binary(Binary::power, a, subtract(b, scalar_like(a, 1))));
-        da = times(dy, where(compare(Compare::equal, b, zero), zero, derivative));
-      }
-      if (second)  // y log p, and 0 where p = 0
-        db = times(dy, where(compare(Compare::equal, a, zero), zero, multiply(y, unary(Unary::logarithm, a))));
+      const auto but_at_zero = [&](const Tensor& x, const Tensor& derivative) {
+        return times(dy, where(compare(Compare::equal, x, zero), zero, derivative));
+      };
+      to(0, [&] { return but_at_zero(b, multiply(b, binary(Binary::power, a, subtract(b, scalar_like(a, 1))))); });
+      to(1, [&] { return but_at_zero(a, multiply(dx.output(y), unary(Unary::logarithm, a))); });
       return;
     }
     case Binary::maximum:
     case Binary::minimum: {  // equal numbers share the gradient
       const Compare wins = op == Binary::maximum ? Compare::greater : Compare::less;
       const Tensor zero = scalar_like(a, 0), half = scaled(dy, 0.5), equal = compare(Compare::equal, a, b);
-      if (first) da = where(equal, half, where(compare(wins, a, b), dy, zero));
-      if (second) db = where(equal, half, where(compare(wins, b, a), dy, zero));
+      to(0, [&] { return where(equal, half, where(compare(wins, a, b), dy, zero)); });
+      to(1, [&] { return where(equal, half, where(compare(wins, b, a), dy, zero)); });
       return;
     }
     case Binary::floor_divide:  // constant but for jumps
-      if (first) da = Tensor(Array::zeros(a.shape(), a.dtype()));
-      if (second) db = Tensor(Array::zeros(b.shape(), b.dtype()));
+      for (Index input = 0; input < 2; ++input)
+        dx.add(input, [&] { return Tensor(Array::zeros(dx.shape(input), dx.dtype(input))); });
       return;
     case Binary::remainder:  // a - b * floor(a / b)
-      if (first) da = dy;
-      if (second) db = times(dy, negative(binary(Binary::floor_divide, a, b)));
+      to(0, [&] { return dy; });
+      to(1, [&] { return times(dy, negative(binary(Binary::floor_divide, a, b))); });
       return;
     case Binary::add:
     case Binary::subtract:
@@ -185,10 +188,7 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
     });
   const Saved result = op == Binary::power ? Saved(y) : Saved();
   return record(std::move(y), {a, b}, [op, p = Saved(a), q = Saved(b), result](const Tensor& dy, TensorGradients& dx) {
-    Tensor da, db;
-    binary_rule(op, dy, p, q, result.defined() ? dx.output(result) : Tensor(), dx.wants(0), dx.wants(1), da, db);
-    if (da.defined()) dx.add(0, sum_to(da, dx.shape(0)));
-    if (db.defined()) dx.add(1, sum_to(db, dx.shape(1)));
+    binary_rule(op, dy, p.tensor(), q.tensor(), result, dx);
   });
 }
 

@@ -76,12 +76,12 @@ class Places {
 
 void check_index(const Lookup& lookup, const Array& index, const Shape& x, Index axis) {
   if (index.rank() != x.rank())
-    throw std::runtime_error(text(lookup.operation, ": ", lookup.argument, " must have as many axes as the Tensor ", x,
-                                  "; got ", index.shape()));
+    fail_runtime(lookup.operation, ": ", lookup.argument, " must have as many axes as the Tensor ", x, "; got ",
+                 index.shape());
   for (Index i = 0; i < x.rank(); ++i)
     if (i != axis && index.dim(i) > x.dim(i))
-      throw std::runtime_error(text(lookup.operation, ": ", lookup.argument, " must not be larger than the Tensor ", x,
-                                    " but along axis ", axis, "; got ", index.shape()));
+      fail_runtime(lookup.operation, ": ", lookup.argument, " must not be larger than the Tensor ", x,
+                   " but along axis ", axis, "; got ", index.shape());
 }
 
 // Walks three arrays of this shape together: body(where each one's run starts, its steps, n). A line along the axis
@@ -220,8 +220,8 @@ Tensor scatter(const Lookup& lookup, const Tensor& x, const Array& index, const 
   check_index(lookup, index, x.shape(), axis);
   Shape whole;
   if (!broadcast(values.shape(), index.shape(), whole) || whole != index.shape())
-    throw std::runtime_error(text(lookup.operation, ": ", lookup.values, " must have the shape ", index.shape(),
-                                  " of what they replace, or broadcast to it; got ", values.shape()));
+    fail_runtime(lookup.operation, ": ", lookup.values, " must have the shape ", index.shape(),
+                 " of what they replace, or broadcast to it; got ", values.shape());
   const Tensor numbers = cast(values, x.dtype());
   Array y = cloned(x.data());
   put_at(lookup, y, index, numbers.data(), axis, add);

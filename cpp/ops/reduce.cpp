@@ -52,13 +52,12 @@ Array summed(const Array& x, const ReducedAxes& p) {
   return reduced(x, p, [](const auto& k) { return std::pair(k.reduce.sum_of_rows, k.reduce.sum_of_columns); });
 }
 
-enum class Extreme { most, least };
-const char* name_of(Extreme e) { return e == Extreme::most ? "max" : "min"; }
+const char* name_of_extreme(bool largest) { return largest ? "max" : "min"; }
 
-template <Extreme e> Array extreme_numbers(const Array& x, const ReducedAxes& p) {
-  const auto choose = [](const auto& k) {
-    return e == Extreme::most ? std::pair(k.reduce.max_of_rows, k.reduce.max_of_columns)
-                              : std::pair(k.reduce.min_of_rows, k.reduce.min_of_columns);
+Array extreme_numbers(const Array& x, const ReducedAxes& p, bool largest) {
+  const auto choose = [largest](const auto& k) {
+    return largest ? std::pair(k.reduce.max_of_rows, k.reduce.max_of_columns)
+                   : std::pair(k.reduce.min_of_rows, k.reduce.min_of_columns);
   };
   if (is_long_row(p)) {
     Array parts({static_cast<Index>(pieces_of(x))}, x.dtype());
@@ -66,7 +65,8 @@ template <Extreme e> Array extreme_numbers(const Array& x, const ReducedAxes& p)
       using T = std::remove_cvref_t<decltype(*from)>;
       choose(kernels::kernels<T>()).first(parts.data<T>() + piece, from, 1, n);
     });
-    return extreme_numbers<e>(parts, reduced_axes(name_of(e), parts.shape(), {}, false)).reshaped(p.result);
+    return extreme_numbers(parts, reduced_axes(name_of_extreme(largest), parts.shape(), {}, false), largest)
+        .reshaped(p.result);
   }
   return reduced(x, p, choose);
 }
@@ -121,15 +121,15 @@ Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims)
 
 namespace {
 
-template <Extreme e> Tensor extreme(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
-  const ReducedAxes p = reduced_axes(name_of(e), input.shape(), axes, keepdims);
+Tensor extreme(const Tensor& input, const std::optional<Axes>& axes, bool keepdims, bool largest) {
+  const ReducedAxes p = reduced_axes(name_of_extreme(largest), input.shape(), axes, keepdims);
   if (p.length == 0)
-    fail_value(name_of(e), ": x must have at least one number on the reduced axes; got x ", input.shape());
+    fail_value(name_of_extreme(largest), ": x must have at least one number on the reduced axes; got x ",
+               input.shape());
   if (!is_floating(input.dtype()))
-    return Tensor(
-        integer_extreme(e == Extreme::most, rows_of(input.data(), p), p.length, p.result).cast(input.dtype()));
+    return Tensor(integer_extreme(largest, rows_of(input.data(), p), p.length, p.result).cast(input.dtype()));
   const Tensor x = packed(input);
-  Array y = extreme_numbers<e>(x.data(), p);
+  Array y = extreme_numbers(x.data(), p, largest);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(Array(y), {x},
                 [x = Saved(x.data()), y = Saved(y), kept = p.kept](const Tensor& dy, TensorGradients& dx) {
@@ -145,12 +145,10 @@ template <Extreme e> Tensor extreme(const Tensor& input, const std::optional<Axe
 
 }  // namespace
 
-Tensor max(const Tensor& x, const std::optional<Axes>& axes, bool keepdims) {
-  return extreme<Extreme::most>(x, axes, keepdims);
-}
+Tensor max(const Tensor& x, const std::optional<Axes>& axes, bool keepdims) { return extreme(x, axes, keepdims, true); }
 
 Tensor min(const Tensor& x, const std::optional<Axes>& axes, bool keepdims) {
-  return extreme<Extreme::least>(x, axes, keepdims);
+  return extreme(x, axes, keepdims, false);
 }
 
 Tensor logsumexp(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {

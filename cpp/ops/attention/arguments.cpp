@@ -18,8 +18,6 @@ using kernels::AttentionProblem;
 void check_numbers(const AttentionOptions& o) {
   const char* op = o.operation;
   if (o.scale && !std::isfinite(*o.scale)) fail_value(op, ": scale must be a finite number; got ", *o.scale);
-  if (!(o.softcap >= 0) || std::isinf(o.softcap))
-    fail_value(op, ": softcap must be 0 (off) or a positive number; got ", o.softcap);
   if (!(o.dropout >= 0 && o.dropout <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout);
   if (o.masked_value && std::isnan(*o.masked_value)) fail_value(op, ": masked_value must be a number; got nan");
   check_normalizer(o);
@@ -28,6 +26,7 @@ void check_numbers(const AttentionOptions& o) {
 template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o, const Geometry& g) {
   const char* op = o.operation;
   check_numbers(o);
+  check_score_numbers(op, o, dtype_v<T>);
   const double usual = g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0;
   AttentionProblem<T> p;
   p.batches = g.batches;
@@ -38,7 +37,6 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   p.key_size = g.key_size;
   p.value_size = g.value_size;
   p.scale = in_range<T>(op, "scale", o.scale.value_or(usual));
-  in_range_above_zero<T>(op, "softcap", o.softcap);
   p.dropout.p = o.dropout;
   p.fill = o.masked_value.has_value();
   if (p.fill) p.masked_value = in_range<T>(op, "masked_value", *o.masked_value);
@@ -185,7 +183,7 @@ template <class T> void Arguments<T>::take_formula() {
     o.attn_mask = excludes_first ? Tensor(not_excluded(o.attn_mask.data())) : Tensor();
   }
   o.formula = formula;
-  o.softcap = 0;
+  static_cast<ScoreNumbers&>(o) = {};
   o.alibi_slopes = {};
   o.distance_bias = {};
   if (formula == nullptr) return;

@@ -59,14 +59,20 @@ struct ScoreChanges {
   std::function<Tensor(const Tensor&)> scores, weights;
 };
 
+// Numbers that change scores. A new one is a field here, its check and its nodes in formula_options.cpp.
+struct ScoreNumbers {
+  double softcap = 0;  // scores become softcap * tanh(score / softcap); 0: none
+  bool operator==(const ScoreNumbers&) const = default;
+};
+void check_score_numbers(const char* operation, const ScoreNumbers& numbers, DType dtype);
+
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
-struct AttentionOptions : MaskSpec {
+struct AttentionOptions : MaskSpec, ScoreNumbers {
   const char* operation = "scaled_dot_product_attention";  // who complains
   Causal causal = Causal::none;
   std::optional<std::pair<Index, Index>> window;  // (left, right); -1: unlimited
   std::optional<double> scale;                    // 1 / sqrt(D) if not given
-  double softcap = 0;                             // 0: none
   bool enable_gqa = false;                        // allow fewer key/value heads than query heads
   Array alibi_slopes;                             // (H,)
   Array q_offset;                                 // int64 () or (B,)

@@ -71,9 +71,8 @@ struct CompiledProgram {
   std::vector<NumberType> types;  // of these
 };
 
-// What options do to scores: softcap * tanh(score / softcap), then sums. Their leaves stand behind the formula's own.
-struct ScoreSteps {
-  double softcap = 0;                  // 0: none
+// What options do to scores: the numbers, then sums. Their leaves stand behind the formula's own.
+struct ScoreSteps : ScoreNumbers {
   bool alibi = false;                  // slopes of heads, distances of diagonals times -1
   bool distance_bias = false;          // of diagonals
   std::optional<LeafLevel> mask = {};  // a float mask's; that of a table is followed by where its rows begin

@@ -1,7 +1,9 @@
 // What a call's options do to scores, as a formula that the call's own stands behind.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
+#include "core/in_range.h"
 #include "ops/attention/formula.h"
 #include "ops/ops.h"
 
@@ -96,11 +98,17 @@ std::shared_ptr<const FormulaProgram> FormulaProgram::behind(const ScoreSteps& s
   });
 }
 
+void check_score_numbers(const char* operation, const ScoreNumbers& numbers, DType dtype) {
+  if (!(numbers.softcap >= 0) || std::isinf(numbers.softcap))
+    fail_value(operation, ": softcap must be 0 (off) or a positive number; got ", numbers.softcap);
+  visit_floating(dtype, [&]<class T>(T) { in_range_above_zero<T>(operation, "softcap", numbers.softcap); });
+}
+
 std::shared_ptr<const Formula> with_options(const AttentionOptions& o, const PairSizes& n, DType dtype) {
   static const auto nothing = std::make_shared<const FormulaProgram>(FormulaGraph({}), std::nullopt, std::nullopt);
   const bool masked = o.attn_mask.defined() && o.attn_mask.dtype() != DType::boolean;
   const Shape mask = masked ? four_axes(o.attn_mask.shape()) : Shape{};
-  ScoreSteps steps{o.softcap, o.alibi_slopes.defined(), o.distance_bias.defined(), {}};
+  ScoreSteps steps{o, o.alibi_slopes.defined(), o.distance_bias.defined(), {}};
   if (masked) steps.mask = level_of(mask);
   if (steps == ScoreSteps()) return o.formula;
   auto y = std::make_shared<Formula>(o.formula != nullptr ? *o.formula : Formula{nothing, {}, {}, {}});
