@@ -307,9 +307,9 @@ Shape aligned_mask(const char* layer, const char* name, const Shape& given, cons
 
 }  // namespace
 
-void set_mask_spec(ops::AttentionOptions& o, const MaskSpec& mask_spec, double dropout, bool training) {
-  static_cast<MaskSpec&>(o) = mask_spec;
-  const bool given = mask_spec.dropout_keep.defined();
+void set_mask_spec(ops::AttentionOptions& o, MaskSpec mask_spec, double dropout, bool training) {
+  static_cast<MaskSpec&>(o) = std::move(mask_spec);
+  const bool given = o.dropout_keep.defined();
   if (given && dropout == 0)
     fail_value(o.operation, ": dropout must be above 0 because dropout_keep stands for its draw; got dropout = 0");
   o.dropout = training || given ? dropout : 0;

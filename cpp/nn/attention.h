@@ -72,7 +72,7 @@ using ops::MaskSpec;
 
 // Puts the arguments of a call into `o`, whose operation is set. Dropout runs in training, or where the call says what
 // is dropped.
-void set_mask_spec(ops::AttentionOptions& o, const MaskSpec& mask_spec, double dropout, bool training);
+void set_mask_spec(ops::AttentionOptions& o, MaskSpec mask_spec, double dropout, bool training);
 
 // "upper_left" and True are one; "lower_right" the other; False is none.
 Value value_of(ops::Causal causal);

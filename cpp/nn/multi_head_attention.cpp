@@ -190,12 +190,12 @@ Tensor MultiHeadAttention::across(const SplitSequence& sequence, const Projectio
   return ops::reshape(ops::swapaxes(y, 1, 2), {y.dim(0), y.dim(2), arguments.num_heads * head_dim});
 }
 
-ops::AttentionOptions MultiHeadAttention::options(const MaskSpec& mask_spec, const Call& call, Index offset,
-                                                  Index queries, Index keys) const {
+ops::AttentionOptions MultiHeadAttention::options(MaskSpec mask_spec, const Call& call, Index offset, Index queries,
+                                                  Index keys) const {
   const Arguments& a = arguments;
   ops::AttentionOptions o;
   o.operation = names_.layer;
-  set_mask_spec(o, mask_spec, a.dropout, training());
+  set_mask_spec(o, std::move(mask_spec), a.dropout, training());
   o.causal = call.causal.value_or(a.causal);
   set_scores(o, a.scores);
   o.alibi_slopes = slopes_;
@@ -213,8 +213,10 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   if (const Observed seen(*this); seen)
     return seen.call(queries, [&](const Tensor& y) { return MultiHeadAttention::forward(y, keys, values, given); });
   const char* op = names_.layer;
-  Call call = given;
-  call.shared = SharedPositions::of(this, given.shared);
+  std::optional<Call> lent;
+  if (const SharedPositions* shared = SharedPositions::of(this, given.shared); shared != given.shared)
+    lent.emplace(given).shared = shared;
+  const Call& call = lent ? *lent : given;
   const Inputs in = checked_inputs(queries, keys, values, call);
   const std::shared_ptr<const SplitSequence> sequence = call.whole ? nullptr : split_sequence.get();
   if (sequence && call.cache != nullptr)
@@ -229,10 +231,10 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   const AttentionRecord::Axes axes{!in.lifted, names_.heads};
   Shape weights{in.queries.dim(0), in.queries.dim(1), all_keys};
   if (axes.heads) weights.insert(weights.begin() + 1, arguments.num_heads);
-  const MaskSpec mask_spec = aligned(op, call.mask_spec, weights, axes);
+  MaskSpec mask_spec = aligned(op, call.mask_spec, weights, axes);
   Projections p = projected(in, call);       // (B, Lq, H * D), (B, Lk, Hkv * D) twice
   const bool ragged = call.rows != nullptr;  // items attend to themselves
-  ops::AttentionOptions o = options(mask_spec, call, offset, ragged ? call.rows->length : in.queries.dim(1),
+  ops::AttentionOptions o = options(std::move(mask_spec), call, offset, ragged ? call.rows->length : in.queries.dim(1),
                                     ragged ? call.rows->length : all_keys);
   if (arguments.scores.rotary_base) rotate(p, call, sequence.get(), o.causal, offset);
   if (call.shared != nullptr && call.shared->relative_states.defined()) {

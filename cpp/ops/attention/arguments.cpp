@@ -79,9 +79,15 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   take_masks();
   take_arrays(lengths);
 
-  inputs_ = {held_[0], held_[1], held_[2], options.sinks};
   take_formula();
-  records = wants_gradient(inputs_);
+  records = wants_gradient({held_[0], held_[1], held_[2], options.sinks});
+  if (records || options.formula != nullptr) {
+    inputs_ = {held_[0], held_[1], held_[2], options.sinks};
+    if (options.formula != nullptr)
+      for (const Tensor& leaf : options.formula->leaves)
+        inputs_.push_back(is_floating(leaf.dtype()) ? packed_as(leaf, dtype_v<T>) : Tensor());
+    records = wants_gradient(inputs_);
+  }
   if (records) {
     for (Tensor& x : inputs_) x = owned(std::move(x));
     for (std::size_t i = 0; i < held_.size(); ++i) held_[i] = inputs_[i];
@@ -186,9 +192,6 @@ template <class T> void Arguments<T>::take_formula() {
   static_cast<ScoreNumbers&>(o) = {};
   o.alibi_slopes = {};
   o.distance_bias = {};
-  if (formula == nullptr) return;
-  for (const Tensor& leaf : options.formula->leaves)
-    inputs_.push_back(is_floating(leaf.dtype()) ? packed_as(leaf, dtype_v<T>) : Tensor());
 }
 
 template <class T> void Arguments<T>::bind_formula(bool gives_gradients) {

@@ -143,8 +143,9 @@ inline __attribute__((always_inline)) AttentionOutputs dispatch(const Tensor& qu
                                                                 const Tensor& value, const Geometry& g,
                                                                 const AttentionOptions& o) {
   const DType dtype = promoted({query, key, value});
-  const Tensor q = cast(query, dtype), k = cast(key, dtype), v = cast(value, dtype);
-  return dtype == DType::float64 ? run<double>(q, k, v, g, o) : run<float>(q, k, v, g, o);
+  const auto compute = dtype == DType::float64 ? run<double> : run<float>;
+  if (query.dtype() == dtype && key.dtype() == dtype && value.dtype() == dtype) return compute(query, key, value, g, o);
+  return compute(cast(query, dtype), cast(key, dtype), cast(value, dtype), g, o);
 }
 
 }  // namespace

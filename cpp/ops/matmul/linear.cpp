@@ -30,6 +30,7 @@ Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
   visit_floating(x.dtype(), [&]<class T>(T) {
     std::vector<PackedTask<T>> tasks;
     std::vector<Array> packed;  // kept for as long as they are read
+    Tensors biases;             // those that are converted
     for (const LinearLayer& layer : layers) {
       const Index in = layer.weight.dim(1), out = layer.weight.dim(0), rows = x.shape().product(0, x.rank() - 1);
       Shape shape = x.shape();
@@ -38,8 +39,11 @@ Tensors packed_linears(const Tensor& x, std::span<const LinearLayer> layers) {
       if (y.numel() > 0) {
         const bool bfloat16 = layer.bfloat16 && std::is_same_v<T, float>;
         packed.push_back(packed_weight(*layer.packed, layer.weight.data(), bfloat16));
-        const kernels::Epilogue<T> epilogue{layer.bias.defined() ? layer.bias.ptr<T>() : nullptr,
-                                            layer.activation.has_value(),
+        const T* bias = nullptr;
+        if (const Tensor& b = layer.bias; b.defined())
+          bias = b.dtype() == x.dtype() && b.data().is_packed() ? b.ptr<T>()
+                                                                : biases.emplace_back(packed_as(b, x.dtype())).ptr<T>();
+        const kernels::Epilogue<T> epilogue{bias, layer.activation.has_value(),
                                             layer.activation.value_or(kernels::Activation::relu)};
         tasks.push_back(
             {y.data<T>(), out, {x.ptr<T>(), in, false}, packed.back().template data<T>(), epilogue, rows, out, in});

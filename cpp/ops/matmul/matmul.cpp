@@ -157,17 +157,13 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
 
 namespace {
 
-// x and bias in the dtype of the weight.
-std::pair<Tensor, Tensor> linear_operands(const Tensor& input, const Tensor& weight, const Tensor& given_bias) {
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (weight.rank() != 2) fail_value("Linear: weight must be (out_features, in_features); got weight ", weight.shape());
-  if (given_bias.defined() && given_bias.shape() != Shape{weight.dim(0)})
-    fail_value("Linear: bias must be (out_features,) = (", weight.dim(0), ",); got bias ", given_bias.shape());
-  const Tensor x = packed_as(input, weight.dtype()),
-               bias = given_bias.defined() ? packed_as(given_bias, weight.dtype()) : given_bias;
+  if (bias.defined() && bias.shape() != Shape{weight.dim(0)})
+    fail_value("Linear: bias must be (out_features,) = (", weight.dim(0), ",); got bias ", bias.shape());
   const Index in = weight.dim(1);
   if (x.rank() == 0 || x.dim(-1) != in)
     fail_value("Linear: x must be (..., ", in, ") because in_features = ", in, "; got x ", x.shape());
-  return {x, bias};
 }
 
 }  // namespace
@@ -179,10 +175,8 @@ Tensors linears(const Tensor& input, std::span<const LinearLayer> layers) {
            !wants_gradient({input, l.weight, l.bias});
   };
   if (std::all_of(layers.begin(), layers.end(), can_pack)) {
-    std::vector<LinearLayer> checked(layers.begin(), layers.end());
-    Tensor x;
-    for (LinearLayer& layer : checked) std::tie(x, layer.bias) = linear_operands(input, layer.weight, layer.bias);
-    return packed_linears(x, checked);
+    for (const LinearLayer& layer : layers) check_linear(input, layer.weight, layer.bias);
+    return packed_linears(packed_as(input, layers[0].weight.dtype()), layers);
   }
   Tensors results;
   for (const LinearLayer& layer : layers) {
@@ -193,9 +187,9 @@ Tensors linears(const Tensor& input, std::span<const LinearLayer> layers) {
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bias) {
-  const auto operands = linear_operands(input, weight, given_bias);
-  const Tensor& x = operands.first;
-  const Tensor& bias = operands.second;
+  check_linear(input, weight, given_bias);
+  const Tensor x = packed_as(input, weight.dtype()),
+               bias = given_bias.defined() ? packed_as(given_bias, weight.dtype()) : given_bias;
   const Index in = weight.dim(1), out = weight.dim(0);
   const Index rows = x.shape().product(0, x.rank() - 1);
   Shape shape = x.shape();
