@@ -36,7 +36,7 @@ DecoderState state_from(Call& call, py::handle state, const char*) {
   const py::sequence parts = parts_of(state, call.operation(), "state", 3, kStateParts);
   return {call.floating(parts[0], "state[0]"),
           call.floating(parts[1], "state[1]"),
-          call.integers(parts[2], "state[2]"),
+          call.integers_or_none(parts[2], "state[2]"),
           {}};
 }
 
@@ -47,7 +47,7 @@ py::tuple state_tuple(const DecoderState& state) {
 
 template <class Class> void def_decoder(Class& decoder) {
   using Model = typename Class::type;
-  using State = As<DecoderState, state_from>;
+  using State = As<state_from>;
   op<Model&, py::handle, IntegersOrNone>(
       decoder, "init_state(encoder_outputs, encoder_valid_lens=None)",
       "The state to decode from: (encoder outputs, hidden state, encoder_valid_lens).",
@@ -156,55 +156,6 @@ True
   attention_decoder.def(py::init<>())
       .def_property_readonly("attention_weights", [](const AttentionDecoder&) -> py::object {
         throw NotImplemented("AttentionDecoder: attention_weights must be defined by a subclass");
-      });
-
-  LayerClass<EncoderDecoder> pair(m, "EncoderDecoder", R"doc(
-An encoder and a decoder: ``decoder(dec_X, decoder.init_state(encoder(enc_X), enc_valid_lens))``, without the state.
-
-Parameters
-----------
-encoder : Encoder
-    Called ``(enc_X, enc_valid_lens)``, without the lengths if they are None.
-decoder : Decoder
-
-Attributes
-----------
-encoder, decoder : Module
-attention_weights
-    The decoder's.
-
-Notes
------
-Called ``(enc_X, dec_X, enc_valid_lens=None)``; returns the decoder's output alone, logits ``(B, T, vocab_size)`` for the
-models here, which is what training with given targets needs. For decoding step by step call the parts.
-
-Examples
---------
->>> encoder = qkv.models.Seq2SeqEncoder(10, 8, 16, 2)
->>> model = qkv.models.EncoderDecoder(encoder, qkv.models.Seq2SeqAttentionDecoder(10, 8, 16, 2))
->>> model(np.zeros((4, 7), int), np.zeros((4, 5), int), [7, 3, 5, 1]).shape
-(4, 5, 10)
-)doc");
-  pair.def(py::init<>());
-  def_init<py::handle, py::handle>(pair, "encoder, decoder", [](py::handle encoder_part, py::handle decoder_part) {
-    const auto part = [](py::handle value, const char* name) {
-      if (!py::isinstance<nn::Module>(value))
-        fail_type("EncoderDecoder: ", name, " must be a Module; got ", type_name(value));
-      return value.cast<nn::ModulePtr>();
-    };
-    return std::tuple(part(encoder_part, "encoder"), part(decoder_part, "decoder"));
-  });
-  pair.def("forward(enc_X, dec_X, enc_valid_lens=None)",
-           [](const py::object& self, const py::object& enc_X, const py::object& dec_X,
-              const py::object& enc_valid_lens) {
-             const py::object by = self.attr("decoder");
-             const py::object encoded =
-                 enc_valid_lens.is_none() ? self.attr("encoder")(enc_X) : self.attr("encoder")(enc_X, enc_valid_lens);
-             const py::object result = by(dec_X, by.attr("init_state")(encoded, enc_valid_lens));
-             return py::object(parts_of(result, "EncoderDecoder", "what the decoder returns", 2, "(output, state)")[0]);
-           })
-      .def_property_readonly("attention_weights", [](const py::object& self) {
-        return py::object(self.attr("decoder").attr("attention_weights"));
       });
 }
 

@@ -13,8 +13,9 @@ namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
-// log_probs (N, V) in float64 of scores (N, V); NaN counts as no chance at all.
-std::vector<double> log_probs_of(const Array& scores) {
+// log_probs (N, V) in float64 of scores (N, V), which are normalised unless they are already; NaN counts as no chance
+// at all.
+std::vector<double> log_probs_of(const Array& scores, bool normalised) {
   const Array x = scores.cast(DType::float64);
   const Index rows = x.dim(0), n = x.dim(1);
   std::vector<double> result(static_cast<std::size_t>(rows * n));
@@ -25,7 +26,7 @@ std::vector<double> log_probs_of(const Array& scores) {
     for (Index i = 0; i < n; ++i)
       if (from[i] > largest) largest = from[i];
     for (Index i = 0; i < n; ++i) sum += from[i] >= kNothing ? std::exp(from[i] - largest) : 0;
-    const double shift = largest + std::log(sum);
+    const double shift = normalised ? 0 : largest + std::log(sum);
     for (Index i = 0; i < n; ++i) to[i] = from[i] >= kNothing && shift > kNothing ? from[i] - shift : kNothing;
   }
   return result;
@@ -171,7 +172,7 @@ std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& 
     throw_if_interrupted();
     const Array scores = model.step(tokens), attention = model.attention();
     const Index vocab = scores.dim(1);
-    const std::vector<double> log_probs = log_probs_of(scores);
+    const std::vector<double> log_probs = log_probs_of(scores, options.normalised);
     std::vector<std::size_t> next_rows;
     std::vector<std::int64_t> from, last;
     Array chosen = Array::full({static_cast<Index>(sentences)}, DType::int64, -1);

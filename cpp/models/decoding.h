@@ -76,6 +76,7 @@ struct GenerateOptions {
   Index max_len = 0;
   std::vector<Index> ends = {};    // tokens that finish a sequence
   Generator* generator = nullptr;  // the default one
+  bool normalised = false;         // scores are log-probabilities
 };
 
 void check(const char* operation, const GenerateOptions& options);

@@ -23,35 +23,4 @@ DecoderState DecoderState::reordered(const Array& indices) const {
           of(keys, 0)};
 }
 
-Encoding Encoder::encode(const Array&, const Array&) {
-  throw NotImplemented("Encoder: forward(X, valid_lens=None) must be defined by a subclass");
-}
-
-DecoderState Decoder::init_state(const Encoding&, const Array&) {
-  throw NotImplemented("Decoder: init_state(encoder_outputs, encoder_valid_lens) must be defined by a subclass");
-}
-
-Decoded Decoder::decode(const Array&, const DecoderState&) {
-  throw NotImplemented("Decoder: forward(X, state) must be defined by a subclass");
-}
-
-std::vector<Array> AttentionDecoder::attention_weights() const {
-  throw NotImplemented("AttentionDecoder: attention_weights must be defined by a subclass");
-}
-
-EncoderDecoder::EncoderDecoder(nn::ModulePtr encoder_, nn::ModulePtr decoder_) {
-  own_module("encoder", encoder, std::move(encoder_));
-  own_module("decoder", decoder, std::move(decoder_));
-}
-
-Tensor EncoderDecoder::forward(const Array& src, const Array& tgt, const Array& src_valid_lens) {
-  if (const nn::Observed seen(*this); seen)
-    return seen.call(Tensor(src),
-                     [&](const Tensor& y) { return EncoderDecoder::forward(y.data(), tgt, src_valid_lens); });
-  const auto from = std::dynamic_pointer_cast<Encoder>(encoder);
-  const auto to = std::dynamic_pointer_cast<Decoder>(decoder);
-  if (!from || !to) fail_type("EncoderDecoder: encoder and decoder must be an Encoder and a Decoder");
-  return to->decode(tgt, to->init_state(from->encode(src, src_valid_lens), src_valid_lens)).logits;
-}
-
 }  // namespace qkv::models

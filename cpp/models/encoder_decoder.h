@@ -29,39 +29,15 @@ struct Decoded {
   DecoderState state;
 };
 
-class Encoder : public nn::Module {
- public:
+// The interfaces, which classes in Python may be derived from.
+struct Encoder : nn::Module {
   std::string class_name() const override { return "Encoder"; }
-  // ids int64 (B, Ts), valid_lens int64 (B) or undefined.
-  virtual Encoding encode(const Array& ids, const Array& valid_lens = {});
 };
-
-class Decoder : public nn::Module {
- public:
+struct Decoder : nn::Module {
   std::string class_name() const override { return "Decoder"; }
-  virtual DecoderState init_state(const Encoding& encoding, const Array& valid_lens = {});
-  // ids int64 (B, T): the tokens that follow those that made the state.
-  virtual Decoded decode(const Array& ids, const DecoderState& state);
 };
-
-class AttentionDecoder : public Decoder {
- public:
+struct AttentionDecoder : Decoder {
   std::string class_name() const override { return "AttentionDecoder"; }
-  // Of the last call, one array for each step.
-  virtual std::vector<Array> attention_weights() const;
-};
-
-// An encoder and a decoder under these names; any modules that Python calls in this way will do there.
-class EncoderDecoder : public nn::Module {
- public:
-  EncoderDecoder() : EncoderDecoder(nullptr, nullptr) {}  // without parts, to be filled by names
-  EncoderDecoder(nn::ModulePtr encoder, nn::ModulePtr decoder);
-  std::string class_name() const override { return "EncoderDecoder"; }
-  using Module::forward;
-  // Logits (B, T, V) for each of the tokens tgt (B, T), given src (B, Ts).
-  Tensor forward(const Array& src, const Array& tgt, const Array& src_valid_lens = {});
-
-  nn::ModulePtr encoder, decoder;
 };
 
 }  // namespace qkv::models

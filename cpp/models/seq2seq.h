@@ -25,7 +25,7 @@ class Seq2SeqEncoder : public Encoder {
   explicit Seq2SeqEncoder(const Seq2SeqArguments& arguments);
   std::string class_name() const override { return "Seq2SeqEncoder"; }
   nn::Config config() const override;
-  Encoding encode(const Array& ids, const Array& valid_lens = {}) override;
+  Encoding encode(const Array& ids, const Array& valid_lens = {});
 
   const Seq2SeqArguments arguments;
   std::shared_ptr<nn::Embedding> embedding;
@@ -36,7 +36,7 @@ class Seq2SeqEncoder : public Encoder {
 template <class Base> class RecurrentDecoder : public Base {
  public:
   nn::Config config() const override;
-  DecoderState init_state(const Encoding& encoding, const Array& valid_lens = {}) override;
+  DecoderState init_state(const Encoding& encoding, const Array& valid_lens = {});
 
   const Seq2SeqArguments arguments;
   std::shared_ptr<nn::Embedding> embedding;
@@ -55,7 +55,7 @@ class Seq2SeqDecoder : public RecurrentDecoder<Decoder> {
  public:
   explicit Seq2SeqDecoder(const Seq2SeqArguments& arguments);
   std::string class_name() const override { return "Seq2SeqDecoder"; }
-  Decoded decode(const Array& ids, const DecoderState& state) override;
+  Decoded decode(const Array& ids, const DecoderState& state);
 };
 
 // At each step the last layer's state asks the encoder's outputs; the answer, beside the token's embedding, is what the
@@ -64,8 +64,8 @@ class Seq2SeqAttentionDecoder : public RecurrentDecoder<AttentionDecoder> {
  public:
   explicit Seq2SeqAttentionDecoder(const Seq2SeqArguments& arguments);
   std::string class_name() const override { return "Seq2SeqAttentionDecoder"; }
-  Decoded decode(const Array& ids, const DecoderState& state) override;
-  std::vector<Array> attention_weights() const override;
+  Decoded decode(const Array& ids, const DecoderState& state);
+  std::vector<Array> attention_weights() const;
   void clear_attention_weights() { weights_.set(nullptr); }
 
   std::shared_ptr<nn::AdditiveAttention> attention;

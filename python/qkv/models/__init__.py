@@ -6,7 +6,6 @@ from .._core import (
     CausalLMLayer,
     Decoder,
     Encoder,
-    EncoderDecoder,
     Seq2SeqAttentionDecoder,
     Seq2SeqDecoder,
     Seq2SeqEncoder,
@@ -26,6 +25,7 @@ from .config import BertConfig
 from .configuration import Configuration
 from .decoding import beam_search, generate
 from .embed import embed_lines
+from .encoder_decoder import EncoderDecoder
 from .image_model import ImageModel
 from .language_models import CausalModel, EncoderDecoderModel
 from .masking import mask_tokens

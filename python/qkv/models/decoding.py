@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+import numpy as np
+
 from .. import _core
+from .._errors import shown
 
 
 def beam_search(
@@ -70,7 +73,45 @@ def beam_search(
     >>> [qkv.models.beam_search(step, None, start=None, end=None, beam_size=n, max_len=2)[0][0] for n in (1, 2)]
     [[0, 0], [1, 2]]
     """
-    return _core.beam_search(step, state, start, end, beam_size, length_penalty, max_len)
+    if not callable(step):
+        raise TypeError(f"beam_search: step must be a function of (state, token); got {shown(step)}")
+    states, first = [state], True
+
+    def log_probs(tokens: np.ndarray) -> np.ndarray:
+        nonlocal states, first
+        rows, following = [], []
+        for one, token in zip(states, [start] if first else tokens.tolist(), strict=True):
+            result = step(one, token)
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TypeError(f"beam_search: step must return (log_probs, state); got {shown(result)}")
+            row = _core.as_numpy(result[0], "beam_search", "log_probs")
+            if row.ndim != 1 or row.size == 0:
+                raise ValueError(
+                    f"beam_search: log_probs must be (V,), one number for each token; got log_probs {row.shape}"
+                )
+            if rows and len(row) != len(rows[0]):
+                raise ValueError(
+                    f"beam_search: log_probs must have as many numbers at each step; got {len(rows[0])} and {len(row)}"
+                )
+            rows.append(row)
+            following.append(result[1])
+        states, first = following, False
+        return np.stack(rows)
+
+    def reorder(indices: np.ndarray) -> None:
+        states[:] = [states[i] for i in indices]
+
+    [found] = _core.beam_search_steps(
+        log_probs,
+        reorder,
+        [0],
+        end_id=None if end is None else _core.token(end, "beam_search", "end"),
+        method="beam",
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        max_len=max_len,
+    )
+    return [(ids, score) for ids, score, _ in found]
 
 
 def generate(
@@ -144,21 +185,54 @@ def generate(
     >>> attention.shape == (len(ids), 3)
     True
     """
-    options = (end_id, method, beam_size, length_penalty, temperature, top_k, top_p, max_len)
+    options: dict[str, Any] = {
+        "end_id": end_id,
+        "method": method,
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "max_len": max_len,
+    }
     if hasattr(model, "generate"):
-        names = [
-            "end_id",
-            "method",
-            "beam_size",
-            "length_penalty",
-            "temperature",
-            "top_k",
-            "top_p",
-            "max_len",
-        ]
-        kwargs: dict[str, Any] = dict(zip(names, options, strict=True))
         sentences: list[list[tuple[list[int], float, Any]]] = model.generate(
-            src, src_valid_lens=src_valid_lens, start_id=start_id, **kwargs
+            src, src_valid_lens=src_valid_lens, start_id=start_id, **options
         )
         return sentences
-    return _core.generate(model, src, src_valid_lens, start_id, *options)
+    if not hasattr(model, "encoder") or not hasattr(model, "decoder"):
+        raise TypeError(
+            f"generate: model must have a generate method, or an encoder and a decoder; got {shown(model)}"
+        )
+    ids = _core.as_numpy(src, "generate", "src")
+    if ids.ndim != 2 or ids.dtype.kind not in "iu":
+        raise ValueError(f"generate: src must be integers (B, T); got {ids.dtype} {ids.shape}")
+    decoder, states = model.decoder, []
+
+    def step(tokens: np.ndarray) -> np.ndarray:
+        if not states:  # when all options are checked
+            encoded = model.encoder(src) if src_valid_lens is None else model.encoder(src, src_valid_lens)
+            states.append(decoder.init_state(encoded, src_valid_lens))
+        result = decoder(tokens[:, None], states[0])
+        if len(result) != 2:
+            raise ValueError(f"generate: decoder must return (logits, state); got {len(result)} objects")
+        logits, states[0] = _core.as_numpy(result[0], "generate", "logits"), result[1]
+        if logits.ndim != 3 or logits.shape[:2] != (len(tokens), 1):
+            raise ValueError(
+                f"generate: logits must be ({len(tokens)}, 1, V) because one token was given to each; "
+                f"got logits {logits.shape}"
+            )
+        return logits[:, 0]
+
+    def reorder(indices: np.ndarray) -> None:
+        states[0] = decoder.reorder_state(states[0], indices)
+
+    def attention() -> np.ndarray | None:
+        try:
+            last = np.asarray(decoder.attention_weights[-1])  # (N, 1, Ts)
+        except (AttributeError, NotImplementedError, TypeError, IndexError):  # it has none
+            return None
+        return last[:, 0] if last.ndim == 3 and last.shape[1] == 1 else None
+
+    first = np.full(len(ids), _core.token(start_id, "generate", "start_id"))
+    return _core.generate_steps(step, reorder, first, attention=attention, **options)
