@@ -10,10 +10,8 @@ namespace {
 using Options = ops::AttentionOptions;
 using Standard = AttentionOption::Standard;
 
-Tensor sinks(Call& call, py::handle value, const char* name) { return call.optional(value, name, false); }
-
 Array numbers_aside(Call& call, py::handle value, const char* name) {
-  const Tensor t = call.optional(value, name, false);
+  const Tensor t = call.optional(value, name);
   return t.defined() ? packed(t.data()) : Array();
 }
 
@@ -24,9 +22,6 @@ py::object as_argument(const Array& array) { return as_argument(array.defined() 
 template <class T> py::object as_argument(const std::optional<T>& value) { return py::cast(value); }
 
 py::object as_argument(ops::Normalizer normalizer) { return py::str(ops::name_of(normalizer)); }
-ops::Normalizer normalizer(Call& call, py::handle value, const char* name) {
-  return ops::normalizer_named(call.operation(), conversion::string(call, value, name));
-}
 
 template <auto member> py::object tell(Options& o, const Options& others) {
   o.*member = others.*member;
@@ -42,7 +37,7 @@ constexpr AttentionOption option(const char* name, decltype(AttentionOption::tel
           : kOneOf<Value, ops::Normalizer> ? Standard::left_out
                                            : Standard::none,
           [](Options& o, Call& call, const char* named, PyObject* const* value) {
-            o.*member = convert(call, *value, named);
+            o.*member = converted<convert>(call, *value, named);
           },
           tell};
 }
@@ -71,28 +66,27 @@ py::object tell_formula(Options& o, const Options& others) {
 
 // In the order in which the function takes them.
 std::span<const AttentionOption> attention_options() {
-  using namespace conversion;
   static constexpr AttentionOption all[] = {
-      told<&Options::attn_mask, mask>("attn_mask"),
-      told<&Options::dropout, number>("dropout_p"),
-      told<&Options::causal, causal>("is_causal"),
-      told<&Options::scale, number_or_none>("scale"),
-      option<&Options::enable_gqa, flag>("enable_gqa"),
-      told<&Options::valid_lens, integers_or_none>("valid_lens"),
-      told<&Options::window, window>("window"),
-      told<&Options::softcap, number>("softcap"),
+      told<&Options::attn_mask, &Call::mask>("attn_mask"),
+      told<&Options::dropout, required_number_from>("dropout_p"),
+      told<&Options::causal, causal_from>("is_causal"),
+      told<&Options::scale, number_from>("scale"),
+      option<&Options::enable_gqa, flag_from>("enable_gqa"),
+      told<&Options::valid_lens, &Call::integers_or_none>("valid_lens"),
+      told<&Options::window, window_from>("window"),
+      told<&Options::softcap, required_number_from>("softcap"),
       told<&Options::alibi_slopes, numbers_aside>("alibi_slopes"),
-      option<&Options::q_offset, integers_or_none>("q_offset"),
-      told<&Options::sinks, sinks>("sinks"),
-      told<&Options::masked_value, number_or_none>("masked_value"),
-      told<&Options::dropout_keep, booleans_or_none>("dropout_keep"),
-      option<&Options::return_weights, flag>("return_weights"),
-      option<&Options::return_lse, flag>("return_lse"),
+      option<&Options::q_offset, &Call::integers_or_none>("q_offset"),
+      told<&Options::sinks, &Call::optional>("sinks"),
+      told<&Options::masked_value, number_from>("masked_value"),
+      told<&Options::dropout_keep, &Call::booleans_or_none>("dropout_keep"),
+      option<&Options::return_weights, flag_from>("return_weights"),
+      option<&Options::return_lse, flag_from>("return_lse"),
       {"score_mod", Argument<Floating>::kind, Standard::left_out, set_score_mod, tell_formula},
       {"mask_mod", Argument<Floating>::kind, Standard::left_out, set_mask_mod, nullptr},
       {"formula", Argument<Floating>::kind, Standard::left_out,
        [](Options& o, Call&, const char*, PyObject* const* value) { o.formula = formula_value_from(*value); }, nullptr},
-      told<&Options::normalizer, normalizer>("normalizer"),
+      told<&Options::normalizer, ops::normalizer_named>("normalizer"),
   };
   return all;
 }

@@ -47,7 +47,7 @@ void bind_arrays(Functions& m) {
   op<Any, Integers, Index>(m, "take_along_axis(x, indices, axis)", ops::take_along_axis);
   m.def("one_hot(ids, num_classes)", [](py::handle ids, std::optional<Index> classes) {
     Call call("one_hot");
-    const Array numbers = call.integers(ids, "ids", false);
+    const Array numbers = call.integers(ids, "ids");
     if (is_tensor(ids)) call.force_tensor();
     return call.result(without_gil(numbers.numel(), [&] { return ops::one_hot(numbers, classes); }));
   });

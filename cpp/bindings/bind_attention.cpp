@@ -11,66 +11,21 @@
 namespace qkv::bindings {
 namespace {
 
-// The lengths of pieces that begin at these rows, of so many in all.
-std::vector<Index> lengths_between(const char* name, const char* axis, const Array& begins, const Tensor& x) {
-  if (!begins.defined())
-    fail_value("scaled_dot_product_attention: ", name, " must be given because the other is; got None");
-  std::vector<Index> lengths;
-  const std::int64_t* at = begins.data<std::int64_t>();
-  bool fits = begins.rank() == 1 && begins.numel() > 0 && at[0] == 0 && at[begins.numel() - 1] == x.dim(0);
-  for (Index i = 0; fits && i + 1 < begins.numel(); ++i) {
-    lengths.push_back(at[i + 1] - at[i]);
-    fits = lengths.back() >= 0;
-  }
-  if (!fits)
-    fail_value("scaled_dot_product_attention: ", name, " must be (B + 1,) numbers that rise from 0 to ", axis, " = ",
-               x.dim(0), "; got ", name, " ", begins.shape(),
-               begins.numel() > 0 ? text(" from ", at[0], " to ", at[begins.numel() - 1]) : "");
-  return lengths;
-}
-
-// query (R, H, D), key (S, Hkv, D), value (S, Hkv, Dv): pieces one after the other.
+// Pieces one after the other.
 py::object ragged(Call& call, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionOptions& o,
                   const Array& query_begins, const Array& key_begins, py::handle score_mod, py::handle mask_mod) {
-  const char* name = "scaled_dot_product_attention";
-  const char* excluded = o.attn_mask.defined()      ? "attn_mask"
-                         : o.valid_lens.defined()   ? "valid_lens"
-                         : o.q_offset.defined()     ? "q_offset"
-                         : o.dropout_keep.defined() ? "dropout_keep"
-                                                    : nullptr;
-  if (excluded != nullptr)
-    fail_value(name, ": ", excluded, " must be None because cu_seqlens_q and cu_seqlens_k cut the rows; got both");
-  if (q.rank() != 3 || k.rank() != 3 || v.rank() != 3 || k.dim(2) != q.dim(2) || v.dim(0) != k.dim(0) ||
-      v.dim(1) != k.dim(1))
-    fail_value(name, ": query, key and value must be (R, H, D), (S, Hkv, D) and (S, Hkv, Dv) beside cu_seqlens_q; got ",
-               q.shape(), ", ", k.shape(), " and ", v.shape());
-  const ops::Heads heads{q.dim(1), k.dim(1), -1};
-  if (heads.kv_heads < 1 || heads.query_heads % heads.kv_heads != 0 ||
-      (heads.kv_heads != heads.query_heads && !o.enable_gqa))
-    fail_value(name, ": key must have the H = ", heads.query_heads,
-               " heads of query, or with enable_gqa a divisor of it; got ", heads.kv_heads);
-  const auto queries = lengths_between("cu_seqlens_q", "R", query_begins, q),
-             keys = lengths_between("cu_seqlens_k", "S", key_begins, k);
-  if (queries.size() != keys.size())
-    fail_value(name, ": cu_seqlens_k must be (B + 1,) = (", queries.size() + 1, ",) to match cu_seqlens_q; got ",
-               "cu_seqlens_k ", key_begins.shape());
-  const auto flat = [](const Tensor& x, DType dtype) {
-    return ops::reshape(ops::cast(x, dtype), {x.dim(0), x.dim(1) * x.dim(2)});
-  };
-  const DType dtype = ops::promoted({q, k, v});
   ops::FormulaFrom formula;
   if (o.formula_source)
     formula = [&](Index piece) {
       const InPython python;
       const py::object shifted = callback("of_piece");
-      return formula_source_from(name, shifted(score_mod, piece), shifted(mask_mod, piece));
+      return formula_source_from(o.operation, shifted(score_mod, piece), shifted(mask_mod, piece));
     };
-  const ops::RaggedOutputs y = without_gil([&] {
-    return ops::ragged_attention(flat(q, dtype), flat(k, dtype), flat(v, dtype), heads, queries, keys, o, formula);
-  });
+  const ops::RaggedOutputs y =
+      without_gil([&] { return ops::ragged_attention(q, k, v, query_begins, key_begins, o, formula); });
   if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
   py::list results;
-  results.append(call.result(ops::reshape(y.output, {q.dim(0), q.dim(1), v.dim(2)})));
+  results.append(call.result(y.output));
   if (o.return_weights) {
     py::list weights;
     for (const Tensor& w : y.weights) weights.append(call.result(w));
@@ -125,8 +80,8 @@ void bind_attention(Functions& m) {
         warn_of_swapped(call.operation(), o, count_of(k));
         PyObject* const* begins = given.values + attention_options().size();
         if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod, formula and normalizer
-          return ragged(call, q, k, v, o, call.integers(begins[0], "cu_seqlens_q"),
-                        call.integers(begins[1], "cu_seqlens_k"), begins[-4], begins[-3]);
+          return ragged(call, q, k, v, o, call.integers_or_none(begins[0], "cu_seqlens_q"),
+                        call.integers_or_none(begins[1], "cu_seqlens_k"), begins[-4], begins[-3]);
         const ops::AttentionOutputs y =
             without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
         if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures

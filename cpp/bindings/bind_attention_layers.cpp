@@ -69,7 +69,7 @@ LayerNormalizer normalizer_from(Call& call, py::handle value, const char*) {
   return {.own = std::make_shared<const PythonNormalizer>(value)};
 }
 
-template <> struct Argument<LayerNormalizer> : Argument<As<LayerNormalizer, normalizer_from>> {};
+template <> struct Argument<LayerNormalizer> : Argument<As<normalizer_from>> {};
 
 namespace {
 
@@ -163,7 +163,7 @@ template <class Class> void def_attention_call(Class& layer) {
       .def("normalize(scores, allowed)",
            "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.",
            [](Layer& self, const Tensor& scores, py::handle allowed) {
-             const Array given = Call("normalize").booleans(allowed, "allowed");
+             const Array given = Call("normalize").booleans_or_none(allowed, "allowed");
              return without_gil(
                  [&] { return self.Layer::normalize(scores, given.defined() ? Tensor(given) : Tensor()); });
            })

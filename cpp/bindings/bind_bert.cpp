@@ -20,11 +20,11 @@ std::optional<Index> optional_index(const py::handle& value) {
 models::BertModel::Input bert_input(Call& call, py::handle input_ids, py::handle valid_lens, py::handle attention_mask,
                                     py::handle token_type_ids, bool skip_padding) {
   models::BertModel::Input input;
-  input.ids = call.integers(input_ids, "input_ids", false);
-  input.valid_lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+  input.ids = call.integers(input_ids, "input_ids");
+  input.valid_lens = nn::snapshot(call.integers_or_none(valid_lens, "valid_lens"));
   if (!attention_mask.is_none())
-    input.attention_mask = nn::snapshot(packed(call.any(attention_mask, "attention_mask", false).data()));
-  input.segments = call.integers(token_type_ids, "token_type_ids");
+    input.attention_mask = nn::snapshot(packed(call.mask(attention_mask, "attention_mask").data()));
+  input.segments = call.integers_or_none(token_type_ids, "token_type_ids");
   input.skip_padding = skip_padding;
   return input;
 }

@@ -96,9 +96,9 @@ template <class Class, class Weight> void def_sequence(Class& part, const char* 
            [name, weight](Part& self, py::handle hidden_states, py::handle valid_lens, py::handle attention_mask) {
              Call call(name);
              const Tensor x = hidden_from(call, hidden_states, name, width_of(self), weight(self));
-             const Array lens = nn::snapshot(call.integers(valid_lens, "valid_lens"));
+             const Array lens = nn::snapshot(call.integers_or_none(valid_lens, "valid_lens"));
              const Array mask =
-                 attention_mask.is_none() ? Array() : packed(call.any(attention_mask, "attention_mask", false).data());
+                 attention_mask.is_none() ? Array() : packed(call.mask(attention_mask, "attention_mask").data());
              return without_gil(
                  [&] { return run(self, x, padded_rows("BertModel", x.dim(0), x.dim(1), lens, mask, false)); });
            });
@@ -115,8 +115,8 @@ void bind_bert_parts(Functions& m) {
       .def("forward(input_ids, token_type_ids=None)",
            [](BertEmbeddings& self, py::handle input_ids, py::handle token_type_ids) {
              Call call("BertEmbeddings");
-             const Array ids = call.integers(input_ids, "input_ids", false),
-                         segments = call.integers(token_type_ids, "token_type_ids");
+             const Array ids = call.integers(input_ids, "input_ids"),
+                         segments = call.integers_or_none(token_type_ids, "token_type_ids");
              if (ids.rank() != 2 || (segments.defined() && segments.shape() != ids.shape()))
                fail_value("BertEmbeddings: input_ids and token_type_ids must be (B, L); got input_ids ", ids.shape(),
                           segments.defined() ? text(", token_type_ids ", segments.shape()) : "");

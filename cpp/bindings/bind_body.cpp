@@ -36,68 +36,55 @@ struct Reader {
   const char *owner, *name;
   py::handle value;
 
-  template <class T> T number() const {
-    if (value.is_none()) fail_type(owner, ": ", name, " must be a number; got None");
-    if constexpr (std::is_same_v<T, Index>) return *index_from(value, owner, name);
-    else return required_number_from(value, owner, name);
-  }
   std::string string() const {
     if (!py::isinstance<py::str>(value)) fail_type(owner, ": ", name, " must be a str; got ", described(value));
     return value.cast<std::string>();
   }
-  void read(Index& member) const { member = number<Index>(); }
-  void read(double& member) const { member = number<double>(); }
-  void read(bool& member) const {
-    if (!py::isinstance<py::bool_>(value)) fail_type(owner, ": ", name, " must be a bool; got ", described(value));
-    member = value.cast<bool>();
+  template <class T> void read(T& member) const {
+    if constexpr (kOneOf<T, Index, double>) {
+      if (value.is_none()) fail_type(owner, ": ", name, " must be a number; got None");
+      if constexpr (std::is_same_v<T, Index>) member = *index_from(value, owner, name);
+      else member = required_number_from(value, owner, name);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (!py::isinstance<py::bool_>(value)) fail_type(owner, ": ", name, " must be a bool; got ", described(value));
+      member = value.cast<bool>();
+    } else {
+      Call call(owner);
+      Argument<T> argument;
+      argument.load(call, value.ptr(), name);
+      member = argument.get();
+    }
   }
   void read(std::string& member) const { member = string(); }
   void read(nn::NormKind& member) const { member = nn::norm_named(owner, name, string()); }
   void read(nn::Placement& member) const { member = nn::placement_named(owner, string()); }
   void read(PositionRule& member) const { member = position_rule_named(owner, string()); }
-  void read(ops::Causal& member) const { member = causal_from(value, owner); }
-  void read(ops::RotaryScaling& member) const {
-    Call call(owner);
-    member = rotary_scaling_from(call, value);
-  }
-  void read(std::optional<nn::RelativeBias>& member) const {
-    Call call(owner);
-    member = relative_bias_from(call, value);
-  }
-  void read(std::optional<std::pair<Index, Index>>& member) const { member = window_from(value, owner); }
   void read(nn::Disentangled& member) const {
     if (!py::isinstance<py::dict>(value)) fail_type(owner, ": ", name, " must be a dict; got ", described(value));
-    const py::dict given = value.attr("copy")();
-    for_fields(member, [&](const char* field, auto& number) {
-      if (given.contains(field)) Reader{owner, field, given.attr("pop")(field)}.read(number);
-    });
-    if (!given.empty()) fail_type(owner, ": unknown option ", std::string(py::str(given.begin()->first)), " of ", name);
+    read_all(owner, py::reinterpret_borrow<py::dict>(value), member, text(" of ", name));
   }
   template <class T> void read(std::optional<T>& member) const {
-    if (value.is_none()) member.reset();
+    if constexpr (kOneOf<T, nn::RelativeBias, std::pair<Index, Index>>) read<std::optional<T>>(member);
+    else if (value.is_none()) member.reset();
     else read(member.emplace());
+  }
+
+  // Those of a dict, which may hold no others.
+  template <class Options>
+  static void read_all(const char* owner, const py::dict& options, Options& all, const std::string& of = "") {
+    const py::dict given = options.attr("copy")();
+    for_fields(all, [&](const char* name, auto& member) {
+      if (const py::object value = given.attr("pop")(name, py::none()); options.contains(name))
+        Reader{owner, name, value}.read(member);
+    });
+    if (!given.empty()) fail_type(owner, ": unknown option ", std::string(py::str(given.begin()->first)), of);
   }
 };
 
-// Reads one option of a dict, and removes it there.
-auto taking(const char* owner, const py::dict& given) {
-  return [owner, given](const char* name, auto& member) {
-    if (!given.contains(name)) return;
-    const py::object value = given.attr("pop")(name);
-    Reader{owner, name, value}.read(member);
-  };
-}
-
-void check_all_taken(const char* owner, const py::dict& given) {
-  if (!given.empty()) fail_type(owner, ": unknown option ", std::string(py::str(given.begin()->first)));
-}
-
 nn::BlockOptions block_from(const py::dict& options, std::optional<Index> d_model = {}) {
-  const py::dict given = options.attr("copy")();
   nn::BlockOptions o = block_defaults();
-  if (d_model) given["d_model"] = *d_model;
-  for_fields(o, taking("TransformerBlock", given));
-  check_all_taken("TransformerBlock", given);
+  if (d_model) options["d_model"] = *d_model;
+  Reader::read_all("TransformerBlock", options, o);
   return o;
 }
 
@@ -120,13 +107,12 @@ template <class Made> auto body_maker() {
     const py::dict given = options.attr("copy")();
     return with_or_without_values(given, [&] {
       BodyOptions o;
-      for_fields(o, taking("TransformerBody", given));
-      check_all_taken("TransformerBody", given);
+      Reader::read_all("TransformerBody", given, o);
       std::vector<nn::BlockOptions> blocks;
       for (const py::handle layer : layers.is_none() ? py::object(py::tuple()) : layers) {
         if (!py::isinstance<py::dict>(layer))
           fail_type("TransformerBody: layers must hold a dict of options for each; got ", described(layer));
-        blocks.push_back(block_from(py::reinterpret_borrow<py::dict>(layer), o.d_model));
+        blocks.push_back(block_from(layer.attr("copy")(), o.d_model));
       }
       return std::make_unique<Made>(o, blocks);
     });
@@ -134,7 +120,7 @@ template <class Made> auto body_maker() {
 }
 
 Array any_array(Call& call, py::handle value, const char* name) {
-  return value.is_none() ? Array() : nn::snapshot(packed(call.any(value, name, false).data()));
+  return value.is_none() ? Array() : nn::snapshot(packed(call.mask(value, name).data()));
 }
 
 }  // namespace
@@ -151,7 +137,7 @@ void bind_body(Functions& m) {
       .def("reorder(indices)", "Batch entry i continues what was entry indices[i], of the memory, too.",
            [](nn::ModelCache& self, py::handle indices) {
              Call call("ModelCache");
-             const Array places = call.integers(indices, "indices", false);
+             const Array places = call.integers(indices, "indices");
              self.reorder(places, true);
            });
 
@@ -176,8 +162,8 @@ void bind_body(Functions& m) {
       .def_property_readonly("memory_weights", [](TransformerBody& self) {
         return weights_of_layers(self.parts(), [](nn::Block& part) { return part.shown_attention(); });
       });
-  op<TransformerBody&, IntegersOrNone, FloatingOrNone, As<Array, any_array>, Lengths, IntegersOrNone, FloatingOrNone,
-     As<Array, any_array>, Lengths, py::handle, bool, bool>(
+  op<TransformerBody&, IntegersOrNone, FloatingOrNone, As<any_array>, Lengths, IntegersOrNone, FloatingOrNone,
+     As<any_array>, Lengths, py::handle, bool, bool>(
       body,
       "forward(input_ids=None, *, inputs=None, attention_mask=None, valid_lens=None, token_type_ids=None, memory=None, "
       "memory_mask=None, memory_valid_lens=None, cache=None, skip_padding=False, output_hidden_states=False)",

@@ -37,8 +37,7 @@ struct Explained {
     py::error_scope scope;
     if (scope.trace != nullptr && scope.trace != Py_None) return nullptr;
     try {
-      py::tuple positional(static_cast<std::size_t>(count));
-      for (Py_ssize_t i = 0; i < count; ++i) positional[static_cast<std::size_t>(i)] = py::handle(arguments[i]);
+      const py::tuple positional = tuple_of({arguments, static_cast<std::size_t>(count)});
       const auto keywords = names == nullptr ? py::tuple() : py::reinterpret_borrow<py::tuple>(names);
       const py::object words = callback("refusal")(py::handle(of(self).function), positional, keywords);
       if (words.is_none()) return nullptr;
@@ -58,7 +57,7 @@ struct Explained {
   }
 
   static PyObject* call_bound(PyObject* self, PyObject* const* arguments, size_t flags, PyObject* names) {
-    return bindings::call(**of(self).signature, arguments, PyVectorcall_NARGS(flags), names);
+    return bindings::call(**of(self).signature, self, arguments, PyVectorcall_NARGS(flags), names);
   }
 
   // Errors are told by the Python function, but not what the interpreter itself has raised.

@@ -76,8 +76,8 @@ void bind_formula(Functions& m) {
           Call call("formula");
           ops::Formula result{value_of<ops::FormulaProgram>(program, kProgram), {}, {}, {}};
           for (const py::handle array : arrays) result.leaves.push_back(call.any(array, "leaf"));
-          result.some = call.booleans(some, "some");
-          result.every = call.booleans(every, "every");
+          result.some = call.booleans_or_none(some, "some");
+          result.every = call.booleans_or_none(every, "every");
           return held<ops::Formula>(std::make_shared<const ops::Formula>(std::move(result)), kFormula);
         });
 }

@@ -16,7 +16,7 @@ bool is_number(py::handle value) { return PyFloat_Check(value.ptr()) != 0 || PyL
 Tensor whole_or_floating(Call& call, py::handle value, const char* name) {
   return holds_integers(value) ? call.any(value, name) : call.floating(value, name);
 }
-using WholeOrFloating = As<Tensor, whole_or_floating>;
+using WholeOrFloating = As<whole_or_floating>;
 
 // Two sides of a choice: a Tensor of integers keeps them integers, and a number of Python's takes the other side's
 // dtype.
@@ -31,17 +31,6 @@ std::pair<Tensor, Tensor> beside_each_other(Call& call, py::handle a, py::handle
   }
   const Tensor p = side(a, "a");
   return {p, is_number(b) && !is_number(a) ? *operand(call.operation(), p, b) : side(b, "b")};
-}
-
-Tensor clip_integers(const Tensor& input, const Tensor& low, const Tensor& high) {
-  using ops::Compare;
-  if (low.defined() && high.defined() && *low.ptr<std::int64_t>() > *high.ptr<std::int64_t>())
-    fail_value("clip: low must not be above high; got low = ", *low.ptr<std::int64_t>(),
-               ", high = ", *high.ptr<std::int64_t>());
-  Tensor x = input;
-  if (low.defined()) x = ops::where(ops::compare(Compare::less, x, low), low, x);
-  if (high.defined()) x = ops::where(ops::compare(Compare::greater, x, high), high, x);
-  return x;
 }
 
 void def_of_two(Functions& m, const char* name, ops::Binary operation) {
@@ -74,7 +63,7 @@ void bind_functions(Functions& m) {
           const auto bound = [&](py::handle number) {
             return number.is_none() ? Tensor() : *operand(call.operation(), x, number);
           };
-          return clip_integers(x, bound(low), bound(high));
+          return ops::clip(x, bound(low), bound(high));
         }
         return without_gil(x.numel(), [&] { return ops::clip(x, lowest, highest); });
       });

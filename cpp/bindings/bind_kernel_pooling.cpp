@@ -11,13 +11,10 @@ namespace {
 Tensor bandwidth_from(Call& call, py::handle value, const char* name) {
   if (PyFloat_CheckExact(value.ptr()) != 0 || PyLong_CheckExact(value.ptr()) != 0)
     return Tensor(Array::full({}, DType::float64, value.cast<double>()));
-  return call.floating(value, name, false);
+  return call.aside(value, name);
 }
-ops::Kernel kernel_from(Call& call, py::handle value, const char* name) {
-  return ops::kernel_named(call.operation(), conversion::string(call, value, name));
-}
-using Bandwidth = As<Tensor, bandwidth_from>;
-using Kernel = As<ops::Kernel, kernel_from>;
+using Bandwidth = As<bandwidth_from>;
+using Kernel = As<ops::kernel_named>;
 
 }  // namespace
 

@@ -39,17 +39,23 @@ py::object item(const ModuleList& self, py::handle index) {
   return py::cast(self.at(at));
 }
 
-template <class Class> void def_norm(Class& norm) {
-  using Layer = typename Class::type;
-  norm.def_property_readonly("normalized_shape", [](const Layer& self) { return shape_tuple(self.normalized_shape); })
-      .def_readonly("eps", &Layer::eps);
-  def_forward(norm);
+// A layer of one input: its name, and what its constructor takes, of the types A...
+template <class Layer, class... A> LayerClass<Layer> def_layer(Functions& m, std::string_view head, const char* doc) {
+  const std::size_t list = head.find('(');
+  LayerClass<Layer> layer(m, std::string(head.substr(0, list)).c_str(), doc);
+  def_init<A...>(layer, head.substr(list + 1, head.size() - list - 2));
+  def_forward(layer);
+  if constexpr (std::is_base_of_v<Norm, Layer>)
+    layer
+        .def_property_readonly("normalized_shape", [](const Layer& self) { return shape_tuple(self.normalized_shape); })
+        .def_readonly("eps", &Layer::eps);
+  return layer;
 }
 
 }  // namespace
 
 void bind_layers(Functions& m) {
-  LayerClass<Linear> linear(m, "Linear", R"doc(
+  def_layer<Linear, Index, Index, bool>(m, "Linear(in_features, out_features, bias=True)", R"doc(
 ``y = x W^T + b``.
 
 Parameters
@@ -75,10 +81,8 @@ Examples
 --------
 >>> qkv.nn.Linear(3, 5)(np.ones((2, 3))).shape
 (2, 5)
-)doc");
-  linear.def(py::init<Index, Index, bool>(), "in_features, out_features, bias=True"_takes)
+)doc")
       .def_readonly("in_features, out_features", &Linear::in_features, &Linear::out_features);
-  def_forward(linear);
 
   LayerClass<Embedding> embedding(m, "Embedding", R"doc(
 A table of vectors, looked up by token id: ``y = weight[ids]``.
@@ -141,7 +145,8 @@ Examples
 )doc",
       [](Embedding& self, const Tensor& x, const Tensor& bias) { return self.logits(x, bias); });
 
-  LayerClass<LayerNorm> layer_norm(m, "LayerNorm", R"doc(
+  def_layer<LayerNorm, Sizes, double, bool, bool>(
+      m, "LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True)", R"doc(
 ``y = (x - mean) / sqrt(var + eps) * weight + bias`` over the last axes.
 
 Parameters
@@ -162,10 +167,8 @@ Examples
 >>> qkv.nn.LayerNorm(4)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  def_init<Sizes, double, bool, bool>(layer_norm, "normalized_shape, eps=1e-5, elementwise_affine=True, bias=True");
-  def_norm(layer_norm);
 
-  LayerClass<RMSNorm> rms_norm(m, "RMSNorm", R"doc(
+  def_layer<RMSNorm, Sizes, double>(m, "RMSNorm(normalized_shape, eps=1e-6)", R"doc(
 ``y = x / sqrt(mean(x^2) + eps) * weight`` over the last axes.
 
 Parameters
@@ -184,10 +187,8 @@ Examples
 >>> qkv.nn.RMSNorm(4)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  def_init<Sizes, double>(rms_norm, "normalized_shape, eps=1e-6");
-  def_norm(rms_norm);
 
-  LayerClass<Dropout> dropout(m, "Dropout", R"doc(
+  def_layer<Dropout, double>(m, "Dropout(p=0.5)", R"doc(
 In training, sets numbers to 0 with probability ``p`` and scales the others by ``1 / (1 - p)``; else does nothing.
 
 The mask is PyTorch's for the same seed.
@@ -201,11 +202,10 @@ Examples
 --------
 >>> qkv.nn.Dropout(0.5).eval()(np.ones(3))
 tensor([1., 1., 1.], dtype=float64)
-)doc");
-  dropout.def(py::init<double>(), "p=0.5"_takes).def_readonly("p", &Dropout::p);
-  def_forward(dropout);
+)doc")
+      .def_readonly("p", &Dropout::p);
 
-  LayerClass<ReLU> relu(m, "ReLU", R"doc(
+  def_layer<ReLU>(m, "ReLU()", R"doc(
 ``y = max(x, 0)``.
 
 Examples
@@ -213,10 +213,8 @@ Examples
 >>> qkv.nn.ReLU()([-1.0, 2.0])
 tensor([0., 2.])
 )doc");
-  relu.def(py::init<>());
-  def_forward(relu);
 
-  LayerClass<GELU> gelu(m, "GELU", R"doc(
+  def_layer<GELU, std::string>(m, "GELU(approximate='none')", R"doc(
 ``y = x Phi(x)`` with the normal distribution function ``Phi``, exact or by the approximation with tanh.
 
 Parameters
@@ -232,10 +230,8 @@ Examples
 >>> qkv.nn.GELU()([1.0])
 tensor([0.8413])
 )doc");
-  gelu.def(py::init<std::string>(), "approximate='none'"_takes);
-  def_forward(gelu);
 
-  LayerClass<Tanh> tanh(m, "Tanh", R"doc(
+  def_layer<Tanh>(m, "Tanh()", R"doc(
 ``y = tanh(x)``.
 
 Examples
@@ -243,8 +239,6 @@ Examples
 >>> qkv.nn.Tanh()([1.0])
 tensor([0.7616])
 )doc");
-  tanh.def(py::init<>());
-  def_forward(tanh);
 
   LayerClass<ModuleList> list(m, "ModuleList", R"doc(
 Modules in a list, registered under "0", "1", ...
@@ -258,7 +252,7 @@ Examples
 >>> len(qkv.nn.ModuleList([qkv.nn.Linear(2, 2) for _ in range(3)]))
 3
 )doc");
-  def_init<As<std::vector<ModulePtr>, modules_from>>(list, "modules=()");
+  def_init<As<modules_from>>(list, "modules=()");
   list.def("append(module)", "Add a module at the end.",
            [](ModuleList& self, py::handle module) {
              Call call("ModuleList");
@@ -291,7 +285,8 @@ Examples
   op<Sequential&, Any>(sequential, "forward(x)",
                        [](Sequential& self, const Tensor& x) { return self.Sequential::forward(x); });
 
-  LayerClass<PositionWiseFFN> ffn(m, "PositionWiseFFN", R"doc(
+  def_layer<PositionWiseFFN, Index, Index, double, std::string>(
+      m, "PositionWiseFFN(d_model, dim_feedforward, dropout=0.0, activation='relu')", R"doc(
 ``linear2(dropout(activation(linear1(x))))``, the same for each position.
 
 Parameters
@@ -311,9 +306,6 @@ Examples
 >>> qkv.nn.PositionWiseFFN(4, 8)(np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  ffn.def(py::init<Index, Index, double, std::string>(),
-          "d_model, dim_feedforward, dropout=0.0, activation='relu'"_takes);
-  def_forward(ffn);
 
   LayerClass<AddNorm> add_norm(m, "AddNorm", R"doc(
 ``LayerNorm(x + dropout(y))``: the residual connection around a sublayer that gave ``y``.

@@ -16,16 +16,12 @@ template <> struct PythonForward<nn::LinearAttention> {
   }
 };
 
-static ops::UpdateRule update_rule_from(Call& call, py::handle value, const char* name) {
-  return ops::update_rule_named(call.operation(), conversion::string(call, value, name));
-}
-
 static OneOrPair output_and_state(const ops::LinearAttentionOutput& y, bool return_state) {
   return {y.output, return_state ? y.state : Tensor()};
 }
 
 void bind_linear_attention(Functions& m) {
-  op<Floating, Floating, Floating, FloatingOrNone, FloatingOrNone, As<ops::UpdateRule, update_rule_from>, NumberOrNone,
+  op<Floating, Floating, Floating, FloatingOrNone, FloatingOrNone, As<ops::update_rule_named>, NumberOrNone,
      FloatingOrNone, Index, bool>(
       m, "linear_attention(query, key, value, decay, beta, update_rule, scale, state, chunk_size, return_state)",
       [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& decay, const Tensor& beta,

@@ -5,11 +5,11 @@
 namespace qkv::bindings {
 
 static ops::Reduction reduction(Call& call, py::handle value, const char* name) {
-  const std::string given = conversion::string(call, value, name);
+  const std::string given = string_from(value, call.operation(), name);
   if (given == "batchmean" && std::string_view(call.operation()) == "kl_div") return ops::Reduction::batchmean;
   return ops::reduction_named(call.operation(), given);
 }
-using Reduction = As<ops::Reduction, reduction>;
+using Reduction = As<reduction>;
 
 void bind_loss(Functions& m) {
   op<Floating, Integers, FloatingOrNone, Index, double, Reduction>(

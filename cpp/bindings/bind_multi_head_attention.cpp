@@ -173,7 +173,7 @@ Examples
       .def("reorder(indices)", "Batch entry i continues what was entry indices[i].",
            [](KVCache& self, py::handle indices) {
              Call call("KVCache");
-             const Array places = call.integers(indices, "indices", false);
+             const Array places = call.integers(indices, "indices");
              const KVCache::Use one_thread(self);
              self.reorder(places);
            })

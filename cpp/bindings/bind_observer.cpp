@@ -67,8 +67,8 @@ ops::MeasureInputs measure_inputs(py::handle earlier, py::handle separators, py:
                                   bool cross) {
   Call call("measures");
   const auto own = [](const Array& x) { return x.defined() ? packed(x) : x; };
-  return {own(call.integers(earlier, "earlier")), own(call.booleans(separators, "separators")),
-          own(call.booleans(real, "real")), offset, cross};
+  return {own(call.integers_or_none(earlier, "earlier")), own(call.booleans_or_none(separators, "separators")),
+          own(call.booleans_or_none(real, "real")), offset, cross};
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ Array packed_numbers(Call& call, py::handle value, const char* name) {
 Array packed_or_none(Call& call, py::handle value, const char* name) {
   return value.is_none() ? Array() : packed_numbers(call, value, name);
 }
-using Packed = As<Array, packed_numbers>;
-using PackedOrNone = As<Array, packed_or_none>;
+using Packed = As<packed_numbers>;
+using PackedOrNone = As<packed_or_none>;
 
 py::object array_or_none(const Array& array) {
   return array.defined() ? py::object(to_numpy(array, true, false)) : py::none();

@@ -19,7 +19,7 @@ void bind_softmax(Functions& m) {
         ops::AttentionOptions o;
         o.operation = call.operation();
         o.valid_lens = valid_lens;
-        if (!mask.is_none()) o.attn_mask = call.any(mask, "mask", false);
+        o.attn_mask = call.mask(mask, "mask");
         o.names.attn_mask = "mask";
         o.masked_value = masked_value;
         warn_of_swapped(o.operation, o, scores.rank() == 0 ? 0 : scores.dim(-1));

@@ -46,9 +46,9 @@ std::size_t CallOptions::take(Call& call, PyObject* const* values, std::span<con
     if (of_memory) option.remove_prefix(kMemory.size());
     ops::MaskSpec& mask_spec = of_memory ? memory : self;
     Functions& functions = of_memory ? memory_functions : own_functions;
-    if (option == "valid_lens") mask_spec.valid_lens = nn::snapshot(call.integers(value, name));
+    if (option == "valid_lens") mask_spec.valid_lens = nn::snapshot(call.integers_or_none(value, name));
     else if (option == "attn_mask") mask_spec.attn_mask = call.mask(value, name);
-    else if (option == "dropout_keep") mask_spec.dropout_keep = call.booleans(value, name);
+    else if (option == "dropout_keep") mask_spec.dropout_keep = call.booleans_or_none(value, name);
     else if (option == "score_mod") functions.score = value;
     else if (option == "mask_mod") functions.mask = value;
     else if (option == "is_causal") causal = causal_from(value, call.operation());

@@ -305,18 +305,6 @@ Tensor Call::convert(py::handle value, const char* name, bool floats, bool count
   return Tensor(adopt(array, kind == 'b' ? DType::boolean : DType::int64));
 }
 
-Tensor Call::floating(py::handle value, const char* name, bool counts) { return convert(value, name, true, counts); }
-
-Tensor Call::optional(py::handle value, const char* name, bool counts) {
-  return value.is_none() ? Tensor() : convert(value, name, true, counts);
-}
-
-Tensor Call::any(py::handle value, const char* name, bool counts) { return convert(value, name, false, counts); }
-
-Tensor Call::mask(py::handle value, const char* name) {
-  return value.is_none() ? Tensor() : convert(value, name, false, false);
-}
-
 Array Call::exact(py::handle value, const char* name, DType dtype, const char* wanted) {
   const auto wrong = [&](const auto& found) {
     fail_type(operation_, ": ", name, " must ", wanted, "; got dtype ", found);
@@ -326,6 +314,10 @@ Array Call::exact(py::handle value, const char* name, DType dtype, const char* w
     if (tensor.dtype() != dtype) wrong(tensor.dtype());
     return packed(tensor.data());
   }
+  int overflow = 0;
+  if (dtype == DType::int64 && PyLong_CheckExact(value.ptr()) != 0)  // faster than NumPy makes an array of it
+    if (const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow); overflow == 0)
+      return Array::full({}, dtype, number);
   const py::array array = as_numpy(value, operation_, name);
   const char kind = array.dtype().kind();
   const bool fits = dtype == DType::boolean ? kind == 'b' : kind == 'i' || kind == 'u' || array.size() == 0;
@@ -334,11 +326,9 @@ Array Call::exact(py::handle value, const char* name, DType dtype, const char* w
   return adopt(array, dtype);
 }
 
-Array Call::integers(py::handle value, const char* name, bool none_allowed) {
-  return value.is_none() && none_allowed ? Array() : exact(value, name, DType::int64, "hold integers");
-}
+Array Call::integers(py::handle value, const char* name) { return exact(value, name, DType::int64, "hold integers"); }
 
-Array Call::booleans(py::handle value, const char* name) {
+Array Call::booleans_or_none(py::handle value, const char* name) {
   return value.is_none() ? Array() : exact(value, name, DType::boolean, "be boolean");
 }
 

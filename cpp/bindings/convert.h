@@ -42,18 +42,22 @@ class Call {
  public:
   explicit Call(const char* operation) : operation_(operation) {}
 
-  // Floating numbers; integers and booleans become float32. Contiguous arrays are not copied.
-  Tensor floating(py::handle value, const char* name, bool counts = true);
-  // The same, or an undefined Tensor for None.
-  Tensor optional(py::handle value, const char* name, bool counts = false);
-  // Numbers of any dtype, as they are.
-  Tensor any(py::handle value, const char* name, bool counts = true);
-  // A boolean or floating mask; undefined for None. Says nothing about the result's dtype.
-  Tensor mask(py::handle value, const char* name);
-  // Integers of any width as int64; undefined for None where that is allowed.
-  Array integers(py::handle value, const char* name, bool none_allowed = true);
-  // Booleans; undefined for None.
-  Array booleans(py::handle value, const char* name);
+  // Floating numbers; integers and booleans become float32. Contiguous arrays are not copied. `aside` ones, and those
+  // that may be None, which is undefined then, say nothing about the result's dtype.
+  Tensor floating(py::handle value, const char* name) { return convert(value, name, true, true); }
+  Tensor aside(py::handle value, const char* name) { return convert(value, name, true, false); }
+  Tensor optional(py::handle value, const char* name) { return value.is_none() ? Tensor() : aside(value, name); }
+  // Numbers of any dtype, as they are; a boolean or floating mask, or None.
+  Tensor any(py::handle value, const char* name) { return convert(value, name, false, true); }
+  Tensor mask(py::handle value, const char* name) {
+    return value.is_none() ? Tensor() : convert(value, name, false, false);
+  }
+  // Integers of any width as int64; booleans. None is undefined.
+  Array integers(py::handle value, const char* name);
+  Array integers_or_none(py::handle value, const char* name) {
+    return value.is_none() ? Array() : integers(value, name);
+  }
+  Array booleans_or_none(py::handle value, const char* name);
 
   py::object result(const Tensor& y) const;
   py::object result(const Array& y) const { return result(Tensor(y)); }

@@ -1,5 +1,6 @@
 #include "bindings/defined_call.h"
 
+#include "bindings/function.h"
 #include "core/error.h"
 #include "nn/observer.h"
 

@@ -11,37 +11,15 @@ std::optional<nn::RelativeBias> relative_bias_from(Call& call, py::handle value,
 // None or a dict with Hugging Face's names, of which those that the rule does not know are ignored as there.
 ops::RotaryScaling rotary_scaling_from(Call& call, py::handle value, const char* name = "rotary_scaling");
 
-template <>
-struct Argument<std::optional<nn::RelativeBias>> : Argument<As<std::optional<nn::RelativeBias>, relative_bias_from>> {};
-template <> struct Argument<ops::RotaryScaling> : Argument<As<ops::RotaryScaling, rotary_scaling_from>> {};
-// By its name.
-template <class T, auto named> struct NamedArgument {
-  T value;
-  static std::string kind() { return kind_of<std::string>(); }
-  bool load(Call& call, PyObject* given, const char* name) {
-    Argument<Plain<std::string>> text;
-    if (!text.load(call, given, name)) return false;
-    if constexpr (std::is_invocable_v<decltype(named), const char*, const char*, std::string>)
-      value = named(call.operation(), name, text.get());
-    else value = named(call.operation(), text.get());
-    return true;
-  }
-  T get() const { return value; }
-  double numbers() const { return 1; }
-};
-template <> struct Argument<nn::NormKind> : NamedArgument<nn::NormKind, nn::norm_named> {};
-template <> struct Argument<ops::Normalizer> : NamedArgument<ops::Normalizer, ops::normalizer_named> {};
-template <> struct Argument<std::optional<nn::NormKind>> {
-  std::optional<nn::NormKind> value;
+template <> struct Argument<std::optional<nn::RelativeBias>> : Argument<As<relative_bias_from>> {};
+template <> struct Argument<ops::RotaryScaling> : Argument<As<rotary_scaling_from>> {};
+template <> struct Argument<nn::NormKind> : Argument<As<nn::norm_named>> {};
+template <> struct Argument<ops::Normalizer> : Argument<As<ops::normalizer_named>> {};
+inline std::optional<nn::NormKind> norm_or_none(Call& call, py::handle value, const char* name) {
+  return value.is_none() ? std::nullopt : std::optional(converted<nn::norm_named>(call, value, name));
+}
+template <> struct Argument<std::optional<nn::NormKind>> : Argument<As<norm_or_none>> {
   static std::string kind() { return kind_of<std::optional<std::string>>(); }
-  bool load(Call& call, PyObject* given, const char* name) {
-    Argument<nn::NormKind> known;
-    if (given == Py_None) return true;
-    if (!known.load(call, given, name)) return false;
-    value = known.value;
-    return true;
-  }
-  std::optional<nn::NormKind> get() const { return value; }
 };
 
 template <class Options> struct Fields {
@@ -57,18 +35,18 @@ template <class Options> struct Fields {
     return found;
   }
   std::size_t take(Call& call, PyObject* const* values, std::span<const Parameter> parameters) {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const std::string_view name = PyUnicode_AsUTF8(parameters[i].name.ptr());
-      bool fits = true;
-      for_fields(value, [&]<class T>(std::string_view field, T& member) {
-        if (field != name) return;
+    std::size_t next = 0, wrong = parameters.size();  // the parameters stand mostly in the order of the fields
+    for_fields(value, [&]<class T>(const char* field, T& member) {
+      for (std::size_t tried = 0; tried < parameters.size(); ++tried) {
+        const std::size_t i = std::exchange(next, next + 1 < parameters.size() ? next + 1 : 0);
+        if (PyUnicode_CompareWithASCIIString(parameters[i].name.ptr(), field) != 0) continue;
         Argument<T> argument;
-        fits = argument.load(call, values[i], name.data());
-        if (fits) member = argument.get();
-      });
-      if (!fits) return i;
-    }
-    return parameters.size();
+        if (argument.load(call, values[i], field)) member = argument.get();
+        else wrong = std::min(wrong, i);
+        return;
+      }
+    });
+    return wrong;
   }
 };
 

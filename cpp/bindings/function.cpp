@@ -1,7 +1,6 @@
 #include "bindings/function.h"
 
 #include <algorithm>
-#include <span>
 #include <stdexcept>
 
 #if defined(__GLIBCXX__)
@@ -47,6 +46,13 @@ py::object literal(const std::string& written) {
 }
 
 }  // namespace
+
+py::tuple tuple_of(std::span<PyObject* const> values) {
+  py::tuple made(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(values[i]));
+  return made;
+}
 
 void Signature::add_name(const std::string& given, py::object fallback) {
   while (named_ < parameters.size() && parameters[named_].role != Role::named) ++named_;
@@ -142,9 +148,7 @@ bool Signature::fill(PyObject* const* arguments, Py_ssize_t count, PyObject* nam
     const Parameter& p = parameters[i];
     if (p.role == Role::rest) {
       rest = true;
-      made[0] = py::tuple(given - taken);
-      for (std::size_t k = taken; k < given; ++k)
-        PyTuple_SET_ITEM(made[0].ptr(), static_cast<Py_ssize_t>(k - taken), Py_NewRef(arguments[k]));
+      made[0] = tuple_of({arguments + taken, given - taken});
       values[i] = made[0].ptr();
     } else if (p.role == Role::keywords) {
       if (!made[1]) made[1] = py::dict();
@@ -178,90 +182,55 @@ std::string called(const Signature& s, const Given& given) {
   return s.constructor || s.name == "forward" || s.name == "__call__" ? owner : owner + "." + s.name;
 }
 
-// What an argument of this type must be.
-std::string expected(std::string kind) {
-  static const std::map<std::string, std::string> words = {{"int", "an integer of 64 bits"},
-                                                           {"float", "a number"},
-                                                           {"bool", "True or False"},
-                                                           {"str", "a string"},
-                                                           {"type", "a class"},
-                                                           {"list", "a list"},
-                                                           {"Sequence", "a list"},
-                                                           {"Callable", "a function"},
-                                                           {"NDArray", "an array"},
-                                                           {"object", "an object"},
-                                                           {"Mapping", "a dict"}};
-  kind = kind.substr(0, kind.find_first_of("[ "));
-  const auto found = words.find(kind);
-  return found == words.end() ? "a " + kind : found->second;
-}
-
-// Why the number or the names of the arguments do not fit, in Python's words (qkv._errors.misfit), or None.
-py::object misfit(const Signature& s, const Given& given, const std::string& operation) {
-  const std::size_t own = s.owner ? 1 : 0;
-  py::list parameters;
-  bool rest = false, keywords = false;
-  for (std::size_t i = own; i < s.parameters.size(); ++i) {
-    const Parameter& p = s.parameters[i];
-    rest |= p.role == Role::rest;
-    keywords |= p.role == Role::keywords;
-    if (!p.name.is_none()) parameters.append(py::make_tuple(p.name, !p.fallback));
-  }
-  const py::object most = rest ? py::object(py::none()) : py::int_(s.positional - own);
-  const auto names = given.names == nullptr ? py::tuple() : py::reinterpret_borrow<py::tuple>(given.names);
-  return callback("misfit")(operation, parameters, most, keywords, std::max(given.positional.size(), own) - own, names);
-}
-
 bool is_self(const Signature& s, const Given& given) {
   return !given.positional.empty() && PyObject_IsInstance(given.positional[0], s.owner.ptr()) == 1;
 }
 
-std::string unfit(const Signature& s, const Given& given) {
+// Which argument of a call has a type that does not fit; none: the number or the names of all do not.
+struct Misfit {
+  std::size_t argument = Signature::kNone;
+  PyObject* value = nullptr;
+};
+
+// In Python's words (qkv._errors).
+std::string refusal(const Signature& s, const Given& given, PyObject* function, const Misfit& misfit) {
   const std::string operation = called(s, given);
   if (s.owner && given.positional.empty()) return operation + ": must be called on an object; got no arguments";
   if (s.owner && !is_self(s, given))
     return text(s.name, ": must be called on a ", std::string(py::str(s.owner.attr("__name__"))), "; got ",
                 short_class_of(given.positional[0]));
-  const py::object words = misfit(s, given, operation);
-  if (!words.is_none()) return py::str(words);
-  for (std::size_t i = given.positional.size(); i < s.parameters.size(); ++i)
-    if (s.parameters[i].name.is_none() && s.parameters[i].role == Role::named)
-      return text(operation, ": argument ", i + (s.owner ? 0 : 1), " must be given");
-  return operation + ": takes no arguments of these types";
+  if (misfit.argument == Signature::kNone) {
+    const py::tuple positional = tuple_of(given.positional);
+    const auto names = given.names == nullptr ? py::tuple() : py::reinterpret_borrow<py::tuple>(given.names);
+    const py::object words = callback("refusal")(py::handle(function), positional, names, operation);
+    return words.is_none() ? operation + ": takes no arguments of these types" : std::string(py::str(words));
+  }
+  const Parameter& p = s.parameters[misfit.argument];
+  const py::object name =
+      p.name.is_none() ? py::str("argument {}").format(misfit.argument + (s.owner ? 0 : 1)) : p.name;
+  return py::str(callback("wrong_type")(operation, name, p.kind(), py::handle(misfit.value)));
 }
 
-std::string wrong_argument(const Signature& s, const Given& given, std::size_t i, PyObject* value) {
-  const Parameter& p = s.parameters[i];
-  if (i == 0 && s.owner) return unfit(s, given);
-  const std::string kind = p.kind(), wanted = expected(kind);
-  const std::string name = p.name.is_none() ? text("argument ", i + (s.owner ? 0 : 1)) : std::string(py::str(p.name));
-  return text(called(s, given), ": ", name, " must be ", wanted, "; got ",
-              value == Py_None                                      ? "None"
-              : kind.starts_with("int") && PyLong_Check(value) != 0 ? "an integer of more bits"
-                                                                    : short_class_of(value));
-}
-
-// Null: this signature does not fit, because of `why`.
-PyObject* call_one(const Signature& s, const Given& given, PyObject* const* arguments, std::string* why) {
+// Null: this signature does not fit.
+PyObject* call_one(const Signature& s, const Given& given, PyObject* const* arguments, PyObject* function,
+                   Misfit& misfit) {
   std::array<PyObject*, Signature::kMost> values;
   std::array<py::object, 2> made;
-  if (!s.fill(arguments, static_cast<Py_ssize_t>(given.positional.size()), given.names, values.data(), made)) {
-    if (why != nullptr) *why = unfit(s, given);
+  misfit = {};
+  if (!s.fill(arguments, static_cast<Py_ssize_t>(given.positional.size()), given.names, values.data(), made))
     return nullptr;
-  }
   std::size_t failed = Signature::kNone;
   PyObject* result = nullptr;
   if (!s.constructor) [[likely]] {
     result = s.invoke(s, values.data(), failed);
   } else {
-    if (!is_self(s, given)) fail_type(unfit(s, given));
+    if (!is_self(s, given)) fail_type(refusal(s, given, function, {}));
     auto* object = reinterpret_cast<py::detail::instance*>(given.positional[0]);
     auto place =
         object->get_value_and_holder(py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(s.owner.ptr())));
     if (place.instance_registered()) return Py_NewRef(Py_None);  // made already
-    PyObject* const self = std::exchange(values[0], reinterpret_cast<PyObject*>(&place));
+    values[0] = reinterpret_cast<PyObject*>(&place);
     result = s.invoke(s, values.data(), failed);
-    values[0] = self;
     if (result != nullptr && !place.holder_constructed()) place.type->init_instance(object, nullptr);
   }
   if (result != nullptr) [[likely]]
@@ -271,24 +240,25 @@ PyObject* call_one(const Signature& s, const Given& given, PyObject* const* argu
     fail_type(called(s, given), ": the result has no type of Python");
   }
   PyErr_Clear();
-  if (why != nullptr) *why = wrong_argument(s, given, failed, values[failed]);
+  misfit = {failed, values[failed]};
   return nullptr;
 }
 
 }  // namespace
 
-PyObject* call(const Signature& first, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+PyObject* call(const Signature& first, PyObject* function, PyObject* const* arguments, Py_ssize_t count,
+               PyObject* names) {
   const Given given{{arguments, static_cast<std::size_t>(count)}, names};
   const auto set = [&](PyObject* error, const std::string& words) {
     PyErr_SetString(error, (called(first, given) + words).c_str());
   };
   try {
     const Signature& shown = first.next ? first.widest() : first;
-    std::string why;
+    Misfit misfit, other;
     for (const Signature* s = &first; s != nullptr; s = s->next.get())
-      if (PyObject* result = call_one(*s, given, arguments, s == &shown ? &why : nullptr); result != nullptr)
+      if (PyObject* result = call_one(*s, given, arguments, function, s == &shown ? misfit : other); result != nullptr)
         return result;
-    PyErr_SetString(PyExc_TypeError, why.c_str());
+    PyErr_SetString(PyExc_TypeError, refusal(shown, given, function, misfit).c_str());
   } catch (py::error_already_set& error) {
     // A number that Python's own conversion finds too large; what code in Python raises has a traceback.
     if (!error.matches(PyExc_OverflowError) || error.trace()) error.restore();

@@ -9,6 +9,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -126,10 +127,12 @@ template <class T> std::string kind_of() {
 template <class F>
 concept Callable = !std::is_convertible_v<F, std::string_view>;
 
+py::tuple tuple_of(std::span<PyObject* const> values);
 // Python's object for it.
 py::object function_of(std::shared_ptr<Signature> signature);
-// A call, as CPython makes it.
-PyObject* call(const Signature& first, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+// A call of Python's object for it, as CPython makes it.
+PyObject* call(const Signature& first, PyObject* function, PyObject* const* arguments, Py_ssize_t count,
+               PyObject* names);
 // Whether Python's object is such a function.
 bool is_bound_function(PyObject* object);
 // The function becomes an attribute of the scope, or another signature of the one that is there.

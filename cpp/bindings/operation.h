@@ -19,69 +19,50 @@
 
 namespace qkv::bindings {
 
-template <class T> using Conversion = T (*)(Call&, py::handle value, const char* name);
-
-// The T that a conversion makes of an argument.
-template <class T, Conversion<T> convert> struct As {
-  using Type = T;
-};
-
-namespace conversion {
-inline Tensor floating(Call& call, py::handle value, const char* name) { return call.floating(value, name); }
-inline Tensor floating_or_none(Call& call, py::handle value, const char* name) { return call.optional(value, name); }
-inline Tensor aside(Call& call, py::handle value, const char* name) { return call.floating(value, name, false); }
-inline Tensor any(Call& call, py::handle value, const char* name) { return call.any(value, name); }
-inline Tensor mask(Call& call, py::handle value, const char* name) { return call.mask(value, name); }
-inline Array integers(Call& call, py::handle value, const char* name) { return call.integers(value, name, false); }
-inline Array integers_or_none(Call& call, py::handle value, const char* name) { return call.integers(value, name); }
-inline Array lengths(Call& call, py::handle value, const char* name) {
-  return nn::snapshot(call.integers(value, name));
-}
-inline Array booleans_or_none(Call& call, py::handle value, const char* name) { return call.booleans(value, name); }
-inline std::string string(Call& call, py::handle value, const char* name) {
+inline std::string string_from(py::handle value, const char* operation, const char* name) {
   if (!py::isinstance<py::str>(value))
-    fail_type(call.operation(), ": ", name, " must be a string; got ", value.is_none() ? "None" : type_name(value));
+    fail_type(operation, ": ", name, " must be a string; got ", value.is_none() ? "None" : type_name(value));
   return value.cast<std::string>();
 }
-inline double number(Call& call, py::handle value, const char* name) {
-  return required_number_from(value, call.operation(), name);
-}
-inline std::optional<double> number_or_none(Call& call, py::handle value, const char* name) {
-  return number_from(value, call.operation(), name);
-}
-inline bool flag(Call& call, py::handle value, const char* name) {
+inline bool flag_from(py::handle value, const char* operation, const char* name) {
   py::detail::make_caster<bool> caster;
-  if (!caster.load(value, true))
-    fail_type(call.operation(), ": ", name, " must be True or False; got ", type_name(value));
+  if (!caster.load(value, true)) fail_type(operation, ": ", name, " must be True or False; got ", type_name(value));
   return caster;
 }
-inline ops::Causal causal(Call& call, py::handle value, const char*) { return causal_from(value, call.operation()); }
-inline std::optional<std::pair<Index, Index>> window(Call& call, py::handle value, const char*) {
-  return window_from(value, call.operation());
+inline Array lengths_from(Call& call, py::handle value, const char* name) {
+  return nn::snapshot(call.integers_or_none(value, name));
 }
-inline std::optional<IndexList> axes(Call& call, py::handle value, const char*) {
-  return axes_from(value, call.operation());
-}
-inline std::optional<Index> axis(Call& call, py::handle value, const char*) {
-  return one_axis_from(value, call.operation());
-}
-inline Shape shape(Call& call, py::handle value, const char* name) { return shape_from(value, call.operation(), name); }
-}  // namespace conversion
 
-using Floating = As<Tensor, conversion::floating>;  // numbers; whole ones become float32. What a Tensor means
-using FloatingOrNone = As<Tensor, conversion::floating_or_none>;
-using Aside = As<Tensor, conversion::aside>;       // says nothing about the result's dtype
-using Any = As<Tensor, conversion::any>;           // numbers of any dtype, as they are
-using Mask = As<Tensor, conversion::mask>;         // booleans, or numbers to add; or None. Says nothing about the dtype
-using Integers = As<Array, conversion::integers>;  // what an Array means
-using Lengths = As<Array, conversion::lengths>;    // valid_lens or None, in memory of their own
-using IntegersOrNone = As<Array, conversion::integers_or_none>;
-using BooleansOrNone = As<Array, conversion::booleans_or_none>;
-using Number = As<double, conversion::number>;
-using NumberOrNone = As<std::optional<double>, conversion::number_or_none>;
-using Axes = As<std::optional<IndexList>, conversion::axes>;
-using Axis = As<std::optional<Index>, conversion::axis>;
-using Sizes = As<Shape, conversion::shape>;
+// What a call makes of an argument by one of these: a method of Call's, f(call, value, name), f(value, operation,
+// name), f(value, operation), or what a string means: f(operation, string), f(operation, name, string).
+template <auto f, class F = decltype(f)> auto converted(Call& call, py::handle value, const char* name) {
+  using Text = const char*;
+  if constexpr (std::is_invocable_v<F, Call&, py::handle, Text>) return std::invoke(f, call, value, name);
+  else if constexpr (std::is_invocable_v<F, py::handle, Text, Text>) return f(value, call.operation(), name);
+  else if constexpr (std::is_invocable_v<F, py::handle, Text>) return f(value, call.operation());
+  else if constexpr (std::is_invocable_v<F, Text, std::string>)
+    return f(call.operation(), string_from(value, call.operation(), name));
+  else return f(call.operation(), name, string_from(value, call.operation(), name));
+}
+// The argument that it makes.
+template <auto f> struct As {
+  using Type = decltype(converted<f>(std::declval<Call&>(), py::handle(), ""));
+};
+
+using Floating = As<&Call::floating>;  // numbers; whole ones become float32. What a Tensor means
+using FloatingOrNone = As<&Call::optional>;
+using Aside = As<&Call::aside>;        // says nothing about the result's dtype
+using Any = As<&Call::any>;            // numbers of any dtype, as they are
+using Mask = As<&Call::mask>;          // booleans, or numbers to add; or None. Says nothing about the dtype
+using Integers = As<&Call::integers>;  // what an Array means
+using Lengths = As<lengths_from>;      // valid_lens or None, in memory of their own
+using IntegersOrNone = As<&Call::integers_or_none>;
+using BooleansOrNone = As<&Call::booleans_or_none>;
+using Number = As<required_number_from>;
+using NumberOrNone = As<number_from>;
+using Axes = As<axes_from>;
+using Axis = As<one_axis_from>;
+using Sizes = As<shape_from>;
 struct Self {};    // a Tensor, not converted
 struct Viewed {};  // the same, of which no number is read
 
@@ -115,11 +96,12 @@ template <Group A> struct Argument<A> {
   double numbers() const { return 1; }
 };
 
-template <class T, Conversion<T> convert> struct Argument<As<T, convert>> {
+template <auto f> struct Argument<As<f>> {
+  using T = typename As<f>::Type;
   T value;
-  static std::string kind() { return "object"; }
+  static std::string kind() { return std::is_enum_v<T> && !std::is_same_v<T, ops::Causal> ? "str" : "object"; }
   bool load(Call& call, PyObject* given, const char* name) {
-    value = convert(call, given, name);
+    value = converted<f>(call, given, name);
     return true;
   }
   const T& get() const { return value; }
@@ -133,10 +115,8 @@ template <> struct Argument<Tensor> : Argument<Floating> {};
 template <> struct Argument<const Tensor&> : Argument<Floating> {};
 template <> struct Argument<Array> : Argument<Integers> {};
 template <> struct Argument<const Array&> : Argument<Integers> {};
-template <> struct Argument<ops::Causal> : Argument<As<ops::Causal, conversion::causal>> {};
-template <>
-struct Argument<std::optional<std::pair<Index, Index>>>
-    : Argument<As<std::optional<std::pair<Index, Index>>, conversion::window>> {};
+template <> struct Argument<ops::Causal> : Argument<As<causal_from>> {};
+template <> struct Argument<std::optional<std::pair<Index, Index>>> : Argument<As<window_from>> {};
 template <> struct Argument<Viewed> {
   Tensor value;
   static std::string kind() { return "Tensor"; }

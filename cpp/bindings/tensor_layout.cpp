@@ -15,29 +15,10 @@ Tensor repeated(const Tensor& self, py::handle repeats, const py::args& more, st
         "axis=1), or np.tile(t, (2, 1)) for PyTorch's; got ",
         more.size() + 1, " arguments by position");
   const Tensor t = given ? self : ops::reshape(self, {-1});
-  const Index along = ops::checked_axis("repeat", given.value_or(0), t.rank());
-  const auto alike = [&](Index count) {
-    const Index work = count > 4096 ? count : t.numel() * std::max<Index>(count, 1);
-    return without_gil(work, [&] { return ops::repeat(t, count, along); });
-  };
-  int overflow = 0;
-  if (PyLong_CheckExact(repeats.ptr()) != 0)  // no array is made of it
-    if (const long long count = PyLong_AsLongLongAndOverflow(repeats.ptr(), &overflow); overflow == 0)
-      return alike(static_cast<Index>(count));
-  const Array times = call.integers(repeats, "repeats", false);
-  const Index n = t.dim(along);
-  if (times.numel() == 1) return alike(*times.data<std::int64_t>());
-  if (times.shape() != Shape{n})
-    fail_value("repeat: repeats must be one number, or ", n, " because axis ", along,
-               " has so many places; got repeats ", times.shape());
-  const std::int64_t* each = times.data<std::int64_t>();
-  if (std::any_of(each, each + n, [](std::int64_t count) { return count < 0; }))
-    fail_value("repeat: repeats must be at least 0; got a negative one");
-  const py::module_ numpy = py::module_::import("numpy");
-  py::list index;
-  for (Index i = 0; i < along; ++i) index.append(py::slice(py::none(), py::none(), py::none()));
-  index.append(numpy.attr("repeat")(numpy.attr("arange")(n), to_numpy(times, false)));
-  return get_item(t, py::tuple(index));
+  const Array times = call.integers(repeats, "repeats");
+  const Index count = times.numel() == 1 ? *times.data<std::int64_t>() : 1;
+  const Index work = count > 4096 ? count : t.numel() * std::max<Index>(count, 1);
+  return without_gil(work, [&] { return ops::repeat(t, times, given.value_or(0)); });
 }
 
 Tensor transposed(const Tensor& t, const py::args& given) {

@@ -179,6 +179,24 @@ Tensor repeat(const Tensor& given, Index times, Index axis) {
   });
 }
 
+Tensor repeat(const Tensor& x, const Array& times, Index axis) {
+  axis = checked_axis("repeat", axis, x.rank());
+  const std::int64_t* each = times.data<std::int64_t>();
+  if (times.numel() == 1) return repeat(x, *each, axis);
+  const Index n = x.dim(axis);
+  if (times.shape() != Shape{n})
+    fail_value("repeat: repeats must be one number, or ", n, " because axis ", axis,
+               " has so many places; got repeats ", times.shape());
+  Index total = 0;
+  for (Index i = 0; i < n; total += each[i++])
+    if (each[i] < 0 || each[i] > std::numeric_limits<Index>::max() - total)
+      fail_value("repeat: repeats must be at least 0 and leave sizes below 2^63; got ", each[i]);
+  const Array from({total}, DType::int64);
+  std::int64_t* to = from.data<std::int64_t>();
+  for (Index i = 0; i < n; ++i) to = std::fill_n(to, each[i], i);
+  return gather({"repeat", "index"}, x, entries_along(from, x.shape(), axis), axis);
+}
+
 Tensor concatenate(const Tensors& parts, Index axis) {
   if (parts.empty()) fail_value("concatenate: tensors must hold at least one Tensor; got none");
   const Index rank = parts.front().rank();

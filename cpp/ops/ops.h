@@ -46,6 +46,7 @@ Tensor scalar_like(const Tensor& x, double value);
 // --- selection.cpp
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor clip(const Tensor& x, std::optional<double> low, std::optional<double> high);  // NaN stays
+Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);  // integers; one number each, or undefined
 
 // --- reduce.cpp: axes empty = all of them
 using Axes = IndexList;
@@ -136,8 +137,9 @@ Tensor unfold(const Tensor& x, Index axis, Index size, Index step);
 // Copies:
 // result.flat[i] = x.flat[positions[i]]
 Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape);
-Tensor copy(const Tensor& x);                             // in memory of its own
-Tensor repeat(const Tensor& x, Index times, Index axis);  // each number as often, next to each other
+Tensor copy(const Tensor& x);                                    // in memory of its own
+Tensor repeat(const Tensor& x, Index times, Index axis);         // each number as often, next to each other
+Tensor repeat(const Tensor& x, const Array& times, Index axis);  // those at each place of the axis as often, or all
 Tensor concatenate(const Tensors& parts, Index axis);
 Tensor stack(const Tensors& parts, Index axis);
 

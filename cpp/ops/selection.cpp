@@ -86,4 +86,14 @@ Tensor clip(const Tensor& input, std::optional<double> low, std::optional<double
   });
 }
 
+Tensor clip(const Tensor& input, const Tensor& low, const Tensor& high) {
+  if (low.defined() && high.defined() && *low.ptr<std::int64_t>() > *high.ptr<std::int64_t>())
+    fail_value("clip: low must not be above high; got low = ", *low.ptr<std::int64_t>(),
+               ", high = ", *high.ptr<std::int64_t>());
+  Tensor x = input;
+  if (low.defined()) x = where(compare(Compare::less, x, low), low, x);
+  if (high.defined()) x = where(compare(Compare::greater, x, high), high, x);
+  return x;
+}
+
 }  // namespace qkv::ops

@@ -47,6 +47,7 @@ def _of_piece(function: Any, first: int) -> Any:
 _core.register_callbacks(
     misfit=_errors.misfit,
     refusal=_errors.refusal,
+    wrong_type=_errors.wrong_type,
     no_dtype=_errors.no_dtype,
     shown=_errors.shown,
     unknown_attribute=_errors.unknown_attribute,

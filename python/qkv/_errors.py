@@ -120,25 +120,27 @@ def misfit(
     return None
 
 
-def refusal(function: Any, positional: tuple[Any, ...], names: tuple[str, ...]) -> str | None:
-    """Say why a function written in Python does not take these arguments."""
+def refusal(
+    function: Any, positional: tuple[Any, ...], names: tuple[str, ...], operation: str | None = None
+) -> str | None:
+    """Say why a function does not take these arguments; `operation` is what one of the core is called."""
     import inspect
 
     found = list(inspect.signature(function).parameters.values())
     owner, dot, name = function.__qualname__.rpartition(".")
-    operation, given = function.__name__, len(positional)
+    named_after, given = function.__name__, len(positional)
     if dot and not owner.endswith("<locals>") and found and found[0].name in ("self", "cls"):
         if positional:
             cls = positional[0] if isinstance(positional[0], type) else type(positional[0])
             owner = cls.__name__
-        operation = owner if name in ("__init__", "__call__", "forward") else f"{owner}.{name}"
+        named_after = owner if name in ("__init__", "__call__", "forward") else f"{owner}.{name}"
         found, given = found[1:], max(given - 1, 0)
     kinds = inspect.Parameter
     by_position = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
     variable = [p.kind for p in found]
     named = [p for p in found if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
     words = misfit(
-        operation,
+        operation or named_after,
         [(p.name, p.default is kinds.empty) for p in named],
         None if kinds.VAR_POSITIONAL in variable else sum(p.kind in by_position for p in named),
         kinds.VAR_KEYWORD in variable,
@@ -149,6 +151,19 @@ def refusal(function: Any, positional: tuple[Any, ...], names: tuple[str, ...]) 
     if words and isinstance(folder, str) and hasattr(positional[0], "from_pretrained"):
         return f"{words}; write {owner}.from_pretrained({folder!r}) for what lies in a folder"
     return words
+
+
+_KINDS = {"int": "an integer of 64 bits", "float": "a number", "bool": "True or False", "str": "a string"}
+_KINDS |= {"type": "a class", "list": "a list", "Sequence": "a list", "Callable": "a function"}
+_KINDS |= {"object": "an object", "Mapping": "a dict", "NDArray": "an array"}
+
+
+def wrong_type(operation: str, name: str, kind: str, value: Any) -> str:
+    """Say that an argument of a function of the core is not of its type, which `kind` is as stubs write it."""
+    kind = kind.partition("[")[0].partition(" ")[0]
+    got = "an integer of more bits" if kind == "int" and isinstance(value, int) else type(value).__name__
+    wanted = _KINDS.get(kind, f"a {kind}")
+    return f"{operation}: {name} must be {wanted}; got {'None' if value is None else got}"
 
 
 class UnknownNameError(AttributeError):

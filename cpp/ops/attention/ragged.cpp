@@ -37,6 +37,24 @@ Tensors rows_apart(const Tensor& given, const std::vector<Index>& counts) {
   return {parts.begin(), parts.end()};
 }
 
+// The lengths of pieces that begin at these rows, of so many in all.
+std::vector<Index> lengths_between(const char* operation, const char* name, const char* axis, const Array& begins,
+                                   const Tensor& x) {
+  if (!begins.defined()) fail_value(operation, ": ", name, " must be given because the other is; got None");
+  std::vector<Index> lengths;
+  const std::int64_t* at = begins.data<std::int64_t>();
+  bool fits = begins.rank() == 1 && begins.numel() > 0 && at[0] == 0 && at[begins.numel() - 1] == x.dim(0);
+  for (Index i = 0; fits && i + 1 < begins.numel(); ++i) {
+    lengths.push_back(at[i + 1] - at[i]);
+    fits = lengths.back() >= 0;
+  }
+  if (!fits)
+    fail_value(operation, ": ", name, " must be (B + 1,) numbers that rise from 0 to ", axis, " = ", x.dim(0), "; got ",
+               name, " ", begins.shape(),
+               begins.numel() > 0 ? text(" from ", at[0], " to ", at[begins.numel() - 1]) : "");
+  return lengths;
+}
+
 }  // namespace
 
 RaggedOutputs ragged_attention(const Tensor& query, const Tensor& key, const Tensor& value, Heads heads,
@@ -79,6 +97,38 @@ RaggedOutputs ragged_attention(const Tensor& query, const Tensor& key, const Ten
   all.output = joined(outputs, 0, {0, heads.query_heads * (value.dim(1) / heads.kv_heads)}, dtype);
   if (options.return_lse) all.lse = joined(lses, 1, {heads.query_heads, 0}, dtype);
   return all;
+}
+
+RaggedOutputs ragged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Array& query_begins,
+                               const Array& key_begins, const AttentionOptions& o, const FormulaFrom& formula) {
+  const char* name = o.operation;
+  const char* excluded = o.attn_mask.defined()      ? "attn_mask"
+                         : o.valid_lens.defined()   ? "valid_lens"
+                         : o.q_offset.defined()     ? "q_offset"
+                         : o.dropout_keep.defined() ? "dropout_keep"
+                                                    : nullptr;
+  if (excluded != nullptr)
+    fail_value(name, ": ", excluded, " must be None because cu_seqlens_q and cu_seqlens_k cut the rows; got both");
+  if (q.rank() != 3 || k.rank() != 3 || v.rank() != 3 || k.dim(2) != q.dim(2) || v.dim(0) != k.dim(0) ||
+      v.dim(1) != k.dim(1))
+    fail_value(name, ": query, key and value must be (R, H, D), (S, Hkv, D) and (S, Hkv, Dv) beside cu_seqlens_q; got ",
+               q.shape(), ", ", k.shape(), " and ", v.shape());
+  const Heads heads{q.dim(1), k.dim(1), -1};
+  if (heads.kv_heads < 1 || heads.query_heads % heads.kv_heads != 0 ||
+      (heads.kv_heads != heads.query_heads && !o.enable_gqa))
+    fail_value(name, ": key must have the H = ", heads.query_heads,
+               " heads of query, or with enable_gqa a divisor of it; got ", heads.kv_heads);
+  const auto queries = lengths_between(name, "cu_seqlens_q", "R", query_begins, q),
+             keys = lengths_between(name, "cu_seqlens_k", "S", key_begins, k);
+  if (queries.size() != keys.size())
+    fail_value(name, ": cu_seqlens_k must be (B + 1,) = (", queries.size() + 1, ",) to match cu_seqlens_q; got ",
+               "cu_seqlens_k ", key_begins.shape());
+  const auto flat = [dtype = promoted({q, k, v})](const Tensor& x) {
+    return reshape(cast(x, dtype), {x.dim(0), x.dim(1) * x.dim(2)});
+  };
+  RaggedOutputs y = ragged_attention(flat(q), flat(k), flat(v), heads, queries, keys, o, formula);
+  y.output = reshape(y.output, {q.dim(0), q.dim(1), v.dim(2)});
+  return y;
 }
 
 }  // namespace qkv::ops

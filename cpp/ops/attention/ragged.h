@@ -9,7 +9,7 @@
 namespace qkv::ops {
 
 struct RaggedOutputs {
-  Tensor output, lse = {};  // (R, H * Dv), and (H, R) if asked for
+  Tensor output, lse = {};  // (R, H * Dv) or (R, H, Dv), and (H, R) if asked for
   Tensors weights = {};     // (H, Lq_i, Lk_i) of each piece if asked for
 };
 
@@ -22,5 +22,9 @@ using FormulaFrom = std::function<std::shared_ptr<const FormulaSource>(Index pie
 RaggedOutputs ragged_attention(const Tensor& query, const Tensor& key, const Tensor& value, Heads heads,
                                const std::vector<Index>& queries, const std::vector<Index>& keys,
                                const AttentionOptions& options, const FormulaFrom& formula = nullptr);
+// The same of query (R, H, D), key (S, Hkv, D), value (S, Hkv, Dv), whose pieces begin at these rows, the last of which
+// is the end: (B + 1,) each. Checked as what a function's arguments cu_seqlens_q and cu_seqlens_k are.
+RaggedOutputs ragged_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Array& query_begins,
+                               const Array& key_begins, const AttentionOptions& options, const FormulaFrom& formula);
 
 }  // namespace qkv::ops
