@@ -50,11 +50,14 @@ struct GivenOptions {
   }
 };
 
-// query, key and value alone, where conversions would take longer than so little work. None of it asks for an
-// interrupt.
+// query, key and value with nothing or is_causal=True, where conversions would take longer than so little work. None of
+// it asks for an interrupt.
 PyObject* attend_small(const direct::Given& given, const direct::Entry&) {
   constexpr Index kSmall = 4096;
-  if (!given.by_position(3)) return nullptr;
+  const bool causal = given.count == 3 && given.names != nullptr && PyTuple_GET_SIZE(given.names) == 1 &&
+                      given.values[3] == Py_True &&
+                      PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(given.names, 0), "is_causal") == 0;
+  if (!causal && !given.by_position(3)) return nullptr;
   std::array<Tensor, 3> x;
   for (std::size_t i = 0; i < 3; ++i) {
     if (!py::type::handle_of(given.values[i]).is(py::type::of<TensorImpl>())) return nullptr;
@@ -62,7 +65,9 @@ PyObject* attend_small(const direct::Given& given, const direct::Entry&) {
     if (!is_floating(x[i].dtype())) return nullptr;
   }
   if (x[0].numel() * count_of(x[1]) > kSmall) return nullptr;
-  return py::cast(ops::attention(x[0], x[1], x[2], {}).output).release().ptr();
+  ops::AttentionOptions o;
+  if (causal) o.causal = ops::Causal::upper_left;
+  return py::cast(ops::attention(x[0], x[1], x[2], o).output).release().ptr();
 }
 
 }  // namespace

@@ -363,6 +363,18 @@ def test_arrays_that_do_not_fit():
         fused(x, None, documents, a | {"query_ids": a["query_ids"] + 2**33})
 
 
+def test_integers_of_pairs_keep_every_bit():
+    """Read as numbers, those around -5 million are signalling NaN."""
+    ids = -5_000_000 - np.arange(11 * 19).reshape(11, 19)
+    q, k, v = (np.zeros((1, 1, n, 5), np.float32) for n in (11, 19, 19))
+
+    def score(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return qkv.where(ids[i, j] + 5_000_000 == -19 * i - j, s, s - 100)
+
+    _, weights = qkv.scaled_dot_product_attention(q, k, v, score_mod=score, return_weights=True)
+    close(weights, np.full((1, 1, 11, 19), 1 / 19), "float32")
+
+
 @each_level()
 def test_levels(level: str):
     program = "import test_formula_kernel as t\nfor s in t.SCORES: t.compare(67, 139, s, t.neighbours, dtype='float32')"

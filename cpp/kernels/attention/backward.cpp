@@ -7,6 +7,7 @@
 
 #include "kernels/attention/normalizer.h"
 #include "kernels/attention/score_gradient.h"
+#include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -143,7 +144,7 @@ void run_tile(const Sums<T>& sums, GradientScratch<T>& scratch, GradientTile<T>&
   const AttentionProblem<T>& p = *first.problem;
   const Index size = key_step(p), bytes = static_cast<Index>(sizeof(T));
   for (Index key = from; key < to; key += size) {
-    const Index n = to - key < size ? to - key : size, next = key + n, more = to - next < size ? to - next : size;
+    const Index n = at_most(to - key, size), next = key + n, more = at_most(to - next, size);
     const auto passed_over = [&](Index i) {
       const RowBlock<T>& rows = tile.panel[i].rows;
       return key + n <= rows.first || key >= rows.last || is_excluded(rows, key, n);
@@ -175,49 +176,39 @@ template <class T> void add_rows(T* to, Index stride, const T* from, Index width
     for (Index i = 0; i < n; ++i) to[row * stride + i] += from[row * width + i];
 }
 
-// Of the keys [begin, end) those that rows of a piece may see: far fewer, perhaps, with a window.
+// Sets the first panel of a piece's rows; `seen` grows by the keys that they may see.
 template <class T>
-void narrow_keys(Index& begin, Index& end, const AttentionProblem<T>& p, const AttentionPiece& piece) {
-  RowBlock<T> rows;
-  Index first = end, last = begin;
-  for (Index row = piece.begin; row < piece.end; row += kPanelWidth<T>) {
-    set_rows(rows, p, piece.batch, piece.kv_head, row, at_most(row + kPanelWidth<T>, piece.end));
-    if (rows.first >= rows.last) continue;
-    first = at_most(first, rows.first);
-    last = at_least(last, rows.last);
-  }
-  begin = at_least(begin, first);
-  end = at_most(end, last);
+void widen(KeyRange& seen, RowBlock<T>& rows, const AttentionProblem<T>& p, const AttentionPiece& piece) {
+  set_rows(rows, p, piece.batch, piece.kv_head, piece.begin, at_most(piece.begin + kPanelWidth<T>, piece.end));
+  if (rows.first < rows.last) seen = {at_most(seen.low, rows.first), at_least(seen.high, rows.last)};
 }
 
 template <class T>
 void backward(const AttentionGradients<T>& gradients, const T* delta, const AttentionSaved<T>& saved,
               const AttentionProblem<T>& p, AttentionPiece piece, Index keys_begin, Index keys_end, T* memory) {
-  narrow_keys(keys_begin, keys_end, p, piece);
+  const Index batch = piece.batch, kv_head = piece.kv_head;
+  GradientTile<T> tile;
+  KeyRange all{keys_end, keys_begin};  // far fewer than those given, perhaps, with a window
+  for (Index row = piece.begin; row < piece.end; row += kPanelWidth<T>)
+    widen(all, tile.panel[0].rows, p, {batch, kv_head, row, piece.end});
+  keys_begin = at_least(keys_begin, all.low);
+  keys_end = at_most(keys_end, all.high);
   if (keys_begin >= keys_end) return;
-  const Index batch = piece.batch, kv_head = piece.kv_head, n = keys_end - keys_begin;
+  const Index n = keys_end - keys_begin;
   GradientScratch<T> scratch(memory, p, kGradientPanels<T>);
   const Sums<T> sums(scratch.rest, p, n);
-  GradientTile<T> tile;
   alignas(64) T scale[kPanelWidth<T>];
   for (T& factor : scale) factor = p.scale;
   zero(sums.dkey, n * sums.key_width);
   zero(sums.dvalue, n * sums.value_width);
   constexpr Index most = kGradientPanels<T> * kPanelWidth<T>;
   for (Index begin = piece.begin; begin < piece.end; begin += most) {
-    const Index end = begin + most < piece.end ? begin + most : piece.end;
-    Index from = keys_end, to = keys_begin;
+    const Index end = at_most(begin + most, piece.end);
+    KeyRange seen{keys_end, keys_begin};
     tile.count = 0;
-    for (Index row = begin; row < end; row += kPanelWidth<T>) {
-      RowBlock<T>& rows = tile.panel[tile.count++].rows;
-      set_rows(rows, p, batch, kv_head, row, row + kPanelWidth<T> < end ? row + kPanelWidth<T> : end);
-      if (rows.first < rows.last) {
-        from = rows.first < from ? rows.first : from;
-        to = rows.last > to ? rows.last : to;
-      }
-    }
-    from = from > keys_begin ? from : keys_begin;
-    to = to < keys_end ? to : keys_end;
+    for (Index row = begin; row < end; row += kPanelWidth<T>)
+      widen(seen, tile.panel[tile.count++].rows, p, {batch, kv_head, row, end});
+    const Index from = at_least(seen.low, keys_begin), to = at_most(seen.high, keys_end);
     if (from >= to) continue;
     // Infinity and NaN must not spread through weights of 0: neither from queries into keys that they may not see ...
     tile.skip_queries = false;
@@ -246,7 +237,7 @@ void backward(const AttentionGradients<T>& gradients, const T* delta, const Atte
         const Index size = key_step(p);
         for (Index key = from; key < to; key += size)
           run_panel(scratch, tile.step[i], panel, saved, static_cast<const LeafGradient<T>*>(nullptr), key,
-                    to - key < size ? to - key : size, true);
+                    at_most(to - key, size), true);
       }
       T* lines[kPanelWidth<T>];
       for (Index row = 0; row < rows.rows; ++row) lines[row] = sums.queries + row * sums.key_width;
@@ -263,14 +254,6 @@ void backward(const AttentionGradients<T>& gradients, const T* delta, const Atte
              n, p.value_size);
 }
 
-template <class T> T dot(const T* a, const T* b, Index n) {
-  Vec<T> sum = {};
-  Index i = 0;
-  for (; i + kLanes<T> <= n; i += kLanes<T>) sum += load(a + i) * load(b + i);
-  if (i < n) sum += load_part(a + i, n - i) * load_part(b + i, n - i);
-  return horizontal_sum<T>(sum);
-}
-
 template <class T>
 void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& p, AttentionPiece piece,
                T* memory) {
@@ -285,15 +268,14 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
     return;
   }
   for (Index begin = piece.begin; begin < piece.end; begin += kPanelWidth<T>) {
-    const Index end = begin + kPanelWidth<T> < piece.end ? begin + kPanelWidth<T> : piece.end;
-    set_rows(block.rows, p, piece.batch, piece.kv_head, begin, end);
+    set_rows(block.rows, p, piece.batch, piece.kv_head, begin, at_most(begin + kPanelWidth<T>, piece.end));
     if (saved.dweights.data != nullptr) {
       load_gradient_rows(block, scratch, static_cast<const T*>(nullptr), saved);
       for (T& sum : extra) sum = 0;
       for (T& sum : derivatives) sum = 0;
       const Index step = key_step(p);
       for (Index key = rows.first; key < rows.last; key += step) {
-        const Index n = rows.last - key < step ? rows.last - key : step;
+        const Index n = at_most(rows.last - key, step);
         block_weights(scratch, parts, block, key, n);
         load_dweights(scratch.dscores, rows, saved, key, n);
         with_normalizer(p.normalizer, [&]<Normalizer normalizer>() {
@@ -312,7 +294,9 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
       const T* dout = saved.dout.at(piece.batch, rows.head[row], rows.query[row]);
       const T* out = saved.out.at(piece.batch, rows.head[row], rows.query[row]);
       if (has_threshold(p.normalizer) && derivatives[row] != 0) extra[row] /= derivatives[row];
-      delta[at] = dot(dout, out, p.value_size) + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0));
+      const T product =
+          sum_vectors<T>(p.value_size, [=](Index i, auto read) { return read(dout + i) * read(out + i); });
+      delta[at] = product + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0));
     }
   }
 }

@@ -7,39 +7,6 @@
 
 namespace qkv::kernels::QKV_ISA {
 
-// A panel's weights by columns, of the steps of keys so far: for each step its largest scores, for each part of a
-// column in it the largest or the sum of exp(score - largest then).
-template <class T> struct ColumnParts {
-  T* largest;  // (steps, width)
-  T* value;    // (steps + columns, width)
-  T* tile;     // (columns, width), what they come to
-
-  ColumnParts() = default;
-  ColumnParts(T* memory, const ColumnResult<T>& columns, const AttentionProblem<T>& p)
-      : largest(memory),
-        value(largest + steps(p) * kPanelWidth<T>),
-        tile(value + (steps(p) + columns.count + 1) * kPanelWidth<T>) {}
-  static Index steps(const AttentionProblem<T>& p) { return p.keys / key_step(p) + 2; }
-  static Index elements(const ColumnResult<T>& columns, const AttentionProblem<T>& p) {
-    return columns.count == 0 ? 0 : (2 * (steps(p) + columns.count) + 1) * kPanelWidth<T>;
-  }
-};
-
-// f(column, from, to) for the parts of columns in keys [key, end), from `column` on, which becomes the first that a
-// later step may see.
-template <class F> void for_columns(const Index* starts, Index count, Index& column, Index key, Index end, F f) {
-  while (column < count && starts[column + 1] <= key) ++column;
-  for (Index x = column; x < count && starts[x] < end; ++x)
-    f(x, starts[x] > key ? starts[x] : key, starts[x + 1] < end ? starts[x + 1] : end);
-}
-
-// How many parts of columns keys [key, end) have.
-inline Index columns_in(const Index* starts, Index count, Index& column, Index key, Index end) {
-  Index n = 0;
-  for_columns(starts, count, column, key, end, [&](Index, Index, Index) { ++n; });
-  return n;
-}
-
 // value = of lines [from, to) of a tile of exp(score - largest), 0 outside the step's parts.
 template <class T>
 void reduce_lines(T* value, const T* tile, const KeyStep& step, const RowBlock<T>& rows, Index from, Index to,
@@ -65,52 +32,73 @@ void reduce_lines(T* value, const T* tile, const KeyStep& step, const RowBlock<T
   }
 }
 
-// What a step of a panel leaves for its columns; nothing but zeros if it has no part of it.
-template <class T>
-void leave_columns(const ColumnParts<T>& to, const ColumnResult<T>& columns, const RowBlock<T>& rows,
-                   const OnlineSoftmax<T>& softmax, const KeyStep& keys, const T* scores, Index column, Index step,
-                   Index part, Index key, Index n) {
-  const Index width = rows.width;
-  memcpy(to.largest + step * width, softmax.largest, sizeof(T) * width);
-  T* value = to.value + part * width;
-  for_columns(columns.starts, columns.count, column, key, key + n, [&](Index, Index from, Index end) {
-    reduce_lines(value, scores, keys, rows, from - key, end - key, columns.largest);
-    value += width;
-  });
-}
-
-// The rows' columns, from the parts that the steps of keys [first, last) left behind, when the sums are known.
-template <class T>
-void write_columns(const ColumnResult<T>& columns, const ColumnParts<T>& parts, const RowBlock<T>& rows,
-                   const OnlineSoftmax<T>& softmax, Index first, Index last) {
-  const AttentionProblem<T>& p = *rows.problem;
-  const Index size = key_step(p), width = rows.width;
-  T* to[kPanelWidth<T>];
-  for (Index row = 0; row < rows.rows; ++row) {
-    to[row] = columns.to.at(rows.batch, rows.head[row], rows.query[row], 0);
+// A panel's weights by columns, of the steps of keys so far: for each step its largest scores, for each part of a
+// column in it the largest or the sum of exp(score - largest then).
+template <class T> class ColumnParts {
+ public:
+  ColumnParts() = default;
+  ColumnParts(T* memory, const ColumnResult<T>& columns, const AttentionProblem<T>& p)
+      : columns_(&columns),
+        largest_(memory),
+        value_(largest_ + steps(p) * kPanelWidth<T>),
+        tile_(value_ + (steps(p) + columns.count + 1) * kPanelWidth<T>) {}
+  static Index elements(const ColumnResult<T>& columns, const AttentionProblem<T>& p) {
+    return columns.count == 0 ? 0 : (2 * (steps(p) + columns.count) + 1) * kPanelWidth<T>;
   }
-  for (Index i = 0; i < columns.count * width; i += kLanes<T>) store(parts.tile + i, Vec<T>{});
-  const T *largest = parts.largest, *value = parts.value;
-  Index column = 0;
-  for (Index key = first; key < last; key += size, largest += width) {
-    alignas(64) T factor[kPanelWidth<T>];
-    for (Index lane = 0; lane < rows.vectors * kLanes<T>; lane += kLanes<T>)
-      store(factor + lane,
-            weight_of<T>(load(largest + lane) - load(softmax.largest + lane)) * load(softmax.inverse + lane));
-    const Index end = p.keys - key < size ? p.keys : key + size;
-    for_columns(columns.starts, columns.count, column, key, end, [&](Index x, Index, Index) {
-      T* tile = parts.tile + x * width;
-      for (Index lane = 0; lane < rows.vectors * kLanes<T>; lane += kLanes<T>) {
-        const Vec<T> part = load(value + lane), none = {};
-        const Vec<T> w = select(part == none, none, part * load(factor + lane)), before = load(tile + lane);
-        store(tile + lane, columns.largest ? maximum(w, before) : before + w);
-      }
-      value += width;
+
+  // What a step of keys [key, key + n) leaves; nothing but zeros if the panel has no part of it.
+  void leave(const RowBlock<T>& rows, const OnlineSoftmax<T>& softmax, const KeyStep& step, const T* scores, Index key,
+             Index n) {
+    memcpy(largest_ + step_++ * rows.width, softmax.largest, sizeof(T) * rows.width);
+    for_columns(key, key + n, [&](Index, Index from, Index end) {
+      reduce_lines(value_ + part_++ * rows.width, scores, step, rows, from - key, end - key, columns_->largest);
     });
   }
-  T one[kPanelWidth<T>];
-  for (T& factor : one) factor = 1;
-  rows_from_columns(to, parts.tile, width, one, rows.rows, columns.count);
-}
+
+  // The rows' columns, from what the steps of keys [first, last) left, when the sums are known.
+  void write(const RowBlock<T>& rows, const OnlineSoftmax<T>& softmax, Index first, Index last) {
+    const AttentionProblem<T>& p = *rows.problem;
+    const Index size = key_step(p), width = rows.width;
+    for (Index i = 0; i < columns_->count * width; i += kLanes<T>) store(tile_ + i, Vec<T>{});
+    const T *largest = largest_, *value = value_;
+    column_ = 0;
+    for (Index key = first; key < last; key += size, largest += width) {
+      alignas(64) T factor[kPanelWidth<T>];
+      for (Index lane = 0; lane < rows.vectors * kLanes<T>; lane += kLanes<T>)
+        store(factor + lane,
+              weight_of<T>(load(largest + lane) - load(softmax.largest + lane)) * load(softmax.inverse + lane));
+      for_columns(key, at_most(p.keys, key + size), [&](Index x, Index, Index) {
+        T* tile = tile_ + x * width;
+        for (Index lane = 0; lane < rows.vectors * kLanes<T>; lane += kLanes<T>) {
+          const Vec<T> part = load(value + lane), none = {};
+          const Vec<T> w = select(part == none, none, part * load(factor + lane)), before = load(tile + lane);
+          store(tile + lane, columns_->largest ? maximum(w, before) : before + w);
+        }
+        value += width;
+      });
+    }
+    T* to[kPanelWidth<T>];
+    for (Index row = 0; row < rows.rows; ++row)
+      to[row] = columns_->to.at(rows.batch, rows.head[row], rows.query[row], 0);
+    rows_from_columns<T>(to, tile_, width, nullptr, rows.rows, columns_->count);
+  }
+
+ private:
+  static Index steps(const AttentionProblem<T>& p) { return p.keys / key_step(p) + 2; }
+  // f(column, from, to) for the parts of columns in keys [key, end), which come in order.
+  template <class F> void for_columns(Index key, Index end, F f) {
+    const Index *starts = columns_->starts, count = columns_->count;
+    while (column_ < count && starts[column_ + 1] <= key) ++column_;
+    for (Index x = column_; x < count && starts[x] < end; ++x)
+      f(x, at_least(starts[x], key), at_most(starts[x + 1], end));
+  }
+
+  const ColumnResult<T>* columns_;
+  T* largest_;  // (steps, width)
+  T* value_;    // (steps + columns, width)
+  T* tile_;     // (columns, width), what they come to
+  Index column_ = 0, step_ = 0,
+        part_ = 0;  // the first that a later step may see, and how many steps and parts were left
+};
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -224,7 +224,14 @@ FormulaOperand<T> leaf_operand(T* to, const FormulaLeaf<T>& leaf, const RowBlock
     const T* x = of_head(block.head[i]);
     return diagonal ? x + block.query[i] - first + block.problem->keys - 1 : x + first;
   };
-  if (diagonal && block.same_head) return {of_lane(lane), -1, kLanes<T>, -1};
+  if (diagonal && block.same_head) {
+    const T* x = of_lane(lane);
+    const Index before = part.keys() - 1, some = block.rows - lane;
+    if (some >= lanes) return {x, -1, kLanes<T>, -1};
+    memcpy(to, x - before, sizeof(T) * static_cast<size_t>(before + some));
+    for (Index i = some; i < lanes; ++i) to[before + i] = to[before + some - 1];
+    return {to + before, -1, kLanes<T>, -1};
+  }
   if ((block.same_head || leaf.head == 0) && (!diagonal || block.problem->queries == 1)) {
     const T* x = of_lane(lane);
     for (Index j = 0; j < part.keys(); ++j) store(to + j * kLanes<T>, splat<T>(x[j * step]));
@@ -232,7 +239,8 @@ FormulaOperand<T> leaf_operand(T* to, const FormulaLeaf<T>& leaf, const RowBlock
   }
   for (Index i = 0; i < lanes; ++i) {  // rows of several heads
     const T* x = of_lane(lane + i);
-    if (diagonal && i % kLanes<T> == 0 && block.head[lane + i] == block.head[lane + i + kLanes<T> - 1]) {
+    if (diagonal && i % kLanes<T> == 0 &&
+        block.query[lane + i] + kLanes<T> - 1 == block.query[lane + i + kLanes<T> - 1]) {
       for (Index j = 0; j < part.keys(); ++j) store(to + j * kPanelWidth<T> + i, load(x - j));
       i += kLanes<T> - 1;
       continue;

@@ -40,7 +40,7 @@ constexpr bool is_table(LeafLevel level) { return level >= LeafLevel::table; }
 
 template <class T> struct FormulaLeaf {
   LeafLevel level = LeafLevel::head;
-  const T* data = nullptr;          // numbers, or integers or masks in their place; diagonals padded by a panel
+  const T* data = nullptr;          // numbers, or integers or masks in their place
   const int64_t* begins = nullptr;  // instead: where rows of a table begin
   Index batch = 0, head = 0;        // strides; 0 broadcasts
   Index size = 0;                   // n

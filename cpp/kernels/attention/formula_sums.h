@@ -71,11 +71,10 @@ template <class T> void add_to_table(const BoundInstruction<T>& s, const Formula
 
 template <class T> void add_to_rows(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   const FormulaLeaf<T>& begins = r.formula->leaves[s.in->a];
-  alignas(64) T ones[kPanelWidth<T>], numbers[kStrip<T>];
+  alignas(64) T numbers[kStrip<T>];
   T* lines[kPanelWidth<T>];
-  for (T& factor : ones) factor = 1;
   for (Index i = 0; i < r.rows(); ++i) lines[i] = numbers + i * r.lines;
-  rows_from_columns(lines, s.b.p, r.block->width, ones, r.rows(), r.lines);
+  rows_from_columns<T>(lines, s.b.p, r.block->width, nullptr, r.rows(), r.lines);
   for (Index i = 0; i < r.rows(); ++i) {
     T* to = sum_of(r, *s.in, 0) + row_begin(begins, *r.block, r.lane() + i) + r.key + r.line;
     for (Index l = 0; l < r.lines; ++l) to[l] += lines[i][l];

@@ -98,8 +98,7 @@ void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* co
   const AttentionProblem<T>& p = *rows.problem;
   const Index next = key + n, bytes = static_cast<Index>(sizeof(T));
   const auto add = [&](const HeadsView<const T>& x, Index size) {
-    const Index more = (p.keys - next < n ? p.keys - next : n);
-    queue.add(x.at(rows.batch, rows.kv_head, next), more, x.position * bytes, size * bytes);
+    queue.add(x.at(rows.batch, rows.kv_head, next), at_most(p.keys - next, n), x.position * bytes, size * bytes);
   };
   queue.clear();
   if (next < last) {
@@ -137,81 +136,73 @@ template <class T> void weigh(Panel<T>& panel, Index lane, T* scores, Index n) {
   store(panel.softmax.sum + lane, load(panel.softmax.sum + lane) + zeros);
 }
 
-// out, largest and sum of the panels, which see keys of one head, and the weights of one panel where these are wanted.
-// Averaged values also keep a bias of -inf from meeting infinity.
+// out, largest and sum of the panels, which see keys of one head, and the weights of one panel where these are wanted;
+// of a normaliser with a threshold all results. Averaged values also keep a bias of -inf from meeting infinity.
 template <class T>
 void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* const* out,
                 const AttentionResult<T>& result, Values values) {
-  const ColumnResult<T>& columns = result.columns;
   const AttentionProblem<T>& p = *panels[0].rows.problem;
   const Index size = key_step(p);
+  const bool sparse = has_threshold(p.normalizer), by_columns = !sparse && result.columns.count > 0;
+  KeptStep<T>* kept = scratch.steps;
+  ColumnParts<T> columns[kMostPanels<T>];
+  SparseRows<T> sparse_rows(scratch.sparse, p);
   Index first = p.keys, last = 0;
   for (Index i = 0; i < count; ++i) {
     const RowBlock<T>& rows = panels[i].rows;
     panels[i].start();
-    first = rows.first < first ? rows.first : first;
-    last = rows.last > last ? rows.last : last;
+    first = at_most(first, rows.first);
+    last = at_least(last, rows.last);
+    if (sparse) sparse_rows.start(i, rows);
+    if (by_columns) columns[i] = {scratch.columns + i * ColumnParts<T>::elements(result.columns, p), result.columns, p};
   }
-  KeptStep<T>* kept = scratch.steps;
-  ColumnParts<T> columns_of[kMostPanels<T>];
-  for (Index i = 0; i < count && columns.count > 0; ++i) {
-    columns_of[i] = ColumnParts<T>(scratch.columns + i * ColumnParts<T>::elements(columns, p), columns, p);
-  }
-  Index column = 0, step_number = 0, part_number = 0;
   scratch.values.largest = 0;
   for (Index key = first; key < last; key += size) {
-    const Index n = p.keys - key < size ? p.keys - key : size;
-    const auto passed_over = [&](Index i) { return is_excluded(panels[i].rows, key, n); };
+    const Index n = at_most(p.keys - key, size);
     Index passed = 0;
-    while (passed < count && passed_over(passed)) ++passed;
-    if (passed == count && kept == nullptr && columns.count == 0) continue;
+    while (passed < count && is_excluded(panels[passed].rows, key, n)) ++passed;
+    if (passed == count && kept == nullptr && !by_columns) continue;
     fetch_next(scratch.queue, panels, count, out, key, n, last);
     for (Index i = 0; i < count; ++i) {
       Panel<T>& panel = panels[i];
       panel.step.count = 0;
-      if (key < panel.rows.first || key >= panel.rows.last) {
-        if (columns.count > 0)
-          leave_columns(columns_of[i], columns, panel.rows, panel.softmax, panel.step, panel.scores, column,
-                        step_number, part_number, key, n);
-        continue;
-      }
       ScoreTiles<T> tiles = scratch.tiles;
       tiles.cold = i == 0;
       tiles.scores = kept != nullptr ? scratch.kept_tile(key, panel.rows) : panel.scores;
-      block_scores(tiles, panel.step, panel.rows, panel.queries, key, n, values == Values::averaged);
-      for (Index at = 0; at < panel.step.count; ++at) {
+      const bool visited = key >= panel.rows.first && key < panel.rows.last;
+      if (visited)
+        block_scores(tiles, panel.step, panel.rows, panel.queries, key, n, sparse || values == Values::averaged);
+      if (sparse) sparse_rows.add(i, panel.step, panel.scores, panel.rows.width);
+      for (Index at = 0; !sparse && at < panel.step.count; ++at) {
         const StepPart& part = panel.step.part[at];
         for (Index v = part.vector; v < part.vector + part.vectors; ++v)
           weigh(panel, v * kLanes<T>, tiles.scores + part.from * panel.rows.width + v * kLanes<T>, part.keys());
       }
-      if (columns.count > 0)
-        leave_columns(columns_of[i], columns, panel.rows, panel.softmax, panel.step, panel.scores, column, step_number,
-                      part_number, key, n);
-      if (kept == nullptr) continue;
+      if (by_columns) columns[i].leave(panel.rows, panel.softmax, panel.step, panel.scores, key, n);
+      if (kept == nullptr || !visited) continue;
       zero_outside(tiles.scores, panel.step, panel.rows);
       kept->parts = panel.step;
       memcpy(kept->largest, panel.softmax.largest, sizeof(T) * panel.rows.width);
       memcpy(kept->factor, panel.softmax.factor, sizeof(T) * panel.rows.width);
       ++kept;
     }
-    if (columns.count > 0) {
-      ++step_number;
-      part_number += columns_in(columns.starts, columns.count, column, key, key + n);
-    }
-    if (kept != nullptr) continue;
+    if (kept != nullptr || sparse) continue;
     if (values != Values::finite) scratch.values.look(panels[0].rows, key, n);
     for (Index i = 0; i < count; ++i)
       if (panels[i].step.count > 0)
         add_values(panels[i], scratch, panels[i].step, panels[i].scores, panels[i].softmax.factor, values,
                    static_cast<DeferredRows<T>*>(nullptr));
   }
-  if (kept == nullptr) {
-    for (Index i = 0; i < count; ++i) {
-      panels[i].finish();
-      if (columns.count > 0) write_columns(columns, columns_of[i], panels[i].rows, panels[i].softmax, first, last);
+  for (Index i = 0; i < count && kept == nullptr; ++i) {
+    const RowBlock<T>& rows = panels[i].rows;
+    if (sparse) {
+      sparse_rows.finish(i, rows, panels[i].scores, panels[i].out, out + i * kPanelWidth<T>, result);
+      continue;
     }
-    return;
+    panels[i].finish();
+    if (by_columns) columns[i].write(rows, panels[i].softmax, first, last);
   }
+  if (kept == nullptr) return;
   // Now the sums are known, and while values are multiplied the weights go to memory, once and final: that is
   // exp(score - largest then) * exp(largest then - largest) / sum.
   Panel<T>& panel = panels[0];
@@ -238,43 +229,6 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
   }
   end_of_stream();
   panel.finish();
-}
-
-// The panels' results by a normaliser with a threshold.
-template <class T>
-void run_sparse(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* const* out,
-                const AttentionResult<T>& result) {
-  const AttentionProblem<T>& p = *panels[0].rows.problem;
-  const Index size = key_step(p);
-  SparseRows<T> rows_of(scratch.sparse, p);
-  Index first = p.keys, last = 0;
-  for (Index i = 0; i < count; ++i) {
-    rows_of.start(i, panels[i].rows);
-    first = at_most(first, panels[i].rows.first);
-    last = at_least(last, panels[i].rows.last);
-  }
-  for (Index key = first; key < last; key += size) {
-    const Index n = at_most(p.keys - key, size);
-    const auto passed_over = [&](Index i) {
-      const RowBlock<T>& rows = panels[i].rows;
-      return key < rows.first || key >= rows.last || is_excluded(rows, key, n);
-    };
-    Index passed = 0;
-    while (passed < count && passed_over(passed)) ++passed;
-    if (passed == count) continue;
-    fetch_next(scratch.queue, panels, count, out, key, n, last);
-    for (Index i = 0; i < count; ++i) {
-      Panel<T>& panel = panels[i];
-      if (passed_over(i)) continue;
-      ScoreTiles<T> tiles = scratch.tiles;
-      tiles.cold = i == 0;
-      tiles.scores = panel.scores;
-      block_scores(tiles, panel.step, panel.rows, panel.queries, key, n, nan_safe_differs(p));
-      rows_of.add(i, panel.step, panel.scores, panel.rows.width);
-    }
-  }
-  for (Index i = 0; i < count; ++i)
-    rows_of.finish(i, panels[i].rows, panels[i].scores, panels[i].out, out + i * kPanelWidth<T>, result);
 }
 
 template <class T> void write_out(T* const* to, const Panel<T>& panel) {
@@ -350,7 +304,7 @@ void forward(const AttentionResult<T>& result, const AttentionProblem<T>& p, Att
         out[count * kPanelWidth<T> + i] = result.out.at(piece.batch, panel.rows.head[i], panel.rows.query[i]);
     }
     if (has_threshold(p.normalizer)) {
-      run_sparse(panels, count, scratch, out, result);
+      run_panels(panels, count, scratch, out, result, Values::finite);
       continue;
     }
     // Which pieces come first may be left to chance: both ways give the same bits.

@@ -45,34 +45,23 @@ template <class T> void narrow_by_mask(StepPart& part, const RowBlock<T>& block,
       every[j] &= lines[i][j];
     }
   }
-  if (!block.problem->fill) {
-    while (part.from < part.to && !some[part.from]) ++part.from;
-    while (part.from < part.to && !some[part.to - 1]) --part.to;
-  }
+  if (!block.problem->fill) narrow(part, [&](Index at) { return some[at] != 0; });
   uint8_t none = 0;
   for (j = part.from; j < part.to; ++j) none |= every[j] == 0;
   part.masked |= none != 0;
 }
 
-// The first key of [from, to) that the bias allows, rounded down to whole vectors; `to` if there is none.
-template <class T> Index first_allowed(const T* line, Index stride, Index from, Index to) {
+// Of the keys from `begin` on, upwards (or downwards, those before it) to `end`, the first that the bias allows, in
+// whole vectors; `end` if there is none.
+template <Index Step, class T> Index first_allowed(const T* line, Index stride, Index begin, Index end) {
   const T lowest = static_cast<T>(-INFINITY);
-  Index j = from;
-  if (stride == 1)
-    while (j + kLanes<T> <= to && !any(load(line + j) != splat<T>(lowest))) j += kLanes<T>;
-  if (stride == 1 && j + kLanes<T> <= to) return j;
-  while (j < to && line[j * stride] == lowest) ++j;
-  return j;
-}
-
-// The end of the last one, rounded up; `from` if there is none.
-template <class T> Index last_allowed(const T* line, Index stride, Index from, Index to) {
-  const T lowest = static_cast<T>(-INFINITY);
-  Index j = to;
-  if (stride == 1)
-    while (j - kLanes<T> >= from && !any(load(line + j - kLanes<T>) != splat<T>(lowest))) j -= kLanes<T>;
-  if (stride == 1 && j - kLanes<T> >= from) return j;
-  while (j > from && line[(j - 1) * stride] == lowest) --j;
+  constexpr Index vector = Step > 0 ? 0 : -kLanes<T>;
+  Index j = begin;
+  if (stride == 1) {
+    while (Step * (end - j) >= kLanes<T> && !any(load(line + j + vector) != splat<T>(lowest))) j += Step * kLanes<T>;
+    if (Step * (end - j) >= kLanes<T>) return j;
+  }
+  while (Step * (end - j) > 0 && line[(Step > 0 ? j : j - 1) * stride] == lowest) j += Step;
   return j;
 }
 
@@ -84,8 +73,8 @@ template <class T> void narrow_by_bias(StepPart& part, const RowBlock<T>& block,
   for (Index i = rows - 1; i >= 0 && (from > part.from || to < part.to); --i) {  // in causal order the last sees most
     const Index lane = part.vector * kLanes<T> + i;
     const T* line = bias.at(block.batch, block.head[lane], block.query[lane], key);
-    to = last_allowed(line, bias.key, to, part.to);
-    from = first_allowed(line, bias.key, part.from, from);
+    to = first_allowed<-1>(line, bias.key, part.to, to);
+    from = first_allowed<1>(line, bias.key, part.from, from);
   }
   part.from = from;
   part.to = from < to ? to : from;
@@ -177,8 +166,7 @@ void narrow_by_formula(StepPart* each, const ScoreTiles<T>& tiles, const RowBloc
     StepPart& part = each[v];
     const auto line = [&](Index j) { return bits(load(tiles.scratch + j * block.width + v * kLanes<T>)); };
     if (!p.fill) {
-      while (part.from < part.to && !any(line(part.from))) ++part.from;
-      while (part.from < part.to && !any(line(part.to - 1))) --part.to;
+      narrow(part, [&](Index at) { return any(line(at)); });
       if (p.batch_invariant) part.from -= part.from % 4;
     }
     Mask<T> every = Mask<T>{} - 1;

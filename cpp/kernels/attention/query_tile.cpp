@@ -1,18 +1,6 @@
 #include "kernels/attention/query_tile.h"
 
 namespace qkv::kernels::QKV_ISA {
-namespace {
-
-// Limits of row `lane`.
-template <class T> void set_limits(RowBlock<T>& block, Index lane) {
-  const AttentionProblem<T>& p = *block.problem;
-  const KeyRange range = keys_of(p, block.batch, block.query[lane], p.keys);
-  block.low[lane] = range.low;
-  block.high[lane] = range.high;
-}
-
-}  // namespace
-
 template <class T>
 void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batch, Index kv_head, Index begin,
               Index end) {
@@ -37,7 +25,9 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
       block.high[lane] = block.high[0];
       continue;
     }
-    set_limits(block, lane);
+    const KeyRange range = keys_of(problem, batch, block.query[lane], problem.keys);
+    block.low[lane] = range.low;
+    block.high[lane] = range.high;
   }
   block.first = problem.keys;
   block.last = 0;
@@ -111,7 +101,6 @@ template <class T> void zero_outside(T* tile, const KeyStep& step, const RowBloc
 }
 
 #define QKV_INSTANTIATE(T)                                                                      \
-                                                                                                \
   template void set_rows(RowBlock<T>&, const AttentionProblem<T>&, Index, Index, Index, Index); \
   template void load_queries(T*, const RowBlock<T>&);                                           \
   template void zero_outside(T*, const KeyStep&, const RowBlock<T>&);

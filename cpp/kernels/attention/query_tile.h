@@ -78,6 +78,12 @@ struct StepPart {
   Index keys() const { return to - from; }
 };
 
+// Leaves out keys at both ends that do not count.
+template <class F> inline void narrow(StepPart& part, F counts) {
+  while (part.from < part.to && !counts(part.from)) ++part.from;
+  while (part.from < part.to && !counts(part.to - 1)) --part.to;
+}
+
 // A step of keys [key, key + n), n <= kBlockKeys. Pairs that are in no part are excluded.
 struct KeyStep {
   Index key, n;

@@ -125,8 +125,7 @@ template <class T> void narrow_by_weights(KeyStep& step, const T* weights, Index
         if (any(load(line + v * kLanes<T>) != Vec<T>{})) return true;
       return false;
     };
-    while (part.from < part.to && !has_weight(part.from)) ++part.from;
-    while (part.from < part.to && !has_weight(part.to - 1)) --part.to;
+    narrow(part, has_weight);
     if (part.from < part.to) step.part[left++] = part;
   }
   step.count = left;

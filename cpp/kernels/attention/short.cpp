@@ -34,29 +34,15 @@ void scores_of(T* scores, const T* queries, const HeadsView<const T>& keys, Inde
   for (int j = 0; j < K; ++j) store(scores + (first + j) * w, even[j] + odd[j]);
 }
 
-// One result row: the sum of the values by weights[j * lanes]. A value of weight 0 is not read.
-template <class T>
-void row_of(T* out, const T* weights, const HeadsView<const T>& values, Index b, Index h, Index keys, Index size) {
-  constexpr Index w = kLanes<T>;
-  const auto pool = [&](Index at, auto&& part) {
-    Vec<T> sum = {};
-    for (Index j = 0; j < keys; ++j)
-      if (weights[j * w] != 0) sum += splat<T>(weights[j * w]) * part(values.at(b, h, j) + at);
-    return sum;
-  };
-  Index i = 0;
-  for (; i + w <= size; i += w) store(out + i, pool(i, [](const T* v) { return load(v); }));
-  if (i < size) store_part(out + i, pool(i, [=](const T* v) { return load_part(v, size - i); }), size - i);
-}
-
-// R result rows at once, whose weights are all above 0: a value is read once for them.
-template <class T, int R>
+// R result rows at once: a value is read once for them. One whose weight is 0 is not read if it `skips` (R = 1).
+template <class T, int R, bool skips>
 void rows_of(T* const* out, const T* weights, const T* const* values, Index keys, Index size) {
   constexpr Index w = kLanes<T>;
   for (Index i = 0; i < size; i += w) {
     const Index n = size - i;
     Vec<T> sum[R] = {};
     for (Index j = 0; j < keys; ++j) {
+      if (skips && weights[j * w] == 0) continue;
       const Vec<T> value = n >= w ? load(values[j] + i) : load_part(values[j] + i, n);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) sum[r] += splat<T>(weights[j * w + r]) * value;
@@ -115,17 +101,14 @@ void forward_short(const AttentionResult<T>& result, const AttentionProblem<T>& 
       }
     }
     if (result.out.data != nullptr) {
+      const T* values[kMostKeys];
+      T* rows[w];
+      for (j = 0; j < p.keys; ++j) values[j] = p.value.at(b, h, j);
+      for (Index i = 0; i < p.queries; ++i) rows[i] = result.out.at(b, h, i);
       Index i = 0;
-      if (!any(none)) {
-        const T* values[kMostKeys];
-        for (j = 0; j < p.keys; ++j) values[j] = p.value.at(b, h, j);
-        for (; i + 4 <= p.queries; i += 4) {
-          T* const rows[] = {result.out.at(b, h, i), result.out.at(b, h, i + 1), result.out.at(b, h, i + 2),
-                             result.out.at(b, h, i + 3)};
-          rows_of<T, 4>(rows, scores + i, values, p.keys, p.value_size);
-        }
-      }
-      for (; i < p.queries; ++i) row_of(result.out.at(b, h, i), scores + i, p.value, b, h, p.keys, p.value_size);
+      for (; !any(none) && i + 4 <= p.queries; i += 4)
+        rows_of<T, 4, false>(rows + i, scores + i, values, p.keys, p.value_size);
+      for (; i < p.queries; ++i) rows_of<T, 1, true>(rows + i, scores + i, values, p.keys, p.value_size);
     }
     if (result.weights.data != nullptr)
       for (Index i = 0; i < p.queries; ++i)

@@ -118,8 +118,6 @@ template <class T> class SparseRows {
   // The values by weights, or averaged by their derivatives, to rows of results.
   template <Normalizer normalizer, bool averages>
   void pool(const Candidates<T>* of, const RowBlock<T>& rows, T* weights, T* pooled, T* const* to) const {
-    alignas(64) T one[kPanelWidth<T>];
-    for (T& factor : one) factor = 1;
     const LineDropout<T> dropout(rows);
     for (Index v = 0; v < rows.vectors; ++v) {
       pool_vector<normalizer, averages>(of[v], rows, dropout, v, weights, pooled, multiply_transposed<T>);
@@ -127,7 +125,7 @@ template <class T> class SparseRows {
       if (!finite_lines(pooled + v * kLanes<T>, problem_.value_size, rows.width, 1))
         pool_vector<normalizer, averages>(of[v], rows, dropout, v, weights, pooled, multiply_skipping<T>);
     }
-    rows_from_columns(to, pooled, rows.width, one, rows.rows, problem_.value_size);
+    rows_from_columns<T>(to, pooled, rows.width, nullptr, rows.rows, problem_.value_size);
   }
 
   template <Normalizer normalizer, bool averages, class Multiply>

@@ -11,45 +11,40 @@ template <class T> inline void store_first(T* p, Vec<T> v, Index n) {
 }
 template <class T> inline Vec<T> load_first(const T* p, Index n) { return n >= kLanes<T> ? load(p) : load_part(p, n); }
 
-}  // namespace
-
-template <class T>
-void columns_from_rows(T* to, Index width, const T* const* from, Index lanes, Index count, Index n, T factor) {
+template <class T, bool far, class F>
+void columns(T* to, Index width, const T* const* from, Index lanes, Index count, Index n, F f) {
   constexpr Index w = kLanes<T>;
-  const Vec<T> scale = splat<T>(factor);
   Vec<T> v[w];
   for (Index lane = 0; lane < lanes; lane += w) {
     Index j = 0;
-    if (lane + w <= count) {
-      for (; j + w <= n; j += w) {
-        load_transposed<T>(v, from + lane, j);
+    for (; lane + w <= count && j + w <= n; j += w) {
+      if constexpr (far) {
 #pragma GCC unroll 16
-        for (Index i = 0; i < w; ++i) store(to + (j + i) * width + lane, v[i] * scale);
+        for (Index i = 0; i < w; ++i) v[i] = load(from[lane + i] + j);
+        transpose<T>(v);
+      } else {
+        load_transposed<T>(v, from + lane, j);
       }
+#pragma GCC unroll 16
+      for (Index i = 0; i < w; ++i) store(to + (j + i) * width + lane, f(v[i]));
     }
     for (; j < n; j += w) {
       for (Index i = 0; i < w; ++i) v[i] = lane + i < count ? load_first(from[lane + i] + j, n - j) : Vec<T>{};
       transpose<T>(v);
-      for (Index i = 0; i < w && j + i < n; ++i) store(to + (j + i) * width + lane, v[i] * scale);
+      for (Index i = 0; i < w && j + i < n; ++i) store(to + (j + i) * width + lane, f(v[i]));
     }
   }
 }
 
+}  // namespace
+
+template <class T>
+void columns_from_rows(T* to, Index width, const T* const* from, Index lanes, Index count, Index n, T factor) {
+  columns<T, false>(to, width, from, lanes, count, n, [scale = splat<T>(factor)](Vec<T> x) { return x * scale; });
+}
+
 template <class T> void columns_from_far_rows(T* to, Index width, const T* const* from, Index n) {
-  constexpr Index w = kLanes<T>;
-  Vec<T> v[w];
-  Index j = 0;
-  for (; j + w <= n; j += w) {
-#pragma GCC unroll 16
-    for (Index i = 0; i < w; ++i) v[i] = load(from[i] + j);
-    transpose<T>(v);
-#pragma GCC unroll 16
-    for (Index i = 0; i < w; ++i) store(to + (j + i) * width, v[i]);
-  }
-  if (j == n) return;
-  const T* rest[w];
-  for (Index i = 0; i < w; ++i) rest[i] = from[i] + j;
-  columns_from_rows(to + j * width, width, rest, w, w, n - j, T(1));
+  columns<T, true>(to, width, from, kLanes<T>, kLanes<T>, n, [](Vec<T> x) { return x; });
 }
 
 template <class T> void DeferredRows<T>::some(Index patches) {
@@ -106,6 +101,9 @@ void rows_from_columns(T* const* to, const T* from, Index width, const T* factor
   for (Index lane = 0; lane < count; lane += w) {
     const T* columns = from + lane;
     T* const* rows = to + lane;
+    const Vec<T> scale = factor == nullptr ? splat<T>(1) : load(factor + lane);
+    alignas(64) T scales[w];
+    store(scales, scale);
     Index j = 0;
     if (lane + w <= count)
       for (; j + w <= n; j += w) {
@@ -113,10 +111,9 @@ void rows_from_columns(T* const* to, const T* from, Index width, const T* factor
         for (Index i = 0; i < w; ++i) at[i] = columns + (j + i) * width;
         load_transposed<T>(v, at, 0);
 #pragma GCC unroll 16
-        for (Index i = 0; i < w; ++i) store(rows[i] + j, v[i] * splat<T>(factor[lane + i]));
+        for (Index i = 0; i < w; ++i) store(rows[i] + j, v[i] * splat<T>(scales[i]));
       }
     for (; j < n; j += w) {
-      const Vec<T> scale = load(factor + lane);
       for (Index i = 0; i < w; ++i) v[i] = j + i < n ? load(columns + (j + i) * width) * scale : Vec<T>{};
       transpose<T>(v);
       for (Index i = 0; i < w && lane + i < count; ++i) store_first(rows[i] + j, v[i], n - j);

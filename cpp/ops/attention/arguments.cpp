@@ -201,16 +201,16 @@ template <class T> void Arguments<T>::bind_formula(bool gives_gradients) {
   for (std::size_t i = 0; i < formula.leaves.size(); ++i) {
     Tensor& leaf = formula.leaves[i];
     const Tensor& input = inputs_[kLeaves + i];
-    leaf = input.defined() ? input.detach() : packed(leaf);
+    leaf = !input.defined() ? packed(leaf) : records ? input.detach() : input;
     const bool given = gives_gradients && bias_ && i == bias_->leaf;
     wanted.push_back(given || (input.defined() && wants_gradient({input})));
     if (records && input.defined()) leaf = Tensor(saved_.emplace_back(leaf.data()).get());
   }
   const PairSizes sizes{g.batches, g.heads, g.queries, g.keys};
-  formula_ =
-      std::make_shared<const BoundFormula<T>>(formula, sizes, options.operation, records || gives_gradients, wanted);
+  formula_ = std::make_shared<const BoundFormula<T>>(std::move(formula), sizes, options.operation,
+                                                     records || gives_gradients, wanted);
   problem_.formula = &formula_->view();
-  if (bias_) problem_.bias = weights_view<const T>(formula.leaves[bias_->leaf].template ptr<T>(), bias_->shape, g);
+  if (bias_) problem_.bias = weights_view<const T>(problem_.formula->leaves[bias_->leaf].data, bias_->shape, g);
 }
 
 template <class T>

@@ -28,6 +28,7 @@ template <class T> class Arguments {
     held_ = {};
     return std::move(inputs_);
   }
+  std::size_t inputs() const { return kLeaves + (options.formula != nullptr ? options.formula->leaves.size() : 0); }
   // An IndexError if the formula met an index outside of its array.
   void check_indices() const {
     if (formula_ != nullptr) formula_->check_indices();

@@ -95,7 +95,7 @@ template <class T> void pull_back(const Recorded<T>& recorded, std::span<const A
   dy.out = dys[0].defined() ? dys[0] : Array::zeros(call.geometry.output_shape(), dtype_v<T>);
   if (call.options.return_weights) dy.weights = dys[1];
   if (call.options.return_lse) dy.lse = dys.back();
-  std::vector<Array> d(call.kLeaves + (call.options.formula != nullptr ? call.options.formula->leaves.size() : 0));
+  std::vector<Array> d(call.inputs());
   for (std::size_t i = 0; i < d.size(); ++i)
     if (dx.wants(static_cast<Index>(i))) d[i] = dx.of(static_cast<Index>(i));
   const auto problem = call.problem(dx.input(0), dx.input(1), dx.input(2));
@@ -105,37 +105,26 @@ template <class T> void pull_back(const Recorded<T>& recorded, std::span<const A
 template <class T>
 AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
   Arguments<T> call(q, k, v, g, o);
-  AttentionOutputs outputs;
-  if (o.changes != nullptr) {
-    const Tensors results = composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}});
-    outputs.output = results[0];
-    if (o.return_weights) outputs.weights = results[1];
-    if (o.return_lse) outputs.lse = results.back();
-    return outputs;
-  }
+  const auto outputs = [&](const Tensors& results) -> AttentionOutputs {
+    return {results[0], o.return_weights ? results[1] : Tensor(), o.return_lse ? results.back() : Tensor()};
+  };
+  if (o.changes != nullptr)
+    return outputs(composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}}));
   Results y = forward(call, call.records);
-  if (!call.records) {
-    outputs.output = Tensor(std::move(y.out));
-    if (o.return_weights) outputs.weights = Tensor(std::move(y.weights));
-    if (o.return_lse) outputs.lse = Tensor(std::move(y.lse));
-    return outputs;
-  }
+  const auto shown = [](Array& x) { return x.defined() ? Tensor(std::move(x)) : Tensor(); };
+  if (!call.records) return {Tensor(std::move(y.out)), shown(y.weights), shown(y.lse)};
   Tensors inputs = call.take_inputs();
   const Saved out(y.averages.defined() ? y.averages : y.out);
   const auto kept = std::make_shared<const Recorded<T>>(Recorded<T>{std::move(call), out, Saved(y.statistics)});
   std::vector<Array> results{std::move(y.out)};
   if (o.return_weights) results.push_back(std::move(y.weights));
   if (o.return_lse) results.push_back(std::move(y.lse));
-  const Tensors recorded = record_many(
+  return outputs(record_many(
       std::move(results), std::move(inputs),
       [kept](std::span<const Array> dys, Gradients& dx) { pull_back<T>(*kept, dys, dx); },
       [kept](std::span<const Tensor> dys, TensorGradients& dx) {
         derive_composed(dys, dx, [&](const Tensors& given) { return composed_attention(kept->arguments, given); });
-      });
-  outputs.output = recorded[0];
-  if (o.return_weights) outputs.weights = recorded[1];
-  if (o.return_lse) outputs.lse = recorded.back();
-  return outputs;
+      }));
 }
 
 // Inlined, for a shorter way from a call to its loop.
@@ -198,8 +187,8 @@ AttentionBlockGradients attention_block_backward(const Array& dout, const Array&
                             true);
     const auto zeros = [](const Shape& shape) { return Array::zeros(shape, dtype_v<T>); };
     AttentionBlockGradients d{zeros(query.shape()), zeros(key.shape()), zeros(value.shape()), {}};
-    std::vector<Array> all{d.query, d.key, d.value, {}};
-    all.resize(call.kLeaves + (call.options.formula != nullptr ? call.options.formula->leaves.size() : 0));
+    std::vector<Array> all{d.query, d.key, d.value};
+    all.resize(call.inputs());
     Array bias;
     if (call.bias()) {
       const std::size_t leaf = call.bias()->leaf;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "autograd/tensor.h"
@@ -68,8 +70,16 @@ struct CompiledProgram {
   std::vector<kernels::FormulaInstruction> instructions;
   Index first = 0, registers = 0;
   std::vector<double> constants;
-  std::vector<NumberType> types;  // of these
+  std::vector<NumberType> types;                                   // of these
+  std::tuple<std::vector<float>, std::vector<double>> in_place{};  // the constants as kernels of each dtype read them
 };
+
+// An integer, or a condition, in the place of a number.
+template <class T> T in_place_of(std::int64_t x) {
+  using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  return std::bit_cast<T>(static_cast<Integer>(x));
+}
+template <class T> T in_place_of(bool x) { return in_place_of<T>(std::int64_t{x ? -1 : 0}); }
 
 // What options do to scores: the numbers, then sums. Their leaves stand behind the formula's own.
 struct ScoreSteps : ScoreNumbers {
@@ -124,7 +134,7 @@ std::shared_ptr<const Formula> with_options(const AttentionOptions& options, con
 template <class T> class BoundFormula {
  public:
   // `records`: there is a backward pass, which is to give the gradients of the leaves that are `wanted`.
-  BoundFormula(const Formula& formula, const PairSizes& sizes, const char* operation, bool records,
+  BoundFormula(Formula formula, const PairSizes& sizes, const char* operation, bool records,
                const std::vector<bool>& wanted);
   BoundFormula(const BoundFormula&) = delete;
   const kernels::Formula<T>& view() const { return view_; }
@@ -133,7 +143,6 @@ template <class T> class BoundFormula {
 
  private:
   kernels::FormulaLeaf<T> leaf(std::size_t number, const PairSizes& sizes);
-  kernels::FormulaProgram<T> bound(const CompiledProgram& program);
   void bind_rows(const PairSizes& sizes, const std::vector<bool>& wanted);
 
   const Formula formula_;
@@ -141,7 +150,6 @@ template <class T> class BoundFormula {
   std::shared_ptr<const FormulaProgram::Backward> backward_;
   std::vector<kernels::FormulaLeaf<T>> leaves_;
   std::vector<Array> arrays_;
-  std::vector<std::vector<T>> constants_;
   mutable std::vector<std::int32_t> outside_;
   kernels::Formula<T> view_;
 };

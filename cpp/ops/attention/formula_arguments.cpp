@@ -1,10 +1,7 @@
 // A formula's arrays, checked, as the kernels read them.
 #include <algorithm>
-#include <cstring>
-#include <limits>
 
 #include "core/error.h"
-#include "kernels/kernels.h"
 #include "ops/attention/formula.h"
 
 namespace qkv::ops {
@@ -23,16 +20,6 @@ Index size_of(LeafLevel level, const PairSizes& n) {
   }
 }
 
-// An integer, or a condition, in the place of a number.
-template <class T> T in_place_of(std::int64_t x) {
-  using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-  const auto narrow = static_cast<Integer>(x);
-  T y;
-  std::memcpy(&y, &narrow, sizeof y);
-  return y;
-}
-template <class T> T in_place_of(bool x) { return in_place_of<T>(std::int64_t{x ? -1 : 0}); }
-
 void check_integers(const char* op, const std::int64_t* x, Index n) {
   constexpr std::int64_t half = std::int64_t{1} << 31;
   std::uint64_t all = 0;  // bits of 32 and more are 0 if all fit
@@ -43,48 +30,52 @@ void check_integers(const char* op, const std::int64_t* x, Index n) {
              *std::find_if_not(x, x + n, fits));
 }
 
-// Rows of numbers (rows, n) as the kernels read them, `pad` copies of the last number behind each.
-template <class T> Array converted(const char* op, const Array& x, Index rows, Index n, Index pad) {
+// Integers or conditions as the kernels read them.
+template <class T> Array converted(const char* op, const Array& x) {
   constexpr Index kAtOnce = 4096;  // numbers that stay in the first-level cache between check and conversion
-  Array y({rows, n + pad}, dtype_v<T>);
-  visit_any(x.dtype(), [&]<class From>(From) {
-    for (Index row = 0; row < rows; ++row) {
-      T* to = y.data<T>() + row * (n + pad);
-      const From* from = x.data<From>() + row * n;
-      for (Index i = 0; i < n; i += kAtOnce) {
-        const Index end = std::min(n, i + kAtOnce);
-        if constexpr (std::is_same_v<From, std::int64_t>) check_integers(op, from + i, end - i);
-        if constexpr (std::is_floating_point_v<From>)
-          std::transform(from + i, from + end, to + i, [](From v) { return static_cast<T>(v); });
-        else std::transform(from + i, from + end, to + i, [](From v) { return in_place_of<T>(v); });
-      }
-      std::fill_n(to + n, pad, n > 0 ? to[n - 1] : T(0));
+  Array y(x.shape(), dtype_v<T>);
+  const auto convert = [&](const auto* from) {
+    for (Index i = 0; i < x.numel(); i += kAtOnce) {
+      const Index end = std::min(x.numel(), i + kAtOnce);
+      if constexpr (std::is_same_v<decltype(from), const std::int64_t*>) check_integers(op, from + i, end - i);
+      std::transform(from + i, from + end, y.data<T>() + i, [](auto v) { return in_place_of<T>(v); });
     }
-  });
+  };
+  if (x.dtype() == DType::boolean) convert(x.data<bool>());
+  else convert(x.data<std::int64_t>());
   return y;
+}
+
+template <class T> kernels::FormulaProgram<T> bound(const CompiledProgram& program) {
+  const auto size = [](const auto& x) { return static_cast<Index>(x.size()); };
+  const auto& constants = std::get<std::vector<T>>(program.in_place);
+  return {program.instructions.data(), size(program.instructions), program.first,
+          program.registers,           constants.data(),           size(constants)};
 }
 
 }  // namespace
 
 template <class T>
-BoundFormula<T>::BoundFormula(const Formula& formula, const PairSizes& n, const char* op, bool records,
+BoundFormula<T>::BoundFormula(Formula formula, const PairSizes& n, const char* op, bool records,
                               const std::vector<bool>& wanted)
-    : formula_(formula), operation_(op) {
+    : formula_(std::move(formula)), operation_(op) {
   const FormulaProgram& program = *formula_.program;
   if (formula_.leaves.size() != program.graph().leaves.size())
     fail_value(op, ": a formula with ", program.graph().leaves.size(), " leaves got ", formula_.leaves.size());
+  leaves_.reserve(formula_.leaves.size());
   for (std::size_t i = 0; i < formula_.leaves.size(); ++i) leaves_.push_back(leaf(i, n));
   static const auto forward_only = std::make_shared<const FormulaProgram::Backward>();
   backward_ = records ? program.backward(wanted) : forward_only;
-  bind_rows(n, wanted);
+  const auto tables = [](const LeafKind& leaf) { return is_table(leaf.level); };
+  if (std::ranges::any_of(program.graph().leaves, tables)) bind_rows(n, wanted);
   view_.leaves = leaves_.data();
   view_.leaf_count = static_cast<Index>(leaves_.size());
-  view_.score = bound(program.score);
-  view_.split_score = bound(program.split_score);
-  view_.mask = bound(program.mask);
-  view_.derived = bound(backward_->derived);
-  view_.split_derived = bound(backward_->split_derived);
-  view_.gradient = bound(backward_->gradient);
+  view_.score = bound<T>(program.score);
+  view_.split_score = bound<T>(program.split_score);
+  view_.mask = bound<T>(program.mask);
+  view_.derived = bound<T>(backward_->derived);
+  view_.split_derived = bound<T>(backward_->split_derived);
+  view_.gradient = bound<T>(backward_->gradient);
   view_.keeps_scores = backward_->keeps_scores;
   view_.excludes = program.excludes;
   outside_.resize(program.graph().checks.size());
@@ -127,19 +118,14 @@ template <class T> kernels::FormulaLeaf<T> BoundFormula<T>::leaf(std::size_t num
     };
     if (std::any_of(graph.nodes.begin(), graph.nodes.end(), reads)) result.begins = x.data<std::int64_t>();
   }
-  const Index pad = level == LeafLevel::diagonal ? kernels::kernels<T>().attention.panel_rows : 0;
   if (level != LeafLevel::table) {
-    const Index line = per_head ? x.numel() / std::max<Index>(1, x.dim(0) * x.dim(1)) : result.size + pad;
+    const Index line = per_head ? x.numel() / std::max<Index>(1, x.dim(0) * x.dim(1)) : result.size;
     result.head = x.dim(1) == 1 ? 0 : line;
     result.batch = x.dim(0) == 1 ? 0 : x.dim(1) * line;
   }
   if (result.begins != nullptr) return result;
-  if (type == NumberType::floating && pad == 0) {
-    result.data = x.data<T>();
-    return result;
-  }
-  const Index rows = result.size > 0 ? x.numel() / result.size : 0;
-  result.data = arrays_.emplace_back(converted<T>(operation_, x, rows, result.size, pad)).template data<T>();
+  result.data =
+      type == NumberType::floating ? x.data<T>() : arrays_.emplace_back(converted<T>(operation_, x)).template data<T>();
   return result;
 }
 
@@ -178,22 +164,6 @@ template <class T> void BoundFormula<T>::bind_rows(const PairSizes& n, const std
     leaves_[i].heads_alone = alone && heads_differ[i];
     leaves_[i].batches_alone = alone && batches_differ[i];
   }
-}
-
-template <class T> kernels::FormulaProgram<T> BoundFormula<T>::bound(const CompiledProgram& program) {
-  std::vector<T>& constants = constants_.emplace_back();
-  for (std::size_t i = 0; i < program.constants.size(); ++i) {
-    const double x = program.constants[i];
-    constants.push_back(program.types[i] == NumberType::floating  ? static_cast<T>(x)
-                        : program.types[i] == NumberType::integer ? in_place_of<T>(static_cast<std::int64_t>(x))
-                                                                  : in_place_of<T>(x != 0));
-  }
-  return {program.instructions.data(),
-          static_cast<Index>(program.instructions.size()),
-          program.first,
-          program.registers,
-          constants.data(),
-          static_cast<Index>(constants.size())};
 }
 
 template <class T> void BoundFormula<T>::check_indices() const {

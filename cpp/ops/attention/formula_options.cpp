@@ -113,9 +113,10 @@ std::shared_ptr<const Formula> with_options(const AttentionOptions& o, const Pai
   if (steps == ScoreSteps()) return o.formula;
   auto y = std::make_shared<Formula>(o.formula != nullptr ? *o.formula : Formula{nothing, {}, {}, {}});
   y->program = y->program->behind(steps);
+  y->leaves.reserve(y->program->graph().leaves.size());
   const auto leaf = [&](const Tensor& x) { y->leaves.push_back(x); };
   if (steps.alibi) {
-    leaf(reshape(Tensor(o.alibi_slopes), {1, n.heads, 1}));
+    leaf(Tensor(o.alibi_slopes.reshaped({1, n.heads, 1})));
     leaf(Tensor(negative_distances(o.q_offset, n, dtype)));
   }
   if (steps.distance_bias) {

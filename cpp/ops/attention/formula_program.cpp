@@ -219,6 +219,16 @@ class Compiler {
   std::map<int, int> place_;
 };
 
+template <class T> void put_in_place(CompiledProgram& program) {
+  for (std::size_t i = 0; i < program.constants.size(); ++i) {
+    const double x = program.constants[i];
+    std::get<std::vector<T>>(program.in_place)
+        .push_back(program.types[i] == NumberType::floating  ? static_cast<T>(x)
+                   : program.types[i] == NumberType::integer ? in_place_of<T>(static_cast<std::int64_t>(x))
+                                                             : in_place_of<T>(x != 0));
+  }
+}
+
 // Numbers all values, now that constants and registers are counted.
 CompiledProgram finished(CompiledProgram program, const FormulaGraph& graph) {
   const auto leaves = static_cast<int>(graph.leaves.size());
@@ -234,6 +244,8 @@ CompiledProgram finished(CompiledProgram program, const FormulaGraph& graph) {
       tile + 2 + program.registers > kernels::kMostFormulaValues)
     fail_value("formula: must have at most ", kernels::kMostFormulaInstructions,
                " operations on pairs of a query and a key; got ", program.instructions.size());
+  put_in_place<float>(program);
+  put_in_place<double>(program);
   return program;
 }
 

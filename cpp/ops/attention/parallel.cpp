@@ -101,13 +101,9 @@ template <class T> void attention_forward(const AttentionResult<T>& to, const At
 }
 
 template <class T> void attention_weights(WeightsView<T> weights, const AttentionProblem<T>& problem) {
-  AttentionProblem<T> without_values = problem;
-  without_values.value = {};
-  without_values.value_size = 0;
-  without_values.dropout = {};
   AttentionResult<T> result;
   result.weights = weights;
-  attention_forward(result, without_values);
+  attention_forward(result, without_values(problem));
 }
 
 template class AdjoiningRows<float>;

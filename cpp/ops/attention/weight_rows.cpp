@@ -100,11 +100,7 @@ bool counts(const MeasureInputs& in, Index batch, Index query, Index queries) {
 }
 
 template <class T> Array measures(const AttentionProblem<T>& given, const MeasureInputs& in) {
-  AttentionProblem<T> without = given;
-  without.value = {};
-  without.value_size = 0;
-  without.dropout = {};
-  const AdjoiningRows<T> adjoining(without);
+  const AdjoiningRows<T> adjoining(without_values(given));
   const AttentionProblem<T>& p = adjoining.problem;
   const auto& attention = kernels::kernels<T>().attention;
   const Index group = p.heads / std::max<Index>(1, p.kv_heads), rows = group * p.queries, size = attention.panel_rows;
@@ -199,11 +195,7 @@ void draw_rows(T* to, const AttentionProblem<T>& p, const Grid& grid, Index batc
 }
 
 template <class T> Array drawn(const AttentionProblem<T>& given, const ImageOptions& image) {
-  AttentionProblem<T> without = given;
-  without.value = {};
-  without.value_size = 0;
-  without.dropout = {};
-  const AdjoiningRows<T> adjoining(without);
+  const AdjoiningRows<T> adjoining(without_values(given));
   const AttentionProblem<T>& p = adjoining.problem;
   const Grid grid(image, p.queries, p.keys);
   Array shown = Array::zeros({p.batches, p.heads, grid.height, grid.width}, dtype_v<T>);
