@@ -69,8 +69,10 @@ Array negative_distances(const Array& offsets, const PairSizes& n, DType dtype) 
   const bool equal = !offsets.defined() || std::count(first, first + n.batches, *first) == n.batches;
   Array y({equal ? 1 : n.batches, 1, std::max<Index>(0, n.queries + n.keys - 1)}, dtype);
   visit_floating(dtype, [&]<class T>(T) {
-    for (Index i = 0; i < y.numel(); ++i)
-      y.data<T>()[i] = static_cast<T>(-std::abs(first[i / y.dim(2)] + i % y.dim(2) - (n.keys - 1)));
+    for (Index batch = 0; batch < y.dim(0); ++batch) {
+      T* to = y.data<T>() + batch * y.dim(2);
+      for (Index i = 0; i < y.dim(2); ++i) to[i] = static_cast<T>(-std::abs(first[batch] + i - (n.keys - 1)));
+    }
   });
   return y;
 }
