@@ -32,27 +32,24 @@ template <class T> inline Vec<T> softplus_of(Vec<T> x) {
 }
 
 template <class T> void forward(Activation f, T* y, const T* x, T a, Index n) {
+  // x times a share that vanishes at -inf, where the product would be NaN.
+  const auto times_share = [=](auto share) {
+    const Vec<T> lowest = -splat<T>(static_cast<T>(INFINITY)), zero = {};
+    map_vectors(y, x, n, [=](Vec<T> v) { return select(v == lowest, zero, v * share(v)); });
+  };
   switch (f) {
     case Activation::relu:
       return map_vectors(y, x, n, [](Vec<T> v) { return select(v <= Vec<T>{}, Vec<T>{}, v); });
-    case Activation::gelu: {
-      const Vec<T> lowest = -splat<T>(static_cast<T>(INFINITY)), zero = {};
-      return map_vectors(y, x, n, [=](Vec<T> v) { return select(v == lowest, zero, v * normal_cdf<T>(v)); });
-    }
-    case Activation::gelu_tanh: {
-      const Vec<T> lowest = -splat<T>(static_cast<T>(INFINITY)), zero = {};
-      return map_vectors(y, x, n, [=](Vec<T> v) {
-        return select(v == lowest, zero, all<T>(0.5) * v * (all<T>(1) + inner_tanh<T>(v)));
-      });
-    }
+    case Activation::gelu:
+      return times_share([](Vec<T> v) { return normal_cdf<T>(v); });
+    case Activation::gelu_tanh:
+      return times_share([](Vec<T> v) { return all<T>(0.5) * (all<T>(1) + inner_tanh<T>(v)); });
     case Activation::tanh:
       return map_vectors(y, x, n, [](Vec<T> v) { return tanh_of<T>(v); });
     case Activation::sigmoid:
       return map_vectors(y, x, n, [](Vec<T> v) { return sigmoid_of<T>(v); });
-    case Activation::silu: {
-      const Vec<T> lowest = -splat<T>(static_cast<T>(INFINITY)), zero = {};
-      return map_vectors(y, x, n, [=](Vec<T> v) { return select(v == lowest, zero, v * sigmoid_of<T>(v)); });
-    }
+    case Activation::silu:
+      return times_share([](Vec<T> v) { return sigmoid_of<T>(v); });
     case Activation::leaky_relu:
       return map_vectors(y, x, n, [=](Vec<T> v) { return select(v > Vec<T>{}, v, v * splat<T>(a)); });
     case Activation::elu:
@@ -61,14 +58,6 @@ template <class T> void forward(Activation f, T* y, const T* x, T a, Index n) {
     case Activation::softplus:
       return map_vectors(y, x, n, [=](Vec<T> v) { return softplus_of<T>(v * splat<T>(a)) / splat<T>(a); });
   }
-}
-
-// dx = dy * derivative(saved), and 0 where dy is, whatever was saved.
-template <class T, class F> void put_gradients(T* dx, const T* dy, const T* saved, Index n, F derivative) {
-  each_vector<T>(n, [&](Index i, auto at) {
-    const Vec<T> zero = {}, d = at(dy + i);
-    at.put(dx + i, select(d == zero, zero, d * derivative(at(saved + i))));
-  });
 }
 
 template <class T> void backward(Activation f, T* dx, const T* dy, const T* saved, T a, Index n) {

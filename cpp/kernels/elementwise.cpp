@@ -17,7 +17,8 @@ namespace {
 constexpr Index kRowsAhead = 8;                         // fetched while others are summed
 constexpr double kErfDerivative = 1.12837916709551257;  // of the error function at 0: 2 / sqrt(pi)
 
-template <class T, class F> void each_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
+template <class Y, class T, class F>
+void each_pair(Y* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
   if (step_a == 1 && step_b == 1) {
     for (Index i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
   } else if (step_a == 1) {
@@ -27,7 +28,7 @@ template <class T, class F> void each_pair(T* y, const T* a, Index step_a, const
     const T left = *a;
     for (Index i = 0; i < n; ++i) y[i] = f(left, b[i]);
   } else {
-    const T value = f(*a, *b);
+    const Y value = f(*a, *b);
     for (Index i = 0; i < n; ++i) y[i] = value;
   }
 }
@@ -117,26 +118,18 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
   }
 }
 
-template <class T> inline Vec<T> gradient_times(Vec<T> dy, Vec<T> derivative) {
-  return select(dy == Vec<T>{}, Vec<T>{}, dy * derivative);
-}
-
 template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* x, Index n) {
   switch (op) {
     case Unary::absolute:
       for (Index i = 0; i < n; ++i) dx[i] = x[i] > 0 ? dy[i] : x[i] < 0 ? -dy[i] : T(0);
       return;
     case Unary::sine:
-      return each_vector<T>(
-          n, [=](Index i, auto at) { at.put(dx + i, gradient_times<T>(at(dy + i), cos_of<T>(at(x + i)))); });
+      return put_gradients(dx, dy, x, n, [](Vec<T> v) { return cos_of<T>(v); });
     case Unary::cosine:
-      return each_vector<T>(
-          n, [=](Index i, auto at) { at.put(dx + i, gradient_times<T>(at(dy + i), -sin_of<T>(at(x + i)))); });
+      return put_gradients(dx, dy, x, n, [](Vec<T> v) { return -sin_of<T>(v); });
     case Unary::error_function:
-      return each_vector<T>(n, [=](Index i, auto at) {
-        const Vec<T> v = at(x + i);
-        at.put(dx + i, gradient_times<T>(at(dy + i), splat<T>(static_cast<T>(kErfDerivative)) * exp_of<T>(-v * v)));
-      });
+      return put_gradients(dx, dy, x, n,
+                           [](Vec<T> v) { return splat<T>(static_cast<T>(kErfDerivative)) * exp_of<T>(-v * v); });
     case Unary::negate:
     case Unary::exponential:
     case Unary::logarithm:
@@ -145,34 +138,20 @@ template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* x,
   }
 }
 
-template <class T, class F> void compare_pair(bool* y, const T* a, Index sa, const T* b, Index sb, Index n, F f) {
-  if (n > 0 && sa == 0 && sb == 1) {
-    const T left = *a;
-    for (Index i = 0; i < n; ++i) y[i] = f(left, b[i]);
-  } else if (n > 0 && sa == 1 && sb == 0) {
-    const T right = *b;
-    for (Index i = 0; i < n; ++i) y[i] = f(a[i], right);
-  } else if (sa == 1 && sb == 1) {
-    for (Index i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
-  } else {
-    for (Index i = 0; i < n; ++i) y[i] = f(*a, *b);
-  }
-}
-
 template <class T> void compare(Compare op, bool* y, const T* a, Index sa, const T* b, Index sb, Index n) {
   switch (op) {
     case Compare::equal:
-      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == q; });
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == q; });
     case Compare::not_equal:
-      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p != q; });
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p != q; });
     case Compare::less:
-      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p < q; });
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p < q; });
     case Compare::less_equal:
-      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p <= q; });
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p <= q; });
     case Compare::greater:
-      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q; });
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p > q; });
     case Compare::greater_equal:
-      return compare_pair(y, a, sa, b, sb, n, [](T p, T q) { return p >= q; });
+      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p >= q; });
   }
 }
 

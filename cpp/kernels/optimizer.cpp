@@ -1,8 +1,9 @@
 #include "kernels/optimizer.h"
 
-#include "kernels/simd/family.h"
-
 #include <math.h>
+
+#include "kernels/simd/family.h"
+#include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -40,14 +41,7 @@ void adam(T* __restrict w, T* __restrict m, T* __restrict v, const T* __restrict
 }
 
 template <class T> double sum_squares(const T* x, Index n) {
-  double part[16] = {};
-  Index i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (Index k = 0; k < 16; ++k) part[k] += static_cast<double>(x[i + k]) * static_cast<double>(x[i + k]);
-  for (Index k = 0; i < n; ++i, ++k) part[k] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  for (Index width = 8; width > 0; width /= 2)
-    for (Index k = 0; k < width; ++k) part[k] += part[k + width];
-  return part[0];
+  return sum_sixteen<double>(n, [=](Index i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
 }
 
 }  // namespace

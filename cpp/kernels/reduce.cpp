@@ -6,16 +6,8 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-// Sixteen running sums, combined pairwise: the order is the same at every instruction-set level.
 template <class T> T sum_block(const T* x, Index n) {
-  T part[16] = {};
-  Index i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (Index j = 0; j < 16; ++j) part[j] += x[i + j];
-  for (Index j = 0; i < n; ++i, ++j) part[j] += x[i];
-  for (Index width = 8; width > 0; width /= 2)
-    for (Index j = 0; j < width; ++j) part[j] += part[j + width];
-  return part[0];
+  return sum_sixteen<T>(n, [=](Index i) { return x[i]; });
 }
 
 // Blocks are added in double, so that the error does not grow with the length.
@@ -46,17 +38,8 @@ template <class T> void sum_of_rows(T* y, const T* x, Index rows, Index n) {
   }
 }
 
-// Sixteen running products, combined pairwise: the order is the same at every instruction-set level.
 template <class T> T product(const T* x, Index n) {
-  T part[16];
-  for (T& p : part) p = 1;
-  Index i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (Index j = 0; j < 16; ++j) part[j] *= x[i + j];
-  for (Index j = 0; i < n; ++i, ++j) part[j] *= x[i];
-  for (Index width = 8; width > 0; width /= 2)
-    for (Index j = 0; j < width; ++j) part[j] *= part[j + width];
-  return part[0];
+  return fold_sixteen(T(1), n, [=](Index i) { return x[i]; }, [](T a, T b) { return a * b; });
 }
 
 template <class T> void product_of_rows(T* y, const T* x, Index rows, Index n) {

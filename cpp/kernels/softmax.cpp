@@ -298,17 +298,9 @@ template <class T> void loss_gradients(T* dx, const T* x, T lse, T a, const T* w
 }
 
 template <class T> double sum_centred(const T* x, T lse, const T* weight, Index n) {
-  double part[16] = {};
-  const auto term = [=](Index j) {
+  return sum_sixteen<double>(n, [=](Index j) {
     return static_cast<double>(x[j] - lse) * (weight == nullptr ? 1.0 : static_cast<double>(weight[j]));
-  };
-  Index j = 0;
-  for (; j + 16 <= n; j += 16)
-    for (Index k = 0; k < 16; ++k) part[k] += term(j + k);
-  for (Index k = 0; j < n; ++j, ++k) part[k] += term(j);
-  for (Index width = 8; width > 0; width /= 2)
-    for (Index k = 0; k < width; ++k) part[k] += part[k + width];
-  return part[0];
+  });
 }
 
 }  // namespace

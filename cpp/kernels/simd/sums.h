@@ -62,11 +62,36 @@ template <class T, class F> inline TwoSums<T> two_sums(Index n, F f) {
           horizontal_sum<T>((second[0] + second[1]) + (second[2] + second[3]))};
 }
 
+// Sixteen running results of combine(result, f(j)), combined pairwise: the order is the same at every instruction-set
+// level.
+template <class S, class F, class Combine> inline S fold_sixteen(S start, Index n, F f, Combine combine) {
+  S part[16];
+  for (S& p : part) p = start;
+  Index j = 0;
+  for (; j + 16 <= n; j += 16)
+    for (Index k = 0; k < 16; ++k) part[k] = combine(part[k], f(j + k));
+  for (Index k = 0; j < n; ++j, ++k) part[k] = combine(part[k], f(j));
+  for (Index width = 8; width > 0; width /= 2)
+    for (Index k = 0; k < width; ++k) part[k] = combine(part[k], part[k + width]);
+  return part[0];
+}
+template <class S, class F> inline S sum_sixteen(Index n, F f) {
+  return fold_sixteen(S(0), n, f, [](S a, S b) { return a + b; });
+}
+
 // f(j, at) for n numbers, a vector at a time.
 template <class T, class F> inline void each_vector(Index n, F f) {
   Index j = 0;
   for (; j + kLanes<T> <= n; j += kLanes<T>) f(j, Whole<T>{});
   if (j < n) f(j, Part<T>{n - j});
+}
+
+// dx = dy * derivative(x), and 0 where dy is, whatever x holds.
+template <class T, class F> inline void put_gradients(T* dx, const T* dy, const T* x, Index n, F derivative) {
+  each_vector<T>(n, [&](Index i, auto at) {
+    const Vec<T> zero = {}, d = at(dy + i);
+    at.put(dx + i, select(d == zero, zero, d * derivative(at(x + i))));
+  });
 }
 
 }  // namespace qkv::kernels::QKV_ISA
