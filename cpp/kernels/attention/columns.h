@@ -93,10 +93,10 @@ template <class T> class ColumnParts {
       f(x, at_least(starts[x], key), at_most(starts[x + 1], end));
   }
 
-  const ColumnResult<T>* columns_;
-  T* largest_;  // (steps, width)
-  T* value_;    // (steps + columns, width)
-  T* tile_;     // (columns, width), what they come to
+  const ColumnResult<T>* columns_ = nullptr;
+  T* largest_ = nullptr;  // (steps, width)
+  T* value_ = nullptr;    // (steps + columns, width)
+  T* tile_ = nullptr;     // (columns, width), what they come to
   Index column_ = 0, step_ = 0,
         part_ = 0;  // the first that a later step may see, and how many steps and parts were left
 };

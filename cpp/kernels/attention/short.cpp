@@ -106,8 +106,9 @@ void forward_short(const AttentionResult<T>& result, const AttentionProblem<T>& 
       for (j = 0; j < p.keys; ++j) values[j] = p.value.at(b, h, j);
       for (Index i = 0; i < p.queries; ++i) rows[i] = result.out.at(b, h, i);
       Index i = 0;
-      for (; !any(none) && i + 4 <= p.queries; i += 4)
-        rows_of<T, 4, false>(rows + i, scores + i, values, p.keys, p.value_size);
+      if constexpr (w >= 4)
+        for (; !any(none) && i + 4 <= p.queries; i += 4)
+          rows_of<T, 4, false>(rows + i, scores + i, values, p.keys, p.value_size);
       for (; i < p.queries; ++i) rows_of<T, 1, true>(rows + i, scores + i, values, p.keys, p.value_size);
     }
     if (result.weights.data != nullptr)
