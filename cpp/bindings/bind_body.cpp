@@ -123,6 +123,13 @@ Array any_array(Call& call, py::handle value, const char* name) {
   return value.is_none() ? Array() : nn::snapshot(packed(call.mask(value, name).data()));
 }
 
+// A mask of a body's for one of its blocks.
+nn::MaskSpec of_keys(const char* block, const Tensor& x, const Array& mask, const nn::MaskSpec& given) {
+  if (x.rank() != 3 || given.attn_mask.defined())
+    fail_value(block, ": attention_mask must be given with x (B, L, M) and without attn_mask; got x ", x.shape());
+  return padded_rows(block, x.dim(0), x.dim(1), given.valid_lens, mask, false).mask_spec;
+}
+
 }  // namespace
 
 void bind_body(Functions& m) {
@@ -143,11 +150,12 @@ void bind_body(Functions& m) {
 
   CalledLayerClass<TransformerBlock> block(m, "TransformerBlock", "A block of TransformerBody.");
   block.def(py::init(block_maker<TransformerBlock>(), block_maker<OverridableCall<TransformerBlock>>()));
-  op<TransformerBlock&, Floating, FloatingOrNone, CallOptions>(
+  op<TransformerBlock&, Floating, FloatingOrNone, As<any_array>, CallOptions>(
       block,
-      "forward(x, memory=None, *, valid_lens=None, attn_mask=None, is_causal=None, memory_valid_lens=None, "
-      "memory_attn_mask=None, cache=None, return_weights=False)",
-      [](TransformerBlock& self, const Tensor& x, const Tensor& memory, CallOptions& o, Call& call) {
+      "forward(x, memory=None, *, attention_mask=None, valid_lens=None, attn_mask=None, is_causal=None, "
+      "memory_valid_lens=None, memory_attn_mask=None, cache=None, return_weights=False)",
+      [](TransformerBlock& self, const Tensor& x, const Tensor& memory, const Array& mask, CallOptions& o, Call& call) {
+        if (mask.defined()) o.self = of_keys(call.operation(), x, mask, o.self);
         return o.run(o.of_block(call, count_of(x), count_of(memory)),
                      [&](const auto& given) { return self.TransformerBlock::forward(x, memory, given); });
       });
@@ -162,15 +170,19 @@ void bind_body(Functions& m) {
       .def_property_readonly("memory_weights", [](TransformerBody& self) {
         return weights_of_layers(self.parts(), [](nn::Block& part) { return part.shown_attention(); });
       });
-  op<TransformerBody&, IntegersOrNone, FloatingOrNone, As<any_array>, Lengths, IntegersOrNone, FloatingOrNone,
+  op<TransformerBody&, py::handle, FloatingOrNone, As<any_array>, Lengths, IntegersOrNone, FloatingOrNone,
      As<any_array>, Lengths, py::handle, bool, bool>(
       body,
       "forward(input_ids=None, *, inputs=None, attention_mask=None, valid_lens=None, token_type_ids=None, memory=None, "
       "memory_mask=None, memory_valid_lens=None, cache=None, skip_padding=False, output_hidden_states=False)",
-      [](TransformerBody& self, const Array& ids, const Tensor& inputs, const Array& mask, const Array& lens,
+      [](TransformerBody& self, py::handle first, const Tensor& named, const Array& mask, const Array& lens,
          const Array& types, const Tensor& memory, const Array& memory_mask, const Array& memory_lens, py::handle cache,
          bool skip_padding, bool hidden_states, Call& call) {
-        const auto own = model_cache_from(cache, call.operation(), self.layers->length());
+        // What comes first are the inputs of a body without ids.
+        const bool unnamed = !self.options.vocab_size && !named.defined() && !first.is_none();
+        const Array ids = unnamed || first.is_none() ? Array() : call.integers(first, "input_ids");
+        const Tensor inputs = unnamed ? call.floating(first, "inputs") : named;
+        const auto own = model_cache_from(cache, call.operation(), self.parts().size());
         Tensors states;
         const Tensor y = without_gil([&] {
           return self.forward({ids, inputs, mask, lens, types, memory, memory_mask, memory_lens, skip_padding},

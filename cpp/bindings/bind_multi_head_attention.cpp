@@ -63,6 +63,20 @@ std::optional<RelativeBias> relative_bias_from(Call& call, py::handle value, con
   return bias;
 }
 
+nn::PartNames part_names_from(Call& call, py::handle value, const char* name) {
+  nn::PartNames names;
+  const auto check = [&](bool good) {
+    if (!good) fail_type(call.operation(), ": ", name, " must be None or a dict of strings; got ", described(value));
+  };
+  if (value.is_none()) return names;
+  check(py::isinstance<py::dict>(value));
+  for (const auto& [own, other] : py::reinterpret_borrow<py::dict>(value)) {
+    check(py::isinstance<py::str>(own) && py::isinstance<py::str>(other));
+    names.pairs.emplace_back(own.cast<std::string>(), other.cast<std::string>());
+  }
+  return names;
+}
+
 ops::RotaryScaling rotary_scaling_from(Call& call, py::handle value, const char*) {
   const char* layer = call.operation();
   ops::RotaryScaling scaling;
@@ -218,9 +232,11 @@ num_kv_heads : int, optional
 head_dim : int, optional
     ``D``; ``embed_dim / num_heads`` if not given.
 out_dim : int, optional
-    Width of the output; ``embed_dim`` if not given.
+    Width of the output; ``embed_dim`` if not given. 0: there is no ``out_proj``, and the heads side by side come out.
 is_causal : bool or {"upper_left", "lower_right"}
     A token sees itself and those before it; a call may say otherwise.
+names : dict, optional
+    What projections are called instead, such as ``{"q_proj": "query"}``, in state dicts too.
 comm : MPI communicator, optional
     Inputs hold the parts of sequences that :func:`qkv.distributed.positions` gives this rank, and queries attend to the
     keys of all ranks; ``valid_lens``, window and masks count whole positions. ``attention_weights`` stays None. Not with
@@ -279,7 +295,7 @@ Examples
   def_init<Fields<MultiHeadFields>>(
       multi_head,
       text("embed_dim, num_heads, *, dropout=0.0, bias=True, out_bias=None, kdim=None, vdim=None, num_kv_heads=None, "
-           "head_dim=None, out_dim=None, is_causal=False, comm=None",
+           "head_dim=None, out_dim=None, is_causal=False, names=None, comm=None",
            kScores),
       [](const MultiHeadFields& f, Call& call) {
         return std::tuple(f, split_sequence_from(f.comm, call.operation()));

@@ -9,8 +9,8 @@
   family(config) family(callbacks) family(tensor) family(subclass) family(direct_calls) family(functions) \
   family(arrays) family(indices) family(random) family(additive) family(kernel_pooling) family(positions) \
   family(attention) family(formula) family(module) family(init) family(layers) family(positional_encoding) \
-  family(attention_layers) family(multi_head_attention) family(gru) family(transformer) family(bert_parts) \
-  family(bert) family(decoding) family(transformer_model) family(causal_lm) family(body) \
+  family(attention_layers) family(multi_head_attention) family(gru) family(transformer) \
+  family(decoding) family(transformer_model) family(causal_lm) family(body) \
   family(seq2seq) family(linear_attention) family(observer) family(softmax) family(activation) family(norm) \
   family(embedding) family(loss) family(optim) family(processes) family(rules) family(explained)
 // clang-format on

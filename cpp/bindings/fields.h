@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bindings/operation.h"
-#include "nn/score_options.h"
+#include "nn/multi_head_attention.h"
 
 namespace qkv::bindings {
 
@@ -10,7 +10,10 @@ namespace qkv::bindings {
 std::optional<nn::RelativeBias> relative_bias_from(Call& call, py::handle value, const char* name = "relative_bias");
 // None or a dict with Hugging Face's names, of which those that the rule does not know are ignored as there.
 ops::RotaryScaling rotary_scaling_from(Call& call, py::handle value, const char* name = "rotary_scaling");
+// None or a dict of strings.
+nn::PartNames part_names_from(Call& call, py::handle value, const char* name);
 
+template <> struct Argument<nn::PartNames> : Argument<As<part_names_from>> {};
 template <> struct Argument<std::optional<nn::RelativeBias>> : Argument<As<relative_bias_from>> {};
 template <> struct Argument<ops::RotaryScaling> : Argument<As<rotary_scaling_from>> {};
 template <> struct Argument<nn::NormKind> : Argument<As<nn::norm_named>> {};

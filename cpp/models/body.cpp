@@ -96,33 +96,38 @@ TransformerBody::TransformerBody(const BodyOptions& o, const std::vector<nn::Blo
     : options(checked(o)),
       sines_(o.sinusoidal ? sines_then_cosines(o.max_positions, o.embedding_size.value_or(o.d_model)) : Array()) {
   const Index width = o.embedding_size.value_or(o.d_model);
+  const auto own = [&]<class M>(const char* name, std::shared_ptr<M>& member, std::shared_ptr<M> value,
+                                Absent absent = Absent::never) {
+    own_module(o.names.of(name), member, std::move(value), absent);
+  };
+  const auto wanted = [&](const char* name) { return o.names.empty() || o.names.has(name); };
   const auto table = [&](const char* name, std::shared_ptr<nn::Embedding>& member, Index rows, Index columns,
                          std::optional<Index> padding = {}) {
     auto made = rows > 0 ? std::make_shared<nn::Embedding>(rows, columns, padding) : nullptr;
     if (made && !nn::SkipInit::active()) nn::fill_normal(made->weight.data(), 0, 0.02);
     if (made && padding && !nn::SkipInit::active())
       std::fill_n(made->weight.ptr<float>() + *padding * columns, columns, 0.0f);
-    if (made || name == std::string("relative_bias")) own_module(name, member, std::move(made), Absent::allowed);
+    if (made || name == std::string("relative_bias")) own(name, member, std::move(made), Absent::allowed);
   };
   table("embedding", embedding, o.vocab_size.value_or(0), width, o.pad_id);
   table("position_embedding", position_embedding, o.sinusoidal ? 0 : o.max_positions, width);
   table("type_embedding", type_embedding, o.type_vocab_size, width);
   if (o.embedding_norm)
-    own_module("embedding_norm", embedding_norm, nn::make_norm(*o.embedding_norm, width, o.norm_eps, o.norm_bias));
+    own("embedding_norm", embedding_norm, nn::make_norm(*o.embedding_norm, width, o.norm_eps, o.norm_bias));
   if (width != o.d_model)
-    own_module("embedding_projection", embedding_projection, std::make_shared<nn::Linear>(width, o.d_model));
+    own("embedding_projection", embedding_projection, std::make_shared<nn::Linear>(width, o.d_model));
   // A copy is made without layers, which are put there then.
   if (o.relative_bias)
     table("relative_bias", relative_bias, blocks.empty() ? 0 : o.relative_bias->num_buckets,
           blocks.empty() ? 0 : blocks.front().attention.num_heads);
   if (o.disentangled) table("relative_embedding", relative_embedding, 2 * o.disentangled->span, o.d_model);
   if (o.disentangled && o.relative_norm)
-    own_module("relative_norm", relative_norm, nn::make_norm(nn::NormKind::layer, o.d_model, o.norm_eps, o.norm_bias));
-  own_module("dropout", dropout, std::make_shared<nn::Dropout>(o.dropout));
+    own("relative_norm", relative_norm, nn::make_norm(nn::NormKind::layer, o.d_model, o.norm_eps, o.norm_bias));
+  if (wanted("dropout")) own("dropout", dropout, std::make_shared<nn::Dropout>(o.dropout));
   auto list = std::make_shared<nn::ModuleList>();
   for (const nn::BlockOptions& block : blocks) list->append(std::make_shared<TransformerBlock>(block));
-  own_module("layers", layers, std::move(list));
-  if (o.final_norm) own_module("norm", norm, nn::make_norm(*o.final_norm, o.d_model, o.norm_eps, o.norm_bias));
+  if (wanted("layers")) own("layers", layers, std::move(list));
+  if (o.final_norm) own("norm", norm, nn::make_norm(*o.final_norm, o.d_model, o.norm_eps, o.norm_bias));
 }
 
 nn::Config TransformerBody::config() const {
@@ -201,7 +206,7 @@ Tensor TransformerBody::embedded(const Input& input, const PaddedRows& rows, con
                                                                       : Array::zeros({1}, DType::int64)));
   if (options.max_positions > 0) x = ops::add(x, position_rows(positions));
   if (embedding_norm) x = embedding_norm->forward(kName, x);
-  x = dropout->forward(x);
+  if (dropout) x = dropout->forward(x);
   return embedding_projection ? embedding_projection->forward(x) : x;
 }
 
@@ -221,7 +226,12 @@ Tensor TransformerBody::forward(const Input& input, nn::ModelCache* cache, Tenso
   PaddedRows rows =
       padded_rows(kName, shape[0], shape[1], input.valid_lens, input.attention_mask, input.skip_padding, before);
   const PaddedRows asked = rows;
-  if (rows.packed() && (relative_embedding || !together(rows)))  // computed whole, and left out of the result
+  const bool by_distance =
+      relative_bias || relative_embedding || std::any_of(blocks.begin(), blocks.end(), [](const auto& block) {
+        const nn::ScoreOptions& scores = block->options.attention.scores;
+        return scores.window || scores.alibi || scores.relative_bias;
+      });
+  if (rows.packed() && (relative_embedding || (by_distance && !together(rows))))  // whole, and left out of the result
     rows = padded_rows(kName, shape[0], shape[1], input.valid_lens, input.attention_mask, false, before);
   const Array numbers = positions(input, rows, before);
   const Array kept = rows.picked(numbers);  // (L,), (B, L) or (R,)

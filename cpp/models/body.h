@@ -41,6 +41,7 @@ struct BodyOptions {
   std::optional<nn::RelativeBias> relative_bias = {};  // one table for all layers
   std::optional<nn::Disentangled> disentangled = {};   // likewise
   bool relative_norm = false;                          // behind its table
+  nn::PartNames names = {};                            // with some, dropout and layers only where they have one
 };
 template <nn::FieldsOf<BodyOptions> Options, class F> void for_fields(Options& o, F field) {
   field("d_model", o.d_model);
@@ -61,6 +62,7 @@ template <nn::FieldsOf<BodyOptions> Options, class F> void for_fields(Options& o
   field("relative_bias", o.relative_bias);
   field("disentangled", o.disentangled);
   field("relative_norm", o.relative_norm);
+  field("names", o.names);
 }
 const char* name_of(PositionRule rule);
 inline nn::Value value_of(PositionRule rule) { return std::string(name_of(rule)); }
@@ -85,7 +87,10 @@ class TransformerBody : public nn::Module {
   // (B, L, M). `states` gets the embeddings and what each layer gave.
   Tensor forward(const Input& input, nn::ModelCache* cache = nullptr, Tensors* states = nullptr);
   Index embedding_width() const { return options.embedding_size.value_or(options.d_model); }
-  std::vector<std::shared_ptr<nn::Block>> parts() const { return nn::blocks_of<nn::Block>(*this, *layers); }
+  std::vector<std::shared_ptr<nn::Block>> parts() const {
+    return layers ? nn::blocks_of<nn::Block>(*this, *layers, options.names.of("layers").c_str())
+                  : std::vector<std::shared_ptr<nn::Block>>();
+  }
 
   const BodyOptions options;
   std::shared_ptr<nn::Embedding> embedding, position_embedding, type_embedding, relative_bias, relative_embedding;

@@ -37,6 +37,11 @@ MultiHeadAttention::Arguments to_memory(const MultiHeadAttention::Arguments& own
   return a;
 }
 
+constexpr const char* kOutput = "self_attn.out_proj";
+constexpr const char* kProjections[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+bool is_projection(std::string_view role) { return std::ranges::find(kProjections, role) != std::end(kProjections); }
+std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
 constexpr const char* kPlacements[] = {"post", "pre", "sandwich", "parallel"};
 
 }  // namespace
@@ -49,6 +54,24 @@ Placement placement_named(const char* owner, const std::string& name) {
 
 const char* name_of(Placement placement) { return kPlacements[static_cast<std::size_t>(placement)]; }
 
+// Names are paths through containers: of what a block cannot do without, of the others that it has, and of the
+// projections, of which that behind the heads stands outside of the attention then.
+void check_names(const char* layer, const BlockOptions& o) {
+  static constexpr const char* kNeeded[] = {"self_attn", "linear1", "linear2", "dropout1"};
+  static constexpr const char* kOthers[] = {kOutput, "norm1", "norm2", "dropout2"};
+  const auto among = [](const auto& list, std::string_view role) {
+    return std::ranges::find(list, role) != std::end(list);
+  };
+  if (o.names.empty()) return;
+  if (o.memory || o.gated || o.placement == Placement::parallel || o.placement == Placement::sandwich)
+    fail_value(layer, ": names must be {} with memory, gated, or such a placement; got some");
+  for (const char* role : kNeeded)
+    if (!o.names.has(role)) fail_value(layer, ": names must have a path of ", role, "; got none");
+  for (const auto& [role, path] : o.names.pairs)
+    if (path.empty() || !(among(kNeeded, role) || among(kOthers, role) || is_projection(role)))
+      fail_value(layer, ": names must be paths of parts that have one; got \"", path, "\" for ", role);
+}
+
 const BlockOptions& checked(const char* layer, const BlockOptions& o) {
   const auto& [width, heads] = std::pair(o.attention.embed_dim, o.attention.num_heads);
   if (width < 1 || heads < 1 || o.inner < 1)
@@ -58,6 +81,7 @@ const BlockOptions& checked(const char* layer, const BlockOptions& o) {
     fail_value(layer, ": d_model must be divisible by nhead; got d_model = ", width, ", nhead = ", heads);
   checked_probability(layer, "dropout", o.dropout);
   checked_probability(layer, "inner_dropout", o.inner_dropout);
+  check_names(layer, o);
   if (o.memory && o.placement == Placement::parallel)
     fail_value(layer, ": placement must not be \"parallel\" because a block with memory is not; got both");
   return o;
@@ -68,7 +92,7 @@ template <class Parts, class F> void with_role(Parts& p, std::string_view role, 
   const auto number = static_cast<std::size_t>(role.back() - '1');  // of norms and dropouts
   if (role == "self_attn") f(p.self_attn);
   else if (role == "multihead_attn") f(p.multihead_attn);
-  else if (role == "attention_output") f(p.attention_output);
+  else if (role == kOutput) f(p.attention_output);
   else if (role == "linear1") f(p.linear1);
   else if (role == "linear2") f(p.linear2);
   else if (role == "linear_gate") f(p.linear_gate);
@@ -83,10 +107,20 @@ ModulePtr Block::made(std::string_view role, const ModulePtr& attention) const {
   const Index width = o.attention.embed_dim;
   const auto number = static_cast<std::size_t>(role.back() - '1');
   const std::size_t sublayers = o.memory ? 3 : 2;
-  if (role == "self_attn") return attention ? attention : std::make_shared<MultiHeadAttention>(o.attention);
+  if (role == "self_attn") {
+    if (attention) return attention;
+    MultiHeadAttention::Arguments a = o.attention;
+    if (o.names.has(kOutput)) a.out_dim = 0;
+    for (const char* part : kProjections)
+      if (o.names.has(part)) a.names.pairs.emplace_back(last_name(part), last_name(o.names.of(part)));
+    return std::make_shared<MultiHeadAttention>(a);
+  }
   if (role == "multihead_attn")
     return o.memory ? std::make_shared<MultiHeadAttention>(to_memory(o.attention, o.memory_scale)) : nullptr;
-  if (role == "attention_output") return std::make_shared<Linear>(width, width, o.bias);
+  if (role == kOutput)
+    return std::make_shared<Linear>(
+        o.attention.head_dim.value_or(width / o.attention.num_heads) * o.attention.num_heads, width,
+        o.attention.out_bias.value_or(o.attention.bias));
   if (role == "linear1") return std::make_shared<Linear>(width, o.inner, o.bias);
   if (role == "linear2") return std::make_shared<Linear>(o.inner, width, o.bias);
   if (role == "linear_gate") return o.gated ? std::make_shared<Linear>(width, o.inner, o.bias) : nullptr;
@@ -101,17 +135,16 @@ Block::Block(const BlockNames& names, const BlockOptions& o, ModulePtr attention
     : options(checked(names.block, o)),
       names_(names),
       activation_(activation_named(names.block, "activation", o.activation)) {
-  const bool each = std::any_of(names.parts.begin(), names.parts.end(),
-                                [](const BlockNames::Part& part) { return part.role == std::string_view("dropout1"); });
-  for (const BlockNames::Part& part : names.parts) {
-    const std::string_view role = each && part.role == std::string_view("dropout") ? "inner_dropout" : part.role;
+  for (const auto& [role, path] : o.names.pairs)
+    if (!is_projection(role)) place(path, made(role, attention));
+  if (!o.names.empty()) return;
+  const bool each = std::ranges::find(names.parts, std::string_view("dropout1")) != names.parts.end();
+  for (const std::string_view part : names.parts) {
+    const std::string_view role = each && part == "dropout" ? "inner_dropout" : part;
     if (role == "inner_dropout" && !each && o.inner_dropout == 0) continue;
-    const ModulePtr module = made(role, attention);
-    if (!module) continue;
-    if (names.paths) place(part.path, module);
-    else
+    if (const ModulePtr module = made(role, attention))
       with_role(own_, role, [&]<class M>(std::shared_ptr<M>& member) {
-        own_module(part.path, member, std::dynamic_pointer_cast<M>(module));
+        own_module(std::string(part), member, std::dynamic_pointer_cast<M>(module));
       });
   }
 }
@@ -142,16 +175,18 @@ ModulePtr Block::at(const std::string& path) const {
 }
 
 Block::Parts Block::parts() const {
-  if (!names_.paths) return own_;
+  if (options.names.empty()) return own_;
   Parts found;
-  for (const BlockNames::Part& part : names_.parts)
-    with_role(found, part.role, [&]<class M>(std::shared_ptr<M>& member) {
-      const ModulePtr module = at(part.path);
+  for (const auto& [role, path] : options.names.pairs) {
+    if (is_projection(role)) continue;
+    with_role(found, role, [&]<class M>(std::shared_ptr<M>& member) {
+      const ModulePtr module = at(path);
       member = std::dynamic_pointer_cast<M>(module);
       if (!member)
-        fail_type(names_.block, ": ", part.path, " must be of its own kind because the layer computes with it; got ",
+        fail_type(names_.block, ": ", path, " must be of its own kind because the layer computes with it; got ",
                   module ? module->class_name() : "None");
     });
+  }
   return found;
 }
 

@@ -31,6 +31,7 @@ struct BlockOptions {
   bool norm_bias = true;
   bool memory = false;                      // attention to a memory between self-attention and feed-forward network
   std::optional<double> memory_scale = {};  // of its scores
+  PartNames names = {};                     // paths of the only parts that there are then, see check_names
   bool operator==(const BlockOptions&) const = default;
 };
 
@@ -68,22 +69,16 @@ template <FieldsOf<BlockOptions> Options, class F> void for_fields(Options& o, F
   field("rotary_base", s.rotary_base);
   field("rotary_dim", s.rotary_dim);
   field("rotary_scaling", s.rotary_scaling);
+  field("names", o.names);
 }
 
 // What a kind of block is called, and the parts that it may have, in the order of their registration: self_attn
-// attention_output multihead_attn linear1 linear_gate linear2 norm1 norm2 norm3 post_norm1 post_norm2 post_norm3
+// multihead_attn linear1 linear_gate linear2 norm1 norm2 norm3 post_norm1 post_norm2 post_norm3
 // dropout dropout1 dropout2 dropout3 inner_dropout, numbered by sublayer. Without dropout1 dropout is that of what
-// sublayers add, else of inner features. A part has the name of its role, or a path through containers.
+// sublayers add, else of inner features.
 struct BlockNames {
-  struct Part {
-    constexpr Part(const char* both) : role(both), path(both) {}  // NOLINT(google-explicit-constructor)
-    constexpr Part(const char* r, const char* p) : role(r), path(p) {}
-    const char *role, *path;
-  };
   const char *block, *input;
-  std::initializer_list<Part> parts;
-  std::initializer_list<const char*> sublayers;  // what messages call the parts that made a residual
-  bool paths = false;                            // all parts have one
+  std::initializer_list<const char*> parts, sublayers;  // the second: what messages call those that made a residual
 };
 
 struct BlockCall {
@@ -137,7 +132,7 @@ class Block : public Module {
 
   const BlockNames& names_;
   const Activation activation_;
-  Parts own_;  // unless they have paths
+  Parts own_;  // unless the options name them
 };
 
 // Checks what constructors ask of sizes and probabilities.

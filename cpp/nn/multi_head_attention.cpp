@@ -1,5 +1,6 @@
 #include "nn/multi_head_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -14,6 +15,20 @@ namespace {
 
 using Arguments = MultiHeadAttention::Arguments;
 
+constexpr const char* kParts[] = {"q_proj", "k_proj", "v_proj", "out_proj"};
+
+void check_names(const char* op, const PartNames& names) {
+  for (auto pair = names.pairs.begin(); pair != names.pairs.end(); ++pair) {
+    const auto& [own, other] = *pair;
+    if (std::ranges::find(kParts, own) == std::end(kParts))
+      fail_value(op, ": names must be of q_proj, k_proj, v_proj and out_proj; got one of ", own);
+    const bool again = std::any_of(names.pairs.begin(), pair, [&](const auto& p) { return p.second == other; });
+    if (again || other.empty() || other.find('.') != other.npos ||
+        (!names.has(other) && std::ranges::find(kParts, other) != std::end(kParts)))
+      fail_value(op, ": names must be distinct names without dots; got \"", other, "\" for ", own);
+  }
+}
+
 const Arguments& checked(const char* op, const Arguments& a) {
   check_positive(op, {{"embed_dim", a.embed_dim},
                       {"num_heads", a.num_heads},
@@ -21,7 +36,8 @@ const Arguments& checked(const char* op, const Arguments& a) {
                       {"vdim", a.vdim},
                       {"num_kv_heads", a.num_kv_heads},
                       {"head_dim", a.head_dim},
-                      {"out_dim", a.out_dim}});
+                      {"out_dim", a.out_dim == 0 ? std::nullopt : a.out_dim}});
+  check_names(op, a.names);
   if (!a.head_dim && a.embed_dim % a.num_heads != 0)
     fail_value(op, ": embed_dim must be divisible by num_heads; got embed_dim = ", a.embed_dim,
                ", num_heads = ", a.num_heads);
@@ -47,6 +63,20 @@ Tensor whole(const Tensor& x, const RaggedRows& rows) { return unpacked(ops::res
 
 }  // namespace
 
+bool PartNames::has(std::string_view own) const {
+  return std::ranges::find(pairs, own, &std::pair<std::string, std::string>::first) != pairs.end();
+}
+
+std::string PartNames::of(std::string_view own) const {
+  const auto found = std::ranges::find(pairs, own, &std::pair<std::string, std::string>::first);
+  return found == pairs.end() ? std::string(own) : found->second;
+}
+
+Value value_of(const PartNames& names) {
+  if (names.empty()) return {};
+  return nn::Fields(names.pairs.begin(), names.pairs.end());
+}
+
 MultiHeadAttention::MultiHeadAttention(const Arguments& a, std::shared_ptr<const SplitSequence> split)
     : MultiHeadAttention(kNames, a) {
   split_sequence.set(std::move(split));
@@ -58,13 +88,14 @@ MultiHeadAttention::MultiHeadAttention(const Names& names, const Arguments& a)
       head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)),
       names_(names),
       slopes_(a.scores.alibi ? ops::alibi_slopes(a.num_heads) : Array()) {
-  const auto linear = [](Index in, Index out, bool bias) { return std::make_shared<Linear>(in, out, bias); };
-  own_module(names.parts[0], q_proj, linear(a.embed_dim, a.num_heads * head_dim, a.bias));
-  own_module(names.parts[1], k_proj, linear(a.kdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
-  own_module(names.parts[2], v_proj, linear(a.vdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias));
-  if (names.parts[3] != nullptr)
-    own_module(names.parts[3], out_proj,
-               linear(a.num_heads * head_dim, a.out_dim.value_or(a.embed_dim), a.out_bias.value_or(a.bias)));
+  const auto own = [&](const char* name, std::shared_ptr<Linear>& member, Index in, Index out, bool bias) {
+    own_module(a.names.of(name), member, std::make_shared<Linear>(in, out, bias));
+  };
+  own(kParts[0], q_proj, a.embed_dim, a.num_heads * head_dim, a.bias);
+  own(kParts[1], k_proj, a.kdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias);
+  own(kParts[2], v_proj, a.vdim.value_or(a.embed_dim), kv_heads * head_dim, a.bias);
+  if (a.out_dim != 0)
+    own(kParts[3], out_proj, a.num_heads * head_dim, a.out_dim.value_or(a.embed_dim), a.out_bias.value_or(a.bias));
   if (a.scores.qk_norm) {
     own_module("q_norm", q_norm, make_norm(*a.scores.qk_norm, head_dim, a.scores.qk_norm_eps));
     own_module("k_norm", k_norm, make_norm(*a.scores.qk_norm, head_dim, a.scores.qk_norm_eps));
@@ -94,15 +125,16 @@ void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix
     if (whole.rank() < 1 || whole.dim(0) != rows[0] + rows[1] + rows[2]) return;  // reported as an unexpected name
     Index row = 0;
     for (std::size_t i = 0; i < 3; row += rows[i++])
-      state[prefix + names_.parts[i] + kind] = packed(ops::slice(Tensor(whole), 0, row, row + rows[i]).data());
+      state[prefix + arguments.names.of(kParts[i]) + kind] =
+          packed(ops::slice(Tensor(whole), 0, row, row + rows[i]).data());
     state.erase(prefix + joined);
   };
   split("in_proj_weight", ".weight");
   split("in_proj_bias", ".bias");
-  for (const char* name : names_.parts) {
-    const auto found = name == nullptr ? state.end() : state.find(prefix + name + "_weight");
+  for (const char* name : kParts) {
+    const auto found = state.find(prefix + name + "_weight");
     if (found == state.end()) continue;
-    state[prefix + name + ".weight"] = found->second;
+    state[prefix + arguments.names.of(name) + ".weight"] = found->second;
     state.erase(found);
   }
 }

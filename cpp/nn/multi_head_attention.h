@@ -11,6 +11,16 @@
 
 namespace qkv::nn {
 
+// What parts are called instead, in their order.
+struct PartNames {
+  std::vector<std::pair<std::string, std::string>> pairs = {};
+  bool empty() const { return pairs.empty(); }
+  bool has(std::string_view own) const;
+  std::string of(std::string_view own) const;  // its own where there is no other
+  bool operator==(const PartNames&) const = default;
+};
+Value value_of(const PartNames& names);  // a dict, or None
+
 class MultiHeadAttention : public Module, public AnyAttention {
  public:
   struct Arguments {
@@ -20,18 +30,17 @@ class MultiHeadAttention : public Module, public AnyAttention {
     std::optional<bool> out_bias;                          // bias
     std::optional<Index> kdim, vdim;                       // embed_dim
     std::optional<Index> num_kv_heads, head_dim, out_dim;  // num_heads, embed_dim / num_heads, embed_dim
+    PartNames names = {};                                  // of the projections
     ops::Causal causal = ops::Causal::none;
     ScoreOptions scores = {};
     bool operator==(const Arguments&) const = default;
   };
   using Call = AttentionCall;
-  // Of a kind of attention with projections: what messages call it, its inputs and their widths, the names of its parts
-  // in the order of their registration, the last null where the heads are the output, and whether weights have an axis
-  // of heads.
+  // Of a kind of attention with projections: what messages call it, its inputs and their widths, and whether weights
+  // have an axis of heads.
   struct Names {
     const char *layer = "MultiHeadAttention", *queries = "queries", *keys = "keys", *values = "values";
     std::array<const char*, 3> widths = {"embed_dim", "kdim", "vdim"};
-    std::array<const char*, 4> parts = {"q_proj", "k_proj", "v_proj", "out_proj"};
     bool heads = true;
   };
 
@@ -56,9 +65,6 @@ class MultiHeadAttention : public Module, public AnyAttention {
 
  protected:
   MultiHeadAttention(const Names& names, const Arguments& arguments);
-  // Parameters get no values while the SkipInit lives.
-  MultiHeadAttention(const Names& names, const Arguments& arguments, const SkipInit&)
-      : MultiHeadAttention(names, arguments) {}
   void adapt_state(StateDict& state, const std::string& prefix) override;
 
  private:
@@ -98,6 +104,7 @@ template <FieldsOf<MultiHeadAttention::Arguments> Arguments, class F> void for_f
   field("head_dim", a.head_dim);
   field("out_dim", a.out_dim);
   field("is_causal", a.causal);
+  field("names", a.names);
 }
 
 }  // namespace qkv::nn

@@ -10,7 +10,6 @@ constexpr MultiHeadAttention::Names kSelfAttentionNames{.layer = "SelfAttention"
                                                         .keys = "context",
                                                         .values = "context",
                                                         .widths = {"in_features", "in_features", "in_features"},
-                                                        .parts = {"q_proj", "k_proj", "v_proj", nullptr},
                                                         .heads = false};
 
 MultiHeadAttention::Arguments checked(Index in, Index out) {
@@ -20,6 +19,7 @@ MultiHeadAttention::Arguments checked(Index in, Index out) {
   MultiHeadAttention::Arguments a;
   a.embed_dim = in;
   a.head_dim = out;
+  a.out_dim = 0;
   return a;
 }
 

@@ -332,121 +332,6 @@ class Attention(Module):
     def pool(self, weights: Tensor, values: Tensor) -> Tensor: ...
     def score(self, queries: Tensor, keys: Tensor) -> Tensor: ...
 
-class BertEmbeddings(Module):
-    word_embeddings: Embedding
-    position_embeddings: Embedding
-    token_type_embeddings: Embedding
-    LayerNorm: _LayerNorm
-    dropout: Dropout
-    def __init__(self, **kwargs: Any) -> None: ...
-    def forward(self, input_ids: Numbers, token_type_ids: Numbers | None = None) -> Tensor: ...
-    def __call__(self, input_ids: Numbers, token_type_ids: Numbers | None = None) -> Tensor: ...
-
-class BertEncoder(Module):
-    layer: ModuleList
-    def __init__(self, **kwargs: Any) -> None: ...
-    def forward(
-        self,
-        hidden_states: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-    ) -> Tensor: ...
-    def __call__(
-        self,
-        hidden_states: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-    ) -> Tensor: ...
-
-class BertLayer(Module):
-    attention: Module
-    intermediate: Module
-    output: Module
-    def __init__(self, **kwargs: Any) -> None: ...
-    def forward(
-        self,
-        hidden_states: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-    ) -> Tensor: ...
-    def __call__(
-        self,
-        hidden_states: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-    ) -> Tensor: ...
-
-class BertModel(Module):
-    embeddings: BertEmbeddings
-    encoder: BertEncoder
-    pooler: BertPooler | None
-    def __init__(self, **kwargs: Any) -> None: ...
-    @property
-    def attention_weights(self) -> list[Tensor | None]: ...
-    def forward(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-    def __call__(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any: ...
-    def hidden_states(
-        self,
-        input_ids: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-        token_type_ids: Numbers | None = None,
-        skip_padding: bool = False,
-    ) -> list[Tensor]: ...
-
-class BertPooler(Module):
-    dense: Linear
-    def __init__(self, **kwargs: Any) -> None: ...
-    def forward(self, x: Numbers) -> Tensor: ...
-    def __call__(self, x: Numbers) -> Tensor: ...
-
-class BertSelfAttention(Module):
-    query: Linear
-    key: Linear
-    value: Linear
-    def __init__(self, **kwargs: Any) -> None: ...
-    @property
-    def attention_weights(self) -> Tensor | None: ...
-    @attention_weights.setter
-    def attention_weights(self, value: None) -> None: ...
-    def forward(
-        self,
-        hidden_states: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-    ) -> Tensor: ...
-    def __call__(
-        self,
-        hidden_states: Numbers,
-        *,
-        valid_lens: Numbers | None = None,
-        attention_mask: Numbers | None = None,
-    ) -> Tensor: ...
-
 class CausalLM(Module):
     def __init__(
         self,
@@ -638,6 +523,7 @@ class MultiHeadAttention(Module):
         head_dim: int | None = None,
         out_dim: int | None = None,
         is_causal: Causal = False,
+        names: Any = None,
         comm: Any = None,
         window: tuple[int, int] | None = None,
         softcap: float = 0.0,
@@ -903,6 +789,7 @@ class TransformerBlock(Module):
         x: Numbers,
         memory: Numbers | None = None,
         *,
+        attention_mask: Numbers | None = None,
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         is_causal: Causal | None = None,
@@ -917,6 +804,7 @@ class TransformerBlock(Module):
         x: Numbers,
         memory: Numbers | None = None,
         *,
+        attention_mask: Numbers | None = None,
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         is_causal: Causal | None = None,
@@ -931,6 +819,7 @@ class TransformerBlock(Module):
         x: Numbers,
         memory: Numbers | None = None,
         *,
+        attention_mask: Numbers | None = None,
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         is_causal: Causal | None = None,
@@ -945,6 +834,7 @@ class TransformerBlock(Module):
         x: Numbers,
         memory: Numbers | None = None,
         *,
+        attention_mask: Numbers | None = None,
         valid_lens: Numbers | None = None,
         attn_mask: Numbers | None = None,
         is_causal: Causal | None = None,
@@ -1708,7 +1598,6 @@ def binary_cross_entropy_with_logits(
     logits: Any, targets: Any, weight: Any, pos_weight: Any, reduction: str
 ) -> Any: ...
 def cached_bytes() -> int: ...
-def check_bert(**kwargs: Any) -> None: ...
 def check_changeable(operation: str, t: Tensor) -> None: ...
 def clip(x: Numbers, low: Any, high: Any) -> Any: ...
 def clip_grad_norm(arg0: Sequence[Tensor], arg1: float, arg2: bool, /) -> float: ...

@@ -104,11 +104,16 @@ def tensor_repr(t: Tensor) -> str:
     return f"{name}({', '.join([Layout().body(values, len(name) + 1), *notes])})"
 
 
+def shown_config(module: Any) -> str:
+    """What a module was made with; other names than usual are those of its parts."""
+    config = module._config()
+    return ", ".join(f"{k}={v!r}" for k, v in config.items() if v is not None and k != "names")
+
+
 def module_repr(module: Any) -> str:
     """The tree of a module's parts, each with the arguments that it was made with."""
-    shown = {name: value for name, value in module._config().items() if value is not None}
     children = module._children()
-    arguments = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+    arguments = shown_config(module)
     name = type(module).__name__
     if not children:
         return f"{name}({arguments})"

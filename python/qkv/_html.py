@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
+from ._format import shown_config
+
 STYLE = (
     ".qkv-module{font:13px ui-monospace,monospace;line-height:1.5}.qkv-module details,.qkv-module .leaf"
     "{margin-left:1.2em}.qkv-module summary{cursor:pointer;margin-left:-1.2em}"
@@ -37,7 +39,7 @@ def module_html(module: Any) -> str:
 
 def _branch(name: str, module: Any, is_open: bool) -> Element:
     children = module._children()
-    config = ", ".join(f"{key}={value!r}" for key, value in module._config().items() if value is not None)
+    config = shown_config(module)
     head: list[str | Element] = [f"{name}: "] if name else []
     head += [element("b", type(module).__name__), f"({config})"]
     try:

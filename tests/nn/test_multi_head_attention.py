@@ -332,3 +332,49 @@ def test_same_numbers_as_an_installed_pytorch():
     out, w = theirs(x, y, v, average_attn_weights=False)
     close(ours(X, Y, V), out.detach().numpy())
     close(ours.attention_weights, w.detach().numpy())
+
+
+def test_names_of_the_projections():
+    names = {"q_proj": "query", "out_proj": "dense"}
+    plain = randomised(nn.MultiHeadAttention(M, 3))
+    layer = nn.MultiHeadAttention(M, 3, names=names).to("float64")
+    renamed = {
+        names.get(k.split(".")[0], k.split(".")[0]) + "." + k.split(".")[1]: v
+        for k, v in state(plain).items()
+    }
+    layer.load_state_dict(renamed)
+    assert list(layer.state_dict()) == ["query.weight", "query.bias", "k_proj.weight", "k_proj.bias",
+                                        "v_proj.weight", "v_proj.bias", "dense.weight", "dense.bias"]  # fmt: skip
+    for its in (layer, copy.deepcopy(layer)):
+        np.testing.assert_array_equal(its(X, Y), plain(X, Y))
+    joined = np.concatenate([state(plain)[f"{n}_proj.weight"] for n in "qkv"]) + 1
+    layer.load_state_dict({"in_proj_weight": joined}, strict=False)
+    np.testing.assert_array_equal(layer.query.weight, joined[:M])
+    with pytest.raises(TypeError, match="query must be Linear because the layer computes with it"):
+        layer.query = nn.ReLU()
+
+
+def test_without_an_output_projection_the_heads_come_out():
+    heads = randomised(nn.MultiHeadAttention(M, 4, head_dim=5, out_dim=0))
+    assert [name for name, _ in heads._children()] == ["q_proj", "k_proj", "v_proj"]
+    whole = nn.MultiHeadAttention(M, 4, head_dim=5, out_dim=20, out_bias=False).to("float64")
+    whole.load_state_dict({**state(heads), "out_proj.weight": np.eye(20)})
+    close(heads(X, Y), whole(X, Y))
+    check_layer(heads, X, Y)
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        ({"queries": "query"}, ValueError, "names must be of q_proj, k_proj, v_proj and out_proj; got one of queries"),
+        ({"q_proj": "a.b"}, ValueError, 'names must be distinct names without dots; got "a.b" for q_proj'),
+        ({"q_proj": ""}, ValueError, 'names must be distinct names without dots; got "" for q_proj'),
+        ({"q_proj": "a", "k_proj": "a"}, ValueError, 'distinct names without dots; got "a" for k_proj'),
+        ({"q_proj": "k_proj"}, ValueError, 'distinct names without dots; got "k_proj" for q_proj'),
+        ({"q_proj": 3}, TypeError, "MultiHeadAttention: names must be None or a dict of strings; got dict"),
+        ("query", TypeError, "MultiHeadAttention: names must be None or a dict of strings; got 'query'"),
+    ],
+)  # fmt: skip
+def test_names_that_are_refused(names, error, message):
+    with pytest.raises(error, match=message):
+        nn.MultiHeadAttention(M, 3, names=names)

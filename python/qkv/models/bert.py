@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _core
-from .._core import Dropout, Module, Tensor
+from .._core import Dropout, Linear, SkipInit, Tensor, TransformerBody
+from .bert_family import DEFAULTS, POOLER, halves
 from .bert_files import BertPretrained
-from .bert_heads import BertPreTrainingHeads, drawn
+from .bert_heads import BertPreTrainingHeads, draw, drawn
 from .config import BertConfig
+from .configuration import Configuration
+from .heads import Head
 from .outputs import output
+from .transformer_models import split_states
 
 # What files may hold a second time.
 COPIES = {
@@ -48,7 +51,15 @@ def _named(kind: Any, found: tuple[Any, ...]) -> Any:
     return output(kind.__name__, **dict(zip((*kind._fields, "hidden_states"), found, strict=True)))
 
 
-class BertModel(BertPretrained, _core.BertModel):
+class BertEmbeddings(TransformerBody):
+    """``LayerNorm(word + position + segment)``: a body without layers."""
+
+
+class BertEncoder(TransformerBody):
+    """The layers: a body without embeddings, called ``(hidden_states, **options)``."""
+
+
+class BertModel(BertPretrained):
     """BERT's encoder: word, position and segment embeddings, then layers of self-attention.
 
     ``x = LayerNorm(word + position + segment)``; each layer is ``y = LayerNorm(x + dense(attention(x)))``,
@@ -91,16 +102,31 @@ class BertModel(BertPretrained, _core.BertModel):
     ((2, 4, 8), (2, 8))
     """
 
-    config: BertConfig
+    prefix = ""
 
     def __init__(self, config: BertConfig, add_pooling_layer: bool = True, *, values: bool = True) -> None:
-        super().__init__(**_arguments(config), add_pooling_layer=add_pooling_layer, values=values)
+        super().__init__()
+        if not isinstance(config, BertConfig):
+            raise TypeError(f"BertModel: config must be a BertConfig; got {type(config).__name__}")
         self.config = config
+        table = Configuration(config.core(), DEFAULTS | {"pad_token_id": None}, {})
+        embeddings, layers = halves(table)
+        with SkipInit():
+            self.embeddings = BertEmbeddings(**embeddings)
+            self.encoder = BertEncoder(**layers)
+            self.pooler = Head(config.hidden_size, **POOLER.options(table)) if add_pooling_layer else None
+        if values:
+            draw(self, config.initializer_range)
 
     @property
     def positions(self) -> int:
         """How many ids a text may have."""
         return self.config.max_position_embeddings
+
+    @property
+    def attention_weights(self) -> list[Tensor | None]:
+        """``(B, H, L, L)`` of each layer, of the last call, before dropout; None before the first."""
+        return list(self.encoder.attention_weights)
 
     def forward(
         self,
@@ -113,18 +139,40 @@ class BertModel(BertPretrained, _core.BertModel):
         output_hidden_states: bool = False,
     ) -> Any:
         """Compute the hidden states of the last layer, and the pooled first one; those of all layers if asked for."""
-        found = super().forward(
-            input_ids,
-            valid_lens=valid_lens,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            skip_padding=skip_padding,
-            output_hidden_states=output_hidden_states,
-        )
-        return _named(BertModelOutput, found)
+        # What says nothing is not passed on, so that a part of one's own which lacks it can be called.
+        types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
+        options: dict[str, Any] = {} if valid_lens is None else {"valid_lens": valid_lens}
+        if attention_mask is not None:
+            options["attention_mask"] = attention_mask
+        if skip_padding:
+            options["skip_padding"] = True
+        if output_hidden_states:
+            options["output_hidden_states"] = True
+        try:
+            x = self.embeddings(input_ids, **types)
+        except ValueError:
+            shape = np.shape(input_ids)
+            if len(shape) != 2 or shape[1] <= self.positions:
+                raise
+            raise ValueError(
+                f"BertModel: input_ids must have at most max_position_embeddings = {self.positions} positions; "
+                f"got input_ids {shape}"
+            ) from None
+        hidden, states = split_states(self.encoder(x, **options), True)
+        if output_hidden_states and states is None:
+            raise TypeError(
+                f"{type(self.encoder).__name__}: forward gives the last hidden state alone; hidden_states must be "
+                "those of a BertEncoder without a forward of its own"
+            )
+        pooled = None if self.pooler is None else self.pooler(hidden)
+        return _named(BertModelOutput, (hidden, pooled) if states is None else (hidden, pooled, states))
+
+    def hidden_states(self, input_ids: Any, **options: Any) -> list[Tensor]:
+        """Compute the hidden states of all layers, the embeddings first."""
+        return list(self(input_ids, output_hidden_states=True, **options)[-1])
 
 
-class BertWithHead(BertPretrained, Module):
+class BertWithHead(BertPretrained):
     """A model around a BertModel."""
 
     config: BertConfig
@@ -149,7 +197,7 @@ class BertWithWords(BertWithHead):
                 "BertConfig: tie_word_embeddings must be True because words are scored by their embeddings; got False"
             )
         super().__init__(config, pooled=next_sentence, values=values)
-        self.cls = BertPreTrainingHeads(config, next_sentence, values)
+        self.cls = drawn(config, values, lambda: BertPreTrainingHeads(config, next_sentence))
 
     def _scores(self, input_ids: Any, options: dict[str, Any]) -> tuple[Any, ...]:
         hidden, pooled, *states = self.bert(input_ids, **options)
@@ -235,8 +283,9 @@ class BertClassifier(BertWithHead):
         super().__init__(config, pooled=pooled, values=values)
         p = config.classifier_dropout
         self.dropout = Dropout(config.hidden_dropout_prob if p is None else p)
-        assert config.num_labels is not None
-        self.classifier = drawn(config, config.num_labels, values)
+        labels = config.num_labels
+        assert labels is not None
+        self.classifier = drawn(config, values, lambda: Linear(config.hidden_size, labels))
 
 
 class BertForSequenceClassification(BertClassifier):
@@ -313,9 +362,3 @@ def count_parameters(config: BertConfig, model: type[BertPretrained] | None = No
     """
     made: Any = (model or BertModel)(config, values=False)
     return int(made.num_parameters())
-
-
-def _arguments(config: BertConfig) -> dict[str, Any]:
-    if not isinstance(config, BertConfig):
-        raise TypeError(f"BertModel: config must be a BertConfig; got {type(config).__name__}")
-    return config.core()

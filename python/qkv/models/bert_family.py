@@ -58,6 +58,24 @@ def body(c: Configuration) -> Options:
     }
 
 
+def halves(c: Configuration) -> tuple[Options, Options]:
+    """Give the options of a body of embeddings and of one of layers, whose parts have Hugging Face's names."""
+
+    def under(start: str) -> dict[str, str]:
+        return {
+            own.removeprefix("layers.{}."): theirs.removeprefix(start)
+            for own, theirs in NAMES.items()
+            if theirs.startswith(start)
+        }
+
+    whole = body(c)
+    paths = {"self_attn": "attention.self", **under("encoder.layer.{}.")}
+    paths |= {"dropout1": "attention.output.dropout", "dropout2": "output.dropout"}
+    layers = [{**layer, "names": paths} for layer in whole.pop("layers")]
+    embeddings = {**whole, "names": {**under("embeddings."), "dropout": "dropout"}}
+    return embeddings, {"layers": layers, "d_model": c.hidden_size, "names": {"layers": "layer"}}
+
+
 def masked_words(
     dense: str,
     norm: str,

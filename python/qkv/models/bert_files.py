@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from .. import _core
+from .._core import Module
 from .config import BertConfig
 from .files import Weights
 from .pretrained import Pretrained
 
 # What files hold beside the parameters of a model: buffers, and the heads of other models.
-PASSED_OVER = re.compile(
-    r"^(bert\.)?embeddings\.(position_ids|token_type_ids)$|^(cls|classifier|qa_outputs|dropout)\.|^(bert\.)?pooler\."
-)
+BUFFERS = re.compile(r"^(bert\.)?embeddings\.(position_ids|token_type_ids)$")
+PASSED_OVER = re.compile(BUFFERS.pattern + r"|^(cls|classifier|qa_outputs|dropout)\.|^(bert\.)?pooler\.")
 BODY = re.compile(r"^(embeddings|encoder|pooler)\.")
 
 
-class BertPretrained(Pretrained):
+class BertPretrained(Pretrained, Module):
     """A model of BERT's family: the body of one with a head has the prefix ``bert.``."""
 
     config: BertConfig
     config_class: ClassVar[type[Any]] = BertConfig
     has_classes: ClassVar[bool] = False
+    prefix: ClassVar[str] = "bert."
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Load parameters, which may have old names; the numbers of positions that old files hold are passed over."""
+        state = {self._modern(n): value for n, value in state_dict.items() if not BUFFERS.match(n)}
+        super().load_state_dict(state, strict)
 
     @classmethod
     def _named(cls, weights: Weights) -> dict[str, str]:
         names: dict[str, str] = {}
         for name in sorted(weights.shapes):
-            own = name
-            if issubclass(cls, _core.BertModel):
-                own = name.removeprefix("bert.")
-            elif BODY.match(name):
-                own = "bert." + name
+            own = name.removeprefix("bert.") if not cls.prefix else name
+            own = cls.prefix + own if BODY.match(own) else own
             if own in names:
                 raise ValueError(f"{weights.path}: must hold each tensor once; got {names[own]} and {name}")
             names[own] = name
@@ -46,7 +49,7 @@ class BertPretrained(Pretrained):
 
     @classmethod
     def _options(cls, names: dict[str, str]) -> dict[str, Any]:
-        pooled = not issubclass(cls, _core.BertModel) or any(own.startswith("pooler.") for own in names)
+        pooled = bool(cls.prefix) or any(own.startswith("pooler.") for own in names)
         return {} if pooled else {"add_pooling_layer": False}
 
     @staticmethod
@@ -59,8 +62,8 @@ class BertPretrained(Pretrained):
         model: Any = self
         if not PASSED_OVER.match(own):
             return False
-        if re.match(r"(bert\.)?embeddings\.", own):
-            return True  # a buffer
+        if BUFFERS.match(own):
+            return True
         if re.match(r"(bert\.)?pooler\.", own):
             return getattr(model, "bert", model).pooler is None
         if own.startswith("cls.seq_relationship."):

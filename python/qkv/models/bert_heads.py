@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,36 @@ from .configuration import ACTIVATIONS
 from .heads import FUNCTIONS
 
 
-def drawn(config: BertConfig, outputs: int, values: bool) -> Linear:
-    """Give a Linear layer on the hidden size, drawn as BERT's are."""
+def draw(module: Module, spread: float) -> None:
+    """Draw the weights of linear layers and tables; biases and the row of padding become zeros."""
+    for part in module.modules():
+        if not isinstance(part, (Linear, Embedding)):
+            continue
+        init.normal(part.weight, 0, spread)
+        if isinstance(part, Linear) and part.bias is not None:
+            part.bias.copy_(np.zeros(part.out_features, np.float32))
+        elif isinstance(part, Embedding) and part.padding_idx is not None:
+            table = part.weight.numpy().copy()
+            table[part.padding_idx] = 0
+            part.weight.copy_(table)
+
+
+def drawn(config: BertConfig, values: bool, make: Callable[[], Any]) -> Any:
+    """Give what `make` makes, drawn as BERT is unless its values are not wanted."""
     with SkipInit():
-        layer = Linear(config.hidden_size, outputs)
-    if values and layer.bias is not None:
-        init.normal(layer.weight, 0, config.initializer_range)
-        layer.bias.copy_(np.zeros(outputs, np.float32))
-    return layer
+        module = make()
+    if values:
+        draw(module, config.initializer_range)
+    return module
 
 
 class BertPredictionHeadTransform(Module):
     """``LayerNorm(act(dense(x)))``."""
 
-    def __init__(self, config: BertConfig, values: bool = True) -> None:
+    def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[config.hidden_act]
-        self.dense = drawn(config, config.hidden_size, values)
+        self.dense = Linear(config.hidden_size, config.hidden_size)
         self.LayerNorm = LayerNorm(config.hidden_size, config.layer_norm_eps)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
@@ -41,9 +55,9 @@ class BertPredictionHeadTransform(Module):
 class BertPredictionHead(Module):
     """``transform(x) @ words.T + bias``, where words is the table of word embeddings."""
 
-    def __init__(self, config: BertConfig, values: bool = True) -> None:
+    def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.transform = BertPredictionHeadTransform(config, values)
+        self.transform = BertPredictionHeadTransform(config)
         self.bias = Parameter(np.zeros(config.vocab_size, np.float32))
 
     def forward(self, hidden_states: Tensor, words: Embedding) -> Tensor:
@@ -54,10 +68,10 @@ class BertPredictionHead(Module):
 class BertPreTrainingHeads(Module):
     """The heads of pre-training: parts ``predictions`` and ``seq_relationship``, which may be None."""
 
-    def __init__(self, config: BertConfig, next_sentence: bool = True, values: bool = True) -> None:
+    def __init__(self, config: BertConfig, next_sentence: bool = True) -> None:
         super().__init__()
-        self.predictions = BertPredictionHead(config, values)
-        self.seq_relationship = drawn(config, 2, values) if next_sentence else None
+        self.predictions = BertPredictionHead(config)
+        self.seq_relationship = Linear(config.hidden_size, 2) if next_sentence else None
 
     def forward(self, hidden_states: Tensor, pooled: Any, words: Embedding) -> tuple[Tensor, Tensor | None]:
         """Compute the scores of the words, and of the two answers or None."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import _core
+import numpy as np
+
 from .._errors import shown
 from .configuration import MOST_LABELS, NEVER
 
@@ -21,6 +23,7 @@ SIZES = (
     "type_vocab_size",
 )
 NUMBERS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range", "layer_norm_eps")
+FLOAT32 = np.finfo(np.float32)
 CORE = (*SIZES, *NUMBERS, "hidden_act", "pad_token_id")
 
 
@@ -101,8 +104,33 @@ class BertConfig:
                 )
         if not isinstance(self.hidden_act, str):
             raise TypeError(f"BertConfig: hidden_act must be a string; got {shown(self.hidden_act)}")
-        _core.check_bert(**self.core())
+        self._check_ranges()
         self._check_labels()
+
+    def _check_ranges(self) -> None:
+        for name in SIZES:
+            least = 0 if name == "num_hidden_layers" else 1
+            if getattr(self, name) < least:
+                raise ValueError(f"BertConfig: {name} must be at least {least}; got {getattr(self, name)}")
+        if self.hidden_size % self.num_attention_heads != 0:
+            raise ValueError(
+                "BertConfig: hidden_size must be divisible by num_attention_heads; got hidden_size = "
+                f"{self.hidden_size}, num_attention_heads = {self.num_attention_heads}"
+            )
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"BertConfig: {name} must be from 0 to 1; got {getattr(self, name)}")
+        for name in ("initializer_range", "layer_norm_eps"):
+            _check_positive(name, getattr(self, name))
+        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(
+                f"BertConfig: pad_token_id must be from 0 to vocab_size - 1 = {self.vocab_size - 1}; "
+                f"got {self.pad_token_id}"
+            )
+        if self.hidden_act not in ("relu", "gelu", "gelu_new"):
+            raise ValueError(
+                f'BertConfig: hidden_act must be "relu", "gelu" or "gelu_new"; got {shown(self.hidden_act)}'
+            )
 
     def _check_labels(self) -> None:
         if self.id2label is None:
@@ -163,7 +191,7 @@ class BertConfig:
         return {name: number for number, name in self.id2label.items()}
 
     def core(self) -> dict[str, Any]:
-        """Give the arguments of the C++ classes."""
+        """Give the entries of the encoder's table."""
         return {name: getattr(self, name) for name in CORE}
 
     @classmethod
@@ -215,6 +243,20 @@ class BertConfig:
         assert self.id2label is not None
         own["id2label"] = {str(k): v for k, v in self.id2label.items()}
         return {**self.extra, **own, "label2id": self.label2id, "model_type": "bert"}
+
+
+def _check_positive(name: str, value: float) -> None:
+    """Hold a number to what float32 holds."""
+    if not 0 <= value < math.inf:
+        raise ValueError(f"BertConfig: {name} must be a number from 0; got {value}")
+    if value > float(FLOAT32.max):
+        raise ValueError(
+            f"BertConfig: {name} must be from -3.4e38 to 3.4e38 because the work is done in float32; got {value}"
+        )
+    if 0 < value < float(FLOAT32.smallest_subnormal):
+        raise ValueError(
+            f"BertConfig: {name} must be 0 or at least 1.4e-45 because the work is done in float32; got {value}"
+        )
 
 
 def _check(name: str, value: object, kind: type) -> None:
