@@ -27,7 +27,7 @@ void bind_kernel_pooling(Functions& m) {
         return without_gil([&] { return ops::kernel_attention(q, k, v, kernel, bandwidth, lens, return_weights); });
       });
   op<Floating, Floating, Bandwidth, IntegersOrNone>(
-      m, "kernel_attention: scaled_distances(queries, keys, bandwidth, valid_lens)",
+      m, "kernel_attention: scaled_distances(queries, keys, bandwidth, valid_lens=None)",
       [](const Tensor& q, const Tensor& k, const Tensor& bandwidth, const Array& lens, Call& call) {
         warn_of_swapped(call.operation(), {.valid_lens = lens}, count_of(k));
         return without_gil([&] { return ops::scaled_distances(q, k, bandwidth, lens); });

@@ -67,7 +67,8 @@ Tensor tensor_of(PyObject* value);
 Tensor floating_of(PyObject* value);
 // An object of that class.
 PyObject* result(const Tensor& t, const char* label = nullptr);
-// A view of `of` has its dtype, which of integers the object knows.
+// The dtype of narrow integers, which the object knows, or None; what is made of its numbers by moving them has it.
+py::object kind_of(PyObject* tensor);
 PyObject* view_of(PyObject* of, const Tensor& t, const char* label);
 // Arguments, null where a call passes none: a whole number and a number that are no bools; an axis, counted from the
 // front; axes, none where all are meant; a flag or a whole number that may be left out. False for anything else.

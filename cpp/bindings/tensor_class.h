@@ -42,6 +42,7 @@ struct Selection {
 };
 Selection selection_from(const py::object& index);
 Tensor get_item(const Tensor& t, const py::object& index);
+void set_item(const Tensor& t, const py::object& index, py::handle value);
 // What an index of whole numbers, slices, None and `...` selects, a view; nothing for other indices. The first only
 // asks Python, and answers nothing where numbers of other classes stand in the index or one is out of range.
 std::optional<Tensor> plain_part_of(const Tensor& t, py::handle index);

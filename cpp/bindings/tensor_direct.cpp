@@ -29,16 +29,18 @@ PyObject* result(const Tensor& t, const char* label) {
   return instance_of(classes().tensor, t);
 }
 
-PyObject* view_of(PyObject* of, const Tensor& t, const char* label) {
-  PyObject* shown = result(t, label);
-  if (t.dtype() != DType::int64) return shown;
+py::object kind_of(PyObject* tensor) {
   static PyObject* const name = PyUnicode_InternFromString("_kind");
-  const auto kind = py::reinterpret_steal<py::object>(PyObject_GetAttr(of, name));
-  if (!kind || (!kind.is_none() && PyObject_SetAttr(shown, name, kind.ptr()) != 0)) {
-    Py_DECREF(shown);
-    throw py::error_already_set();
-  }
-  return shown;
+  auto kind = py::reinterpret_steal<py::object>(PyObject_GetAttr(tensor, name));
+  if (!kind) throw py::error_already_set();
+  return kind;
+}
+
+PyObject* view_of(PyObject* of, const Tensor& t, const char* label) {
+  auto shown = py::reinterpret_steal<py::object>(result(t, label));
+  if (t.dtype() == DType::int64)
+    if (const py::object kind = kind_of(of); !kind.is_none()) shown.attr("_kind") = kind;
+  return shown.release().ptr();
 }
 
 bool read(PyObject* value, Index& number) {
@@ -63,13 +65,11 @@ bool read(PyObject* value, double& number) {
 
 bool take(PyObject* value, const Tensor& x, std::optional<IndexList>& axes) {
   if (value == nullptr || value == Py_None) return true;
-  const bool several = PyTuple_Check(value) != 0;
-  IndexList found;
-  for (Py_ssize_t i = 0; i < (several ? PyTuple_GET_SIZE(value) : 1); ++i) {
-    found.push_back(0);
-    if (!read_axis(several ? PyTuple_GET_ITEM(value, i) : value, x.rank(), found.back())) return false;
-  }
-  if (!found.empty()) axes = found;
+  if (PyLong_CheckExact(value) == 0 && PyTuple_Check(value) == 0) return false;
+  axes = axes_from(value, "");
+  for (Index& axis : *axes)
+    if (axis += axis < 0 ? x.rank() : 0; axis < 0 || axis >= x.rank()) return false;
+  if (axes->empty()) axes.reset();  // means all
   return true;
 }
 
@@ -106,20 +106,29 @@ using ops::Unary;
 // The other operand: a number of Python's in the dtype of x, or a Tensor that has it.
 Tensor partner(const Tensor& x, PyObject* value) {
   double number = 0;
-  if (read(value, number)) return ops::scalar_like(x, number);
+  Index whole = 0;
+  if (is_floating(x.dtype()) && read(value, number)) return ops::scalar_like(x, number);
+  if (x.dtype() == DType::int64 && read(value, whole)) return Tensor(Array::full({}, DType::int64, whole));
   Tensor y = tensor_of(value);
   return y.defined() && y.dtype() == x.dtype() ? y : Tensor();
 }
 
-// Both operands of a call; the second is undefined if it is another one.
-std::pair<Tensor, Tensor> operands(const Given& given) {
-  const Tensor x = given.by_position(2) ? floating_of(given.values[0]) : Tensor();
-  return {x, x.defined() ? partner(x, given.values[1]) : Tensor()};
+// Both operands of a call; the second is undefined if it is another one. Of whole numbers those of int64 alone: Python
+// cuts narrower ones to their width, and they become floating ones in a quotient or a power.
+std::pair<Tensor, Tensor> operands(const Given& given, Binary op) {
+  const Tensor x = given.by_position(2) ? tensor_of(given.values[0]) : Tensor();
+  if (!x.defined() || x.dtype() == DType::boolean) return {};
+  Tensor y = partner(x, given.values[1]);
+  if (is_floating(x.dtype()) || !y.defined()) return {x, y};
+  const bool whole = op == Binary::add || op == Binary::subtract || op == Binary::multiply;
+  const bool narrow = !kind_of(given.values[0]).is_none() ||
+                      (PyLong_CheckExact(given.values[1]) == 0 && !kind_of(given.values[1]).is_none());
+  return {x, whole && !narrow ? y : Tensor()};
 }
 
 // With a label of its own beside a Tensor, if there is one.
 template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& given, const Entry& entry) {
-  const auto [x, y] = operands(given);
+  const auto [x, y] = operands(given, op);
   if (!y.defined()) return nullptr;
   const bool number = PyFloat_CheckExact(given.values[1]) != 0 || PyLong_CheckExact(given.values[1]) != 0;
   const bool root = op == Binary::power && number && PyFloat_CheckExact(given.values[1]) != 0 &&
@@ -135,7 +144,7 @@ template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& giv
 
 // Where nothing is recorded.
 template <Binary op> PyObject* changed(const Given& given, const Entry&) {
-  const auto [x, other] = operands(given);
+  const auto [x, other] = operands(given, op);
   if (!other.defined() || wants_gradient({x, other})) return nullptr;
   check_changeable("in place", x);
   const Tensor result =
@@ -147,15 +156,8 @@ template <Binary op> PyObject* changed(const Given& given, const Entry&) {
 
 template <Compare op> PyObject* comparison(const Given& given, const Entry&) {
   if (!given.by_position(2)) return nullptr;
-  const Tensor x = tensor_of(given.values[0]);
-  if (!x.defined()) return nullptr;
-  Tensor y = is_floating(x.dtype()) ? partner(x, given.values[1]) : tensor_of(given.values[1]);
-  if (x.dtype() == DType::int64 && PyLong_CheckExact(given.values[1]) != 0) {
-    int overflow = 0;
-    const long long number = PyLong_AsLongLongAndOverflow(given.values[1], &overflow);
-    if (overflow == 0) y = Tensor(Array::full({}, DType::int64, number));
-  }
-  if (!y.defined() || y.dtype() != x.dtype()) return nullptr;
+  const Tensor x = tensor_of(given.values[0]), y = x.defined() ? partner(x, given.values[1]) : Tensor();
+  if (!y.defined()) return nullptr;
   return result(without_gil(work_of(x, y), [&] { return ops::compare(op, x, y); }));
 }
 

@@ -18,27 +18,33 @@ Tensor read_over(const Given& given, const Entry& entry, OptionalAxes& axes, boo
   return x.defined() && x.rank() > 0 && read_arguments(given, entry, x, axes, kept) ? x : Tensor();
 }
 
-template <Tensor (*reduction)(const Tensor&, const OptionalAxes&, bool)>
+// Of floating numbers, unless there is no label; and of whole ones if `whole`.
+template <Tensor (*reduction)(const Tensor&, const OptionalAxes&, bool), bool whole = false>
 PyObject* reduced(const Given& given, const Entry& entry) {
   OptionalAxes axes;
   bool kept = false;
   const Tensor x = read_over(given, entry, axes, kept);
-  if (!x.defined() || (entry.label != nullptr && !is_floating(x.dtype()))) return nullptr;
+  if (!x.defined() || (entry.label != nullptr && !is_floating(x.dtype()) && !(whole && x.dtype() == DType::int64)))
+    return nullptr;
   return result(without_gil(x.numel(), [&] { return reduction(x, axes, kept); }),
                 axes || kept ? entry.other_label : entry.label);
 }
 
-// Along one axis; without one, or beside another Tensor, it means something else.
+// Of all, or along one axis; beside another Tensor it means something else.
 template <bool largest> PyObject* extreme(const Given& given, const Entry& entry) {
   PyTypeObject* cls = largest ? classes().max : classes().min;
   OptionalAxes axes;
   bool kept = false;
   const Tensor x = read_over(given, entry, axes, kept);
-  if (cls == nullptr || !x.defined() || !is_floating(x.dtype()) || !axes || axes->size() != 1) return nullptr;
+  if (cls == nullptr || !x.defined() || x.dtype() == DType::boolean || (axes ? axes->size() != 1 : kept))
+    return nullptr;
+  if (!axes)
+    return view_of(given.values[0], without_gil(x.numel(), [&] { return largest ? ops::max(x) : ops::min(x); }),
+                   entry.other_label);
   const auto [values, places] = without_gil(x.numel(), [&] { return ops::extreme(x, axes->front(), kept, largest); });
   auto pair = py::reinterpret_steal<py::object>(cls->tp_alloc(cls, 2));
   if (!pair) throw py::error_already_set();
-  PyTuple_SET_ITEM(pair.ptr(), 0, result(values, entry.label));
+  PyTuple_SET_ITEM(pair.ptr(), 0, view_of(given.values[0], values, entry.label));
   PyTuple_SET_ITEM(pair.ptr(), 1, result(places));
   return pair.release().ptr();
 }
@@ -92,6 +98,8 @@ template <bool new_axis> PyObject* joined(const Given& given, const Entry& entry
 
 Tensor cumulative_sum(const Tensor& x, Index axis) { return ops::cumulative_sum(x, axis); }
 Tensor softmax(const Tensor& x, Index axis) { return ops::softmax(x, axis, 1.0); }
+Tensor upper(const Tensor& x, std::optional<Index> k) { return ops::upper_triangle(x, k.value_or(0)); }
+Tensor lower(const Tensor& x, std::optional<Index> k) { return ops::lower_triangle(x, k.value_or(0)); }
 Tensor log_softmax(const Tensor& x, Index axis) { return ops::log_softmax(x, axis, 1.0); }
 
 }  // namespace
@@ -100,12 +108,12 @@ std::span<const Entry> axis_entries() {
   static constexpr std::array<Parameter, 4> over{of_axis, of_keeping}, along{of_axis},
       spreading{of_axis, {"unbiased"}, of_keeping, {"correction"}};
   static constexpr Entry all[] = {
-      {"sum", reduced<ops::sum>, "SumBackward0", "SumBackward1", over},
+      {"sum", reduced<ops::sum, true>, "SumBackward0", "SumBackward1", over},
       {"mean", reduced<ops::mean>, "MeanBackward0", "MeanBackward1", over},
       {"any", reduced<ops::any>, nullptr, nullptr, over},
       {"all", reduced<ops::all>, nullptr, nullptr, over},
-      {"max", extreme<true>, "MaxBackward0", nullptr, over},
-      {"min", extreme<false>, "MinBackward0", nullptr, over},
+      {"max", extreme<true>, "MaxBackward0", "MaxBackward1", over},
+      {"min", extreme<false>, "MinBackward0", "MinBackward1", over},
       {"argmax", place_of<ops::argmax>, nullptr, nullptr, over},
       {"argmin", place_of<ops::argmin>, nullptr, nullptr, over},
       {"var", spread<ops::variance>, "VarBackward0", nullptr, spreading},
@@ -114,6 +122,8 @@ std::span<const Entry> axis_entries() {
       {"cumprod", computed<ops::cumulative_product, Index>, "CumprodBackward0", nullptr, along},
       {"softmax", computed<softmax, Index>, "SoftmaxBackward0", nullptr, along},
       {"log_softmax", computed<log_softmax, Index>, "LogSoftmaxBackward0", nullptr, along},
+      {"triu", computed<upper, std::optional<Index>>, "TriuBackward0", nullptr, {{{"diagonal"}}}},
+      {"tril", computed<lower, std::optional<Index>>, "TrilBackward0", nullptr, {{{"diagonal"}}}},
       {"cat concat concatenate", joined<false>, "CatBackward0", nullptr, along},
       {"stack", joined<true>, "StackBackward0", nullptr, along},
   };

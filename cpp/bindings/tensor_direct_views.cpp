@@ -8,23 +8,6 @@
 namespace qkv::bindings::direct {
 namespace {
 
-// f(2, 3), f((2, 3)), f([2, 3]).
-bool read_all(const Given& given, IndexList& numbers) {
-  if (given.names != nullptr) return false;
-  PyObject* const* values = given.values + 1;
-  Py_ssize_t count = given.count - 1;
-  if (count == 1 && (PyTuple_Check(values[0]) != 0 || PyList_CheckExact(values[0]) != 0)) {
-    count = PySequence_Fast_GET_SIZE(values[0]);
-    values = PySequence_Fast_ITEMS(values[0]);
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    Index number = 0;
-    if (!read(values[i], number)) return false;
-    numbers.push_back(number);
-  }
-  return true;
-}
-
 // A view f(x, arguments); undefined, or a copy where the entry has no label for one: left to Python.
 PyObject* shown_view(const Given& given, const Entry& entry, const Tensor& x, const Tensor& y) {
   if (!y.defined()) return nullptr;
@@ -33,7 +16,7 @@ PyObject* shown_view(const Given& given, const Entry& entry, const Tensor& x, co
 }
 
 template <auto f, class... A> PyObject* viewed(const Given& given, const Entry& entry) {
-  const Tensor x = given.by_position(1 + sizeof...(A)) ? tensor_of(given.values[0]) : Tensor();
+  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
   std::tuple<A...> all;
   return std::apply(
       [&](A&... a) {
@@ -44,9 +27,18 @@ template <auto f, class... A> PyObject* viewed(const Given& given, const Entry& 
 
 // f(x, numbers), given as such or in a tuple.
 template <auto f> PyObject* viewed_by_numbers(const Given& given, const Entry& entry) {
-  const Tensor x = given.count > 1 ? tensor_of(given.values[0]) : Tensor();
+  const Tensor x = given.count > 1 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();
+  if (!x.defined()) return nullptr;
+  PyObject* first = given.values[1];
   IndexList numbers;
-  return x.defined() && read_all(given, numbers) ? shown_view(given, entry, x, f(x, numbers)) : nullptr;
+  if (given.count == 2 && (PyTuple_Check(first) != 0 || PyList_CheckExact(first) != 0)) {
+    numbers = shape_from(first, "", "");
+  } else {
+    Index number = 0;
+    for (Py_ssize_t i = 1; i < given.count; numbers.push_back(number), ++i)
+      if (!read(given.values[i], number)) return nullptr;
+  }
+  return shown_view(given, entry, x, f(x, numbers));
 }
 
 Tensor reshaped(const Tensor& x, const IndexList& sizes) { return ops::reshape(x, Shape(sizes.begin(), sizes.end())); }
@@ -72,6 +64,16 @@ bool take(PyObject* value, const Tensor& x, NewAxis& place) { return read_axis(v
 
 Tensor unsqueezed(const Tensor& x, NewAxis place) { return ops::add_axes("unsqueeze", x, {place.axis}); }
 
+Tensor flattened(const Tensor& x, std::optional<Index> from, std::optional<Index> to) {
+  const Index first = ops::checked_axis("", from.value_or(0), x.rank());
+  const Index last = ops::checked_axis("", to.value_or(-1), x.rank());
+  if (first >= last) return {};
+  Shape shape(x.shape().begin(), x.shape().begin() + first);
+  shape.push_back(x.shape().product(first, last + 1));
+  for (Index axis = last + 1; axis < x.rank(); ++axis) shape.push_back(x.dim(axis));
+  return ops::reshape(x, shape);
+}
+
 Tensor detached(const Tensor& x) { return x.detach(); }
 
 Tensor expanded(const Tensor& x, const IndexList& sizes) { return ops::expand(x, Shape(sizes.begin(), sizes.end())); }
@@ -86,11 +88,8 @@ PyObject* squeezed(const Given& given, const Entry& entry) {
   return view_of(given.values[0], ops::reshape(x, shape), gone < 0 ? entry.label : entry.other_label);
 }
 
-// By whole numbers and slices that go forward, None and an ellipsis.
-PyObject* item(const Given& given, const Entry&) {
-  const Tensor x = given.by_position(2) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined()) return nullptr;
-  PyObject* index = given.values[1];
+// The name of a view by whole numbers, slices that go forward, None and an ellipsis; null for another index.
+const char* item_label(PyObject* index) {
   const bool several = PyTuple_CheckExact(index) != 0;
   const char* label = "AliasBackward0";
   bool first = true;
@@ -112,8 +111,30 @@ PyObject* item(const Given& given, const Entry&) {
     }
     first = false;
   }
-  const auto part = plain_part_of(x, index);
+  return label;
+}
+
+// By these, or by one Tensor of numbers of places or of booleans.
+PyObject* item(const Given& given, const Entry& entry) {
+  const Tensor x = given.by_position(2) ? tensor_of(given.values[0]) : Tensor();
+  if (!x.defined()) return nullptr;
+  PyObject* index = given.values[1];
+  if (const Tensor places = tensor_of(index); places.defined() && places.rank() > 0 && !is_floating(places.dtype()))
+    return view_of(given.values[0], get_item(x, py::reinterpret_borrow<py::object>(index)), entry.label);
+  const char* label = item_label(index);
+  const auto part = label == nullptr ? std::nullopt : plain_part_of(x, index);
   return part ? view_of(given.values[0], *part, label) : nullptr;
+}
+
+PyObject* item_set(const Given& given, const Entry& entry) {
+  const Tensor x = given.by_position(3) ? floating_of(given.values[0]) : Tensor();
+  if (!x.defined() || item_label(given.values[1]) == nullptr || !plain_part_of(x, given.values[1])) return nullptr;
+  double number = 0;
+  const Tensor y = tensor_of(given.values[2]);
+  if (!read(given.values[2], number) && !(y.defined() && y.dtype() == x.dtype())) return nullptr;
+  set_item(x, py::reinterpret_borrow<py::object>(given.values[1]), given.values[2]);
+  set_label(x, entry.label);
+  return Py_NewRef(Py_None);
 }
 
 PyObject* shape(const Given& given, const Entry&) {
@@ -143,7 +164,13 @@ std::span<const Entry> view_entries() {
       {"squeeze", squeezed, "SqueezeBackward0", "SqueezeBackward1"},
       {"expand", viewed_by_numbers<expanded>, "ExpandBackward0"},
       {"detach", viewed<detached>},
-      {"__getitem__", item},
+      {"flatten",
+       viewed<flattened, std::optional<Index>, std::optional<Index>>,
+       "ViewBackward0",
+       "UnsafeViewBackward0",
+       {{{"start_dim"}, {"end_dim"}}}},
+      {"__getitem__", item, "IndexBackward0"},
+      {"__setitem__", item_set, "CopySlices"},
       {"shape", shape},
   };
   return all;

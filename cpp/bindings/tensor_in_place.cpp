@@ -91,8 +91,20 @@ Tensor placed(const char* operation, const char* name, const Tensor& part, Tenso
   return replacement(part, value);
 }
 
-void set_item(const py::object& self, const py::object& index, py::handle given) {
-  const Tensor t = self.cast<Tensor>();
+// Writes into the memory that everybody who holds this Tensor sees.
+void copy_into(const Tensor& t, py::handle values) {
+  Call call("copy_");
+  const Tensor source = call.any(values, "values");
+  const GradMode mode(grad_enabled() && !(t.is_leaf() && t.requires_grad()));  // a parameter is given other numbers
+  check_changeable("copy_", t);
+  set_in_place("copy_", t, without_gil(t.numel(), [&] {
+                 return placed("copy_", "values", before_change(t, t), ops::cast(before_change(t, source), t.dtype()));
+               }));
+}
+
+}  // namespace
+
+void set_item(const Tensor& t, const py::object& index, py::handle given) {
   check_changeable("Tensor", t);
   const Tensor value = value_for(t, given);
   if (const auto part = part_of(t, index)) {
@@ -109,19 +121,6 @@ void set_item(const py::object& self, const py::object& index, py::handle given)
   view[items] = to_numpy(value.data(), false);
   t.data().buffer()->raise_version();
 }
-
-// Writes into the memory that everybody who holds this Tensor sees.
-void copy_into(const Tensor& t, py::handle values) {
-  Call call("copy_");
-  const Tensor source = call.any(values, "values");
-  const GradMode mode(grad_enabled() && !(t.is_leaf() && t.requires_grad()));  // a parameter is given other numbers
-  check_changeable("copy_", t);
-  set_in_place("copy_", t, without_gil(t.numel(), [&] {
-                 return placed("copy_", "values", before_change(t, t), ops::cast(before_change(t, source), t.dtype()));
-               }));
-}
-
-}  // namespace
 
 void def_in_place(TensorClass& tensor) {
   const auto define = [&](const char* method, auto op, auto other_of, auto compute) {
@@ -145,7 +144,9 @@ void def_in_place(TensorClass& tensor) {
   define("__iand__", ops::Bitwise::bit_and, bits_operand, ops::bitwise);
   define("__ior__", ops::Bitwise::bit_or, bits_operand, ops::bitwise);
   define("__ixor__", ops::Bitwise::bit_xor, bits_operand, ops::bitwise);
-  tensor.def("__setitem__", set_item)
+  tensor
+      .def("__setitem__",
+           [](const Impl& t, const py::object& index, py::handle given) { set_item(Tensor(t), index, given); })
       .def("copy_(values)", "Overwrite the numbers in place; raises the version.",
            [](const py::object& self, py::handle values) {
              copy_into(self.cast<Tensor>(), values);

@@ -83,7 +83,7 @@ def set_item(t, index, value) -> None:
 
 
 Tensor.__getitem__ = _core.direct("__getitem__", _get_item)
-Tensor.__setitem__ = set_item
+Tensor.__setitem__ = _core.direct("__setitem__", set_item)
 
 
 def _at(t, dim, operation: str, item):
