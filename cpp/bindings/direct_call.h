@@ -81,6 +81,9 @@ bool take(PyObject* value, const Tensor& x, bool& flag);
 inline bool take(PyObject* value, const Tensor&, std::optional<Index>& number) {
   return value == nullptr || read(value, number.emplace());
 }
+inline bool take(PyObject* value, const Tensor&, std::optional<double>& number) {
+  return value == nullptr || value == Py_None || read(value, number.emplace());
+}
 
 // The values that a call passes for parameters, null where it passes none; false if it passes anything else.
 bool read_parameters(const Given& given, std::span<const Parameter> parameters, std::span<PyObject*> values);

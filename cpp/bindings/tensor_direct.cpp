@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <stdexcept>
 
 #include "autograd/in_place.h"
 #include "bindings/convert.h"
@@ -204,18 +205,10 @@ PyObject* mask_filled(const Given& given, const Entry& entry) {
   return where_of(given.values[1], given.values[2], given.values[0], entry.label);
 }
 
-PyObject* clamped(const Given& given, const Entry& entry) {
-  const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
-  std::array<PyObject*, 2> bounds{};
-  if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(2), bounds)) return nullptr;
-  std::array<std::optional<double>, 2> numbers;
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (bounds[i] == nullptr || bounds[i] == Py_None) continue;
-    if (!read(bounds[i], numbers[i].emplace())) return nullptr;
-  }
-  const auto [low, high] = numbers;
-  if ((!low && !high) || (low && high && !(*low <= *high))) return nullptr;
-  return result(without_gil(x.numel(), [&] { return ops::clip(x, numbers[0], numbers[1]); }), entry.label);
+// Bounds in another order, or none, are left to Python.
+Tensor clamped(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+  if ((!low && !high) || (low && high && !(*low <= *high))) throw std::invalid_argument("clamp");
+  return ops::clip(x, low, high);
 }
 
 }  // namespace
@@ -255,7 +248,11 @@ std::span<const Entry> number_entries() {
       {"matmul __matmul__", product},
       {"where", chosen, "WhereBackward0"},
       {"masked_fill", mask_filled, "MaskedFillBackward0"},
-      {"clamp clip", clamped, "ClampBackward1", nullptr, {{{"min"}, {"max"}}}},
+      {"clamp clip",
+       computed<clamped, std::optional<double>, std::optional<double>>,
+       "ClampBackward1",
+       nullptr,
+       {{{"min"}, {"max"}}}},
   };
   return all;
 }

@@ -89,6 +89,40 @@ CALLS += [
     for name in ("transpose", "unsqueeze", "squeeze")
     for args in [(0, 1), (-1, 0), (0,), (-1,), (1,), (3,), (0, 5), (None,), ("x",)]
 ]
+CALLS += [
+    (name, args, {})
+    for name in ("flatten", "triu", "tril", "max", "min", "clamp")
+    for args in [
+        (),
+        (0,),
+        (-1,),
+        (0, 1),
+        (1, 0),
+        (None,),
+        (None, 1),
+        (0, -1),
+        (5,),
+        (True,),
+        (2.5, 0.5),
+        ("x",),
+    ]
+]
+CALLS += [("flatten", (), {"start_dim": 1}), ("triu", (), {"diagonal": 1}), ("clamp", (), {"max": 2})]
+CALLS += [("max", (torch.tensor(1),), {}), ("min", (), {"dim": 1, "keepdim": True}), ("max", ("itself",), {})]
+PLACES = [
+    torch.tensor(1),
+    torch.tensor([1, 0]),
+    torch.tensor([-1, 0], dtype=torch.int8),
+    torch.tensor([7]),
+    torch.tensor([1.0]),
+]
+PLACES += [
+    torch.tensor([True, False]),
+    torch.ones(2, 3) > 0,
+    torch.ones(3) > 0,
+    torch.zeros(0, dtype=torch.int64),
+]
+CALLS += [("__getitem__", (places,), {}) for places in PLACES]
 CALLS += [(name, ("itself",), {}) for name in [*BINARY.split(), "matmul", "__matmul__"]]
 
 
@@ -121,6 +155,21 @@ def test_the_core_answers_what_the_python_function_gives(kind):
         args = tuple(t if isinstance(one, str) and one == "itself" else one for one in args)
         expected = outcome(f.__wrapped__, (t, *args), options)
         assert outcome(f, (t, *args), options) == expected, (name, args, options)
+
+
+@pytest.mark.parametrize("kind", tensors())
+def test_the_core_sets_what_the_python_function_sets(kind):
+    values = [*OTHERS, torch.ones(3), torch.ones(2, 1), torch.ones(1, 1, 3), torch.ones(5), torch.tensor(7)]
+    values += [torch.ones(3, dtype=torch.float64), torch.ones(3, requires_grad=True)]
+    for index in (*INDICES, *PLACES):
+        for value in values:
+            results = []
+            for f in (Tensor.__setitem__, Tensor.__setitem__.__wrapped__):
+                t = tensors()[kind].clone() if kind != "parameter" else tensors()[kind]
+                results.append(
+                    [outcome(f, (t, index, value), {}), outcome(Tensor.clone, (t,), {}), t.grad_fn is None]
+                )
+            assert results[0] == results[1], (index, value)
 
 
 IN_PLACE = ["add_", "sub_", "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__"]

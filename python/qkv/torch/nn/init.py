@@ -109,38 +109,40 @@ def eye_(tensor) -> Tensor:
     return tensor.copy_(Tensor(np.eye(*tensor.shape)))
 
 
-def _drawn(tensor, evenly: bool, std: float, generator: Generator | None) -> Tensor:
-    """Numbers with mean 0 and a standard deviation."""
-    bound = math.sqrt(3.0) * std
-    return uniform_(tensor, -bound, bound, generator) if evenly else normal_(tensor, 0.0, std, generator)
+def _evenly(tensor, std: float, generator: Generator | None) -> Tensor:
+    """Uniform numbers with mean 0 and a standard deviation."""
+    return uniform_(tensor, -math.sqrt(3.0) * std, math.sqrt(3.0) * std, generator)
 
 
-def _xavier(name: str, evenly: bool, meaning: str):
-    def f(tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-        return _drawn(tensor, evenly, gain * math.sqrt(2.0 / float(sum(_fans(tensor)))), generator)
-
-    f.__name__, f.__qualname__, f.__doc__ = name, name, meaning
-    return f
+def _xavier(tensor, gain: float) -> float:
+    return gain * math.sqrt(2.0 / float(sum(_fans(tensor))))
 
 
-def _kaiming(name: str, evenly: bool, meaning: str):
-    def f(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None) -> Tensor:
-        if mode not in ("fan_in", "fan_out"):
-            raise ValueError(f"{name}: mode must be 'fan_in' or 'fan_out'; got {shown(mode)}")
-        fan = _fans(tensor)[mode == "fan_out"]
-        std = calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
-        return _drawn(tensor, evenly, std, generator)
-
-    f.__name__, f.__qualname__, f.__doc__ = name, name, meaning
-    return f
+def _kaiming(name: str, tensor, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"{name}: mode must be 'fan_in' or 'fan_out'; got {shown(mode)}")
+    fan = _fans(tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
 
 
-xavier_uniform_ = _xavier("xavier_uniform_", True, "Uniform in ``+-gain sqrt(6 / (fan_in + fan_out))``.")
-xavier_normal_ = _xavier(
-    "xavier_normal_", False, "Normal, of deviation ``gain sqrt(2 / (fan_in + fan_out))``."
-)
-kaiming_uniform_ = _kaiming("kaiming_uniform_", True, "Uniform in ``+-sqrt(3) gain / sqrt(fan)``.")
-kaiming_normal_ = _kaiming("kaiming_normal_", False, "Normal with standard deviation ``gain / sqrt(fan)``.")
+def xavier_uniform_(tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Uniform in ``+-gain sqrt(6 / (fan_in + fan_out))``."""
+    return _evenly(tensor, _xavier(tensor, gain), generator)
+
+
+def xavier_normal_(tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal, of deviation ``gain sqrt(2 / (fan_in + fan_out))``."""
+    return normal_(tensor, 0.0, _xavier(tensor, gain), generator)
+
+
+def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None) -> Tensor:
+    """Uniform in ``+-sqrt(3) gain / sqrt(fan)``."""
+    return _evenly(tensor, _kaiming("kaiming_uniform_", tensor, a, mode, nonlinearity), generator)
+
+
+def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None) -> Tensor:
+    """Normal with standard deviation ``gain / sqrt(fan)``."""
+    return normal_(tensor, 0.0, _kaiming("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
 
 
 @no_grad()
