@@ -54,6 +54,11 @@ def no_dtype(operation: str, value: Any) -> str:
     return f"{operation}: dtype must be a NumPy dtype or its name; got {shown(name or value)}{hint}"
 
 
+def counted(number: int, what: str) -> str:
+    """Give a number and what it counts: "1 head", "2 heads"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def closest(name: str, names: Iterable[str]) -> str | None:
     """Give that of `names` which was most likely meant, whatever its capitals."""
     import difflib  # only errors need it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
@@ -12,6 +13,13 @@ STYLE = (
     "{margin-left:1.2em}.qkv-module summary{cursor:pointer;margin-left:-1.2em}"
     ".qkv-module .count{opacity:.65}.qkv-module .weights{margin-left:1.2em;opacity:.8}"
 )
+
+
+def in_notebook() -> bool:
+    """Say whether outputs go to a Jupyter front end."""
+    ipython = sys.modules.get("IPython")  # which many libraries import outside of notebooks, too
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
 
 
 def element(tag: str, *content: str | Element, **attributes: str) -> Element:

@@ -19,6 +19,17 @@ _BLAS_LEVEL = {
 _LEVELS = ("baseline", "avx2", "avx512")
 
 
+def processor() -> str:
+    """Name the processor as the system does."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = file.readlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def config() -> dict[str, Any]:
     """Versions, instruction sets, BLAS and threads as a dictionary.
 

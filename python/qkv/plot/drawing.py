@@ -97,21 +97,19 @@ def given_axes(operation: str, ax: Any, shape: tuple[int, ...]) -> tuple[Figure,
     return figure_of(given[0]), given.reshape(shape)
 
 
-def check_number(operation: str, name: str, given: Sequence[Any] | None, wanted: int) -> None:
+def check_number(
+    operation: str, name: str, given: Sequence[Any] | None, wanted: int, each: str = "panel or line"
+) -> None:
     """Refuse a sequence that has not one entry for each of `wanted` things."""
     if given is not None and len(given) != wanted:
         raise ValueError(
-            f"{operation}: {name} must have {wanted} entries, one for each panel or line; got {len(given)}"
+            f"{operation}: {name} must have {wanted} entries, one for each {each}; got {len(given)}"
         )
 
 
 def check_ticks(operation: str, name: str, given: Sequence[Any] | None, wanted: int) -> None:
     """Refuse tick labels that do not fit the matrix."""
-    if given is not None and len(given) != wanted:
-        side = "row" if name in ("yticks", "target") else "column"
-        raise ValueError(
-            f"{operation}: {name} must have {wanted} entries, one for each {side}; got {len(given)}"
-        )
+    check_number(operation, name, given, wanted, "row" if name in ("yticks", "target") else "column")
 
 
 def one_of(operation: str, name: str, value: str | None, other: str | None) -> str | None:

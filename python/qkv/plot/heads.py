@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import shown
-from .drawing import numbers
+from .._errors import counted, shown
+from .drawing import check_number, numbers
 from .labels import readable
 from .packing import exactness, packed
 from .views import AttentionView
@@ -32,8 +32,8 @@ def heads_of(operation: str, weights: Any, item: int = 0) -> tuple[NDArray[np.fl
         )
     if not 0 <= item < len(table):
         raise ValueError(
-            f"{operation}: item must be from 0 to {len(table) - 1} because weights hold {len(table)} sentence"
-            f"{'s' * (len(table) != 1)}; got {item}"
+            f"{operation}: item must be from 0 to {len(table) - 1} because weights hold "
+            f"{counted(len(table), 'sentence')}; got {item}"
         )
     return table[item], len(table)
 
@@ -82,10 +82,7 @@ def tokens_of(operation: str, name: str, tokens: Any, item: int, wanted: int) ->
     ragged = bool(given) and not isinstance(given[0], str) and np.ndim(given[0]) > 0
     chosen = [readable(token) for token in (given[item] if ragged and item < len(given) else given)]
     if len(chosen) != wanted and not (ragged and 0 < len(chosen) < wanted):
-        side = "query" if name == "tokens" else "key"
-        raise ValueError(
-            f"{operation}: {name} must have {wanted} entries, one for each {side}; got {len(chosen)}"
-        )
+        check_number(operation, name, chosen, wanted, "query" if name == "tokens" else "key")
     return chosen
 
 
@@ -114,18 +111,13 @@ def place_in(operation: str, name: str, place: Any, count: int, what: str) -> in
         return int(place) % count
     raise ValueError(
         f"{operation}: {name} must be from 0 to {count - 1}, or negative from the end, because there "
-        f"{'are' if count > 1 else 'is'} {count} {what}{'s' * (count > 1)}; got {shown(place)}"
+        f"{'are' if count > 1 else 'is'} {counted(count, what)}; got {shown(place)}"
     )
 
 
 def title_of(title: str | None, item: int, batch: int) -> str | None:
     """Give a view's title, which says unless told otherwise which sentence of a batch it shows."""
     return f"item {item} of {batch}" if batch > 1 and title is None else title
-
-
-def counted(number: int, what: str) -> str:
-    """Give a number and what it counts: "2 heads"."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 class HeadsView(AttentionView):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import shown
+from .._errors import counted, shown
 from .drawing import draw_matrix, given_axes
-from .heads import Layers, counted, layers_of, place_in, sentence_of, title_of, tokens_of, with_mean
+from .heads import Layers, layers_of, place_in, sentence_of, title_of, tokens_of, with_mean
 from .labels import label_matrix, widest
 from .packing import BUDGET, exactness, largest, packed, shrunk
 from .views import AttentionView

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import shown
+from .._errors import counted, shown
 from .drawing import draw_matrix, given_axes, numbers
-from .heads import counted, place_in, tokens_of
+from .heads import place_in, tokens_of
 from .labels import label_matrix, widest
 from .packing import BUDGET, exactness, packed, text_of
 from .views import AttentionView

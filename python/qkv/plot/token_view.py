@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._errors import counted
 from .drawing import given_axes
-from .heads import HeadsView, counted, layers_of, place_in, sentence_of, title_of
+from .heads import HeadsView, layers_of, place_in, sentence_of, title_of
 from .labels import add_label, width_of
 from .views import AttentionView
 

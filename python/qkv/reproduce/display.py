@@ -1,10 +1,9 @@
 """What a check shows: one line for a person and one record for the runner, in one output of the notebook."""
 
 import io
-import sys
 from typing import Any
 
-from .._html import element, page_of
+from .._html import element, in_notebook, page_of
 from . import figures
 
 MIME = "application/vnd.qkv.check+json"
@@ -16,13 +15,6 @@ _SIGNS = {
     "failed": ("#c62828", "\N{BALLOT X}"),
     "skipped": ("#8a5a00", "\N{EN DASH}"),
 }
-
-
-def in_notebook() -> bool:
-    """Say whether outputs go to a Jupyter front end."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return shell is not None and getattr(shell, "kernel", None) is not None
 
 
 def found(record: dict[str, Any]) -> str:

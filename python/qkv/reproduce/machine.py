@@ -1,9 +1,8 @@
 """What results were made on: for the page and the file of results."""
 
 import platform
-from pathlib import Path
 
-from ..config import config
+from ..config import config, processor
 from .execute import version
 
 
@@ -20,13 +19,3 @@ def about() -> dict[str, str]:
         "NumPy": str(facts["numpy"]),
         "system": f"{platform.system()} {platform.machine()}",
     }
-
-
-def processor() -> str:
-    """Name the processor as the system does."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

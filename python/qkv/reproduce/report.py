@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._errors import counted
 from . import arrays
 from .checks import ID
 from .compare import record
@@ -94,11 +95,6 @@ def tally(entries: Sequence[Entry]) -> str:
     text = f"{counted(len(entries), 'experiment')}, {counted(made, 'check')}, "
     text += f"{failed} failed" if failed else "all ok" if made else "nothing run"
     return text + (f", {counted(skipped, 'experiment')} skipped" if skipped else "")
-
-
-def counted(number: int, noun: str) -> str:
-    """Give a number with its noun: 1 check, 2 checks."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def build(results: Sequence[Result], wanted: Sequence[str]) -> Report:

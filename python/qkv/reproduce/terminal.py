@@ -3,9 +3,10 @@
 import sys
 from typing import Any, TextIO
 
+from .._errors import counted
 from .display import found
 from .registry import documents
-from .report import Report, counted, tally
+from .report import Report, tally
 from .results import Result
 
 _MARKS = {"ok": "ok", "failed": "FAILED", "skipped": "skipped"}

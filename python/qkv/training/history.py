@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._errors import counted
+
 COLUMNS = ("loss", "lr", "grad_norm", "count")
 LOGGED = "logged."  # before the names of what the loss gave in a dict
 
@@ -128,10 +130,7 @@ class History:
 
     def __repr__(self) -> str:
         n, epochs = len(self), len(self.epoch_ends)
-        parts = [
-            f"{n} update{'' if n == 1 else 's'}",
-            f"{epochs} epoch{'' if epochs == 1 else 's'}",
-        ]
+        parts = [counted(n, "update"), counted(epochs, "epoch")]
         if n:
             parts.append(f"loss {self.loss[0]:.4f} -> {self.loss[-1]:.4f}")
         return f"History({', '.join(parts)})"

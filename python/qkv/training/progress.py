@@ -7,6 +7,8 @@ import sys
 import warnings
 from typing import Any
 
+from .._html import in_notebook
+
 
 class Progress:
     """Count updates and show the loss.
@@ -16,7 +18,7 @@ class Progress:
 
     def __init__(self, total: int | None, done: int, show: bool | None) -> None:
         self._bar: Any = None
-        if show is None and not _is_watched():
+        if show is None and not (sys.stderr.isatty() or in_notebook()):
             return
         if show is not False:
             try:
@@ -44,11 +46,3 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
-
-
-def _is_watched() -> bool:
-    if sys.stderr.isatty():
-        return True
-    ipython = sys.modules.get("IPython")  # which many libraries import outside of notebooks, too
-    shell = ipython.get_ipython() if ipython is not None else None
-    return hasattr(shell, "kernel")

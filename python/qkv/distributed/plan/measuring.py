@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 
 from ... import _core
 from ..._errors import shown
+from ...config import processor
 from ..launch import world
 from ..starting import environment, find_mpiexec
 from .networks import Network
@@ -85,7 +85,7 @@ def measure(
         if found["messages"] is not None:
             messages[count] = found["messages"]
     machine = {
-        "cpu": _cpu(),
+        "cpu": processor(),
         "cores": cores,
         "threads": threads,
         "qkv": _core.config()["version"],
@@ -173,13 +173,3 @@ def _start_time(launcher: str | None, ranks: int, threads: int) -> float:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _cpu() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

@@ -4,8 +4,8 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from ..._errors import counted
 from ..output import GENERATOR
-from ..report import counted
 
 _MARKS = {"ok": "✓", "failed": "✗", "skipped": "–"}
 
