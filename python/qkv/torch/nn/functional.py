@@ -155,20 +155,17 @@ def glu(input, dim: int = -1) -> Tensor:
 
 def linear(input, weight, bias=None) -> Tensor:
     """``x @ weight.T + bias``."""
-    rank = len(_core_shape(input))
-    if input.shape[-1] != weight.shape[-1] or input.dtype is not weight.dtype:
+    shape, rows = _core_shape(input), _core_shape(weight)
+    if shape[-1:] != rows[-1:] or input.dtype is not weight.dtype:
         raise RuntimeError(
-            f"linear: input must be (..., {weight.shape[-1]}) of {weight.dtype} as the weight is; got "
-            f"{tuple(input.shape)} of {input.dtype}"
+            f"linear: input must be (..., {rows[-1]}) of {weight.dtype} as the weight is; got {shape} of {input.dtype}"
         )
-    if rank == 1 or bias is None:
-        y = wrap(_core.matmul(input, Core.transpose(weight) if len(_core_shape(weight)) == 2 else weight))
-        y = y if bias is None else wrap(Core.__add__(y, bias))
-    else:
-        y = wrap(_core.linear(input, weight, bias))
     names = {1: "SqueezeBackward4", 2: "MmBackward0"} if bias is None else {2: "AddmmBackward0"}
-    y._op = names.get(rank, "UnsafeViewBackward0" if bias is None else "ViewBackward0")
-    return y
+    label = names.get(len(shape), "UnsafeViewBackward0" if bias is None else "ViewBackward0")
+    if bias is not None and len(shape) > 1:
+        return wrap(_core.linear(input, weight, bias), label)
+    y = _core.matmul(input, Core.transpose(weight) if len(rows) == 2 else weight)
+    return wrap(y if bias is None else Core.__add__(y, bias), label)
 
 
 def bilinear(input1, input2, weight, bias=None) -> Tensor:
