@@ -17,7 +17,7 @@ from qkv import _core, models
 PACKAGE = Path(qkv.__file__).parent
 STUB = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf8"))
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
-PICKLING = {"__getstate__", "__setstate__", "_set_state", "__init_subclass__"}
+PICKLING = {"__getstate__", "__setstate__", "__init_subclass__"}
 PYTHON_S_OWN = {
     "__class__",
     "__doc__",

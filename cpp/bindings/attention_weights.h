@@ -17,6 +17,8 @@ template <class Class> void def_attention_weights(Class& layer) {
   using Layer = typename Class::type;
   layer.def_property(
       "attention_weights",
+      "Weights of the last call, before dropout; None before the first. A forward of a subclass may set its own; None "
+      "frees them.",
       [](Layer& self) -> py::object {
         const Array weights = without_gil([&] { return self.record.weights(); });
         return weights.defined() ? py::cast(Tensor(weights)) : py::none();
@@ -28,9 +30,7 @@ template <class Class> void def_attention_weights(Class& layer) {
           fail_type("attention_weights: can only be set to None, which frees them, or to weights (..., Lq, Lk); got ",
                     described(value));
         self.record.keep(nn::AttentionRecord::of(cloned(call.floating(value, "attention_weights").data()), {}));
-      },
-      "Weights of the last call, before dropout; None before the first. A forward of a subclass may set its own; None "
-      "frees them.");
+      });
 }
 
 // The weights of each layer of a stack, in a list: those of the part that `pick` names.

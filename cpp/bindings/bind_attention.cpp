@@ -39,10 +39,10 @@ py::object ragged(Call& call, const Tensor& q, const Tensor& k, const Tensor& v,
 struct GivenOptions {
   ops::AttentionOptions options = {};
   PyObject* const* values = nullptr;
-  static std::string (*kind(std::string_view name))() {
+  static void describe(Parameter& p, std::string_view name) {
+    p.kind = Argument<Floating>::kind;
     for (const AttentionOption& option : attention_options())
-      if (name == option.name) return option.kind;
-    return Argument<Floating>::kind;
+      if (name == option.name) p.kind = option.kind;
   }
   std::size_t take(Call& call, PyObject* const* given, std::span<const Parameter> parameters) {
     set_attention_options(options, call, values = given);

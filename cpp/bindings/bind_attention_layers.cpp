@@ -154,22 +154,19 @@ template <class Class> void def_attention_call(Class& layer) {
         return o.run(o.of_attention(call, count_of(k)),
                      [&](const auto& given) { return self.Attention::forward(q, k, v, given); });
       });
+  op<Layer&, Floating, BooleansOrNone>(
+      layer, "normalize(scores, allowed)",
+      "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.",
+      [](Layer& self, const Tensor& scores, const Array& allowed) {
+        return self.Layer::normalize(scores, allowed.defined() ? Tensor(allowed) : Tensor());
+      });
+  op(layer, "pool(weights, values)", "Results (B, Lq, Dv): weights (B, Lq, Lk) times values (B, Lk, Dv).",
+     [](Layer& self, const Tensor& weights, const Tensor& values) { return self.Layer::pool(weights, values); });
   layer
       .def("score(queries, keys)", "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).",
            [](Layer& self, const Tensor& queries, const Tensor& keys) {
              self.prepare(queries, keys, keys);
              return without_gil([&] { return self.Layer::score(queries, keys); });
-           })
-      .def("normalize(scores, allowed)",
-           "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.",
-           [](Layer& self, const Tensor& scores, py::handle allowed) {
-             const Array given = Call("normalize").booleans_or_none(allowed, "allowed");
-             return without_gil(
-                 [&] { return self.Layer::normalize(scores, given.defined() ? Tensor(given) : Tensor()); });
-           })
-      .def("pool(weights, values)", "Results (B, Lq, Dv): weights (B, Lq, Lk) times values (B, Lk, Dv).",
-           [](Layer& self, const Tensor& weights, const Tensor& values) {
-             return without_gil([&] { return self.Layer::pool(weights, values); });
            })
       .def("__getstate__",
            [](const py::object& self) {
@@ -178,9 +175,9 @@ template <class Class> void def_attention_call(Class& layer) {
              if (a.normalizer.own) state["config"]["normalizer"] = shown_normalizer(a);
              return state;
            })
-      .def_property_readonly("normalizer", [](const Layer& self) { return shown_normalizer(self.arguments); })
-      .def_property_readonly("dropout", [](const Layer& self) { return self.arguments.dropout; })
-      .def_property_readonly("num_heads", [](const Layer& self) { return self.arguments.num_heads; });
+      .def_property("normalizer", [](const Layer& self) { return shown_normalizer(self.arguments); })
+      .def_property("dropout", [](const Layer& self) { return self.arguments.dropout; })
+      .def_property("num_heads", [](const Layer& self) { return self.arguments.num_heads; });
 }
 
 // What every class takes behind its own parameters.

@@ -162,12 +162,11 @@ void bind_body(Functions& m) {
   LayerClass<TransformerBody> body(m, "TransformerBody",
                                    "Embeddings, blocks one after the other, a norm: the body of a model.");
   body.def(py::init(body_maker<TransformerBody>(), body_maker<Overridable<TransformerBody>>()), "layers=None"_takes)
-      .def_property_readonly("attention_weights",
-                             [](TransformerBody& self) {
-                               return weights_of_layers(self.parts(),
-                                                        [](nn::Block& part) { return part.parts().self_attn; });
-                             })
-      .def_property_readonly("memory_weights", [](TransformerBody& self) {
+      .def_property("attention_weights",
+                    [](TransformerBody& self) {
+                      return weights_of_layers(self.parts(), [](nn::Block& part) { return part.parts().self_attn; });
+                    })
+      .def_property("memory_weights", [](TransformerBody& self) {
         return weights_of_layers(self.parts(), [](nn::Block& part) { return part.shown_attention(); });
       });
   op<TransformerBody&, py::handle, FloatingOrNone, As<any_array>, Lengths, IntegersOrNone, FloatingOrNone,

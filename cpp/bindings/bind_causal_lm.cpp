@@ -121,7 +121,7 @@ Examples
       "vocab_size, d_model, nhead, num_layers, *, num_kv_heads=None, dim_feedforward=None, dropout=0.0, "
       "rotary_base=10000.0, norm_eps=1e-6, comm=None",
       [](const CausalLMSizes& s, py::handle comm) { return std::tuple(s, split_sequence_from(comm, "CausalLM")); });
-  causal.def_property_readonly("attention_weights", [](CausalLM& self) { return weights_of_blocks(self.parts()); });
+  causal.def_property("attention_weights", [](CausalLM& self) { return weights_of_blocks(self.parts()); });
   op<CausalLM&, Integers, Lengths, py::handle>(
       causal, "forward(ids, *, valid_lens=None, cache=None)",
       [](CausalLM& self, const Array& ids, const Array& valid_lens, py::handle cache, Call& call) {

@@ -58,6 +58,7 @@ void bind_config(Functions& m) {
   });
   set_interrupt_check(interrupt_requested);
 
+  // ValueError and IndexError are of the standard library's classes, which pybind11 knows.
   py::register_exception_translator([](std::exception_ptr p) {
     try {
       std::rethrow_exception(p);
@@ -66,16 +67,11 @@ void bind_config(Functions& m) {
       PyErr_SetNone(PyExc_KeyboardInterrupt);
     } catch (const TypeError& error) {
       PyErr_SetString(PyExc_TypeError, error.what());
-    } catch (const ValueError& error) {
-      PyErr_SetString(PyExc_ValueError, error.what());
-    } catch (const IndexError& error) {
-      PyErr_SetString(PyExc_IndexError, error.what());
     } catch (const NotImplemented& error) {
       PyErr_SetString(PyExc_NotImplementedError, error.what());
-    } catch (const MemoryError& error) {
-      PyErr_SetString(PyExc_MemoryError, error.what());
-    } catch (const std::bad_alloc&) {
-      PyErr_SetString(PyExc_MemoryError, "qkv: there is not enough memory");
+    } catch (const std::bad_alloc& error) {
+      const bool told = dynamic_cast<const MemoryError*>(&error) != nullptr;
+      PyErr_SetString(PyExc_MemoryError, told ? error.what() : "qkv: there is not enough memory");
     } catch (const std::length_error&) {  // a std::vector's
       PyErr_SetString(PyExc_MemoryError, "qkv: a size is too large for any memory");
     }

@@ -12,7 +12,7 @@ inline constexpr const char* kGenerate =
     "max_len=100";
 struct GenerateArguments {
   PyObject* const* values = nullptr;
-  static std::string (*kind(std::string_view))() { return Argument<Floating>::kind; }
+  static void describe(Parameter& p, std::string_view) { p.kind = Argument<Floating>::kind; }
   std::size_t take(Call&, PyObject* const* given, std::span<const Parameter> parameters) {
     values = given;
     return parameters.size();

@@ -1,23 +1,11 @@
 // Formulas of attention, as what traces them hands them over.
 #include "bindings/bindings.h"
+#include "bindings/class.h"
 #include "bindings/formula_source.h"
 #include "ops/attention/formula.h"
 
 namespace qkv::bindings {
 namespace {
-
-// A C++ value that Python only passes on.
-template <class T> py::capsule held(std::shared_ptr<const T> value, const char* name) {
-  auto owner = std::make_unique<std::shared_ptr<const T>>(std::move(value));
-  py::capsule result(owner.get(), name, [](void* pointer) { delete static_cast<std::shared_ptr<const T>*>(pointer); });
-  (void)owner.release();
-  return result;
-}
-template <class T> std::shared_ptr<const T> value_of(py::handle object, const char* name) {
-  if (PyCapsule_IsValid(object.ptr(), name) == 0) fail_type("formula: must be a ", name, "; got ", type_name(object));
-  return *static_cast<std::shared_ptr<const T>*>(PyCapsule_GetPointer(object.ptr(), name));
-}
-constexpr const char *kProgram = "FormulaProgram", *kFormula = "Formula";
 
 ops::NumberType type_named(const std::string& name) {
   if (name == "float") return ops::NumberType::floating;
@@ -53,10 +41,13 @@ int add_node(ops::FormulaGraph& graph, const std::vector<int>& numbers, const py
 }  // namespace
 
 std::shared_ptr<const ops::Formula> formula_value_from(py::handle object) {
-  return object.is_none() ? nullptr : value_of<ops::Formula>(object, kFormula);
+  return object.is_none() ? nullptr : object.cast<std::shared_ptr<ops::Formula>>();
 }
 
 void bind_formula(Functions& m) {
+  // Values of C++ that Python only passes on.
+  Class<ops::FormulaProgram, std::shared_ptr<ops::FormulaProgram>>(m, "FormulaProgram");
+  Class<ops::Formula, std::shared_ptr<ops::Formula>>(m, "Formula");
   m.def("formula_program(nodes, leaves, score=None, mask=None)",
         [](const py::list& nodes, const std::vector<std::pair<std::string, std::string>>& leaves,
            std::optional<int> score, std::optional<int> mask) {
@@ -68,17 +59,17 @@ void bind_formula(Functions& m) {
             numbers.push_back(add_node(graph, numbers, py::reinterpret_borrow<py::tuple>(node)));
           for (std::optional<int>* result : {&score, &mask})
             if (*result) *result = numbers.at(static_cast<std::size_t>(**result));
-          return held<ops::FormulaProgram>(std::make_shared<const ops::FormulaProgram>(std::move(graph), score, mask),
-                                           kProgram);
+          return std::make_shared<ops::FormulaProgram>(std::move(graph), score, mask);
         });
   m.def("formula(program, arrays, some=None, every=None)",
-        [](py::handle program, const py::list& arrays, py::handle some, py::handle every) {
+        [](const std::shared_ptr<ops::FormulaProgram>& program, const py::list& arrays, py::handle some,
+           py::handle every) {
           Call call("formula");
-          ops::Formula result{value_of<ops::FormulaProgram>(program, kProgram), {}, {}, {}};
-          for (const py::handle array : arrays) result.leaves.push_back(call.any(array, "leaf"));
-          result.some = call.booleans_or_none(some, "some");
-          result.every = call.booleans_or_none(every, "every");
-          return held<ops::Formula>(std::make_shared<const ops::Formula>(std::move(result)), kFormula);
+          const auto result = std::make_shared<ops::Formula>(ops::Formula{program, {}, {}, {}});
+          for (const py::handle array : arrays) result->leaves.push_back(call.any(array, "leaf"));
+          result->some = call.booleans_or_none(some, "some");
+          result->every = call.booleans_or_none(every, "every");
+          return result;
         });
 }
 

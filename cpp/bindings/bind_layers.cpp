@@ -46,8 +46,7 @@ template <class Layer, class... A> LayerClass<Layer> def_layer(Functions& m, std
   def_init<A...>(layer, head.substr(list + 1, head.size() - list - 2));
   def_forward(layer);
   if constexpr (std::is_base_of_v<Norm, Layer>)
-    layer
-        .def_property_readonly("normalized_shape", [](const Layer& self) { return shape_tuple(self.normalized_shape); })
+    layer.def_property("normalized_shape", [](const Layer& self) { return shape_tuple(self.normalized_shape); })
         .def_readonly("eps", &Layer::eps);
   return layer;
 }

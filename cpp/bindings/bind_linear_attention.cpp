@@ -82,8 +82,8 @@ Examples
            "embed_dim, num_heads, *, update_rule='linear', num_kv_heads=None, bias=False"_takes)
       .def_readonly("embed_dim, num_heads, num_kv_heads, bias", &LinearAttention::embed_dim,
                     &LinearAttention::num_heads, &LinearAttention::num_kv_heads, &LinearAttention::bias)
-      .def_property_readonly("update_rule",
-                             [](const LinearAttention& self) { return std::string(ops::name_of(self.update_rule)); });
+      .def_property("update_rule",
+                    [](const LinearAttention& self) { return std::string(ops::name_of(self.update_rule)); });
   op<LinearAttention&, Floating, FloatingOrNone, bool>(
       layer, "forward(x, state=None, *, return_state=False)",
       [](LinearAttention& self, const Tensor& x, const Tensor& state, bool return_state) {

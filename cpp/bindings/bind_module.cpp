@@ -112,7 +112,7 @@ Examples
       .def("__setattr__", &set_attribute)
       .def("__delattr__", &delete_attribute)
       .def("__getstate__", &get_state)
-      .def("_set_state", &set_state)
+      .def("__setstate__", &set_state)
       .def("__repr__",
            [](const py::object& self) -> py::object {
              // Debuggers and tracebacks show modules whose constructor has not run.
@@ -143,7 +143,7 @@ Examples
                if (entry.module) found.append(py::make_tuple(entry.name, entry.module));
              return found;
            })
-      .def_property_readonly("training", &Module::training, "True in training mode.")
+      .def_property("training", "True in training mode.", &Module::training)
       .def("register_buffer(name, value, persistent=True)",
            "Keep an array that is not learned; unless `persistent` is False it belongs to the state.",
            [](const py::object& self, const std::string& name, py::handle value, bool persistent) {
@@ -237,8 +237,6 @@ ValueError
              return self;
            })
       .def("zero_grad", "Forget the gradients of all parameters.", &Module::zero_grad);
-  // Under its own name pybind11 would take it for a constructor.
-  cls.attr("__setstate__") = cls.attr("_set_state");
 }
 
 }  // namespace qkv::bindings

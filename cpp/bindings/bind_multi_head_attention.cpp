@@ -145,8 +145,7 @@ Examples
   def_init<Index, Index, bool, std::optional<double>, double, ops::Causal, std::optional<double>>(
       self_attention,
       "in_features, out_features, bias=False, *, scale=None, dropout=0.0, is_causal=False, masked_value=None");
-  self_attention
-      .def_property_readonly("in_features", [](const SelfAttention& self) { return self.arguments.embed_dim; })
+  self_attention.def_property("in_features", [](const SelfAttention& self) { return self.arguments.embed_dim; })
       .def_readonly("out_features", &SelfAttention::head_dim);
   op<SelfAttention&, Floating, FloatingOrNone, CallOptions>(
       self_attention,
@@ -191,7 +190,7 @@ Examples
              const KVCache::Use one_thread(self);
              self.reorder(places);
            })
-      .def_property_readonly("capacity", &KVCache::capacity)
+      .def_property("capacity", &KVCache::capacity)
       .def("__repr__", &KVCache::str)
       .def(py::pickle(
           [](KVCache& self) {
@@ -297,8 +296,9 @@ Examples
       text("embed_dim, num_heads, *, dropout=0.0, bias=True, out_bias=None, kdim=None, vdim=None, num_kv_heads=None, "
            "head_dim=None, out_dim=None, is_causal=False, names=None, comm=None",
            kScores),
-      [](const MultiHeadFields& f, Call& call) {
-        return std::tuple(f, split_sequence_from(f.comm, call.operation()));
+      [](Fields<MultiHeadFields>& f, Call& call) {
+        auto split = split_sequence_from(f.value.comm, call.operation());
+        return std::tuple(std::move(f.value), std::move(split));
       });
   {  // a score of its own would never be called, as the fused path computes q.k
     py::options options;
@@ -315,11 +315,11 @@ Examples
   }
   multi_head
       .def_property(
-          "comm", [](const MultiHeadAttention& self) { return communicator_of(self.split_sequence.get()); },
+          "comm", "Whose ranks hold the parts of the sequences; None: the inputs are whole.",
+          [](const MultiHeadAttention& self) { return communicator_of(self.split_sequence.get()); },
           [](MultiHeadAttention& self, py::handle comm) {
             self.split_sequence.set(split_sequence_from(comm, "MultiHeadAttention"));
-          },
-          "Whose ranks hold the parts of the sequences; None: the inputs are whole.")
+          })
       .def("__getstate__",
            [](const py::object& self) {
              const py::dict state = py::type::of<Module>().attr("__getstate__")(self);
@@ -327,14 +327,14 @@ Examples
              if (!comm.is_none()) state["attributes"]["comm"] = shared_communicator(comm);
              return state;
            })
-      .def("_set_state",
+      .def("__setstate__",
            [](const py::object& self, const py::dict& state) {
              const py::object comm = state["attributes"].attr("pop")("comm", py::none());
-             py::type::of<Module>().attr("_set_state")(self, state);
+             py::type::of<Module>().attr("__setstate__")(self, state);
              self.attr("comm") = comm.is_none() ? comm : comm.attr("comm");
            })
-      .def_property_readonly("embed_dim", [](const MultiHeadAttention& self) { return self.arguments.embed_dim; })
-      .def_property_readonly("num_heads", [](const MultiHeadAttention& self) { return self.arguments.num_heads; })
+      .def_property("embed_dim", [](const MultiHeadAttention& self) { return self.arguments.embed_dim; })
+      .def_property("num_heads", [](const MultiHeadAttention& self) { return self.arguments.num_heads; })
       .def_readonly("num_kv_heads", &MultiHeadAttention::kv_heads)
       .def_readonly("head_dim", &MultiHeadAttention::head_dim);
   op<MultiHeadAttention&, Floating, FloatingOrNone, FloatingOrNone, CallOptions>(
@@ -345,7 +345,6 @@ Examples
         return o.run(o.of_attention(call, count_of(k.defined() ? k : q)),
                      [&](const auto& given) { return self.MultiHeadAttention::forward(q, k, v, given); });
       });
-  multi_head.attr("__setstate__") = multi_head.attr("_set_state");
   def_attention_weights(multi_head);
 }
 

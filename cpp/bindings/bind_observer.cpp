@@ -109,8 +109,8 @@ void bind_observer(Functions& m) {
       m, "KeptAttention", "What a call of an attention leaves behind; weights and scores are computed when asked for.")
       .def("weights", [](const nn::KeptAttention& self) { return shown(without_gil([&] { return self.weights(); })); })
       .def("scores", [](const nn::KeptAttention& self) { return shown(without_gil([&] { return self.scores(); })); })
-      .def_property_readonly("shape", [](const nn::KeptAttention& self) { return shape_tuple(self.shape()); })
-      .def_property_readonly("offset", &nn::KeptAttention::offset)
+      .def_property("shape", [](const nn::KeptAttention& self) { return shape_tuple(self.shape()); })
+      .def_property("offset", &nn::KeptAttention::offset)
       .def("image",
            [](const nn::KeptAttention& self, py::handle image) {
              const ops::ImageOptions options = image_from(image);

@@ -52,7 +52,7 @@ Examples
 (1, 60, 32)
 )doc");
   positional.def(py::init<Index, double, Index>(), "num_hiddens, dropout=0.0, max_len=1000"_takes)
-      .def_property_readonly("P", [](const PositionalEncoding& self) { return Tensor(self.table.clone()); });
+      .def_property("P", [](const PositionalEncoding& self) { return Tensor(self.table.clone()); });
   def_forward(positional);
 }
 

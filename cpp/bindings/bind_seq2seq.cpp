@@ -13,7 +13,7 @@ template <class Class> void def_sizes(Class& model) {
   using Model = typename Class::type;
   def_init<Fields<Seq2SeqArguments>>(model, "vocab_size, embed_size, num_hiddens, num_layers, dropout=0.0");
   const auto show = [&](const char* name, auto member) {
-    model.def_property_readonly(name, [member](const Model& self) { return self.arguments.*member; });
+    model.def_property(name, [member](const Model& self) { return self.arguments.*member; });
   };
   show("vocab_size", &Seq2SeqArguments::vocab_size);
   show("embed_size", &Seq2SeqArguments::embed_size);
@@ -153,10 +153,9 @@ Examples
 >>> issubclass(qkv.models.Seq2SeqAttentionDecoder, qkv.models.AttentionDecoder)
 True
 )doc");
-  attention_decoder.def(py::init<>())
-      .def_property_readonly("attention_weights", [](const AttentionDecoder&) -> py::object {
-        throw NotImplemented("AttentionDecoder: attention_weights must be defined by a subclass");
-      });
+  attention_decoder.def(py::init<>()).def_property("attention_weights", [](const AttentionDecoder&) -> py::object {
+    throw NotImplemented("AttentionDecoder: attention_weights must be defined by a subclass");
+  });
 }
 
 }  // namespace
@@ -282,7 +281,7 @@ Examples
   def_sizes(attention);
   def_decoder(attention);
   attention.def_property(
-      "attention_weights",
+      "attention_weights", "Weights (B, 1, Ts) for each step of the last call; an empty list before the first.",
       [](const Seq2SeqAttentionDecoder& self) {
         py::list weights;
         for (const Array& step : self.attention_weights()) weights.append(py::cast(Tensor(step)));
@@ -291,8 +290,7 @@ Examples
       [](Seq2SeqAttentionDecoder& self, py::handle value) {
         if (!value.is_none()) fail_type("attention_weights: can only be set to None, which frees them");
         self.clear_attention_weights();
-      },
-      "Weights (B, 1, Ts) for each step of the last call; an empty list before the first.");
+      });
 }
 
 }  // namespace qkv::bindings

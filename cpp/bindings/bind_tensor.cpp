@@ -48,8 +48,7 @@ void set_grad(TensorImpl& impl, py::handle value) {
 py::object array_protocol(const Tensor& t, py::handle dtype, py::handle copy) {
   if (grad_enabled() && t.requires_grad()) refuse_numpys_list();
   py::object view = numpy_view(t);
-  const bool converts =
-      !dtype.is_none() && !py::object(view.attr("dtype")).equal(py::module_::import("numpy").attr("dtype")(dtype));
+  const bool converts = !dtype.is_none() && !py::object(view.attr("dtype")).equal(numpy().attr("dtype")(dtype));
   if (copy.is_none() || !copy.cast<bool>()) {
     if (!converts) return view;
     if (!copy.is_none())
@@ -117,21 +116,16 @@ tensor([2., 4., 6.])
 )doc");
   tensor.attr("__hash__") = py::module_::import("builtins").attr("object").attr("__hash__");
 
-  tensor
-      .def_property_readonly(
-          "shape", [](const TensorImpl& t) { return shape_tuple(t.data.shape()); }, "Sizes of the axes.")
-      .def_property_readonly(
-          "dtype", [](const TensorImpl& t) { return numpy_dtype(t.data.dtype()); }, "NumPy dtype.")
-      .def_property_readonly(
-          "ndim", [](const TensorImpl& t) { return t.data.rank(); }, "Number of axes.")
-      .def_property_readonly(
-          "size", [](const TensorImpl& t) { return t.data.numel(); }, "Number of elements.")
-      .def_property_readonly(
-          "is_leaf", [](const Impl& t) { return Tensor(t).is_leaf(); }, "False if an operation made it.")
-      .def_property_readonly(
-          "version", [](const TensorImpl& t) { return t.data.version(); }, "Rises with every change in place.")
+  tensor.def_property("shape", "Sizes of the axes.", [](const TensorImpl& t) { return shape_tuple(t.data.shape()); })
+      .def_property("dtype", "NumPy dtype.", [](const TensorImpl& t) { return numpy_dtype(t.data.dtype()); })
+      .def_property("ndim", "Number of axes.", [](const TensorImpl& t) { return t.data.rank(); })
+      .def_property("size", "Number of elements.", [](const TensorImpl& t) { return t.data.numel(); })
+      .def_property("is_leaf", "False if an operation made it.", [](const Impl& t) { return Tensor(t).is_leaf(); })
+      .def_property("version", "Rises with every change in place.",
+                    [](const TensorImpl& t) { return t.data.version(); })
       .def_property(
-          "requires_grad", [](const Impl& t) { return Tensor(t).requires_grad(); },
+          "requires_grad", "True if gradients flow to or through it.",
+          [](const Impl& t) { return Tensor(t).requires_grad(); },
           [](const Impl& self, bool wanted) {
             TensorImpl& t = *self;
             if (!Tensor(self).is_leaf())
@@ -146,33 +140,30 @@ tensor([2., 4., 6.])
             const ExclusiveAccess alone;
             t.requires_grad = wanted;
             if (wanted) ++t.rebased;  // its views have a history from now on
-          },
-          "True if gradients flow to or through it.")
+          })
       .def_property(
-          "grad",
+          "grad", "Sum of the gradients of all backward passes so far, or None.",
           [](const TensorImpl& t) -> py::object {
             Tensor grad = t.grad.tensor();
             return grad.defined() ? py::cast(std::move(grad)) : py::none();
           },
-          set_grad, "Sum of the gradients of all backward passes so far, or None.");
+          set_grad);
 
   tensor
       .def("numpy",
            "The numbers as a NumPy array that shares the memory; read-only unless this is a leaf without gradient.",
            numpy_view)
       .def("__array__(dtype=None, copy=None)", array_protocol)
-      .def_property_readonly(
-          "itemsize", [](const TensorImpl& t) { return item_size(t.data.dtype()); }, "Bytes of one number.")
-      .def_property_readonly(
-          "nbytes", [](const TensorImpl& t) { return t.data.bytes(); }, "Bytes of all numbers.")
-      .def_property_readonly(
+      .def_property("itemsize", "Bytes of one number.", [](const TensorImpl& t) { return item_size(t.data.dtype()); })
+      .def_property("nbytes", "Bytes of all numbers.", [](const TensorImpl& t) { return t.data.bytes(); })
+      .def_property(
           "ctypes",
+          "Where the numbers are, as NumPy's attribute of that name: libraries that save arrays ask for it. Of a view "
+          "whose numbers do not stand one after the other, where a copy is.",
           [](const Tensor& t) -> py::object {  // who asks for an address reads the numbers one after the other
             return t.data().is_packed() ? numpy_view(t).attr("ctypes")
                                         : py::object(to_numpy(gathered(t.data()), false).attr("ctypes"));
-          },
-          "Where the numbers are, as NumPy's attribute of that name: libraries that save arrays ask for it. Of a view "
-          "whose numbers do not stand one after the other, where a copy is.")
+          })
       .def("tobytes", "A copy of the numbers, row by row.",
            [](const Tensor& t) { return numpy_view(t).attr("tobytes")(); })
       .def("__dlpack__", dlpack)

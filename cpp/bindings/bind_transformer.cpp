@@ -126,7 +126,7 @@ std::vector<std::shared_ptr<Layer>> copies(const py::object& layer, Index count,
   if (count < 1) fail_value(name, ": num_layers must be at least 1; got ", count);
   if (!py::isinstance<Layer>(layer))
     fail_type(name, ": layer must be a ", std::string(py::str(py::type::of<Layer>().attr("__name__"))), "; got ",
-              std::string(py::str(py::type::of(layer).attr("__name__"))));
+              type_name(layer));
   const py::object deepcopy = py::module_::import("copy").attr("deepcopy");
   std::vector<std::shared_ptr<Layer>> layers;
   for (Index i = 0; i < count; ++i) layers.push_back(deepcopy(layer).template cast<std::shared_ptr<Layer>>());
@@ -185,8 +185,7 @@ template <class Class> void def_decode(Class& cls, const char* more) {
 }
 
 template <class Class> void def_block_weights(Class& stack) {
-  stack.def_property_readonly("attention_weights",
-                              [](typename Class::type& self) { return weights_of_blocks(self.parts()); });
+  stack.def_property("attention_weights", [](typename Class::type& self) { return weights_of_blocks(self.parts()); });
 }
 
 }  // namespace

@@ -129,8 +129,8 @@ Examples
                               }),
                               options.length_penalty);
       });
-  transformer.def_property_readonly("attention_weights",
-                                    [](Transformer& self) { return weights_of_blocks(self.decoder->parts()); });
+  transformer.def_property("attention_weights",
+                           [](Transformer& self) { return weights_of_blocks(self.decoder->parts()); });
 }
 
 }  // namespace qkv::bindings

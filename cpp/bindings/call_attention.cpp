@@ -10,13 +10,10 @@ namespace {
 
 // What a mask, which may be undefined, and causal order leave; the first query stands at `offset`.
 Tensor causal_mask(const Tensor& mask, Index queries, Index keys, Index offset) {
-  Array open({queries, keys}, DType::boolean);
-  for (Index i = 0; i < open.numel(); ++i) open.data<bool>()[i] = i % keys <= offset + i / keys;
-  if (!mask.defined()) return Tensor(open);
-  const bool added = mask.dtype() != DType::boolean;
-  return ops::where(Tensor(open), mask,
-                    added ? ops::scalar_like(mask, -std::numeric_limits<double>::infinity())
-                          : Tensor(Array::full({}, DType::boolean, 0)));
+  const Tensor open = ops::lower_triangle(Tensor(Array::full({queries, keys}, DType::boolean, true)), offset);
+  if (!mask.defined()) return open;
+  if (mask.dtype() == DType::boolean) return ops::bitwise(ops::Bitwise::bit_and, open, mask);
+  return ops::where(open, mask, ops::scalar_like(mask, -std::numeric_limits<double>::infinity()));
 }
 
 }  // namespace

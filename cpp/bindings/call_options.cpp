@@ -26,10 +26,10 @@ nn::KVCache* settled(const Call& call, ops::MaskSpec& mask_spec, py::handle cach
 
 }  // namespace
 
-std::string (*CallOptions::kind(std::string_view name))() {
+void CallOptions::describe(Parameter& p, std::string_view name) {
   if (name.starts_with(kMemory)) name.remove_prefix(kMemory.size());
   if (std::ranges::find(kNames, name) == std::end(kNames)) throw std::logic_error(text("no option ", name));
-  return name == "return_weights" ? kind_of<bool> : Argument<Floating>::kind;
+  p.kind = name == "return_weights" ? kind_of<bool> : Argument<Floating>::kind;
 }
 
 std::size_t CallOptions::take(Call& call, PyObject* const* values, std::span<const Parameter> parameters) {

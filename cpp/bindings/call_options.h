@@ -14,7 +14,7 @@ struct CallOptions {
   py::handle cache = Py_None;
   bool return_weights = false;
 
-  static std::string (*kind(std::string_view name))();
+  static void describe(Parameter& p, std::string_view name);
   std::size_t take(Call& call, PyObject* const* values, std::span<const Parameter> parameters);
   // The call of an attention or a block, once. Warns of masks of so many keys, behind those of the cache, that most
   // likely mean another thing.

@@ -58,20 +58,23 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
     return *this;
   }
 
-  template <class Get> Class& def_property_readonly(const char* name, Get&& get, const char* doc = nullptr) {
-    return add_property(name, std::forward<Get>(get), py::none(), doc);
+  // A property that can be read, or written, too.
+  template <Callable Get> Class& def_property(const char* name, Get&& get) {
+    return def_property(name, "", std::forward<Get>(get));
   }
-  template <class Get, class Set>
-  Class& def_property(const char* name, Get&& get, Set&& set, const char* doc = nullptr) {
-    return add_property(name, std::forward<Get>(get),
-                        function_of(bound<T>(name, *this, std::forward<Set>(set), "value"_takes)), doc);
+  template <Callable Get> Class& def_property(const char* name, const char* doc, Get&& get) {
+    return add_property(name, doc, std::forward<Get>(get), py::none());
+  }
+  template <Callable Get, class Set> Class& def_property(const char* name, const char* doc, Get&& get, Set&& set) {
+    return add_property(name, doc, std::forward<Get>(get),
+                        function_of(bound<T>(name, *this, std::forward<Set>(set), "value"_takes)));
   }
   // Members that can be read, under their names: "in_features, out_features".
   template <class... Of, class... Value> Class& def_readonly(std::string_view names, Value Of::*... members) {
     const auto add = [&](auto member) {
       const std::size_t end = std::min(names.find(','), names.size());
-      def_property_readonly(std::string(names.substr(0, end)).c_str(),
-                            [member](const T& self) -> const auto& { return self.*member; });
+      def_property(std::string(names.substr(0, end)).c_str(),
+                   [member](const T& self) -> const auto& { return self.*member; });
       names.remove_prefix(std::min(end + 2, names.size()));
     };
     (add(members), ...);
@@ -79,10 +82,10 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
   }
 
  private:
-  template <class Get> Class& add_property(const char* name, Get&& get, const py::object& setter, const char* doc) {
+  template <class Get> Class& add_property(const char* name, const char* doc, Get&& get, const py::object& setter) {
     const py::handle property(reinterpret_cast<PyObject*>(&PyProperty_Type));
     this->attr(name) = property(function_of(bound<T>(name, *this, std::forward<Get>(get))), setter, py::none(),
-                                doc == nullptr ? py::object(py::none()) : py::str(doc));
+                                *doc == 0 ? py::object(py::none()) : py::str(doc));
     return *this;
   }
 };

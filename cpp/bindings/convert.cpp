@@ -43,8 +43,6 @@ py::handle pybind11::detail::type_caster<qkv::Tensor>::cast(const qkv::Tensor& t
 namespace qkv::bindings {
 namespace {
 
-py::module_ numpy() { return py::module_::import("numpy"); }
-
 constexpr int kContiguous = 0x1, kAligned = 0x100;
 
 std::optional<DType> direct_dtype(const py::dtype& dtype) {
@@ -124,6 +122,8 @@ void check_whole(py::handle value, const char* operation, const char* name, int 
 }
 
 }  // namespace
+
+py::module_ numpy() { return py::module_::import("numpy"); }
 
 std::string described(py::handle value) { return py::str(callback("shown")(value)); }
 

@@ -26,6 +26,7 @@ template <> struct type_caster<qkv::Tensor> {
 
 namespace qkv::bindings {
 
+py::module_ numpy();
 bool is_tensor(py::handle value);
 std::string type_name(py::handle value);
 // What Python is to hold can be written to and be what others are views of: a leaf whose numbers are somebody else's

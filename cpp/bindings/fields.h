@@ -28,28 +28,27 @@ template <> struct Argument<std::optional<nn::NormKind>> : Argument<As<norm_or_n
 template <class Options> struct Fields {
   Options value = {};
   operator const Options&() const { return value; }  // NOLINT(google-explicit-constructor)
-  static std::string (*kind(std::string_view name))() {
-    std::string (*found)() = nullptr;
+  static void describe(Parameter& p, std::string_view name) {
     Options all;
-    for_fields(all, [&]<class T>(const char* field, T&) {
-      if (name == field) found = Argument<T>::kind;
+    for_fields(all, [&]<class T>(std::string_view field, T& member) {
+      if (name != field) return;
+      p.kind = Argument<T>::kind;
+      p.offset = reinterpret_cast<char*>(&member) - reinterpret_cast<char*>(&all);
+      p.load = [](void* place, Call& call, PyObject* given, const char* named) {
+        Argument<T> argument;
+        if (!argument.load(call, given, named)) return false;
+        *static_cast<T*>(place) = argument.get();
+        return true;
+      };
     });
-    if (found == nullptr) throw std::logic_error(text("no field ", name));
-    return found;
+    if (p.load == nullptr) throw std::logic_error(text("no field ", name));
   }
   std::size_t take(Call& call, PyObject* const* values, std::span<const Parameter> parameters) {
-    std::size_t next = 0, wrong = parameters.size();  // the parameters stand mostly in the order of the fields
-    for_fields(value, [&]<class T>(const char* field, T& member) {
-      for (std::size_t tried = 0; tried < parameters.size(); ++tried) {
-        const std::size_t i = std::exchange(next, next + 1 < parameters.size() ? next + 1 : 0);
-        if (PyUnicode_CompareWithASCIIString(parameters[i].name.ptr(), field) != 0) continue;
-        Argument<T> argument;
-        if (argument.load(call, values[i], field)) member = argument.get();
-        else wrong = std::min(wrong, i);
-        return;
-      }
-    });
-    return wrong;
+    std::size_t i = 0;
+    for (auto* all = reinterpret_cast<char*>(&value); i < parameters.size(); ++i)
+      if (const Parameter& p = parameters[i]; !p.load(all + p.offset, call, values[i], PyUnicode_AsUTF8(p.name.ptr())))
+        break;
+    return i;
   }
 };
 

@@ -53,8 +53,7 @@ PyObject* refuse_construction(PyObject* self, PyObject*, PyObject*) {
 }  // namespace
 
 void fail_uninitialised(py::handle object) {
-  const std::string name = py::str(py::type::handle_of(object).attr("__name__"));
-  fail_type(name,
+  fail_type(type_name(object),
             ": super().__init__() must be called before the object is used; got one whose __init__ has not finished");
 }
 

@@ -70,8 +70,9 @@ template <class A> struct Plain {};  // as pybind11 converts it
 
 // Several parameters of a function that make one value, all that its other arguments leave.
 template <class A>
-concept Group = requires(A value, Call& call, PyObject* const* values, std::span<const Parameter> parameters) {
-  { A::kind(std::string_view()) } -> std::same_as<std::string (*)()>;
+concept Group = requires(A value, Call& call, PyObject* const* values, std::span<const Parameter> parameters,
+                         Parameter& parameter, std::string_view name) {
+  A::describe(parameter, name);  // its type
   // Which of them has a type that does not fit, or their number.
   { value.take(call, values, parameters) } -> std::same_as<std::size_t>;
 };
@@ -281,7 +282,7 @@ std::unique_ptr<Signature> operation(py::handle owner, std::string_view head, F&
   [[maybe_unused]] const auto type = [&]<class V>(std::type_identity<V>) {
     if constexpr (Group<V>)
       for (std::size_t i = Bound::kGroup; i < Bound::kGroup + rest; ++i)
-        made->parameters[i].kind = V::kind(PyUnicode_AsUTF8(made->parameters[i].name.ptr()));
+        V::describe(made->parameters[i], PyUnicode_AsUTF8(made->parameters[i].name.ptr()));
   };
   (type(std::type_identity<A>()), ...);
   return made;

@@ -22,14 +22,13 @@ void set_in_place(const char* operation, const Tensor& t, const Tensor& result) 
 }
 
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
-  const py::module_ numpy = py::module_::import("numpy");
-  const py::object places = numpy.attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[items];
+  const py::object places = numpy().attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[items];
   const Shape shape = Call("Tensor").any(places, "index").shape();
   Shape least = value.shape();  // leading axes of size 1 may be too many, as in NumPy
   while (least.rank() > shape.rank() && least.front() == 1) least.erase(least.begin());
   const Tensor values = ops::broadcast_to(ops::reshape(value, least), shape);
-  py::object source = numpy.attr("full")(t.numel(), -1);  // which of the values stands at each place
-  source[numpy.attr("ravel")(places)] = numpy.attr("arange")(values.numel());
+  py::object source = numpy().attr("full")(t.numel(), -1);  // which of the values stands at each place
+  source[numpy().attr("ravel")(places)] = numpy().attr("arange")(values.numel());
   Call call("Tensor");
   const Tensor from = call.any(source.attr("reshape")(shape_tuple(t.shape())), "index");
   const Tensor zero(Array::full({}, DType::int64, 0));

@@ -70,7 +70,6 @@ std::optional<Region> plain_region(const Shape& shape, const Strides& own, py::h
 
 // The same as NumPy works it out, on an array of that shape and with these strides that nobody reads.
 Region numpy_region(const Tensor& t, const Strides& own, const py::tuple& items) {
-  const py::module_ numpy = py::module_::import("numpy");
   const Index size = item_size(t.dtype());
   std::vector<py::ssize_t> strides;
   for (const Index step : own) strides.push_back(step * size);
@@ -89,11 +88,10 @@ Region numpy_region(const Tensor& t, const Strides& own, const py::tuple& items)
 py::object rows_selected(const Tensor& t, const Selection& selection) {
   if (t.rank() < 2 || t.numel() == 0 || selection.items.size() != 1 || !is_floating(t.dtype())) return py::none();
   const py::object item = selection.items[0];
-  const py::module_ numpy = py::module_::import("numpy");
-  const py::array given = numpy.attr("asarray")(item).cast<py::array>();
+  const py::array given = numpy().attr("asarray")(item).cast<py::array>();
   const char kind = given.dtype().kind();
   if (kind != 'i' && kind != 'u' && !(kind == 'b' && given.ndim() == 1)) return py::none();
-  return numpy.attr("arange")(t.dim(0))[item];
+  return numpy().attr("arange")(t.dim(0))[item];
 }
 
 }  // namespace
@@ -142,8 +140,8 @@ Tensor get_item(const Tensor& given, const py::object& index) {
       return ops::reshape(ops::embedding(ops::reshape(t, {t.dim(0), size}), at, {}), shape);
     });
   }
-  const py::module_ numpy = py::module_::import("numpy");
-  const py::object positions = numpy.attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[selection.items];
+  const py::object positions =
+      numpy().attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[selection.items];
   Call call("Tensor");
   const Array at = call.integers(positions, "index");
   return without_gil(at.numel(), [&] { return ops::take_flat(t, at, at.shape()); });

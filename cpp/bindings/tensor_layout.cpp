@@ -36,7 +36,7 @@ void def_layout(TensorClass& tensor) {
   const auto new_axes = [](const Tensor& t, const Shape& axes, Call& call) {
     return ops::add_axes(call.operation(), t, axes);
   };
-  tensor.def_property_readonly("T", [](const Tensor& t) { return transposed(t, py::args()); }, "All axes reversed.");
+  tensor.def_property("T", "All axes reversed.", [](const Tensor& t) { return transposed(t, py::args()); });
   op<Self, py::args>(
       tensor, "reshape", "The same numbers under another shape; one size may be -1. A view, where strides allow it.",
       [](const Tensor& t, const py::args& shape) { return ops::reshape(t, shape_from(shape, "reshape", "shape")); });

@@ -120,8 +120,7 @@ constexpr Operator kOperators[] = {
 const Operator* operator_of(py::handle ufunc) {
   static const auto* known = [] {
     auto* ufuncs = new std::vector<py::object>;  // never let go: the interpreter may be gone by then
-    const py::module_ numpy = py::module_::import("numpy");
-    for (const Operator& o : kOperators) ufuncs->push_back(numpy.attr(o.ufunc));
+    for (const Operator& o : kOperators) ufuncs->push_back(numpy().attr(o.ufunc));
     return ufuncs;
   }();
   for (std::size_t i = 0; i < known->size(); ++i)
@@ -167,7 +166,7 @@ void def_operators(TensorClass& tensor) {
   op<Self>(tensor, "__pos__", ops::copy);
   op<Self>(tensor, "__abs__", [](const Tensor& t) { return ops::unary(Unary::absolute, t); });
   // What np.ma's operators ask of the other operand before they convert it, which would lose the gradient.
-  tensor.def_property_readonly("_data", [](const Impl& impl) -> py::object {
+  tensor.def_property("_data", [](const Impl& impl) -> py::object {
     if (grad_enabled() && Tensor(impl).requires_grad())
       fail_type(
           "numpy.ma: the gradient would be lost because a masked array keeps none; fill() the array, or detach() "
