@@ -154,14 +154,15 @@ template <class Class> void def_attention_call(Class& layer) {
         return o.run(o.of_attention(call, count_of(k)),
                      [&](const auto& given) { return self.Attention::forward(q, k, v, given); });
       });
-  op<Layer&, Floating, BooleansOrNone>(
+  op<Layer&, Self, BooleansOrNone>(
       layer, "normalize(scores, allowed)",
       "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.",
       [](Layer& self, const Tensor& scores, const Array& allowed) {
         return self.Layer::normalize(scores, allowed.defined() ? Tensor(allowed) : Tensor());
       });
-  op(layer, "pool(weights, values)", "Results (B, Lq, Dv): weights (B, Lq, Lk) times values (B, Lk, Dv).",
-     [](Layer& self, const Tensor& weights, const Tensor& values) { return self.Layer::pool(weights, values); });
+  op<Layer&, Self, Self>(
+      layer, "pool(weights, values)", "Results (B, Lq, Dv): weights (B, Lq, Lk) times values (B, Lk, Dv).",
+      [](Layer& self, const Tensor& weights, const Tensor& values) { return self.Layer::pool(weights, values); });
   layer
       .def("score(queries, keys)", "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).",
            [](Layer& self, const Tensor& queries, const Tensor& keys) {
@@ -201,8 +202,11 @@ normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"} or callable
 }  // namespace
 
 static void bind_attention_base(Functions& m) {
-  AttentionClass<Attention, Module> attention(m, "Attention",
-                                              (std::string(R"doc(
+  auto attention = def_class<AttentionClass<Attention, Module>, Fields<AttentionArguments>>(
+      m,
+      "Attention(dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, "
+      "normalizer='softmax')",
+      std::string(R"doc(
 ``softmax(score(queries, keys)) @ values``: base of the attention layers, and of your own.
 
 A subclass defines ``score(self, queries, keys)``, which gives ``(B, Lq, Lk)``, with ``num_heads`` ``(B, H, Lq, Lk)`` of
@@ -214,7 +218,8 @@ fills the scores; a choice of keys belongs there. Scores that are not allowed ar
 
 Parameters
 ----------
-)doc") + kParameters + R"doc(
+)doc") + kParameters +
+          R"doc(
 Examples
 --------
 >>> class Distance(qkv.nn.Attention):
@@ -224,16 +229,16 @@ Examples
 (1, 2, 4)
 >>> Distance(num_heads=2)(np.ones((1, 2, 6)), np.ones((1, 5, 6)), np.ones((1, 5, 4)), is_causal=True).shape
 (1, 2, 4)
-)doc" + kMaskNote)
-                                                  .c_str());
-  def_init<Fields<AttentionArguments>>(
-      attention,
-      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, normalizer='softmax'");
+)doc" + kMaskNote);
   def_attention_call(attention);
   def_attention_weights(attention);
 
-  AttentionClass<DotProductAttention, Attention> dot(m, "DotProductAttention",
-                                                     (std::string(R"doc(
+  auto dot = def_class<AttentionClass<DotProductAttention, Attention>, Fields<AttentionArguments>, bool,
+                       std::optional<double>>(
+      m,
+      "DotProductAttention(dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, "
+      "normalizer='softmax', cosine=False, scale=None)",
+      std::string(R"doc(
 ``softmax(scale * queries keys^T) @ values``.
 
 Parameters
@@ -257,16 +262,15 @@ Examples
 (2, 1, 4)
 >>> attention.attention_weights.shape
 (2, 1, 10)
-)doc") + kMaskNote)
-                                                         .c_str());
-  def_init<Fields<AttentionArguments>, bool, std::optional<double>>(
-      dot,
-      "dropout=0.0, *, num_heads=None, is_causal=False, window=None, masked_value=None, normalizer='softmax', "
-      "cosine=False, scale=None");
+)doc") + kMaskNote);
   def_attention_call(dot);
 
-  AttentionClass<BilinearAttention, DotProductAttention> bilinear(m, "BilinearAttention",
-                                                                  (std::string(R"doc(
+  auto bilinear =
+      def_class<AttentionClass<BilinearAttention, DotProductAttention>, Index, Index, Fields<AttentionArguments>>(
+          m,
+          "BilinearAttention(query_size, key_size, dropout=0.0, *, is_causal=False, window=None, masked_value=None, "
+          "normalizer='softmax')",
+          std::string(R"doc(
 ``softmax(queries W keys^T) @ values``; queries and keys may differ in width.
 
 Parameters
@@ -290,17 +294,12 @@ Examples
 >>> attention = qkv.nn.BilinearAttention(20, 2)
 >>> attention(np.ones((2, 1, 20)), np.ones((2, 10, 2)), np.ones((2, 10, 4)), valid_lens=[2, 6]).shape
 (2, 1, 4)
-)doc") + kMaskNote)
-                                                                      .c_str());
-  def_init<Index, Index, Fields<AttentionArguments>>(
-      bilinear,
-      "query_size, key_size, dropout=0.0, *, is_causal=False, window=None, masked_value=None, normalizer='softmax'");
+)doc") + kMaskNote);
   bilinear.def_readonly("query_size", &BilinearAttention::query_size)
       .def_readonly("key_size", &BilinearAttention::key_size);
   def_attention_call(bilinear);
 
-  AttentionClass<AdditiveAttention, Attention> additive(m, "AdditiveAttention",
-                                                        (std::string(R"doc(
+  AttentionClass<AdditiveAttention, Attention> additive(m, "AdditiveAttention", std::string(R"doc(
 ``softmax(w_v @ tanh(W_q q + W_k k)) @ values``; queries and keys may differ in width.
 
 Parameters
@@ -329,8 +328,7 @@ Examples
 >>> attention = qkv.nn.AdditiveAttention(8, query_size=20, key_size=2)
 >>> attention(np.ones((2, 1, 20)), np.ones((2, 10, 2)), np.ones((2, 10, 4)), valid_lens=[2, 6]).shape
 (2, 1, 4)
-)doc") + kMaskNote)
-                                                            .c_str());
+)doc") + kMaskNote);
   def_init<Index, double, std::optional<Index>, std::optional<Index>, Fields<AttentionArguments>>(
       additive,
       "num_hiddens, dropout=0.0, *, query_size=None, key_size=None, num_heads=None, is_causal=False, window=None, "

@@ -21,7 +21,8 @@ template <> struct PythonForward<nn::GRU> {
 
 void bind_gru(Functions& m) {
   using nn::GRU;
-  CalledLayerClass<GRU> gru(m, "GRU", R"doc(
+  auto gru = def_class<CalledLayerClass<GRU>, Index, Index, Index, bool, double>(
+      m, "GRU(input_size, hidden_size, num_layers=1, bias=True, dropout=0.0)", R"doc(
 Gated recurrent units, one or more layers of them, batch first.
 
 For each step, with the state ``h`` before it (``*`` elementwise)::
@@ -75,10 +76,8 @@ Examples
 >>> outputs.shape, state.shape
 ((4, 7, 16), (2, 4, 16))
 )doc");
-  gru.def(py::init<Index, Index, Index, bool, double>(),
-          "input_size, hidden_size, num_layers=1, bias=True, dropout=0.0"_takes)
-      .def_readonly("input_size, hidden_size, num_layers, bias, dropout", &GRU::input_size, &GRU::hidden_size,
-                    &GRU::num_layers, &GRU::bias, &GRU::dropout);
+  gru.def_readonly("input_size, hidden_size, num_layers, bias, dropout", &GRU::input_size, &GRU::hidden_size,
+                   &GRU::num_layers, &GRU::bias, &GRU::dropout);
   op<GRU&, Floating, FloatingOrNone, IntegersOrNone>(
       gru, "forward(x, state=None, *, valid_lens=None)",
       [](GRU& self, const Tensor& x, const Tensor& state, const Array& valid_lens) {

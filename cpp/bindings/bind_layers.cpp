@@ -41,9 +41,7 @@ py::object item(const ModuleList& self, py::handle index) {
 
 // A layer of one input: its name, and what its constructor takes, of the types A...
 template <class Layer, class... A> LayerClass<Layer> def_layer(Functions& m, std::string_view head, const char* doc) {
-  const std::size_t list = head.find('(');
-  LayerClass<Layer> layer(m, std::string(head.substr(0, list)).c_str(), doc);
-  def_init<A...>(layer, head.substr(list + 1, head.size() - list - 2));
+  auto layer = def_class<LayerClass<Layer>, A...>(m, head, doc);
   def_forward(layer);
   if constexpr (std::is_base_of_v<Norm, Layer>)
     layer.def_property("normalized_shape", [](const Layer& self) { return shape_tuple(self.normalized_shape); })
@@ -83,7 +81,8 @@ Examples
 )doc")
       .def_readonly("in_features, out_features", &Linear::in_features, &Linear::out_features);
 
-  LayerClass<Embedding> embedding(m, "Embedding", R"doc(
+  auto embedding = def_class<LayerClass<Embedding>, Index, Index, std::optional<Index>>(
+      m, "Embedding(num_embeddings, embedding_dim, padding_idx=None)", R"doc(
 A table of vectors, looked up by token id: ``y = weight[ids]``.
 
 Parameters
@@ -108,9 +107,8 @@ Examples
 >>> qkv.nn.Embedding(10, 4)([[1, 2, 3]]).shape
 (1, 3, 4)
 )doc");
-  embedding.def(py::init<Index, Index, std::optional<Index>>(), "num_embeddings, embedding_dim, padding_idx=None"_takes)
-      .def_readonly("num_embeddings, embedding_dim, padding_idx", &Embedding::num_embeddings, &Embedding::embedding_dim,
-                    &Embedding::padding_idx);
+  embedding.def_readonly("num_embeddings, embedding_dim, padding_idx", &Embedding::num_embeddings,
+                         &Embedding::embedding_dim, &Embedding::padding_idx);
   op(embedding, "forward(ids)", [](Embedding& self, const Array& ids) { return self.Embedding::forward(Tensor(ids)); });
   op<Embedding&, Floating, FloatingOrNone>(
       embedding, "logits(x, bias=None)", R"doc(
@@ -239,7 +237,7 @@ Examples
 tensor([0.7616])
 )doc");
 
-  LayerClass<ModuleList> list(m, "ModuleList", R"doc(
+  auto list = def_class<LayerClass<ModuleList>, As<modules_from>>(m, "ModuleList(modules=())", R"doc(
 Modules in a list, registered under "0", "1", ...
 
 Parameters
@@ -251,7 +249,6 @@ Examples
 >>> len(qkv.nn.ModuleList([qkv.nn.Linear(2, 2) for _ in range(3)]))
 3
 )doc");
-  def_init<As<modules_from>>(list, "modules=()");
   list.def("append(module)", "Add a module at the end.",
            [](ModuleList& self, py::handle module) {
              Call call("ModuleList");
@@ -306,7 +303,8 @@ Examples
 (2, 3, 4)
 )doc");
 
-  LayerClass<AddNorm> add_norm(m, "AddNorm", R"doc(
+  auto add_norm = def_class<LayerClass<AddNorm>, Sizes, double, double>(
+      m, "AddNorm(normalized_shape, dropout=0.0, eps=1e-5)", R"doc(
 ``LayerNorm(x + dropout(y))``: the residual connection around a sublayer that gave ``y``.
 
 Parameters
@@ -323,7 +321,6 @@ Examples
 >>> qkv.nn.AddNorm(4)(np.ones((2, 3, 4)), np.ones((2, 3, 4))).shape
 (2, 3, 4)
 )doc");
-  def_init<Sizes, double, double>(add_norm, "normalized_shape, dropout=0.0, eps=1e-5");
   op(add_norm, "forward(x, y)", [](AddNorm& self, const Tensor& x, const Tensor& y) { return self.forward(x, y); });
 }
 

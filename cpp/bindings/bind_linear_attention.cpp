@@ -31,7 +31,8 @@ void bind_linear_attention(Functions& m) {
       });
 
   using nn::LinearAttention;
-  CalledLayerClass<LinearAttention> layer(m, "LinearAttention", R"doc(
+  auto layer = def_class<CalledLayerClass<LinearAttention>, Index, Index, std::string, std::optional<Index>, bool>(
+      m, "LinearAttention(embed_dim, num_heads, *, update_rule='linear', num_kv_heads=None, bias=False)", R"doc(
 Several heads of linear attention: a state of fixed size that each step changes, instead of keys and values that are kept.
 
 ``out_proj(concat(heads))`` with the heads of :func:`qkv.linear_attention` over ``q_proj(x)``, ``k_proj(x)`` and ``v_proj(x)``.
@@ -78,8 +79,6 @@ Examples
 ((2, 100, 32), (2, 4, 8, 8))
 )doc");
   layer
-      .def(py::init<Index, Index, const std::string&, std::optional<Index>, bool>(),
-           "embed_dim, num_heads, *, update_rule='linear', num_kv_heads=None, bias=False"_takes)
       .def_readonly("embed_dim, num_heads, num_kv_heads, bias", &LinearAttention::embed_dim,
                     &LinearAttention::num_heads, &LinearAttention::num_kv_heads, &LinearAttention::bias)
       .def_property("update_rule",

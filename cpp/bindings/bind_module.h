@@ -28,6 +28,14 @@ template <class Base> class Overridable : public Base, public py::trampoline_sel
 template <class Layer, class Base = nn::Module>
 using LayerClass = Class<Layer, Base, Overridable<Layer>, py::smart_holder>;
 
+// A class by its head, "Linear(in_features, out_features, bias=True)", whose constructor takes A...
+template <class Bound, class... A> Bound def_class(Functions& m, std::string_view head, const std::string& doc) {
+  const std::size_t list = head.find('(');
+  Bound made(m, std::string(head.substr(0, list)).c_str(), doc);
+  def_init<A...>(made, head.substr(list + 1, head.size() - list - 2));
+  return made;
+}
+
 // forward(x) for layers of one floating argument.
 template <class Class> void def_forward(Class& layer) {
   using Layer = typename Class::type;

@@ -110,8 +110,12 @@ ops::RotaryScaling rotary_scaling_from(Call& call, py::handle value, const char*
 }
 
 void bind_multi_head_attention(Functions& m) {
-  CalledLayerClass<SelfAttention> self_attention(m, "SelfAttention",
-                                                 (std::string(R"doc(
+  auto self_attention =
+      def_class<CalledLayerClass<SelfAttention>, Index, Index, bool, std::optional<double>, double, ops::Causal,
+                std::optional<double>>(m,
+                                       "SelfAttention(in_features, out_features, bias=False, *, scale=None, "
+                                       "dropout=0.0, is_causal=False, masked_value=None)",
+                                       std::string(R"doc(
 One head without an output projection: ``softmax(scale * (x Wq)(c Wk)^T) (c Wv)``, where ``c`` is ``context`` or ``x``.
 
 Parameters
@@ -140,11 +144,7 @@ Examples
 --------
 >>> qkv.nn.SelfAttention(3, 2)(np.ones((6, 3))).shape
 (6, 2)
-)doc") + kMaskNote)
-                                                     .c_str());
-  def_init<Index, Index, bool, std::optional<double>, double, ops::Causal, std::optional<double>>(
-      self_attention,
-      "in_features, out_features, bias=False, *, scale=None, dropout=0.0, is_causal=False, masked_value=None");
+)doc") + kMaskNote);
   self_attention.def_property("in_features", [](const SelfAttention& self) { return self.arguments.embed_dim; })
       .def_readonly("out_features", &SelfAttention::head_dim);
   op<SelfAttention&, Floating, FloatingOrNone, CallOptions>(
@@ -209,8 +209,7 @@ Examples
             return cache;
           }));
 
-  CalledLayerClass<MultiHeadAttention> multi_head(m, "MultiHeadAttention",
-                                                  (std::string(R"doc(
+  CalledLayerClass<MultiHeadAttention> multi_head(m, "MultiHeadAttention", std::string(R"doc(
 ``concat(head_1, ..., head_H) Wo`` with ``head_h = softmax(q Wq_h (k Wk_h)^T / sqrt(D)) v Wv_h``.
 
 Parameters
@@ -289,8 +288,7 @@ Examples
 (2, 4, 100)
 >>> attention.attention_weights.shape
 (2, 5, 4, 6)
-)doc") + kMaskNote)
-                                                      .c_str());
+)doc") + kMaskNote);
   def_init<Fields<MultiHeadFields>>(
       multi_head,
       text("embed_dim, num_heads, *, dropout=0.0, bias=True, out_bias=None, kdim=None, vdim=None, num_kv_heads=None, "

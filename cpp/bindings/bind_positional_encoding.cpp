@@ -20,7 +20,8 @@ template <> struct PythonForward<PositionalEncoding> {
 };
 
 void bind_positional_encoding(Functions& m) {
-  CalledLayerClass<PositionalEncoding> positional(m, "PositionalEncoding", R"doc(
+  auto positional = def_class<CalledLayerClass<PositionalEncoding>, Index, double, Index>(
+      m, "PositionalEncoding(num_hiddens, dropout=0.0, max_len=1000)", R"doc(
 ``dropout(x + P)``, where ``P[i, 2j] = sin(i / 10000^(2j / M))`` and ``P[i, 2j + 1]`` is the cosine of the same angle.
 
 Parameters
@@ -51,8 +52,7 @@ Examples
 >>> qkv.nn.PositionalEncoding(32)(np.zeros((1, 60, 32))).shape
 (1, 60, 32)
 )doc");
-  positional.def(py::init<Index, double, Index>(), "num_hiddens, dropout=0.0, max_len=1000"_takes)
-      .def_property("P", [](const PositionalEncoding& self) { return Tensor(self.table.clone()); });
+  positional.def_property("P", [](const PositionalEncoding& self) { return Tensor(self.table.clone()); });
   def_forward(positional);
 }
 

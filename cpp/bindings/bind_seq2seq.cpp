@@ -91,7 +91,7 @@ template <class Class> void def_missing(Class& interface, const char* name, cons
 }
 
 void bind_interfaces(Functions& m) {
-  LayerClass<Encoder> encoder(m, "Encoder", R"doc(
+  auto encoder = def_class<LayerClass<Encoder>>(m, "Encoder()", R"doc(
 Base of encoders: a subclass defines ``forward(X, valid_lens=None)``.
 
 What it returns is for the decoder's ``init_state``.
@@ -109,10 +109,9 @@ Examples
 >>> Lengths()([[5, 3, 0]])
 array([2])
 )doc");
-  encoder.def(py::init<>());
   def_missing(encoder, "forward", "(X, valid_lens=None)");
 
-  LayerClass<Decoder> decoder(m, "Decoder", R"doc(
+  auto decoder = def_class<LayerClass<Decoder>>(m, "Decoder()", R"doc(
 Base of decoders: a subclass defines ``init_state(encoder_outputs, encoder_valid_lens)`` and ``forward(X, state)``.
 
 ``init_state`` turns what the encoder returned into a state; ``forward`` takes tokens and a state and returns the output
@@ -135,12 +134,11 @@ Examples
 >>> decoder([1, 2], decoder.init_state(10))
 (array([11, 12]), 11)
 )doc");
-  decoder.def(py::init<>());
   def_missing(decoder, "init_state", "(encoder_outputs, encoder_valid_lens)");
   def_missing(decoder, "forward", "(X, state)");
   def_missing(decoder, "reorder_state", "(state, indices)");
 
-  LayerClass<AttentionDecoder, Decoder> attention_decoder(m, "AttentionDecoder", R"doc(
+  auto attention_decoder = def_class<LayerClass<AttentionDecoder, Decoder>>(m, "AttentionDecoder()", R"doc(
 Base of decoders with attention: a :class:`Decoder` with the property ``attention_weights``.
 
 Raises
@@ -153,7 +151,7 @@ Examples
 >>> issubclass(qkv.models.Seq2SeqAttentionDecoder, qkv.models.AttentionDecoder)
 True
 )doc");
-  attention_decoder.def(py::init<>()).def_property("attention_weights", [](const AttentionDecoder&) -> py::object {
+  attention_decoder.def_property("attention_weights", [](const AttentionDecoder&) -> py::object {
     throw NotImplemented("AttentionDecoder: attention_weights must be defined by a subclass");
   });
 }
@@ -162,8 +160,7 @@ True
 
 void bind_seq2seq(Functions& m) {
   bind_interfaces(m);
-  LayerClass<Seq2SeqEncoder, Encoder> encoder(m, "Seq2SeqEncoder",
-                                              (std::string(R"doc(
+  LayerClass<Seq2SeqEncoder, Encoder> encoder(m, "Seq2SeqEncoder", std::string(R"doc(
 Embedding and GRU: what the tokens of a sequence mean, each with what stands before it.
 )doc") + kSizes + R"doc(
 Attributes
@@ -191,8 +188,7 @@ Examples
 >>> outputs, state = qkv.models.Seq2SeqEncoder(10, 8, 16, 2)(np.zeros((4, 7), int))
 >>> outputs.shape, state.shape
 ((4, 7, 16), (2, 4, 16))
-)doc")
-                                                  .c_str());
+)doc");
   def_sizes(encoder);
   op<Seq2SeqEncoder&, Integers, IntegersOrNone>(encoder, "forward(ids, valid_lens=None)",
                                                 [](Seq2SeqEncoder& self, const Array& ids, const Array& valid_lens) {
@@ -200,8 +196,7 @@ Examples
                                                   return std::pair(y.outputs, y.state);
                                                 });
 
-  LayerClass<Seq2SeqDecoder, Decoder> decoder(m, "Seq2SeqDecoder",
-                                              (std::string(R"doc(
+  LayerClass<Seq2SeqDecoder, Decoder> decoder(m, "Seq2SeqDecoder", std::string(R"doc(
 GRU over the embeddings from the encoder's last state on, then a Linear layer: all it knows of the source is that state.
 )doc") + kSizes + R"doc(
 Attributes
@@ -231,13 +226,11 @@ Examples
 >>> logits, state = decoder([[1, 2, 3]], decoder.init_state(encoder([[4, 5]])))
 >>> logits.shape, state[1].shape
 ((1, 3, 10), (2, 1, 16))
-)doc")
-                                                  .c_str());
+)doc");
   def_sizes(decoder);
   def_decoder(decoder);
 
-  LayerClass<Seq2SeqAttentionDecoder, AttentionDecoder> attention(m, "Seq2SeqAttentionDecoder",
-                                                                  (std::string(R"doc(
+  LayerClass<Seq2SeqAttentionDecoder, AttentionDecoder> attention(m, "Seq2SeqAttentionDecoder", std::string(R"doc(
 Bahdanau's decoder: before each step its state asks the encoder's outputs, by additive attention, and gets a context.
 
 ``c_t = attention(query=h_{t-1}, keys=values=encoder outputs)``, ``h_t = GRU([c_t, embedding(y_t)], h_{t-1})``,
@@ -276,8 +269,7 @@ Examples
 >>> output, state = decoder(X, decoder.init_state(encoder(X), None))
 >>> output.shape, state[0].shape, state[1][0].shape, len(decoder.attention_weights)
 ((4, 7, 10), (4, 7, 16), (4, 16), 7)
-)doc")
-                                                                      .c_str());
+)doc");
   def_sizes(attention);
   def_decoder(attention);
   attention.def_property(

@@ -191,8 +191,7 @@ template <class Class> void def_block_weights(Class& stack) {
 }  // namespace
 
 void bind_transformer(Functions& m) {
-  CalledLayerClass<TransformerEncoderLayer> encoder_layer(m, "TransformerEncoderLayer",
-                                                          (std::string(R"doc(
+  CalledLayerClass<TransformerEncoderLayer> encoder_layer(m, "TransformerEncoderLayer", std::string(R"doc(
 Self-attention and a feed-forward network, each with a residual connection and a norm.
 
 ``norm_first=False``: ``y = norm1(x + attention(x))``, ``norm2(y + ffn(y))``; True: ``y = x + attention(norm1(x))``,
@@ -230,13 +229,11 @@ Examples
 --------
 >>> qkv.nn.TransformerEncoderLayer(16, 4).eval()(np.ones((2, 5, 16)), valid_lens=[5, 3]).shape
 (2, 5, 16)
-)doc") + kMaskNote)
-                                                              .c_str());
+)doc") + kMaskNote);
   def_transformer_init(encoder_layer);
   def_encode(encoder_layer);
 
-  CalledLayerClass<TransformerDecoderLayer> decoder_layer(m, "TransformerDecoderLayer",
-                                                          (std::string(R"doc(
+  CalledLayerClass<TransformerDecoderLayer> decoder_layer(m, "TransformerDecoderLayer", std::string(R"doc(
 Self-attention over the target, attention from the target to the memory, and a feed-forward network.
 
 Parameters
@@ -257,8 +254,7 @@ Examples
 >>> layer = qkv.nn.TransformerDecoderLayer(16, 4).eval()
 >>> layer(np.ones((2, 3, 16)), np.ones((2, 5, 16)), is_causal=True, memory_valid_lens=[5, 3]).shape
 (2, 3, 16)
-)doc") + kMaskNote)
-                                                              .c_str());
+)doc") + kMaskNote);
   def_transformer_init(decoder_layer);
   def_decode(decoder_layer, "");
 

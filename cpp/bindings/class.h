@@ -31,6 +31,7 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
              extra...) {
     finish_class(*this);
   }
+  Class(pybind11::handle scope, const char* name, const std::string& doc) : Class(scope, name, doc.c_str()) {}
 
   template <Callable F> Class& def(std::string_view head, F&& f) { return def(head, "", std::forward<F>(f)); }
   template <Callable F> Class& def(std::string_view head, std::string_view doc, F&& f) {
