@@ -79,7 +79,8 @@ def beam_search(
 
     def log_probs(tokens: np.ndarray) -> np.ndarray:
         nonlocal states, first
-        rows, following = [], []
+        rows: list[np.ndarray] = []
+        following = []
         for one, token in zip(states, [start] if first else tokens.tolist(), strict=True):
             result = step(one, token)
             if not isinstance(result, tuple) or len(result) != 2:
@@ -207,7 +208,8 @@ def generate(
     ids = _core.as_numpy(src, "generate", "src")
     if ids.ndim != 2 or ids.dtype.kind not in "iu":
         raise ValueError(f"generate: src must be integers (B, T); got {ids.dtype} {ids.shape}")
-    decoder, states = model.decoder, []
+    decoder = model.decoder
+    states: list[Any] = []
 
     def step(tokens: np.ndarray) -> np.ndarray:
         if not states:  # when all options are checked

@@ -38,6 +38,9 @@ class EncoderDecoder(Module):
     (4, 5, 10)
     """
 
+    encoder: Module
+    decoder: Any
+
     def __init__(self, encoder: Module | None = None, decoder: Module | None = None) -> None:
         super().__init__()
         if encoder is None and decoder is None:  # they are given by their names
@@ -45,7 +48,7 @@ class EncoderDecoder(Module):
         for name, part in (("encoder", encoder), ("decoder", decoder)):
             if not isinstance(part, Module):
                 raise TypeError(f"EncoderDecoder: {name} must be a Module; got {type(part).__name__}")
-        self.encoder, self.decoder = encoder, decoder
+            setattr(self, name, part)
 
     @property
     def attention_weights(self) -> Any:
