@@ -6,23 +6,24 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-// Dot products of x (n) with kLanes keys (`count` of them real), one per lane.
-template <class T> inline Vec<T> dots(const T* x, const T* keys, Index stride, Index count, Index n) {
+// Dot products of x (n) with kLanes keys, one per lane; of fewer that are real, the last one stands for the others.
+template <class T, bool whole> inline Vec<T> dots(const T* x, const T* keys, Index stride, Index count, Index n) {
   constexpr Index w = kLanes<T>;
-  Vec<T> sum[w] = {};
-  Index i = 0;
-  if (count == w) {
-    for (; i + w <= n; i += w) {
-      const Vec<T> part = load(x + i);
+  const auto key = [=](Index j) { return keys + (whole ? j : at_most(j, count - 1)) * stride; };
+  Vec<T> sum[w];  // stays in registers: every index is known when this is compiled
 #pragma GCC unroll 16
-      for (Index j = 0; j < w; ++j) sum[j] += load(keys + j * stride + i) * part;
-    }
-  } else {
-    for (; i + w <= n; i += w)
-      for (Index j = 0; j < count; ++j) sum[j] += load(keys + j * stride + i) * load(x + i);
+  for (Index j = 0; j < w; ++j) sum[j] = Vec<T>{};
+  Index i = 0;
+  for (; i + w <= n; i += w) {
+    const Vec<T> part = load(x + i);
+#pragma GCC unroll 16
+    for (Index j = 0; j < w; ++j) sum[j] += load(key(j) + i) * part;
   }
-  if (i < n)
-    for (Index j = 0; j < count; ++j) sum[j] += load_part(keys + j * stride + i, n - i) * load(x + i);
+  if (i < n) {
+    const Vec<T> part = load_part(x + i, n - i);
+#pragma GCC unroll 16
+    for (Index j = 0; j < w; ++j) sum[j] += load_part(key(j) + i, n - i) * part;
+  }
   return sum_each<T>(sum);
 }
 
@@ -50,12 +51,13 @@ void decode_scores(T* scores, Index width, const T* queries, const T* keys, Inde
   alignas(64) T line[w];
   for (Index j = 0; j < n; j += w) {
     const Index count = n - j < w ? n - j : w;
+    for (Index i = 0; i < count; ++i)
+      for (Index row = 0; row < rows; row += w) store(scores + (j + i) * width + row, Vec<T>{});
     for (Index row = 0; row < rows; ++row) {
-      store(line, dots(queries + row * padded<T>(size), keys + j * stride, stride, count, size));
+      const auto products = count == w ? dots<T, true> : dots<T, false>;
+      store(line, products(queries + row * padded<T>(size), keys + j * stride, stride, count, size));
       for (Index i = 0; i < count; ++i) scores[(j + i) * width + row] = line[i];
     }
-    for (Index i = 0; i < count; ++i)
-      for (Index row = rows; row < padded<T>(rows); ++row) scores[(j + i) * width + row] = 0;
   }
 }
 

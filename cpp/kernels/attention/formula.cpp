@@ -54,7 +54,7 @@ template <class T> void read_table(const BoundInstruction<T>& s, const FormulaRu
   const bool one_table = r.block->same_head || leaf.head == 0;
 #if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) {
-    const Index n = leaf.head != 0 ? leaf.head : leaf.batch != 0 ? leaf.batch : leaf.size, w = kLanes<T>;
+    const Index n = table_size(leaf), w = kLanes<T>;
     if (one_table && n <= kShortTable) {
       const T* first = table(0);
       const Vec<T> low = n < w ? load_part(first, n) : load(first), high = n > w ? load_part(first + w, n - w) : low;
@@ -309,7 +309,9 @@ void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const
     s = {&in, const_cast<T*>(out.p), out.advance, of(by_rows ? -1 : in.a), of(in.b), of(in.c), of(in.d), nullptr};
     if (!adds(in.op)) continue;
     s.sums = take(kLanes<T> * kDiagonals<T>);
-    const Index used = in.op == FormulaOp::add_diagonals ? kLanes<T> * kDiagonals<T> : kPanelWidth<T>;
+    const Index used = in.op == FormulaOp::add_diagonals ? kLanes<T> * kDiagonals<T>
+                       : has_copies(in, f, block)        ? kTableCopies * table_size(f.leaves[in.leaf])
+                                                         : kPanelWidth<T>;
     memset(s.sums, 0, sizeof(T) * static_cast<size_t>(used));
   }
   // What is written to a tile alone needs no strips, and rows of tables are read faster without.

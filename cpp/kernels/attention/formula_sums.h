@@ -11,6 +11,11 @@ template <class T> inline Index row_begin(const FormulaLeaf<T>& leaf, const RowB
                                         (leaf.level == LeafLevel::query ? block.query[lane] : 0)]);
 }
 
+// Numbers of a table that one pair may read.
+template <class T> inline Index table_size(const FormulaLeaf<T>& leaf) {
+  return leaf.head != 0 ? leaf.head : leaf.batch != 0 ? leaf.batch : leaf.size;
+}
+
 // Sums of gradients, those of several lines or lanes in the tile's order first.
 template <class T> void add_to_lanes(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   for (Index v = 0; v < r.part->vectors; ++v) {
@@ -59,14 +64,32 @@ template <class T> void add_to_diagonals(const BoundInstruction<T>& s, const For
     }
 }
 
+// A short table has four copies here, for lanes modulo 4: additions to one number wait for each other less often.
+constexpr Index kTableCopies = 4;
+template <class T> inline bool has_copies(const FormulaInstruction& in, const Formula<T>& f, const RowBlock<T>& block) {
+  if (in.op != FormulaOp::scatter) return false;
+  const FormulaLeaf<T>& leaf = f.leaves[in.leaf];
+  const Index n = table_size(leaf);
+  return n <= 256 && kTableCopies * n <= kLanes<T> * kDiagonals<T> && (block.same_head || leaf.head == 0);
+}
+
 template <class T> void add_to_table(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
-  T* table = sum_of(r, *s.in, r.block->head[0]);
-  const bool one_table = r.block->same_head || r.dleaves[s.in->leaf].head == 0;
-  each_number(s.b, r, [&](T x, Index lane, Index l) {
-    const Index i = lane - r.lane();
-    const Mask<T> at = bits(load(s.a.p + l * s.a.line + i / kLanes<T> * s.a.vector));
-    (one_table ? table : sum_of(r, *s.in, r.block->head[lane]))[at[i % kLanes<T>]] += x;
-  });
+  const RowBlock<T>& block = *r.block;
+  const bool copied = has_copies(*s.in, *r.formula, block);
+  const bool one_table = block.same_head || r.dleaves[s.in->leaf].head == 0;
+  T* first = copied ? s.sums : sum_of(r, *s.in, block.head[0]);
+  const Index apart = copied ? table_size(r.formula->leaves[s.in->leaf]) : 0;
+  for (Index l = 0; l < r.lines; ++l)
+    for (Index lane = 0; lane < r.rows(); lane += kLanes<T>) {
+      const Index vector = lane / kLanes<T>, lanes = at_most(r.rows() - lane, kLanes<T>);
+      const T *places = s.a.p + l * s.a.line + vector * s.a.vector, *x = s.b.p + l * s.b.line + vector * s.b.vector;
+      for (Index i = 0; i < lanes; ++i) {
+        typename VectorTypes<T>::Integer at;
+        memcpy(&at, places + i, sizeof at);
+        T* table = one_table ? first + i % kTableCopies * apart : sum_of(r, *s.in, block.head[r.lane() + lane + i]);
+        table[at] += x[i];
+      }
+    }
 }
 
 template <class T> void add_to_rows(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
@@ -90,6 +113,10 @@ template <class T> void finish_sums(const BoundInstruction<T>& s, const FormulaR
       const Index lane = r.lane() + i;
       sum_of(r, *s.in, block.head[lane])[by_query ? block.query[lane] : 0] += s.sums[i];
     }
+  } else if (has_copies(*s.in, *r.formula, block)) {
+    T* to = sum_of(r, *s.in, block.head[0]);
+    const Index n = table_size(r.formula->leaves[s.in->leaf]);
+    for (Index i = 0; i < n; ++i) to[i] += (s.sums[i] + s.sums[n + i]) + (s.sums[2 * n + i] + s.sums[3 * n + i]);
   } else if (s.in->op == FormulaOp::add_diagonals && block.same_head) {
     T* to = sum_of(r, *s.in, block.head[0]) + block.query[r.lane()] - r.key + block.problem->keys - 1 - kBlockKeys;
     const Index end = kBlockKeys - r.part->from + r.rows();
