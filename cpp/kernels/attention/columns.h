@@ -97,8 +97,8 @@ template <class T> class ColumnParts {
   T* largest_ = nullptr;  // (steps, width)
   T* value_ = nullptr;    // (steps + columns, width)
   T* tile_ = nullptr;     // (columns, width), what they come to
-  Index column_ = 0, step_ = 0,
-        part_ = 0;  // the first that a later step may see, and how many steps and parts were left
+  // The first column that a later step may see; how many steps and parts were left.
+  Index column_ = 0, step_ = 0, part_ = 0;
 };
 
 }  // namespace qkv::kernels::QKV_ISA
