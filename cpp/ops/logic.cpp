@@ -96,14 +96,7 @@ bool truth_of_row(const bool* x, Index n, bool all) {
 Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& axes, bool keepdims, bool all) {
   const ReducedAxes p = reduced_axes(operation, x.shape(), axes, keepdims);
   const Bitwise op = all ? Bitwise::bit_and : Bitwise::bit_or;
-  Shape shape = x.shape();
-  Array from = packed(x.data());
-  std::vector<bool> left(p.reduced);
-  for (Run run(shape, left); run.begin < run.end; run = Run(shape, left)) {
-    for (std::size_t axis = run.begin; axis < run.end; ++axis) {
-      shape[axis] = 1;
-      left[axis] = false;
-    }
+  const Array result = by_runs(packed(x.data()), p, [&](Array from, const Run& run, const Shape& shape) {
     const Array y = Array::full(shape, DType::boolean, all);
     const Index n = run.n, inner = run.inner;
     if (inner > 1) from = from.cast(DType::boolean);
@@ -118,10 +111,9 @@ Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& 
         }
       });
     });
-    from = y;
-  }
-  if (from.dtype() != DType::boolean) from = from.cast(DType::boolean);
-  return Tensor((from.buffer() == x.data().buffer() ? from.clone() : from).reshaped(p.result));
+    return y;
+  });
+  return Tensor(result.cast(DType::boolean));
 }
 
 }  // namespace

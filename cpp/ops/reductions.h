@@ -43,9 +43,9 @@ struct Run {
   }
 };
 
-// One run of axes after the other, from the last, each in its own order, by the two kernels that `choose` takes from
-// the table, of rows(y, x, count, n) and of columns(y, x, step, n, width). Nothing is transposed.
-template <class Choose> Array reduced(const Array& input, const ReducedAxes& p, Choose choose) {
+// One run of axes after the other, from the last, each in its own order: pass(x, run, shape of the result) gives the
+// result of one. Nothing is transposed.
+template <class Pass> Array by_runs(const Array& input, const ReducedAxes& p, Pass pass) {
   std::vector<bool> left(p.reduced);
   Shape shape = input.shape();
   Array x = input;
@@ -54,6 +54,14 @@ template <class Choose> Array reduced(const Array& input, const ReducedAxes& p, 
       shape[axis] = 1;
       left[axis] = false;
     }
+    x = pass(x, run, shape);
+  }
+  return (x.buffer() == input.buffer() ? x.clone() : x).reshaped(p.result);
+}
+
+// By the two kernels that `choose` takes from the table, of rows(y, x, count, n) and of columns(y, x, step, n, width).
+template <class Choose> Array reduced(const Array& input, const ReducedAxes& p, Choose choose) {
+  return by_runs(input, p, [&](const Array& x, const Run& run, const Shape& shape) {
     Array y(shape, x.dtype());
     visit_floating(x.dtype(), [&]<class T>(T) {
       const auto kernel = choose(kernels::kernels<T>());
@@ -76,9 +84,8 @@ template <class Choose> Array reduced(const Array& input, const ReducedAxes& p, 
                      }
                    });
     });
-    x = std::move(y);
-  }
-  return (x.buffer() == input.buffer() ? x.clone() : x).reshaped(p.result);
+    return y;
+  });
 }
 
 }  // namespace qkv::ops
