@@ -40,14 +40,21 @@ template <class Options> struct Fields {
         *static_cast<T*>(place) = argument.get();
         return true;
       };
+      if constexpr (std::equality_comparable<T> && !std::is_base_of_v<py::handle, T>) {
+        Call call("");
+        T standard{};
+        p.usual = p.fallback && p.load(&standard, call, p.fallback.ptr(), "") && standard == member;
+      }
     });
     if (p.load == nullptr) throw std::logic_error(text("no field ", name));
   }
   std::size_t take(Call& call, PyObject* const* values, std::span<const Parameter> parameters) {
     std::size_t i = 0;
-    for (auto* all = reinterpret_cast<char*>(&value); i < parameters.size(); ++i)
-      if (const Parameter& p = parameters[i]; !p.load(all + p.offset, call, values[i], PyUnicode_AsUTF8(p.name.ptr())))
-        break;
+    for (auto* all = reinterpret_cast<char*>(&value); i < parameters.size(); ++i) {
+      const Parameter& p = parameters[i];
+      if (p.usual && values[i] == p.fallback.ptr()) continue;
+      if (!p.load(all + p.offset, call, values[i], PyUnicode_AsUTF8(p.name.ptr()))) break;
+    }
     return i;
   }
 };
