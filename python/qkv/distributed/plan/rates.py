@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -140,10 +140,14 @@ class Rates:
 
     def line(self, kind: str, ranks: int) -> Line:
         """Give latency and time per byte of a message on this machine, ``"shift"`` or ``"sum"``, for so many ranks."""
+        return self.between_counts(ranks, lambda count: fitted(self.messages[count][kind]))
+
+    def between_counts(self, ranks: int, line_of: Callable[[int], Line]) -> Line:
+        """Give what `line_of` makes of the numbers of ranks that were measured, for so many between them."""
         counts = sorted(self.messages)
         if not counts:
             return Line(0.0, 0.0)
-        lines = [fitted(self.messages[count][kind]) for count in counts]
+        lines = [line_of(count) for count in counts]
         return Line(*(float(np.interp(ranks, counts, values)) for values in zip(*lines, strict=True)))
 
     def hidden(self, kind: str, ranks: int) -> float:

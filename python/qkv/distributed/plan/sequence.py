@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-import numpy as np
-
 from ..._errors import shown
 from .job import Job, Place, Step
 from .rates import Line, Rates, fitted
@@ -126,11 +124,7 @@ def _others(rates: Rates, ranks: int) -> Line:
 
     That are calls, waiting, copies into stretches, and merging and adding results in memory that is not in the cache.
     """
-    counts = sorted(rates.messages)
-    if not counts:
-        return Line(0.0, 0.0)
-    lines = [_measured(rates, count) for count in counts]
-    return Line(*(float(np.interp(ranks, counts, values)) for values in zip(*lines, strict=True)))
+    return rates.between_counts(ranks, lambda count: _measured(rates, count))
 
 
 def _measured(rates: Rates, ranks: int) -> Line:
