@@ -25,7 +25,7 @@ import qkv
 PEERS = {
     "NumPy": ("numpy", "numpy"),
     "PyTorch": ("torch", "torch --index-url https://download.pytorch.org/whl/cpu"),
-    "ONNX Runtime": ("onnxruntime", "onnxruntime onnx"),
+    "ONNX Runtime": ("onnxruntime", "onnxruntime onnx onnxscript"),
     "CTranslate2": ("ctranslate2", "ctranslate2 transformers torch"),
     "JAX": ("jax", "jax"),
     "sentence-transformers": ("sentence_transformers", "sentence-transformers"),

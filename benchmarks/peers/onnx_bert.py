@@ -13,23 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from . import onnx_export
+
 FORMS = ("Attention", "MultiHeadAttention")
 Weights = dict[str, np.ndarray]
 
 
 def session(weights: Weights, heads: int, eps: float, form: str, threads: int, folder: Path) -> Any:
-    """Give a session with its defaults: its workers spin after a call, and `machine.settle` waits for their end."""
-    import onnxruntime
-
+    """Give a session of the graph, which is written where there is none."""
     path = folder / f"bert_{form}.onnx"
     if not path.exists():
         path.write_bytes(build(weights, heads, eps, form))
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return onnx_export.session(path, threads)
 
 
 def call(

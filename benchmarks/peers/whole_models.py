@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Callable
 from functools import cache, partial
@@ -12,7 +13,7 @@ from machine import peer
 
 import qkv
 
-from . import onnx_bert
+from . import onnx_bert, onnx_export
 from .minilm import fastest, scratch, silence
 
 # The sizes of the published models; what is left out is their default in transformers.
@@ -74,6 +75,21 @@ def onnx_calls(name: str, threads: int) -> list[Callable[[Any], Any]]:
 
 
 @cache
+def onnx_exported(name: str, step: bool, threads: int) -> Callable[..., np.ndarray]:
+    """Give the call of the graph that PyTorch exports."""
+    file = f"{name.replace(' ', '_')}{'_step' if step else ''}.onnx"
+    return onnx_export.call(models(name)[0], step, threads, scratch() / file)
+
+
+def exports() -> bool:
+    """Say whether graphs can be made and run."""
+    found = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
+    if peer("ONNX Runtime") and found:
+        print(f"  without ONNX Runtime: torch.onnx.export needs {' and '.join(found)} (pip install)")
+    return bool(peer("ONNX Runtime")) and not found
+
+
+@cache
 def compiled(name: str) -> Any:
     """Give transformers' model behind torch.compile, which compiles for each shape."""
     import torch
@@ -109,17 +125,21 @@ def whole(
     if name == "BERT base" and peer("ONNX Runtime"):
         narrow = ids.astype(np.int32)
         calls["ONNX Runtime"] = partial(fastest(onnx_calls(name, threads), narrow), narrow)
+    elif name != "BERT base" and exports():
+        calls["ONNX Runtime"] = partial(onnx_exported(name, False, threads), ids, *start)
     return calls
 
 
 class Steps:
-    """One token after the other behind `length` tokens; `begin` fills both caches."""
+    """One token after the other behind `length` tokens; `begin` fills the caches. The graph's does not grow."""
 
-    def __init__(self, name: str, length: int) -> None:
+    def __init__(self, name: str, length: int, threads: int) -> None:
         self.theirs, self.ours = models(name)
         self.ids, self.token = tokens(1, length), tokens(1, 1)
         self.caches: list[Any] = []
         self.past: Any = None
+        self.graph = onnx_exported(name, True, threads) if exports() else None
+        self.held: list[np.ndarray] = []
 
     def begin(self) -> None:
         import torch
@@ -130,6 +150,7 @@ class Steps:
         quiet(lambda: self.ours(self.ids, cache=self.caches))()
         with torch.inference_mode():
             self.theirs(torch.from_numpy(self.ids), past_key_values=self.past)
+        self.held = [x.numpy().copy() for layer in self.past.layers for x in (layer.keys, layer.values)]
 
     def own(self) -> Any:
         return quiet(lambda: self.ours(self.token, cache=self.caches))()
@@ -139,3 +160,7 @@ class Steps:
 
         with torch.inference_mode():
             return self.theirs(torch.from_numpy(self.token), past_key_values=self.past)[0].numpy()
+
+    def onnx(self) -> Any:
+        assert self.graph is not None
+        return self.graph(self.token, *self.held)

@@ -33,10 +33,13 @@ def sequences(name: str, shape: tuple[int, int], compiled: bool, threads: int) -
 
 def steps(name: str, length: int, threads: int) -> Case:
     check_peers()
-    state = whole_models.Steps(name, length)
+    state = whole_models.Steps(name, length, threads)
     state.begin()
-    agree(state.own(), state.torch(), atol=2e-3)
-    calls = {"qkv": state.own, "PyTorch": state.torch}
+    rivals = {"PyTorch": state.torch, **({} if state.graph is None else {"ONNX Runtime": state.onnx})}
+    expected = state.own()
+    for call in rivals.values():
+        agree(expected, call(), atol=2e-3)
+    calls = {"qkv": state.own, **rivals}
     return Case(calls, before=dict.fromkeys(calls, state.begin), note="random weights")
 
 
