@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .architecture import HeadTable, Options, head_names, projections
-from .configuration import Configuration
+from .configuration import Configuration, sizes
 
 DEFAULTS = {
     "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
@@ -33,9 +33,7 @@ NAMES = {
 def block(c: Configuration) -> Options:
     """Give the options of BERT's block."""
     return {
-        "nhead": c.num_attention_heads,
-        "dim_feedforward": c.intermediate_size,
-        "activation": c.activation("hidden_act"),
+        **sizes(c),
         "norm_eps": c.layer_norm_eps,
         "placement": "post",
         "dropout": c.hidden_dropout_prob,

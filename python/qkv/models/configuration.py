@@ -161,6 +161,12 @@ def _check(name: str, value: object, default: object) -> None:
         raise ValueError(f"{name} must be below 2 ** 31; got a number of {len(str(value))} digits")
 
 
+def sizes(c: Configuration, activation: str = "hidden_act") -> dict[str, Any]:
+    """Give a block's heads, its inner width and the activation that an entry names."""
+    inner = {"dim_feedforward": c.intermediate_size, "activation": c.activation(activation)}
+    return {"nhead": c.num_attention_heads, **inner}
+
+
 def rotary(c: Configuration, kind: str | None = None, base: float | None = None) -> dict[str, Any]:
     """Give a block's rotary options, of a layer type where those differ."""
     given = c.get("rope_parameters") or {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..architecture import Architecture, Options, biases, language_head, only_body, packed
-from ..configuration import Configuration, rotary
+from ..configuration import Configuration, rotary, sizes
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -13,9 +13,7 @@ def options(c: Configuration) -> dict[str, Options]:
     given = c.get("rope_parameters") or {}
     turned["rotary_dim"] = int(head * given.get("partial_rotary_factor", c.get("rotary_pct", 0.25)))
     block = {
-        "nhead": c.num_attention_heads,
-        "dim_feedforward": c.intermediate_size,
-        "activation": c.activation("hidden_act"),
+        **sizes(c),
         "norm_eps": c.layer_norm_eps,
         "placement": "parallel" if c.use_parallel_residual else "pre",
         "dropout": c.hidden_dropout,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..architecture import Architecture, Options, biases, language_head, only_body, projections
-from ..configuration import Configuration, rotary
+from ..configuration import Configuration, rotary, sizes
 
 DEFAULTS: dict[str, Any] = {
     "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
@@ -18,15 +18,12 @@ DEFAULTS: dict[str, Any] = {
 def block(c: Configuration, **changes: Any) -> Options:
     """Give the options of Llama's block."""
     return {
-        "nhead": c.num_attention_heads,
+        **sizes(c),
         "num_kv_heads": c.num_key_value_heads or c.num_attention_heads,
         "head_dim": c.get("head_dim") or c.hidden_size // c.num_attention_heads,
-        "dim_feedforward": c.intermediate_size,
-        "activation": c.activation("hidden_act"),
         "gated": True,
         "norm": "rms",
         "norm_eps": c.rms_norm_eps,
-        "placement": "pre",
         **biases(c.get("attention_bias", False), c.get("mlp_bias", False)),
         "attention_dropout": c.attention_dropout,
         "is_causal": True,

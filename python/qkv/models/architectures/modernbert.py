@@ -5,33 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from ..architecture import Architecture, HeadTable, Options, Piece, biases, head_names, only_body, packed
-from ..configuration import Configuration, layer_types, rotary
+from ..configuration import Configuration, layer_types, rotary, sizes
 
-BASES = (("full_attention", "global", 160000.0), ("sliding_attention", "local", 10000.0))
+# Where old files have the base of each type of layer.
+BASES = {
+    "full_attention": ("global_rope_theta", 160000.0),
+    "sliding_attention": ("local_rope_theta", 10000.0),
+}
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's; old files say how often a layer sees everything, and two bases."""
+    """Give the body's; old files say how often a layer sees everything."""
     every, half = c.get("global_attn_every_n_layers", 3), c.local_attention // 2
-    kinds = layer_types(c, lambda i: i % every)
-    bases = {known: c.get(f"{entry}_rope_theta", base) for known, entry, base in BASES}
     norm = {"norm_eps": c.norm_eps, "norm_bias": c.norm_bias}
     layers: list[Options] = [
         {
-            "nhead": c.num_attention_heads,
-            "dim_feedforward": c.intermediate_size,
-            "activation": c.activation("hidden_activation"),
+            **sizes(c, "hidden_activation"),
             "gated": True,
             **norm,
-            "placement": "pre",
             "attention_norm": i > 0,
             **biases(c.attention_bias, c.mlp_bias),
             "inner_dropout": c.mlp_dropout,
             "attention_dropout": c.attention_dropout,
             "window": (half, half) if kind == "sliding_attention" else None,
-            **rotary(c, kind, bases[kind]),
+            **rotary(c, kind, c.get(*BASES[kind])),
         }
-        for i, kind in enumerate(kinds)
+        for i, kind in enumerate(layer_types(c, lambda i: i % every))
     ]
     more = {"embedding_norm": "layer", "final_norm": "layer", "dropout": c.embedding_dropout, **norm}
     return only_body(c, layers, pad_id=c.pad_token_id, **more)
@@ -39,8 +38,8 @@ def options(c: Configuration) -> dict[str, Options]:
 
 def head(c: Configuration, outputs: int, **more: Any) -> Options:
     """Give a head: dense, activation, norm, and a last matrix."""
-    inner = {"inner": c.hidden_size, "inner_bias": c.classifier_bias}
-    inner |= {"activation": c.activation("classifier_activation")}
+    activation = c.activation("classifier_activation")
+    inner = {"inner": c.hidden_size, "inner_bias": c.classifier_bias, "activation": activation}
     return {"outputs": outputs, **inner, "norm_eps": c.norm_eps, "norm_bias": c.norm_bias, **more}
 
 
@@ -49,8 +48,7 @@ def classes(c: Configuration, pooling: str = "") -> Options:
     return head(c, c.num_labels, dropout=c.classifier_dropout, pooling=pooling)
 
 
-POOLINGS = {"cls": "first", "mean": "mean"}
-INNER = ("head.dense", "head.norm")
+CLASSES, WORDS = (head_names(last, "head.dense", "head.norm") for last in ("classifier", "decoder"))
 DEFAULTS = {
     "vocab_size": 50368, "hidden_size": 768, "intermediate_size": 1152, "num_hidden_layers": 22,
     "num_attention_heads": 12, "hidden_activation": "gelu", "max_position_embeddings": 8192,
@@ -83,11 +81,11 @@ ARCHITECTURE = Architecture(
     heads={
         "ForMaskedLM": HeadTable(
             lambda c: head(c, c.vocab_size, tied=c.tie_word_embeddings, bias=c.decoder_bias),
-            head_names("decoder", *INNER),
+            WORDS,
         ),
         "ForSequenceClassification": HeadTable(
-            lambda c: classes(c, POOLINGS[c.classifier_pooling]), head_names("classifier", *INNER)
+            lambda c: classes(c, c.classifier_pooling.replace("cls", "first")), CLASSES
         ),
-        "ForTokenClassification": HeadTable(classes, head_names("classifier", *INNER)),
+        "ForTokenClassification": HeadTable(classes, CLASSES),
     },
 )

@@ -17,7 +17,6 @@ def options(c: Configuration) -> dict[str, Options]:
         "gated": gated,
         "norm": "rms",
         "norm_eps": c.layer_norm_epsilon,
-        "placement": "pre",
         "scale": 1.0,
         **biases(False, False),
         **dict.fromkeys(("dropout", "inner_dropout", "attention_dropout"), c.dropout_rate),

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from ..architecture import Architecture, HeadTable, Options, projections
-from ..configuration import Configuration
+from ..configuration import Configuration, sizes
 
 
 def options(c: Configuration) -> dict[str, Options]:
     """Give the body's; its inputs are rows of patches."""
     block = {
-        "nhead": c.num_attention_heads,
-        "dim_feedforward": c.intermediate_size,
-        "activation": c.activation("hidden_act"),
+        **sizes(c),
         "norm_eps": c.layer_norm_eps,
-        "placement": "pre",
         "qkv_bias": c.qkv_bias,
         "out_bias": True,
         "dropout": c.hidden_dropout_prob,
