@@ -3,6 +3,7 @@
 #include "bindings/call_python.h"
 #include "bindings/operation.h"
 #include "bindings/tensor_class.h"
+#include "core/in_range.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
@@ -60,6 +61,11 @@ void bind_arrays(Functions& m) {
   m.def("as_numpy(value, operation, name)",
         [](py::handle value, const std::string& operation, const std::string& name) {
           return as_numpy(value, operation.c_str(), name.c_str());
+        });
+  // Refuses a number that float32 makes infinite, or 0.
+  m.def("check_float32(operation, name, value)",
+        [](const std::string& operation, const std::string& name, double value) {
+          in_range_above_zero<float>(operation, name.c_str(), value);
         });
 }
 

@@ -31,19 +31,14 @@ def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
     return tuple(np.broadcast_to(x, shape) for x in args)
 
 
-for _name, _most in {
-    **{
-        "ravel": 1,
-        "transpose": 2,
-        "swapaxes": 3,
-        "reshape": 2,
-        "squeeze": 2,
-        "expand_dims": 2,
-        "broadcast_to": 2,
-    },
-    **{"diagonal": 4, "cumsum": 2, "copy": 1, "sum": 2, "mean": 2, "prod": 2, "max": 2, "min": 2},
+for _most, _names in {
+    1: "ravel copy",
+    2: "transpose reshape squeeze expand_dims broadcast_to cumsum sum mean prod max min",
+    3: "swapaxes",
+    4: "diagonal",
 }.items():
-    method(_name, getattr(Tensor, _name), _most)
+    for _name in _names.split():
+        method(_name, getattr(Tensor, _name), _most)
 for _name, _most in {"concatenate": 1, "stack": 2, "triu": 2, "tril": 2, "flip": 2, "moveaxis": 3}.items():
     method(_name, getattr(_core, _name), _most)
 

@@ -18,9 +18,10 @@ from .ring import Reach, layout_of, whole_length
 
 OPERATION = "attention"
 # Options of which each stretch of the sequence has its own part; all others mean the same for each.
-_BY_STRETCH = (
-    "attn_mask is_causal enable_gqa valid_lens q_offset sinks dropout_keep score_mod mask_mod return_lse"
-)
+_BY_STRETCH = {
+    *("attn_mask", "is_causal", "enable_gqa", "valid_lens", "q_offset", "sinks", "dropout_keep"),
+    *("score_mod", "mask_mod", "return_lse"),
+}
 Array = NDArray[Any]
 
 
@@ -50,7 +51,7 @@ class Arguments:
     def __init__(self, query: Any, key: Any, value: Any, comm: Any, options: Mapping[str, Any]) -> None:
         self.comm, self.rank, self.ranks = comm, comm.Get_rank(), comm.Get_size()
         self.options = dict(options)
-        self.passed_on = {name: value for name, value in options.items() if name not in _BY_STRETCH.split()}
+        self.passed_on = {name: value for name, value in options.items() if name not in _BY_STRETCH}
         given = [query, key, value, options["attn_mask"], options["sinks"]]
         self.captured: list[Any] = []  # Tensors that score_mod reads and that take a gradient
         self.any_tensor = any(isinstance(x, _core.Tensor) for x in given)

@@ -141,13 +141,13 @@ class BertModel(BertPretrained):
         """Compute the hidden states of the last layer, and the pooled first one; those of all layers if asked for."""
         # What says nothing is not passed on, so that a part of one's own which lacks it can be called.
         types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
-        options: dict[str, Any] = {} if valid_lens is None else {"valid_lens": valid_lens}
-        if attention_mask is not None:
-            options["attention_mask"] = attention_mask
-        if skip_padding:
-            options["skip_padding"] = True
-        if output_hidden_states:
-            options["output_hidden_states"] = True
+        options: dict[str, Any] = {
+            "valid_lens": valid_lens,
+            "attention_mask": attention_mask,
+            "skip_padding": True if skip_padding else None,
+            "output_hidden_states": True if output_hidden_states else None,
+        }
+        options = {name: value for name, value in options.items() if value is not None}
         try:
             x = self.embeddings(input_ids, **types)
         except ValueError:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from .. import _core
 from .._errors import shown
 from .configuration import MOST_LABELS, NEVER
 
@@ -23,7 +22,6 @@ SIZES = (
     "type_vocab_size",
 )
 NUMBERS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range", "layer_norm_eps")
-FLOAT32 = np.finfo(np.float32)
 CORE = (*SIZES, *NUMBERS, "hidden_act", "pad_token_id")
 
 
@@ -121,7 +119,10 @@ class BertConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"BertConfig: {name} must be from 0 to 1; got {getattr(self, name)}")
         for name in ("initializer_range", "layer_norm_eps"):
-            _check_positive(name, getattr(self, name))
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"BertConfig: {name} must be a number from 0; got {value}")
+            _core.check_float32("BertConfig", name, value)
         if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(
                 f"BertConfig: pad_token_id must be from 0 to vocab_size - 1 = {self.vocab_size - 1}; "
@@ -243,20 +244,6 @@ class BertConfig:
         assert self.id2label is not None
         own["id2label"] = {str(k): v for k, v in self.id2label.items()}
         return {**self.extra, **own, "label2id": self.label2id, "model_type": "bert"}
-
-
-def _check_positive(name: str, value: float) -> None:
-    """Hold a number to what float32 holds."""
-    if not 0 <= value < math.inf:
-        raise ValueError(f"BertConfig: {name} must be a number from 0; got {value}")
-    if value > float(FLOAT32.max):
-        raise ValueError(
-            f"BertConfig: {name} must be from -3.4e38 to 3.4e38 because the work is done in float32; got {value}"
-        )
-    if 0 < value < float(FLOAT32.smallest_subnormal):
-        raise ValueError(
-            f"BertConfig: {name} must be 0 or at least 1.4e-45 because the work is done in float32; got {value}"
-        )
 
 
 def _check(name: str, value: object, kind: type) -> None:
