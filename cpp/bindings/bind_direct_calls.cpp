@@ -34,6 +34,11 @@ Classes& classes() {
   return all;
 }
 
+DType& default_dtype() {
+  static DType dtype = DType::float32;
+  return dtype;
+}
+
 PyObject* instance_of(PyTypeObject* cls, const Tensor& t) {
   static const py::detail::type_info* core = py::detail::get_type_info(typeid(TensorImpl));
   own_numbers(t);
@@ -59,12 +64,13 @@ namespace qkv::bindings {
 
 void bind_direct_calls(Functions& m) {
   m.def("direct_classes(classes)", [](const std::map<std::string, py::type>& given) {
-    const std::map<std::string, PyTypeObject**> places = {{"tensor", &direct::classes().tensor},
-                                                          {"shape", &direct::classes().shape},
-                                                          {"max", &direct::classes().max},
-                                                          {"min", &direct::classes().min}};
+    const std::map<std::string, PyTypeObject**> places = {
+        {"tensor", &direct::classes().tensor}, {"shape", &direct::classes().shape}, {"max", &direct::classes().max},
+        {"min", &direct::classes().min},       {"sort", &direct::classes().sort},   {"topk", &direct::classes().topk}};
     for (const auto& [name, cls] : given) *places.at(name) = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr());
   });
+  m.def("direct_dtype(double_precision)",
+        [](bool double_precision) { direct::default_dtype() = double_precision ? DType::float64 : DType::float32; });
   m.def("instance_of(cls, t, label='')", [](const py::type& cls, const Tensor& t, const std::string& label) {
     auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
     if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr())) == 0)

@@ -52,8 +52,11 @@ struct Classes {
   PyTypeObject* shape = nullptr;
   PyTypeObject* max = nullptr;  // tuples of numbers and their places
   PyTypeObject* min = nullptr;
+  PyTypeObject* sort = nullptr;
+  PyTypeObject* topk = nullptr;
 };
 Classes& classes();
+DType& default_dtype();  // of Python's floats
 
 // An object of `cls` that stands for the Tensor, beside those that do already.
 PyObject* instance_of(PyTypeObject* cls, const Tensor& t);
@@ -75,6 +78,8 @@ PyObject* view_of(PyObject* of, const Tensor& t, const char* label);
 bool read(PyObject* value, Index& number);
 bool read(PyObject* value, double& number);
 bool read_axis(PyObject* value, Index rank, Index& axis);
+// Whole numbers behind the first `skipped` values: each by itself, or all in one tuple or list.
+bool read_numbers(const Given& given, Py_ssize_t skipped, IndexList& numbers);
 inline bool take(PyObject* value, const Tensor& x, Index& axis) { return read_axis(value, x.rank(), axis); }
 bool take(PyObject* value, const Tensor& x, std::optional<IndexList>& axes);
 bool take(PyObject* value, const Tensor& x, bool& flag);

@@ -1,8 +1,9 @@
-// What the core answers itself of the class derived from Tensor: arithmetic and functions number by number, and matrix
-// products, each with the name that the class shows of it.
+// What the core answers itself of the class derived from Tensor: arithmetic and functions number by number, matrix
+// products, and filled ones, each with the name that the class shows of it.
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numbers>
 #include <stdexcept>
 
 #include "autograd/in_place.h"
@@ -54,6 +55,18 @@ bool read(PyObject* value, Index& number) {
 bool read_axis(PyObject* value, Index rank, Index& axis) {
   if (!read(value, axis) || axis < -rank || axis >= rank) return false;
   if (axis < 0) axis += rank;
+  return true;
+}
+
+bool read_numbers(const Given& given, Py_ssize_t skipped, IndexList& numbers) {
+  PyObject* first = given.values[skipped];
+  if (given.count == skipped + 1 && (PyTuple_Check(first) != 0 || PyList_CheckExact(first) != 0)) {
+    numbers = shape_from(first, "", "");
+    return true;
+  }
+  Index number = 0;
+  for (Py_ssize_t i = skipped; i < given.count; numbers.push_back(number), ++i)
+    if (!read(given.values[i], number)) return false;
   return true;
 }
 
@@ -164,6 +177,24 @@ template <Compare op> PyObject* comparison(const Given& given, const Entry&) {
 
 template <Unary op> Tensor of_one(const Tensor& x) { return ops::unary(op, x); }
 
+Tensor power_of_two(const Tensor& x) {
+  return ops::unary(Unary::exponential, ops::binary(Binary::multiply, x, ops::scalar_like(x, std::numbers::ln2)));
+}
+
+// A new Tensor of these sizes.
+template <int value> PyObject* filled(const Given& given, const Entry&) {
+  IndexList sizes;
+  if (given.count == 0 || given.names != nullptr || !read_numbers(given, 0, sizes)) return nullptr;
+  double numbers = 1;
+  for (const Index size : sizes) {
+    if (size < 0) return nullptr;
+    numbers *= static_cast<double>(size);
+  }
+  return result(without_gil(static_cast<Index>(std::min(numbers, 1e18)), [&] {
+    return Tensor(Array::full(Shape(sizes.begin(), sizes.end()), default_dtype(), value));
+  }));
+}
+
 PyObject* clone(const Given& given, const Entry& entry) {
   const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
   if (!x.defined()) return nullptr;
@@ -181,6 +212,20 @@ PyObject* product(const Given& given, const Entry&) {
                       : a == 1 || b == 1 ? "SqueezeBackward4"
                                          : "UnsafeViewBackward0";
   return result(without_gil([&] { return ops::matmul(x, y); }), label);
+}
+
+// (x, weight, bias=None) of matrices, of one dtype.
+PyObject* linear(const Given& given, const Entry&) {
+  if (given.names != nullptr || given.count < 2 || given.count > 3) return nullptr;
+  const Tensor x = floating_of(given.values[0]), weight = tensor_of(given.values[1]);
+  const bool plain = given.count == 2 || given.values[2] == Py_None;
+  const Tensor bias = plain ? Tensor() : tensor_of(given.values[2]);
+  if (!x.defined() || !weight.defined() || x.rank() < 2 || weight.rank() != 2 || x.dtype() != weight.dtype() ||
+      (!plain && (!bias.defined() || bias.dtype() != x.dtype())))
+    return nullptr;
+  const char* label =
+      x.rank() > 2 ? (plain ? "UnsafeViewBackward0" : "ViewBackward0") : (plain ? "MmBackward0" : "AddmmBackward0");
+  return result(without_gil([&] { return ops::linear(x, weight, bias); }), label);
 }
 
 // Where a condition holds the numbers of one, else those of the other, of which one may be a number.
@@ -235,6 +280,7 @@ std::span<const Entry> number_entries() {
       {"ge __ge__", comparison<Compare::greater_equal>},
       {"exp", computed<of_one<Unary::exponential>>, "ExpBackward0"},
       {"log", computed<of_one<Unary::logarithm>>, "LogBackward0"},
+      {"exp2", computed<power_of_two>, "Exp2Backward0"},
       {"sqrt", computed<of_one<Unary::square_root>>, "SqrtBackward0"},
       {"sin", computed<of_one<Unary::sine>>, "SinBackward0"},
       {"cos", computed<of_one<Unary::cosine>>, "CosBackward0"},
@@ -246,6 +292,9 @@ std::span<const Entry> number_entries() {
       {"relu", computed<ops::relu>, "ReluBackward0"},
       {"clone", clone, "CloneBackward0"},
       {"matmul __matmul__", product},
+      {"linear", linear},
+      {"zeros", filled<0>},
+      {"ones", filled<1>},
       {"where", chosen, "WhereBackward0"},
       {"masked_fill", mask_filled, "MaskedFillBackward0"},
       {"clamp clip",

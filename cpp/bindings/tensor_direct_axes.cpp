@@ -30,6 +30,15 @@ PyObject* reduced(const Given& given, const Entry& entry) {
                 axes || kept ? entry.other_label : entry.label);
 }
 
+// Numbers and their places.
+PyObject* found(const Given& given, PyTypeObject* cls, const Tensor& values, const Tensor& places, const char* label) {
+  auto pair = py::reinterpret_steal<py::object>(cls->tp_alloc(cls, 2));
+  if (!pair) throw py::error_already_set();
+  PyTuple_SET_ITEM(pair.ptr(), 0, view_of(given.values[0], values, label));
+  PyTuple_SET_ITEM(pair.ptr(), 1, result(places));
+  return pair.release().ptr();
+}
+
 // Of all, or along one axis; beside another Tensor it means something else.
 template <bool largest> PyObject* extreme(const Given& given, const Entry& entry) {
   PyTypeObject* cls = largest ? classes().max : classes().min;
@@ -42,11 +51,33 @@ template <bool largest> PyObject* extreme(const Given& given, const Entry& entry
     return view_of(given.values[0], without_gil(x.numel(), [&] { return largest ? ops::max(x) : ops::min(x); }),
                    entry.other_label);
   const auto [values, places] = without_gil(x.numel(), [&] { return ops::extreme(x, axes->front(), kept, largest); });
-  auto pair = py::reinterpret_steal<py::object>(cls->tp_alloc(cls, 2));
-  if (!pair) throw py::error_already_set();
-  PyTuple_SET_ITEM(pair.ptr(), 0, view_of(given.values[0], values, entry.label));
-  PyTuple_SET_ITEM(pair.ptr(), 1, result(places));
-  return pair.release().ptr();
+  return found(given, cls, values, places, entry.label);
+}
+
+// In order: a pair, or the places alone where the entry has no label.
+PyObject* in_order(const Given& given, const Entry& entry) {
+  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  std::optional<Index> axis;
+  bool descending = false, stable = false;
+  if (!x.defined() || !read_arguments(given, entry, x, axis, descending, stable)) return nullptr;
+  const bool both = entry.label != nullptr;
+  const ops::Sorted sorted =
+      without_gil(x.numel(), [&] { return ops::sort(both ? x : x.detach(), axis.value_or(-1), descending); });
+  return both ? found(given, classes().sort, sorted.values, Tensor(sorted.places), entry.label)
+              : result(Tensor(sorted.places));
+}
+
+// (t, k, dim=-1, largest=True, sorted=True)
+PyObject* best(const Given& given, const Entry& entry) {
+  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  std::optional<Index> k, axis;
+  bool largest = true, sorted = true;
+  if (!x.defined() || !read_arguments(given, entry, x, k, axis, largest, sorted) || !k) return nullptr;
+  const auto [values, places] = without_gil(x.numel(), [&] {
+    const Array at = ops::topk(x, *k, axis.value_or(-1), largest);
+    return std::pair(ops::take_along_axis(x, at, axis.value_or(-1)), Tensor(at));
+  });
+  return found(given, classes().topk, values, places, entry.label);
 }
 
 template <Tensor (*find)(const Tensor&, std::optional<Index>, bool)>
@@ -106,7 +137,7 @@ Tensor log_softmax(const Tensor& x, Index axis) { return ops::log_softmax(x, axi
 
 std::span<const Entry> axis_entries() {
   static constexpr std::array<Parameter, 4> over{of_axis, of_keeping}, along{of_axis},
-      spreading{of_axis, {"unbiased"}, of_keeping, {"correction"}};
+      spreading{of_axis, {"unbiased"}, of_keeping, {"correction"}}, ordering{of_axis, {"descending"}, {"stable"}};
   static constexpr Entry all[] = {
       {"sum", reduced<ops::sum, true>, "SumBackward0", "SumBackward1", over},
       {"mean", reduced<ops::mean>, "MeanBackward0", "MeanBackward1", over},
@@ -114,6 +145,9 @@ std::span<const Entry> axis_entries() {
       {"all", reduced<ops::all>, nullptr, nullptr, over},
       {"max", extreme<true>, "MaxBackward0", "MaxBackward1", over},
       {"min", extreme<false>, "MinBackward0", "MinBackward1", over},
+      {"sort", in_order, "SortBackward0", nullptr, ordering},
+      {"argsort", in_order, nullptr, nullptr, ordering},
+      {"topk", best, "TopkBackward0", nullptr, {{{"k"}, of_axis, {"largest"}, {"sorted"}}}},
       {"argmax", place_of<ops::argmax>, nullptr, nullptr, over},
       {"argmin", place_of<ops::argmin>, nullptr, nullptr, over},
       {"var", spread<ops::variance>, "VarBackward0", nullptr, spreading},

@@ -28,16 +28,8 @@ template <auto f, class... A> PyObject* viewed(const Given& given, const Entry& 
 // f(x, numbers), given as such or in a tuple.
 template <auto f> PyObject* viewed_by_numbers(const Given& given, const Entry& entry) {
   const Tensor x = given.count > 1 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined()) return nullptr;
-  PyObject* first = given.values[1];
   IndexList numbers;
-  if (given.count == 2 && (PyTuple_Check(first) != 0 || PyList_CheckExact(first) != 0)) {
-    numbers = shape_from(first, "", "");
-  } else {
-    Index number = 0;
-    for (Py_ssize_t i = 1; i < given.count; numbers.push_back(number), ++i)
-      if (!read(given.values[i], number)) return nullptr;
-  }
+  if (!x.defined() || !read_numbers(given, 1, numbers)) return nullptr;
   return shown_view(given, entry, x, f(x, numbers));
 }
 
@@ -47,6 +39,10 @@ Tensor permuted(const Tensor& x, IndexList axes) {
   for (Index& axis : axes)
     if (axis < 0) axis += x.rank();
   return ops::transpose(x, axes);
+}
+
+Tensor flipped(const Tensor& x, const IndexList& axes) {
+  return without_gil(x.numel(), [&] { return ops::copy(ops::flip(x, axes)); });
 }
 
 Tensor matrix_transposed(const Tensor& x) { return x.rank() == 2 ? ops::swapaxes(x, 0, 1) : Tensor(); }
@@ -158,6 +154,7 @@ std::span<const Entry> view_entries() {
       {"reshape", viewed_by_numbers<reshaped>, "ViewBackward0", "UnsafeViewBackward0"},
       {"transpose", viewed<ops::swapaxes, Index, Index>, "TransposeBackward0"},
       {"permute", viewed_by_numbers<permuted>, "PermuteBackward0"},
+      {"flip", viewed_by_numbers<flipped>, nullptr, "FlipBackward0"},
       {"t", viewed<matrix_transposed>, "TBackward0"},
       {"T", viewed<all_axes_reversed>, "PermuteBackward0"},
       {"unsqueeze", viewed<unsqueezed, NewAxis>, "UnsqueezeBackward0"},

@@ -33,6 +33,7 @@ def tensors():
 BINARY = "add sub mul div pow eq ne lt le gt ge __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __pow__"
 BINARY += " __eq__ __ne__ __lt__ __le__ __gt__ __ge__"
 UNARY = "exp log sqrt sin cos erf neg abs tanh sigmoid relu clone t unsqueeze squeeze detach __neg__ __abs__ sum mean"
+UNARY += " exp2"
 OTHERS = (2, 2.0, 0.5, True, np.float64(2), np.ones(3, np.float32), None, "x", 10**400, 2**63)
 INDICES = (0, -1, 2, True, slice(1), slice(None), slice(None, None, -1), slice(0, 9, 2), None, ..., [0, 1])
 INDICES += (
@@ -109,6 +110,33 @@ CALLS += [
 ]
 CALLS += [("flatten", (), {"start_dim": 1}), ("triu", (), {"diagonal": 1}), ("clamp", (), {"max": 2})]
 CALLS += [("max", (torch.tensor(1),), {}), ("min", (), {"dim": 1, "keepdim": True}), ("max", ("itself",), {})]
+CALLS += [
+    (name, args, {})
+    for name in ("sort", "argsort", "topk", "flip")
+    for args in [
+        (),
+        (0,),
+        (-1,),
+        (1, True),
+        (1, 0),
+        (2, -1, False),
+        (0, False, True),
+        (2, 1, True, False),
+        ((0, 1),),
+        ((),),
+        (0, 0),
+        (3, 0),
+        (-3,),
+        (5,),
+        (True,),
+        (None,),
+        (1.0,),
+        ("x",),
+    ]
+]
+CALLS += [(name, (), {"dim": 0, "descending": True}) for name in ("sort", "argsort")]
+CALLS += [("sort", (), {"stable": True, "axis": 1}), ("topk", (1,), {"largest": False, "axis": 0})]
+CALLS += [("topk", (), {"k": 2, "sorted": False}), ("flip", (), {"dims": (0,)}), ("topk", (2**70,), {})]
 PLACES = [
     torch.tensor(1),
     torch.tensor([1, 0]),
@@ -244,3 +272,45 @@ def test_functions_show_the_name_text_and_signature_of_the_python_function():
     assert torch.sum.__doc__ == "Sum over axes, or of everything."
     assert list(inspect.signature(torch.sum).parameters)[:3] == ["input", "dim", "keepdim"]
     assert repr(torch.sum).startswith("<function sum")
+
+
+SIZES = [
+    (),
+    (3,),
+    (2, 3),
+    ((2, 3),),
+    ([2, 0],),
+    (torch.Size([2]),),
+    (-1,),
+    ((2, -3),),
+    (True,),
+    (2.0,),
+    ("x",),
+]
+SIZES += [(torch.tensor([2, 3]),), (2**62, 2**62), (None,), ((2, 3), 4)]
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones"])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_filled_tensors_are_those_of_the_python_function(name, kind):
+    f = getattr(torch, name)
+    try:
+        torch.set_default_dtype(kind)
+        for sizes in SIZES:
+            for options in ({}, {"dtype": torch.int8}, {"requires_grad": True}):
+                assert outcome(f, sizes, options) == outcome(f.__wrapped__, sizes, options), (sizes, options)
+        assert f(2).dtype is kind
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_linear_maps_are_those_of_the_python_function():
+    f = torch.nn.functional.linear
+    others = [torch.ones(5, 3), torch.ones(5, 2), torch.ones(3), torch.ones(5, 3, dtype=torch.float64), None]
+    biases = [(), (None,), (torch.arange(5.0),), (torch.arange(5.0).double(),), (torch.ones(2),), (1.0,)]
+    for kind, t in tensors().items():
+        for x in (t, t[None], t[:0]) if t.dim() else (t,):
+            for weight in others:
+                for bias in biases:
+                    expected = outcome(f.__wrapped__, (x, weight, *bias), {})
+                    assert outcome(f, (x, weight, *bias), {}) == expected, (kind, x.shape, weight, bias)

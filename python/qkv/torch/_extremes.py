@@ -37,7 +37,7 @@ def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
 
 _TYPES = {name: _result_type(name, "values", "indices") for name in ("max", "min", "sort", "topk", "median")}
 
-_core.direct_classes({name: _TYPES[name] for name in ("max", "min")})
+_core.direct_classes({name: _TYPES[name] for name in ("max", "min", "sort", "topk")})
 
 
 def _argument(find, t, dim, keepdim: bool) -> Tensor:

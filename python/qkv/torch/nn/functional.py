@@ -153,6 +153,7 @@ def glu(input, dim: int = -1) -> Tensor:
 # Layers.
 
 
+@partial(_core.direct, "linear")
 def linear(input, weight, bias=None) -> Tensor:
     """``x @ weight.T + bias``."""
     shape, rows = _core_shape(input), _core_shape(weight)
