@@ -5,7 +5,6 @@
 // with a threshold dO . (P' V) / (sum of P').
 #include <math.h>
 
-#include "kernels/attention/normalizer.h"
 #include "kernels/attention/score_gradient.h"
 #include "kernels/simd/sums.h"
 
@@ -76,10 +75,11 @@ void add_to_keys(const Sums<T>& sums, GradientScratch<T>& scratch, const Gradien
                  Index lane, Index depth, Index from, Index to, Index origin) {
   scratch.use(i);
   const Index width = tile.panel[i].rows.width, first = tile.step[i].key + from - origin;
-  const Index at = from * width + lane, row = i * kPanelWidth<T> + lane;
+  const Index at = from * width + lane, row = i * kPanelWidth<T> + lane, jump = kTileElements<T>;
   const auto add = [&](T* sum, Index size, const T* weights, const T* rows) {
-    add_product(sum + first * size, size, weights + at, width, kTileElements<T>, rows + row * size, size, to - from,
-                depth, groups, size, tile.skip_queries);
+    add_product<T>({StoreMode::accumulate, sum + first * size, size, nullptr, weights + at, width, rows + row * size,
+                    size, depth, groups, jump, depth * size},
+                   to - from, size, tile.skip_queries);
   };
   add(sums.dvalue, sums.value_width, scratch.tiles.scores, sums.dout);
   add(sums.dkey, sums.key_width, scratch.dscores, sums.queries);
@@ -131,8 +131,9 @@ void run_panel(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T
     const StepPart& part = step.part[i];
     const Index lane = part.vector * kLanes<T>, at = part.from * width + lane;
     const auto multiply = skip_keys ? multiply_skipping<T> : multiply_transposed<T>;
-    multiply(StoreMode::accumulate, scratch.dquery + lane, width, nullptr, rows.key(key + part.from), p.key.position,
-             scratch.dscores + at, width, p.key_size, part.keys(), part.vectors, scratch.tiles.queue, nullptr);
+    multiply({StoreMode::accumulate, scratch.dquery + lane, width, nullptr, rows.key(key + part.from), p.key.position,
+              scratch.dscores + at, width, part.keys()},
+             p.key_size, part.vectors, scratch.tiles.queue, nullptr);
   }
 }
 

@@ -1,6 +1,7 @@
 // The forward pass of attention and its weights.
 #include "kernels/attention/problem.h"
 
+#include "kernels/attention/decode.h"
 #include "kernels/attention/forward_scratch.h"
 #include "kernels/attention/normalizer.h"
 #include "kernels/simd/family.h"
@@ -8,10 +9,6 @@
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
-
-template <class T> Index forward_scratch(const AttentionResult<T>& result, const AttentionProblem<T>& p) {
-  return ForwardScratch<T>::elements(result, p);
-}
 
 // Adds what the values of a part contribute, of which some may not be finite.
 template <class T>
@@ -23,8 +20,9 @@ void add_any_values(Panel<T>& panel, ForwardScratch<T>& scratch, const StepPart&
   for (Index from = 0, to; from < keys; from = to) {
     for (to = from + 1; to < keys && finite[to] == finite[from];) ++to;
     const auto multiply = finite[from] ? multiply_transposed<T> : multiply_skipping<T>;
-    multiply(mode, panel.out + lane, width, factor + lane, values + from * p.value.position, p.value.position,
-             weights + from * width, width, p.value_size, to - from, part.vectors, &scratch.queue, nullptr);
+    multiply({mode, panel.out + lane, width, factor + lane, values + from * p.value.position, p.value.position,
+              weights + from * width, width, to - from},
+             p.value_size, part.vectors, &scratch.queue, nullptr);
     mode = StoreMode::accumulate;
     for (Index key = from; !finite[from] && key < to; ++key)
       for (Index i = 0; i < part.vectors * kLanes<T>; i += kLanes<T>)
@@ -65,8 +63,9 @@ void add_values(Panel<T>& panel, ForwardScratch<T>& scratch, const KeyStep& step
     }
     const Index lane = part.vector * kLanes<T>;
     if (kind == Values::finite)
-      multiply_transposed(panel.begin(part), panel.out + lane, width, factor + lane, values, p.value.position, w + lane,
-                          width, p.value_size, part.keys(), part.vectors, &scratch.queue, deferred);
+      multiply_transposed<T>({panel.begin(part), panel.out + lane, width, factor + lane, values, p.value.position,
+                              w + lane, width, part.keys()},
+                             p.value_size, part.vectors, &scratch.queue, deferred);
     else add_any_values(panel, scratch, part, values, w + lane, factor, panel.begin(part));
   }
 }
@@ -338,7 +337,7 @@ template <class T> Attention<T> attention_kernels() {
   table.panel_rows = kPanelWidth<T>;
   table.tile_rows = kMostPanels<T> * kPanelWidth<T>;
   table.block_keys = kBlockKeys;
-  table.forward_scratch = forward_scratch<T>;
+  table.forward_scratch = ForwardScratch<T>::elements;
   table.forward = forward<T>;
   set_backward_kernels(table);
   set_short_kernel(table);

@@ -46,7 +46,7 @@ template <class T> struct RowBlock {
       last;  // keys to visit, in whole steps: those of the union for all rows, all keys if excluded ones are filled
   bool same_head;  // all rows belong to one head
   Index next;      // queries from these rows to those of the tile that comes next, if known, else 0
-  // Panels of at most this many rows read keys and values feature by feature (decode.cpp).
+  // Panels of at most this many rows read keys and values feature by feature (decode.h).
   static constexpr Index kDecodeRows = 4;
   bool is_decode() const { return rows <= kDecodeRows && !problem->batch_invariant; }
 
@@ -60,15 +60,6 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
 
 // queries (D, width) = the rows' queries times scale; for few rows (rows, D rounded up to vectors).
 template <class T> void load_queries(T* queries, const RowBlock<T>& block);
-
-// scores (n, width) of few rows, 0 behind them; queries as load_queries leaves them.
-template <class T>
-void decode_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n,
-                   Index size);
-// out (rows, size rounded up) = out * factor[row] + weights (keys, width)^T @ values. A key with weight 0 is not read.
-template <class T>
-void decode_values(T* out, const T* factor, const T* weights, Index width, const T* values, Index stride, Index rows,
-                   Index keys, Index size);
 
 // Neighbouring vectors of rows and the keys [from, to) of a step that their rows may see.
 struct StepPart {
@@ -122,20 +113,28 @@ void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const
 
 // What a formula's mask says of the pairs of a block and a step, as far as it is known beforehand.
 enum class Coverage { none, some, all };
-template <class T> Coverage formula_coverage(const RowBlock<T>& block, Index key, Index n);
+template <class T> Coverage formula_coverage(const RowBlock<T>& block, Index key, Index n) {
+  const AttentionProblem<T>& p = *block.problem;
+  const Formula<T>* f = p.formula;
+  if (f == nullptr || f->mask.count == 0) return Coverage::all;
+  if (f->some == nullptr) return Coverage::some;
+  bool some = false, every = true;
+  for (Index lane = 0; lane < block.rows;) {  // the first row of each block
+    const Index query = block.query[lane];
+    const Index line =
+        block.batch * f->block_batch + block.head[lane] * f->block_head + query / kFormulaBlock * f->block_line;
+    for (Index at = key / kFormulaBlock; at * kFormulaBlock < at_most(key + n, p.keys); ++at) {
+      some |= f->some[line + at];
+      every &= f->every[line + at];
+    }
+    lane += at_most(kFormulaBlock - query % kFormulaBlock, p.queries - query);
+  }
+  return !some ? Coverage::none : every ? Coverage::all : Coverage::some;
+}
 // Whether a formula excludes all pairs of a step, so that it is passed over.
 template <class T> inline bool is_excluded(const RowBlock<T>& block, Index key, Index n) {
   return !block.problem->fill && formula_coverage(block, key, n) == Coverage::none;
 }
-
-// Sets the parts of a step, and `allowed` of those that need it.
-template <class T>
-void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& block, Index key, Index n);
-
-// to[j * width + lane] = pair (row `lane`, key + j) of a boolean array, for the pairs of a part.
-template <class T>
-void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const RowBlock<T>& block, const StepPart& part,
-                     Index key);
 
 // Queues the rows of a formula's tables for the keys behind [key, key + n) or, if there are none, for the first keys
 // and the next tile's rows.

@@ -1,7 +1,9 @@
-// The gradient of the scores of one block of rows. Internal to this folder.
+// The gradient of the scores of one block of rows, for the backward pass alone.
 #pragma once
 
+#include "kernels/attention/normalizer.h"
 #include "kernels/attention/query_tile.h"
+#include "kernels/simd/weight_of.h"
 
 namespace qkv::kernels::QKV_ISA {
 
@@ -64,35 +66,203 @@ template <class T> struct GradientScratch {
   }
 };
 
+// The largest score of lanes behind the last row: exp(score - it) = 0.
+template <class T> constexpr T kBehind = static_cast<T>(1e38);
+
 // Whether a row of the results has a gradient.
 template <class T>
-bool has_gradient(const AttentionSaved<T>& saved, const AttentionProblem<T>& problem, Index batch, Index head,
-                  Index query);
+bool has_gradient(const AttentionSaved<T>& saved, const AttentionProblem<T>& p, Index batch, Index head, Index query) {
+  const T* dout = saved.dout.at(batch, head, query);
+  for (Index i = 0; i < p.value_size; ++i)
+    if (dout[i] != 0) return true;
+  if (saved.dlse != nullptr && saved.dlse[p.row(batch, head, query)] != 0) return true;
+  if (saved.dweights.data != nullptr)
+    for (Index j = 0; j < p.keys; ++j)
+      if (*saved.dweights.at(batch, head, query, j) != 0) return true;
+  return false;
+}
+
+// Leaves out the rows that hold NaN or infinity and have no gradient: 0 * NaN would reach all keys. So do rows without
+// a key. What their results were says nothing here, since values can be NaN where queries are not.
+template <class T>
+void leave_out_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const AttentionSaved<T>& saved) {
+  const RowBlock<T>& rows = block.rows;
+  const AttentionProblem<T>& p = *rows.problem;
+  for (Index lane = 0; lane < rows.rows; ++lane) {
+    const bool empty = block.base[lane] == 0 && block.inverse[lane] == 0;
+    if (!empty && has_gradient(saved, p, rows.batch, rows.head[lane], rows.query[lane])) continue;
+    block.left_out = true;
+    block.base[lane] = kBehind<T>;
+    block.inverse[lane] = block.delta[lane] = 0;
+    if (rows.is_decode()) {
+      for (Index i = 0; i < padded<T>(p.key_size); ++i) scratch.queries[lane * padded<T>(p.key_size) + i] = 0;
+    } else {
+      for (Index i = 0; i < p.key_size; ++i) scratch.queries[i * rows.width + lane] = 0;
+    }
+  }
+}
 
 // Completes a block whose rows are set (set_rows): statistics, delta, queries and dout. delta may be null.
 template <class T>
 void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const T* delta,
-                        const AttentionSaved<T>& saved);
+                        const AttentionSaved<T>& saved) {
+  const RowBlock<T>& rows = block.rows;
+  const AttentionProblem<T>& p = *rows.problem;
+  const Index batch = rows.batch;
+  const T* dout[kPanelWidth<T>];
+  for (Index lane = 0; lane < rows.width; ++lane) {
+    const Index row = p.row(batch, rows.head[lane], rows.query[lane]);
+    const bool real = lane < rows.rows;
+    block.base[lane] = real ? saved.statistics[2 * row] : kBehind<T>;
+    block.inverse[lane] = real ? saved.statistics[2 * row + 1] : T(0);
+    block.delta[lane] = delta != nullptr ? delta[row] : T(0);
+    dout[lane] = saved.dout.at(batch, rows.head[lane], rows.query[lane]);
+  }
+  load_queries(scratch.queries, rows);
+  columns_from_rows(scratch.dout, rows.width, dout, rows.width, rows.rows, p.value_size);
+  block.left_out = false;
+  const bool queries_finite = rows.is_decode() ? finite(scratch.queries, rows.rows * padded<T>(p.key_size))
+                                               : finite_lines(scratch.queries, p.key_size, rows.width, rows.vectors);
+  if (!queries_finite || !finite(block.delta, rows.width)) leave_out_rows(block, scratch, saved);
+}
 
 // tiles.scores = weights of keys [key, key + n), of which the step says where they can differ from 0.
 template <class T>
-void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block, Index key, Index n);
+void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block, Index key, Index n) {
+  const Index width = block.rows.width;
+  T* weights = scratch.tiles.scores;
+  for (int nan_safe = 0; nan_safe < 2; ++nan_safe) {
+    block_scores(scratch.tiles, step, block.rows, scratch.queries, key, n, nan_safe != 0);
+    zero_outside(weights, step, block.rows);
+    for (Index i = 0; i < step.count; ++i) {
+      const StepPart& part = step.part[i];
+      for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
+        const Vec<T> base = load(block.base + v * kLanes<T>), inverse = load(block.inverse + v * kLanes<T>);
+        T* scores = weights + part.from * width + v * kLanes<T>;
+        with_normalizer(block.rows.problem->normalizer, [&]<Normalizer normalizer>() {
+          if constexpr (normalizer == Normalizer::softmax)
+            each_weight<T>(scores, width, part.keys(), base, [&](T* at, Vec<T> w, Index) { store(at, w * inverse); });
+          else
+            each_own_weight<normalizer, T>(scores, width, part.keys(), base, inverse,
+                                           [](T* at, Vec<T> w) { store(at, w); });
+        });
+      }
+    }
+    if (block.left_out)
+      for (Index i = 0; i < n * width; ++i)
+        if (block.inverse[i % width] == 0) weights[i] = 0;
+    if (!nan_safe_differs(*block.rows.problem) || finite_lines(weights, n, width, block.rows.vectors)) return;
+  }
+}
+
+// tile (n, width) = dweights of keys [key, key + n); 0 behind the last row.
+template <class T>
+void load_dweights(T* tile, const RowBlock<T>& rows, const AttentionSaved<T>& saved, Index key, Index n) {
+  const auto at = [&](Index lane) { return saved.dweights.at(rows.batch, rows.head[lane], rows.query[lane], key); };
+  if (saved.dweights.key == 1) {
+    const T* lines[kPanelWidth<T>];
+    for (Index lane = 0; lane < rows.rows; ++lane) lines[lane] = at(lane);
+    columns_from_rows(tile, rows.width, lines, rows.width, rows.rows, n);
+  } else {
+    for (Index j = 0; j < n; ++j)
+      for (Index lane = 0; lane < rows.width; ++lane)
+        tile[j * rows.width + lane] = lane < rows.rows ? at(lane)[j * saved.dweights.key] : T(0);
+  }
+}
+
+// Leaves out keys without any weight from both ends of the parts.
+template <class T> void narrow_by_weights(KeyStep& step, const T* weights, Index width) {
+  Index left = 0;
+  for (Index i = 0; i < step.count; ++i) {
+    StepPart part = step.part[i];
+    const auto has_weight = [&](Index j) {
+      const T* line = weights + j * width + part.vector * kLanes<T>;
+      for (Index v = 0; v < part.vectors; ++v)
+        if (any(load(line + v * kLanes<T>) != Vec<T>{})) return true;
+      return false;
+    };
+    narrow(part, has_weight);
+    if (part.from < part.to) step.part[left++] = part;
+  }
+  step.count = left;
+}
 
 // tiles.scores = weights after dropout, dscores = derivatives * (dweights - delta) where dweights includes dout . value
-// and the derivatives of softmax are the weights.
-// It is exactly 0 where the weight is 0 or the score was filled.
+// and the derivatives of softmax are the weights. It is exactly 0 where the weight is 0 or the score was filled.
 template <class T>
 void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T>& block,
-                    const AttentionSaved<T>& saved, Index key, Index n);
+                    const AttentionSaved<T>& saved, Index key, Index n) {
+  const RowBlock<T>& rows = block.rows;
+  const AttentionProblem<T>& p = *rows.problem;
+  const Index width = rows.width, count = n * width;
+  const Vec<T> zero = {};
+  T* weights = scratch.tiles.scores;
+  T* dscores = scratch.dscores;
+  T* factors = scratch.factors;
+  block_weights(scratch, step, block, key, n);
+  // Not where sums over keys must begin at the same place for all rows.
+  const bool sparse = has_threshold(p.normalizer) || p.normalizer == Normalizer::relu;
+  if (sparse && !p.fill && !p.batch_invariant) narrow_by_weights(step, weights, width);
+  zero_outside(dscores, step, rows);
+  for (Index i = 0; i < step.count; ++i) {
+    const StepPart& part = step.part[i];
+    const Index lane = part.vector * kLanes<T>;
+    multiply_panel<T>({StoreMode::overwrite, dscores + part.from * width + lane, width, nullptr,
+                       rows.value(key + part.from), p.value.position, scratch.dout + lane, width, p.value_size},
+                      part.keys(), part.vectors, scratch.tiles.queue, scratch.tiles.cold);
+  }
+  const bool dropped = drops(p);
+  if (dropped) {
+    for (Index i = 0; i < count; i += kLanes<T>) store(factors + i, splat<T>(1));
+    block_dropout(factors, factors, reinterpret_cast<uint8_t*>(scratch.tiles.scratch), rows, key, n);
+    for (Index i = 0; i < count; i += kLanes<T>) store(dscores + i, load(dscores + i) * load(factors + i));
+  }
+  if (saved.dweights.data != nullptr) {
+    load_dweights(scratch.tiles.scratch, rows, saved, key, n);
+    for (Index i = 0; i < count; i += kLanes<T>)
+      store(dscores + i, load(dscores + i) + load(scratch.tiles.scratch + i));
+  }
+  with_normalizer(p.normalizer, [&]<Normalizer normalizer>() {
+    for (Index lane = 0; lane < width; lane += kLanes<T>) {
+      const Vec<T> delta = load(block.delta + lane);
+      for (Index i = lane; i < count; i += width) {
+        const Vec<T> w = load(weights + i);
+        store(dscores + i, select(w == zero, zero, derivative_of<normalizer, T>(w) * (load(dscores + i) - delta)));
+      }
+    }
+  });
+  if (p.fill) {  // then there is one part, the whole tile
+    const uint8_t* allowed = scratch.tiles.allowed;
+    for (Index i = 0; step.part[0].masked && i < count; ++i)
+      if (!allowed[i]) dscores[i] = 0;
+  }
+  if (dropped)
+    for (Index i = 0; i < count; i += kLanes<T>) store(weights + i, load(weights + i) * load(factors + i));
+}
+
+// dscores *= derivative, which may be anything where no gradient is.
+template <class T> void multiply_where_nonzero(T* dscores, const T* derivative, Index count) {
+  for (Index i = 0; i < count; i += kLanes<T>) {
+    const Vec<T> d = load(dscores + i);
+    store(dscores + i, select(d == Vec<T>{}, Vec<T>{}, d * load(derivative + i)));
+  }
+}
 
 // dscores, the gradient of scores as a formula left them, becomes that of those before it. The gradients of the
 // formula's leaves are added to dleaves, or left out if that is null.
 template <class T>
 void formula_gradient(GradientScratch<T>& scratch, const KeyStep& step, const RowBlock<T>& rows, Index key, Index n,
-                      const LeafGradient<T>* dleaves);
-
-// tile (n, width) = dweights of keys [key, key + n); 0 behind the last row.
-template <class T>
-void load_dweights(T* tile, const RowBlock<T>& rows, const AttentionSaved<T>& saved, Index key, Index n);
+                      const LeafGradient<T>* dleaves) {
+  if (rows.problem->formula == nullptr) return;
+  const Formula<T>& f = *rows.problem->formula;
+  const FormulaTiles<T> tiles = {scratch.tiles.second, scratch.dscores, scratch.tiles.formula, nullptr};
+  const auto run = [&](Index begin, Index end) {
+    for (Index i = 0; i < step.count; ++i) run_formula(f.gradient, begin, end, tiles, step.part[i], rows, key, dleaves);
+  };
+  run(0, f.gradient.first);
+  if (!f.keeps_scores && f.derived.count > 0)
+    multiply_where_nonzero(scratch.dscores, scratch.tiles.second, n * rows.width);
+  run(f.gradient.first, f.gradient.count);
+}
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -1,9 +1,7 @@
 // The scores of a step of keys, with formula and exclusions; dropout of its weights.
-#include <math.h>
-
+#include "kernels/attention/decode.h"
 #include "kernels/attention/line_dropout.h"
-#include "kernels/attention/query_tile.h"
-#include "kernels/simd/bytes.h"
+#include "kernels/attention/masking.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -104,9 +102,9 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
     if (block.is_decode())
       decode_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
     else
-      multiply_panel(formula_first ? StoreMode::accumulate : StoreMode::overwrite, scores + lane, width, keys,
-                     p.key.position, queries + lane, width, part.keys(), p.key_size, part.vectors, tiles.queue,
-                     tiles.cold);
+      multiply_panel<T>({formula_first ? StoreMode::accumulate : StoreMode::overwrite, scores + lane, width, nullptr,
+                         keys, p.key.position, queries + lane, width, p.key_size},
+                        part.keys(), part.vectors, tiles.queue, tiles.cold);
     if (formula != nullptr) {
       if (tiles.second != nullptr && p.formula->keeps_scores)
         for_vectors(tiles.scores, width, part,

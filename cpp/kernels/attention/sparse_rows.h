@@ -145,7 +145,7 @@ template <class T> class SparseRows {
         memcpy(values_ + n++ * stride, rows.value(of.keys[at]), sizeof(T) * size);
       }
       if (n == 0) break;
-      multiply(mode, pooled + lane, width, nullptr, values_, stride, weights + lane, width, size, n, 1, nullptr,
+      multiply({mode, pooled + lane, width, nullptr, values_, stride, weights + lane, width, n}, size, 1, nullptr,
                nullptr);
       mode = StoreMode::accumulate;
     }

@@ -50,26 +50,21 @@ class PrefetchQueue {
   Segment segment_[kMostSegments];
 };
 
-// c (rows, vectors * kLanes) = a (rows, depth) @ b (depth, vectors * kLanes; ldb). Before each tile the rows of a that
-// the next one reads are fetched into the first-level cache: whole rows if they are `cold`, else their first lines.
+// c (rows, vectors * kLanes) = a (rows, depth) @ b (depth, vectors * kLanes). Before each tile the rows of a that the
+// next one reads are fetched into the first-level cache: whole rows if they are `cold`, else their first lines.
 template <class T>
-void multiply_panel(StoreMode mode, T* c, Index ldc, const T* a, Index stride, const T* b, Index ldb, Index rows,
-                    Index depth, Index vectors, PrefetchQueue* queue, bool cold);
+void multiply_panel(const TileProduct<T>& product, Index rows, Index vectors, PrefetchQueue* queue, bool cold);
 // The same with a[row][k] at a[k * stride + row]. Rows of the weights are written at the same time, if there are any.
 template <class T>
-void multiply_transposed(StoreMode mode, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b,
-                         Index ldb, Index rows, Index depth, Index vectors, PrefetchQueue* queue,
+void multiply_transposed(const TileProduct<T>& product, Index rows, Index vectors, PrefetchQueue* queue,
                          DeferredRows<T>* deferred);
 // As multiply_transposed, but where b is 0 nothing is added, so that 0 * infinity and 0 * NaN in a leave no trace.
 // Slow.
 template <class T>
-void multiply_skipping(StoreMode mode, T* c, Index ldc, const T* factor, const T* a, Index stride, const T* b,
-                       Index ldb, Index rows, Index depth, Index vectors, PrefetchQueue* queue,
+void multiply_skipping(const TileProduct<T>& product, Index rows, Index vectors, PrefetchQueue* queue,
                        DeferredRows<T>* deferred);
-// c (rows, columns; ldc) += a @ b, where a (rows, groups * depth) stands in groups `a_jump` apart with rows `stride`
-// apart, b (groups * depth, columns; ldb), columns a multiple of kLanes. `skipping` adds nothing where a is 0.
-template <class T>
-void add_product(T* c, Index ldc, const T* a, Index stride, Index a_jump, const T* b, Index ldb, Index rows,
-                 Index depth, Index groups, Index columns, bool skipping);
+// c (rows, columns) += a @ b, columns a multiple of kLanes, where the product may have groups. `skipping` adds nothing
+// where a is 0.
+template <class T> void add_product(const TileProduct<T>& product, Index rows, Index columns, bool skipping);
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -1,12 +1,12 @@
 // Which pairs of a step of keys are excluded, and which keys need not be visited at all.
+#pragma once
+
 #include <math.h>
 
 #include "kernels/attention/query_tile.h"
 #include "kernels/simd/bytes.h"
 
 namespace qkv::kernels::QKV_ISA {
-namespace {
-
 // Line `lane` of a boolean array, from key `key` on; keys [from, to) are valid. `copy` serves where they do not adjoin.
 template <class T>
 const uint8_t* line_of(const WeightsView<const bool>& rows, const RowBlock<T>& block, Index lane, Index key, Index from,
@@ -190,8 +190,7 @@ template <class T> void allow_formula(uint8_t* allowed, const T* tile, const Ste
     }
 }
 
-}  // namespace
-
+// to[j * width + lane] = pair (row `lane`, key + j) of a boolean array, for the pairs of a part.
 template <class T>
 void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const RowBlock<T>& block, const StepPart& part,
                      Index key) {
@@ -202,25 +201,7 @@ void bytes_from_rows(uint8_t* to, const WeightsView<const bool>& rows, const Row
   transpose_bytes(to + lane, block.width, lines, lanes, part.from, part.to);
 }
 
-template <class T> Coverage formula_coverage(const RowBlock<T>& block, Index key, Index n) {
-  const AttentionProblem<T>& p = *block.problem;
-  const Formula<T>* f = p.formula;
-  if (f == nullptr || f->mask.count == 0) return Coverage::all;
-  if (f->some == nullptr) return Coverage::some;
-  bool some = false, every = true;
-  for (Index lane = 0; lane < block.rows;) {  // the first row of each block
-    const Index query = block.query[lane];
-    const Index line =
-        block.batch * f->block_batch + block.head[lane] * f->block_head + query / kFormulaBlock * f->block_line;
-    for (Index at = key / kFormulaBlock; at * kFormulaBlock < at_most(key + n, p.keys); ++at) {
-      some |= f->some[line + at];
-      every &= f->every[line + at];
-    }
-    lane += at_most(kFormulaBlock - query % kFormulaBlock, p.queries - query);
-  }
-  return !some ? Coverage::none : every ? Coverage::all : Coverage::some;
-}
-
+// Sets the parts of a step, and `allowed` of those that need it.
 template <class T>
 void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& block, Index key, Index n) {
   const AttentionProblem<T>& p = *block.problem;
@@ -260,12 +241,5 @@ void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& bloc
     if (part.masked && (limited || first) && step.by_bytes) allow_limits(allowed, part, block, key, first);
   }
 }
-
-#define QKV_INSTANTIATE(T)                                                                                             \
-  template void bytes_from_rows(uint8_t*, const WeightsView<const bool>&, const RowBlock<T>&, const StepPart&, Index); \
-  template Coverage formula_coverage(const RowBlock<T>&, Index, Index);                                                \
-  template void set_step(KeyStep&, const ScoreTiles<T>&, const RowBlock<T>&, Index, Index);
-QKV_INSTANTIATE(float)
-QKV_INSTANTIATE(double)
 
 }  // namespace qkv::kernels::QKV_ISA

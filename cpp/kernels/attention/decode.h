@@ -1,11 +1,11 @@
 // Scores and values for blocks of few rows, as in decoding with a cache: then nearly all lanes of the tiles would be
 // empty, and the time is that of reading keys and values once, so features stand in the lanes instead of queries.
+#pragma once
+
 #include "kernels/attention/query_tile.h"
 #include "kernels/simd/transpose.h"
 
 namespace qkv::kernels::QKV_ISA {
-namespace {
-
 // Dot products of x (n) with kLanes keys, one per lane; of fewer that are real, the last one stands for the others.
 template <class T, bool whole> inline Vec<T> dots(const T* x, const T* keys, Index stride, Index count, Index n) {
   constexpr Index w = kLanes<T>;
@@ -42,8 +42,7 @@ void pool(T* y, T factor, const T* weights, Index step, const T* values, Index s
   for (int v = 0; v < V; ++v) store(y + v * kLanes<T>, load(y + v * kLanes<T>) * splat<T>(factor) + sum[v]);
 }
 
-}  // namespace
-
+// scores (n, width) of few rows, 0 behind them; queries as load_queries leaves them.
 template <class T>
 void decode_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n,
                    Index size) {
@@ -61,6 +60,7 @@ void decode_scores(T* scores, Index width, const T* queries, const T* keys, Inde
   }
 }
 
+// out (rows, size rounded up) = out * factor[row] + weights (keys, width)^T @ values. A key with weight 0 is not read.
 template <class T>
 void decode_values(T* out, const T* factor, const T* weights, Index width, const T* values, Index stride, Index rows,
                    Index keys, Index size) {
@@ -80,11 +80,5 @@ void decode_values(T* out, const T* factor, const T* weights, Index width, const
     store(y + i, load(y + i) * splat<T>(factor[row]) + sum);
   }
 }
-
-#define QKV_INSTANTIATE(T)                                                                \
-  template void decode_scores(T*, Index, const T*, const T*, Index, Index, Index, Index); \
-  template void decode_values(T*, const T*, const T*, Index, const T*, Index, Index, Index, Index);
-QKV_INSTANTIATE(float)
-QKV_INSTANTIATE(double)
 
 }  // namespace qkv::kernels::QKV_ISA
