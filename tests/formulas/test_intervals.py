@@ -177,3 +177,21 @@ def test_rules_take_no_memory_of_pairs():
     q = np.zeros((1, 1, 200_000, 1), "float32")
     y = qkv.scaled_dot_product_attention(q, q, q + 1, mask_mod=formulas.sliding_window(4))
     np.testing.assert_array_equal(y, q + 1)
+
+
+@pytest.mark.parametrize("Lk", [5, 67, 131])
+@pytest.mark.parametrize("first", [64, 128])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_without_a_key_leave_the_weights_of_others(dtype, first, Lk):
+    # Their blocks are all empty, and the last block of keys is not a whole one.
+    rng = np.random.default_rng(17)
+    Lq = 131
+    query, key = (rng.standard_normal((1, 1, length, 3)).astype(dtype) for length in (Lq, Lk))
+    options = {"mask_mod": lambda b, h, q, k: q >= first, "return_weights": True}
+    out, weights = qkv.scaled_dot_product_attention(query, key, key, **options)
+    expected = (
+        qkv.reference.softmax(query @ np.swapaxes(key, -1, -2) / np.sqrt(3.0))
+        * (np.arange(Lq) >= first)[:, None]
+    )
+    np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(out, expected @ key, rtol=1e-4, atol=1e-6)

@@ -61,6 +61,7 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   while (block.first < block.last && is_excluded(block, block.first, step)) block.first += step;
   while (block.first < block.last && is_excluded(block, (block.last - 1) / step * step, step))
     block.last = (block.last - 1) / step * step;
+  block.first = at_most(block.first, block.last);  // the last step may end behind the last key
 }
 
 template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
