@@ -177,8 +177,7 @@ template <class Class> void def_attention_call(Class& layer) {
              return state;
            })
       .def_property("normalizer", [](const Layer& self) { return shown_normalizer(self.arguments); })
-      .def_property("dropout", [](const Layer& self) { return self.arguments.dropout; })
-      .def_property("num_heads", [](const Layer& self) { return self.arguments.num_heads; });
+      .def_readonly("dropout, num_heads", &AttentionArguments::dropout, &AttentionArguments::num_heads);
 }
 
 // What every class takes behind its own parameters.
@@ -295,8 +294,7 @@ Examples
 >>> attention(np.ones((2, 1, 20)), np.ones((2, 10, 2)), np.ones((2, 10, 4)), valid_lens=[2, 6]).shape
 (2, 1, 4)
 )doc") + kMaskNote);
-  bilinear.def_readonly("query_size", &BilinearAttention::query_size)
-      .def_readonly("key_size", &BilinearAttention::key_size);
+  bilinear.def_readonly("query_size, key_size", &BilinearAttention::query_size, &BilinearAttention::key_size);
   def_attention_call(bilinear);
 
   AttentionClass<AdditiveAttention, Attention> additive(m, "AdditiveAttention", std::string(R"doc(

@@ -25,8 +25,26 @@ inline py::list weights_of_blocks(const std::vector<std::shared_ptr<nn::Block>>&
   return weights_of_layers(blocks, [](nn::Block& block) { return block.shown_attention(); });
 }
 
-nn::BlockOptions layer_options(Index d_model, Index nhead, Index dim_feedforward, double dropout,
-                               std::string activation, double layer_norm_eps, bool norm_first, bool bias);
+// What the constructors of the Transformer and of its layers take: one dropout and one bias for all parts.
+struct LayerFields : nn::BlockOptions {
+  bool norm_first = false;
+  py::object self_attn;  // in the place of `attention`
+  nn::BlockOptions options() const;
+};
+template <class F> void for_fields(LayerFields& f, F field) {
+  field("d_model", f.attention.embed_dim);
+  field("nhead", f.attention.num_heads);
+  field("dim_feedforward", f.inner);
+  field("dropout", f.dropout);
+  field("activation", f.activation);
+  field("layer_norm_eps", f.norm_eps);
+  field("norm_first", f.norm_first);
+  field("bias", f.bias);
+  field("attention", f.self_attn);
+  field("norm", f.norm);
+  field("gated", f.gated);
+  for_fields(f.attention.scores, field);
+}
 
 // A ModelCache or a list of one KVCache for each of the layers; null for None.
 std::shared_ptr<nn::ModelCache> model_cache_from(py::handle cache, const char* model, Index layers);

@@ -145,8 +145,8 @@ Examples
 >>> qkv.nn.SelfAttention(3, 2)(np.ones((6, 3))).shape
 (6, 2)
 )doc") + kMaskNote);
-  self_attention.def_property("in_features", [](const SelfAttention& self) { return self.arguments.embed_dim; })
-      .def_readonly("out_features", &SelfAttention::head_dim);
+  self_attention.def_readonly("in_features, out_features", &SelfAttention::Arguments::embed_dim,
+                              &SelfAttention::head_dim);
   op<SelfAttention&, Floating, FloatingOrNone, CallOptions>(
       self_attention,
       "forward(x, context=None, valid_lens=None, *, attn_mask=None, dropout_keep=None, return_weights=False)",
@@ -298,19 +298,17 @@ Examples
         auto split = split_sequence_from(f.value.comm, call.operation());
         return std::tuple(std::move(f.value), std::move(split));
       });
-  {  // a score of its own would never be called, as the fused path computes q.k
-    py::options options;
-    options.disable_function_signatures();
-    const py::cpp_function refuse(
-        [](py::handle cls, const py::kwargs&) {
-          if (cls.attr("__dict__").contains("score"))
-            fail_type(std::string(py::str(cls.attr("__name__"))),
-                      ": score must be defined in a subclass of Attention because MultiHeadAttention computes q.k "
-                      "itself and would not call it; got one of MultiHeadAttention");
-        },
-        "Refuse a score, which would not be called.");
-    multi_head.attr("__init_subclass__") = py::reinterpret_steal<py::object>(PyClassMethod_New(refuse.ptr()));
-  }
+  // A score of its own would never be called, as the fused path computes q.k.
+  const py::object refuse = function_of(bound<void>(
+      "__init_subclass__(cls)", {},
+      [](py::handle cls, const py::kwargs&) {
+        if (cls.attr("__dict__").contains("score"))
+          fail_type(std::string(py::str(cls.attr("__name__"))),
+                    ": score must be defined in a subclass of Attention because MultiHeadAttention computes q.k "
+                    "itself and would not call it; got one of MultiHeadAttention");
+      },
+      "Refuse a score, which would not be called."));
+  multi_head.attr("__init_subclass__") = py::reinterpret_steal<py::object>(PyClassMethod_New(refuse.ptr()));
   multi_head
       .def_property(
           "comm", "Whose ranks hold the parts of the sequences; None: the inputs are whole.",
@@ -331,10 +329,9 @@ Examples
              py::type::of<Module>().attr("__setstate__")(self, state);
              self.attr("comm") = comm.is_none() ? comm : comm.attr("comm");
            })
-      .def_property("embed_dim", [](const MultiHeadAttention& self) { return self.arguments.embed_dim; })
-      .def_property("num_heads", [](const MultiHeadAttention& self) { return self.arguments.num_heads; })
-      .def_readonly("num_kv_heads", &MultiHeadAttention::kv_heads)
-      .def_readonly("head_dim", &MultiHeadAttention::head_dim);
+      .def_readonly("embed_dim, num_heads, num_kv_heads, head_dim", &MultiHeadAttention::Arguments::embed_dim,
+                    &MultiHeadAttention::Arguments::num_heads, &MultiHeadAttention::kv_heads,
+                    &MultiHeadAttention::head_dim);
   op<MultiHeadAttention&, Floating, FloatingOrNone, FloatingOrNone, CallOptions>(
       multi_head,
       "forward(queries, keys=None, values=None, valid_lens=None, *, attn_mask=None, is_causal=None, cache=None, "

@@ -50,15 +50,11 @@ py::list states_of(const StepGroup& group, bool shared) {
   return states;
 }
 
-void set_states(StepGroup& group, const py::list& given) {
+using GivenState = std::tuple<Index, std::optional<Tensor>, std::optional<Tensor>>;
+void set_states(StepGroup& group, const std::vector<GivenState>& given) {
   std::vector<StepGroup::State> states;
-  const auto array = [](const py::object& held) {
-    return held.is_none() ? Array() : packed(held.cast<Tensor>().data());
-  };
-  for (const py::handle item : given) {
-    const auto state = py::reinterpret_borrow<py::tuple>(item);
-    states.push_back({state[0].cast<Index>(), array(state[1]), array(state[2])});
-  }
+  const auto array = [](const std::optional<Tensor>& held) { return held ? packed(held->data()) : Array(); };
+  for (const auto& [steps, first, second] : given) states.push_back({steps, array(first), array(second)});
   if (states.size() != group.states.size()) throw std::logic_error("StepGroup: one state for each parameter");
   const ExclusiveAccess alone;
   group.states.swap(states);

@@ -10,16 +10,10 @@ namespace {
 using namespace models;
 
 template <class Class> void def_sizes(Class& model) {
-  using Model = typename Class::type;
   def_init<Fields<Seq2SeqArguments>>(model, "vocab_size, embed_size, num_hiddens, num_layers, dropout=0.0");
-  const auto show = [&](const char* name, auto member) {
-    model.def_property(name, [member](const Model& self) { return self.arguments.*member; });
-  };
-  show("vocab_size", &Seq2SeqArguments::vocab_size);
-  show("embed_size", &Seq2SeqArguments::embed_size);
-  show("num_hiddens", &Seq2SeqArguments::num_hiddens);
-  show("num_layers", &Seq2SeqArguments::num_layers);
-  show("dropout", &Seq2SeqArguments::dropout);
+  model.def_readonly("vocab_size, embed_size, num_hiddens, num_layers, dropout", &Seq2SeqArguments::vocab_size,
+                     &Seq2SeqArguments::embed_size, &Seq2SeqArguments::num_hiddens, &Seq2SeqArguments::num_layers,
+                     &Seq2SeqArguments::dropout);
 }
 
 // A tuple or list of so many parts.

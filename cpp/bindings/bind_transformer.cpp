@@ -42,20 +42,11 @@ Tensor call_block(const DefinedCall& forward, const AttentionRecord* shown, cons
   return y;
 }
 
-BlockOptions layer_options(Index d_model, Index nhead, Index dim_feedforward, double dropout, std::string activation,
-                           double layer_norm_eps, bool norm_first, bool bias) {
-  BlockOptions o{.inner = dim_feedforward,
-                 .dropout = dropout,
-                 .inner_dropout = dropout,
-                 .activation = std::move(activation),
-                 .norm_eps = layer_norm_eps,
-                 .placement = norm_first ? Placement::pre : Placement::post,
-                 .bias = bias,
-                 .norm_bias = bias};
-  o.attention.embed_dim = d_model;
-  o.attention.num_heads = nhead;
-  o.attention.dropout = dropout;
-  o.attention.bias = bias;
+BlockOptions LayerFields::options() const {
+  BlockOptions o = *this;
+  o.inner_dropout = o.attention.dropout = dropout;
+  o.norm_bias = o.attention.bias = bias;
+  o.placement = norm_first ? Placement::pre : Placement::post;
   return o;
 }
 
@@ -95,28 +86,20 @@ namespace {
 
 // The constructor arguments of both Transformer layers.
 template <class Class> void def_transformer_init(Class& layer) {
-  def_init<Index, Index, Index, double, std::string, double, bool, bool, py::object, NormKind, bool,
-           Fields<ScoreOptions>>(
+  def_init<Fields<LayerFields>>(
       layer,
       text("d_model, nhead, dim_feedforward=2048, dropout=0.1, activation='relu', layer_norm_eps=1e-5, "
            "norm_first=False, bias=True, *, attention=None, norm='layer', gated=False",
            kScores),
-      [](Index d_model, Index nhead, Index dim_feedforward, double dropout, std::string activation,
-         double layer_norm_eps, bool norm_first, bool bias, const py::object& attention, NormKind norm, bool gated,
-         const ScoreOptions& scores, Call& call) {
-        BlockOptions o = layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), layer_norm_eps,
-                                       norm_first, bias);
-        o.norm = norm;
-        o.gated = gated;
-        o.attention.scores = scores;
-        if (attention.is_none()) return std::tuple(o, ModulePtr());
-        if (!py::isinstance<Module>(attention))
-          fail_type(call.operation(), ": attention must be a Module; got ", described(attention));
-        if (scores != ScoreOptions())
+      [](const LayerFields& f, Call& call) {
+        if (f.self_attn.is_none()) return std::tuple(f.options(), ModulePtr());
+        if (!py::isinstance<Module>(f.self_attn))
+          fail_type(call.operation(), ": attention must be a Module; got ", described(f.self_attn));
+        if (f.attention.scores != ScoreOptions())
           fail_value(call.operation(),
                      ": window, softcap, alibi, scale, masked_value, rotary options, sinks, qk_norm, relative_bias "
                      "and normalizer must be given to attention because it computes the scores; got both");
-        return std::tuple(o, attention.cast<ModulePtr>());
+        return std::tuple(f.options(), f.self_attn.cast<ModulePtr>());
       });
 }
 

@@ -23,6 +23,19 @@ template <> struct PythonForward<Transformer> {
 
 namespace {
 
+struct TransformerFields : LayerFields {
+  TransformerSizes sizes;
+};
+template <class F> void for_fields(TransformerFields& f, F field) {
+  for_fields(static_cast<LayerFields&>(f), field);
+  field("src_vocab", f.sizes.src_vocab);
+  field("tgt_vocab", f.sizes.tgt_vocab);
+  field("num_encoder_layers", f.sizes.num_encoder_layers);
+  field("num_decoder_layers", f.sizes.num_decoder_layers);
+  field("max_len", f.sizes.max_len);
+  field("pad_id", f.sizes.pad_id);
+}
+
 class OverridableTransformer : public OverridableCall<Transformer> {
  public:
   using OverridableCall<Transformer>::OverridableCall;
@@ -88,16 +101,13 @@ Examples
 >>> len(ids), attention.shape
 (5, (5, 4))
 )doc");
-  def_init<Index, Index, Index, Index, Index, Index, Index, double, std::string, bool, Index, Index>(
+  def_init<Fields<TransformerFields>>(
       transformer,
       "src_vocab, tgt_vocab, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, "
       "dropout=0.1, activation='relu', norm_first=False, max_len=5000, pad_id=0",
-      [](Index src_vocab, Index tgt_vocab, Index d_model, Index nhead, Index num_encoder_layers,
-         Index num_decoder_layers, Index dim_feedforward, double dropout, std::string activation, bool norm_first,
-         Index max_len, Index pad_id) {
-        return std::tuple(TransformerSizes{
-            src_vocab, tgt_vocab, num_encoder_layers, num_decoder_layers, max_len, pad_id,
-            layer_options(d_model, nhead, dim_feedforward, dropout, std::move(activation), 1e-5, norm_first, true)});
+      [](TransformerFields f) {
+        f.sizes.layer = f.options();
+        return std::tuple(f.sizes);
       });
   op<Transformer&, Integers, Integers, Lengths, Lengths>(
       transformer, "forward(src, tgt, *, src_valid_lens=None, tgt_valid_lens=None)",

@@ -45,17 +45,9 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
     return *this;
   }
   template <Callable F> Class& def(std::string_view name, F&& f, py::pos_only) { return def(name, std::forward<F>(f)); }
-  template <class... A, class... Extra>
-  Class& def(const py::detail::initimpl::constructor<A...>& init, const Extra&... extra) {
-    init.execute(*this, extra...);
-    return *this;
-  }
-  template <class... A, class... Extra> Class& def(py::detail::initimpl::factory<A...>&& init, const Extra&... extra) {
-    std::move(init).execute(*this, extra...);
-    return *this;
-  }
-  template <class... A> Class& def(py::detail::initimpl::pickle_factory<A...>&& pickle) {
-    std::move(pickle).execute(*this);
+  // py::init or py::pickle.
+  template <Callable Init, class... Extra> Class& def(Init&& init, const Extra&... extra) {
+    std::forward<Init>(init).execute(*this, extra...);
     return *this;
   }
 
@@ -63,30 +55,27 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
   template <Callable Get> Class& def_property(const char* name, Get&& get) {
     return def_property(name, "", std::forward<Get>(get));
   }
-  template <Callable Get> Class& def_property(const char* name, const char* doc, Get&& get) {
-    return add_property(name, doc, std::forward<Get>(get), py::none());
-  }
-  template <Callable Get, class Set> Class& def_property(const char* name, const char* doc, Get&& get, Set&& set) {
-    return add_property(name, doc, std::forward<Get>(get),
-                        function_of(bound<T>(name, *this, std::forward<Set>(set), "value"_takes)));
-  }
-  // Members that can be read, under their names: "in_features, out_features".
-  template <class... Of, class... Value> Class& def_readonly(std::string_view names, Value Of::*... members) {
-    const auto add = [&](auto member) {
-      const std::size_t end = std::min(names.find(','), names.size());
-      def_property(std::string(names.substr(0, end)).c_str(),
-                   [member](const T& self) -> const auto& { return self.*member; });
-      names.remove_prefix(std::min(end + 2, names.size()));
-    };
-    (add(members), ...);
-    return *this;
-  }
-
- private:
-  template <class Get> Class& add_property(const char* name, const char* doc, Get&& get, const py::object& setter) {
+  template <Callable Get, class Set = std::nullptr_t>
+  Class& def_property(const char* name, const char* doc, Get&& get, Set&& set = nullptr) {
+    py::object setter = py::none();
+    if constexpr (!std::is_null_pointer_v<std::remove_cvref_t<Set>>)
+      setter = function_of(bound<T>(name, *this, std::forward<Set>(set), "value"_takes));
     const py::handle property(reinterpret_cast<PyObject*>(&PyProperty_Type));
     this->attr(name) = property(function_of(bound<T>(name, *this, std::forward<Get>(get))), setter, py::none(),
                                 *doc == 0 ? py::object(py::none()) : py::str(doc));
+    return *this;
+  }
+  // Members that can be read, of the object or of its `arguments`, under these names: "in_features, out_features".
+  template <class... Of, class... Value> Class& def_readonly(std::string_view names, Value Of::*... members) {
+    const auto add = [&]<class Owner, class Member>(Member Owner::* member) {
+      const std::size_t end = std::min(names.find(','), names.size());
+      def_property(std::string(names.substr(0, end)).c_str(), [member](const T& self) -> const Member& {
+        if constexpr (std::is_base_of_v<Owner, T>) return self.*member;
+        else return self.arguments.*member;
+      });
+      names.remove_prefix(std::min(end + 2, names.size()));
+    };
+    (add(members), ...);
     return *this;
   }
 };

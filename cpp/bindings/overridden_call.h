@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "bindings/attention_options.h"
 #include "bindings/bind_module.h"
 #include "bindings/class.h"
 #include "core/error.h"
@@ -25,9 +26,7 @@ class Keywords {
   }
   // Unless it is what the layer does without being told.
   void add(const char* name, ops::Causal causal, ops::Causal standard = ops::Causal::none) {
-    if (causal == standard) return;
-    if (causal == ops::Causal::lower_right) keywords_[name] = "lower_right";
-    else keywords_[name] = py::bool_(causal == ops::Causal::upper_left);
+    if (causal != standard) keywords_[name] = causal_object(causal);
   }
   void add(const char* name, bool set) {
     if (set) keywords_[name] = py::bool_(true);
@@ -43,20 +42,14 @@ class Keywords {
   py::dict keywords_;
 };
 
-inline std::pair<py::object, py::object> call_for_parts(const DefinedCall& call, const py::tuple& arguments,
-                                                        const Keywords& keywords, const char* wanted) {
+inline std::pair<Tensor, Tensor> call_for_pair(const DefinedCall& call, const py::tuple& arguments,
+                                               const Keywords& keywords, const char* wanted) {
   const py::object result = call_python(call.function, arguments, keywords.all());
   if (!py::isinstance<py::tuple>(result) || py::len(result) != 2) wrong_result(call, wanted, result);
   const auto pair = py::reinterpret_borrow<py::tuple>(result);
-  if (!is_tensor(pair[0]) || !(is_tensor(pair[1]) || pair[1].is_none())) wrong_result(call, wanted, result);
-  return {pair[0], pair[1]};
-}
-
-inline std::pair<Tensor, Tensor> call_for_pair(const DefinedCall& call, const py::tuple& arguments,
-                                               const Keywords& keywords, const char* wanted) {
-  const auto [first, second] = call_for_parts(call, arguments, keywords, wanted);
-  if (second.is_none()) wrong_result(call, wanted, second);
-  return {first.cast<Tensor>(), second.cast<Tensor>()};
+  for (const py::handle part : pair)
+    if (!is_tensor(part)) wrong_result(call, wanted, part);
+  return {pair[0].cast<Tensor>(), pair[1].cast<Tensor>()};
 }
 
 // The output; `weights`, if there is such, gets those of the call, which are asked for then.
