@@ -252,14 +252,12 @@ Tensor Attention::pool(const Tensor& weights, const Tensor& values) {
 ops::AttentionOutputs Attention::pooled_by_steps(const Tensor& given, const Tensor& values,
                                                  const ops::AttentionOptions& options) {
   const DType dtype = ops::promoted({given, values});
-  const Tensor& mask = options.attn_mask;
-  const bool added = mask.defined() && mask.dtype() != DType::boolean;
   const Array pairs = ops::Allowed(given.shape(), dtype, options).array();
   const bool all = std::all_of(pairs.data<bool>(), pairs.data<bool>() + pairs.numel(), [](bool open) { return open; });
   const Tensor allowed = all || options.masked_value ? Tensor() : Tensor(pairs);
   Tensor scores = ops::cast(given, dtype);
   if (options.changes != nullptr) scores = options.changes->scores(ops::final_scores(scores, options));
-  else if (added) scores = ops::with_bias(scores, mask);
+  else if (options.has_bias()) scores = ops::with_bias(scores, options.attn_mask);
   // What stands in excluded places, such as NaN of padding, is no business of the normaliser's.
   if (!all) scores = ops::where(Tensor(pairs), scores, ops::scalar_like(scores, options.masked_value.value_or(0)));
   Tensor weights = normalize(scores, allowed);

@@ -60,15 +60,21 @@ template <class T> struct ProblemOptions : KeyRules {
   bool operator==(const ProblemOptions&) const = default;
 };
 
+// How many pairs of a query and a key there are.
+struct PairSizes {
+  Index batches = 1, heads = 1, queries = 0, keys = 0;  // B, H, Lq, Lk
+};
+struct AttentionSizes : PairSizes {
+  Index kv_heads = 1, key_size = 0, value_size = 0;  // Hkv, D, Dv
+};
+
 // What to compute. Query head h reads key/value head h / (heads / kv_heads). The score of a query and a key is
 // scale * q.k, changed by the formula. A pair that the rules, the mask or the formula exclude has weight exactly 0,
 // whatever its key and value hold, or, with fill, the score masked_value.
-template <class T> struct AttentionProblem : ProblemOptions<T> {
+template <class T> struct AttentionProblem : ProblemOptions<T>, AttentionSizes {
   HeadsView<const T> query;  // (B, H, Lq, D)
   HeadsView<const T> key;    // (B, Hkv, Lk, D)
   HeadsView<const T> value;  // (B, Hkv, Lk, Dv)
-  Index batches = 0, heads = 0, kv_heads = 0;
-  Index queries = 0, keys = 0, key_size = 0, value_size = 0;  // Lq, Lk, D, Dv
   T scale = 1;
   // The place of a row among those of (B, H, Lq).
   Index row(Index b, Index h, Index i) const { return (b * heads + h) * queries + i; }

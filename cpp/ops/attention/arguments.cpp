@@ -15,27 +15,16 @@ namespace {
 
 using kernels::AttentionProblem;
 
-void check_numbers(const AttentionOptions& o) {
+template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o, const Geometry& g) {
   const char* op = o.operation;
   if (o.scale && !std::isfinite(*o.scale)) fail_value(op, ": scale must be a finite number; got ", *o.scale);
   if (!(o.dropout >= 0 && o.dropout <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout);
   if (o.masked_value && std::isnan(*o.masked_value)) fail_value(op, ": masked_value must be a number; got nan");
   check_normalizer(o);
-}
-
-template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o, const Geometry& g) {
-  const char* op = o.operation;
-  check_numbers(o);
   check_score_numbers(op, o, dtype_v<T>);
   const double usual = g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0;
   AttentionProblem<T> p;
-  p.batches = g.batches;
-  p.heads = g.heads;
-  p.kv_heads = g.kv_heads;
-  p.queries = g.queries;
-  p.keys = g.keys;
-  p.key_size = g.key_size;
-  p.value_size = g.value_size;
+  static_cast<kernels::AttentionSizes&>(p) = g;
   p.scale = in_range<T>(op, "scale", o.scale.value_or(usual));
   p.dropout.p = o.dropout;
   p.fill = o.masked_value.has_value();
@@ -80,15 +69,11 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   take_arrays(lengths);
 
   take_formula();
-  records = wants_gradient({held_[0], held_[1], held_[2], options.sinks});
-  if (records || options.formula != nullptr) {
-    inputs_ = {held_[0], held_[1], held_[2], options.sinks};
-    if (options.formula != nullptr)
-      for (const Tensor& leaf : options.formula->leaves)
-        inputs_.push_back(is_floating(leaf.dtype()) ? packed_as(leaf, dtype_v<T>) : Tensor());
-    records = wants_gradient(inputs_);
-  }
+  const Tensors none, &leaves = options.formula != nullptr ? options.formula->leaves : none;
+  records = wants_gradient({held_[0], held_[1], held_[2], options.sinks}) || wants_gradient(leaves);
   if (records) {
+    inputs_ = {held_[0], held_[1], held_[2], options.sinks};
+    for (const Tensor& leaf : leaves) inputs_.push_back(is_floating(leaf.dtype()) ? leaf : Tensor());
     for (Tensor& x : inputs_) x = owned(std::move(x));
     for (std::size_t i = 0; i < held_.size(); ++i) held_[i] = inputs_[i];
     if (options.sinks.defined()) options.sinks = inputs_[3];
@@ -100,8 +85,6 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
     for (Array* array : {&options.valid_lens, &options.q_offset, &options.dropout_keep}) keep(*array);
   }
   if (options.formula != nullptr) bind_formula(gives_gradients);
-  if (!records) inputs_ = {};
-  point_options();
   point(problem_, held_[0].data(), held_[1].data(), held_[2].defined() ? held_[2].data() : Array());
 }
 
@@ -115,7 +98,7 @@ kernels::AttentionProblem<T> Arguments<T>::problem(const Array& query, const Arr
 
 template <class T> Array Arguments<T>::take_source() {
   if (!options.formula_source) return {};
-  const FormulaSource::Bound bound = options.formula_source->bind(geometry.pairs(options.q_offset));
+  const FormulaSource::Bound bound = options.formula_source->bind({geometry, options.q_offset});
   const auto [left, right] = bound.window;
   problem_.left = narrower(problem_.left, left);
   problem_.right = narrower(problem_.right, right);
@@ -135,7 +118,7 @@ template <class T> void Arguments<T>::take_masks() {
     check_mask_dtype(o.operation, o.names.attn_mask, mask.dtype());
     const Shape shape = checked_mask(o.operation, o.names.attn_mask, mask.shape(), geometry);
     if (shape != mask.shape()) mask = reshape(mask, shape);
-    mask = has_bias() ? packed_as(mask, dtype_v<T>) : packed(mask);
+    mask = o.has_bias() ? packed_as(mask, dtype_v<T>) : packed(mask);
   }
   kernels::DropoutOptions& dropout = problem_.dropout;
   if (o.dropout_keep.defined()) {
@@ -178,12 +161,11 @@ template <class T> void Arguments<T>::take_arrays(const Array& lengths) {
 
 // What changes scores becomes the formula, whose floating leaves become inputs, in T.
 template <class T> void Arguments<T>::take_formula() {
-  const Geometry& g = geometry;
   AttentionOptions& o = options;
   // A formula of the call's own could make a finite score of -inf.
   const bool excludes_first = problem_.fill || (o.formula != nullptr && o.formula->program->excludes);
-  const auto formula = with_options(o, {g.batches, g.heads, g.queries, g.keys}, dtype_v<T>);
-  if (has_bias()) {
+  const auto formula = with_options(o, geometry, dtype_v<T>);
+  if (o.has_bias()) {
     const auto& kinds = formula->program->graph().leaves;
     bias_ = {kinds.size() - (kinds.back().type == NumberType::integer ? 2 : 1), o.attn_mask.shape()};
     o.attn_mask = excludes_first ? Tensor(not_excluded(o.attn_mask.data())) : Tensor();
@@ -195,22 +177,22 @@ template <class T> void Arguments<T>::take_formula() {
 }
 
 template <class T> void Arguments<T>::bind_formula(bool gives_gradients) {
-  const Geometry& g = geometry;
-  Formula formula = *options.formula;
-  std::vector<bool> wanted;
-  for (std::size_t i = 0; i < formula.leaves.size(); ++i) {
-    Tensor& leaf = formula.leaves[i];
-    const Tensor& input = inputs_[kLeaves + i];
-    leaf = !input.defined() ? packed(leaf) : records ? input.detach() : input;
-    const bool given = gives_gradients && bias_ && i == bias_->leaf;
-    wanted.push_back(given || (input.defined() && wants_gradient({input})));
-    if (records && input.defined()) leaf = Tensor(saved_.emplace_back(leaf.data()).get());
+  std::shared_ptr<const Formula> formula = options.formula;
+  std::vector<bool> wanted(records || gives_gradients ? formula->leaves.size() : 0);
+  if (gives_gradients && bias_) wanted[bias_->leaf] = true;
+  if (records) {
+    const auto own = std::make_shared<Formula>(*formula);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const Tensor& input = inputs_[kLeaves + i];
+      if (!input.defined()) continue;
+      wanted[i] = wanted[i] || wants_gradient({input});
+      own->leaves[i] = Tensor(saved_.emplace_back(input.data()).get());
+    }
+    formula = own;
   }
-  const PairSizes sizes{g.batches, g.heads, g.queries, g.keys};
-  formula_ = std::make_shared<const BoundFormula<T>>(std::move(formula), sizes, options.operation,
+  formula_ = std::make_shared<const BoundFormula<T>>(std::move(formula), geometry, options.operation,
                                                      records || gives_gradients, wanted);
   problem_.formula = &formula_->view();
-  if (bias_) problem_.bias = weights_view<const T>(problem_.formula->leaves[bias_->leaf].data, bias_->shape, g);
 }
 
 template <class T>
@@ -220,12 +202,8 @@ void Arguments<T>::point(kernels::AttentionProblem<T>& p, const Array& query, co
   p.query = g.view<const T>(query.data<T>(), g.heads, g.queries, g.key_size);
   p.key = g.view<const T>(key.data<T>(), g.kv_heads, g.key_rows, g.key_size);
   if (value.defined()) p.value = g.view<const T>(value.data<T>(), g.kv_heads, g.key_rows, g.value_size);
-}
-
-template <class T> void Arguments<T>::point_options() {
-  const Geometry& g = geometry;
   const AttentionOptions& o = options;
-  AttentionProblem<T>& p = problem_;
+  if (bias_) p.bias = weights_view<const T>(p.formula->leaves[bias_->leaf].data, bias_->shape, g);
   if (o.sinks.defined()) p.sinks = o.sinks.ptr<T>();
   if (o.attn_mask.defined()) p.mask = weights_view<const bool>(o.attn_mask.ptr<bool>(), o.attn_mask.shape(), g);
   if (o.valid_lens.defined()) p.valid_lens = o.valid_lens.data<std::int64_t>();

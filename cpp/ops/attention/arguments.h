@@ -56,8 +56,6 @@ template <class T> class Arguments {
   void take_formula();
   void bind_formula(bool gives_gradients);
   void point(kernels::AttentionProblem<T>& problem, const Array& query, const Array& key, const Array& value) const;
-  void point_options();
-  bool has_bias() const { return options.attn_mask.defined() && options.attn_mask.dtype() != DType::boolean; }
 
   kernels::AttentionProblem<T> problem_;
   std::array<Tensor, 3> held_;  // queries, keys and values
@@ -68,17 +66,22 @@ template <class T> class Arguments {
   std::vector<Saved> saved_;
 };
 
-// f(call, inputs) of a call without values, whose heads lie side by side.
+// f(call, inputs) of a call without values.
 template <class F>
-Array with_packed_call(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options, F f) {
+Array with_call(const Array& queries, const Array& keys, const Geometry& g, const AttentionOptions& options, F f) {
   const NoGrad quiet;
   const Tensor q(queries), k(keys);
   const DType dtype = promoted({q, k});
-  const Geometry g = packed_geometry(options.operation, queries.shape(), keys.shape(), 0, heads);
   return visit_floating(dtype, [&]<class T>(T) {
     const Tensors inputs{cast(q, dtype), cast(k, dtype), {}, {}};
     return f(Arguments<T>(inputs[0], inputs[1], Tensor(), g, options), inputs);
   });
+}
+// The same with heads side by side.
+template <class F>
+Array with_packed_call(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options, F f) {
+  return with_call(queries, keys, packed_geometry(options.operation, queries.shape(), keys.shape(), 0, heads), options,
+                   f);
 }
 
 }  // namespace qkv::ops

@@ -12,6 +12,7 @@
 namespace qkv::ops {
 
 using kernels::Normalizer;
+using kernels::PairSizes;
 // "softmax" and so on; messages name the operation.
 Normalizer normalizer_named(const char* operation, const std::string& name);
 const char* name_of(Normalizer normalizer);
@@ -30,9 +31,8 @@ struct Formula;
 // What a call says of its pairs by functions of batch, head, query and key, before its sizes are known.
 class FormulaSource {
  public:
-  // The pairs of (B, H, Lq, Lk). `offsets` (B): positions of the first queries; not defined: 0.
-  struct Pairs {
-    Index batches = 1, heads = 1, queries = 0, keys = 0;
+  // `offsets` (B): positions of the first queries; not defined: 0.
+  struct Pairs : PairSizes {
     Array offsets = {};
   };
   // What must all allow a pair that counts, and what becomes of the scores of these.
@@ -51,6 +51,7 @@ struct MaskSpec {
   Array dropout_keep = {};  // boolean, the weights' shape; replaces the draw
   MaskNames names = {};
   std::shared_ptr<const FormulaSource> formula_source = {};
+  bool has_bias() const { return attn_mask.defined() && attn_mask.dtype() != DType::boolean; }
   bool operator==(const MaskSpec&) const = default;
 };
 

@@ -126,7 +126,7 @@ void for_blocks(const Array& q, const Array& k, const Array& total, const Produc
   });
 }
 
-Tensors composed(const Tensors& inputs, const ProductSizes& n) {
+Tensor composed(const Tensors& inputs, const ProductSizes& n) {
   const Index groups = n.rows / n.steps, M = n.blocks, C = n.steps, D = n.features;
   const Tensor q = reshape(inputs[0], {M, groups, C, 1, D}), k = reshape(inputs[1], {M, 1, 1, C, D}), total = inputs[2];
   Array reaches = Array::full({C, C, 1}, DType::boolean, true);
@@ -135,7 +135,7 @@ Tensors composed(const Tensors& inputs, const ProductSizes& n) {
   const Tensor lower(reaches), zero = scalar_like(q, 0);
   const Tensor apart = subtract(reshape(total, {M, 1, C, 1, D}), reshape(total, {M, 1, 1, C, D}));
   const Tensor factor = unary(kernels::Unary::exponential, where(lower, apart, zero));
-  return {reshape(sum(where(lower, multiply(multiply(q, k), factor), zero), Axes{-1}), {M, n.rows, C})};
+  return reshape(sum(where(lower, multiply(multiply(q, k), factor), zero), Axes{-1}), {M, n.rows, C});
 }
 
 }  // namespace
@@ -182,9 +182,7 @@ Tensor decayed_products(const Tensor& given_q, const Tensor& given_k, const Tens
         if (dx.wants(0)) dx.add(0, dq);
         if (dx.wants(1)) dx.add(1, dk);
       },
-      [n](const Tensor& dy, TensorGradients& dx) {
-        derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) { return composed(inputs, n); });
-      });
+      derived_from([n](const Tensors& inputs) { return composed(inputs, n); }));
 }
 
 Tensor unit_lower_inverse(const Tensor& given) {

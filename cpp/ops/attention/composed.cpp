@@ -25,8 +25,6 @@ Tensor by_query_heads(const Tensor& x, const Geometry& g, Index heads, Index len
   return reshape(y, {B, g.heads, length, size});
 }
 
-bool has_bias(const AttentionOptions& o) { return o.attn_mask.defined() && o.attn_mask.dtype() != DType::boolean; }
-
 // Pairs that the options allow, but for -inf that a formula makes of a score, in the shape of scores (B, H, Lq, Lk).
 Tensor allowed_pairs(const Shape& shape, DType dtype, const AttentionOptions& o) {
   const Tensor pairs(Allowed(shape, dtype, o).array());
@@ -62,7 +60,7 @@ template <class T> Tensor scaled_scores(const Arguments<T>& call, const Tensors&
 
 Tensor final_scores(const Tensor& scores, const AttentionOptions& o) {
   if (o.formula != nullptr) return formula_scores(*o.formula, scores);
-  return has_bias(o) ? add(scores, cast(o.attn_mask, scores.dtype())) : scores;
+  return o.has_bias() ? add(scores, cast(o.attn_mask, scores.dtype())) : scores;
 }
 
 AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, const AttentionOptions& o) {
@@ -77,7 +75,7 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
     y.weights = masked_softmax(s, o);
   } else {
     Tensor open = allowed_pairs(s.shape(), dtype, o);
-    if (o.changes == nullptr) s = with_bias(s, has_bias(o) ? o.attn_mask : Tensor());
+    if (o.changes == nullptr) s = with_bias(s, o.has_bias() ? o.attn_mask : Tensor());
     if (by_formula && o.changes == nullptr) s = formula_scores(*o.formula, where(open, s, scalar_like(s, 0)));
     if (by_formula && o.formula->program->excludes)
       open = where(open, Tensor(not_excluded(packed(s.data()))), Tensor(Array::full({}, DType::boolean, 0)));

@@ -114,11 +114,6 @@ class FormulaProgram {
   Recent<ScoreSteps, FormulaProgram> behind_;
 };
 
-// Sizes of the call that a formula belongs to.
-struct PairSizes {
-  Index batches, heads, queries, keys;
-};
-
 // One call's formula.
 struct Formula {
   std::shared_ptr<const FormulaProgram> program;
@@ -126,15 +121,16 @@ struct Formula {
   Array some, every;  // boolean (B or 1, H or 1, blocks of queries, blocks of keys), or undefined
 };
 
-// The call's formula of scores that its options change: softcap, slopes, distances and a float mask. Options as
-// checked, with arrays in the dtype; null if nothing changes them.
+// The call's formula of scores that its options change: softcap, slopes, distances and a float mask, its leaves packed
+// and those of floats in the dtype. Options as checked; null if nothing changes them.
 std::shared_ptr<const Formula> with_options(const AttentionOptions& options, const PairSizes& sizes, DType dtype);
 
 // The formula as the kernels of one dtype read it. Floating leaves have that dtype and stay as long as this.
 template <class T> class BoundFormula {
  public:
   // `records`: there is a backward pass, which is to give the gradients of the leaves that are `wanted`.
-  BoundFormula(Formula formula, const PairSizes& sizes, const char* operation, bool records,
+  // Else that may be empty.
+  BoundFormula(std::shared_ptr<const Formula> formula, const PairSizes& sizes, const char* operation, bool records,
                const std::vector<bool>& wanted);
   BoundFormula(const BoundFormula&) = delete;
   const kernels::Formula<T>& view() const { return view_; }
@@ -145,7 +141,7 @@ template <class T> class BoundFormula {
   kernels::FormulaLeaf<T> leaf(std::size_t number, const PairSizes& sizes);
   void bind_rows(const PairSizes& sizes, const std::vector<bool>& wanted);
 
-  const Formula formula_;
+  const std::shared_ptr<const Formula> formula_;
   const char* operation_;
   std::shared_ptr<const FormulaProgram::Backward> backward_;
   std::vector<kernels::FormulaLeaf<T>> leaves_;

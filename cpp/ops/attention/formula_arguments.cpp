@@ -56,14 +56,14 @@ template <class T> kernels::FormulaProgram<T> bound(const CompiledProgram& progr
 }  // namespace
 
 template <class T>
-BoundFormula<T>::BoundFormula(Formula formula, const PairSizes& n, const char* op, bool records,
+BoundFormula<T>::BoundFormula(std::shared_ptr<const Formula> formula, const PairSizes& n, const char* op, bool records,
                               const std::vector<bool>& wanted)
     : formula_(std::move(formula)), operation_(op) {
-  const FormulaProgram& program = *formula_.program;
-  if (formula_.leaves.size() != program.graph().leaves.size())
-    fail_value(op, ": a formula with ", program.graph().leaves.size(), " leaves got ", formula_.leaves.size());
-  leaves_.reserve(formula_.leaves.size());
-  for (std::size_t i = 0; i < formula_.leaves.size(); ++i) leaves_.push_back(leaf(i, n));
+  const FormulaProgram& program = *formula_->program;
+  if (formula_->leaves.size() != program.graph().leaves.size())
+    fail_value(op, ": a formula with ", program.graph().leaves.size(), " leaves got ", formula_->leaves.size());
+  leaves_.reserve(formula_->leaves.size());
+  for (std::size_t i = 0; i < formula_->leaves.size(); ++i) leaves_.push_back(leaf(i, n));
   static const auto forward_only = std::make_shared<const FormulaProgram::Backward>();
   backward_ = records ? program.backward(wanted) : forward_only;
   const auto tables = [](const LeafKind& leaf) { return is_table(leaf.level); };
@@ -80,9 +80,9 @@ BoundFormula<T>::BoundFormula(Formula formula, const PairSizes& n, const char* o
   view_.excludes = program.excludes;
   outside_.resize(program.graph().checks.size());
   view_.outside = outside_.data();
-  if (!formula_.some.defined()) return;
+  if (!formula_->some.defined()) return;
   const auto blocks = [](Index size) { return (size + kernels::kFormulaBlock - 1) / kernels::kFormulaBlock; };
-  const Array &some = formula_.some, &every = formula_.every;
+  const Array &some = formula_->some, &every = formula_->every;
   if (some.rank() != 4 || !every.defined() || some.shape() != every.shape() ||
       (some.dim(0) != 1 && some.dim(0) != n.batches) || (some.dim(1) != 1 && some.dim(1) != n.heads) ||
       some.dim(2) != blocks(n.queries) || some.dim(3) != blocks(n.keys))
@@ -96,9 +96,9 @@ BoundFormula<T>::BoundFormula(Formula formula, const PairSizes& n, const char* o
 }
 
 template <class T> kernels::FormulaLeaf<T> BoundFormula<T>::leaf(std::size_t number, const PairSizes& n) {
-  const FormulaGraph& graph = formula_.program->graph();
+  const FormulaGraph& graph = formula_->program->graph();
   const auto [level, type] = graph.leaves[number];
-  const Array& x = formula_.leaves[number].data();
+  const Array& x = formula_->leaves[number].data();
   const DType wanted = type == NumberType::floating  ? dtype_v<T>
                        : type == NumberType::integer ? DType::int64
                                                      : DType::boolean;
@@ -131,21 +131,21 @@ template <class T> kernels::FormulaLeaf<T> BoundFormula<T>::leaf(std::size_t num
 
 // What rows of tables are read must lie inside. Rows that have nothing in common, or all, make gradients independent.
 template <class T> void BoundFormula<T>::bind_rows(const PairSizes& n, const std::vector<bool>& wanted) {
-  const FormulaGraph& graph = formula_.program->graph();
+  const FormulaGraph& graph = formula_->program->graph();
   std::vector<std::vector<std::int64_t>> begins(leaves_.size());
   std::vector<bool> gathered(leaves_.size()), heads_differ(leaves_.size()), batches_differ(leaves_.size());
   for (const FormulaNode& node : graph.nodes) {
     const auto table = static_cast<std::size_t>(node.leaf);
     if (node.op == FormulaOp::gather) gathered[table] = true;
     if (node.op != FormulaOp::rows) continue;
-    const Array& x = formula_.leaves[static_cast<std::size_t>(graph[node.args[0]].leaf)].data();
+    const Array& x = formula_->leaves[static_cast<std::size_t>(graph[node.args[0]].leaf)].data();
     const std::int64_t *first = x.data<std::int64_t>(), *last = first + x.numel();
     if (first == last) continue;
     const auto [low, high] = std::minmax_element(first, last);
     if (*low < 0 || *high + n.keys > leaves_[table].size)
       fail_value(operation_, ": rows of a formula's table must lie inside its ", leaves_[table].size,
                  " numbers; got numbers ", *low, " to ", *high + n.keys - 1);
-    if (wanted[table]) begins[table].insert(begins[table].end(), first, last);
+    if (!wanted.empty() && wanted[table]) begins[table].insert(begins[table].end(), first, last);
     heads_differ[table] = x.dim(1) == n.heads;
     batches_differ[table] = x.dim(0) == n.batches;
   }
@@ -154,8 +154,8 @@ template <class T> void BoundFormula<T>::bind_rows(const PairSizes& n, const std
     if (!std::is_sorted(rows.begin(), rows.end())) std::sort(rows.begin(), rows.end());
     const auto overlap = [&](std::int64_t a, std::int64_t b) { return a != b && b - a < n.keys; };
     leaves_[i].apart = !gathered[i] && std::adjacent_find(rows.begin(), rows.end(), overlap) == rows.end();
-    if (formula_.program->graph().leaves[i].level == LeafLevel::head_table) {
-      const Shape& shape = formula_.leaves[i].shape();
+    if (formula_->program->graph().leaves[i].level == LeafLevel::head_table) {
+      const Shape& shape = formula_->leaves[i].shape();
       leaves_[i].heads_alone = shape.dim(1) == n.heads;
       leaves_[i].batches_alone = shape.dim(0) == n.batches;
       continue;
@@ -168,7 +168,7 @@ template <class T> void BoundFormula<T>::bind_rows(const PairSizes& n, const std
 
 template <class T> void BoundFormula<T>::check_indices() const {
   for (std::size_t i = 0; i < outside_.size(); ++i)
-    if (outside_[i] != 0) throw IndexError(text(operation_, ": ", formula_.program->graph().checks[i]));
+    if (outside_[i] != 0) throw IndexError(text(operation_, ": ", formula_->program->graph().checks[i]));
 }
 
 template class BoundFormula<float>;

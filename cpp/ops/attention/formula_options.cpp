@@ -108,15 +108,18 @@ void check_score_numbers(const char* operation, const ScoreNumbers& numbers, DTy
 
 std::shared_ptr<const Formula> with_options(const AttentionOptions& o, const PairSizes& n, DType dtype) {
   static const auto nothing = std::make_shared<const FormulaProgram>(FormulaGraph({}), std::nullopt, std::nullopt);
-  const bool masked = o.attn_mask.defined() && o.attn_mask.dtype() != DType::boolean;
+  const bool masked = o.has_bias();
   const Shape mask = masked ? four_axes(o.attn_mask.shape()) : Shape{};
   ScoreSteps steps{o, o.alibi_slopes.defined(), o.distance_bias.defined(), {}};
   if (masked) steps.mask = level_of(mask);
-  if (steps == ScoreSteps()) return o.formula;
+  const bool changed = steps != ScoreSteps();
+  if (!changed && o.formula == nullptr) return nullptr;
   auto y = std::make_shared<Formula>(o.formula != nullptr ? *o.formula : Formula{nothing, {}, {}, {}});
+  for (Tensor& x : y->leaves) x = is_floating(x.dtype()) ? packed_as(x, dtype) : packed(x);
+  if (!changed) return y;
   y->program = y->program->behind(steps);
   y->leaves.reserve(y->program->graph().leaves.size());
-  const auto leaf = [&](const Tensor& x) { y->leaves.push_back(x); };
+  const auto leaf = [&](const Tensor& x) { y->leaves.push_back(packed(x)); };
   if (steps.alibi) {
     leaf(Tensor(o.alibi_slopes.reshaped({1, n.heads, 1})));
     leaf(Tensor(negative_distances(o.q_offset, n, dtype)));

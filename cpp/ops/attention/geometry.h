@@ -11,8 +11,7 @@ using kernels::HeadsView;
 using kernels::WeightsView;
 
 // How the axes of one call lie in memory. `packed`: (B, L, H * D); else (B, H, L, D).
-struct Geometry {
-  Index batches = 1, heads = 1, kv_heads = 1, queries = 0, keys = 0, key_size = 0, value_size = 0;
+struct Geometry : kernels::AttentionSizes {
   Index key_rows = 0;  // rows of memory per batch and head; at least `keys`
   Index rank = 4;      // of the caller's arrays
   bool packed = false;
@@ -21,7 +20,6 @@ struct Geometry {
     if (packed) return {data, rows * number_of_heads * size, size, number_of_heads * size};
     return {data, number_of_heads * rows * size, rows * size, size};
   }
-  FormulaSource::Pairs pairs(const Array& offsets) const { return {batches, heads, queries, keys, offsets}; }
   Shape output_shape() const {
     if (packed) return {batches, queries, heads * value_size};
     return shaped({batches, heads, queries, value_size});
@@ -31,7 +29,6 @@ struct Geometry {
   }
   Shape lse_shape() const { return packed ? Shape{batches, heads, queries} : shaped({batches, heads, queries}); }
 
- private:
   // Drops the axes that the caller's arrays do not have.
   Shape shaped(Shape full) const {
     if (rank <= 3) full.erase(full.begin() + 1);

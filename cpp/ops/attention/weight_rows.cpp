@@ -245,21 +245,13 @@ void check_image(const char* op, const ImageOptions& image, Index queries, Index
 
 Array attention_image(const Array& query, const Array& key, const AttentionOptions& options,
                       const ImageOptions& image) {
-  const NoGrad quiet;
   Shape values = key.shape();
   if (!values.empty()) values.back() = 0;
   const Geometry g = plain_geometry(query.shape(), key.shape(), values, options);
   check_image(options.operation, image, g.queries, g.keys);
-  const Tensor q(query), k(key);
-  const DType dtype = promoted({q, k});
-  return visit_floating(dtype, [&]<class T>(T) {
-    const Tensor query_cast = cast(q, dtype), key_cast = cast(k, dtype);
-    const Array y = image_of(Arguments<T>(query_cast, key_cast, Tensor(), g, options), image);
-    Shape shape = y.shape();
-    if (g.rank <= 3) shape.erase(shape.begin() + 1);
-    if (g.rank == 2) shape.erase(shape.begin());
-    return y.reshaped(shape);
-  });
+  const Array y =
+      with_call(query, key, g, options, [&](const auto& call, const Tensors&) { return image_of(call, image); });
+  return y.reshaped(g.shaped(y.shape()));
 }
 
 Array packed_attention_image(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
