@@ -104,7 +104,7 @@ std::shared_ptr<const Kept> AttentionRecord::always_of(const Array& query, const
 
 std::shared_ptr<const Kept> AttentionRecord::of(const Array& weights, Axes axes) {
   if (NoAttentionRecord::active() || !weights.defined()) return nullptr;
-  return std::make_shared<const KeptWeights>(shown(weights, axes));
+  return std::make_shared<const KeptWeights>(shown(own(weights), axes));
 }
 
 Array AttentionRecord::weights() const {

@@ -123,7 +123,8 @@ Tensor picked_rows(const Tensor& given, const Array& ids, Index skipped) {
 
 }  // namespace
 
-Tensor embedding(const Tensor& table, const Array& ids, std::optional<Index> padding_idx) {
+Tensor embedding(const Tensor& table, const Array& given, std::optional<Index> padding_idx) {
+  const Array ids = packed(given);
   const Tensor weight = floating(table);
   if (weight.rank() != 2) fail_value("embedding: weight must be (V, M); got weight ", weight.shape());
   if (ids.dtype() != DType::int64)
