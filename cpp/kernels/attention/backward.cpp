@@ -143,7 +143,7 @@ void run_tile(const Sums<T>& sums, GradientScratch<T>& scratch, GradientTile<T>&
               const LeafGradient<T>* dleaves, Index from, Index to, Index origin) {
   const RowBlock<T>& first = tile.panel[0].rows;
   const AttentionProblem<T>& p = *first.problem;
-  const Index size = key_step(p), bytes = static_cast<Index>(sizeof(T));
+  const Index size = key_step(p);
   for (Index key = from; key < to; key += size) {
     const Index n = at_most(to - key, size), next = key + n, more = at_most(to - next, size);
     const auto passed_over = [&](Index i) {
@@ -155,11 +155,10 @@ void run_tile(const Sums<T>& sums, GradientScratch<T>& scratch, GradientTile<T>&
     if (passed == tile.count) continue;
     PrefetchQueue& queue = scratch.queue;
     queue.clear();
-    queue.add(first.key(next), more, p.key.position * bytes, p.key_size * bytes);
-    queue.add(first.value(next), more, p.value.position * bytes, p.value_size * bytes);
-    queue.add(sums.dkey + (next - origin) * sums.key_width, more, sums.key_width * bytes, sums.key_width * bytes);
-    queue.add(sums.dvalue + (next - origin) * sums.value_width, more, sums.value_width * bytes,
-              sums.value_width * bytes);
+    queue.add(first.key(next), more, p.key.position, p.key_size);
+    queue.add(first.value(next), more, p.value.position, p.value_size);
+    queue.add(sums.dkey + (next - origin) * sums.key_width, more, sums.key_width, sums.key_width);
+    queue.add(sums.dvalue + (next - origin) * sums.value_width, more, sums.value_width, sums.value_width);
     for (Index i = 0; i < tile.count; ++i) fetch_tables(queue, tile.panel[i].rows, key, n);
     queue.spread(tile.count * (2 * tiles_of(n, kMaxVectors) + tiles_of(p.key_size, kMaxVectors)));
     for (Index i = 0; i < tile.count; ++i) {

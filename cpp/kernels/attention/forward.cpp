@@ -95,25 +95,21 @@ void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* co
                 Index last) {
   const RowBlock<T>& rows = panels[0].rows;
   const AttentionProblem<T>& p = *rows.problem;
-  const Index next = key + n, bytes = static_cast<Index>(sizeof(T));
-  const auto add = [&](const HeadsView<const T>& x, Index size) {
-    queue.add(x.at(rows.batch, rows.kv_head, next), at_most(p.keys - next, n), x.position * bytes, size * bytes);
-  };
+  const Index next = key + n, more = at_most(p.keys - next, n);
   queue.clear();
   if (next < last) {
-    add(p.key, p.key_size);
-    if (p.value_size > 0 && !has_threshold(p.normalizer)) add(p.value, p.value_size);
+    queue.add(rows.key(next), more, p.key.position, p.key_size);
+    if (p.value_size > 0 && !has_threshold(p.normalizer))
+      queue.add(rows.value(next), more, p.value.position, p.value_size);
   } else {
     for (Index i = 0; i < count; ++i) {
       const RowBlock<T>& r = panels[i].rows;
       if (!r.same_head) continue;
       if (r.next != 0)
-        queue.add(p.query.at(r.batch, r.head[0], r.query[0] + r.next), r.rows, p.query.position * bytes,
-                  p.key_size * bytes);
+        queue.add(p.query.at(r.batch, r.head[0], r.query[0] + r.next), r.rows, p.query.position, p.key_size);
       if (p.value_size > 0)
         queue.add(out[i * kPanelWidth<T>], r.rows,
-                  r.rows > 1 ? (out[i * kPanelWidth<T> + 1] - out[i * kPanelWidth<T>]) * bytes : 0,
-                  p.value_size * bytes);
+                  r.rows > 1 ? out[i * kPanelWidth<T> + 1] - out[i * kPanelWidth<T>] : 0, p.value_size);
     }
   }
   for (Index i = 0; i < count; ++i) fetch_tables(queue, panels[i].rows, key, n);
@@ -336,7 +332,6 @@ template <class T> Attention<T> attention_kernels() {
   Attention<T> table;
   table.panel_rows = kPanelWidth<T>;
   table.tile_rows = kMostPanels<T> * kPanelWidth<T>;
-  table.block_keys = kBlockKeys;
   table.forward_scratch = ForwardScratch<T>::elements;
   table.forward = forward<T>;
   set_backward_kernels(table);

@@ -126,10 +126,25 @@ template <class T> void join_parts(KeyStep& step, const StepPart* each, const Ro
   for (Index i = 0; i < found; ++i) step.part[i] = backwards[found - 1 - i];
 }
 
-// allowed &= the rows' limits, or = if these are the first.
+// Bytes of a vector of rows, 0 where a pair is excluded.
+template <class T> struct LaneBytes {
+  typedef int8_t Vector __attribute__((vector_size(kLanes<T>)));
+};
+
+// allowed &= what is inside (0 or all bits), or = if this is the first.
+template <class T> inline void allow(uint8_t* allowed, typename LaneBytes<T>::Vector inside, bool first) {
+  if (!first) {
+    typename LaneBytes<T>::Vector before;
+    __builtin_memcpy(&before, allowed, sizeof before);
+    inside &= before != 0;
+  }
+  __builtin_memcpy(allowed, &inside, sizeof inside);
+}
+
+// The same of the rows' limits.
 template <class T>
 void allow_limits(uint8_t* allowed, const StepPart& part, const RowBlock<T>& block, Index key, bool first) {
-  typedef int8_t Lanes __attribute__((vector_size(kLanes<T>)));
+  using Lanes = typename LaneBytes<T>::Vector;
   static_assert(kBlockKeys <= 128);
   for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
     int8_t before[kLanes<T>], last[kLanes<T>];  // of the keys from low to high - 1
@@ -137,18 +152,12 @@ void allow_limits(uint8_t* allowed, const StepPart& part, const RowBlock<T>& blo
       before[i] = static_cast<int8_t>(clamped(block.low[v * kLanes<T> + i] - key, 0, kBlockKeys) - 1);
       last[i] = static_cast<int8_t>(clamped(block.high[v * kLanes<T> + i] - key, 0, kBlockKeys) - 1);
     }
-    Lanes low, high, others;
+    Lanes low, high;
     __builtin_memcpy(&low, before, sizeof low);
     __builtin_memcpy(&high, last, sizeof high);
     for (Index j = part.from; j < part.to; ++j) {
-      uint8_t* line = allowed + j * block.width + v * kLanes<T>;
       const Lanes at = static_cast<int8_t>(j) - Lanes{};
-      Lanes inside = (at > low) & (at <= high);
-      if (!first) {
-        __builtin_memcpy(&others, line, sizeof others);
-        inside &= others;
-      }
-      __builtin_memcpy(line, &inside, sizeof inside);
+      allow<T>(allowed + j * block.width + v * kLanes<T>, (at > low) & (at <= high), first);
     }
   }
 }
@@ -175,18 +184,13 @@ void narrow_by_formula(StepPart* each, const ScoreTiles<T>& tiles, const RowBloc
   }
 }
 
-// allowed &= a mask in a tile, or = if this is the first.
+// The same of a mask in a tile.
 template <class T> void allow_formula(uint8_t* allowed, const T* tile, const StepPart& part, Index width, bool first) {
-  typedef int8_t Lanes __attribute__((vector_size(kLanes<T>)));
   for (Index v = part.vector; v < part.vector + part.vectors; ++v)
     for (Index j = part.from; j < part.to; ++j) {
       const Index at = j * width + v * kLanes<T>;
-      Lanes inside = __builtin_convertvector(bits(load(tile + at)), Lanes), others;
-      if (!first) {
-        __builtin_memcpy(&others, allowed + at, sizeof others);
-        inside = (Lanes)((inside != 0) & (others != 0));
-      }
-      __builtin_memcpy(allowed + at, &inside, sizeof inside);
+      const auto inside = __builtin_convertvector(bits(load(tile + at)), typename LaneBytes<T>::Vector);
+      allow<T>(allowed + at, inside, first);
     }
 }
 

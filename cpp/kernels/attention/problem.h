@@ -134,7 +134,6 @@ struct AttentionPiece {
 template <class T> struct Attention {
   Index panel_rows;  // query rows that are computed together
   Index tile_rows;   // query rows that share a pass over the keys, some panels
-  Index block_keys;  // keys that are computed together
   // Elements of scratch (64-byte aligned) that forward needs for what the result asks for.
   Index (*forward_scratch)(const AttentionResult<T>& result, const AttentionProblem<T>& problem);
   void (*forward)(const AttentionResult<T>& result, const AttentionProblem<T>& problem, AttentionPiece piece,

@@ -69,7 +69,6 @@ template <class T> void fetch_tables(PrefetchQueue& queue, const RowBlock<T>& bl
   const bool other = key + n >= block.last;
   if (p.formula == nullptr || (other && block.next == 0)) return;
   const Index next = other ? block.first : key + n, more = p.keys - next < n ? p.keys - next : n;
-  const auto add = [&](const T* row) { queue.add(row, 1, 0, more * static_cast<Index>(sizeof(T))); };
   const auto query = [&](Index row) { return block.query[row] + (other ? block.next : 0); };
   const FormulaProgram<T>& program = p.formula->score;
   for (Index i = 0; i < program.count; ++i) {
@@ -77,8 +76,9 @@ template <class T> void fetch_tables(PrefetchQueue& queue, const RowBlock<T>& bl
     const FormulaLeaf<T>& begins = p.formula->leaves[program.instructions[i].a];
     const T* table = p.formula->leaves[program.instructions[i].leaf].data + next;
     for (Index row = 0; row < block.rows; ++row)
-      add(table + begins.begins[block.batch * begins.batch + block.head[row] * begins.head +
-                                (begins.level == LeafLevel::query ? query(row) : 0)]);
+      queue.add(table + begins.begins[block.batch * begins.batch + block.head[row] * begins.head +
+                                      (begins.level == LeafLevel::query ? query(row) : 0)],
+                1, 0, more);
   }
 }
 

@@ -15,12 +15,13 @@ namespace qkv::kernels::QKV_ISA {
 class PrefetchQueue {
  public:
   void clear() { segments_ = at_ = line_ = lines_ = share_ = 0; }
-  // `rows` rows of `bytes` bytes, `stride` bytes apart.
-  void add(const void* first, Index rows, Index stride, Index bytes) {
-    if (segments_ == kMostSegments || rows <= 0 || bytes <= 0) return;
-    const bool adjoin = stride == bytes;
-    const Index lines = ((adjoin ? rows * bytes : bytes) + 63) / 64;
-    segment_[segments_++] = {static_cast<const char*>(first), stride, lines, adjoin ? 1 : rows};
+  // `rows` rows of n numbers, `stride` apart.
+  template <class T> void add(const T* first, Index rows, Index stride, Index n) {
+    if (segments_ == kMostSegments || rows <= 0 || n <= 0) return;
+    constexpr Index size = sizeof(T);
+    const bool adjoin = stride == n;
+    const Index lines = ((adjoin ? rows * n : n) * size + 63) / 64;
+    segment_[segments_++] = {reinterpret_cast<const char*>(first), stride * size, lines, adjoin ? 1 : rows};
     lines_ += lines * (adjoin ? 1 : rows);
   }
   // Fetches evenly before so many tiles.

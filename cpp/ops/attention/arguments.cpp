@@ -190,6 +190,8 @@ template <class T> void Arguments<T>::bind_formula(bool gives_gradients) {
     }
     formula = own;
   }
+  if (bias_)
+    problem_.bias = weights_view<const T>(formula->leaves[bias_->leaf].data().reshaped(bias_->shape), geometry);
   formula_ = std::make_shared<const BoundFormula<T>>(std::move(formula), geometry, options.operation,
                                                      records || gives_gradients, wanted);
   problem_.formula = &formula_->view();
@@ -199,17 +201,15 @@ template <class T>
 void Arguments<T>::point(kernels::AttentionProblem<T>& p, const Array& query, const Array& key,
                          const Array& value) const {
   const Geometry& g = geometry;
-  p.query = g.view<const T>(query.data<T>(), g.heads, g.queries, g.key_size);
-  p.key = g.view<const T>(key.data<T>(), g.kv_heads, g.key_rows, g.key_size);
-  if (value.defined()) p.value = g.view<const T>(value.data<T>(), g.kv_heads, g.key_rows, g.value_size);
   const AttentionOptions& o = options;
-  if (bias_) p.bias = weights_view<const T>(p.formula->leaves[bias_->leaf].data, bias_->shape, g);
+  p.query = g.view<const T>(query, g.heads, g.queries, g.key_size);
+  p.key = g.view<const T>(key, g.kv_heads, g.key_rows, g.key_size);
+  p.value = g.view<const T>(value, g.kv_heads, g.key_rows, g.value_size);
+  if (o.attn_mask.defined()) p.mask = weights_view<const bool>(o.attn_mask.data(), g);
   if (o.sinks.defined()) p.sinks = o.sinks.ptr<T>();
-  if (o.attn_mask.defined()) p.mask = weights_view<const bool>(o.attn_mask.ptr<bool>(), o.attn_mask.shape(), g);
-  if (o.valid_lens.defined()) p.valid_lens = o.valid_lens.data<std::int64_t>();
-  if (o.q_offset.defined()) p.q_offset = o.q_offset.data<std::int64_t>();
-  if (o.dropout_keep.defined())
-    p.dropout.keep = weights_view<const bool>(o.dropout_keep.data<bool>(), o.dropout_keep.shape(), g);
+  p.dropout.keep = weights_view<const bool>(o.dropout_keep, g);
+  p.valid_lens = numbers<std::int64_t>(o.valid_lens);
+  p.q_offset = numbers<std::int64_t>(o.q_offset);
 }
 
 template class Arguments<float>;

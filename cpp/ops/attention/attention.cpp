@@ -13,7 +13,7 @@ namespace qkv::ops {
 namespace {
 
 template <class T> WeightsView<T> contiguous_weights(const Array& weights, const Geometry& g) {
-  return {weights.data<T>(), g.heads * g.queries * g.keys, g.queries * g.keys, g.keys, 1};
+  return {numbers<T>(weights), g.heads * g.queries * g.keys, g.queries * g.keys, g.keys, 1};
 }
 
 // What a forward pass gives; undefined where it was not asked for.
@@ -23,25 +23,18 @@ struct Results {
 
 template <class T> Results forward(const Arguments<T>& call, bool with_statistics) {
   const Geometry& g = call.geometry;
+  const AttentionOptions& o = call.options;
   Results y{Array(g.output_shape(), dtype_v<T>), {}, {}, {}, {}};
+  if (o.return_weights) y.weights = Array(g.weights_shape(), dtype_v<T>);
+  if (o.return_lse) y.lse = Array(g.lse_shape(), dtype_v<T>);
+  if (with_statistics) y.statistics = Array(Shape{g.batches, g.heads, g.queries, 2}, dtype_v<T>);
+  if (with_statistics && has_threshold(o.normalizer)) y.averages = Array(g.output_shape(), dtype_v<T>);
   AttentionResult<T> result;
-  result.out = g.view<T>(y.out.data<T>(), g.heads, g.queries, g.value_size);
-  if (call.options.return_weights) {
-    y.weights = Array(g.weights_shape(), dtype_v<T>);
-    result.weights = contiguous_weights<T>(y.weights, g);
-  }
-  if (call.options.return_lse) {
-    y.lse = Array(g.lse_shape(), dtype_v<T>);
-    result.lse = y.lse.data<T>();
-  }
-  if (with_statistics) {
-    y.statistics = Array(Shape{g.batches, g.heads, g.queries, 2}, dtype_v<T>);
-    result.statistics = y.statistics.data<T>();
-  }
-  if (with_statistics && has_threshold(call.options.normalizer)) {
-    y.averages = Array(g.output_shape(), dtype_v<T>);
-    result.averages = g.view<T>(y.averages.data<T>(), g.heads, g.queries, g.value_size);
-  }
+  result.out = g.view<T>(y.out, g.heads, g.queries, g.value_size);
+  result.weights = contiguous_weights<T>(y.weights, g);
+  result.lse = numbers<T>(y.lse);
+  result.statistics = numbers<T>(y.statistics);
+  result.averages = g.view<T>(y.averages, g.heads, g.queries, g.value_size);
   attention_forward(result, call.problem());
   call.check_indices();
   return y;
@@ -54,20 +47,17 @@ void backward(const Arguments<T>& call, const kernels::AttentionProblem<T>& prob
               const Results& dy, const std::vector<Array>& d) {
   const Geometry& g = call.geometry;
   AttentionSaved<T> saved;
-  saved.dout = g.view<const T>(dy.out.data<T>(), g.heads, g.queries, g.value_size);
-  saved.out = g.view<const T>(y.out.data<T>(), g.heads, g.queries, g.value_size);
+  saved.dout = g.view<const T>(dy.out, g.heads, g.queries, g.value_size);
+  saved.out = g.view<const T>(y.out, g.heads, g.queries, g.value_size);
   saved.statistics = y.statistics.data<T>();
-  if (dy.weights.defined()) {
-    const auto view = contiguous_weights<T>(dy.weights, g);
-    saved.dweights = {view.data, view.batch, view.head, view.query, view.key};
-  }
-  if (dy.lse.defined()) saved.dlse = dy.lse.data<T>();
+  saved.dweights = contiguous_weights<const T>(dy.weights, g);
+  saved.dlse = numbers<T>(dy.lse);
 
   AttentionGradients<T> gradients;
-  if (d[0].defined()) gradients.dquery = g.view<T>(d[0].data<T>(), g.heads, g.queries, g.key_size);
-  if (d[1].defined()) gradients.dkey = g.view<T>(d[1].data<T>(), g.kv_heads, g.key_rows, g.key_size);
-  if (d[2].defined()) gradients.dvalue = g.view<T>(d[2].data<T>(), g.kv_heads, g.key_rows, g.value_size);
-  if (d[3].defined()) gradients.dsinks = d[3].data<T>();
+  gradients.dquery = g.view<T>(d[0], g.heads, g.queries, g.key_size);
+  gradients.dkey = g.view<T>(d[1], g.kv_heads, g.key_rows, g.key_size);
+  gradients.dvalue = g.view<T>(d[2], g.kv_heads, g.key_rows, g.value_size);
+  gradients.dsinks = numbers<T>(d[3]);
   std::vector<kernels::LeafGradient<T>> leaves;
   for (std::size_t i = call.kLeaves; i < d.size(); ++i) {
     kernels::LeafGradient<T>& leaf = leaves.emplace_back();

@@ -10,13 +10,17 @@ namespace qkv::ops {
 using kernels::HeadsView;
 using kernels::WeightsView;
 
+// The numbers of an array, null if it is not defined.
+template <class T> T* numbers(const Array& x) { return x.defined() ? x.data<std::remove_const_t<T>>() : nullptr; }
+
 // How the axes of one call lie in memory. `packed`: (B, L, H * D); else (B, H, L, D).
 struct Geometry : kernels::AttentionSizes {
   Index key_rows = 0;  // rows of memory per batch and head; at least `keys`
   Index rank = 4;      // of the caller's arrays
   bool packed = false;
 
-  template <class T> HeadsView<T> view(T* data, Index number_of_heads, Index rows, Index size) const {
+  template <class T> HeadsView<T> view(const Array& x, Index number_of_heads, Index rows, Index size) const {
+    T* data = numbers<T>(x);
     if (packed) return {data, rows * number_of_heads * size, size, number_of_heads * size};
     return {data, number_of_heads * rows * size, rows * size, size};
   }
@@ -44,9 +48,10 @@ Geometry packed_geometry(const char* op, const Shape& q, const Shape& k, Index v
 Shape lifted(Shape shape, const Geometry& g);
 
 // An array that broadcasts to the weights, by its strides.
-template <class T> WeightsView<T> weights_view(T* data, const Shape& shape, const Geometry& g) {
-  const Strides s = broadcast_strides(lifted(shape, g), {g.batches, g.heads, g.queries, g.keys});
-  return {data, s[0], s[1], s[2], s[3]};
+template <class T> WeightsView<T> weights_view(const Array& x, const Geometry& g) {
+  if (!x.defined()) return {};
+  const Strides s = broadcast_strides(lifted(x.shape(), g), {g.batches, g.heads, g.queries, g.keys});
+  return {numbers<T>(x), s[0], s[1], s[2], s[3]};
 }
 
 // `given` is the shape as the caller gave it, where `shape` is that of the array with an axis of heads put in.
