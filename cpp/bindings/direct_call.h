@@ -99,14 +99,15 @@ template <class... A> bool read_arguments(const Given& given, const Entry& entry
   return (take(values[i++], x, arguments) && ...);
 }
 
-// f(x, arguments) of floating numbers x.
+// f(x, arguments) of floating numbers x; undefined: left to Python.
 template <auto f, class... A> PyObject* computed(const Given& given, const Entry& entry) {
   const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
   std::tuple<A...> all;
   return std::apply(
       [&](A&... a) -> PyObject* {
         if (!read_arguments(given, entry, x, a...)) return nullptr;
-        return result(without_gil(x.numel(), [&] { return f(x, a...); }), entry.label);
+        const Tensor y = without_gil(x.numel(), [&] { return f(x, a...); });
+        return y.defined() ? result(y, entry.label) : nullptr;
       },
       all);
 }

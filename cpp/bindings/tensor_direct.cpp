@@ -145,7 +145,7 @@ template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& giv
   const auto [x, y] = operands(given, op);
   if (!y.defined()) return nullptr;
   const bool number = PyFloat_CheckExact(given.values[1]) != 0 || PyLong_CheckExact(given.values[1]) != 0;
-  const bool root = op == Binary::power && number && PyFloat_CheckExact(given.values[1]) != 0 &&
+  const bool root = op == Binary::power && !swapped && number && PyFloat_CheckExact(given.values[1]) != 0 &&
                     PyFloat_AS_DOUBLE(given.values[1]) == 0.5;
   return result(without_gil(work_of(x, y),
                             [&, &x = x, &y = y] {
@@ -154,6 +154,39 @@ template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& giv
                                                : ops::binary(op, x, y);
                             }),
                 number || entry.other_label == nullptr ? entry.label : entry.other_label);
+}
+
+Tensor reciprocal(const Tensor& x) { return ops::divide(ops::scalar_like(x, 1), x); }
+
+// A number over a Tensor: PyTorch multiplies by the reciprocal.
+PyObject* number_over(const Given& given, const Entry& entry) {
+  double number = 0;
+  const Tensor x = given.by_position(2) ? floating_of(given.values[0]) : Tensor();
+  if (!x.defined() || !read(given.values[1], number)) return nullptr;
+  return result(without_gil(x.numel(),
+                            [&] {
+                              const Tensor inverse = reciprocal(x);
+                              set_label(inverse, "ReciprocalBackward0");
+                              return ops::multiply(inverse, ops::scalar_like(x, number));
+                            }),
+                entry.label);
+}
+
+Tensor boolean_of(PyObject* value) {
+  Tensor t = tensor_of(value);
+  return t.defined() && t.dtype() == DType::boolean ? t : Tensor();
+}
+
+template <ops::Bitwise op> PyObject* both(const Given& given, const Entry&) {
+  if (!given.by_position(2)) return nullptr;
+  const Tensor x = boolean_of(given.values[0]), y = boolean_of(given.values[1]);
+  if (!x.defined() || !y.defined()) return nullptr;
+  return result(without_gil(work_of(x, y), [&] { return ops::bitwise(op, x, y); }));
+}
+
+PyObject* turned_round(const Given& given, const Entry&) {
+  const Tensor x = given.by_position(1) ? boolean_of(given.values[0]) : Tensor();
+  return x.defined() ? result(without_gil(x.numel(), [&] { return ops::invert(x); })) : nullptr;
 }
 
 // Where nothing is recorded.
@@ -179,6 +212,19 @@ template <Unary op> Tensor of_one(const Tensor& x) { return ops::unary(op, x); }
 
 Tensor power_of_two(const Tensor& x) {
   return ops::unary(Unary::exponential, ops::binary(Binary::multiply, x, ops::scalar_like(x, std::numbers::ln2)));
+}
+
+Tensor square(const Tensor& x) { return ops::multiply(x, x); }
+Tensor reciprocal_root(const Tensor& x) { return reciprocal(ops::unary(Unary::square_root, x)); }
+template <int base> Tensor logarithm(const Tensor& x) {
+  return ops::divide(ops::unary(Unary::logarithm, x),
+                     ops::scalar_like(x, base == 2 ? std::numbers::ln2 : std::numbers::ln10));
+}
+Tensor gelu(const Tensor& x) { return ops::gelu(x, false); }
+// In place it is left to Python.
+Tensor silu(const Tensor& x, bool in_place) { return in_place ? Tensor() : ops::silu(x); }
+Tensor leaky_relu(const Tensor& x, std::optional<double> slope, bool in_place) {
+  return in_place ? Tensor() : ops::leaky_relu(x, slope.value_or(0.01));
 }
 
 // A new Tensor of these sizes.
@@ -212,6 +258,16 @@ PyObject* product(const Given& given, const Entry&) {
                       : a == 1 || b == 1 ? "SqueezeBackward4"
                                          : "UnsafeViewBackward0";
   return result(without_gil([&] { return ops::matmul(x, y); }), label);
+}
+
+// Of two Tensors with so many axes, of equal batches.
+template <Index first, Index second> PyObject* product_of(const Given& given, const Entry& entry) {
+  if (!given.by_position(2)) return nullptr;
+  const Tensor x = floating_of(given.values[0]), y = tensor_of(given.values[1]);
+  if (!x.defined() || !y.defined() || x.dtype() != y.dtype() || x.rank() != first || y.rank() != second ||
+      (first == 3 && x.dim(0) != y.dim(0)))
+    return nullptr;
+  return result(without_gil([&] { return ops::matmul(x, y); }), entry.label);
 }
 
 // (x, weight, bias=None) of matrices, of one dtype.
@@ -268,6 +324,15 @@ std::span<const Entry> number_entries() {
       {"__rmul__", arithmetic<Binary::multiply, true>, "MulBackward0"},
       {"div __truediv__", arithmetic<Binary::divide>, "DivBackward0"},
       {"pow __pow__", arithmetic<Binary::power>, "PowBackward0", "PowBackward1"},
+      {"__rpow__", arithmetic<Binary::power, true>, "PowBackward2", "PowBackward1"},
+      {"__rtruediv__", number_over, "MulBackward0"},
+      {"remainder __mod__", arithmetic<Binary::remainder>, "RemainderBackward0"},
+      {"maximum", arithmetic<Binary::maximum>, "MaximumBackward0"},
+      {"minimum", arithmetic<Binary::minimum>, "MinimumBackward0"},
+      {"bitwise_and __and__ __rand__", both<ops::Bitwise::bit_and>},
+      {"bitwise_or __or__ __ror__", both<ops::Bitwise::bit_or>},
+      {"bitwise_xor __xor__ __rxor__", both<ops::Bitwise::bit_xor>},
+      {"bitwise_not", turned_round},
       {"add_ __iadd__", changed<Binary::add>},
       {"sub_ __isub__", changed<Binary::subtract>},
       {"mul_ __imul__", changed<Binary::multiply>},
@@ -280,6 +345,18 @@ std::span<const Entry> number_entries() {
       {"ge __ge__", comparison<Compare::greater_equal>},
       {"exp", computed<of_one<Unary::exponential>>, "ExpBackward0"},
       {"log", computed<of_one<Unary::logarithm>>, "LogBackward0"},
+      {"log2", computed<logarithm<2>>, "Log2Backward0"},
+      {"log10", computed<logarithm<10>>, "Log10Backward0"},
+      {"square", computed<square>, "PowBackward0"},
+      {"reciprocal", computed<reciprocal>, "ReciprocalBackward0"},
+      {"rsqrt", computed<reciprocal_root>, "RsqrtBackward0"},
+      {"gelu", computed<gelu>, "GeluBackward0"},
+      {"silu", computed<silu, bool>, "SiluBackward0", nullptr, {{{"inplace"}}}},
+      {"leaky_relu",
+       computed<leaky_relu, std::optional<double>, bool>,
+       "LeakyReluBackward0",
+       nullptr,
+       {{{"negative_slope"}, {"inplace"}}}},
       {"exp2", computed<power_of_two>, "Exp2Backward0"},
       {"sqrt", computed<of_one<Unary::square_root>>, "SqrtBackward0"},
       {"sin", computed<of_one<Unary::sine>>, "SinBackward0"},
@@ -292,6 +369,10 @@ std::span<const Entry> number_entries() {
       {"relu", computed<ops::relu>, "ReluBackward0"},
       {"clone", clone, "CloneBackward0"},
       {"matmul __matmul__", product},
+      {"mm", product_of<2, 2>, "MmBackward0"},
+      {"bmm", product_of<3, 3>, "BmmBackward0"},
+      {"mv", product_of<2, 1>, "MvBackward0"},
+      {"dot", product_of<1, 1>, "DotBackward0"},
       {"linear", linear},
       {"zeros", filled<0>},
       {"ones", filled<1>},

@@ -18,13 +18,13 @@ Tensor read_over(const Given& given, const Entry& entry, OptionalAxes& axes, boo
   return x.defined() && x.rank() > 0 && read_arguments(given, entry, x, axes, kept) ? x : Tensor();
 }
 
-// Of floating numbers, unless there is no label; and of whole ones if `whole`.
-template <Tensor (*reduction)(const Tensor&, const OptionalAxes&, bool), bool whole = false>
+// Of floating numbers, unless there is no label or `any_dtype`; of all unless axes are given or `of_axes`.
+template <Tensor (*reduction)(const Tensor&, const OptionalAxes&, bool), bool any_dtype = false, bool of_axes = false>
 PyObject* reduced(const Given& given, const Entry& entry) {
   OptionalAxes axes;
   bool kept = false;
   const Tensor x = read_over(given, entry, axes, kept);
-  if (!x.defined() || (entry.label != nullptr && !is_floating(x.dtype()) && !(whole && x.dtype() == DType::int64)))
+  if (!x.defined() || (entry.label != nullptr && !is_floating(x.dtype()) && !any_dtype) || (of_axes && !axes))
     return nullptr;
   return result(without_gil(x.numel(), [&] { return reduction(x, axes, kept); }),
                 axes || kept ? entry.other_label : entry.label);
@@ -127,6 +127,35 @@ template <bool new_axis> PyObject* joined(const Given& given, const Entry& entry
                 entry.label);
 }
 
+// (t, dim, index), of packed numbers of places.
+template <bool entries> PyObject* picked(const Given& given, const Entry& entry) {
+  if (!given.by_position(3)) return nullptr;
+  const Tensor x = tensor_of(given.values[0]), index = tensor_of(given.values[2]);
+  Index axis = 0;
+  if (!x.defined() || x.rank() == 0 || !read_axis(given.values[1], x.rank(), axis)) return nullptr;
+  if (!index.defined() || index.dtype() != DType::int64 || !index.data().is_packed() ||
+      index.rank() != (entries ? 1 : x.rank()))
+    return nullptr;
+  const Tensor y = without_gil(index.numel() * (entries ? x.numel() : 1), [&] {
+    const Array places = entries ? ops::entries_along(index.data(), x.shape(), axis) : index.data();
+    return ops::gather({entry.names, "index"}, x, places, axis);
+  });
+  return view_of(given.values[0], y, entry.label);
+}
+
+// (ids, weight, padding_idx=None)
+PyObject* looked_up(const Given& given, const Entry& entry) {
+  if (given.names != nullptr || given.count < 2 || given.count > 3) return nullptr;
+  const Tensor ids = tensor_of(given.values[0]), weight = floating_of(given.values[1]);
+  if (!ids.defined() || ids.dtype() != DType::int64 || !ids.data().is_packed()) return nullptr;
+  if (!weight.defined() || weight.rank() != 2) return nullptr;
+  std::optional<Index> padding;
+  if (given.count == 3 && given.values[2] != Py_None && !read_axis(given.values[2], weight.dim(0), padding.emplace()))
+    return nullptr;
+  return result(without_gil(ids.numel() * weight.dim(1), [&] { return ops::embedding(weight, ids.data(), padding); }),
+                entry.label);
+}
+
 Tensor cumulative_sum(const Tensor& x, Index axis) { return ops::cumulative_sum(x, axis); }
 Tensor softmax(const Tensor& x, Index axis) { return ops::softmax(x, axis, 1.0); }
 Tensor upper(const Tensor& x, std::optional<Index> k) { return ops::upper_triangle(x, k.value_or(0)); }
@@ -141,6 +170,12 @@ std::span<const Entry> axis_entries() {
   static constexpr Entry all[] = {
       {"sum", reduced<ops::sum, true>, "SumBackward0", "SumBackward1", over},
       {"mean", reduced<ops::mean>, "MeanBackward0", "MeanBackward1", over},
+      {"amax", reduced<ops::max>, "AmaxBackward0", "AmaxBackward0", over},
+      {"amin", reduced<ops::min>, "AminBackward0", "AminBackward0", over},
+      {"logsumexp", reduced<ops::logsumexp, false, true>, "LogsumexpBackward0", "LogsumexpBackward0", over},
+      {"gather", picked<false>, "GatherBackward0"},
+      {"index_select", picked<true>, "IndexSelectBackward0"},
+      {"embedding", looked_up, "EmbeddingBackward0"},
       {"any", reduced<ops::any>, nullptr, nullptr, over},
       {"all", reduced<ops::all>, nullptr, nullptr, over},
       {"max", extreme<true>, "MaxBackward0", "MaxBackward1", over},

@@ -74,6 +74,56 @@ Tensor detached(const Tensor& x) { return x.detach(); }
 
 Tensor expanded(const Tensor& x, const IndexList& sizes) { return ops::expand(x, Shape(sizes.begin(), sizes.end())); }
 
+Tensor narrowed(const Tensor& x, Index axis, std::optional<Index> start, std::optional<Index> length) {
+  const Index size = x.dim(axis);
+  if (!start || !length) return {};
+  const Index begin = *start < 0 ? *start + size : *start;
+  if (begin < 0 || *length < 0 || begin > size || *length > size - begin) return {};
+  return ops::slice(x, axis, begin, begin + *length);
+}
+
+// An entry of an axis, which goes.
+Tensor entry_of_axis(const Tensor& x, Index axis, Index place) {
+  py::tuple index(axis + 1);
+  for (Index i = 0; i < axis; ++i) index[i] = py::slice(std::nullopt, std::nullopt, std::nullopt);
+  index[axis] = place;
+  return plain_part_of(x, index).value_or(Tensor());
+}
+
+Tensor selected(const Tensor& x, Index axis, std::optional<Index> place) {
+  return place ? entry_of_axis(x, axis, *place) : Tensor();
+}
+
+PyObject* unbound(const Given& given, const Entry& entry) {
+  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  std::optional<Index> dim;
+  if (!x.defined() || !read_arguments(given, entry, x, dim)) return nullptr;
+  const Index axis = ops::checked_axis("", dim.value_or(0), x.rank());
+  py::tuple parts(x.dim(axis));
+  for (Index i = 0; i < x.dim(axis); ++i) {
+    const Tensor part = entry_of_axis(x, axis, i);
+    if (!part.defined()) return nullptr;
+    parts[i] = py::reinterpret_steal<py::object>(view_of(given.values[0], part, entry.label));
+  }
+  return parts.release().ptr();
+}
+
+PyObject* contiguous(const Given& given, const Entry& entry) {
+  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
+  if (!x.defined()) return nullptr;
+  if (x.data().is_packed()) return Py_NewRef(given.values[0]);
+  return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::copy(x); }), entry.label);
+}
+
+// Itself if it has the dtype; what Python must cut, or round towards 0, is left to it.
+template <DType wanted> PyObject* converted(const Given& given, const Entry& entry) {
+  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
+  if (!x.defined() || (wanted == DType::int64 && is_floating(x.dtype()))) return nullptr;
+  if (x.dtype() == wanted)
+    return wanted == DType::int64 && !kind_of(given.values[0]).is_none() ? nullptr : Py_NewRef(given.values[0]);
+  return result(without_gil(x.numel(), [&] { return ops::cast(x, wanted); }), entry.label);
+}
+
 PyObject* squeezed(const Given& given, const Entry& entry) {
   const Tensor x = given.count > 0 && given.count < 3 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();
   Index gone = -1;
@@ -133,9 +183,22 @@ PyObject* item_set(const Given& given, const Entry& entry) {
   return Py_NewRef(Py_None);
 }
 
-PyObject* shape(const Given& given, const Entry&) {
+PyObject* count_of_axes(const Given& given, const Entry&) {
   const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined()) return nullptr;
+  return x.defined() ? PyLong_FromLongLong(x.rank()) : nullptr;
+}
+
+PyObject* count_of_numbers(const Given& given, const Entry&) {
+  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
+  return x.defined() ? PyLong_FromLongLong(x.numel()) : nullptr;
+}
+
+// Of all axes, or of one.
+PyObject* shape(const Given& given, const Entry&) {
+  const Tensor x = given.count > 0 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();
+  if (!x.defined() || given.count > 2) return nullptr;
+  if (Index axis = 0; given.count == 2)
+    return read_axis(given.values[1], x.rank(), axis) ? PyLong_FromLongLong(x.dim(axis)) : nullptr;
   auto sizes = py::reinterpret_steal<py::object>(classes().shape->tp_alloc(classes().shape, x.rank()));
   if (!sizes) throw py::error_already_set();
   for (Index axis = 0; axis < x.rank(); ++axis) {
@@ -152,7 +215,7 @@ std::span<const Entry> view_entries() {
   static constexpr Entry all[] = {
       {"view", viewed_by_numbers<reshaped>, "ViewBackward0"},
       {"reshape", viewed_by_numbers<reshaped>, "ViewBackward0", "UnsafeViewBackward0"},
-      {"transpose", viewed<ops::swapaxes, Index, Index>, "TransposeBackward0"},
+      {"transpose swapaxes swapdims", viewed<ops::swapaxes, Index, Index>, "TransposeBackward0"},
       {"permute", viewed_by_numbers<permuted>, "PermuteBackward0"},
       {"flip", viewed_by_numbers<flipped>, nullptr, "FlipBackward0"},
       {"t", viewed<matrix_transposed>, "TBackward0"},
@@ -168,7 +231,18 @@ std::span<const Entry> view_entries() {
        {{{"start_dim"}, {"end_dim"}}}},
       {"__getitem__", item, "IndexBackward0"},
       {"__setitem__", item_set, "CopySlices"},
-      {"shape", shape},
+      {"narrow", viewed<narrowed, Index, std::optional<Index>, std::optional<Index>>, "SliceBackward0",
+       "SliceBackward0"},
+      {"select", viewed<selected, Index, std::optional<Index>>, "SelectBackward0", "SelectBackward0"},
+      {"unbind", unbound, "UnbindBackward0", nullptr, {{{"dim", "axis"}}}},
+      {"contiguous", contiguous, "CloneBackward0"},
+      {"float", converted<DType::float32>, "ToCopyBackward0"},
+      {"double", converted<DType::float64>, "ToCopyBackward0"},
+      {"long", converted<DType::int64>, "ToCopyBackward0"},
+      {"bool", converted<DType::boolean>, "ToCopyBackward0"},
+      {"shape size", shape},
+      {"dim ndimension", count_of_axes},
+      {"numel nelement", count_of_numbers},
   };
   return all;
 }

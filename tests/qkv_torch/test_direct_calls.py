@@ -33,7 +33,10 @@ def tensors():
 BINARY = "add sub mul div pow eq ne lt le gt ge __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __pow__"
 BINARY += " __eq__ __ne__ __lt__ __le__ __gt__ __ge__"
 UNARY = "exp log sqrt sin cos erf neg abs tanh sigmoid relu clone t unsqueeze squeeze detach __neg__ __abs__ sum mean"
-UNARY += " exp2"
+UNARY += " exp2 log2 log10 square reciprocal rsqrt bitwise_not __invert__ unbind contiguous float double long bool size"
+UNARY += " dim ndimension numel nelement logsumexp amax amin"
+BINARY += " __rpow__ __rtruediv__ remainder __mod__ maximum minimum bitwise_and bitwise_or bitwise_xor __and__ __or__"
+BINARY += " __xor__ __rand__ __ror__ __rxor__ mm mv dot bmm"
 OTHERS = (2, 2.0, 0.5, True, np.float64(2), np.ones(3, np.float32), None, "x", 10**400, 2**63)
 INDICES = (0, -1, 2, True, slice(1), slice(None), slice(None, None, -1), slice(0, 9, 2), None, ..., [0, 1])
 INDICES += (
@@ -51,7 +54,7 @@ CALLS += [(name, (other,), {}) for name in BINARY.split() for other in OTHERS]
 CALLS += [("__getitem__", (index,), {}) for index in INDICES]
 CALLS += [
     (name, args, options)
-    for name in ("sum", "mean")
+    for name in ("sum", "mean", "amax", "amin", "logsumexp")
     for args, options in [
         ((0,), {}),
         ((-1, True), {}),
@@ -87,7 +90,7 @@ CALLS += [
 ]
 CALLS += [
     (name, args, {})
-    for name in ("transpose", "unsqueeze", "squeeze")
+    for name in ("transpose", "swapaxes", "unsqueeze", "squeeze", "unbind", "size", "select", "narrow")
     for args in [(0, 1), (-1, 0), (0,), (-1,), (1,), (3,), (0, 5), (None,), ("x",)]
 ]
 CALLS += [
@@ -137,6 +140,29 @@ CALLS += [
 CALLS += [(name, (), {"dim": 0, "descending": True}) for name in ("sort", "argsort")]
 CALLS += [("sort", (), {"stable": True, "axis": 1}), ("topk", (1,), {"largest": False, "axis": 0})]
 CALLS += [("topk", (), {"k": 2, "sorted": False}), ("flip", (), {"dims": (0,)}), ("topk", (2**70,), {})]
+CALLS += [
+    ("narrow", args, {})
+    for args in [(0, 1, 1), (1, -2, 2), (1, 2, 5), (0, 3, 0), (1, 0, -1), (-1, 3, 0), (1, 0, 3)]
+]
+CALLS += [("select", args, {}) for args in [(1, -3), (0, 2), (-1, 0), (1, True), (0, torch.tensor(1))]]
+CALLS += [
+    ("select", (), {"dim": 1, "index": 2}),
+    ("narrow", (1,), {"start": 0, "length": 2}),
+    ("size", (), {"dim": 1}),
+]
+CALLS += [
+    ("unbind", (), {"dim": 1}),
+    ("unbind", (), {"axis": -1}),
+    ("contiguous", (1,), {}),
+    ("float", (1,), {}),
+]
+CALLS += [
+    (name, (dim, torch.tensor(index, dtype=kind)), {})
+    for name in ("gather", "index_select")
+    for kind in (torch.int64, torch.int8, torch.float32)
+    for dim in (0, -1, 5, None)
+    for index in ([0, 1, 1], [[0, 1], [1, 0]], [[0], [-1]], [2], 0, [], [[2, 1, 0]])
+]
 PLACES = [
     torch.tensor(1),
     torch.tensor([1, 0]),
@@ -302,6 +328,55 @@ def test_filled_tensors_are_those_of_the_python_function(name, kind):
         assert f(2).dtype is kind
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu", "leaky_relu"])
+def test_activations_are_those_of_the_python_function(name):
+    f = getattr(torch.nn.functional, name)
+    for kind in tensors():
+        for args, options in [
+            ((), {}),
+            ((True,), {}),
+            ((0.5,), {}),
+            ((), {"inplace": True}),
+            (("tanh",), {}),
+        ]:
+            found = []
+            for g in (f, f.__wrapped__):
+                t = tensors()[kind]
+                found.append((outcome(g, (t, *args), options), outcome(Tensor.clone, (t,), {})))
+            assert found[0] == found[1], (kind, args, options)
+
+
+def test_rows_of_a_table_are_those_of_the_python_function():
+    f = torch.nn.functional.embedding
+    tables = [torch.ones(5, 3).requires_grad_(), torch.arange(6.0).reshape(3, 2).t(), torch.ones(3), None]
+    for ids in [
+        torch.tensor([[0, 1], [1, 0]]).t(),
+        torch.tensor([4, -1]),
+        torch.tensor([1.0]),
+        torch.tensor(1),
+        1,
+    ]:
+        for table in tables:
+            for rest in [(), (None,), (1,), (-1,), (7,), (None, 1.0)]:
+                assert outcome(f, (ids, table, *rest), {}) == outcome(f.__wrapped__, (ids, table, *rest), {})
+
+
+def test_stacks_of_matrices_multiply_as_in_the_python_function():
+    stacks = [
+        torch.ones(2, 3, 5),
+        torch.ones(2, 5, 7),
+        torch.ones(3, 5, 7),
+        torch.ones(5, 7),
+        torch.ones(7),
+        None,
+    ]
+    for name in ("bmm", "mm", "mv", "dot"):
+        f = getattr(torch, name)
+        for a in [*stacks, torch.ones(5).double(), torch.ones(5)]:
+            for b in [*stacks, torch.ones(5).double(), torch.ones(5)]:
+                assert outcome(f, (a, b), {}) == outcome(f.__wrapped__, (a, b), {}), (name, a, b)
 
 
 def test_linear_maps_are_those_of_the_python_function():

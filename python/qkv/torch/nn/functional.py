@@ -84,16 +84,19 @@ def _finished(input, result, op: str, inplace: bool) -> Tensor:
     return assign(input, wrap(result, op), op, op) if inplace else wrap(result, op)
 
 
+@partial(_core.direct, "gelu")
 def gelu(input, approximate: str = "none") -> Tensor:
     """``x`` times the normal distribution's probability below it."""
     return wrap(_core.gelu(input, approximate), "GeluBackward0")
 
 
+@partial(_core.direct, "silu")
 def silu(input, inplace: bool = False) -> Tensor:
     """``x sigmoid(x)``."""
     return _finished(input, _core.silu(floats(input)), "SiluBackward0", inplace)
 
 
+@partial(_core.direct, "leaky_relu")
 def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``negative_slope x`` below."""
     return _finished(input, _core.leaky_relu(floats(input), negative_slope), "LeakyReluBackward0", inplace)
@@ -186,6 +189,7 @@ def _check_embedding(max_norm, scale_grad_by_freq: bool, sparse: bool) -> None:
             )
 
 
+@partial(_core.direct, "embedding")
 @arguments(
     "input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False"
 )
