@@ -5,6 +5,7 @@
 #include "bindings/direct_call.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
+#include "ops/shaping.h"
 
 namespace qkv::bindings {
 namespace {
@@ -109,7 +110,7 @@ void bind_subclass(Functions& m) {
   });
   m.def("set_data(t, other)", set_data);
   m.def("expanded(t, shape)",
-        [](const Tensor& t, py::handle shape) { return ops::broadcast_to(t, shape_from(shape, "expand", "shape")); });
+        [](const Tensor& t, py::handle shape) { return ops::expand(t, shape_from(shape, "expand", "shape")); });
   m.def("from_numpy(array)", [](const py::array& array) {
     auto numbers = shared_with(array);
     return numbers ? std::optional(Tensor(*std::move(numbers))) : std::nullopt;

@@ -77,12 +77,6 @@ def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(seed)
 
 
-named("torch.seed")(lambda: default_generator.seed())
-named("torch.initial_seed")(lambda: default_generator.initial_seed())
-named("torch.get_rng_state")(lambda: default_generator.get_state())
-named("torch.set_rng_state")(lambda new_state: default_generator.set_state(new_state))
-
-
 def _stream(generator: Generator | None):
     return (generator or default_generator)._stream
 
@@ -182,6 +176,10 @@ def random_(t, a=None, b=None, *, generator: Generator | None = None) -> Tensor:
 
 
 _TABLE = {
+    "torch.seed": lambda: default_generator.seed(),
+    "torch.initial_seed": lambda: default_generator.initial_seed(),
+    "torch.get_rng_state": lambda: default_generator.get_state(),
+    "torch.set_rng_state": lambda new_state: default_generator.set_state(new_state),
     ".normal_": lambda t, mean=0.0, std=1.0, *, generator=None: _drawn(t, "normal", 3, generator, mean, std),
     ".uniform_": lambda t, a=0.0, b=1.0, *, generator=None: _drawn(t, "uniform", 0, generator, a, b),
     ".bernoulli_": lambda t, p=0.5, *, generator=None: _fill(

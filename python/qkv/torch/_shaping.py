@@ -146,11 +146,7 @@ def squeeze(input, dim=None) -> Tensor:
 @named(".expand: Expand")
 def expand(input, *size, implicit: bool = False):
     """Axes of size 1 repeated without memory; -1 keeps a size."""
-    wanted, own = sizes(size), _core_shape(input)
-    new = len(wanted) - len(own)
-    return _core.expanded(
-        input, tuple(own[i - new] if n == -1 and i >= new else n for i, n in enumerate(wanted))
-    )
+    return _core.expanded(input, sizes(size))
 
 
 @named("torch.broadcast_tensors")

@@ -15,14 +15,14 @@ from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
 from .._change import assign
 from .._creation import ones
-from .._elementwise import as_numbers
+from .._elementwise import as_numbers, as_tensor
 from .._functions import floats
 from .._random import default_generator
 from .._reductions import floating, mean, norm  # noqa: F401
 from .._settings import arguments
 from .._shaping import axis_of
 from .._spelling import answer
-from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, refuse_attribute, wrap, wrap_array
+from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, refuse_attribute, wrap
 from ._losses import (  # noqa: F401
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -202,15 +202,12 @@ def embedding(input, weight, padding_idx, norm_type, **rules) -> Tensor:
 
 def one_hot(tensor, num_classes: int = -1) -> Tensor:
     """1 at the number given, 0 elsewhere."""
-    ids = as_numbers(tensor)
-    if ids.dtype.kind != "i":
-        raise RuntimeError(f"one_hot: tensor must hold whole numbers; got {tensor.dtype}")
-    if num_classes == -1 and not ids.size:
+    ids = as_tensor(tensor)
+    if ids.dtype.kind != 1:
+        raise RuntimeError(f"one_hot: tensor must hold whole numbers; got {ids.dtype}")
+    if num_classes == -1 and not ids.numel():
         raise RuntimeError("one_hot: num_classes must be given because the Tensor is empty; got -1")
-    count = int(ids.max()) + 1 if num_classes == -1 else num_classes
-    if ids.size and not (ids.min() >= 0 and ids.max() < count):
-        raise RuntimeError(f"one_hot: tensor must be from 0 to {count - 1}; got {ids.min()} to {ids.max()}")
-    return wrap_array((ids[..., None] == np.arange(count)).astype(np.int64))
+    return wrap(answer("one_hot", _core.one_hot, ids, None if num_classes == -1 else num_classes))
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5) -> Tensor:
