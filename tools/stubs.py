@@ -84,6 +84,7 @@ OPERATORS = ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "and", "o
 RETURNS = {
     **dict.fromkeys(["topk", "sort", "median"], "tuple[Any, Any]"),
     "batch_part": "tuple[int, int, int]",
+    "grad_where_used": "list[Tensor | None]",
     "default_generator": "Generator",
     "Tensor.__dlpack_device__": "tuple[int, int]",
     "Tensor.__array__": "NDArray[Any]",

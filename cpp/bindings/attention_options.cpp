@@ -15,12 +15,9 @@ Array numbers_aside(Call& call, py::handle value, const char* name) {
   return t.defined() ? packed(t.data()) : Array();
 }
 
-py::object as_argument(double number) { return py::float_(number); }
+template <class T> py::object as_argument(const T& value) { return py::cast(value); }
 py::object as_argument(ops::Causal causal) { return causal_object(causal); }
-py::object as_argument(const Tensor& t) { return t.defined() ? py::cast(t) : py::none(); }
-py::object as_argument(const Array& array) { return as_argument(array.defined() ? Tensor(array) : Tensor()); }
-template <class T> py::object as_argument(const std::optional<T>& value) { return py::cast(value); }
-
+py::object as_argument(const Array& array) { return py::cast(array.defined() ? Tensor(array) : Tensor()); }
 py::object as_argument(ops::Normalizer normalizer) { return py::str(ops::name_of(normalizer)); }
 
 template <auto member> py::object tell(Options& o, const Options& others) {

@@ -88,7 +88,7 @@ nn::BlockOptions block_from(const py::dict& options, std::optional<Index> d_mode
   return o;
 }
 
-// values=False leaves parameters undefined.
+// values=False, which is taken out of a call's keywords, leaves parameters undefined.
 template <class F> auto with_or_without_values(const py::dict& given, F make) {
   std::optional<nn::SkipInit> skip;
   if (!given.attr("pop")("values", true).cast<bool>()) skip.emplace();
@@ -96,15 +96,13 @@ template <class F> auto with_or_without_values(const py::dict& given, F make) {
 }
 
 template <class Made> auto block_maker() {
-  return [](const py::kwargs& options) {
-    const py::dict given = options.attr("copy")();
+  return [](const py::kwargs& given) {
     return with_or_without_values(given, [&] { return std::make_unique<Made>(block_from(given)); });
   };
 }
 
 template <class Made> auto body_maker() {
-  return [](const py::object& layers, const py::kwargs& options) {
-    const py::dict given = options.attr("copy")();
+  return [](const py::object& layers, const py::kwargs& given) {
     return with_or_without_values(given, [&] {
       BodyOptions o;
       Reader::read_all("TransformerBody", given, o);

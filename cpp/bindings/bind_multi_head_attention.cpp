@@ -196,9 +196,7 @@ Examples
           [](KVCache& self) {
             const KVCache::Use one_thread(self);
             const auto [keys, values] = self.contents();
-            const auto array = [](const Tensor& x) -> py::object {
-              return x.defined() ? py::object(to_numpy(x.data(), false)) : py::none();
-            };
+            const auto array = [](const Tensor& x) { return numpy_or_none(x.defined() ? x.data() : Array(), false); };
             return py::make_tuple(self.capacity(), array(keys), array(values));
           },
           [](const py::tuple& state) {

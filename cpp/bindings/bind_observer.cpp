@@ -116,11 +116,7 @@ void bind_observer(Functions& m) {
              const ops::ImageOptions options = image_from(image);
              return shown(without_gil([&] { return self.image(options); }));
            })
-      .def("real_keys",
-           [](const nn::KeptAttention& self) -> py::object {
-             const Array real = self.real_keys();
-             return real.defined() ? shown(real) : py::object(py::none());
-           })
+      .def("real_keys", [](const nn::KeptAttention& self) { return numpy_or_none(self.real_keys(), false); })
       .def("measures(earlier, separators, real, offset, cross)",
            [](const nn::KeptAttention& self, py::handle earlier, py::handle separators, py::handle real, Index offset,
               bool cross) {

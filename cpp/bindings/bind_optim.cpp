@@ -41,9 +41,9 @@ void optimizer_step(const std::vector<std::shared_ptr<StepGroup>>& groups) {
 // (steps, first, second) of each parameter; Tensors that share the memory, or arrays of their own.
 py::list states_of(const StepGroup& group, bool shared) {
   py::list states;
-  const auto shown = [shared](const Array& array) -> py::object {
-    if (!array.defined()) return py::none();
-    return shared ? py::cast(Tensor(array)) : py::object(to_numpy(cloned(array), true));
+  const auto shown = [shared](const Array& array) {
+    if (shared && array.defined()) return py::cast(Tensor(array));
+    return numpy_or_none(array.defined() ? cloned(array) : array, true);
   };
   for (const StepGroup::State& state : group.states)
     states.append(py::make_tuple(state.steps, shown(state.first), shown(state.second)));

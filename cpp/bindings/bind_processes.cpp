@@ -27,10 +27,6 @@ Array packed_or_none(Call& call, py::handle value, const char* name) {
 using Packed = As<packed_numbers>;
 using PackedOrNone = As<packed_or_none>;
 
-py::object array_or_none(const Array& array) {
-  return array.defined() ? py::object(to_numpy(array, true, false)) : py::none();
-}
-
 }  // namespace
 
 void bind_processes(Functions& m) {
@@ -71,14 +67,14 @@ void bind_processes(Functions& m) {
         ops::AttentionOptions o = block_options(call, options);
         o.return_lse = o.normalizer == ops::Normalizer::softmax;
         const ops::AttentionOutputs y = without_gil([&] { return ops::attention(q, k, v, o); });
-        return py::make_tuple(y.output, o.return_lse ? py::cast(y.lse) : py::none());
+        return py::make_tuple(y.output, y.lse);
       });
   op<Packed, Packed, Packed, py::dict>(
       m, "attention: attention_block(query, key, value, options)",
       [](const Array& q, const Array& k, const Array& v, const py::dict& options, Call& call) {
         const ops::AttentionOptions o = block_options(call, options);
         const ops::AttentionBlock block = without_gil([&] { return ops::attention_block(q, k, v, o); });
-        return py::make_tuple(array_or_none(block.out), array_or_none(block.statistics));
+        return py::make_tuple(numpy_or_none(block.out, true), numpy_or_none(block.statistics, true));
       });
   op<Packed, PackedOrNone, Packed, Packed, Packed, Packed, Packed, py::dict>(
       m, "attention: attention_block_backward(dout, dlse, out, statistics, query, key, value, options)",
@@ -87,8 +83,8 @@ void bind_processes(Functions& m) {
         const ops::AttentionOptions o = block_options(call, options);
         const ops::AttentionBlockGradients d =
             without_gil([&] { return ops::attention_block_backward(dout, dlse, {out, statistics}, q, k, v, o); });
-        return py::make_tuple(array_or_none(d.query), array_or_none(d.key), array_or_none(d.value),
-                              array_or_none(d.bias));
+        return py::make_tuple(numpy_or_none(d.query, true), numpy_or_none(d.key, true), numpy_or_none(d.value, true),
+                              numpy_or_none(d.bias, true));
       });
 }
 

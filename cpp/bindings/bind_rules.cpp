@@ -27,7 +27,7 @@ class RuleOfPython final : public Step {
     {
       const InPython python;
       py::list arriving;
-      for (const Tensor& dy : dys) arriving.append(dy.defined() ? py::cast(dy) : py::none());
+      for (const Tensor& dy : dys) arriving.append(dy);
       found = call_python(static_cast<PyObject*>(rule_.get()), py::make_tuple(arriving)).cast<decltype(found)>();
     }
     if (static_cast<Index>(found.size()) != dx.count())

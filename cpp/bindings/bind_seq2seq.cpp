@@ -35,8 +35,8 @@ DecoderState state_from(Call& call, py::handle state, const char*) {
 }
 
 py::tuple state_tuple(const DecoderState& state) {
-  const py::object lens = state.valid_lens.defined() ? py::cast(Tensor(state.valid_lens)) : py::none();
-  return py::make_tuple(state.outputs, state.hidden, lens);
+  const Array& lens = state.valid_lens;
+  return py::make_tuple(state.outputs, state.hidden, lens.defined() ? Tensor(lens) : Tensor());
 }
 
 template <class Class> void def_decoder(Class& decoder) {
@@ -269,9 +269,8 @@ Examples
   attention.def_property(
       "attention_weights", "Weights (B, 1, Ts) for each step of the last call; an empty list before the first.",
       [](const Seq2SeqAttentionDecoder& self) {
-        py::list weights;
-        for (const Array& step : self.attention_weights()) weights.append(py::cast(Tensor(step)));
-        return weights;
+        const auto& steps = self.attention_weights();
+        return Tensors(steps.begin(), steps.end());
       },
       [](Seq2SeqAttentionDecoder& self, py::handle value) {
         if (!value.is_none()) fail_type("attention_weights: can only be set to None, which frees them");

@@ -143,11 +143,7 @@ tensor([2., 4., 6.])
           })
       .def_property(
           "grad", "Sum of the gradients of all backward passes so far, or None.",
-          [](const TensorImpl& t) -> py::object {
-            Tensor grad = t.grad.tensor();
-            return grad.defined() ? py::cast(std::move(grad)) : py::none();
-          },
-          set_grad);
+          [](const TensorImpl& t) { return t.grad.tensor(); }, set_grad);
 
   tensor
       .def("numpy",
@@ -261,10 +257,9 @@ Examples
            }),
            "data, requires_grad=True, *, dtype=None"_takes)
       .def("__deepcopy__",
-           [](const ParameterImpl& p, py::dict& memo) {
+           [](const ParameterImpl& p, const py::dict&) {
              const auto copy = std::make_shared<ParameterImpl>(cloned(p.data));
              copy->requires_grad = p.requires_grad;
-             (void)memo;
              return copy;
            })
       .def(py::pickle(
@@ -291,13 +286,7 @@ Examples
           return found;
         });
   // None for an input that has no part in the output.
-  m.def("grad_where_used(output, inputs, gradient, retain_graph, create_graph)",
-        [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
-          std::vector<std::optional<Tensor>> results;
-          for (Tensor& found : gradients(output, inputs, gradient, retain_graph, create_graph))
-            results.push_back(found.defined() ? std::optional(std::move(found)) : std::nullopt);
-          return results;
-        });
+  m.def("grad_where_used(output, inputs, gradient, retain_graph, create_graph)", gradients);
   m.def("leaves(output)", leaves);
   // Whether it has a gradient; an error if it should have one but lacks its history.
   m.def("is_differentiable(t)", [](const Tensor& t) {

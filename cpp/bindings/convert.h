@@ -79,6 +79,10 @@ class Call {
 // The array as NumPy sees it: shares memory with `array`. `watched`: writes through it are noticed (core/buffer.h).
 py::array to_numpy(const Array& array, bool writeable, bool watched);
 inline py::array to_numpy(const Array& array, bool writeable) { return to_numpy(array, writeable, writeable); }
+// The same, where writes need not be noticed; None if it is undefined.
+inline py::object numpy_or_none(const Array& array, bool writeable) {
+  return array.defined() ? py::object(to_numpy(array, writeable, false)) : py::none();
+}
 // A NumPy array's own memory; nothing where it cannot be read and written as one of our dtypes.
 std::optional<Array> shared_with(const py::array& array);
 // A copy of anything that NumPy understands; floats of Python become float32. dtype may be None.

@@ -12,9 +12,8 @@ class TracedFormula final : public ops::FormulaSource {
 
   Bound bind(const Pairs& p) const override {
     const InPython python;
-    const py::object offsets = p.offsets.defined() ? py::object(to_numpy(p.offsets, false)) : py::none();
-    const py::tuple found = call_python(traced().attr("bind"),
-                                        py::make_tuple(py::make_tuple(p.batches, p.heads, p.queries, p.keys), offsets));
+    const py::tuple sizes = py::make_tuple(p.batches, p.heads, p.queries, p.keys);
+    const py::tuple found = call_python(traced().attr("bind"), py::make_tuple(sizes, numpy_or_none(p.offsets, false)));
     const Array lengths = found[1].is_none() ? Array() : copy_of(found[1], py::none(), "mask_mod");
     return {found[0].cast<std::pair<Index, Index>>(), lengths, formula_value_from(found[2])};
   }

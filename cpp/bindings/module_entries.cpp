@@ -28,8 +28,7 @@ py::object to_python(const nn::Value& value) {
 py::object object_of(const py::dict& attributes, const Module::Entry& entry) {
   const py::str name = entry.name;
   if (attributes.contains(name)) return attributes[name];
-  if (entry.kind == Kind::module) return entry.module ? py::cast(entry.module) : py::none();
-  return entry.tensor.defined() ? py::cast(entry.tensor) : py::none();
+  return entry.kind == Kind::module ? py::cast(entry.module) : py::cast(entry.tensor);
 }
 
 py::dict instance_dict(const py::object& self) { return self.attr("__dict__"); }
