@@ -21,27 +21,25 @@ template <class T> struct ValueKinds {
   bool finite[kBlockKeys];
   T largest;  // magnitude of all finite ones so far
 
-  void look(const RowBlock<T>& rows, Index key, Index n);
-};
-
-template <class T> void ValueKinds<T>::look(const RowBlock<T>& rows, Index key, Index n) {
-  const Index size = rows.problem->value_size;
-  Vec<T> most = splat<T>(largest);
-  for (Index k = 0; k < n; ++k) {
-    const T* x = rows.value(key + k);
-    Vec<T> zeros = {}, top = {};
-    const auto add = [&](Vec<T> value) {
-      const Vec<T> magnitude = select(value < Vec<T>{}, -value, value);
-      zeros += value * Vec<T>{};
-      top = select(magnitude > top, magnitude, top);
-    };
-    Index i = 0;
-    for (; i + kLanes<T> <= size; i += kLanes<T>) add(load(x + i));
-    if (i < size) add(load_part(x + i, size - i));
-    finite[k] = !any(zeros != zeros);
-    if (finite[k]) most = select(top > most, top, most);
+  void look(const RowBlock<T>& rows, Index key, Index n) {
+    const Index size = rows.problem->value_size;
+    Vec<T> most = splat<T>(largest);
+    for (Index k = 0; k < n; ++k) {
+      const T* x = rows.value(key + k);
+      Vec<T> zeros = {}, top = {};
+      const auto add = [&](Vec<T> value) {
+        const Vec<T> magnitude = select(value < Vec<T>{}, -value, value);
+        zeros += value * Vec<T>{};
+        top = select(magnitude > top, magnitude, top);
+      };
+      Index i = 0;
+      for (; i + kLanes<T> <= size; i += kLanes<T>) add(load(x + i));
+      if (i < size) add(load_part(x + i, size - i));
+      finite[k] = !any(zeros != zeros);
+      if (finite[k]) most = select(top > most, top, most);
+    }
+    largest = horizontal_max<T>(most);
   }
-  largest = horizontal_max<T>(most);
-}
+};
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -145,7 +145,9 @@ Array packed_attention_weights(const Array& queries, const Array& keys, Heads he
     const Geometry& g = call.geometry;
     using T = std::remove_cvref_t<decltype(call.problem().scale)>;
     Array weights(g.weights_shape(), dtype_v<T>);
-    attention_weights(contiguous_weights<T>(weights, g), call.problem());
+    AttentionResult<T> result;
+    result.weights = contiguous_weights<T>(weights, g);
+    attention_forward(result, without_values(call.problem()));
     call.check_indices();
     return weights;
   });

@@ -19,10 +19,7 @@ Tensor by_query_heads(const Tensor& x, const Geometry& g, Index heads, Index len
     const Tensor used = length == rows ? x : slice(x, 1, 0, length);
     y = swapaxes(reshape(used, {B, length, heads, size}), 1, 2);
   }
-  if (heads == g.heads) return y;
-  const Index group = g.heads / std::max<Index>(1, heads);
-  y = broadcast_to(reshape(y, {B, heads, 1, length, size}), {B, heads, group, length, size});
-  return reshape(y, {B, g.heads, length, size});
+  return heads == g.heads ? y : repeat(y, g.heads / std::max<Index>(1, heads), 1);
 }
 
 // Pairs that the options allow, but for -inf that a formula makes of a score, in the shape of scores (B, H, Lq, Lk).

@@ -100,17 +100,9 @@ template <class T> void attention_forward(const AttentionResult<T>& to, const At
                   [&](AttentionPiece piece, T* memory) { attention.forward(result, p, piece, memory); });
 }
 
-template <class T> void attention_weights(WeightsView<T> weights, const AttentionProblem<T>& problem) {
-  AttentionResult<T> result;
-  result.weights = weights;
-  attention_forward(result, without_values(problem));
-}
-
 template class AdjoiningRows<float>;
 template class AdjoiningRows<double>;
 template void attention_forward(const AttentionResult<float>&, const AttentionProblem<float>&);
 template void attention_forward(const AttentionResult<double>&, const AttentionProblem<double>&);
-template void attention_weights(WeightsView<float>, const AttentionProblem<float>&);
-template void attention_weights(WeightsView<double>, const AttentionProblem<double>&);
 
 }  // namespace qkv::ops

@@ -31,17 +31,13 @@ constexpr Index kLargestPiece = Index{1} << 30;
 // Writes every element of out, and of weights, lse and statistics where these are given.
 template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem);
 
-// The problem of its weights alone.
+// The problem of its weights alone, which come out in the same bits. Its values are not read.
 template <class T> AttentionProblem<T> without_values(AttentionProblem<T> problem) {
   problem.value = {};
   problem.value_size = 0;
   problem.dropout = {};
   return problem;
 }
-
-// The weights alone, (B, H, Lq, Lk), from the same inputs: the same bits as attention_forward's. problem.value is not
-// read and value_size may be 0.
-template <class T> void attention_weights(WeightsView<T> weights, const AttentionProblem<T>& problem);
 
 // Adds the gradients of those arguments whose pointer in `gradients` is not null. `saved` holds what the forward pass
 // gave and what flows into its results: dout (required; zeros where only the weights or lse were used), dweights and

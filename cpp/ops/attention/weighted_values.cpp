@@ -8,7 +8,7 @@
 #include "core/parallel.h"
 #include "core/strides.h"
 #include "kernels/kernels.h"
-#include "ops/attention/attention.h"
+#include "ops/attention/geometry.h"
 #include "ops/matmul/gemm.h"
 #include "ops/ops.h"
 
@@ -123,10 +123,7 @@ WeightDropout weight_dropout(const AttentionOptions& o, const Shape& weights) {
   WeightDropout result;
   result.p = o.dropout;
   if (o.dropout_keep.defined()) {
-    Shape common;
-    if (!broadcast(o.dropout_keep.shape(), weights, common) || common != weights)
-      fail_value(op, ": dropout_keep must broadcast to the weights' shape ", weights, "; got dropout_keep ",
-                 o.dropout_keep.shape());
+    check_broadcasts(op, "dropout_keep", o.dropout_keep.shape(), weights, o.dropout_keep.shape());
     check_keep_is_used(op, o.dropout);
     result.keep = o.dropout_keep;
   } else if (o.dropout_key) {
