@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import _core
+from .._core import direct_dtype
 from .._errors import shown
 
 
@@ -69,7 +69,7 @@ def set_default_dtype(d: dtype) -> None:
     if d is not float32 and d is not float64:
         raise TypeError(f"set_default_dtype: d must be torch.float32 or torch.float64; got {shown(d)}")
     _default = d
-    _core.direct_dtype(d is float64)
+    direct_dtype(d is float64)
 
 
 def computed(wanted, operation: str) -> dtype:
