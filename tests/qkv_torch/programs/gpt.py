@@ -173,7 +173,7 @@ for step in range(20):
         print(f"step {step}: loss {loss.item():.4f}")
 model.eval()
 with torch.no_grad():
-    print(model(x)[0][0])
+    print([[f"{logit:.3f}" for logit in row] for row in model(x)[0][0].tolist()])
 print(model.transformer.h[1].attn.c_proj.weight[0, :4], model.transformer.h[0].attn.bias.shape)
 print([name for name, _ in model.named_buffers()], "transformer.h.0.attn.bias" in model.state_dict())
 start = torch.tensor([[2, 0, 1, 0]], dtype=torch.long)

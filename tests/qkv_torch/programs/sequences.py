@@ -31,7 +31,9 @@ print(out, weights[0], mha(y, y, y, average_attn_weights=False)[1].shape, mha(y,
 padding = torch.tensor([[False, False, False, True, True], [False] * 5])
 causal = torch.triu(torch.ones(5, 5), diagonal=1).bool()
 out, weights = mha(y, y, y, key_padding_mask=padding, attn_mask=causal)
+torch.set_printoptions(sci_mode=False)
 print(out[0], weights, mha(y, y, y, attn_mask=causal, need_weights=False)[0][1])
+torch.set_printoptions(profile="default")
 print(
     mha(y, y, y, attn_mask=nn.Transformer.generate_square_subsequent_mask(5))[1][0],
     nn.Transformer.generate_square_subsequent_mask(3),

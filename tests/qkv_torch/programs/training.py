@@ -206,4 +206,4 @@ for step in range(8):
     loss.backward()
     optimizer.step()
     print(f"{loss.item():.3f}", end=" ")
-print(weights.sum(1), weights.shape)
+print((weights.sum(1) - 1).abs().max().item() < 1e-6, weights.grad_fn is not None, weights.shape)
