@@ -40,7 +40,7 @@ INSIDE = {
     "plot": "show_heatmaps",
     "training": "Trainer History CheckpointError token_loss save_arrays load_arrays",
     "data": "Vocabulary Batches pad copy_pairs date_pairs topics task unigram_entropy",
-    "interop": "register pytorch_state",
+    "interop": "register",
     "testing": "assert_shape assert_close check_gradient",
 }
 

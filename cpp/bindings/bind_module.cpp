@@ -183,10 +183,32 @@ Examples
              return self;
            })
       .def("num_parameters", "How many numbers the module learns.", &Module::num_parameters)
-      .def("state_dict", "Copies of all parameters and buffers by name; later training does not change them.",
-           [](const Module& self) {
+      .def("state_dict(*, torch_names=False)", R"doc(
+Copies of all parameters and buffers by name; later training does not change them.
+
+Parameters
+----------
+torch_names : bool, default False
+    Give the names of PyTorch's modules, which load such a state. They differ in the input projections of
+    multi-head attention: ``q_proj.weight`` and its like are rows of ``in_proj_weight (3 M, M)`` and
+    ``in_proj_bias (3 M)``, or ``q_proj_weight`` and its like where keys or values have another size. Layers load
+    both.
+
+Raises
+------
+ValueError
+    If heads share keys and values (``num_kv_heads``) and `torch_names` is True: PyTorch has no name for them.
+
+Examples
+--------
+>>> state = qkv.nn.MultiHeadAttention(8, 2).state_dict(torch_names=True)
+>>> {name: tensor.shape for name, tensor in state.items()}
+{'in_proj_weight': (24, 8), 'in_proj_bias': (24,), 'out_proj.weight': (8, 8), 'out_proj.bias': (8,)}
+)doc",
+           [](Module& self, bool torch_names) {
              py::dict state;
-             for (auto& [name, tensor] : self.named_state()) state[name.c_str()] = Tensor(cloned(tensor.data()));
+             for (auto& [name, tensor] : torch_names ? self.torch_state() : self.named_state())
+               state[name.c_str()] = Tensor(cloned(tensor.data()));
              return state;
            })
       .def("load_state_dict(state_dict, strict=True)", R"doc(

@@ -185,8 +185,8 @@ std::vector<std::pair<std::string, Tensor>> Module::named_parameters() const {
   return found;
 }
 
-std::vector<std::pair<std::string, Tensor>> Module::named_state() const {
-  std::vector<std::pair<std::string, Tensor>> found;
+NamedTensors Module::named_state() const {
+  NamedTensors found;
   walk(
       *this, [](const Module& m, const std::string&) { m.require_parameters(); },
       [&](const Entry& entry, const std::string& prefix) {
@@ -251,6 +251,14 @@ Index Module::num_parameters() const {
 }
 
 void Module::adapt_state(StateDict&, const std::string&) {}
+
+void Module::torch_names(NamedTensors&, const std::string&) const {}
+
+NamedTensors Module::torch_state() {
+  NamedTensors state = named_state();
+  for (auto& [name, module] : named_modules()) module->torch_names(state, name.empty() ? name : name + ".");
+  return state;
+}
 
 void Module::load_state(StateDict state, bool strict) {
   for (auto& [name, module] : named_modules()) module->adapt_state(state, name.empty() ? name : name + ".");

@@ -25,6 +25,7 @@ using ModulePtr = std::shared_ptr<Module>;
 
 // Arrays under full names, such as "layers.0.linear1.weight".
 using StateDict = std::map<std::string, Array>;
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 // The arguments of a constructor, for printing a module and for making an equal one.
 using Fields = std::vector<std::pair<std::string, std::variant<bool, Index, double, std::string>>>;  // a dict
@@ -88,7 +89,8 @@ class Module : public std::enable_shared_from_this<Module>, NonCopyable {
 
   // A module's own stand before those of its parts, its parameters before its buffers.
   std::vector<std::pair<std::string, Tensor>> named_parameters() const;
-  std::vector<std::pair<std::string, Tensor>> named_state() const;  // parameters and persistent buffers
+  NamedTensors named_state() const;  // parameters and persistent buffers
+  NamedTensors torch_state();        // the same under the names that PyTorch's modules have
   Tensors parameters() const;
   // This one first, under ""; its pointer may not own it.
   std::vector<std::pair<std::string, ModulePtr>> named_modules();
@@ -132,6 +134,7 @@ class Module : public std::enable_shared_from_this<Module>, NonCopyable {
 
   // Called before names are matched: translates names of other libraries, makes parameters whose sizes were unknown.
   virtual void adapt_state(StateDict& state, const std::string& prefix);
+  virtual void torch_names(NamedTensors& state, const std::string& prefix) const;  // the way back
   // Called when a parameter or the dtype may have changed.
   virtual void changed() {}
   // Called by whatever needs the parameters: throws if they do not exist yet.

@@ -139,6 +139,34 @@ void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix
   }
 }
 
+void MultiHeadAttention::torch_names(NamedTensors& state, const std::string& prefix) const {
+  // Where the three stand; fewer where another kind of module stands in for one, which PyTorch's has not.
+  const auto places = [&](const char* kind) {
+    std::vector<std::ptrdiff_t> found;
+    for (int i = 0; i < 3; ++i) {
+      const auto entry =
+          std::ranges::find(state, prefix + arguments.names.of(kParts[i]) + kind, &NamedTensors::value_type::first);
+      if (entry != state.end()) found.push_back(entry - state.begin());
+    }
+    return found;
+  };
+  const auto join = [&](const char* joined, const std::vector<std::ptrdiff_t>& from) {
+    Tensors parts;
+    for (const auto i : from) parts.emplace_back(state[i].second.data());
+    state[from[0]] = {prefix + joined, ops::concatenate(parts, 0)};
+    for (const auto i : {from[2], from[1]}) state.erase(state.begin() + i);
+  };
+  if (const auto biases = places(".bias"); biases.size() == 3) join("in_proj_bias", biases);
+  const auto weights = places(".weight");
+  if (weights.size() < 3) return;
+  const auto shape = [&](int i) { return state[weights[i]].second.shape(); };
+  if (shape(1)[0] != shape(0)[0])
+    fail_value("state_dict: ", state[weights[1]].first, " must have ", shape(0)[0],
+               " rows because PyTorch's heads do not share keys and values; got ", shape(1));
+  if (shape(0) == shape(1) && shape(1) == shape(2)) return join("in_proj_weight", weights);
+  for (int i = 0; i < 3; ++i) state[weights[i]].first = prefix + kParts[i] + "_weight";
+}
+
 // What a call gives, checked: (B, L, width) each, of which keys and values are not looked at if they are projected
 // already.
 MultiHeadAttention::Inputs MultiHeadAttention::checked_inputs(const Tensor& queries, const Tensor& keys,

@@ -66,6 +66,7 @@ class MultiHeadAttention : public Module, public AnyAttention {
  protected:
   MultiHeadAttention(const Names& names, const Arguments& arguments);
   void adapt_state(StateDict& state, const std::string& prefix) override;
+  void torch_names(NamedTensors& state, const std::string& prefix) const override;
 
  private:
   const Names& names_;

@@ -1,6 +1,6 @@
-"""Other libraries: einops and threadpoolctl know qkv's Tensors and threads, PyTorch loads the states of its layers.
+"""Other libraries: einops and threadpoolctl know qkv's Tensors and threads.
 
-The first two are told about qkv when they are imported, before qkv or after it; nothing is imported for that.
+They are told about qkv when they are imported, before qkv or after it; nothing is imported for that.
 """
 
 from __future__ import annotations
@@ -8,18 +8,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ._public import publish
 
-__all__ = ["pytorch_state", "register"]
+__all__ = ["register"]
 
 _registered: set[str] = set()
 
@@ -36,52 +33,6 @@ def register() -> None:
     for name in _LIBRARIES:
         if name in sys.modules:
             _register(name)
-
-
-def pytorch_state(module: Any) -> dict[str, NDArray[Any]]:
-    """Give the state of a module under the names of PyTorch's modules, which load it.
-
-    The names of `qkv.nn` are PyTorch's but for the input projections of attention: ``q_proj.weight`` and its like
-    become rows of ``in_proj_weight (3 M, M)`` and ``in_proj_bias (3 M)``, or ``q_proj_weight`` and its like where keys
-    or values have another size. Layers of `qkv.nn` load both; those of `qkv.torch.nn` have PyTorch's names already.
-
-    Parameters
-    ----------
-    module : Module, or mapping from str to array_like
-        A module, or what its ``state_dict()`` gave.
-
-    Returns
-    -------
-    dict from str to ndarray
-        Copies; ``{k: torch.from_numpy(v) for k, v in state.items()}`` is a state of PyTorch's.
-
-    Raises
-    ------
-    ValueError
-        If heads share keys and values (``num_kv_heads``), which PyTorch's MultiheadAttention does not have.
-
-    Examples
-    --------
-    >>> {name: array.shape for name, array in qkv.interop.pytorch_state(qkv.nn.MultiHeadAttention(8, 2)).items()}
-    {'out_proj.weight': (8, 8), 'out_proj.bias': (8,), 'in_proj_weight': (24, 8), 'in_proj_bias': (24,)}
-    """
-    given = module if isinstance(module, Mapping) else module.state_dict()
-    state = {name: np.array(value) for name, value in given.items()}
-    for prefix in [name.removesuffix("q_proj.weight") for name in state if name.endswith("q_proj.weight")]:
-        names = [f"{prefix}{part}_proj" for part in "qkv"]
-        weights = [state.pop(f"{name}.weight") for name in names]
-        if len({len(weight) for weight in weights}) > 1:
-            raise ValueError(
-                f"pytorch_state: {names[1]}.weight must have {len(weights[0])} rows because PyTorch's heads do not "
-                f"share keys and values; got {weights[1].shape}"
-            )
-        if len({weight.shape for weight in weights}) == 1:
-            state[f"{prefix}in_proj_weight"] = np.concatenate(weights)
-        else:
-            state.update({f"{name}_weight": weight for name, weight in zip(names, weights, strict=True)})
-        if f"{names[0]}.bias" in state:
-            state[f"{prefix}in_proj_bias"] = np.concatenate([state.pop(f"{name}.bias") for name in names])
-    return state
 
 
 def _register(name: str) -> None:

@@ -153,8 +153,8 @@ def test_layers_of_the_core(name):
     mine, args, options, theirs, their_args, count = CORE[name]
     one = mine(*args, **options).eval()
     other = theirs(*their_args, **options, batch_first=True).eval()
-    state = qkv.interop.pytorch_state(one)
-    other.load_state_dict({k: torch.from_numpy(v) for k, v in state.items()}, strict=True)
+    state = one.state_dict(torch_names=True)
+    other.load_state_dict({k: torch.from_numpy(np.array(v)) for k, v in state.items()}, strict=True)
     sizes = (8, options.get("kdim", 8), options.get("vdim", 8))
     rng = np.random.default_rng(0)
     inputs = [rng.normal(size=(2, 5, size)).astype(np.float32) for size in sizes[:count]]
@@ -169,7 +169,7 @@ def test_layers_of_the_core(name):
 
 def test_shared_heads_are_refused():
     with pytest.raises(ValueError, match=r"k_proj.weight must have 8 rows .* got \(4, 8\)"):
-        qkv.interop.pytorch_state(qkv.nn.MultiHeadAttention(8, 2, num_kv_heads=1))
+        qkv.nn.MultiHeadAttention(8, 2, num_kv_heads=1).state_dict(torch_names=True)
 
 
 @pytest.mark.parametrize(
