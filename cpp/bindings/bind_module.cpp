@@ -25,7 +25,8 @@ class OverridableModule : public Overridable<Module>, public nn::AnyAttention {
     const InPython python;
     const DefinedCall own = defined_call(static_cast<const Module*>(this));
     if (!own) fail_type(class_name(), ": forward must be defined because the module stands in for an attention");
-    return call_attention(own, nullptr, ops::Causal::none, own.takes("keys", true), queries, keys, values, call);
+    const bool keys_given = own.takes("keys", true) || own.needs(3);
+    return call_attention(own, nullptr, ops::Causal::none, keys_given, queries, keys, values, call);
   }
 };
 

@@ -51,6 +51,17 @@ bool DefinedCall::takes(const char* keyword, bool named) const {
   return false;
 }
 
+bool DefinedCall::needs(Index count) const {
+  const py::object forward = self.attr("forward"), code = py::getattr(forward, "__code__", py::none());
+  if (code.is_none()) return false;
+  constexpr int kAnyPositions = 0x04;  // CO_VARARGS
+  if ((code.attr("co_flags").cast<int>() & kAnyPositions) != 0) return true;
+  const py::object defaults = forward.attr("__defaults__");
+  const Index optional = defaults.is_none() ? 0 : static_cast<Index>(py::len(defaults));
+  const Index bound = py::hasattr(forward, "__self__") ? 1 : 0;
+  return code.attr("co_argcount").cast<Index>() - optional - bound >= count;
+}
+
 void wrong_result(const DefinedCall& call, const char* wanted, py::handle got) {
   fail_type(type_name(call.self), ": forward must return ", wanted, " to the module that calls it; got ",
             type_name(got));

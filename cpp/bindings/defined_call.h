@@ -16,6 +16,8 @@ struct DefinedCall {
   explicit operator bool() const { return static_cast<bool>(function); }
   // Whether its forward takes a keyword of this name; `named`: not among any others, as **options.
   bool takes(const char* keyword, bool named = false) const;
+  // Whether its forward needs as many arguments, whatever their names, or takes any number by position.
+  bool needs(Index count) const;
 };
 
 DefinedCall defined_call(py::handle self);

@@ -104,6 +104,25 @@ def test_a_module_of_one_argument():
         plain(X, is_causal=True)
 
 
+class Named(nn.Module):
+    """An attention whose arguments have names of its own."""
+
+    def forward(self, q, k, v, valid_lens=None, attn_mask=None):
+        return nn.DotProductAttention()(q, k, v, valid_lens, attn_mask)
+
+
+class Positions(nn.Module):
+    def forward(self, *inputs, **options):
+        return nn.DotProductAttention()(*inputs, **options)
+
+
+@pytest.mark.parametrize("kind", [Named, Positions])
+@pytest.mark.parametrize("call", [{}, {"valid_lens": [2, L]}, {"attn_mask": MASK}], ids=str)
+def test_queries_keys_and_values_are_given_by_position(kind, call):
+    layer = nn.TransformerEncoderLayer(M, 2, 11, 0.0, attention=kind()).to("float64")
+    close(layer(X, **call), written_out(layer, qkv.tensor(X), **call))
+
+
 class Masked(nn.Module):
     def forward(self, queries, keys, values, valid_lens=None, attn_mask=None):
         mask = None if attn_mask is None else qkv.tensor(attn_mask)
