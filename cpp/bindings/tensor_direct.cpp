@@ -210,10 +210,7 @@ template <Compare op> PyObject* comparison(const Given& given, const Entry&) {
 
 template <Unary op> Tensor of_one(const Tensor& x) { return ops::unary(op, x); }
 
-Tensor power_of_two(const Tensor& x) {
-  return ops::unary(Unary::exponential, ops::binary(Binary::multiply, x, ops::scalar_like(x, std::numbers::ln2)));
-}
-
+Tensor power_of_two(const Tensor& x) { return ops::binary(Binary::power, ops::scalar_like(x, 2), x); }
 Tensor square(const Tensor& x) { return ops::multiply(x, x); }
 Tensor reciprocal_root(const Tensor& x) { return reciprocal(ops::unary(Unary::square_root, x)); }
 template <int base> Tensor logarithm(const Tensor& x) {

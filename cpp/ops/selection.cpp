@@ -1,4 +1,5 @@
 // One number or another: where, clip.
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -73,6 +74,8 @@ Tensor clip(const Tensor& input, std::optional<double> low, std::optional<double
   const Tensor x = floating(input);
   const double infinity = std::numeric_limits<double>::infinity(), least = low.value_or(-infinity),
                most = high.value_or(infinity);
+  if (std::isnan(least) || std::isnan(most))  // then all is NaN, as in NumPy, without a gradient
+    return where(compare(Compare::less, x, x), x, scalar_like(x, std::numeric_limits<double>::quiet_NaN()));
   Array y(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&]<class T>(T) {
     const T lowest = in_range<T>("clip", "low", least), highest = in_range<T>("clip", "high", most);

@@ -54,7 +54,7 @@ def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     x : array_like or Tensor
         Any shape.
     low, high : float, optional
-        None leaves that side open.
+        None leaves that side open; NaN makes all NaN, as in NumPy.
 
     Returns
     -------

@@ -173,9 +173,9 @@ def _clip(
     ):
         return _core.clip(x, low, high)
     if low is not None:
-        x = _core.where(plain(x < low), low, x)
+        x = _core.where(plain(x < low) | np.isnan(plain(low)), low, x)
     if high is not None:
-        x = _core.where(plain(x > high), high, x)
+        x = _core.where(plain(x > high) | np.isnan(plain(high)), high, x)
     return x
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
-from . import UnsupportedError
+from . import UnsupportedError, plain
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
@@ -32,15 +32,23 @@ def log1p(x: Tensor) -> Any:
 
 
 def sinh(x: Tensor) -> Any:
-    """``(e^x - e^-x) / 2`` without loss of digits near 0."""
-    return (expm1(x) - expm1(-x)) / 2
+    """``(e^x - e^-x) / 2`` without loss of digits near 0, of halves that overflow no earlier than it."""
+    up, down = x / 2, x / -2
+    return (expm1(up) - expm1(down)) * ((_core.exp(up) + _core.exp(down)) / 2)
+
+
+def cosh(x: Tensor) -> Any:
+    """``(e^x + e^-x) / 2``, of roots that overflow no earlier than it."""
+    up, down = _core.exp(x / 2), _core.exp(x / -2)
+    return up * (up / 2) + down * (down / 2)
 
 
 def logaddexp(a: Any, b: Any) -> Any:
-    """``log(e^a + e^b)`` of numbers of any size."""
-    shape = np.broadcast_shapes(np.shape(a), np.shape(b))
-    zeros = np.zeros(shape, np.float32)
-    return _core.logsumexp(_core.stack([a + zeros, b + zeros], 0), 0, False)
+    """``log(e^a + e^b)``: the larger plus ``log(1 + e^-d)`` of their distance, which keeps its digits near 0."""
+    first = plain(a) >= plain(b)
+    high, low = _core.where(first, a, b), _core.where(first, b, a)
+    same = np.isinf(plain(high)) & plain(high == low)  # whose difference is NaN
+    return high + _core.softplus(_core.where(same, 0.0, low - high), 1.0)
 
 
 CALLS: dict[Any, Callable[..., Any]] = {
@@ -53,7 +61,7 @@ CALLS: dict[Any, Callable[..., Any]] = {
     np.reciprocal: lambda x: 1 / x,
     np.sqrt: _core.sqrt,
     np.exp: _core.exp,
-    np.exp2: lambda x: _core.exp(x * _LN2),
+    np.exp2: lambda x: 2.0**x,
     np.expm1: expm1,
     np.log: _core.log,
     np.log2: lambda x: _core.log(x) / _LN2,
@@ -64,7 +72,7 @@ CALLS: dict[Any, Callable[..., Any]] = {
     np.cos: _core.cos,
     np.tan: lambda x: _core.sin(x) / _core.cos(x),
     np.sinh: sinh,
-    np.cosh: lambda x: (_core.exp(x) + _core.exp(-x)) / 2,
+    np.cosh: cosh,
     np.tanh: _core.tanh,
     np.deg2rad: lambda x: x * (math.pi / 180),
     np.radians: lambda x: x * (math.pi / 180),
