@@ -17,6 +17,13 @@ bool in_python(PyTypeObject* type, PyObject* method) {
   return own;
 }
 
+// What a function says of its arguments: behind decorators, which take any and hand them on, as inspect.signature
+// looks.
+py::object undecorated(py::object function) {
+  while (py::hasattr(function, "__wrapped__")) function = function.attr("__wrapped__");
+  return function;
+}
+
 }  // namespace
 
 DefinedCall defined_call(py::handle self) {
@@ -40,7 +47,7 @@ py::object defined_method(py::handle self, const char* name) {
 }
 
 bool DefinedCall::takes(const char* keyword, bool named) const {
-  const py::object code = py::getattr(self.attr("forward"), "__code__", py::none());
+  const py::object code = py::getattr(undecorated(self.attr("forward")), "__code__", py::none());
   if (code.is_none()) return !named;
   constexpr int kAnyKeywords = 0x08;  // CO_VARKEYWORDS
   if (!named && (code.attr("co_flags").cast<int>() & kAnyKeywords) != 0) return true;
@@ -52,11 +59,12 @@ bool DefinedCall::takes(const char* keyword, bool named) const {
 }
 
 bool DefinedCall::needs(Index count) const {
-  const py::object forward = self.attr("forward"), code = py::getattr(forward, "__code__", py::none());
+  const py::object forward = self.attr("forward"), function = undecorated(forward),
+                   code = py::getattr(function, "__code__", py::none());
   if (code.is_none()) return false;
   constexpr int kAnyPositions = 0x04;  // CO_VARARGS
   if ((code.attr("co_flags").cast<int>() & kAnyPositions) != 0) return true;
-  const py::object defaults = forward.attr("__defaults__");
+  const py::object defaults = function.attr("__defaults__");
   const Index optional = defaults.is_none() ? 0 : static_cast<Index>(py::len(defaults));
   const Index bound = py::hasattr(forward, "__self__") ? 1 : 0;
   return code.attr("co_argcount").cast<Index>() - optional - bound >= count;

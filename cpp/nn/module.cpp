@@ -173,8 +173,8 @@ template <class Enter, class Leaf> void Module::walk(const Module& root, Enter e
   }
 }
 
-std::vector<std::pair<std::string, Tensor>> Module::named_parameters() const {
-  std::vector<std::pair<std::string, Tensor>> found;
+NamedTensors Module::named_parameters() const {
+  NamedTensors found;
   std::unordered_set<const TensorImpl*> seen;
   walk(
       *this, [](const Module& m, const std::string&) { m.require_parameters(); },

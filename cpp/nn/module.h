@@ -88,7 +88,7 @@ class Module : public std::enable_shared_from_this<Module>, NonCopyable {
   void remove(const std::string& name);
 
   // A module's own stand before those of its parts, its parameters before its buffers.
-  std::vector<std::pair<std::string, Tensor>> named_parameters() const;
+  NamedTensors named_parameters() const;
   NamedTensors named_state() const;  // parameters and persistent buffers
   NamedTensors torch_state();        // the same under the names that PyTorch's modules have
   Tensors parameters() const;

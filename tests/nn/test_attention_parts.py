@@ -92,8 +92,13 @@ def test_an_attention_stands_in_for_self_attn(name, call):
     assert len(stack.attention_weights) == 2
 
 
-def test_a_module_of_one_argument():
-    layer = nn.TransformerEncoderLayer(M, 2, 11, 0.0, attention=Mixing()).to("float64")
+class DecoratedMixing(Mixing):
+    forward = qkv.no_grad()(Mixing.forward)
+
+
+@pytest.mark.parametrize("kind", [Mixing, DecoratedMixing])
+def test_a_module_of_one_argument(kind):
+    layer = nn.TransformerEncoderLayer(M, 2, 11, 0.0, attention=kind()).to("float64")
     y = layer.norm1(X + layer.self_attn(qkv.tensor(X)))
     close(layer(X), layer.norm2(y + layer.linear2(qkv.relu(layer.linear1(y)))))
     with pytest.raises(TypeError, match="valid_lens"):
@@ -116,7 +121,11 @@ class Positions(nn.Module):
         return nn.DotProductAttention()(*inputs, **options)
 
 
-@pytest.mark.parametrize("kind", [Named, Positions])
+class Decorated(Named):
+    forward = qkv.no_grad()(Named.forward)
+
+
+@pytest.mark.parametrize("kind", [Named, Positions, Decorated])
 @pytest.mark.parametrize("call", [{}, {"valid_lens": [2, L]}, {"attn_mask": MASK}], ids=str)
 def test_queries_keys_and_values_are_given_by_position(kind, call):
     layer = nn.TransformerEncoderLayer(M, 2, 11, 0.0, attention=kind()).to("float64")
