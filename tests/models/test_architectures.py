@@ -244,7 +244,13 @@ RULES = {
     "ends": lambda text: {"eos_token_id": [2, text[4]]},
     "shortest": lambda text: {"min_new_tokens": 6, "eos_token_id": [2, text[2]]},
     "suppressed": lambda text: {"suppress_tokens": [text[3]], "begin_suppress_tokens": [text[0], 8]},
+    "suppressed beyond the words": lambda text: {
+        "suppress_tokens": [text[3], 61],
+        "begin_suppress_tokens": [99],
+    },
+    "ends beyond the words": lambda text: {"min_new_tokens": 6, "eos_token_id": [61, text[2]]},
     "forced": lambda text: {"forced_eos_token_id": 9},
+    "unforced": lambda text: {"forced_eos_token_id": None, "suppress_tokens": [text[3]]},
     "forced first": lambda text: {"forced_bos_token_id": 5},
 }
 
@@ -271,6 +277,17 @@ def test_generation_takes_no_unknown_rule(tmp_path):
         ValueError, match=r"guidance_scale must be unset because qkv has no rule for it; got 1\.5"
     ):
         loaded.generate(IDS, max_new_tokens=3)
+    for name, value in {
+        "bad_words_ids": [[3], [61]],
+        "forced_eos_token_id": 61,
+        "forced_bos_token_id": -1,
+    }.items():
+        loaded.given_generation = {name: value}
+        got = value if isinstance(value, int) else 61
+        message = rf"generate: {name} must have ids from 0 to vocab_size - 1 = 60; got \[{got}\]"
+        with pytest.raises(ValueError, match=message):
+            loaded.generate(IDS[:, :1], max_new_tokens=3)
+    loaded.given_generation = {}
     with pytest.raises(ValueError, match="on_token must be None with method='beam'"):
         loaded.generate(IDS, max_new_tokens=3, method="beam", on_token=print)
     with pytest.raises(ValueError, match=r"input_ids must be integers \(B, L\) with L at least 1"):

@@ -88,7 +88,7 @@ TINY: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
         DEBERTA,
         {
             "v3": {},
-            "segments": {"type_vocab_size": 2, "position_biased_input": True},
+            "segments": {"type_vocab_size": 2, "position_biased_input": True, "hidden_act": "relu"},
             "no_buckets": {"position_buckets": -1, "norm_rel_ebd": "none", "max_relative_positions": 11},
             "absolute": {
                 "relative_attention": False,
@@ -154,7 +154,13 @@ TINY: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
             "gated_silu": {"feed_forward_proj": "gated-silu", "relative_attention_num_buckets": 12},
         },
     ),
-    "bart": (SIDES, {"plain": {}, "scaled": {"scale_embedding": True, "activation_function": "relu"}}),
+    "bart": (
+        SIDES,
+        {
+            "plain": {},
+            "scaled": {"scale_embedding": True, "activation_function": "relu", "forced_eos_token_id": None},
+        },
+    ),
     "marian": (
         MARIAN,
         {

@@ -141,8 +141,9 @@ class Configuration:
 
 
 def _check(name: str, value: object, default: object) -> None:
-    """Hold an entry to the type of its default; numbers that are no sizes may be unset."""
-    if value is None and (default is None or isinstance(default, float)):
+    """Hold an entry to the type of its default; numbers that are no sizes may be unset, and tokens but the padding."""
+    token = name.endswith("_token_id") and name != "pad_token_id"
+    if value is None and (default is None or token or isinstance(default, float)):
         return
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if isinstance(default, bool):

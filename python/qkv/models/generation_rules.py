@@ -76,7 +76,6 @@ class Rules:
         """Give the scores (N, V) behind ids (N, T), changed by all rules."""
         e, count = self.entries, ids.shape[1]
         scores = scores.copy()
-        rows = np.arange(len(ids))[:, None]
         penalty = e.get("repetition_penalty")
         if penalty not in (None, 1, 1.0):
             for b, row in enumerate(ids):
@@ -91,25 +90,43 @@ class Rules:
         if size > 0 and self.source is not None:
             _forbid_repeats(scores, self.source, ids, size)
         for words in self.bad_words:
+            _check_ids("bad_words_ids", words[-1:], scores)
             before = np.array(words[:-1], np.int64)
             if len(before) <= count:
                 scores[(ids[:, count - len(before) :] == before).all(axis=1), words[-1]] = -np.inf
         if count < self.shortest:
-            scores[:, self.ends] = -np.inf
-        if count == self.first == 1 and e.get("forced_bos_token_id") is not None:
-            scores = _only(scores, numbers(e["forced_bos_token_id"]))
-        if count == self.length - 1 and e.get("forced_eos_token_id") is not None:
-            scores = _only(scores, numbers(e["forced_eos_token_id"]))
-        scores[rows, numbers(e.get("suppress_tokens"))] = -np.inf
+            _forbid(scores, self.ends)
+        if count == self.first == 1:
+            scores = self._only(scores, "forced_bos_token_id")
+        if count == self.length - 1:
+            scores = self._only(scores, "forced_eos_token_id")
+        _forbid(scores, numbers(e.get("suppress_tokens")))
         if count == self.first:
-            scores[rows, numbers(e.get("begin_suppress_tokens"))] = -np.inf
+            _forbid(scores, numbers(e.get("begin_suppress_tokens")))
         return scores
 
+    def _only(self, scores: np.ndarray, name: str) -> np.ndarray:
+        """Leave the ids of an entry alone, where it has any."""
+        tokens = numbers(self.entries.get(name))
+        if not tokens:
+            return scores
+        _check_ids(name, tokens, scores)
+        forced = np.full_like(scores, -np.inf)
+        forced[:, tokens] = 0
+        return forced
 
-def _only(scores: np.ndarray, tokens: list[int]) -> np.ndarray:
-    forced = np.full_like(scores, -np.inf)
-    forced[:, tokens] = 0
-    return forced
+
+def _check_ids(name: str, tokens: list[int], scores: np.ndarray) -> None:
+    words = scores.shape[1]
+    if not all(0 <= token < words for token in tokens):
+        raise ValueError(
+            f"generate: {name} must have ids from 0 to vocab_size - 1 = {words - 1}; got {tokens!r:.100}"
+        )
+
+
+def _forbid(scores: np.ndarray, tokens: list[int]) -> None:
+    """Forbid tokens; ids that are no word's forbid nothing."""
+    scores[:, [token for token in tokens if 0 <= token < scores.shape[1]]] = -np.inf
 
 
 def _forbid_repeats(scores: np.ndarray, texts: np.ndarray, ids: np.ndarray, size: int) -> None:

@@ -64,6 +64,7 @@ ARCHITECTURE = Architecture(
             "cls.predictions.transform.LayerNorm",
             "cls.predictions.decoder",
             "cls.predictions.bias",
+            activation="hidden_act",
         ),
         "ForSequenceClassification": labels("pooler.dense", entry="pooler_hidden_act", dropout="cls_dropout"),
         "ForTokenClassification": labels(),
