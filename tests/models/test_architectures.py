@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-import qkv
 from models.tiny_models import CASES, TINY, hugging_face, largest_difference
 from qkv import models
+from qkv.models import generation_rules
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", minversion="5")
@@ -252,6 +252,12 @@ RULES = {
     "forced": lambda text: {"forced_eos_token_id": 9},
     "unforced": lambda text: {"forced_eos_token_id": None, "suppress_tokens": [text[3]]},
     "forced first": lambda text: {"forced_bos_token_id": 5},
+    # Both lengths: that of the new ids holds, whatever the other is.
+    "shortest twice": lambda text: {"min_new_tokens": 2, "min_length": 20, "eos_token_id": [2, text[3]]},
+    "first but for the forced": lambda text: {
+        "forced_bos_token_id": 5,
+        "begin_suppress_tokens": [5, text[0]],
+    },
 }
 
 
@@ -267,6 +273,11 @@ def test_generation_configs_are_heeded(tmp_path, kind, rule):
     expected = new_ids(model, [IDS], 13)
     assert (expected == plain) == (rule == "forced first" and kind == "gpt2")
     assert ours_of(models.from_pretrained(tmp_path), [IDS], 13) == expected
+
+
+def test_an_encoder_may_have_more_words():
+    rules = generation_rules.Rules({"encoder_no_repeat_ngram_size": 1}, [], 1, 5, source=np.array([[2, 9]]))
+    assert rules.apply(np.array([[0]]), np.zeros((1, 5))).tolist() == [[0, 0, -np.inf, 0, 0]]
 
 
 def test_generation_takes_no_unknown_rule(tmp_path):
@@ -312,18 +323,6 @@ def test_tokens_stream(tmp_path):
     longest = max(map(len, texts))
     expected = [text + [padding] * (longest - len(text)) for text in texts]
     assert np.array(seen).T.tolist() == expected
-
-
-def test_gradients_reach_every_parameter(tmp_path):
-    for kind in ("roberta", "llama", "bart", "vit"):
-        name = HEADS[kind][1]
-        folder = tmp_path / kind
-        hugging_face(kind, next(iter(TINY[kind][1])), name, folder)
-        loaded = models.from_pretrained(folder)
-        result = loaded(*inputs_of(kind, name, None)[0])
-        (result if isinstance(result, qkv.Tensor) else result.logits).sum().backward()
-        without = [n for n, p in loaded.named_parameters() if p.grad is None]
-        assert not without
 
 
 # Entries of transformers' configurations that change nothing of what is computed here: first values, dropout that a

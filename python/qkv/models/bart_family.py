@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from .architecture import Options, Piece, projections
+from .architecture import HeadTable, Options, Piece, language_head, projections
 from .configuration import Configuration
 
 
@@ -47,7 +48,12 @@ def side(own: str) -> dict[str, str]:
 
 NAMES = {"encoder.embedding": "shared", "decoder.embedding": "shared", **side("encoder"), **side("decoder")}
 
-# A row in files, a vector in the model, whether the matrix is tied or not.
+# A row in files, a vector in the model, whether the matrix is tied or not; Hugging Face's is a buffer.
 LOGITS_BIAS = dict.fromkeys(
     ("head.bias", "head.output.bias"), Piece("final_logits_bias", row=True, optional=True)
 )
+
+
+def words_head(**options: Callable[[Configuration], Any]) -> HeadTable:
+    """Give the scores of words, with a bias that training leaves as it is."""
+    return language_head(names=LOGITS_BIAS, bias=lambda c: True, fixed_bias=lambda c: True, **options)

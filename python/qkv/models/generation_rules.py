@@ -64,8 +64,11 @@ class Rules:
         self.bad_words = [
             list(map(int, words)) for words in bad if list(words) not in [[end] for end in ends]
         ]
-        shortest = max(int(entries.get("min_length") or 0), first + int(entries.get("min_new_tokens") or 0))
+        new = entries.get("min_new_tokens")
+        shortest = int(entries.get("min_length") or 0) if new is None else first + int(new)
         self.shortest = shortest if ends else 0
+        forced = first == 1 and entries.get("forced_bos_token_id") is not None
+        self.free = first + forced  # ids before the first one that is chosen
 
     def reorder(self, indices: np.ndarray) -> None:
         """Go on with other rows."""
@@ -101,7 +104,7 @@ class Rules:
         if count == self.length - 1:
             scores = self._only(scores, "forced_eos_token_id")
         _forbid(scores, numbers(e.get("suppress_tokens")))
-        if count == self.first:
+        if count == self.free:
             _forbid(scores, numbers(e.get("begin_suppress_tokens")))
         return scores
 
@@ -136,4 +139,6 @@ def _forbid_repeats(scores: np.ndarray, texts: np.ndarray, ids: np.ndarray, size
     runs = np.lib.stride_tricks.sliding_window_view(texts, size, axis=1)  # (N, T - size + 1, size)
     last = ids[:, ids.shape[1] - size + 1 :]
     row, place = np.nonzero((runs[:, :, :-1] == last[:, None]).all(axis=2))
-    scores[row, runs[row, place, -1]] = -np.inf
+    following = runs[row, place, -1]
+    words = following < scores.shape[1]  # an encoder may have more
+    scores[row[words], following[words]] = -np.inf

@@ -34,6 +34,8 @@ class Head(Module):
         Of the LayerNorm behind it; None: there is none.
     bias, inner_bias, norm_bias : bool
         Of ``output``, ``dense`` and the norm.
+    fixed_bias : bool
+        Training leaves that of ``output`` as it is.
     tied : bool
         The last matrix is that of the body's embeddings.
     scale : float
@@ -56,6 +58,7 @@ class Head(Module):
         bias: bool = True,
         inner_bias: bool = True,
         norm_bias: bool = True,
+        fixed_bias: bool = False,
         tied: bool = False,
         scale: float = 1.0,
         softcap: float = 0.0,
@@ -70,6 +73,8 @@ class Head(Module):
         self.dropout = Dropout(dropout)
         self.output = Linear(inner or width, outputs, bias=bias) if outputs and not tied else None
         self.bias = Parameter(np.zeros(outputs, np.float32)) if tied and bias else None
+        if fixed_bias:
+            (self.bias if self.output is None else self.output.bias).requires_grad = False
 
     def forward(self, x: Tensor, words: Embedding | None = None, keep: np.ndarray | None = None) -> Tensor:
         """Give the scores of x (B, L, M); words is what it is tied to, keep (B, L) says which rows count."""

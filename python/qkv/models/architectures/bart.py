@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..architecture import Architecture, Options, language_head
-from ..bart_family import LOGITS_BIAS, NAMES, body
+from ..architecture import Architecture, Options
+from ..bart_family import NAMES, body, words_head
 from ..configuration import Configuration
 
 
@@ -45,5 +45,5 @@ ARCHITECTURE = Architecture(
     allowed=ALLOWED,
     bodies=options,
     names=NAMES | EMBEDDINGS,
-    heads={"ForConditionalGeneration": language_head(names=LOGITS_BIAS, bias=lambda c: True)},
+    heads={"ForConditionalGeneration": words_head()},
 )

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...positions import sinusoidal_positions
-from ..architecture import language_head
-from ..bart_family import LOGITS_BIAS, NAMES, body
+from ..bart_family import NAMES, body, words_head
 from ..configuration import Configuration
 from .bart import ALLOWED, DEFAULTS
 from .bart import ARCHITECTURE as BART
@@ -67,5 +66,5 @@ ARCHITECTURE = replace(
     bodies=options,
     names=names,
     buffers=sines,
-    heads={"MTModel": language_head(names=LOGITS_BIAS, outputs=decoder_words, bias=lambda c: True)},
+    heads={"MTModel": words_head(outputs=decoder_words)},
 )
