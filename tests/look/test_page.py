@@ -85,7 +85,13 @@ def test_files_that_are_none(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.npz").write_bytes(b"no zip")
     np.savez("pickled.npz", weights=np.array([{}], dtype=object), tokens=np.array(WORDS))
-    for name in ("bad.npz", "pickled.npz"):
+    np.savez_compressed("whole.npz", weights=np.ones((2, 2, 6, 6)), tokens=np.array(WORDS))
+    whole = (tmp_path / "whole.npz").read_bytes()
+    place = whole.index(b"weights.npy") + 40
+    (tmp_path / "squeezed.npz").write_bytes(whole[:place] + b"\xff" * 8 + whole[place + 8 :])
+    packing = whole.index(b"PK\x01\x02") + 10  # of the first entry: one that nothing reads
+    (tmp_path / "packed.npz").write_bytes(whole[:packing] + b"\x63" + whole[packing + 1 :])
+    for name in ("bad.npz", "pickled.npz", "squeezed.npz", "packed.npz"):
         assert main(["look", name]) == 2
         assert "must be an .npz file with the arrays weights and tokens" in capsys.readouterr().err
     assert main(["look", "absent.npz"]) == 2

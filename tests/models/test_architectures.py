@@ -275,6 +275,28 @@ def test_generation_configs_are_heeded(tmp_path, kind, rule):
     assert ours_of(models.from_pretrained(tmp_path), [IDS], 13) == expected
 
 
+@pytest.mark.parametrize(("start", "kind"), [(10**30, ValueError), (1.5, TypeError), (-1, ValueError)])
+def test_the_first_id_of_a_decoder_is_a_word(tmp_path, start, kind):
+    hugging_face("bart", "plain", "BartForConditionalGeneration", tmp_path)
+    loaded = models.from_pretrained(tmp_path)
+    loaded.given_generation = {"decoder_start_token_id": start}
+    with pytest.raises(kind, match="generate: decoder_start_token_id must be"):
+        loaded.generate(IDS, max_new_tokens=3)
+
+
+@pytest.mark.parametrize("name", ["image_size", "patch_size", "num_channels"])
+def test_images_have_sizes(name):
+    entries = {
+        "model_type": "vit",
+        "hidden_size": 24,
+        "num_attention_heads": 3,
+        "image_size": 8,
+        "patch_size": 2,
+    }
+    with pytest.raises(ValueError, match=f"from_config: {name} must be at least 1; got 0"):
+        models.from_config({**entries, name: 0})
+
+
 def test_an_encoder_may_have_more_words():
     rules = generation_rules.Rules({"encoder_no_repeat_ngram_size": 1}, [], 1, 5, source=np.array([[2, 9]]))
     assert rules.apply(np.array([[0]]), np.zeros((1, 5))).tolist() == [[0, 0, -np.inf, 0, 0]]

@@ -197,6 +197,18 @@ def test_the_rates_that_come_with_qkv_are_whole():
         (lambda c: c["messages"]["2"].update(ring=[]), "the rings of 2 ranks"),
         (lambda c: c.update(network={"latency": 1e-6, "bandwidth": 1e9}), "lacks or garbles 'hidden'"),
         (lambda c: c.update(pieces={}), "lacks or garbles pieces"),
+        (lambda c: c["pieces"]["1"]["copy"].__setitem__(0, [[0], 1.0]), "the times of copy"),
+        (lambda c: c["pieces"]["1"]["copy"].__setitem__(0, [[16384], 1e300]), "the times of copy"),
+        (
+            lambda c: c["pieces"]["1"]["copy"].__setitem__(0, [[math.inf], 1.0]),
+            "cannot convert float infinity",
+        ),
+        (lambda c: c["messages"]["2"].update(shift=[[8, math.nan]]), "the messages between 2 ranks"),
+        (lambda c: c["messages"]["2"].update(sum=[]), "the messages between 2 ranks"),
+        (lambda c: c["machine"].update(cores=0), "the cores of the machine"),
+        (lambda c: c["machine"].pop("cpu"), "lacks or garbles 'cpu'"),
+        (lambda c: c.update(start=math.nan), "the start"),
+        (lambda c: c.update(network={"latency": 0, "bandwidth": 0, "hidden": 0}), "the network"),
     ],
 )
 def test_damaged_rates_are_named(tmp_path, damage, said):
@@ -208,9 +220,12 @@ def test_damaged_rates_are_named(tmp_path, damage, said):
     with pytest.raises(ValueError, match=r"plan: rates must be .*") as error:
         plan.load_rates(path)
     assert said in str(error.value)
-    path.write_text("{", encoding="utf8")
-    with pytest.raises(ValueError, match=r"a file that `qkv plan measure` wrote; got .* which is no JSON"):
-        plan.load_rates(path)
+    for text in ("{", "[" * 100_000):
+        path.write_text(text, encoding="utf8")
+        with pytest.raises(
+            ValueError, match=r"a file that `qkv plan measure` wrote; got .* which is no JSON"
+        ):
+            plan.load_rates(path)
 
 
 def test_networks_are_read():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,11 +93,14 @@ def _sides(
 
 def look_at_weights(path: str) -> Path:
     """Write the page of weights ``(layers, H, L, L)`` and tokens that any program stored; give its path."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, AttributeError, EOFError) as error:
-        raise ValueError(f"look: {path} must be an .npz file with the arrays weights and tokens") from error
+    with Path(path).open("rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+        except Exception as error:  # whatever a damaged archive makes its readers raise
+            raise ValueError(
+                f"look: {path} must be an .npz file with the arrays weights and tokens"
+            ) from error
     missing = [name for name in ("weights", "tokens") if name not in arrays]
     if missing:
         raise ValueError(

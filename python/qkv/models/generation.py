@@ -221,7 +221,7 @@ def first_id(model: Any) -> int:
     for name in ("decoder_start_token_id", "bos_token_id"):
         start = model.generation.get(name, model.config.get(name))
         if start is not None:
-            return int(start)
+            return _core.token(start, "generate", name)
     raise ValueError("generate: decoder_start_token_id must stand in the configuration; there is none")
 
 

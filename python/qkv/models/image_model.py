@@ -43,6 +43,9 @@ class ImageModel(TransformerModel):
     ) -> None:
         super().__init__(config, head, values=values, pooler=pooler)
         width, channels, patch = config.hidden_size, config.num_channels, config.patch_size
+        for name in ("image_size", "patch_size", "num_channels"):
+            if config.get(name) < 1:
+                raise ValueError(f"{name} must be at least 1; got {config.get(name)}")
         if config.image_size % patch != 0:
             raise ValueError(
                 f"image_size must be divisible by patch_size; got image_size = {config.image_size}, "

@@ -203,7 +203,7 @@ def load_rates(path: str | os.PathLike[str] | None = None) -> Rates:
     path = Path(__file__).with_name("rates.json") if path is None else Path(path)
     try:
         content = json.loads(path.read_text(encoding="utf8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"plan: rates must be a file that `qkv plan measure` wrote; got {path}, which is no JSON ({error})"
         ) from None
@@ -227,7 +227,7 @@ def load_rates(path: str | os.PathLike[str] | None = None) -> Rates:
             content.get("network"),
         )
         _check(rates)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ValueError(
             f"plan: rates must be whole because every piece of work has a price; got {path}, which lacks or garbles "
             f"{' '.join(str(error).split())} (measure anew)"
@@ -235,25 +235,33 @@ def load_rates(path: str | os.PathLike[str] | None = None) -> Rates:
     return rates
 
 
+def _are_measured(*numbers: float) -> bool:
+    """Say whether these may be sizes, bytes or seconds of a machine; products of others overflow."""
+    return all(1e-18 < number < 1e18 for number in numbers)
+
+
 def _check(rates: Rates) -> None:
     if not rates.pieces:
         raise ValueError("pieces")
     for found in rates.pieces.values():
         for name in PIECES:
-            if not all(seconds > 0 and math.isfinite(seconds) for _, seconds in found[name]):
+            if not all(_are_measured(*sizes, seconds) for sizes, seconds in found[name]):
                 raise ValueError(f"the times of {name}")
-    assert rates._curves and rates.cores  # noqa: PT018
+    machine = rates.machine
+    if not all(_are_measured(machine[name]) for name in ("cores", "threads")):
+        raise ValueError("the cores of the machine")
+    assert rates._curves and rates.cores and machine["cpu"] and machine["date"]  # noqa: PT018
+    if not _are_measured(rates.start):
+        raise ValueError("the start")
     for count, messages in rates.messages.items():
         for kind in ("shift", "sum"):
-            line, hidden = fitted(messages[kind]), float(messages[f"{kind}_hidden"])
-            if not (math.isfinite(line.per_byte) and 0 <= hidden <= 1):
+            measured = all(_are_measured(size, seconds) for size, seconds in messages[kind])
+            if not (measured and messages[kind] and 0 <= float(messages[f"{kind}_hidden"]) <= 1):
                 raise ValueError(f"the messages between {count} ranks")
-        if not messages["ring"] or not all(
-            positions > 0 and 0 < seconds < math.inf for positions, seconds in messages["ring"]
-        ):
+        if not messages["ring"] or not all(_are_measured(*point) for point in messages["ring"]):
             raise ValueError(f"the rings of {count} ranks")
     between = rates.network
-    if between is not None and not all(
-        float(between[name]) >= 0 for name in ("latency", "bandwidth", "hidden")
+    if between is not None and not (
+        _are_measured(between["bandwidth"]) and 0 <= between["latency"] < 1e18 and 0 <= between["hidden"] <= 1
     ):
         raise ValueError("the network")
