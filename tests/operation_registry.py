@@ -51,6 +51,7 @@ ELEMENTWISE = {
     "cube at 0": (lambda a: a**3.0, np.array([0.0, 1.0, -2.0])),
     "negate and abs": (lambda a: abs(-a) * a, A),
     "exp": (lambda a: qkv.exp(a), A),
+    "exp2": (lambda a: qkv.exp2(a), A),
     "log": (lambda a: qkv.log(a), POSITIVE),
     "sqrt": (lambda a: qkv.sqrt(a), POSITIVE),
     "sin": (lambda a: qkv.sin(a), A),

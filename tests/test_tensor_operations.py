@@ -153,6 +153,7 @@ def test_matmul(first, second):
 
 ELEMENTWISE = {
     "exp": (np.exp, X),
+    "exp2": (np.exp2, X),
     "log": (np.log, POSITIVE),
     "sqrt": (np.sqrt, POSITIVE),
     "sin": (np.sin, X),

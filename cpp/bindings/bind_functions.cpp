@@ -54,6 +54,7 @@ void def_joining(Functions& m, const char* name, Tensor (*join)(const Tensors&, 
 void bind_functions(Functions& m) {
   for (const auto& [name, f] : ops::unary_functions())
     op(m, text(name, "(x)"), [f = f](const Tensor& x) { return ops::unary(f, x); });
+  op(m, "exp2(x)", [](const Tensor& x) { return ops::exp2(x); });
   op<WholeOrFloating>(m, "abs(x)", [](const Tensor& x) { return ops::unary(ops::Unary::absolute, x); });
   op<WholeOrFloating, py::handle, py::handle>(
       m, "clip(x, low, high)", [](const Tensor& x, py::handle low, py::handle high, Call& call) {

@@ -210,7 +210,6 @@ template <Compare op> PyObject* comparison(const Given& given, const Entry&) {
 
 template <Unary op> Tensor of_one(const Tensor& x) { return ops::unary(op, x); }
 
-Tensor power_of_two(const Tensor& x) { return ops::binary(Binary::power, ops::scalar_like(x, 2), x); }
 Tensor square(const Tensor& x) { return ops::multiply(x, x); }
 Tensor reciprocal_root(const Tensor& x) { return reciprocal(ops::unary(Unary::square_root, x)); }
 template <int base> Tensor logarithm(const Tensor& x) {
@@ -354,7 +353,7 @@ std::span<const Entry> number_entries() {
        "LeakyReluBackward0",
        nullptr,
        {{{"negative_slope"}, {"inplace"}}}},
-      {"exp2", computed<power_of_two>, "Exp2Backward0"},
+      {"exp2", computed<ops::exp2>, "Exp2Backward0"},
       {"sqrt", computed<of_one<Unary::square_root>>, "SqrtBackward0"},
       {"sin", computed<of_one<Unary::sine>>, "SinBackward0"},
       {"cos", computed<of_one<Unary::cosine>>, "CosBackward0"},

@@ -268,6 +268,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape);
 inline Tensor times(const Tensor& dy, const Tensor& factor) { return binary(Binary::gradient_times, dy, factor); }
 inline Tensor over(const Tensor& dy, const Tensor& divisor) { return binary(Binary::gradient_over, dy, divisor); }
 inline Tensor negative(const Tensor& x) { return unary(Unary::negate, x); }
+inline Tensor exp2(const Tensor& x) { return binary(Binary::power, scalar_like(x, 2), x); }
 inline Tensor scaled(const Tensor& x, double factor) { return multiply(x, scalar_like(x, factor)); }
 inline Tensor transposed(const Tensor& x) { return swapaxes(x, -1, -2); }
 // 1 where the entry is true, as a constant of that dtype.

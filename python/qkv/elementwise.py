@@ -6,7 +6,7 @@ from typing import Any
 
 from . import _core
 
-__all__ = ["abs", "clip", "cos", "erf", "exp", "log", "maximum", "minimum", "sin", "sqrt", "where"]
+__all__ = ["abs", "clip", "cos", "erf", "exp", "exp2", "log", "maximum", "minimum", "sin", "sqrt", "where"]
 
 
 def _unary(name: str, formula: str, example: str) -> Any:
@@ -36,6 +36,7 @@ def _unary(name: str, formula: str, example: str) -> Any:
 
 
 exp = _unary("exp", "Exponential ``e^x``", ">>> float(qkv.exp(0.0))\n    1.0")
+exp2 = _unary("exp2", "Power of two ``2^x``", ">>> float(qkv.exp2(3.0))\n    8.0")
 log = _unary("log", "Natural logarithm; -inf at 0, NaN below", ">>> float(qkv.log(1.0))\n    0.0")
 sqrt = _unary("sqrt", "Square root; NaN below 0", ">>> float(qkv.sqrt(4.0))\n    2.0")
 sin = _unary("sin", "Sine of an angle in radians", ">>> float(qkv.sin(0.0))\n    0.0")

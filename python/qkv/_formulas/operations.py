@@ -64,9 +64,6 @@ def on_tensors() -> dict[str, Callable[..., Any]]:
     """Give the operations on floats that Tensors record."""
     from .. import _core, activation, elementwise
 
-    def exp2(x: Any) -> Any:
-        return elementwise.exp(x * float(np.log(2)))
-
     def floor(x: Any) -> Any:
         return _core.tensor(np.floor(x.detach().numpy()))
 
@@ -84,7 +81,7 @@ def on_tensors() -> dict[str, Callable[..., Any]]:
         "maximum": elementwise.maximum,
         "where": elementwise.where,
         "exp": elementwise.exp,
-        "exp2": exp2,
+        "exp2": elementwise.exp2,
         "log": elementwise.log,
         "tanh": activation.tanh,
         "sigmoid": activation.sigmoid,
