@@ -25,8 +25,11 @@ def by_definition(weights, tokens, real, cross=False):
         add("entropy", -sum(x * np.log(x) for x in w if x > 0))
         add("first", w[0])
         words = None if tokens is None else tokens[b]
-        if words is not None and isinstance(words[0], str):
-            add("separators", sum(x for x, word in zip(w, words, strict=True) if word in SEPARATORS))
+        separators = [
+            j for j in range(len(w)) if words is not None and words[j] in SEPARATORS and (cross or real[b, j])
+        ]
+        if separators:
+            add("separators", sum(w[j] for j in separators))
         if cross:
             continue
         add("distance", sum(x * abs(i - j) for j, x in enumerate(w)))
@@ -65,6 +68,22 @@ def test_measures_are_what_they_say(name, options, dtype):
     assert found.entropy.shape == (len(weights), weights[0].shape[1])
     again = look.measures(look.record(model, x, **options), tokens=TOKENS)
     np.testing.assert_array_equal(again, found)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "lengths"),
+    [
+        ([["a", "b", "c", "d", "e"], ["a", ".", "a", "a", "[SEP]"]], [5, 5]),
+        ([["a", "b", ".", "d", "."], ["a", "b", "c", ".", "."]], [4, 3]),
+        ([["a", "b", "c", "d", "e"], ["a", "b", "c", ".", "."]], [5, 3]),
+    ],
+    ids=["in one row", "behind one row", "behind all rows"],
+)
+def test_rows_without_separators_count_nowhere(tokens, lengths):
+    layer, x = made(nn.MultiHeadAttention(M, H)), numbers(B, L, M)
+    found = look.measures(layer, x, valid_lens=lengths, tokens=tokens)
+    w = look.record(layer, x, valid_lens=lengths)["weights"]
+    close(np.array(found)[:, 0], by_definition(w, tokens, np.arange(L) < np.array(lengths)[:, None]))
 
 
 def test_calls_with_formulas():

@@ -40,18 +40,19 @@ RowMeasures measured(const T* w, T* logs, Index n, Index batch, Index query, con
   kernels::kernels<T>().elementwise.unary(kernels::Unary::logarithm, logs, logs, n);
   const Index at = in.offset + query;
   double entropy = 0, distance = 0, total = 0, separators = 0;
+  bool separated = false;
   const bool* separator = in.separator.defined() ? in.separator.data<bool>() + batch * n : nullptr;
   for (Index j = 0; j < n; ++j) {
     const double weight = static_cast<double>(w[j]);
     entropy -= weight * static_cast<double>(logs[j]);
     distance += weight * static_cast<double>(at < j ? j - at : at - j);
     total += weight;
-    if (separator != nullptr && separator[j]) separators += weight;
+    if (separator != nullptr && separator[j]) separators += weight, separated = true;
   }
   if (total == 0) return m;  // no key
   m.set(0, entropy);
   m.set(4, static_cast<double>(w[0]));
-  if (separator != nullptr) m.set(7, separators);
+  if (separated) m.set(7, separators);
   if (in.cross) return m;
   m.set(1, distance);
   if (at > 0 && at <= n) m.set(2, static_cast<double>(w[at - 1]));

@@ -38,7 +38,7 @@ def measures(model_or_recording: Any, *inputs: Any, tokens: Any = None, **keywor
     ``first``       weight on key 0
     ``duplicate``   weight on the same token earlier, where there is one
     ``induction``   weight on the token behind the last earlier same token, where there is one
-    ``separators``  weight on ``[SEP] </s> <|endoftext|> . , ; : ! ?``
+    ``separators``  weight on ``[SEP] </s> <|endoftext|> . , ; : ! ?``, where there are any
     ==============  =========================================================================================
 
     Parameters

@@ -167,11 +167,17 @@ class Weights:
     @property
     def real(self) -> Any:
         """Queries that are no padding ``(B, Lq)``, or None: all."""
-        keys = None if self._kept is None else self._kept.real_keys()
+        keys = self._real_keys()
         return None if keys is None else keys[:, self.offset : self.offset + self.shape[2]]
 
+    def _real_keys(self) -> Any:
+        return None if self._kept is None else self._kept.real_keys()
+
     def measured(self, earlier: Any, separators: Any, real: Any) -> Any:
-        """Sums and counts ``(2, measures, H)``."""
+        """Sums and counts ``(2, measures, H)``; padding is no separator."""
+        keys = self._real_keys()
+        if separators is not None and keys is not None:
+            separators = separators & keys
         call = earlier, separators, real, self.offset, self.cross
         if self._kept is not None:
             return self._kept.measures(*call)
