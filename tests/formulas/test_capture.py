@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import functools
-from collections import namedtuple
+from collections import deque, namedtuple
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,6 +58,26 @@ class Slotted:
         self.table = TABLE
 
 
+class Inheriting(Holder):
+    """What calls and indexes it stands in another class."""
+
+    def __init__(self):
+        super().__init__()
+        self.kind, self.half, self.dtype = Kind.SQUARE, Fraction(1, 2), torch.float64
+
+    def __getitem__(self, index):
+        return self.table[index]
+
+    @classmethod
+    def squared(cls, index):
+        return cls.table[index] ** 2
+
+
+class Kind(enum.Enum):
+    SQUARE = 1
+    OTHER = 2
+
+
 def in_a_cell():
     table = TABLE.copy()
     return lambda s, b, h, q, k: s * table[k] ** 2
@@ -76,7 +98,7 @@ def recursive(s, b, h, q, k, depth=2):
     return s if depth == 0 else recursive(s * TABLE[k], b, h, q, k, depth - 1)
 
 
-HOLDER, SLOTTED, PAIR = Holder(), Slotted(), Pair(TABLE, 1.0)
+HOLDER, INHERITING, SLOTTED, PAIR, QUEUE = Holder(), Inheriting(), Slotted(), Pair(TABLE, 1.0), deque([TABLE])
 TENSOR, PARAMETER = qkv.tensor(TABLE), qkv.nn.Parameter(TABLE)
 FORMULAS = {
     "global": lambda s, b, h, q, k: s * TABLE[k] ** 2,
@@ -89,8 +111,16 @@ FORMULAS = {
     "static method": HOLDER.of_the_class,
     "partial of a method": functools.partial(HOLDER.formula),
     "attribute": lambda s, b, h, q, k: s * HOLDER.own[k] * HOLDER.parts.table[k],
+    "attribute of a class": lambda s, b, h, q, k: s * Holder.table[k] ** 2,
+    "class method": lambda s, b, h, q, k: s * INHERITING.squared(k),
+    "inherited call": INHERITING,
+    "item of an object": lambda s, b, h, q, k: s * INHERITING[k] ** 2,
+    "instance of a class with arrays": lambda s, b, h, q, k: (
+        s * (TABLE[k] ** 2 if isinstance(INHERITING, Holder) else 0)
+    ),
     "slots": lambda s, b, h, q, k: s * SLOTTED.table[k] ** 2,
     "named tuple": lambda s, b, h, q, k: s * PAIR.table[k] ** 2 * PAIR.factor,
+    "queue": lambda s, b, h, q, k: s * QUEUE[0][k] ** 2,
     "list and dict": lambda s, b, h, q, k: s * NESTED["of"][0][0][k] ** 2,
     "loop over a list": lambda s, b, h, q, k: functools.reduce(lambda x, t: x * t[k], [TABLE, TABLE], s),
     "helper": lambda s, b, h, q, k: s * helper(k) * helper(k),
@@ -110,6 +140,37 @@ def test_arrays_are_found(name):
     wanted = cases.expected(q, k, v, lambda s, b, h, i, j: s * TABLE[j] ** 2)[0]
     tolerance = 1e-6 if name == "parameter" else 1e-13  # of float32
     np.testing.assert_allclose(np.asarray(qkv.tensor(found).detach()), wanted, atol=tolerance)
+
+
+CHOICES = {
+    "member of an enumeration": lambda: INHERITING.kind is Kind.SQUARE and INHERITING.kind != Kind.OTHER,
+    "truth of an object": lambda: HOLDER.parts and not EMPTY,
+    "equal objects": lambda: EMPTY.parts == SimpleNamespace() and {EMPTY.key: 1}[Slotted] == 1,
+    "text of an object": lambda: f"{EMPTY.parts}" == "namespace()",
+    "names of an object": lambda: "own" in vars(HOLDER) and "other" not in vars(HOLDER),
+    "fraction": lambda: float(INHERITING.half) == 0.5,
+}
+
+
+class Empty(Holder):
+    def __init__(self):
+        self.parts, self.key = SimpleNamespace(), Slotted
+
+    def __bool__(self):
+        return False
+
+
+EMPTY = Empty()
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_what_holds_no_array_is_as_outside_of_the_formula(name):
+    q, k, v = cases.inputs()
+    choice = CHOICES[name]
+    found = qkv.scaled_dot_product_attention(
+        q, k, v, score_mod=lambda s, b, h, i, j: s * 2 if choice() else s
+    )
+    np.testing.assert_allclose(found, cases.expected(q, k, v, lambda s, b, h, i, j: s * 2)[0], atol=1e-13)
 
 
 FUNCTIONS = {
@@ -140,13 +201,17 @@ MORE = {
     "maximum": (lambda s: torch.maximum(0.3, s), lambda s: np.maximum(s, 0.3)),
     "log and sqrt": (lambda s: qkv.log(1 + qkv.sqrt(s * s)), lambda s: np.log(1 + np.abs(s))),
     "sin and cos": (lambda s: qkv.sin(s) * torch.cos(s), lambda s: np.sin(s) * np.cos(s)),
-    "exp2": (lambda s: np.exp2(s), lambda s: 2**s),
+    "exp2": (lambda s: np.exp2(s) + qkv.exp2(s), lambda s: 2 * 2**s),
     "power": (lambda s: torch.pow(s * s, 1.5), lambda s: np.abs(s) ** 3),
     "negative power": (lambda s: (1 + s * s) ** -2, lambda s: (1 + s * s) ** -2.0),
     "number to a power": (lambda s: 2.5**s, lambda s: 2.5**s),
     "division": (lambda s: torch.div(s, 0.3, rounding_mode="floor"), lambda s: np.floor(s / 0.3)),
     "remainder": (lambda s: torch.remainder(s, 0.3), lambda s: s - np.floor(s / 0.3) * 0.3),
     "reversed": (lambda s: 1 - (2 / (1 + s * s)), lambda s: 1 - 2 / (1 + s * s)),
+    "casts to qkv.torch's dtypes": (
+        lambda s: (s > 0).to(torch.float32) * s.to(torch.int64) + (s < 0).type(INHERITING.dtype),
+        lambda s: (s > 0) * np.trunc(s) + (s < 0),
+    ),
     "casts": (lambda s: s + (s > 0).to("float32") * s.to(int), lambda s: s + (s > 0) * np.trunc(s)),
     "logic": (
         lambda s: np.where(np.logical_or(s > 1, np.logical_and(s < 0, s > -1)) ^ (s > 2), s, 0.0),

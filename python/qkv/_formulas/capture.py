@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from numbers import Number
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -23,13 +25,11 @@ _LIBRARIES = (
     "operator",
 )  # their functions take traced values by protocols
 _PLAIN = (
-    int,
-    float,
-    complex,
+    Number,
     str,
     bytes,
     type(None),
-    type,
+    enum.Enum,
     np.generic,
     np.dtype,
     np.ufunc,
@@ -101,7 +101,10 @@ class Capture:
             return x if x.__name__.partition(".")[0] in _LIBRARIES else _Seen(x, self)
         if isinstance(x, _CONTAINERS):
             return self._container(x)
-        return _Seen(x, self) if hasattr(x, "__dict__") or hasattr(type(x), "__slots__") else x
+        if isinstance(x, type):
+            return _Seen(x, self) if any(is_array(y) for c in x.__mro__ for y in vars(c).values()) else x
+        held = hasattr(x, "__dict__") or hasattr(type(x), "__slots__") or hasattr(type(x), "__getitem__")
+        return _Seen(x, self) if held else x
 
     def _container(self, x: Any) -> Any:
         if isinstance(x, dict):
@@ -125,9 +128,12 @@ class Capture:
         }
         for name in names & f.__globals__.keys():
             space[name] = self(f.__globals__[name])
-        for cell, old in zip(cells, f.__closure__ or (), strict=True):
+        for name, cell, old in zip(f.__code__.co_freevars, cells, f.__closure__ or (), strict=True):
             with suppress(ValueError):  # not assigned yet
-                cell.cell_contents = self(old.cell_contents)
+                contents = old.cell_contents
+                cell.cell_contents = (
+                    contents if name == "__class__" else self(contents)
+                )  # super() asks for a type
         return made
 
 
@@ -139,7 +145,9 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 class _Seen:
-    """An object whose arrays and functions are replaced when they are read."""
+    """An object or class whose arrays and functions are replaced when they are read; else it behaves as itself."""
+
+    __slots__ = ("_capture", "_of")
 
     def __init__(self, of: Any, capture: Capture) -> None:
         object.__setattr__(self, "_of", of)
@@ -149,6 +157,9 @@ class _Seen:
     def __class__(self) -> Any:  # for isinstance
         return type(object.__getattribute__(self, "_of"))
 
+    def __instancecheck__(self, x: Any) -> bool:
+        return isinstance(x, self._of)
+
     def __getattr__(self, name: str) -> Any:
         return self._capture(getattr(self._of, name))
 
@@ -156,7 +167,8 @@ class _Seen:
         setattr(self._of, name, value)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._capture(self._of[index])
+        own = self._own("__getitem__")
+        return self._capture(self._of[index]) if own is None else own(self, index)
 
     def __len__(self) -> int:
         return len(self._of)
@@ -165,7 +177,26 @@ class _Seen:
         return map(self._capture, self._of)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        method = type(self._of).__dict__.get("__call__")
-        if not isinstance(method, FunctionType):
-            return self._of(*args, **options)
-        return self._capture(method)(self, *args, **options)
+        own = self._own("__call__")
+        return self._of(*args, **options) if own is None else own(self, *args, **options)
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def __eq__(self, other: Any) -> Any:
+        return self._of == (other._of if type(other) is _Seen else other)
+
+    def __hash__(self) -> int:
+        return hash(self._of)
+
+    def __repr__(self) -> str:
+        return repr(self._of)
+
+    def __str__(self) -> str:
+        return str(self._of)
+
+    def _own(self, name: str) -> Any:
+        """Give a method that the object's class defines in Python, captured."""
+        method = getattr(type(self._of), name, None)
+        made = self._capture(method) if isinstance(method, FunctionType) else method
+        return None if made is method else made
