@@ -29,13 +29,6 @@ void set_data(const Impl& t, const Tensor& other) {
   if (!fits) t->grad.set({});
 }
 
-// One number everywhere, also where several places are one in memory.
-void fill_in_place(const char* operation, const Tensor& t, const Tensor& value) {
-  check_changeable(operation, t);
-  if (wants_gradient({t, value})) return set_in_place(operation, t, replacement(t, ops::cast(value, t.dtype())));
-  write(t.data(), ops::broadcast_to(ops::cast(value, t.dtype()), t.shape()).data());
-}
-
 // A leaf without gradient from now on.
 void detach_in_place(const Tensor& t) {
   t.current();
@@ -80,7 +73,6 @@ py::object in_class_of(const py::args& args, const py::kwargs& kwargs, py::objec
 void bind_subclass(Functions& m) {
   m.def("mark_parameter(t)", [](const Tensor& t) { t.impl()->is_parameter = true; });
   m.def("set_in_place(operation, t, result)", set_in_place);
-  m.def("fill_in_place(operation, t, value)", fill_in_place);
   m.def("replacement(t, value)", replacement);
   m.def("check_changeable(operation, t)", check_changeable);
   // None if x itself will do.
@@ -88,15 +80,6 @@ void bind_subclass(Functions& m) {
     Tensor before = before_change(t, x);
     return before.impl() == x.impl() ? std::optional<Tensor>() : before;
   });
-  // The numbers as what an operation made of the operands that has no derivative: an error where one is asked for.
-  m.def("without_derivative(operation, numbers, operands)",
-        [](const std::string& operation, const Tensor& numbers, const Tensors& operands) {
-          if (!wants_gradient(operands)) return numbers;
-          return record(Array(numbers.data()), operands, [operation](const Tensor&, TensorGradients&) {
-            throw std::runtime_error(
-                text("backward: ", operation, " has no derivative; detach() its operands, or its result"));
-          });
-        });
   m.def("is_same(a, b)", [](const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); });
   // Let a Tensor itself be the gradient, if it has the shape and dtype.
   m.def("share_grad(t, gradient)", [](const Tensor& t, const Tensor& gradient) {
@@ -111,10 +94,6 @@ void bind_subclass(Functions& m) {
   m.def("set_data(t, other)", set_data);
   m.def("expanded(t, shape)",
         [](const Tensor& t, py::handle shape) { return ops::expand(t, shape_from(shape, "expand", "shape")); });
-  m.def("from_numpy(array)", [](const py::array& array) {
-    auto numbers = shared_with(array);
-    return numbers ? std::optional(Tensor(*std::move(numbers))) : std::nullopt;
-  });
   m.def("deep_copied(t, memo)", deep_copied);
   m.def("unfold(t, axis, size, step)", ops::unfold);
   m.def("strides(t)", [](const Tensor& t) { return shape_tuple(t.data().strides()); });

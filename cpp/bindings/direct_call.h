@@ -38,8 +38,9 @@ struct Entry {
   const char* other_label = nullptr;  // along axes, or of what is no view
   std::array<Parameter, 4> parameters{};
 };
-std::span<const Entry> number_entries();  // number by number, and products
-std::span<const Entry> axis_entries();    // along axes
+std::span<const Entry> arithmetic_entries();  // of two operands, and numbers as they are
+std::span<const Entry> number_entries();      // number by number, and products
+std::span<const Entry> axis_entries();        // along axes
 std::span<const Entry> view_entries();
 const Entry* entry_of(std::string_view name);  // null: none
 // Of the package's own functions, for Tensors of the core.

@@ -3,6 +3,7 @@
 
 #include "bindings/class.h"
 #include "bindings/convert.h"
+#include "kernels/elementwise.h"
 
 namespace qkv::bindings {
 
@@ -29,6 +30,8 @@ void refuse_numpys_list();
 std::optional<Tensor> operand(const char* operation, const Tensor& self, py::handle other);
 // The same for & | ^, where True and False stay booleans.
 std::optional<Tensor> bits_operand(const Tensor& self, py::handle other);
+// t op other; nothing likewise.
+std::optional<Tensor> compared(kernels::Compare op, const Tensor& t, py::handle other);
 // Numbers that one pass over a broadcast of both touches.
 inline Index work_of(const Tensor& a, const Tensor& b) {
   return a.numel() == b.numel() ? a.numel() : a.numel() * b.numel();

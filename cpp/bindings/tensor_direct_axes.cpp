@@ -90,6 +90,17 @@ PyObject* place_of(const Given& given, const Entry& entry) {
   return result(without_gil(x.numel(), [&] { return find(x, axis, kept); }));
 }
 
+// Of all, or along one axis.
+PyObject* multiplied(const Given& given, const Entry& entry) {
+  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  std::optional<Index> axis;
+  bool kept = false;
+  if (!x.defined() || x.rank() == 0 || !read_arguments(given, entry, x, axis, kept)) return nullptr;
+  const OptionalAxes axes = axis ? OptionalAxes(ops::Axes{*axis}) : std::nullopt;
+  return result(without_gil(x.numel(), [&] { return ops::product(x, axes, kept); }),
+                axes || kept ? entry.other_label : entry.label);
+}
+
 // (t, dim=None, unbiased=None, keepdim=False, correction=None), the last one by its name.
 template <Tensor (*compute)(const Tensor&, const OptionalAxes&, bool, double)>
 PyObject* spread(const Given& given, const Entry& entry) {
@@ -170,6 +181,7 @@ std::span<const Entry> axis_entries() {
   static constexpr Entry all[] = {
       {"sum", reduced<ops::sum, true>, "SumBackward0", "SumBackward1", over},
       {"mean", reduced<ops::mean>, "MeanBackward0", "MeanBackward1", over},
+      {"prod", multiplied, "ProdBackward0", "ProdBackward1", over},
       {"amax", reduced<ops::max>, "AmaxBackward0", "AmaxBackward0", over},
       {"amin", reduced<ops::min>, "AminBackward0", "AminBackward0", over},
       {"logsumexp", reduced<ops::logsumexp, false, true>, "LogsumexpBackward0", "LogsumexpBackward0", over},

@@ -1,6 +1,7 @@
 // Views of the class derived from Tensor, and its shape, as the core answers them itself.
 #include "bindings/convert.h"
 #include "bindings/direct_call.h"
+#include "bindings/promotion.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
 #include "ops/shaping.h"
@@ -82,6 +83,10 @@ Tensor narrowed(const Tensor& x, Index axis, std::optional<Index> start, std::op
   return ops::slice(x, axis, begin, begin + *length);
 }
 
+Tensor diagonal(const Tensor& x, std::optional<Index> offset, std::optional<Index> axis1, std::optional<Index> axis2) {
+  return ops::diagonal(x, offset.value_or(0), axis1.value_or(0), axis2.value_or(1));
+}
+
 // An entry of an axis, which goes.
 Tensor entry_of_axis(const Tensor& x, Index axis, Index place) {
   py::tuple index(axis + 1);
@@ -115,13 +120,13 @@ PyObject* contiguous(const Given& given, const Entry& entry) {
   return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::copy(x); }), entry.label);
 }
 
-// Itself if it has the dtype; what Python must cut, or round towards 0, is left to it.
+// Itself if it has the dtype.
 template <DType wanted> PyObject* converted(const Given& given, const Entry& entry) {
   const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined() || (wanted == DType::int64 && is_floating(x.dtype()))) return nullptr;
-  if (x.dtype() == wanted)
-    return wanted == DType::int64 && !kind_of(given.values[0]).is_none() ? nullptr : Py_NewRef(given.values[0]);
-  return result(without_gil(x.numel(), [&] { return ops::cast(x, wanted); }), entry.label);
+  if (!x.defined()) return nullptr;
+  const Kind &own = kind_of(given.values[0], x), &kind = kind_of(wanted);
+  if (&own == &kind) return Py_NewRef(given.values[0]);
+  return result(without_gil(x.numel(), [&] { return cast(x, own, kind); }), entry.label);
 }
 
 PyObject* squeezed(const Given& given, const Entry& entry) {
@@ -229,6 +234,11 @@ std::span<const Entry> view_entries() {
        "ViewBackward0",
        "UnsafeViewBackward0",
        {{{"start_dim"}, {"end_dim"}}}},
+      {"diagonal",
+       viewed<diagonal, std::optional<Index>, std::optional<Index>, std::optional<Index>>,
+       "DiagonalBackward0",
+       "DiagonalBackward0",
+       {{{"offset"}, {"dim1"}, {"dim2"}}}},
       {"__getitem__", item, "IndexBackward0"},
       {"__setitem__", item_set, "CopySlices"},
       {"narrow", viewed<narrowed, Index, std::optional<Index>, std::optional<Index>>, "SliceBackward0",

@@ -54,28 +54,16 @@ template <Bitwise op> py::object bits(const Impl& self, py::handle other) {
 }
 
 // An int beyond int64 is larger or smaller than every number of the Tensor.
-py::object beyond(Compare op, const Tensor& t, bool larger) {
+Tensor beyond(Compare op, const Tensor& t, bool larger) {
   const bool less = op == Compare::less || op == Compare::less_equal;
   const bool greater = op == Compare::greater || op == Compare::greater_equal;
   const bool holds = op == Compare::not_equal || (larger ? less : greater);
-  return py::cast(Tensor(Array::full(t.shape(), DType::boolean, holds)));
+  return Tensor(Array::full(t.shape(), DType::boolean, holds));
 }
 
 template <Compare op> py::object comparison(const Impl& self, py::handle other) {
-  const Tensor t(self);
-  std::optional<Tensor> o;
-  if (!is_floating(t.dtype()) && PyLong_Check(other.ptr()) != 0) {
-    int overflow = 0;
-    const long long value = PyLong_AsLongLongAndOverflow(other.ptr(), &overflow);
-    if (overflow != 0) return beyond(op, t, overflow > 0);
-    o = Tensor(Array::full({}, DType::int64, value));
-  } else if (!is_floating(t.dtype()) && PyFloat_Check(other.ptr()) != 0) {
-    o = Tensor(Array::full({}, DType::float64, PyFloat_AS_DOUBLE(other.ptr())));  // float32 would round it
-  } else {
-    o = operand("compare", t, other);
-  }
-  if (!o) return not_implemented();
-  return py::cast(without_gil(work_of(t, *o), [&] { return ops::compare(op, t, *o); }));
+  const auto found = compared(op, Tensor(self), other);
+  return found ? py::cast(*found) : not_implemented();
 }
 
 template <bool swapped> py::object product(const Impl& self, py::handle other) {
@@ -129,6 +117,22 @@ const Operator* operator_of(py::handle ufunc) {
 }
 
 }  // namespace
+
+std::optional<Tensor> compared(Compare op, const Tensor& t, py::handle other) {
+  std::optional<Tensor> o;
+  if (!is_floating(t.dtype()) && PyLong_Check(other.ptr()) != 0) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(other.ptr(), &overflow);
+    if (overflow != 0) return beyond(op, t, overflow > 0);
+    o = Tensor(Array::full({}, DType::int64, value));
+  } else if (!is_floating(t.dtype()) && PyFloat_Check(other.ptr()) != 0) {
+    o = Tensor(Array::full({}, DType::float64, PyFloat_AS_DOUBLE(other.ptr())));  // float32 would round it
+  } else {
+    o = operand("compare", t, other);
+  }
+  if (!o) return {};
+  return without_gil(work_of(t, *o), [&] { return ops::compare(op, t, *o); });
+}
 
 py::object operator_call(py::handle ufunc, py::handle a, py::handle b) {
   const Operator* found = operator_of(ufunc);

@@ -119,6 +119,20 @@ Array integer_unary(Unary op, const Array& input) {
   return y;
 }
 
+Array cut_to_width(const Array& x, int bytes, bool has_sign) {
+  const int above = 64 - 8 * bytes;
+  const auto cut = [=](I value) {
+    const U shifted = static_cast<U>(value) << above;
+    return has_sign ? wrapped(shifted) >> above : wrapped(shifted >> above);
+  };
+  const Array numbers = packed(x);
+  const I* p = numbers.data<I>();
+  if (std::all_of(p, p + x.numel(), [&](I value) { return cut(value) == value; })) return x;
+  Array y(x.shape(), DType::int64);
+  std::transform(p, p + x.numel(), y.data<I>(), cut);
+  return y;
+}
+
 Array integer_matmul(const Array& a, const Array& b, const Shape& batch) {
   const Index m = a.dim(-2), k = a.dim(-1), n = b.dim(-1);
   Shape shape = batch;

@@ -11,6 +11,8 @@ namespace qkv::ops {
 Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& shape);
 Array integer_compare(Compare op, const Array& a, const Array& b, const Shape& shape);
 Array integer_unary(Unary op, const Array& x);  // negate and absolute
+// The low bytes of each number, as C++ converts it to such an integer; x itself where that changes none.
+Array cut_to_width(const Array& x, int bytes, bool has_sign);
 // (..., m, k) @ (..., k, n), whose axes in front broadcast to `batch`.
 Array integer_matmul(const Array& a, const Array& b, const Shape& batch);
 // rows (..., length) to `result`, one number per row.

@@ -44,4 +44,4 @@ def in_place(t, f, operation: str, *args, **options) -> Tensor:
             f"{operation}: the result must be {kind} because the Tensor is changed in place; got {result.dtype}"
         )
     op = result._op
-    return assign(t, cast(result, kind) if result.dtype is not kind else result, op, operation)
+    return assign(t, cast(result, kind), op, operation)

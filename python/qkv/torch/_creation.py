@@ -21,27 +21,23 @@ import numpy as np
 from .. import _core
 from .._errors import real, shown
 from . import _dtypes
-from ._dtypes import check_device, computed, dtype, int64, of_numpy
+from ._dtypes import check_device, computed, dtype, int64
 from ._elementwise import as_tensor as _as_tensor
-from ._elementwise import cast, common_dtype, number_dtype
+from ._elementwise import cast, common_dtype, is_operand, result_dtype
 from ._settings import arguments
 from ._shaping import sizes
-from ._tensor import Core, Tensor, _core_shape, _core_size, named, wrap, wrap_array
+from ._tensor import Core, Tensor, _core_shape, _core_size, named, wrap_array
 
 
 def kind_of(data) -> dtype:
     """The dtype that `torch.tensor` gives to data."""
-    if isinstance(data, Core):
-        return _as_tensor(data).dtype  # type: ignore[no-any-return]
-    if isinstance(data, (np.ndarray, np.generic)):
-        return of_numpy(data.dtype)
+    if is_operand(data):
+        return result_dtype(data)  # type: ignore[no-any-return]
     if isinstance(data, (list, tuple)):
         kinds = [kind_of(item) for item in data]
         return functools.reduce(common_dtype, kinds) if kinds else _dtypes.get_default_dtype()
-    if isinstance(data, (bool, int, float)):
-        return number_dtype(data)
     if hasattr(data, "__array__"):
-        return of_numpy(np.asarray(data).dtype)
+        return kind_of(np.asarray(data))
     raise TypeError(f"tensor: data must be numbers, lists of them or arrays; got {shown(data)}")
 
 
@@ -137,12 +133,7 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
 @named("torch.from_numpy")
 def from_numpy(array: np.ndarray) -> Tensor:
     """A Tensor that shares an array's memory; read-only arrays and narrow dtypes are copied."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"from_numpy: expected an np.ndarray; got {shown(array)}")
-    if any(step < 0 for step in array.strides):
-        raise ValueError("from_numpy: strides must not be negative, as in PyTorch; copy the array first")
-    shared = _core.from_numpy(array)
-    return tensor(array) if shared is None else wrap(shared)
+    return _core.answer("from_numpy", array)  # type: ignore[no-any-return]
 
 
 def _new(cls: type[Tensor], *data, device=None):

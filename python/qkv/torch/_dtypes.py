@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._core import direct_dtype
+from .._core import direct_dtype, direct_dtypes
 from .._errors import shown
 
 
@@ -39,6 +39,7 @@ class dtype:  # noqa: N801
 _NAMES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool"
 ALL = {name: dtype(name) for name in _NAMES.split()}
 float32, float64, float16, bfloat16, int64, int32, int16, int8, uint8, bool_ = ALL.values()
+direct_dtypes([*ALL.values()])
 
 
 def named(name: str) -> dtype:
@@ -50,7 +51,6 @@ ALIASES = {
     **{"float": float32, "double": float64, "half": float16},
     **{"long": int64, "int": int32, "short": int16, "bool": bool_},
 }
-OF_CORE = {np.dtype(t.name): t for t in (float32, float64, int64, bool_)}
 OF_PYTHON = {bool: bool_, int: int64, float: float32}
 # Names that ``x.type()`` and old code use.
 _WORDS = {**ALIASES, "char": int8, "byte": uint8}
@@ -86,14 +86,6 @@ def computed(wanted, operation: str) -> dtype:
         wanted = "dtype must be torch.float32 or torch.float64 because qkv computes in these"
         raise TypeError(f"{operation}: {wanted}; got {found!r}")
     return found
-
-
-def of_numpy(kind: np.dtype[Any]) -> dtype:
-    """Give the dtype of an array's numbers."""
-    found = ALL.get(kind.name) or {"uint16": int32, "uint32": int64}.get(kind.name)
-    if found is None:
-        raise TypeError(f"tensor: data must hold numbers of a dtype that torch has; got {kind.name}")
-    return float32 if found is float16 else found
 
 
 class device:  # noqa: N801

@@ -19,7 +19,7 @@ from .._errors import shown
 from . import _dtypes
 from ._conversion import clone
 from ._dtypes import bool_
-from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, pair, result_dtype, sub
+from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
 from ._tensor import FUNCTIONS, Core, Tensor, as_core, define, named, wrap, wrap_array
 
 
@@ -92,8 +92,8 @@ def where(condition, input=None, other=None):
         return tuple(wrap_array(places) for places in np.nonzero(as_numbers(condition)))
     if isinstance(condition, Tensor) and isinstance(input, Tensor) and condition.dtype is not bool_:
         condition, input = input, condition  # tensor.where(condition, other)
-    kind = result_dtype(input, other)
-    return wrap(_core.where(condition, *pair(input, other, kind)), "WhereBackward0", kind)
+    *chosen, kind = _core.promoted(input, other)
+    return wrap(_core.where(condition, *chosen), "WhereBackward0", kind)
 
 
 @named("nan_to_num: NanToNum")

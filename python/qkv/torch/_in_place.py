@@ -2,6 +2,7 @@
 
 fill_: One number everywhere, in place.
 zero_: 0 everywhere, in place.
+copy_: The numbers of another, in place.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import inspect
 
 from .. import _core
 from . import _functions, _indexing, _matrices, _reductions  # noqa: F401  # whose functions have forms in place
-from ._change import assign, before, in_place
-from ._elementwise import OPERATORS, attach, cast
-from ._tensor import Core, Tensor, constant, named
+from ._change import in_place
+from ._elementwise import OPERATORS, attach
+from ._tensor import Tensor, define, named
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder fmod exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs
 square floor ceil round trunc clamp clip clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not bitwise_and
@@ -37,20 +38,10 @@ for _name, _f in OPERATORS.items():
     attach(f"i{_name}", _defined[_f.__name__])
 
 
-def _fill(t, value, op: str, operation: str) -> Tensor:
-    number = cast(value, t.dtype) if isinstance(value, Core) else constant(value, t.dtype)
-    _core.fill_in_place(operation, t, number)
-    t._op = op
-    return t
-
-
-named(".fill_")(lambda t, value: _fill(t, value, "FillBackward0", "fill_"))
-named(".zero_")(lambda t: _fill(t, 0, "ZeroBackward0", "zero_"))
-
-
-@named(".copy_")
-def copy_(t, src, non_blocking: bool = False) -> Tensor:
-    """The numbers of another, in place."""
-    _core.check_changeable("copy_", t)
-    numbers = before(t, cast(src, t.dtype))
-    return assign(t, _core.replacement(before(t, t), numbers), "CopyBackwards", "copy_")
+define(
+    {
+        ".fill_": lambda t, value: _core.answer("fill_", t, value),
+        ".zero_": lambda t: _core.answer("zero_", t),
+        ".copy_": lambda t, src, non_blocking=False: _core.answer("copy_", t, src),
+    }
+)

@@ -21,9 +21,9 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from ._dtypes import bool_, int64
-from ._elementwise import as_numbers, as_tensor, cast, is_operand, pair
+from ._elementwise import as_numbers, as_tensor, cast, is_operand
 from ._shaping import axis_of
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, constant, define, named, wrap
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
 
 
 def _items(index) -> tuple[tuple[Any, ...], bool]:
@@ -78,7 +78,7 @@ def set_item(t, index, value) -> None:
     items, advanced = _items(index)
     if advanced:
         t, items = _numbers_first(t, items)
-    Core.__setitem__(t, items, like(t, value if is_operand(value) else as_tensor(value)))
+    Core.__setitem__(t, items, cast(value if is_operand(value) else as_tensor(value), t.dtype))
     t._op = "IndexPutBackward0" if advanced else "CopySlices"
 
 
@@ -170,11 +170,6 @@ def take_along_dim(input, indices, dim: int | None = None) -> Tensor:
     return gather(input, dim, indices.expand(shape))
 
 
-def like(t, value):
-    """A number, an array or a Tensor in the dtype of another Tensor."""
-    return cast(value, t.dtype) if isinstance(value, Core) else constant(value, t.dtype)
-
-
 def _values(name: str, t, value, index):
     """What is put or added: a number in the dtype of `t`, or a Tensor of that dtype."""
     if not isinstance(value, Core):
@@ -187,7 +182,7 @@ def _values(name: str, t, value, index):
 def _part(name: str, t, src, index):
     """What of `src` goes to the places of an index."""
     if name == "scatter" and not isinstance(src, Core):
-        return like(t, src)
+        return cast(src, t.dtype)
     values, shape = _values(name, t, src, index), _core_shape(index)
     if (own := _core_shape(values)) == shape:
         return values
@@ -219,8 +214,7 @@ def masked_fill(input, mask, value):
     """``value`` where the mask is True."""
     if not isinstance(mask, Core) or as_tensor(mask).dtype is not bool_:
         raise TypeError("masked_fill: mask must be a Tensor of booleans; compare it (mask == 0) to have one")
-    filled, number = pair(input, value.item() if isinstance(value, Core) else value, input.dtype)
-    return _core.where(mask, number, filled)
+    return _core.where(mask, cast(value.item() if isinstance(value, Core) else value, input.dtype), input)
 
 
 @named("masked_select: MaskedSelect")
@@ -249,7 +243,9 @@ _TABLE = {
     "take: Take": lambda input, index: np.take(as_core(input), as_numbers(_whole_numbers(index, "take"))),
     "scatter_add": lambda input, dim, index, src: _pick("scatter_add", input, dim, index, src),
     "index_copy": lambda input, dim, index, source: _pick("index_copy", input, dim, index, source),
-    "index_fill": lambda input, dim, index, value: _pick("index_copy", input, dim, index, like(input, value)),
+    "index_fill": lambda input, dim, index, value: _pick(
+        "index_copy", input, dim, index, cast(value, input.dtype)
+    ),
 }
 define(_TABLE)
 gather = FUNCTIONS["gather"]

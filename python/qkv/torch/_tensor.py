@@ -28,9 +28,7 @@ from ._spelling import spelled
 Core: Any = _core.Tensor  # whose methods here have PyTorch's arguments
 F = TypeVar("F", bound=Callable[..., Any])
 
-_core_dtype, _core_shape, _core_size, _core_leaf = (
-    getattr(Core, name).fget for name in ("dtype", "shape", "size", "is_leaf")
-)
+_core_shape, _core_size, _core_leaf = (getattr(Core, name).fget for name in ("shape", "size", "is_leaf"))
 _core_grad, _core_requires = Core.grad, Core.requires_grad
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # torch.<name>
@@ -117,7 +115,9 @@ class Tensor(Core):
 
     # What it is.
 
-    dtype: Any = property(lambda t: t._kind or _dtypes.OF_CORE[_core_dtype(t)], doc="``torch.float32``, ...")
+    dtype: Any = property(
+        _core.direct("dtype", lambda t: _core.result_dtype(t)), doc="``torch.float32``, ..."
+    )
     shape: Size = property(_core.direct("shape", lambda t: Size(_core_shape(t))), doc="Sizes of the axes.")
     device: Any = property(lambda t: _dtypes.CPU, doc='Always ``torch.device("cpu")``.')
     itemsize = property(lambda t: int(t.dtype.itemsize), doc="Bytes of one number.")
@@ -267,18 +267,9 @@ def restored(cls: type[Tensor], numbers: np.ndarray, kind: dtype, requires_grad:
     return _leaf(result, kind if kind.narrow else None, requires_grad)
 
 
-def wrap(result, op: str = "", kind: dtype | None = None) -> Tensor:
-    """Make a Tensor of this class of what the core computed; `op` is PyTorch's name for it.
-
-    Whole numbers are cut to the width of their dtype, as its arithmetic does.
-    """
-    if kind is None or not kind.narrow:
-        return _core.instance_of(Tensor, result, op)
-    numbers = result.numpy()
-    cut = numbers.astype(kind.dtype).astype(np.int64)
-    t = _core.instance_of(Tensor, result if np.array_equal(cut, numbers) else _core.tensor(cut))
-    t._kind = kind
-    return t
+# Make a Tensor of this class, of a dtype, of what the core computed: ``wrap(result, label="", kind=None)``; the label
+# is PyTorch's name of the operation. Whole numbers are cut to the width of their dtype, as its arithmetic does.
+wrap = _core.wrap
 
 
 def as_core(t):
@@ -289,15 +280,6 @@ def as_core(t):
 def wrap_array(array, kind: dtype | None = None) -> Tensor:
     """Make a leaf of NumPy's numbers, which are copied."""
     return wrap(_core.tensor(np.asarray(array), None if kind is None else kind.core), "", kind)
-
-
-def constant(value, kind: dtype) -> Tensor:
-    """Make a leaf of a number or an array in a dtype; what is too large for it is infinite."""
-    numbers = np.asarray(value)
-    if numbers.dtype.kind not in "biufO" or (numbers.dtype.kind == "O" and not isinstance(value, int)):
-        raise TypeError(f"expected real numbers because qkv computes in no others; got {shown(value)}")
-    with np.errstate(over="ignore", invalid="ignore"):
-        return wrap_array(numbers.astype(kind.core), kind)
 
 
 def plain(value):

@@ -1,0 +1,108 @@
+#include "bindings/direct_call.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "bindings/convert.h"
+
+namespace qkv::bindings::direct {
+
+Tensor tensor_of(PyObject* value) {
+  PyTypeObject *type = Py_TYPE(value), *wanted = classes().tensor;
+  if (type != wanted && PyType_IsSubtype(type, wanted) == 0) return {};
+  const auto holder = reinterpret_cast<py::detail::instance*>(value)->get_value_and_holder();
+  if (!holder.holder_constructed()) return {};
+  return Tensor(holder.holder<std::shared_ptr<TensorImpl>>());
+}
+
+Tensor floating_of(PyObject* value) {
+  Tensor t = tensor_of(value);
+  return t.defined() && is_floating(t.dtype()) ? t : Tensor();
+}
+
+PyObject* result(const Tensor& t, const char* label) {
+  if (label != nullptr) set_label(t, label);
+  return instance_of(classes().tensor, t);
+}
+
+py::object kind_of(PyObject* tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("_kind");
+  auto kind = py::reinterpret_steal<py::object>(PyObject_GetAttr(tensor, name));
+  if (!kind) throw py::error_already_set();
+  return kind;
+}
+
+PyObject* view_of(PyObject* of, const Tensor& t, const char* label) {
+  auto shown = py::reinterpret_steal<py::object>(result(t, label));
+  if (t.dtype() == DType::int64)
+    if (const py::object kind = kind_of(of); !kind.is_none()) shown.attr("_kind") = kind;
+  return shown.release().ptr();
+}
+
+bool read(PyObject* value, Index& number) {
+  if (value == nullptr || PyLong_CheckExact(value) == 0) return false;
+  int overflow = 0;
+  number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  return overflow == 0;
+}
+
+bool read_axis(PyObject* value, Index rank, Index& axis) {
+  if (!read(value, axis) || axis < -rank || axis >= rank) return false;
+  if (axis < 0) axis += rank;
+  return true;
+}
+
+bool read_numbers(const Given& given, Py_ssize_t skipped, IndexList& numbers) {
+  PyObject* first = given.values[skipped];
+  if (given.count == skipped + 1 && (PyTuple_Check(first) != 0 || PyList_CheckExact(first) != 0)) {
+    numbers = shape_from(first, "", "");
+    return true;
+  }
+  Index number = 0;
+  for (Py_ssize_t i = skipped; i < given.count; numbers.push_back(number), ++i)
+    if (!read(given.values[i], number)) return false;
+  return true;
+}
+
+bool read(PyObject* value, double& number) {
+  if (PyFloat_CheckExact(value) == 0 && PyLong_CheckExact(value) == 0) return false;
+  number = PyFloat_AsDouble(value);
+  if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return true;
+}
+
+bool take(PyObject* value, const Tensor& x, std::optional<IndexList>& axes) {
+  if (value == nullptr || value == Py_None) return true;
+  if (PyLong_CheckExact(value) == 0 && PyTuple_Check(value) == 0) return false;
+  axes = axes_from(value, "");
+  for (Index& axis : *axes)
+    if (axis += axis < 0 ? x.rank() : 0; axis < 0 || axis >= x.rank()) return false;
+  if (axes->empty()) axes.reset();  // means all
+  return true;
+}
+
+bool take(PyObject* value, const Tensor&, bool& flag) {
+  if (value == nullptr) return true;
+  flag = value == Py_True;
+  return PyBool_Check(value) != 0;
+}
+
+bool read_parameters(const Given& given, std::span<const Parameter> parameters, std::span<PyObject*> values) {
+  if (given.count - 1 > std::ssize(parameters)) return false;
+  for (Py_ssize_t i = 1; i < given.count; ++i) values[static_cast<std::size_t>(i - 1)] = given.values[i];
+  const Py_ssize_t named = given.names == nullptr ? 0 : PyTuple_GET_SIZE(given.names);
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(given.names, i));
+    if (name == nullptr) throw py::error_already_set();
+    const auto is = [name](const char* known) { return known != nullptr && std::strcmp(known, name) == 0; };
+    const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                    [&](const Parameter& one) { return is(one.name) || is(one.other); });
+    if (found == parameters.end()) return false;
+    PyObject*& place = values[static_cast<std::size_t>(found - parameters.begin())];
+    if (place != nullptr) return false;
+    place = given.values[given.count + i];
+  }
+  return true;
+}
+
+}  // namespace qkv::bindings::direct
