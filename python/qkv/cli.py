@@ -9,6 +9,9 @@ from typing import Any
 
 from . import __version__
 
+# What a command says in one line; anything else is a fault of qkv's own.
+FAILURES = (OSError, ValueError, TypeError, RuntimeError, ImportError)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 success, 1 a check failed, 2 nothing could be run."""
@@ -26,10 +29,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = "--resume goes on from here" if getattr(options, "resume", False) else "nothing was written"
         print(f"qkv: {'terminated' if ended else 'interrupted'}; {kept}", file=sys.stderr)
         return 143 if ended else 130
-    except BrokenPipeError:
-        # The reader has left. Python flushes once more when it ends: what is buffered goes nowhere then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has left
+        _drop_output()
         return 1
+    except FAILURES as error:
+        print(f"qkv: {error}", file=sys.stderr)
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError:  # the disk is full
+            _drop_output()
+        return 2
+
+
+def _drop_output() -> None:
+    """Let what is buffered go nowhere: Python flushes once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_closed_streams() -> None:
@@ -179,14 +194,10 @@ def _measure(options: argparse.Namespace) -> int:
     from .distributed import is_main, plan, size
 
     effort: dict[str, Any] = {"seconds": 0.005, "repeats": 2} if options.quick else {}
-    try:
-        if size() > 1:
-            return _measure_network(options.output, effort, main=is_main())
-        rates = plan.measure(options.at_once, threads=options.threads, **effort)
-        rates.save(options.output)
-    except (OSError, ValueError, RuntimeError, ImportError) as error:
-        print(f"qkv: {error}", file=sys.stderr)
-        return 2
+    if size() > 1:
+        return _measure_network(options.output, effort, main=is_main())
+    rates = plan.measure(options.at_once, threads=options.threads, **effort)
+    rates.save(options.output)
     print(f"{options.output}: {rates.machine['cpu']}, {', '.join(map(str, rates.pieces))} processes at once")
     return 0
 
@@ -213,43 +224,30 @@ def _plan(options: argparse.Namespace) -> int:
     given = {name: value for name in PLANNED[options.job] if (value := getattr(options, name)) is not None}
     if getattr(options, "bidirectional", False):
         given["causal"] = False
-    try:
-        job = {"train": plan.Train, "attention": plan.Attention, "embed": plan.Embed}[options.job](**given)
-        rates = plan.load_rates(options.rates)
-        usual = "ethernet-25" if rates.network is None else "measured"
-        networks, each = options.network or [usual], options.per_machine
-        curves = {}
-        for name in networks:
-            one = job.step(1, rates, name, each)
-            curves[name] = job.curve(options.ranks, rates, name, each)
-            if len(curves) > 1:
-                print()
-            print(report.heading(job, rates, name, each), report.table(curves[name], one), sep="\n")
-            print(report.verdict(job, rates, name, each))
-        if options.plot:
-            report.draw(options.plot, f"{job.name}: {job.step_is}", curves)
-    except BrokenPipeError:
-        raise
-    except (OSError, ValueError, TypeError, ImportError) as error:
-        print(f"qkv: {error}", file=sys.stderr)
-        return 2
+    job = {"train": plan.Train, "attention": plan.Attention, "embed": plan.Embed}[options.job](**given)
+    rates = plan.load_rates(options.rates)
+    usual = "ethernet-25" if rates.network is None else "measured"
+    networks, each = options.network or [usual], options.per_machine
+    curves = {}
+    for name in networks:
+        one = job.step(1, rates, name, each)
+        curves[name] = job.curve(options.ranks, rates, name, each)
+        if len(curves) > 1:
+            print()
+        print(report.heading(job, rates, name, each), report.table(curves[name], one), sep="\n")
+        print(report.verdict(job, rates, name, each))
+    if options.plot:
+        report.draw(options.plot, f"{job.name}: {job.step_is}", curves)
     return 0
 
 
 def _reproduce(options: argparse.Namespace) -> int:
     from .reproduce import run, terminal
-    from .reproduce.registry import UsageError
 
-    try:
-        if options.list:
-            print(run.listing(options.ids), flush=True)
-            return 0
-        report = run.reproduce(options.ids, options.output, full=options.full, timeout=options.timeout)
-    except BrokenPipeError:
-        raise
-    except (UsageError, OSError, ImportError) as error:
-        print(f"qkv: {error}", file=sys.stderr)
-        return 2
+    if options.list:
+        print(run.listing(options.ids))
+        return 0
+    report = run.reproduce(options.ids, options.output, full=options.full, timeout=options.timeout)
     page = os.path.join(options.output, "index.html")
     print(terminal.tell(report, page, verbose=options.verbose))
     return 0 if report.ok else 1
@@ -271,10 +269,10 @@ def _embed(options: argparse.Namespace) -> int:
         )
     except BrokenPipeError:
         raise
-    except (OSError, ValueError, RuntimeError, ImportError) as error:
+    except FAILURES:
         settle()  # an error that leaves this place is that of all ranks
         if told_rank() == 0:
-            print(f"qkv: {error}", file=sys.stderr)
+            raise
         return 2
     return 0
 
@@ -282,16 +280,12 @@ def _embed(options: argparse.Namespace) -> int:
 def _look(options: argparse.Namespace) -> int:
     from .look.page import look_at_model, look_at_weights
 
-    try:
-        if options.model is not None:
-            path = look_at_model(options.model, options.what, options.target)
-        elif options.target is not None:
-            raise ValueError("look: --target must be given with --model alone; got it with weights")
-        else:
-            path = look_at_weights(options.what)
-    except (OSError, ValueError, TypeError, ImportError) as error:
-        print(f"qkv: {error}", file=sys.stderr)
-        return 2
+    if options.model is not None:
+        path = look_at_model(options.model, options.what, options.target)
+    elif options.target is not None:
+        raise ValueError("look: --target must be given with --model alone; got it with weights")
+    else:
+        path = look_at_weights(options.what)
     print(path)
     return 0
 

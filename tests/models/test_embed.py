@@ -165,13 +165,21 @@ def test_a_reader_that_leaves(model, lines):
         (["--model", "MODEL", "IN", "--output", "."], "output must be a file; got the folder ."),
         (["--model", "MODEL", "IN", "--output", "out.csv"], "output must end in .npy or .jsonl"),
         (["--model", "MODEL", "IN", "--format", "npy"], "format npy must have an output file"),
-        (["--model", "MODEL", "IN", "--batch-size", "0"], "batch_size must be at least 1; got 0"),
+        (
+            ["--model", "MODEL", "IN", "--batch-size", "0"],
+            "batch_size must be at least 1 and below 2 ** 31; got 0",
+        ),
+        (["--model", "MODEL", "IN", "--batch-size", str(10**20)], "below 2 ** 31; got 100000000000000000000"),
+        (
+            ["--model", "MODEL", "IN", "--output", "MODEL/config.json", "--format", "npy"],
+            "not be a file of the model",
+        ),
     ],
 )
 def test_rejections(tmp_path, model, texts, monkeypatch, capsys, arguments, text):
     monkeypatch.chdir(tmp_path)
     places = {"MODEL": str(model), "IN": str(texts)}
-    assert run(*(places.get(a, a) for a in arguments)) == 2
+    assert run(*(places.get(a, a).replace("MODEL", str(model)) for a in arguments)) == 2
     captured = capsys.readouterr()
     assert text in captured.err
     assert captured.err.startswith("qkv: ")

@@ -165,8 +165,8 @@ class Silent:
 def test_a_cell_that_hangs_is_ended(tmp_path, kernels):
     write(tmp_path, "a.ipynb", ("code", "1"), ("code", "import time; time.sleep(600)"), ("code", "2"))
     path = tmp_path / "a.ipynb"
-    (result,) = execute.run([(path, execute.read(path))], 1, Silent(), timeout=2)
-    assert (result.error, result.cell) == ("it took longer than 2 s and was ended", 2)
+    (result,) = execute.run([(path, execute.read(path))], 1, Silent(), timeout=1.5)
+    assert (result.error, result.cell) == ("it took longer than 1.5 s and was ended", 2)
     assert result.notebook.cells[2].outputs == []
     assert kernels() == []
     assert os.listdir(tmp_path) == ["a.ipynb"]

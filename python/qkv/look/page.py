@@ -131,5 +131,5 @@ def _views(title: str, weights: Any, queries: list[str], keys: list[str], found:
 def _write(name: str, views: list[View]) -> Path:
     target = Path(f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('.-') or 'look'}.html")
     text = page(f"what the heads of {name} attend to", *(view._repr_html_() for view in views))
-    write_file(target, lambda file: file.write(text.encode("utf-8")))
+    write_file(target, lambda file: file.write(text.encode("utf-8", "replace")))
     return target

@@ -91,9 +91,12 @@ def embed_lines(
 
     def checked() -> dict[str, Any]:
         kind = _format(output, format)
-        if batch_size < 1:
-            raise ValueError(f"embed: batch_size must be at least 1; got {batch_size}")
+        if not 1 <= batch_size < 2**31:
+            raise ValueError(f"embed: batch_size must be at least 1 and below 2 ** 31; got {batch_size}")
         _check_streams(source, output)
+        place = Path(output).resolve()
+        if Path(model).resolve() in place.parents and place.exists() and place.suffix[1:] not in FORMATS:
+            raise ValueError(f"embed: output must not be a file of the model; got {output}")
         if not (several or resume):
             return {"format": kind}
         _check_files(source, output)

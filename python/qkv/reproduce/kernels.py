@@ -1,6 +1,7 @@
 """The kernels that run notebooks: this interpreter, in its own folder, with its share of the cores."""
 
 import asyncio
+import math
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -36,7 +37,7 @@ async def kernel(notebook: Any, folder: Path, *, threads: int, timeout: float) -
     client: Any = NotebookClient(
         notebook,
         km=manager,
-        timeout=timeout,
+        timeout=math.ceil(timeout),  # whole seconds
         startup_timeout=120,
         record_timing=False,
         shutdown_kernel="immediate",

@@ -80,8 +80,10 @@ def reproduce(
         raise registry.UsageError("reproduce: output must name a folder; got ''")
     if timeout is None:
         timeout = execute.LONG_TIMEOUT if full else execute.TIMEOUT
-    if not timeout > 0:
-        raise registry.UsageError(f"reproduce: timeout must be above 0 seconds; got {timeout:g}")
+    if not 0 < timeout < 2**31:
+        raise registry.UsageError(
+            f"reproduce: timeout must be above 0 seconds and below 2 ** 31; got {timeout:g}"
+        )
     wanted = registry.select(patterns, registry.experiments())
     found = registry.notebooks_by_id(notebooks or registry.find_notebooks())
     paths = sorted({path for id in wanted for path in found.get(id, ())})

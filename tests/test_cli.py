@@ -1,0 +1,32 @@
+"""The command line where its output cannot be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+COMMANDS = {
+    "info": ["info"],
+    "look": ["look", "w.npz"],
+    "plan": ["plan", "embed", "--lines", "10", "--ranks", "1"],
+    "reproduce": ["reproduce", "--list"],
+}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_full_disk_is_told_in_one_line(tmp_path, name, unbuffered):
+    np.savez(tmp_path / "w.npz", weights=np.ones((1, 1, 2, 2)), tokens=np.array(["a", "b"]))
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", "qkv", *COMMANDS[name]], stdout=full, stderr=subprocess.PIPE, text=True,
+            cwd=tmp_path, env={**os.environ, "PYTHONUNBUFFERED": unbuffered}, timeout=120,
+        )  # fmt: skip
+    assert found.returncode == 2
+    assert found.stderr.startswith("qkv: ")
+    assert found.stderr.count("\n") == 1
