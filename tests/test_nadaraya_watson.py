@@ -127,6 +127,9 @@ def test_numbers_keep_their_digits(dtype):
     narrow = NadarayaWatson().fit(np.ones(3, "float32"), np.ones(3, "float32"))
     assert narrow.predict(np.ones(2, "float32")).dtype == np.float32
     assert narrow.predict([1, 2]).dtype == np.float64
+    weighed = NadarayaWatson().fit(np.ones(3, "float32"), np.ones(3, "float32"), [1.0, 2.0, 3.0])
+    assert weighed.predict(np.ones(2, "float32")).dtype == np.float32
+    assert weighed.attention_weights(np.ones(2, "float32")).dtype == np.float32
 
 
 @pytest.mark.filterwarnings(r"ignore:NadarayaWatson. \d+ of \d+ points have no training point in reach")

@@ -167,6 +167,15 @@ def test_local_lines_have_no_bias_at_the_ends(monkeypatch):
     np.testing.assert_array_equal(alone.predict([0.1, 3.0]), [2.0, 5.0])  # one point in reach fixes no line
     same = NadarayaWatson(degree=1).fit([[1.0, 1.0], [1.0, 1.0]], [2.0, 4.0]).predict([[5.0, 0.0]])
     np.testing.assert_allclose(same, [3.0])
+    x, y = np.random.default_rng(0).standard_normal((2, 31))
+    few = NadarayaWatson("triangular", 0.05, 1).fit(np.append(x, x), np.append(y, y))
+    new = x + np.linspace(0.01, 0.04, 31)
+    lone = (np.abs(new[:, None] - x) < 0.05).sum(1) == 1  # its weight is 1 only to rounding
+    np.testing.assert_allclose(few.predict(new)[lone], y[lone], rtol=1e-12)
+    steep = NadarayaWatson(lambda u: np.exp(-50 * u), degree=1).fit([0.0, 1.0], [2.0, 5.0])
+    np.testing.assert_allclose(
+        steep.predict([0.0, 0.01]), [2.0, 2.03], rtol=1e-9
+    )  # the other has weight 2e-22
     assert (
         NadarayaWatson(degree=1).fit(x.astype("f4"), x.astype("f4")).predict(x.astype("f4")).dtype
         == np.float32

@@ -258,15 +258,14 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
   const DType dtype = promoted({kernel_values, values});
   const Tensor k = reshape(packed_as(kernel_values, dtype), {n.batches, n.queries, n.keys}),
                v = layout.values(packed_as(values, dtype));
-  Array w = Array::zeros(k.shape(), dtype), reciprocals({n.batches * n.queries}, dtype);
+  Array w = Array::zeros(k.shape(), dtype), totals({n.batches * n.queries}, dtype);
   visit_floating(dtype, [&]<class T>(T) {
     for (Index i = 0; i < n.batches * n.queries; ++i) {
       const T* x = k.ptr<T>() + i * n.keys;
       const T total = kernels::kernels<T>().reduce.sum(x, lens.range(i).high);
-      const T reciprocal = total == 0 ? T(0) : 1 / total;
-      reciprocals.data<T>()[i] = reciprocal;
-      if (total != 0)
-        kernels::kernels<T>().elementwise.add_scaled(w.data<T>() + i * n.keys, x, reciprocal, lens.range(i).high);
+      totals.data<T>()[i] = total;
+      if (total == 0) continue;
+      for (Index j = 0; j < lens.range(i).high; ++j) w.data<T>()[i * n.keys + j] = x[j] / total;
     }
   });
   Tensor weights(w);
@@ -274,16 +273,16 @@ AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& value
     const auto kept = std::make_shared<const Allowed>(lens);
     weights = record_fused(
         Array(w), {k},
-        [w = Saved(w), reciprocals, kept, n](const Array& dw, Gradients& dx) {
+        [w = Saved(w), totals, kept, n](const Array& dw, Gradients& dx) {
           visit_floating(dw.dtype(), [&]<class T>(T) {
             T* dk = dx.of(0).data<T>();
             for (Index i = 0; i < n.batches * n.queries; ++i) {
               const T *gradient = dw.data<T>() + i * n.keys, *weight = w.data<T>() + i * n.keys;
-              if (!arrived(gradient, kept->range(i).high)) continue;
+              const T total = totals.data<T>()[i];
+              if (total == 0 || !arrived(gradient, kept->range(i).high)) continue;
               T mean = 0;
               for (Index j = 0; j < kept->range(i).high; ++j) mean += weight[j] != 0 ? weight[j] * gradient[j] : T(0);
-              for (Index j = 0; j < kept->range(i).high; ++j)
-                dk[i * n.keys + j] += (gradient[j] - mean) * reciprocals.data<T>()[i];
+              for (Index j = 0; j < kept->range(i).high; ++j) dk[i * n.keys + j] += (gradient[j] - mean) / total;
             }
           });
         },

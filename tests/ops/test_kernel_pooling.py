@@ -150,6 +150,19 @@ def test_weights_too_small_to_matter_are_zero(dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_weights_below_the_normal_numbers_sum_to_1(dtype):
+    tiny = np.finfo(dtype).smallest_subnormal
+    given = {
+        "queries": np.zeros(1, dtype),
+        "keys": np.arange(3, dtype=dtype),
+        "values": np.arange(3, dtype=dtype),
+    }
+    y, w = qkv.kernel_attention(**given, kernel=lambda u: ((u + 1) * tiny).astype(dtype), return_weights=True)
+    np.testing.assert_allclose(w, [[1 / 6, 1 / 3, 1 / 2]], rtol=1e-6)
+    np.testing.assert_allclose(y, [4 / 3], rtol=1e-6)
+
+
 def test_the_constant_kernel_is_the_mean():
     q, k, v = batch()
     y = kernel_attention(q, k, v, "constant")

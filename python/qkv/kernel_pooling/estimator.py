@@ -204,7 +204,10 @@ class NadarayaWatson:
             sums = np.asarray(self._attend(queries, keys, np.column_stack([factors * table, factors]), False))
             reached = sums[:, -1] != 0
             mean = sums[:, :-1]
-            mean = mean / np.where(reached, sums[:, -1], 1)[:, None] if s is not None else mean
+            if s is not None:
+                mean = (mean / np.where(reached, sums[:, -1], 1)[:, None]).astype(
+                    np.result_type(queries, keys, values)
+                )
         if not reached.all():
             mean[~reached] = np.nan
             warnings.warn(
@@ -243,7 +246,7 @@ class NadarayaWatson:
         rows, given = self._weights(self._queries(X, "attention_weights")), self.sample_weight_
         if given is None:
             return rows
-        whole = np.zeros((len(rows), len(self.X_)))
+        whole = np.zeros((len(rows), len(self.X_)), rows.dtype)
         whole[:, given > 0] = rows
         return whole
 
@@ -372,9 +375,9 @@ class NadarayaWatson:
         rows = np.asarray(self._attend(queries, keys, values, True)[1])
         if s is None:
             return rows
-        rows = rows * s
-        total = rows.sum(-1, keepdims=True)
-        return np.asarray(rows / np.where(total != 0, total, 1))
+        weighted = rows * s
+        total = weighted.sum(-1, keepdims=True)
+        return np.asarray(weighted / np.where(total != 0, total, 1), rows.dtype)
 
     def _fits(
         self, queries: NDArray[Any], keys: NDArray[Any], table: NDArray[Any], with_std: bool

@@ -24,19 +24,21 @@ def local_fit(
     weights (Lq, L) with sums of 1 or 0, queries (Lq, D), keys (L, D), values (L, Dv); gives (Lq, Dv). Where the keys
     in reach do not fix the plane, it is the least steep one.
     """
-    means: NDArray[Any] = weights @ values
     if degree == 0:
-        return means
-    centres = weights @ keys
-    away = keys - centres[:, None]  # (Lq, L, D)
+        return np.asarray(weights @ values)
+    # From the key of the largest weight on: to it and its equals all distances are 0, to the last bit.
+    nearest = weights.argmax(1)
+    away, rise = keys - keys[nearest, None], values - values[nearest, None]  # (Lq, L, D), (Lq, L, Dv)
+    centres, means = weights[:, None] @ away, weights[:, None] @ rise
+    away, rise = away - centres, rise - means
     weighed = (weights[..., None] * away).swapaxes(1, 2)
-    spread, slopes = weighed @ away, weighed @ (values - means[:, None])
+    spread, slopes = weighed @ away, weighed @ rise
     size = np.abs(spread).max((1, 2), keepdims=True)
-    known = size > TINY  # else one point has all the weight
+    known = size > TINY  # else one place has all the weight
     spread, slopes = (np.divide(x, size, out=np.zeros_like(x), where=known) for x in (spread, slopes))
     slopes = np.linalg.pinv(spread, rcond=SINGULAR, hermitian=True) @ slopes
-    means += ((queries - centres)[:, None] @ slopes)[:, 0]
-    return means
+    steps = (queries - keys[nearest])[:, None] - centres
+    return np.asarray(values[nearest] + (means + steps @ slopes)[:, 0])
 
 
 def in_blocks(
