@@ -78,6 +78,14 @@ def test_the_largest_may_be_the_best_and_nan_never_is():
     assert len(measured([math.nan] * 5, patience=2).fit(ROWS, epochs=5).evaluations) == 2
 
 
+def test_patience_counts_nan_over_a_cut(tmp_path):
+    for epochs in (1, 9):
+        options = {"patience": 2, "restore_best": True, "checkpoint": tmp_path / "run.npz"}
+        trainer = measured([math.nan] * 9, **options)
+        trainer.fit(ROWS, epochs=epochs, resume=True)
+    assert len(trainer.history.evaluations) == 2
+
+
 def test_without_evaluate_the_loss_of_an_epoch_is_watched():
     trainer = linear(unequal, lr=0.0, patience=2)
     assert trainer.fit(ROWS, epochs=9).epoch_ends == [4, 8, 12]

@@ -69,7 +69,7 @@ class Monitor:
                 f"{self.name} and {self.mode}; got {facts['metric']}"
             )
         state = {name.removeprefix(BEST): entry for name, entry in arrays.items() if name.startswith(BEST)}
-        if state or not self.keeps_best:
+        if state or not self.keeps_best or facts["best"] is None:  # NaN alone is no best
             self.best, self.bad, self._state = facts["best"], facts["bad"], state or None
 
     def _value(self, metrics: Mapping[str, Any]) -> float:
