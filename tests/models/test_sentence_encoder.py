@@ -159,7 +159,10 @@ def test_new_names_of_settings(tmp_path):
     write(tmp_path / "1_Pooling" / "config.json", {"embedding_dimension": 24, "pooling_mode": ["mean"]})
     assert (SentenceEncoder.from_pretrained(tmp_path).encode("dog") == expected.encode("a dog")).all()
     change(tmp_path / "sentence_bert_config.json", do_lower_case=True)
-    assert SentenceEncoder.from_pretrained(tmp_path).lower_case
+    write(tmp_path / "tokenizer_config.json", {"do_lower_case": False})
+    lower = SentenceEncoder.from_pretrained(tmp_path)
+    assert lower.lower_case
+    assert (lower.encode("DOG", prompt="CAT ") == lower.encode("cat dog", prompt="")).all()
 
 
 def test_progress(tmp_path, capsys):
