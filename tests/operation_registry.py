@@ -15,7 +15,7 @@ import numpy as np
 from second_checks import normal
 
 import qkv
-from qkv import _core, losses
+from qkv import _core, losses, torch
 
 A, B, POSITIVE = normal(3, 5), normal(3, 5), np.abs(normal(3, 5)) + 0.5
 LENS = np.array([3, 7])
@@ -115,28 +115,28 @@ LAYOUT = {
     "cumprod": (lambda a: qkv.cumprod(a * a, 1) * qkv.cumprod(a, 0), A),
     "cumprod of zeros": (lambda a, b: qkv.cumprod(a * (np.abs(A) > 0.5), 1) * b, A, B),
     "gather": (
-        lambda a: _core.gather(a * a, 1, PARTS[:3].reshape(3, 1)) * _core.gather(a, 0, PARTS[None]),
+        lambda a: torch.gather(a * a, 1, PARTS[:3].reshape(3, 1)) * torch.gather(a, 0, PARTS[None]),
         A,
     ),
     "scatter": (
         lambda a, b: (
-            _core.scatter(a * a, 1, PLACES, b[:, :4] * b[:, :4]) * _core.scatter(a, 0, PLACES, b[:, :4])
+            torch.scatter(a * a, 1, PLACES, b[:, :4] * b[:, :4]) * torch.scatter(a, 0, PLACES, b[:, :4])
         ),
         A,
         B,
     ),
     "scatter add": (
         lambda a, b: (
-            _core.scatter_add(a * a, 1, PLACES, b[:, :4] * b[:, :4])
-            * _core.scatter_add(a, 0, PLACES, b[:, :4])
+            torch.scatter_add(a * a, 1, PLACES, b[:, :4] * b[:, :4])
+            * torch.scatter_add(a, 0, PLACES, b[:, :4])
         ),
         A,
         B,
     ),
     "entries of an axis": (
         lambda a, b: (
-            _core.index_add(a * a, 0, PARTS, _core.index_select(b * b, 0, PARTS))
-            * _core.index_copy(a, 1, PARTS[:2], b[:, :2])
+            torch.index_add(a * a, 0, PARTS, torch.index_select(b * b, 0, PARTS))
+            * torch.index_copy(a, 1, PARTS[:2], b[:, :2])
         ),
         A,
         B,

@@ -103,7 +103,7 @@ def scatter_add(shape: tuple[int, ...]) -> Operation:
     def make(module: Any, tensor: Any) -> Callable[[], Any]:
         x, index, zero = tensor(normal(*shape)), places(tensor, shape), tensor(np.zeros(shape, np.float32))
         if module is qkv:
-            return lambda: qkv._core.scatter(zero, -1, index, x, True)
+            return lambda: qkv.torch.scatter_add(zero, -1, index, x)
         return lambda: module.scatter_add(zero, -1, index, x)
 
     return make

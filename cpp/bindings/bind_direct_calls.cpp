@@ -22,7 +22,8 @@ const char* kept(const std::string& label) {
 
 const Entry* entry_of(std::string_view name) {
   const std::string wanted = text(" ", name, " ");
-  for (const auto entries : {arithmetic_entries(), number_entries(), axis_entries(), view_entries()})
+  for (const auto entries :
+       {arithmetic_entries(), number_entries(), axis_entries(), place_entries(), view_entries(), attention_entries()})
     for (const Entry& entry : entries)
       if (text(" ", entry.names, " ").find(wanted) != std::string::npos) return &entry;
   return nullptr;

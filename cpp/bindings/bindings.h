@@ -7,7 +7,7 @@
 // clang-format off
 #define QKV_FAMILIES(family) \
   family(config) family(callbacks) family(tensor) family(subclass) family(direct_calls) family(functions) \
-  family(arrays) family(indices) family(random) family(additive) family(kernel_pooling) family(positions) \
+  family(arrays) family(random) family(additive) family(kernel_pooling) family(positions) \
   family(attention) family(formula) family(module) family(init) family(layers) family(positional_encoding) \
   family(attention_layers) family(multi_head_attention) family(gru) family(transformer) \
   family(decoding) family(transformer_model) family(causal_lm) family(body) \

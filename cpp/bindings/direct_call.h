@@ -41,7 +41,9 @@ struct Entry {
 std::span<const Entry> arithmetic_entries();  // of two operands, and numbers as they are
 std::span<const Entry> number_entries();      // number by number, and products
 std::span<const Entry> axis_entries();        // along axes
+std::span<const Entry> place_entries();       // by number
 std::span<const Entry> view_entries();
+std::span<const Entry> attention_entries();
 const Entry* entry_of(std::string_view name);  // null: none
 // Of the package's own functions, for Tensors of the core.
 const Entry* own_entry_of(std::string_view name);
@@ -84,6 +86,9 @@ bool read_numbers(const Given& given, Py_ssize_t skipped, IndexList& numbers);
 inline bool take(PyObject* value, const Tensor& x, Index& axis) { return read_axis(value, x.rank(), axis); }
 bool take(PyObject* value, const Tensor& x, std::optional<IndexList>& axes);
 bool take(PyObject* value, const Tensor& x, bool& flag);
+inline bool take(PyObject* value, const Tensor&, Tensor& other) {
+  return value != nullptr && (other = tensor_of(value)).defined();
+}
 inline bool take(PyObject* value, const Tensor&, std::optional<Index>& number) {
   return value == nullptr || read(value, number.emplace());
 }

@@ -11,7 +11,6 @@
 namespace qkv::bindings::direct {
 namespace {
 
-using ops::Binary;
 using ops::Unary;
 
 template <Unary op> Tensor of_one(const Tensor& x) { return ops::unary(op, x); }
@@ -28,6 +27,20 @@ Tensor gelu(const Tensor& x) { return ops::gelu(x, false); }
 Tensor silu(const Tensor& x, bool in_place) { return in_place ? Tensor() : ops::silu(x); }
 Tensor leaky_relu(const Tensor& x, std::optional<double> slope, bool in_place) {
   return in_place ? Tensor() : ops::leaky_relu(x, slope.value_or(0.01));
+}
+
+Tensor elu(const Tensor& x, std::optional<double> alpha, bool in_place) {
+  return in_place ? Tensor() : ops::elu(x, alpha.value_or(1));
+}
+// x itself where beta x is above the threshold.
+Tensor softplus(const Tensor& x, std::optional<double> beta, std::optional<double> threshold) {
+  const double b = beta.value_or(1);
+  const Tensor scaled = ops::multiply(x, ops::scalar_like(x, b));
+  return ops::where(ops::compare(ops::Compare::greater, scaled, ops::scalar_like(x, threshold.value_or(20))), x,
+                    ops::softplus(x, b));
+}
+Tensor log_sigmoid(const Tensor& x) {
+  return ops::unary(Unary::negate, ops::softplus(ops::unary(Unary::negate, x), 1));
 }
 
 // A new Tensor of these sizes.
@@ -73,6 +86,17 @@ template <Index first, Index second> PyObject* product_of(const Given& given, co
   return result(without_gil([&] { return ops::matmul(x, y); }), entry.label);
 }
 
+// input + a @ b
+template <Index first, Index second> PyObject* plus_product(const Given& given, const Entry& entry) {
+  const Tensor start = given.by_position(3) ? floating_of(given.values[0]) : Tensor();
+  if (!start.defined()) return nullptr;
+  const Tensor x = tensor_of(given.values[1]), y = tensor_of(given.values[2]);
+  if (!x.defined() || !y.defined() || x.dtype() != y.dtype() || start.dtype() != x.dtype() || x.rank() != first ||
+      y.rank() != second || (first == 3 && x.dim(0) != y.dim(0)))
+    return nullptr;
+  return result(without_gil([&] { return ops::add(start, ops::matmul(x, y)); }), entry.label);
+}
+
 // (x, weight, bias=None) of matrices, of one dtype.
 PyObject* linear(const Given& given, const Entry&) {
   if (given.names != nullptr || given.count < 2 || given.count > 3) return nullptr;
@@ -85,6 +109,35 @@ PyObject* linear(const Given& given, const Entry&) {
   const char* label =
       x.rank() > 2 ? (plain ? "UnsafeViewBackward0" : "ViewBackward0") : (plain ? "MmBackward0" : "AddmmBackward0");
   return result(without_gil([&] { return ops::linear(x, weight, bias); }), label);
+}
+
+// The mean of the losses of (input, target), of equal shape and dtype.
+template <Tensor (*loss)(const Tensor&, const Tensor&, ops::Reduction)>
+PyObject* mean_loss(const Given& given, const Entry& entry) {
+  const Tensor x = given.by_position(2) ? floating_of(given.values[0]) : Tensor();
+  const Tensor y = x.defined() ? tensor_of(given.values[1]) : Tensor();
+  if (!y.defined() || y.dtype() != x.dtype() || y.shape() != x.shape() || x.numel() == 0) return nullptr;
+  return result(without_gil(x.numel(), [&] { return loss(x, y, ops::Reduction::mean); }), entry.label);
+}
+
+Tensor cross_entropy(const Tensor& logits, const Array& targets, Index ignored) {
+  return ops::cross_entropy(logits, targets, {}, ignored, 0, ops::Reduction::mean);
+}
+Tensor nll_loss(const Tensor& log_probs, const Array& targets, Index ignored) {
+  return ops::nll_loss(log_probs, targets, {}, ignored, ops::Reduction::mean);
+}
+
+// The same of rows and the numbers of their classes, of which some must count.
+template <Tensor (*loss)(const Tensor&, const Array&, Index)>
+PyObject* mean_loss_of_classes(const Given& given, const Entry& entry) {
+  constexpr Index kIgnored = -100;
+  const Tensor x = given.by_position(2) ? floating_of(given.values[0]) : Tensor();
+  const Tensor y = x.defined() ? tensor_of(given.values[1]) : Tensor();
+  if (!y.defined() || y.dtype() != DType::int64 || x.rank() != 2 || y.shape() != Shape{x.dim(0)}) return nullptr;
+  const Array targets = packed(y.data());
+  const auto* first = targets.data<std::int64_t>();
+  if (std::all_of(first, first + targets.numel(), [](std::int64_t id) { return id == kIgnored; })) return nullptr;
+  return result(without_gil(x.numel(), [&] { return loss(x, targets, kIgnored); }), entry.label);
 }
 
 // Bounds in another order, or none, are left to Python.
@@ -111,6 +164,13 @@ std::span<const Entry> number_entries() {
        "LeakyReluBackward0",
        nullptr,
        {{{"negative_slope"}, {"inplace"}}}},
+      {"elu", computed<elu, std::optional<double>, bool>, "EluBackward0", nullptr, {{{"alpha"}, {"inplace"}}}},
+      {"softplus",
+       computed<softplus, std::optional<double>, std::optional<double>>,
+       "SoftplusBackward0",
+       nullptr,
+       {{{"beta"}, {"threshold"}}}},
+      {"logsigmoid", computed<log_sigmoid>, "LogSigmoidBackward0"},
       {"exp2", computed<ops::exp2>, "Exp2Backward0"},
       {"sqrt", computed<of_one<Unary::square_root>>, "SqrtBackward0"},
       {"sin", computed<of_one<Unary::sine>>, "SinBackward0"},
@@ -127,6 +187,13 @@ std::span<const Entry> number_entries() {
       {"bmm", product_of<3, 3>, "BmmBackward0"},
       {"mv", product_of<2, 1>, "MvBackward0"},
       {"dot", product_of<1, 1>, "DotBackward0"},
+      {"addmm", plus_product<2, 2>, "AddmmBackward0"},
+      {"baddbmm", plus_product<3, 3>, "BaddbmmBackward0"},
+      {"addmv", plus_product<2, 1>, "AddmvBackward0"},
+      {"mse_loss", mean_loss<ops::mse>, "MseLossBackward0"},
+      {"l1_loss", mean_loss<ops::l1>, "MeanBackward0"},
+      {"cross_entropy", mean_loss_of_classes<cross_entropy>, "NllLossBackward0"},
+      {"nll_loss", mean_loss_of_classes<nll_loss>, "NllLossBackward0"},
       {"linear", linear},
       {"zeros", filled<0>},
       {"ones", filled<1>},

@@ -24,6 +24,12 @@ Tensor without_derivative(const Tensor& numbers, const Tensors& operands) {
   });
 }
 
+bool has_zero(const Tensor& t) {
+  const Array numbers = packed(ops::cast(t, DType::int64).data());
+  const auto* first = numbers.data<std::int64_t>();
+  return std::find(first, first + numbers.numel(), 0) != first + numbers.numel();
+}
+
 // a op b in the dtype that both have together, which `kind` becomes.
 Tensor compute(Binary op, const Operand& a, const Operand& b, const Kind*& kind) {
   const std::array<Operand, 2> both{a, b};
@@ -31,7 +37,7 @@ Tensor compute(Binary op, const Operand& a, const Operand& b, const Kind*& kind)
   if (op == Binary::divide && kind->height < 2) kind = &default_kind();
   const Tensor x = a.in(*kind), y = b.in(*kind);
   const bool rounded = op == Binary::floor_divide || op == Binary::remainder;
-  if (rounded && kind->height < 2 && !*ops::all(y).ptr<bool>())
+  if (rounded && kind->height < 2 && has_zero(y))
     throw std::runtime_error(text(ops::name_of(op), ": other must not be 0 because integers have no infinity"));
   const bool root = op == Binary::power && a.tensor.defined() && is_floating(a.tensor.dtype()) && b.value != nullptr &&
                     PyFloat_CheckExact(b.value) != 0 && PyFloat_AS_DOUBLE(b.value) == 0.5;

@@ -101,6 +101,15 @@ PyObject* multiplied(const Given& given, const Entry& entry) {
                 axes || kept ? entry.other_label : entry.label);
 }
 
+// (t, repeats, dim), by one number.
+PyObject* repeated(const Given& given, const Entry& entry) {
+  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  std::optional<Index> times, axis;
+  if (!x.defined() || !read_arguments(given, entry, x, times, axis) || !times || !axis || *times < 0) return nullptr;
+  return view_of(given.values[0], without_gil(x.numel() * *times, [&] { return ops::repeat(x, *times, *axis); }),
+                 entry.label);
+}
+
 // (t, dim=None, unbiased=None, keepdim=False, correction=None), the last one by its name.
 template <Tensor (*compute)(const Tensor&, const OptionalAxes&, bool, double)>
 PyObject* spread(const Given& given, const Entry& entry) {
@@ -138,22 +147,6 @@ template <bool new_axis> PyObject* joined(const Given& given, const Entry& entry
                 entry.label);
 }
 
-// (t, dim, index), of packed numbers of places.
-template <bool entries> PyObject* picked(const Given& given, const Entry& entry) {
-  if (!given.by_position(3)) return nullptr;
-  const Tensor x = tensor_of(given.values[0]), index = tensor_of(given.values[2]);
-  Index axis = 0;
-  if (!x.defined() || x.rank() == 0 || !read_axis(given.values[1], x.rank(), axis)) return nullptr;
-  if (!index.defined() || index.dtype() != DType::int64 || !index.data().is_packed() ||
-      index.rank() != (entries ? 1 : x.rank()))
-    return nullptr;
-  const Tensor y = without_gil(index.numel() * (entries ? x.numel() : 1), [&] {
-    const Array places = entries ? ops::entries_along(index.data(), x.shape(), axis) : index.data();
-    return ops::gather({entry.names, "index"}, x, places, axis);
-  });
-  return view_of(given.values[0], y, entry.label);
-}
-
 // (ids, weight, padding_idx=None)
 PyObject* looked_up(const Given& given, const Entry& entry) {
   if (given.names != nullptr || given.count < 2 || given.count > 3) return nullptr;
@@ -185,8 +178,6 @@ std::span<const Entry> axis_entries() {
       {"amax", reduced<ops::max>, "AmaxBackward0", "AmaxBackward0", over},
       {"amin", reduced<ops::min>, "AminBackward0", "AminBackward0", over},
       {"logsumexp", reduced<ops::logsumexp, false, true>, "LogsumexpBackward0", "LogsumexpBackward0", over},
-      {"gather", picked<false>, "GatherBackward0"},
-      {"index_select", picked<true>, "IndexSelectBackward0"},
       {"embedding", looked_up, "EmbeddingBackward0"},
       {"any", reduced<ops::any>, nullptr, nullptr, over},
       {"all", reduced<ops::all>, nullptr, nullptr, over},
@@ -203,6 +194,7 @@ std::span<const Entry> axis_entries() {
       {"cumprod", computed<ops::cumulative_product, Index>, "CumprodBackward0", nullptr, along},
       {"softmax", computed<softmax, Index>, "SoftmaxBackward0", nullptr, along},
       {"log_softmax", computed<log_softmax, Index>, "LogSoftmaxBackward0", nullptr, along},
+      {"repeat_interleave", repeated, "ViewBackward0", nullptr, {{{"repeats"}, of_axis}}},
       {"triu", computed<upper, std::optional<Index>>, "TriuBackward0", nullptr, {{{"diagonal"}}}},
       {"tril", computed<lower, std::optional<Index>>, "TrilBackward0", nullptr, {{{"diagonal"}}}},
       {"cat concat concatenate", joined<false>, "CatBackward0", nullptr, along},

@@ -54,6 +54,17 @@ Tensor all_axes_reversed(const Tensor& x) {
   return ops::transpose(x, axes);
 }
 
+Tensor reshaped_as(const Tensor& x, const Tensor& other) { return ops::reshape(x, other.shape()); }
+Tensor expanded_as(const Tensor& x, const Tensor& other) { return ops::expand(x, other.shape()); }
+
+Tensor with_axis_moved(const Tensor& x, Index from, Index to) {
+  ops::Axes axes;
+  for (Index axis = 0; axis < x.rank(); ++axis)
+    if (axis != from) axes.push_back(axis);
+  axes.insert(axes.begin() + to, from);
+  return ops::transpose(x, axes);
+}
+
 struct NewAxis {
   Index axis = 0;
 };
@@ -178,14 +189,21 @@ PyObject* item(const Given& given, const Entry& entry) {
 }
 
 PyObject* item_set(const Given& given, const Entry& entry) {
-  const Tensor x = given.by_position(3) ? floating_of(given.values[0]) : Tensor();
-  if (!x.defined() || item_label(given.values[1]) == nullptr || !plain_part_of(x, given.values[1])) return nullptr;
-  double number = 0;
-  const Tensor y = tensor_of(given.values[2]);
-  if (!read(given.values[2], number) && !(y.defined() && y.dtype() == x.dtype())) return nullptr;
-  set_item(x, py::reinterpret_borrow<py::object>(given.values[1]), given.values[2]);
-  set_label(x, entry.label);
+  const Tensor x = given.by_position(3) ? tensor_of(given.values[0]) : Tensor();
+  if (!x.defined()) return nullptr;
+  const auto index = py::reinterpret_borrow<py::object>(given.values[1]);
+  const Tensor places = tensor_of(index.ptr());
+  const bool advanced = places.defined() && places.rank() > 0 && !is_floating(places.dtype());
+  if (!advanced && (item_label(index.ptr()) == nullptr || !plain_part_of(x, index))) return nullptr;
+  const Tensor value = operand_of(given.values[2]).in(kind_of(given.values[0], x));
+  set_item(x, index, py::cast(value));
+  set_label(x, advanced ? entry.other_label : entry.label);
   return Py_NewRef(Py_None);
+}
+
+PyObject* length(const Given& given, const Entry&) {
+  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
+  return x.defined() && x.rank() > 0 ? PyLong_FromLongLong(x.dim(0)) : nullptr;
 }
 
 PyObject* count_of_axes(const Given& given, const Entry&) {
@@ -221,10 +239,13 @@ std::span<const Entry> view_entries() {
       {"view", viewed_by_numbers<reshaped>, "ViewBackward0"},
       {"reshape", viewed_by_numbers<reshaped>, "ViewBackward0", "UnsafeViewBackward0"},
       {"transpose swapaxes swapdims", viewed<ops::swapaxes, Index, Index>, "TransposeBackward0"},
+      {"movedim moveaxis", viewed<with_axis_moved, Index, Index>, "PermuteBackward0"},
       {"permute", viewed_by_numbers<permuted>, "PermuteBackward0"},
       {"flip", viewed_by_numbers<flipped>, nullptr, "FlipBackward0"},
       {"t", viewed<matrix_transposed>, "TBackward0"},
       {"T", viewed<all_axes_reversed>, "PermuteBackward0"},
+      {"view_as reshape_as", viewed<reshaped_as, Tensor>, "ViewBackward0", "UnsafeViewBackward0"},
+      {"expand_as", viewed<expanded_as, Tensor>, "ExpandBackward0"},
       {"unsqueeze", viewed<unsqueezed, NewAxis>, "UnsqueezeBackward0"},
       {"squeeze", squeezed, "SqueezeBackward0", "SqueezeBackward1"},
       {"expand", viewed_by_numbers<expanded>, "ExpandBackward0"},
@@ -240,7 +261,7 @@ std::span<const Entry> view_entries() {
        "DiagonalBackward0",
        {{{"offset"}, {"dim1"}, {"dim2"}}}},
       {"__getitem__", item, "IndexBackward0"},
-      {"__setitem__", item_set, "CopySlices"},
+      {"__setitem__", item_set, "CopySlices", "IndexPutBackward0"},
       {"narrow", viewed<narrowed, Index, std::optional<Index>, std::optional<Index>>, "SliceBackward0",
        "SliceBackward0"},
       {"select", viewed<selected, Index, std::optional<Index>>, "SelectBackward0", "SelectBackward0"},
@@ -251,6 +272,7 @@ std::span<const Entry> view_entries() {
       {"long", converted<DType::int64>, "ToCopyBackward0"},
       {"bool", converted<DType::boolean>, "ToCopyBackward0"},
       {"shape size", shape},
+      {"__len__", length},
       {"dim ndimension", count_of_axes},
       {"numel nelement", count_of_numbers},
   };

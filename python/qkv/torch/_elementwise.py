@@ -55,6 +55,8 @@ def as_numbers(value) -> np.ndarray:
 def computed(name: str, *operands) -> Tensor:
     """What the core computes in the dtype that the operands have together."""
     result = _core.answer(name, *operands)
+    if result is None and name not in _SIGNS:
+        raise TypeError(f"{name}: input must be a Tensor; got {shown(operands[0])}")
     if result is None:
         words = "both must be Tensors or numbers, one a Tensor"
         raise TypeError(f"input {_SIGNS[name]} other: {words}; got {' and '.join(map(shown, operands))}")

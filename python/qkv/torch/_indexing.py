@@ -21,7 +21,7 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from ._dtypes import bool_, int64
-from ._elementwise import as_numbers, as_tensor, cast, is_operand
+from ._elementwise import as_numbers, as_tensor, cast, computed, is_operand
 from ._shaping import axis_of
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
 
@@ -139,17 +139,9 @@ def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-total // chunks) if total else [0] * chunks, dim)
 
 
-def _pick(name: str, t, dim, index, *more, label: str = "", core=None) -> Tensor:
-    """What the core picks or puts along an axis; a Tensor without axes counts as one of size 1."""
-    numbers, axes = _whole_numbers(index, name), len(_core_shape(t))
-    one = t if axes else Core.reshape(t, 1)
-    more = [(_part if name[0] == "s" else _values)(name, t, one, index) for one in more]
-    places = numbers if axes or name.startswith("index") else numbers.reshape(-1)
-    result = (core or getattr(_core, name))(one, axis_of(dim, axes, name), places, *more)
-    if not axes:
-        shape = _core_shape(numbers if name == "gather" else result)
-        result = Core.reshape(result, () if shape == (1,) and name != "gather" else shape)
-    return wrap(result, label or f"{name.title().replace('_', '')}Backward0", t._kind)
+def _placed(name: str, t, dim, index, *values) -> Tensor:
+    """What the core picks or puts along an axis."""
+    return computed(name, t, operator.index(dim), index, *values)
 
 
 def _whole_numbers(index, operation: str):
@@ -170,43 +162,24 @@ def take_along_dim(input, indices, dim: int | None = None) -> Tensor:
     return gather(input, dim, indices.expand(shape))
 
 
-def _values(name: str, t, value, index):
-    """What is put or added: a number in the dtype of `t`, or a Tensor of that dtype."""
-    if not isinstance(value, Core):
-        raise TypeError(f"{name}: the values must be a Tensor; got {shown(value)}")
-    if (kind := as_tensor(value).dtype) is not t.dtype:
-        raise RuntimeError(f"{name}: the values must have the Tensor's dtype {t.dtype}; got {kind}")
-    return value
-
-
-def _part(name: str, t, src, index):
-    """What of `src` goes to the places of an index."""
-    if name == "scatter" and not isinstance(src, Core):
-        return cast(src, t.dtype)
-    values, shape = _values(name, t, src, index), _core_shape(index)
-    if (own := _core_shape(values)) == shape:
-        return values
-    if len(own) != len(shape):
-        raise RuntimeError(f"{name}: src must have as many axes as index {shape}; got {own}")
-    return Core.__getitem__(values, tuple(slice(0, n) for n in shape))
-
-
 @named("scatter")
 def scatter(input, dim: int, index, src=None, *, value=None, reduce: str | None = None) -> Tensor:
     """A copy in which ``t[i, index[i, j], ...]`` are the entries of ``src``, or ``value``; reduce="add" adds them."""
     if reduce not in (None, "add"):
         raise RuntimeError(f"scatter: reduce must be 'add' or None; got {shown(reduce)}")
     given = src if src is not None else value
-    label = f"ScatterBackward{int(not isinstance(given, Core))}"
-    core = _core.scatter_add if reduce == "add" else None
-    return _pick("scatter", input, dim, index, given, label=label, core=core)
+    if reduce is None:
+        return _placed("scatter", input, dim, index, given)
+    number = not isinstance(given, Core)
+    values = cast(given, input.dtype).expand(index.shape) if number else given
+    return renamed(_placed("scatter_add", input, dim, index, values), f"ScatterBackward{int(number)}")
 
 
 @named("index_add")
 def index_add(input, dim: int, index, source, *, alpha=1) -> Tensor:
     """A copy in which the entries of ``source`` are added to those of an axis by number."""
     scaled = source * alpha if isinstance(source, Core) and alpha != 1 else source
-    return _pick("index_add", input, dim, index, scaled)
+    return _placed("index_add", input, dim, index, scaled)
 
 
 @named("masked_fill: MaskedFill")
@@ -238,12 +211,12 @@ _TABLE = {
     "unbind": lambda input, dim=0: tuple(
         renamed(_at(input, dim, "unbind", i), "UnbindBackward0") for i in range(_length(input, dim, "unbind"))
     ),
-    "gather": lambda input, dim, index, *, sparse_grad=False: _pick("gather", input, dim, index),
-    "index_select": lambda input, dim, index: _pick("index_select", input, dim, index),
+    "gather": lambda input, dim, index, *, sparse_grad=False: _placed("gather", input, dim, index),
+    "index_select": lambda input, dim, index: _placed("index_select", input, dim, index),
     "take: Take": lambda input, index: np.take(as_core(input), as_numbers(_whole_numbers(index, "take"))),
-    "scatter_add": lambda input, dim, index, src: _pick("scatter_add", input, dim, index, src),
-    "index_copy": lambda input, dim, index, source: _pick("index_copy", input, dim, index, source),
-    "index_fill": lambda input, dim, index, value: _pick(
+    "scatter_add": lambda input, dim, index, src: _placed("scatter_add", input, dim, index, src),
+    "index_copy": lambda input, dim, index, source: _placed("index_copy", input, dim, index, source),
+    "index_fill": lambda input, dim, index, value: _placed(
         "index_copy", input, dim, index, cast(value, input.dtype)
     ),
 }

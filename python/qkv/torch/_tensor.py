@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -189,10 +190,9 @@ class Tensor(Core):
     def __array_ufunc__(self, ufunc, how: str, *inputs, **options):
         return wrapped(getattr(ufunc, how)(*plain(inputs), **plain(options)))
 
+    @partial(_core.direct, "__len__")
     def __len__(self) -> int:
-        if not _core_shape(self):
-            raise TypeError("len() of a 0-d tensor")
-        return int(_core_shape(self)[0])
+        raise TypeError("len() of a 0-d tensor")
 
     def __iter__(self) -> Iterator[Any]:
         if not _core_shape(self):

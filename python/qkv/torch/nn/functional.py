@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
 from .._change import assign
 from .._creation import ones
-from .._elementwise import as_numbers, as_tensor
+from .._elementwise import as_numbers, as_tensor, computed
 from .._functions import floats
 from .._random import default_generator
 from .._reductions import floating, mean, norm  # noqa: F401
@@ -102,6 +101,7 @@ def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False) -> Te
     return _finished(input, _core.leaky_relu(floats(input), negative_slope), "LeakyReluBackward0", inplace)
 
 
+@partial(_core.direct, "elu")
 def elu(input, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``alpha (e^x - 1)`` below."""
     return _finished(input, _core.elu(floats(input), alpha), "EluBackward0", inplace)
@@ -113,15 +113,16 @@ def selu(input, inplace: bool = False) -> Tensor:
     return _finished(input, _core.elu(floats(input), alpha) * scale, "EluBackward0", inplace)
 
 
+@partial(_core.direct, "softplus")
 def softplus(input, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + e^(beta x)) / beta``; x itself where ``beta x`` is above the threshold."""
-    smooth = _core.softplus(input, beta)
-    return wrap(_core.where(Core.__gt__(input * beta, threshold), input, smooth), "SoftplusBackward0")
+    return computed("softplus", floats(input), beta, threshold)
 
 
+@partial(_core.direct, "logsigmoid")
 def logsigmoid(input) -> Tensor:
     """Logarithm of the sigmoid."""
-    return wrap(-softplus(-input, threshold=math.inf), "LogSigmoidBackward0")
+    return computed("logsigmoid", floats(input))
 
 
 def mish(input, inplace: bool = False) -> Tensor:
@@ -233,14 +234,13 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
     _check_probability(p)
     if not training or p == 0:
         return input
-    strides = _core.strides(input)
+    strides = () if _core.is_packed(input) else _core.strides(input)
     order = [] if 0 in strides else sorted(range(len(strides)), key=lambda axis: -strides[axis])
-    places = tuple(int(i) for i in np.argsort(order))
     if order == sorted(order):
         dropped = _core.dropout(input, p, default_generator._stream)
     else:
         in_memory = _core.dropout(wrap(Core.transpose(input, order)), p, default_generator._stream)
-        dropped = Core.transpose(in_memory, places)
+        dropped = Core.transpose(in_memory, tuple(np.argsort(order).tolist()))
     return _finished(input, dropped, "MulBackward0", inplace)
 
 
@@ -268,6 +268,7 @@ def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None =
     return wrap(padded, "ConstantPadNdBackward0", input._kind)
 
 
+@partial(_core.direct, "scaled_dot_product_attention")
 @arguments("query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False")
 def scaled_dot_product_attention(
     query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa

@@ -1,0 +1,98 @@
+// Entries of the class derived from Tensor by number: gather, scatter and their kin, as PyTorch has them.
+#include "bindings/direct_call.h"
+#include "bindings/promotion.h"
+#include "ops/ops.h"
+
+namespace qkv::bindings::direct {
+namespace {
+
+// What of (t, dim, index) is asked for; a Tensor without axes counts as one of size 1.
+struct Places {
+  Tensor x;
+  const Kind* kind;
+  Array given, index;  // as it came, and into x
+  Index axis;
+  bool scalar;
+};
+
+std::optional<Places> read_places(const Given& given, const char* name, bool entries) {
+  Index axis = 0;
+  if (given.names != nullptr || !is_tensor(given.values[0]) || !read(given.values[1], axis)) return {};
+  const Operand own = operand_of(given.values[0]);
+  const Tensor& t = own.tensor;
+  const Index size = std::max<Index>(t.rank(), 1);
+  if (axis < -size || axis >= size)
+    throw py::index_error(text(name, ": dim must be from ", -size, " to ", size - 1, " because the Tensor has ",
+                               t.rank(), " axes; got ", axis));
+  if (axis < 0) axis += size;
+  const Operand numbers = operand_of(given.values[2]);
+  if (!numbers.tensor.defined()) fail_type(name, ": index must be a Tensor; got ", described(given.values[2]));
+  if (numbers.kind->height != 1 && numbers.tensor.numel() > 0)
+    throw std::runtime_error(text(name, ": index must hold whole numbers; got dtype ",
+                                  std::string(py::str(py::handle(numbers.kind->object)))));
+  const Array index = packed(numbers.in(kind_of(DType::int64)).data());
+  const Tensor x = t.rank() > 0 ? t : ops::reshape(t, {1});
+  if (entries && index.rank() > 1)
+    throw py::index_error(text(name, ": index must have one axis; got shape ", index.shape()));
+  return Places{
+      x,
+      own.kind,
+      index,
+      entries ? ops::entries_along(index, x.shape(), axis) : t.rank() > 0 ? index : index.reshaped({index.numel()}),
+      axis,
+      t.rank() == 0};
+}
+
+template <bool entries> PyObject* picked(const Given& given, const Entry& entry) {
+  const auto places = given.count == 3 ? read_places(given, entry.names, entries) : std::nullopt;
+  if (!places) return nullptr;
+  Tensor y = without_gil(places->index.numel(),
+                         [&] { return ops::gather({entry.names, "index"}, places->x, places->index, places->axis); });
+  if (places->scalar) y = ops::reshape(y, entries ? Shape{} : places->given.shape());
+  return result(y, entry.label, *places->kind);
+}
+
+// Values for the places: a Tensor of the dtype, of which as much counts as the index has, or a number where the entry
+// has a label for one.
+template <bool entries, bool add> PyObject* put(const Given& given, const Entry& entry) {
+  const char *name = entry.names, *word = entries ? "source" : "src";
+  const auto places = given.count == 4 ? read_places(given, name, entries) : std::nullopt;
+  if (!places) return nullptr;
+  const Operand operand = operand_of(given.values[3]);
+  const bool number = entry.other_label != nullptr && !operand.tensor.defined();
+  if (!number && !is_tensor(given.values[3]))
+    fail_type(name, ": the values must be a Tensor; got ", described(given.values[3]));
+  if (!number && operand.kind != places->kind)
+    throw std::runtime_error(text(name, ": the values must have the Tensor's dtype ",
+                                  std::string(py::str(py::handle(places->kind->object))), "; got ",
+                                  std::string(py::str(py::handle(operand.kind->object)))));
+  Tensor values = operand.in(*places->kind);
+  const Shape& wanted = places->given.shape();
+  if (!entries && !number && values.shape() != wanted) {
+    if (values.rank() != wanted.rank())
+      throw std::runtime_error(text(name, ": src must have as many axes as index ", wanted, "; got ", values.shape()));
+    for (Index axis = 0; axis < wanted.rank(); ++axis)
+      values = ops::slice(values, axis, 0, std::min(wanted.dim(axis), values.dim(axis)));
+  }
+  Tensor y = without_gil(places->x.numel(), [&] {
+    return ops::scatter({name, "index", false, word}, places->x, places->index, values, places->axis, add);
+  });
+  if (places->scalar) y = ops::reshape(y, {});
+  return result(y, number ? entry.other_label : entry.label, *places->kind);
+}
+
+}  // namespace
+
+std::span<const Entry> place_entries() {
+  static constexpr Entry all[] = {
+      {"gather", picked<false>, "GatherBackward0"},
+      {"index_select", picked<true>, "IndexSelectBackward0"},
+      {"scatter", put<false, false>, "ScatterBackward0", "ScatterBackward1"},
+      {"scatter_add", put<false, true>, "ScatterAddBackward0"},
+      {"index_copy", put<true, false>, "IndexCopyBackward0"},
+      {"index_add", put<true, true>, "IndexAddBackward0"},
+  };
+  return all;
+}
+
+}  // namespace qkv::bindings::direct
