@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def bits(f, inputs, mask):
         outputs = as_tuple(f(*tensors))
         if mask is not None:
             outputs = [qkv.where(allowed, y, 0.0) for allowed, y in zip(mask, outputs, strict=True)]
-        total = sum((y * y.size).sum() for y in outputs)
+        total = sum((y * math.prod(y.shape)).sum() for y in outputs)
         if not total.requires_grad:
             return None
         results.append(qkv.grad(total, tensors, create_graph=create_graph))

@@ -34,10 +34,10 @@ Tensor elu(const Tensor& x, std::optional<double> alpha, bool in_place) {
 }
 // x itself where beta x is above the threshold.
 Tensor softplus(const Tensor& x, std::optional<double> beta, std::optional<double> threshold) {
-  const double b = beta.value_or(1);
+  const double b = beta.value_or(1), limit = threshold.value_or(20);
+  if (x.dtype() == DType::float32 && b > 0 && limit >= 20) return ops::softplus(x, b);  // it is x up to rounding there
   const Tensor scaled = ops::multiply(x, ops::scalar_like(x, b));
-  return ops::where(ops::compare(ops::Compare::greater, scaled, ops::scalar_like(x, threshold.value_or(20))), x,
-                    ops::softplus(x, b));
+  return ops::where(ops::compare(ops::Compare::greater, scaled, ops::scalar_like(x, limit)), x, ops::softplus(x, b));
 }
 Tensor log_sigmoid(const Tensor& x) {
   return ops::unary(Unary::negate, ops::softplus(ops::unary(Unary::negate, x), 1));

@@ -87,6 +87,22 @@ template <class Body> void each_row(const Array& rows, Index count, Index n, Bod
   });
 }
 
+// The k first items of a row in order, of many: one comparison tells that most others are none.
+template <class T, class Item> void first_of_many(Item* items, Index k, const T* x, Index n, bool descending) {
+  using Key = decltype(key_of(T{}));
+  const Key turned = descending ? std::numeric_limits<Key>::max() : Key{0};
+  fill(items, x, k, descending);
+  std::make_heap(items, items + k);
+  for (Index i = k; i < n; ++i) {
+    const Item item(key_of(x[i]) ^ turned, i);
+    if (!(item < *items)) continue;
+    std::pop_heap(items, items + k);
+    items[k - 1] = item;
+    std::push_heap(items, items + k);
+  }
+  std::sort_heap(items, items + k);
+}
+
 constexpr Index kFew = 96;  // so many are sorted faster by comparing
 
 }  // namespace
@@ -116,18 +132,19 @@ Array topk(const Tensor& x, Index k, Index axis, bool largest) {
   const Index n = x.dim(axis);
   if (k < 0 || k > n)
     fail_value("topk: k must be from 0 to ", n, " because so many numbers stand on axis ", axis, "; got k = ", k);
+  if (k == 1 && largest) return argmax(x, axis, true).data();
   const ReducedAxes p = reduced_axes("topk", x.shape(), Axes{axis}, true);
   const Array rows = rows_of(x.data(), p);
   Shape shape = x.shape();
   shape[static_cast<std::size_t>(axis)] = k;
   Array places({p.rows, k}, DType::int64);
   each_row(rows, p.rows, n, [&]<class T, class Item>(const T* numbers, Item* items, Index row) {
-    fill(items, numbers, n, largest);
     if (k > n / 8) {
+      fill(items, numbers, n, largest);
       if (k < n) std::nth_element(items, items + k, items + n);
       std::sort(items, items + k);
-    } else {
-      std::partial_sort(items, items + k, items + n);
+    } else if (k > 0) {
+      first_of_many(items, k, numbers, n, largest);
     }
     for (Index i = 0; i < k; ++i) places.data<std::int64_t>()[row * k + i] = items[i].place();
   });

@@ -157,7 +157,9 @@ class _Operand:
     def __matmul__(self, other: _Operand) -> _Operand:
         shape = (*self.shape[:-1], other.shape[-1])
         dtype = np.result_type(self.dtype, other.dtype)
-        return self.plan.add(Tensor.__matmul__, self, shape, dtype, other=other.at)
+        outer = self.shape[-1] == 1 and dtype.kind == "f"
+        f = Tensor.__mul__ if outer else Tensor.__matmul__
+        return self.plan.add(f, self, shape, dtype, other=other.at)
 
 
 @lru_cache(maxsize=256)
