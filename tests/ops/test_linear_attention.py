@@ -252,3 +252,19 @@ def test_the_cases_of_onnx():
         y = np.moveaxis(y, 1, 2).reshape(outputs[0].shape)
         np.testing.assert_allclose(y, outputs[0], rtol=tolerance, atol=tolerance, err_msg=name)
         np.testing.assert_allclose(state, outputs[1], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def test_no_step_gives_the_state_and_records():
+    made = {
+        name: qkv.tensor(x, requires_grad=True) for name, x in inputs("gated_delta", T=0, shared=2).items()
+    }
+    y, last = qkv.linear_attention(**made, update_rule="gated_delta", return_state=True)
+    assert (y.shape, last.shape) == ((2, 4, 0, 3), (2, 2, 5, 3))
+    y.sum().backward()
+    assert made["query"].grad.shape == (2, 4, 0, 5)
+    check_gradient(
+        lambda state: qkv.linear_attention(**made, update_rule="gated_delta", state=state, return_state=True)[
+            1
+        ],
+        RNG.standard_normal((2, 2, 5, 3)),
+    )

@@ -196,11 +196,12 @@ LinearAttentionOutput linear_attention(const Tensor& query, const Tensor& key, c
   const Tensors inputs{taken(query), taken(key),
                        taken(value), taken(decay),
                        taken(beta),  state.defined() ? taken(state) : Tensor(Array::zeros(state_shape, dtype))};
+  if (query.dim(2) == 0)
+    return {matmul(inputs[0], Tensor(Array::zeros({query.dim(3), value.dim(3)}, dtype))), copy(inputs[5])};
   const auto array = [&](std::size_t i) { return inputs[i].defined() ? inputs[i].data() : Array(); };
   const Array last = array(5).clone();
   const double scale = o.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<Index>(query.dim(3), 1))));
   Array y = linear_attention_forward(array(0), array(1), array(2), array(3), array(4), last, scale, o.chunk_size);
-  if (query.dim(2) == 0) return {Tensor(std::move(y)), copy(inputs[5])};
   if (!wants_gradient(inputs)) return {Tensor(std::move(y)), Tensor(last)};
   const Tensors results =
       record_composed({std::move(y), last}, inputs,
