@@ -10,11 +10,6 @@ namespace {
 using Options = ops::AttentionOptions;
 using Standard = AttentionOption::Standard;
 
-Array numbers_aside(Call& call, py::handle value, const char* name) {
-  const Tensor t = call.optional(value, name);
-  return t.defined() ? packed(t.data()) : Array();
-}
-
 template <class T> py::object as_argument(const T& value) { return py::cast(value); }
 py::object as_argument(ops::Causal causal) { return causal_object(causal); }
 py::object as_argument(const Array& array) { return py::cast(array.defined() ? Tensor(array) : Tensor()); }
@@ -72,7 +67,7 @@ std::span<const AttentionOption> attention_options() {
       told<&Options::valid_lens, &Call::integers_or_none>("valid_lens"),
       told<&Options::window, window_from>("window"),
       told<&Options::softcap, required_number_from>("softcap"),
-      told<&Options::alibi_slopes, numbers_aside>("alibi_slopes"),
+      told<&Options::alibi_slopes, &Call::optional>("alibi_slopes"),
       option<&Options::q_offset, &Call::integers_or_none>("q_offset"),
       told<&Options::sinks, &Call::optional>("sinks"),
       told<&Options::masked_value, number_from>("masked_value"),

@@ -87,7 +87,7 @@ MultiHeadAttention::MultiHeadAttention(const Names& names, const Arguments& a)
       kv_heads(a.num_kv_heads.value_or(a.num_heads)),
       head_dim(a.head_dim.value_or(a.embed_dim / a.num_heads)),
       names_(names),
-      slopes_(a.scores.alibi ? ops::alibi_slopes(a.num_heads) : Array()) {
+      slopes_(a.scores.alibi ? Tensor(ops::alibi_slopes(a.num_heads)) : Tensor()) {
   const auto own = [&](const char* name, std::shared_ptr<Linear>& member, Index in, Index out, bool bias) {
     own_module(a.names.of(name), member, std::make_shared<Linear>(in, out, bias));
   };

@@ -70,7 +70,7 @@ class MultiHeadAttention : public Module, public AnyAttention {
 
  private:
   const Names& names_;
-  const Array slopes_;  // (H,) with alibi
+  const Tensor slopes_;  // (H,) with alibi
   struct Inputs {
     Tensor queries, keys, values;
     bool lifted;     // they had no batch

@@ -68,7 +68,7 @@ def scaled_dot_product_attention(
         ``(left, right)``: allow ``p - left <= j <= p + right``; -1 is unlimited.
     softcap : float
         Keeps scores between ``-softcap`` and ``softcap``; 0 is off.
-    alibi_slopes : array_like, optional
+    alibi_slopes : array_like or Tensor, optional
         ``(H,)``; see :func:`qkv.alibi_slopes`.
     q_offset : int or array_like of int, optional
         Position of query 0, for all or ``(B,)``; may be negative. Not together with "lower_right".

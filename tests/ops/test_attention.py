@@ -213,6 +213,17 @@ def test_gradient_of_sinks_and_of_the_masks_of_other_widths():
     assert attention(*(a.astype("float32") for a in (Q, K, V)), FLOAT).dtype == "float32"
 
 
+@pytest.mark.parametrize("options", [{}, {"softcap": 2.0, "is_causal": "lower_right"}, {"q_offset": -2}])
+def test_gradient_of_slopes(options):
+    slopes, bias = np.array([0.5, -1.0, 2.0]), RNG.standard_normal((LQ, LK))
+
+    def f(slopes, bias):
+        return attention(Q, K, V, bias, alibi_slopes=slopes, return_weights=True, **options)
+
+    check_gradient(f, slopes, bias)
+    check_gradient(lambda slopes: f(slopes, bias), slopes)
+
+
 def test_gradients_in_single_precision():
     for name in ("float mask", "softcap", "lengths", "sinks", "alibi", "dropout"):
 

@@ -151,7 +151,7 @@ template <class T> void Arguments<T>::take_arrays(const Array& lengths) {
   if (o.valid_lens.defined()) set_lengths(problem_, o.valid_lens, o.valid_lens.rank() == 2, g.queries);
   if (o.alibi_slopes.defined()) {
     check_per_head("alibi_slopes", o.alibi_slopes.shape());
-    o.alibi_slopes = o.alibi_slopes.cast(dtype_v<T>);
+    o.alibi_slopes = packed_as(o.alibi_slopes, dtype_v<T>);
   }
   if (o.sinks.defined()) {
     check_per_head("sinks", o.sinks.shape());

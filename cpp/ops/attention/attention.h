@@ -75,7 +75,7 @@ struct AttentionOptions : MaskSpec, ScoreNumbers {
   std::optional<std::pair<Index, Index>> window;  // (left, right); -1: unlimited
   std::optional<double> scale;                    // 1 / sqrt(D) if not given
   bool enable_gqa = false;                        // allow fewer key/value heads than query heads
-  Array alibi_slopes;                             // (H,)
+  Tensor alibi_slopes;                            // (H,)
   Array q_offset;                                 // int64 () or (B,)
   Tensor sinks;                                   // (H,)
   Tensor distance_bias;  // (Lq + Lk - 1, H): row i - j + Lk - 1 is added to the scores of query i and key j

@@ -121,7 +121,7 @@ std::shared_ptr<const Formula> with_options(const AttentionOptions& o, const Pai
   y->leaves.reserve(y->program->graph().leaves.size());
   const auto leaf = [&](const Tensor& x) { y->leaves.push_back(packed(x)); };
   if (steps.alibi) {
-    leaf(Tensor(o.alibi_slopes.reshaped({1, n.heads, 1})));
+    leaf(reshape(o.alibi_slopes, {1, n.heads, 1}));
     leaf(Tensor(negative_distances(o.q_offset, n, dtype)));
   }
   if (steps.distance_bias) {

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from .. import _core
 from .._errors import shown
 from ..attention import scaled_dot_product_attention
+from ..scores import alibi
 from .arguments import Arguments
 from .communicator import check, own
 from .partial import backward, forward
@@ -70,7 +71,9 @@ def attention(
         ``(H,)``, equal on all ranks; the gradient is what this rank's queries contribute.
     dropout_keep : array_like of bool, optional
         Broadcasts to ``(B, H, Lq, Lk_whole)``.
-    dropout_p, scale, enable_gqa, softcap, alibi_slopes, masked_value
+    alibi_slopes : array_like or Tensor, optional
+        ``(H,)``, equal on all ranks; the gradient is what this rank's queries contribute.
+    dropout_p, scale, enable_gqa, softcap, masked_value
         As in :func:`qkv.scaled_dot_product_attention`; equal on all ranks. Dropout draws the mask that one process
         draws.
     score_mod, mask_mod : callable, optional
@@ -119,6 +122,10 @@ def attention(
             "attention: return_weights must be False because no rank has whole rows of weights; got "
             f"{shown(return_weights)}"
         )
+    if isinstance(
+        alibi_slopes, _core.Tensor
+    ):  # an option is numbers; what a formula captures has its gradient
+        options |= {"alibi_slopes": None, "score_mod": _behind(alibi(alibi_slopes), score_mod)}
     call = Arguments(query, key, value, own(comm, "attention"), options)
     saved = forward(call)
     results: list[Any] = [call.shaped(saved.out), *([call.shaped(saved.lse)] if return_lse else [])]
@@ -134,3 +141,9 @@ def attention(
     else:
         results[0] = call.result(results[0])
     return tuple(results) if return_lse else results[0]
+
+
+def _behind(first: Callable[..., Any], second: Callable[..., Any] | None) -> Callable[..., Any]:
+    if second is None:
+        return first
+    return lambda score, b, h, q_idx, kv_idx: second(first(score, b, h, q_idx, kv_idx), b, h, q_idx, kv_idx)

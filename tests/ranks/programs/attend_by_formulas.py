@@ -17,22 +17,24 @@ def alibi(score, b, h, q_idx, kv_idx):
 
 
 def captured(causal):
-    """A table that takes a gradient: what each rank's queries contribute adds up."""
-    table = np.random.default_rng(2).standard_normal((H, 9))
+    """Tables and slopes that take a gradient: what each rank's queries contribute adds up."""
+    table, slopes = np.random.default_rng(2).standard_normal((H, 9)), SLOPES.copy()
     q, k, v = (np.random.default_rng(3).standard_normal((B, H, L, FEATURES)) for _ in range(3))
     gradients = []
     for comm in (None, COMM):
         mine = qkv.distributed.positions(L, comm, causal)
-        x = qkv.tensor(table, requires_grad=True)
+        own = [array[:, :, mine] for array in (q, k, v)]
+        x, steps = (qkv.tensor(array, requires_grad=True) for array in (table, slopes))
 
         def near(score, b, h, i, j, x=x):
             return score * x[h, np.clip(j - i, -4, 4) + 4]
 
-        y = qkv.distributed.attention(
-            *(array[:, :, mine] for array in (q, k, v)), comm, is_causal=causal, score_mod=near
+        with_table = qkv.distributed.attention(
+            *own, comm, is_causal=causal, score_mod=near, alibi_slopes=steps
         )
+        y = with_table + qkv.distributed.attention(*own, comm, is_causal=causal, alibi_slopes=steps)
         (y * np.arange(L)[mine, None]).sum().backward()
-        gradients.append(np.asarray(x.grad))
+        gradients.append(np.concatenate([np.asarray(x.grad), np.asarray(steps.grad)[:, None]], 1))
     np.testing.assert_allclose(COMM.allreduce(gradients[1]), gradients[0], rtol=1e-9, atol=1e-11)
 
 
