@@ -206,10 +206,10 @@ def layer_types(c: Configuration, slides: Callable[[int], bool]) -> list[str]:
     return list(found)
 
 
-def windows(c: Configuration) -> list[dict[str, Any]]:
+def windows(c: Configuration, slides: Callable[[int], bool] | None = None) -> list[dict[str, Any]]:
     """Give a window for each layer that has one: by ``layer_types``, or those from ``max_window_layers`` on."""
     width = c.get("sliding_window") if c.get("use_sliding_window", True) else None
-    kinds = layer_types(c, lambda i: i >= c.get("max_window_layers", 0))
+    kinds = layer_types(c, slides or (lambda i: i >= c.get("max_window_layers", 0)))
     return [
         {"window": (width - 1, 0)} if kind == "sliding_attention" and width is not None else {}
         for kind in kinds

@@ -17,7 +17,7 @@ def options(c: Configuration) -> dict[str, Options]:
         "scale": c.query_pre_attn_scalar**-0.5,
         "softcap": c.get("attn_logit_softcapping", 0.0),
     }
-    layers = [block(c, **common, **window) for window in windows(c)]
+    layers = [block(c, **common, **window) for window in windows(c, lambda i: i % 2 == 0)]
     return body(c, layers, embedding_scale=c.hidden_size**0.5)
 
 
