@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import qkv
-from qkv import nn
+from qkv import losses, nn
 
 LOST = "must return a Tensor because anything else has lost the gradient.*; got ndarray$"
 
@@ -69,3 +69,36 @@ def test_a_loss_of_trainer():
     )
     with pytest.raises(TypeError, match=r"Trainer\.fit: loss must return a Tensor"):
         trainer.fit([np.ones((5, 3))], epochs=1)
+
+
+NUMBERS = {
+    "softmax: temperature": lambda t: qkv.softmax([1.0, 2.0], temperature=t),
+    "log_softmax: temperature": lambda t: qkv.log_softmax([1.0, 2.0], temperature=t),
+    "entmax: alpha": lambda t: qkv.entmax([1.0, 2.0], t),
+    "masked_softmax: masked_value": lambda t: qkv.masked_softmax(np.ones((2, 3)), [1, 2], masked_value=t),
+    "cross_entropy: label_smoothing": lambda t: losses.cross_entropy(
+        np.ones((2, 3)), [0, 1], label_smoothing=t
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_takes_no_gradient(name):
+    number = qkv.tensor(0.5 if "alpha" not in name else 1.5, requires_grad=True)
+    with pytest.raises(
+        TypeError,
+        match=f"^{name} must be a number because it takes no gradient; got a Tensor that requires one$",
+    ):
+        NUMBERS[name](number)
+    with qkv.no_grad():
+        expected = NUMBERS[name](float(number))
+        np.testing.assert_array_equal(NUMBERS[name](number), expected)
+    np.testing.assert_array_equal(NUMBERS[name](number.detach()), expected)
+
+
+@pytest.mark.parametrize("loss", [losses.cross_entropy, losses.nll_loss])
+def test_weights_of_classes(loss):
+    with pytest.raises(
+        TypeError, match=f"^{loss.__name__}: weight must be numbers because it takes no gradient; got"
+    ):
+        loss(np.ones((2, 3)), [0, 1], weight=recording(3))

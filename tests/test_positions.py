@@ -68,6 +68,14 @@ def test_rotary_tables_and_rotation():
         )
         np.testing.assert_array_equal(y[..., 6:], x[..., 6:])
         check_gradient(lambda x, i=interleaved: qkv.apply_rotary(x, cos, sin, interleaved=i), x)
+        check_gradient(lambda *given, i=interleaved: qkv.apply_rotary(*given, interleaved=i), x, cos, sin)
+        check_gradient(
+            lambda x, sin, i=interleaved: qkv.apply_rotary(x, cos[:1], sin, interleaved=i), x, sin[:1]
+        )
+        learned = qkv.apply_rotary(x, qkv.tensor(cos, requires_grad=True), sin, interleaved=interleaved)
+        np.testing.assert_allclose(learned.detach(), y, *TOLERANCES["float64"])
+        narrow = qkv.apply_rotary(x.astype("float32"), qkv.tensor(cos, requires_grad=True), sin.tolist())
+        assert narrow.dtype == np.float32
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

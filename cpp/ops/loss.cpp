@@ -33,6 +33,8 @@ Targets checked_targets(const char* operation, const char* scores_name, const Te
   if (weight.defined() && weight.shape() != Shape{t.classes})
     fail_value(operation, ": weight must be (", t.classes, ",) because ", scores_name, " are ", scores.shape(),
                "; got weight ", weight.shape());
+  if (wants_gradient({weight}))
+    fail_type(operation, ": weight must be numbers because it takes no gradient; got a Tensor that requires one");
   if (weight.defined()) t.weight = Saved(packed(weight.data()).cast(scores.dtype()));
   t.classes_of = Array(Shape{t.count}, DType::int64);
   for (Index i = 0; i < t.count; ++i) {

@@ -151,7 +151,7 @@ def apply_rotary(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> An
     ----------
     x : array_like or Tensor, (..., L, D)
         Queries or keys, per head.
-    cos, sin : array_like, (..., L, R/2)
+    cos, sin : array_like or Tensor, (..., L, R/2)
         From `rotary_tables`; broadcast over leading axes. The first R features rotate, the others stay.
     interleaved : bool, default False
         False pairs feature i with ``i + R/2`` (the paper's code for GPT-NeoX and Llama), True 2i with
@@ -176,7 +176,24 @@ def apply_rotary(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> An
     >>> qkv.apply_rotary([[1.0, 0.0]], cos=[[0.6]], sin=[[0.8]])
     array([[0.6, 0.8]], dtype=float32)
     """
-    return _core.apply_rotary(x, cos, sin, interleaved)
+    rotated = _core.apply_rotary(x, cos, sin, interleaved)
+    if any(isinstance(t, _core.Tensor) and _core.is_differentiable(t) for t in (cos, sin)):
+        given = (t if isinstance(t, _core.Tensor) else _core.tensor(t) for t in (x, cos, sin))
+        return _of_learned_angles(*(t.astype(rotated.dtype) for t in given), interleaved)
+    return rotated
+
+
+def _of_learned_angles(x: Any, cos: Any, sin: Any, interleaved: bool) -> Any:
+    """Give what the kernel gives, whose angles are numbers, by operations that record them, too."""
+    half = cos.shape[-1]
+    pairs = (
+        (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+        if interleaved
+        else (slice(half), slice(half, 2 * half))
+    )
+    a, b = (x[..., pair] for pair in pairs)
+    turned = _core.stack([a * cos - b * sin, a * sin + b * cos], -1 if interleaved else -2)
+    return _core.concatenate([turned.reshape(*x.shape[:-1], 2 * half), x[..., 2 * half :]], -1)
 
 
 def alibi_slopes(num_heads: int, dtype: DTypeLike = "float32") -> NDArray[Any]:

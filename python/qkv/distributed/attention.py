@@ -122,9 +122,9 @@ def attention(
             "attention: return_weights must be False because no rank has whole rows of weights; got "
             f"{shown(return_weights)}"
         )
-    if isinstance(
-        alibi_slopes, _core.Tensor
-    ):  # an option is numbers; what a formula captures has its gradient
+    if isinstance(alibi_slopes, _core.Tensor) and _core.is_differentiable(
+        alibi_slopes
+    ):  # as captured numbers are
         options |= {"alibi_slopes": None, "score_mod": _behind(alibi(alibi_slopes), score_mod)}
     call = Arguments(query, key, value, own(comm, "attention"), options)
     saved = forward(call)
