@@ -376,9 +376,7 @@ class SentenceEncoder:
         return self.prompts[name]
 
     def _ids(self, texts: list[str], prompt: str) -> list[list[int]]:
-        prepared = [prompt + text for text in texts]
-        if self.lower_case:
-            prepared = [text.lower() for text in prepared]
+        prepared = [(prompt + text).lower() if self.lower_case else prompt + text for text in texts]
         return self.tokenizer.encode(prepared, self.max_seq_length)
 
     def _embedded(self, ids: list[list[int]], normalize: bool) -> Tensor:
