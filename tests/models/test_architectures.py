@@ -217,6 +217,18 @@ def test_configurations_that_say_little(tmp_path, kind, variant):
     compare(kind, name, model, models.from_pretrained(tmp_path), None)
 
 
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_scores_of_a_file_that_says_it_ties_them(tmp_path, kind):
+    name = HEADS[kind][1]
+    hugging_face(kind, next(iter(TINY[kind][1])), name, tmp_path, tie_word_embeddings=False)
+    entries = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**entries, "tie_word_embeddings": True}))
+    model = getattr(transformers, name).from_pretrained(tmp_path, attn_implementation="eager").eval()
+    loaded = models.from_pretrained(tmp_path)
+    compare(kind, name, model, loaded, None)
+    assert not loaded.config.tie_word_embeddings
+
+
 def new_ids(model, arguments, count, **options):
     """Give what Hugging Face's greedy decoding adds, up to the end."""
     given = {key: torch.tensor(np.ascontiguousarray(value)) for key, value in options.items()}

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .architecture import MODEL_TYPES, Architecture, HeadTable, architecture_of
+import numpy as np
+
+from .architecture import MODEL_TYPES, Architecture, HeadTable, Names, architecture_of
 from .bert import (
     BertForMaskedLM,
     BertForPreTraining,
@@ -203,6 +205,8 @@ def _loaded(
     counts = {name: len(options["layers"]) for name, options in bodies.items() if isinstance(options, dict)}
     check_layers(weights, names, prefix, counts)
     check_embeddings(weights, names, prefix, bodies)
+    if table.kind == "causal" and config.tie_word_embeddings and has_own_scores(names, weights, prefix):
+        config = table.configuration({**entries, "tie_word_embeddings": False})
     if head is not None and head in table.heads and not has_head(table.heads[head], config, weights):
         head = None
     try:
@@ -213,6 +217,15 @@ def _loaded(
     model.load_state_dict(read_parameters(model._stored(), weights, prefix, config.num_attention_heads))
     model.given_generation = generation
     return model.eval()
+
+
+def has_own_scores(names: Names, weights: Any, prefix: str) -> bool:
+    """Say whether a file scores words by other numbers than the embeddings', which then hold, as in Hugging Face's."""
+    words = f"{prefix}.{names['embedding']}".lstrip(".")
+    found = {name: f"{name}.weight" for name in (words, str(names.get("head.output")))}
+    if not weights.shapes.keys() >= set(found.values()):
+        return False
+    return not np.array_equal(*weights.read(found).values())
 
 
 def has_head(head: HeadTable, config: Configuration, weights: Any, prefix: str = "") -> bool:
