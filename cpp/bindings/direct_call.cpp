@@ -52,6 +52,14 @@ bool read_axis(PyObject* value, Index rank, Index& axis) {
   return true;
 }
 
+Index axis_from_front(const char* name, Index axis, Index rank) {
+  const Index size = std::max<Index>(rank, 1);
+  if (axis < -size || axis >= size)
+    throw py::index_error(text(name, ": dim must be from ", -size, " to ", size - 1, " because the Tensor has ", rank,
+                               " axes; got ", axis));
+  return axis < 0 ? axis + size : axis;
+}
+
 bool read_numbers(const Given& given, Py_ssize_t skipped, IndexList& numbers) {
   PyObject* first = given.values[skipped];
   if (given.count == skipped + 1 && (PyTuple_Check(first) != 0 || PyList_CheckExact(first) != 0)) {

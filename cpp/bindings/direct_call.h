@@ -81,6 +81,8 @@ PyObject* view_of(PyObject* of, const Tensor& t, const char* label);
 bool read(PyObject* value, Index& number);
 bool read(PyObject* value, double& number);
 bool read_axis(PyObject* value, Index rank, Index& axis);
+// An axis counted from the front, of a Tensor that has none 0; an IndexError in PyTorch's words.
+Index axis_from_front(const char* name, Index axis, Index rank);
 // Whole numbers behind the first `skipped` values: each by itself, or all in one tuple or list.
 bool read_numbers(const Given& given, Py_ssize_t skipped, IndexList& numbers);
 inline bool take(PyObject* value, const Tensor& x, Index& axis) { return read_axis(value, x.rank(), axis); }

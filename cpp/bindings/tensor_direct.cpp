@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "bindings/direct_call.h"
+#include "bindings/promotion.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings::direct {
@@ -25,6 +26,7 @@ template <int base> Tensor logarithm(const Tensor& x) {
 Tensor gelu(const Tensor& x) { return ops::gelu(x, false); }
 // In place it is left to Python.
 Tensor silu(const Tensor& x, bool in_place) { return in_place ? Tensor() : ops::silu(x); }
+Tensor relu(const Tensor& x, bool in_place) { return in_place ? Tensor() : ops::relu(x); }
 Tensor leaky_relu(const Tensor& x, std::optional<double> slope, bool in_place) {
   return in_place ? Tensor() : ops::leaky_relu(x, slope.value_or(0.01));
 }
@@ -41,6 +43,29 @@ Tensor softplus(const Tensor& x, std::optional<double> beta, std::optional<doubl
 }
 Tensor log_sigmoid(const Tensor& x) {
   return ops::unary(Unary::negate, ops::softplus(ops::unary(Unary::negate, x), 1));
+}
+
+struct OnUnlessSaid {
+  bool on = true;
+};
+bool take(PyObject* value, const Tensor& x, OnUnlessSaid& flag) { return direct::take(value, x, flag.on); }
+
+// Of packed numbers, which stand in the order of the draws.
+Tensor dropout(const Tensor& x, std::optional<double> p, OnUnlessSaid training, bool in_place) {
+  const double share = p.value_or(0.5);
+  if (in_place || !training.on || !x.data().is_packed() || !(share > 0 && share <= 1)) return {};
+  return ops::dropout(x, share, default_generator());
+}
+
+// (ids, num_classes=-1): without a number of classes the largest id is the last.
+PyObject* one_hot(const Given& given, const Entry& entry) {
+  const Tensor ids = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  std::optional<Index> classes;
+  if (!ids.defined() || ids.dtype() != DType::int64 || !read_arguments(given, entry, ids, classes)) return nullptr;
+  if (classes.value_or(-1) == -1) classes.reset();
+  if (!classes && ids.numel() == 0)
+    throw std::runtime_error("one_hot: num_classes must be given because the Tensor is empty; got -1");
+  return result(Tensor(ops::one_hot(packed(ids.data()), classes)));
 }
 
 // A new Tensor of these sizes.
@@ -63,27 +88,38 @@ PyObject* clone(const Given& given, const Entry& entry) {
   return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::copy(x); }), entry.label);
 }
 
-PyObject* product(const Given& given, const Entry&) {
-  if (!given.by_position(2)) return nullptr;
-  const Tensor x = floating_of(given.values[0]), y = tensor_of(given.values[1]);
-  if (!x.defined() || !y.defined() || x.dtype() != y.dtype()) return nullptr;
-  const Index a = x.rank(), b = y.rank();
-  const char* label = a == 1 && b == 1   ? "DotBackward0"
-                      : a == 2 && b == 1 ? "MvBackward0"
-                      : a == 2 && b == 2 ? "MmBackward0"
-                      : a == 1 || b == 1 ? "SqueezeBackward4"
-                                         : "UnsafeViewBackward0";
-  return result(without_gil([&] { return ops::matmul(x, y); }), label);
+// Of operands of one dtype.
+PyObject* product(const Given& given, const char* label) {
+  const Operand x = operand_of(given.values[0]), y = operand_of(given.values[1]);
+  if (!x.tensor.defined() || !y.tensor.defined()) return nullptr;
+  if (x.kind != y.kind)
+    throw std::runtime_error(text("expected both Tensors of a product to have the same dtype; got ",
+                                  std::string(py::str(py::handle(x.kind->object))), " and ",
+                                  std::string(py::str(py::handle(y.kind->object)))));
+  const Tensor z = without_gil([&] { return ops::matmul(x.tensor, y.tensor); });
+  return result(z, label, x.kind->narrow() ? *x.kind : kind_of(z.dtype()));
+}
+
+PyObject* any_product(const Given& given, const Entry&) {
+  if (!given.by_position(2) || !is_tensor(given.values[0])) return nullptr;
+  const Index a = operand_of(given.values[0]).tensor.rank();
+  const Operand other = operand_of(given.values[1]);
+  const Index b = other.tensor.defined() ? other.tensor.rank() : 0;
+  return product(given, a == 1 && b == 1   ? "DotBackward0"
+                        : a == 2 && b == 1 ? "MvBackward0"
+                        : a == 2 && b == 2 ? "MmBackward0"
+                        : a == 1 || b == 1 ? "SqueezeBackward4"
+                                           : "UnsafeViewBackward0");
 }
 
 // Of two Tensors with so many axes, of equal batches.
 template <Index first, Index second> PyObject* product_of(const Given& given, const Entry& entry) {
-  if (!given.by_position(2)) return nullptr;
-  const Tensor x = floating_of(given.values[0]), y = tensor_of(given.values[1]);
-  if (!x.defined() || !y.defined() || x.dtype() != y.dtype() || x.rank() != first || y.rank() != second ||
-      (first == 3 && x.dim(0) != y.dim(0)))
-    return nullptr;
-  return result(without_gil([&] { return ops::matmul(x, y); }), entry.label);
+  if (!given.by_position(2) || !is_tensor(given.values[0]) || !is_tensor(given.values[1])) return nullptr;
+  const Shape x = operand_of(given.values[0]).tensor.shape(), y = operand_of(given.values[1]).tensor.shape();
+  if (x.rank() != first || y.rank() != second || (first == 3 && x.dim(0) != y.dim(0)))
+    throw std::runtime_error(text(entry.names, ": input and other must have ", first, " and ", second,
+                                  " axes and equal batches; got ", x, " and ", y));
+  return product(given, entry.label);
 }
 
 // input + a @ b
@@ -164,6 +200,12 @@ std::span<const Entry> number_entries() {
        "LeakyReluBackward0",
        nullptr,
        {{{"negative_slope"}, {"inplace"}}}},
+      {"dropout",
+       computed<dropout, std::optional<double>, OnUnlessSaid, bool>,
+       "MulBackward0",
+       nullptr,
+       {{{"p"}, {"training"}, {"inplace"}}}},
+      {"one_hot", one_hot, nullptr, nullptr, {{{"num_classes"}}}},
       {"elu", computed<elu, std::optional<double>, bool>, "EluBackward0", nullptr, {{{"alpha"}, {"inplace"}}}},
       {"softplus",
        computed<softplus, std::optional<double>, std::optional<double>>,
@@ -180,9 +222,9 @@ std::span<const Entry> number_entries() {
       {"abs", computed<of_one<Unary::absolute>>, "AbsBackward0"},
       {"tanh", computed<ops::tanh>, "TanhBackward0"},
       {"sigmoid", computed<ops::sigmoid>, "SigmoidBackward0"},
-      {"relu", computed<ops::relu>, "ReluBackward0"},
+      {"relu", computed<relu, bool>, "ReluBackward0", nullptr, {{{"inplace"}}}},
       {"clone", clone, "CloneBackward0"},
-      {"matmul __matmul__", product},
+      {"matmul __matmul__", any_product},
       {"mm", product_of<2, 2>, "MmBackward0"},
       {"bmm", product_of<3, 3>, "BmmBackward0"},
       {"mv", product_of<2, 1>, "MvBackward0"},

@@ -15,7 +15,7 @@ constexpr Parameter of_axis{"dim", "axis"}, of_keeping{"keepdim", "keepdims"};
 // The Tensor of (t, dim=None, keepdim=False), undefined if the call is another one.
 Tensor read_over(const Given& given, const Entry& entry, OptionalAxes& axes, bool& kept) {
   const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
-  return x.defined() && x.rank() > 0 && read_arguments(given, entry, x, axes, kept) ? x : Tensor();
+  return x.defined() && read_arguments(given, entry, x, axes, kept) ? x : Tensor();
 }
 
 // Of floating numbers, unless there is no label or `any_dtype`; of all unless axes are given or `of_axes`.
@@ -92,11 +92,10 @@ PyObject* place_of(const Given& given, const Entry& entry) {
 
 // Of all, or along one axis.
 PyObject* multiplied(const Given& given, const Entry& entry) {
-  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
-  std::optional<Index> axis;
+  OptionalAxes axes;
   bool kept = false;
-  if (!x.defined() || x.rank() == 0 || !read_arguments(given, entry, x, axis, kept)) return nullptr;
-  const OptionalAxes axes = axis ? OptionalAxes(ops::Axes{*axis}) : std::nullopt;
+  const Tensor x = read_over(given, entry, axes, kept);
+  if (!x.defined() || (given.count > 1 && PyTuple_Check(given.values[1]) != 0)) return nullptr;
   return result(without_gil(x.numel(), [&] { return ops::product(x, axes, kept); }),
                 axes || kept ? entry.other_label : entry.label);
 }

@@ -20,11 +20,7 @@ std::optional<Places> read_places(const Given& given, const char* name, bool ent
   if (given.names != nullptr || !is_tensor(given.values[0]) || !read(given.values[1], axis)) return {};
   const Operand own = operand_of(given.values[0]);
   const Tensor& t = own.tensor;
-  const Index size = std::max<Index>(t.rank(), 1);
-  if (axis < -size || axis >= size)
-    throw py::index_error(text(name, ": dim must be from ", -size, " to ", size - 1, " because the Tensor has ",
-                               t.rank(), " axes; got ", axis));
-  if (axis < 0) axis += size;
+  axis = axis_from_front(name, axis, t.rank());
   const Operand numbers = operand_of(given.values[2]);
   if (!numbers.tensor.defined()) fail_type(name, ": index must be a Tensor; got ", described(given.values[2]));
   if (numbers.kind->height != 1 && numbers.tensor.numel() > 0)

@@ -1,4 +1,8 @@
 // Views of the class derived from Tensor, and its shape, as the core answers them itself.
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
 #include "bindings/convert.h"
 #include "bindings/direct_call.h"
 #include "bindings/promotion.h"
@@ -9,11 +13,17 @@
 namespace qkv::bindings::direct {
 namespace {
 
-// A view f(x, arguments); undefined, or a copy where the entry has no label for one: left to Python.
+// A view f(x, arguments), or x itself; a copy only where the entry has a label for one.
 PyObject* shown_view(const Given& given, const Entry& entry, const Tensor& x, const Tensor& y) {
   if (!y.defined()) return nullptr;
+  if (y.impl() == x.impl()) return Py_NewRef(given.values[0]);
   const char* label = y.data().first() == x.data().first() ? entry.label : entry.other_label;
-  return label == nullptr && entry.label != nullptr ? nullptr : view_of(given.values[0], y, label);
+  if (label == nullptr && entry.label != nullptr)
+    throw std::runtime_error(text(entry.names,
+                                  ": shape must keep axes that do not follow each other in memory apart; got ",
+                                  x.shape(), " with strides ", std::string(py::str(shape_tuple(x.data().strides()))),
+                                  " to ", y.shape(), ". Use .reshape(...) instead"));
+  return view_of(given.values[0], y, label);
 }
 
 template <auto f, class... A> PyObject* viewed(const Given& given, const Entry& entry) {
@@ -37,8 +47,7 @@ template <auto f> PyObject* viewed_by_numbers(const Given& given, const Entry& e
 Tensor reshaped(const Tensor& x, const IndexList& sizes) { return ops::reshape(x, Shape(sizes.begin(), sizes.end())); }
 
 Tensor permuted(const Tensor& x, IndexList axes) {
-  for (Index& axis : axes)
-    if (axis < 0) axis += x.rank();
+  for (Index& axis : axes) axis = axis_from_front("permute", axis, x.rank());
   return ops::transpose(x, axes);
 }
 
@@ -46,7 +55,10 @@ Tensor flipped(const Tensor& x, const IndexList& axes) {
   return without_gil(x.numel(), [&] { return ops::copy(ops::flip(x, axes)); });
 }
 
-Tensor matrix_transposed(const Tensor& x) { return x.rank() == 2 ? ops::swapaxes(x, 0, 1) : Tensor(); }
+Tensor matrix_transposed(const Tensor& x) {
+  if (x.rank() > 2) throw std::runtime_error(text("t: the Tensor must have at most 2 axes; got shape ", x.shape()));
+  return x.rank() == 2 ? ops::swapaxes(x, 0, 1) : x;
+}
 
 Tensor all_axes_reversed(const Tensor& x) {
   ops::Axes axes;
@@ -73,9 +85,12 @@ bool take(PyObject* value, const Tensor& x, NewAxis& place) { return read_axis(v
 Tensor unsqueezed(const Tensor& x, NewAxis place) { return ops::add_axes("unsqueeze", x, {place.axis}); }
 
 Tensor flattened(const Tensor& x, std::optional<Index> from, std::optional<Index> to) {
-  const Index first = ops::checked_axis("", from.value_or(0), x.rank());
-  const Index last = ops::checked_axis("", to.value_or(-1), x.rank());
-  if (first >= last) return {};
+  const Index begin = from.value_or(0), end = to.value_or(-1), first = axis_from_front("flatten", begin, x.rank()),
+              last = axis_from_front("flatten", end, x.rank());
+  if (first > last)
+    throw std::runtime_error(text("flatten: end_dim must not come before start_dim; got ", begin, " and ", end));
+  if (x.rank() == 0) return ops::reshape(x, {1});
+  if (first == last) return x;
   Shape shape(x.shape().begin(), x.shape().begin() + first);
   shape.push_back(x.shape().product(first, last + 1));
   for (Index axis = last + 1; axis < x.rank(); ++axis) shape.push_back(x.dim(axis));
@@ -90,7 +105,9 @@ Tensor narrowed(const Tensor& x, Index axis, std::optional<Index> start, std::op
   const Index size = x.dim(axis);
   if (!start || !length) return {};
   const Index begin = *start < 0 ? *start + size : *start;
-  if (begin < 0 || *length < 0 || begin > size || *length > size - begin) return {};
+  if (begin < 0 || *length < 0 || begin > size || *length > size - begin)
+    throw std::runtime_error(text("narrow: start and length must stay within the ", size, " entries of axis ", axis,
+                                  "; got start ", *start, ", length ", *length));
   return ops::slice(x, axis, begin, begin + *length);
 }
 
@@ -140,14 +157,21 @@ template <DType wanted> PyObject* converted(const Given& given, const Entry& ent
   return result(without_gil(x.numel(), [&] { return cast(x, own, kind); }), entry.label);
 }
 
+// Without the axes of size 1: all, one, or those of a tuple.
 PyObject* squeezed(const Given& given, const Entry& entry) {
-  const Tensor x = given.count > 0 && given.count < 3 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();
-  Index gone = -1;
-  if (!x.defined() || (given.count == 2 && !read_axis(given.values[1], x.rank(), gone))) return nullptr;
+  std::array<PyObject*, 1> dim{};
+  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(1), dim)) return nullptr;
+  const bool all = dim[0] == nullptr || dim[0] == Py_None;
+  const bool several = !all && (PyTuple_Check(dim[0]) != 0 || PyList_CheckExact(dim[0]) != 0);
+  if (!all && !several && PyLong_CheckExact(dim[0]) == 0) return nullptr;
+  IndexList gone = all ? IndexList() : shape_from(dim[0], "", "");
+  for (Index& axis : gone) axis = axis_from_front("squeeze", axis, x.rank());
   Shape shape;
   for (Index i = 0; i < x.rank(); ++i)
-    if (x.dim(i) != 1 || (gone >= 0 && i != gone)) shape.push_back(x.dim(i));
-  return view_of(given.values[0], ops::reshape(x, shape), gone < 0 ? entry.label : entry.other_label);
+    if (x.dim(i) != 1 || (!all && std::find(gone.begin(), gone.end(), i) == gone.end())) shape.push_back(x.dim(i));
+  const char* label = all ? entry.label : several ? "SqueezeBackward2" : entry.other_label;
+  return view_of(given.values[0], ops::reshape(x, shape), label);
 }
 
 // The name of a view by whole numbers, slices that go forward, None and an ellipsis; null for another index.
@@ -247,7 +271,7 @@ std::span<const Entry> view_entries() {
       {"view_as reshape_as", viewed<reshaped_as, Tensor>, "ViewBackward0", "UnsafeViewBackward0"},
       {"expand_as", viewed<expanded_as, Tensor>, "ExpandBackward0"},
       {"unsqueeze", viewed<unsqueezed, NewAxis>, "UnsqueezeBackward0"},
-      {"squeeze", squeezed, "SqueezeBackward0", "SqueezeBackward1"},
+      {"squeeze", squeezed, "SqueezeBackward0", "SqueezeBackward1", {{{"dim", "axis"}}}},
       {"expand", viewed_by_numbers<expanded>, "ExpandBackward0"},
       {"detach", viewed<detached>},
       {"flatten",

@@ -52,7 +52,7 @@ def as_numbers(value) -> np.ndarray:
     return Core.numpy(value) if isinstance(value, Core) else np.asarray(real(value))
 
 
-def computed(name: str, *operands) -> Tensor:
+def answered(name: str, *operands) -> Tensor:
     """What the core computes in the dtype that the operands have together."""
     result = _core.answer(name, *operands)
     if result is None and name not in _SIGNS:
@@ -67,7 +67,7 @@ def computed(name: str, *operands) -> Tensor:
 def div(input, other, *, rounding_mode: str | None = None) -> Tensor:
     """``input / other``; rounded down with "floor", towards 0 with "trunc"."""
     if rounding_mode is None:
-        return computed("div", input, other)
+        return answered("div", input, other)
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc'; got {shown(rounding_mode)}")
     floor = rounding_mode == "floor"
@@ -112,21 +112,21 @@ def _of_two(f, *words: str):
 
 
 _TABLE = {
-    "add": lambda input, other, *, alpha=1: computed("add", input, other if alpha == 1 else other * alpha),
-    "sub subtract": lambda input, other, *, alpha=1: computed(
+    "add": lambda input, other, *, alpha=1: answered("add", input, other if alpha == 1 else other * alpha),
+    "sub subtract": lambda input, other, *, alpha=1: answered(
         "sub", input, other if alpha == 1 else other * alpha
     ),
-    "torch.rsub": lambda input, other, *, alpha=1: computed(
+    "torch.rsub": lambda input, other, *, alpha=1: answered(
         "rsub", input if alpha == 1 else input * alpha, other
     ),
-    "pow": lambda input, exponent: computed("pow", input, exponent),
+    "pow": lambda input, exponent: answered("pow", input, exponent),
     "fmod": lambda input, other: _of_whole("fmod", _rest, np.fmod, input, other),
     "logical_not": lambda input: _truth("not", input),
-    "bitwise_not": lambda input: computed("bitwise_not", input),
+    "bitwise_not": lambda input: answered("bitwise_not", input),
 }
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _NAMES = "mul multiply, maximum, minimum, remainder, floor_divide, bitwise_and, bitwise_or, bitwise_xor"
-_TABLE |= {names: _of_two(computed, names.split()[0]) for names in (*_NAMES.split(", "), *_SIGNS)}
+_TABLE |= {names: _of_two(answered, names.split()[0]) for names in (*_NAMES.split(", "), *_SIGNS)}
 _TABLE |= {f"logical_{name}": _of_two(_truth, name) for name in ("and", "or", "xor")}
 define(_TABLE)
 add, sub, mul = (FUNCTIONS[_name] for _name in ("add", "sub", "mul"))
@@ -152,5 +152,5 @@ for _name, _f in OPERATORS.items():
     attach(f"r{_name}", _f, swapped=True)
 # PyTorch computes a quotient of a number and a Tensor by the reciprocal, and names it so.
 for _name in ("rsub", "rtruediv"):
-    attach(_name, functools.partial(computed, f"__{_name}__"))
+    attach(_name, functools.partial(answered, f"__{_name}__"))
 Tensor.__pos__, Tensor.__invert__ = (lambda a: a), FUNCTIONS["bitwise_not"]

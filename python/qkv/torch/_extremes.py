@@ -18,7 +18,7 @@ from .. import _core
 from .._errors import shown
 from ._conversion import clone
 from ._elementwise import as_numbers
-from ._reductions import axes_of
+from ._reductions import axes_of, told
 from ._shaping import along, axis_of
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
 
@@ -38,11 +38,6 @@ def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
 _TYPES = {name: _result_type(name, "values", "indices") for name in ("max", "min", "sort", "topk", "median")}
 
 _core.direct_classes({name: _TYPES[name] for name in ("max", "min", "sort", "topk")})
-
-
-def _argument(find, t, dim, keepdim: bool) -> Tensor:
-    axes = axes_of(dim, t, find.__name__)
-    return wrap(find(t, axes and axes[0], bool(keepdim)))
 
 
 def _pair(name: str, core, t, *args, label: str = "Backward0"):
@@ -146,8 +141,8 @@ def bincount(input, weights=None, minlength: int = 0) -> Tensor:
 
 
 _TABLE = {
-    "argmax": lambda input, dim=None, keepdim=False: _argument(Core.argmax, input, dim, keepdim),
-    "argmin": lambda input, dim=None, keepdim=False: _argument(Core.argmin, input, dim, keepdim),
+    "argmax": told("argmax"),
+    "argmin": told("argmin"),
     "sort": lambda input, dim=-1, descending=False, stable=False: _pair(
         "sort", _core.sort, input, dim, bool(descending)
     ),

@@ -21,7 +21,7 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from ._dtypes import bool_, int64
-from ._elementwise import as_numbers, as_tensor, cast, computed, is_operand
+from ._elementwise import answered, as_numbers, as_tensor, cast, is_operand
 from ._shaping import axis_of
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
 
@@ -98,14 +98,8 @@ def _length(t, dim, operation: str) -> int:
 @named("narrow")
 def narrow(input, dim: int, start, length: int) -> Tensor:
     """``length`` entries of an axis from ``start`` on."""
-    first, count, total = operator.index(start), operator.index(length), _length(input, dim, "narrow")
-    begin = first + total if first < 0 else first
-    if not 0 <= begin <= begin + count <= total:
-        raise RuntimeError(
-            f"narrow: start and length must stay within the {total} entries of axis {dim}; got start {first}, "
-            f"length {count}"
-        )
-    return _at(input, dim, "narrow", slice(begin, begin + count))  # type: ignore[no-any-return]
+    axis = axis_of(dim, len(input.shape), "narrow")
+    return answered("narrow", input, axis, operator.index(start), operator.index(length))
 
 
 def renamed(t, op: str) -> Tensor:
@@ -141,7 +135,7 @@ def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 def _placed(name: str, t, dim, index, *values) -> Tensor:
     """What the core picks or puts along an axis."""
-    return computed(name, t, operator.index(dim), index, *values)
+    return answered(name, t, operator.index(dim), index, *values)
 
 
 def _whole_numbers(index, operation: str):

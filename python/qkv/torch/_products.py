@@ -15,27 +15,11 @@ import numpy as np
 from .. import _core
 from .._numpy import products
 from . import _reductions
-from ._elementwise import cast, result_dtype
+from ._elementwise import answered, cast, result_dtype
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, plain, wrap, wrap_array
 
-_LABELS = {(1, 1): "DotBackward0", (2, 1): "MvBackward0", (2, 2): "MmBackward0"}
-
-
-def product(a, b, op: str = "") -> Tensor:
-    """Matrix product, in the one dtype that both must have."""
-    x, y = (t if isinstance(t, Tensor) else wrap(t) if isinstance(t, Core) else wrap_array(t) for t in (a, b))
-    if x.dtype is not y.dtype:
-        words = "expected both Tensors of a product to have the same dtype"
-        raise RuntimeError(f"{words}; got {x.dtype} and {y.dtype}")
-    ranks = len(_core_shape(x)), len(_core_shape(y))
-    label = op or _LABELS.get(ranks) or ("SqueezeBackward4" if 1 in ranks else "UnsafeViewBackward0")
-    return wrap(_core.matmul(x, y), label, x._kind)
-
-
-matmul = named("matmul")(lambda input, other: product(input, other))
-named("inner")(
-    lambda input, other: product(input, other.transpose(-1, -2) if len(other.shape) > 1 else other)
-)
+matmul = named("matmul")(lambda input, other: answered("matmul", input, other))
+named("inner")(lambda input, other: matmul(input, other.transpose(-1, -2) if len(other.shape) > 1 else other))
 
 
 def _operator(f):
@@ -46,25 +30,19 @@ Tensor.__matmul__ = _core.direct("__matmul__", _operator(matmul))
 Tensor.__rmatmul__ = _operator(lambda a, b: matmul(b, a))
 
 
-def _of_ranks(name: str, first: int, second: int, what: str) -> None:
+def _of_ranks(name: str, what: str) -> None:
     def f(input, other, *, out_dtype=None) -> Tensor:
-        shapes = _core_shape(input), _core_shape(other)
-        if tuple(map(len, shapes)) != (first, second) or shapes[0][:-2] != shapes[1][: max(first - 2, 0)]:
-            raise RuntimeError(
-                f"{name}: input and other must have {first} and {second} axes and equal batches; got {shapes[0]} and "
-                f"{shapes[1]}"
-            )
-        result = product(input, other, f"{name.capitalize()}Backward0")
+        result = answered(name, input, other)
         return result if out_dtype is None else cast(result, out_dtype)
 
     f.__doc__ = what
     named(name)(f)
 
 
-_of_ranks("mm", 2, 2, "Product of two matrices.")
-_of_ranks("bmm", 3, 3, "Products of two stacks of matrices, ``(B, L, M)`` and ``(B, M, N)``.")
-_of_ranks("mv", 2, 1, "Product of a matrix and a vector.")
-_of_ranks("dot", 1, 1, "Product of two vectors.")
+_of_ranks("mm", "Product of two matrices.")
+_of_ranks("bmm", "Products of two stacks of matrices, ``(B, L, M)`` and ``(B, M, N)``.")
+_of_ranks("mv", "Product of a matrix and a vector.")
+_of_ranks("dot", "Product of two vectors.")
 
 
 @named("outer ger")

@@ -29,7 +29,7 @@ from .._errors import shown
 from .._numpy import norms
 from ._conversion import clone
 from ._dtypes import computed, int64
-from ._elementwise import as_numbers, as_tensor, cast
+from ._elementwise import answered, as_numbers, as_tensor, cast
 from ._functions import floats
 from ._shaping import along, axis_of, cat
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap, wrap_array
@@ -63,16 +63,19 @@ def _reduction(name: str, convert) -> Any:
     def f(input, dim=None, keepdim=False, *, dtype=None):
         if name == "prod" and isinstance(dim, (tuple, list)):
             raise TypeError(f"prod: dim must be one axis; got {shown(dim)}")
-        t, axes = convert(name, input, dtype), axes_of(dim, input, name)
-        label = f"{name.capitalize()}Backward{int(axes is not None or keepdim)}"
-        return wrap(getattr(Core, name)(t, axes, bool(keepdim)), label, t._kind)
+        axes: Any = axes_of(dim, input, name)
+        if name == "prod" and axes:
+            (axes,) = axes
+        t = convert(name, input, dtype)
+        return cast(answered(name, t, axes, bool(keepdim)), t.dtype)
 
     return f
 
 
-def _told(name: str) -> Any:
-    tell = getattr(Core, name)
-    return lambda input, dim=None, keepdim=False: wrap(tell(input, axes_of(dim, input, name), bool(keepdim)))
+def told(name: str) -> Any:
+    return lambda input, dim=None, keepdim=False: answered(
+        name, input, axes_of(dim, input, name), bool(keepdim)
+    )
 
 
 @named("nansum")
@@ -155,8 +158,8 @@ _TABLE = {
     "sum": _reduction("sum", _summed),
     "mean": _reduction("mean", floating),
     "prod": _reduction("prod", _summed),
-    "any": _told("any"),
-    "all": _told("all"),
+    "any": told("any"),
+    "all": told("all"),
     "nanmean": lambda input, dim=None, keepdim=False, *, dtype=None: (
         nansum(input, dim, keepdim, dtype=dtype)
         / FUNCTIONS["sum"](~floating("nanmean", input).isnan(), dim, keepdim)

@@ -1,5 +1,10 @@
 """Where numbers stand: views of every kind, joining, repeating.
 
+reshape: The same numbers under another shape; a view where strides allow it, else a copy.
+flatten: Axes ``start_dim`` to ``end_dim`` as one.
+permute: Axes in another order.
+t: A matrix transposed; Tensors with fewer axes as they are.
+squeeze: Without the axes of size 1, or without one if its size is 1.
 stride: Steps in memory from one number to the next along each axis.
 is_contiguous: Whether the numbers stand one after the other in memory.
 contiguous: Itself, or a copy in memory of its own.
@@ -28,7 +33,7 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from ._dtypes import dtype
-from ._elementwise import as_numbers, cast, common_dtype
+from ._elementwise import answered, as_numbers, cast, common_dtype
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
 
 
@@ -64,38 +69,15 @@ def along(core, t, *args):
 # Views.
 
 
-@named(".view: View")
+@named(".view")
 def view(input, *size):
     """The same memory under another shape; a dtype is refused, as the core has no views of bytes."""
     if len(size) == 1 and isinstance(size[0], dtype):
         raise TypeError("view: shape must be sizes because qkv has no views of bytes; use to(dtype)")
-    result = Core.reshape(input, sizes(size))
-    if _core.address(result) != _core.address(input):
-        raise RuntimeError(
-            f"view: shape must keep axes that do not follow each other in memory apart; got {tuple(input.shape)} with "
-            f"strides {_core.strides(input)} to {_core_shape(result)}. Use .reshape(...) instead"
-        )
-    return result
+    return answered("view", input, sizes(size))
 
 
-@named("reshape")
-def reshape(input, *shape) -> Tensor:
-    """The same numbers under another shape; a view where strides allow it, else a copy."""
-    result = Core.reshape(input, sizes(shape))
-    copied = _core.address(result) != _core.address(input)
-    return wrap(result, "UnsafeViewBackward0" if copied else "ViewBackward0", input._kind)
-
-
-@named("flatten")
-def flatten(input, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Axes ``start_dim`` to ``end_dim`` as one."""
-    shape = _core_shape(input) or (1,)
-    first, last = (axis_of(dim, len(shape), "flatten") for dim in (start_dim, end_dim))
-    if first > last:
-        raise RuntimeError(f"flatten: end_dim must not come before start_dim; got {start_dim} and {end_dim}")
-    if first == last and input.shape:
-        return input
-    return reshape(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
+reshape = named("reshape")(lambda input, *shape: answered("reshape", input, sizes(shape)))
 
 
 @named("unflatten")
@@ -108,39 +90,14 @@ def unflatten(input, dim: int, sizes) -> Tensor:
     return view(input, shape[:axis] + parts + shape[axis + 1 :])
 
 
-@named("permute: Permute")
-def permute(input, *dims):
-    """Axes in another order."""
-    return Core.transpose(input, tuple(axis_of(dim, len(input.shape), "permute") for dim in sizes(dims)))
-
-
-@named("t: T")
-def t_(input):
-    """A matrix transposed; Tensors with fewer axes as they are."""
-    if len(_core_shape(input)) > 2:
-        raise RuntimeError(f"t: the Tensor must have at most 2 axes; got shape {tuple(input.shape)}")
-    return Core.swapaxes(input, 0, 1) if len(input.shape) == 2 else input
-
-
 def _matrix_transposed(t):
     if len(_core_shape(t)) < 2:
         raise RuntimeError(f"mT: the Tensor must have at least 2 axes; got shape {tuple(t.shape)}")
     return t.transpose(-2, -1)
 
 
-Tensor.T = property(_core.direct("T", lambda t: permute(t, *reversed(range(len(t.shape))))))
+Tensor.T = property(_core.direct("T", lambda t: answered("T", t)))
 Tensor.mT = property(_matrix_transposed)
-
-
-@named("squeeze")
-def squeeze(input, dim=None) -> Tensor:
-    """Without the axes of size 1, or without one if its size is 1."""
-    shape, several = _core_shape(input), isinstance(dim, (tuple, list))
-    named = range(len(shape)) if dim is None else dim if several else (dim,)
-    gone = {axis_of(one, len(shape), "squeeze") for one in named}
-    kept = [size for axis, size in enumerate(shape) if axis not in gone or size != 1]
-    label = f"SqueezeBackward{0 if dim is None else 2 if several else 1}"
-    return wrap(Core.reshape(input, kept), label, input._kind)
 
 
 @named(".expand: Expand")
@@ -214,6 +171,12 @@ def repeat(input, *repeats):
 
 
 _TABLE = {
+    "flatten": lambda input, start_dim=0, end_dim=-1: answered(
+        "flatten", input, operator.index(start_dim), operator.index(end_dim)
+    ),
+    "permute": lambda input, *dims: answered("permute", input, sizes(dims)),
+    "t": lambda input: answered("t", input),
+    "squeeze": lambda input, dim=None: answered("squeeze", input, dim),
     ".stride": lambda input, dim=None: _core.strides(input) if dim is None else _core.strides(input)[dim],
     ".is_contiguous": lambda input, memory_format=None: bool(_core.is_packed(input)),
     ".contiguous: Clone": lambda t, memory_format=None: t if _core.is_packed(t) else Core.copy(t),

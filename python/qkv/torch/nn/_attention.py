@@ -9,7 +9,6 @@ from .. import _dtypes
 from .._creation import zeros
 from .._elementwise import cast
 from .._functions import where
-from .._products import product
 from .._reductions import mean
 from .._settings import arguments, constructor
 from .._tensor import Tensor
@@ -115,11 +114,11 @@ class MultiheadAttention(Module):
         )
         weights = None
         if need_weights:
-            scores = product(q * math.sqrt(1.0 / self.head_dim), k.transpose(-2, -1))
+            scores = (q * math.sqrt(1.0 / self.head_dim)) @ k.transpose(-2, -1)
             scores = self._watched("scores", scores if mask is None else scores + mask, batched)
             weights = self._watched("weights", F.softmax(scores, -1), batched)
             weights = F.dropout(weights, self.dropout, self.training)
-            context = product(weights, v)
+            context = weights @ v
             weights = mean(weights, 1) if average_attn_weights else weights
         else:
             drop = self.dropout if self.training else 0.0

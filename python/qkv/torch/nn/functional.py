@@ -14,7 +14,7 @@ from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
 from .._change import assign
 from .._creation import ones
-from .._elementwise import as_numbers, as_tensor, computed
+from .._elementwise import answered, as_numbers, as_tensor
 from .._functions import floats
 from .._random import default_generator
 from .._reductions import floating, mean, norm  # noqa: F401
@@ -73,6 +73,7 @@ def _numbers_and_axis(operation: str, t, dim: int | None, kind) -> tuple[Tensor,
     return floating(operation, t, kind), axis_of(dim, rank, operation)
 
 
+@partial(_core.direct, "relu")
 def relu(input, inplace: bool = False) -> Tensor:
     """``max(x, 0)``."""
     return FUNCTIONS["relu"](input) if not inplace else input.relu_()  # type: ignore[no-any-return]
@@ -116,13 +117,13 @@ def selu(input, inplace: bool = False) -> Tensor:
 @partial(_core.direct, "softplus")
 def softplus(input, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + e^(beta x)) / beta``; x itself where ``beta x`` is above the threshold."""
-    return computed("softplus", floats(input), beta, threshold)
+    return answered("softplus", floats(input), beta, threshold)
 
 
 @partial(_core.direct, "logsigmoid")
 def logsigmoid(input) -> Tensor:
     """Logarithm of the sigmoid."""
-    return computed("logsigmoid", floats(input))
+    return answered("logsigmoid", floats(input))
 
 
 def mish(input, inplace: bool = False) -> Tensor:
@@ -201,14 +202,13 @@ def embedding(input, weight, padding_idx, norm_type, **rules) -> Tensor:
     return wrap(answer("embedding", _core.embedding, weight, as_numbers(input), row), "EmbeddingBackward0")
 
 
+@partial(_core.direct, "one_hot")
 def one_hot(tensor, num_classes: int = -1) -> Tensor:
     """1 at the number given, 0 elsewhere."""
     ids = as_tensor(tensor)
     if ids.dtype.kind != 1:
         raise RuntimeError(f"one_hot: tensor must hold whole numbers; got {ids.dtype}")
-    if num_classes == -1 and not ids.numel():
-        raise RuntimeError("one_hot: num_classes must be given because the Tensor is empty; got -1")
-    return wrap(answer("one_hot", _core.one_hot, ids, None if num_classes == -1 else num_classes))
+    return answer("one_hot", answered, "one_hot", ids, num_classes)
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5) -> Tensor:
@@ -229,6 +229,7 @@ def _check_probability(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+@partial(_core.direct, "dropout")
 def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeros with probability p, the rest divided by ``1 - p``: PyTorch's mask, in the order of memory."""
     _check_probability(p)
