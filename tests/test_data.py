@@ -92,6 +92,12 @@ class TestBatches:
         batches = data.Batches(np.arange(53), batch_size=5, drop_last=True)
         assert [len(b[0]) for b in batches] == [5] * 10
 
+    def test_the_rest_is_not_always_the_longest(self):
+        batches = data.Batches([[1] * n for n in range(1, 14)], batch_size=5, drop_last=True)
+        longest = [max(b[0].lens.max() for b in batches(epoch)) for epoch in range(9)]
+        assert 13 in longest
+        assert len(set(longest)) > 1
+
     def test_padding(self):
         batch = data.Batches([[1, 2], [3]], batch_size=2, pad_id=9, shuffle=False)(0)[0][0]
         assert batch.ids.tolist() == [[1, 2], [3, 9]]

@@ -146,11 +146,11 @@ class Batches:
             order = np.arange(n)
             return [order[i * size : (i + 1) * size] for i in range(len(self))]
         random = np.random.default_rng([self.seed, epoch])
-        order = random.permutation(n)
+        order = random.permutation(n)[: len(self) * size]  # without the rest before it is sorted: any may be left out
         if self.by_length and isinstance(self.columns[0], Ragged):
             lens = self.columns[0].lens
             group = 32 * size
-            for i in range(0, n, group):
+            for i in range(0, len(order), group):
                 part = order[i : i + group]
                 order[i : i + group] = part[np.argsort(lens[part], kind="stable")]
         cut = [order[i * size : (i + 1) * size] for i in range(len(self))]
