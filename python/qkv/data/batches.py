@@ -146,7 +146,7 @@ class Batches:
             order = np.arange(n)
             return [order[i * size : (i + 1) * size] for i in range(len(self))]
         random = np.random.default_rng([self.seed, epoch])
-        order = random.permutation(n)[: len(self) * size]  # without the rest before it is sorted: any may be left out
+        order = random.permutation(n)[: len(self) * size]  # cut before it is sorted: any may be left out
         if self.by_length and isinstance(self.columns[0], Ragged):
             lens = self.columns[0].lens
             group = 32 * size
