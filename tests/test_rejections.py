@@ -12,7 +12,7 @@ import pytest
 import qkv
 from qkv import nn
 
-W = qkv.tensor([1.0])
+W, RAGGED = qkv.tensor([1.0]), [[1.0], [1.0, 2.0]]
 CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: nn.Linear("a", 2), "Linear: in_features must be an integer of 64 bits; got str"),
     (lambda: nn.Linear(2.5, 2), "Linear: in_features must be an integer of 64 bits; got float"),
@@ -48,6 +48,38 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         "SGD.load_state_dict: state_dict must be a dict; got list",
     ),
     (lambda: qkv.optim.SGD([W], lr=0.1).step(3), "SGD.step: takes at most 0 arguments by position; got 1"),
+    (
+        lambda: qkv.masks.formulas.documents(RAGGED),
+        "documents: ids must be an array or nested lists of equal lengths",
+    ),
+    (
+        lambda: qkv.masks.formulas.prefix(RAGGED),
+        "prefix: length must be an array or nested lists of equal lengths",
+    ),
+    (lambda: qkv.scores.alibi(RAGGED), "alibi: slopes must be an array or nested lists of equal lengths"),
+    (
+        lambda: qkv.NadarayaWatson(bandwidth=RAGGED).fit([1.0], [1.0]),
+        "NadarayaWatson.fit: bandwidth must be an array or nested lists of equal lengths",
+    ),
+    (lambda: qkv.rotary_tables([1], 4, scaling=True), "rotary_tables: scaling must be a dict; got True"),
+    (lambda: qkv.plot.show_formula(Lq=2.5), "show_formula: Lq must be an integer; got 2.5"),
+    (
+        lambda: qkv.plot.head_view(RAGGED, "a"),
+        "plot: numbers must be an array or nested lists of equal lengths",
+    ),
+    (lambda: qkv.plot.head_view(np.array("a"), "a"), "plot: numbers must be numbers; got dtype <U1"),
+    (
+        lambda: qkv.plot.head_view(np.ones((1, 1)), None),
+        "head_view: tokens must be a sequence of strings; got None",
+    ),
+    (
+        lambda: qkv.look.record(nn.SelfAttention(2, 2), np.ones((3, 2)), keep=None),
+        "record: keep must be one or several of type str; got None",
+    ),
+    (
+        lambda: qkv.look.record(nn.SelfAttention(2, 2), np.ones((3, 2)), layers=0.5),
+        "record: layers must be one or several of type int; got 0.5",
+    ),
 ]
 
 

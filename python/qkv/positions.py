@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _core
+from ._errors import shown
 
 __all__ = ["alibi_slopes", "apply_rotary", "relative_rotation", "rotary_tables", "sinusoidal_positions"]
 
@@ -136,6 +137,8 @@ def rotary_tables(
     numbers = _core.as_numpy(positions, "rotary_tables", "positions")
     if numbers.dtype.kind not in "iuf":
         raise TypeError(f"rotary_tables: positions must be numbers; got dtype {numbers.dtype}")
+    if scaling is not None and not isinstance(scaling, Mapping):
+        raise TypeError(f"rotary_tables: scaling must be a dict; got {shown(scaling)}")
     cos, sin = _core.rotary_tables(
         numbers.astype(np.float64), dim, base, None if scaling is None else dict(scaling)
     )

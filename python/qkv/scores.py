@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from . import _core
 from ._errors import shown
 from ._formulas import fixed, is_array
 from ._public import publish
@@ -86,7 +88,7 @@ def soft_cap(cap: Any) -> ScoreMod:
     >>> qkv.scaled_dot_product_attention(q, k, v, score_mod=qkv.scores.soft_cap(20.0)).shape
     (1, 4, 6, 8)
     """
-    if not is_array(cap) and not 0 < cap < math.inf:
+    if not is_array(cap) and not (isinstance(cap, Real) and 0 < cap < math.inf):
         raise ValueError(f"soft_cap: cap must be above 0 because scores stay below it; got {shown(cap)}")
 
     @fixed
@@ -139,10 +141,10 @@ def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = Tru
             f"relative_bias: table must have at least {4 if bidirectional else 2} buckets; got table "
             f"{tuple(table.shape)}"
         )
-    if max_distance <= exact:
+    if not isinstance(max_distance, Real) or max_distance <= exact:
         raise ValueError(
             f"relative_bias: max_distance must be above {exact}, the number of buckets of one distance; "
-            f"got {max_distance}"
+            f"got {shown(max_distance)}"
         )
     octaves = math.log(max_distance / exact)
 
@@ -319,7 +321,7 @@ def disentangled(
 
 
 def _array(operation: str, name: str, value: Any, rank: int, shape: str) -> Any:
-    array = value if is_array(value) else np.asarray(value)
+    array = value if is_array(value) else _core.as_numpy(value, operation, name)
     if len(array.shape) != rank:
         raise ValueError(f"{operation}: {name} must be {shape}; got {name} {tuple(array.shape)}")
     return array

@@ -166,6 +166,12 @@ def test_disentangled():
             "soft_cap: cap must be above 0 because scores stay below it; got 0",
         ),
         (lambda: scores.soft_cap(math.inf), ValueError, "soft_cap: cap must be above 0"),
+        (lambda: scores.soft_cap(None), ValueError, "soft_cap: cap must be above 0 .*; got None"),
+        (
+            lambda: scores.relative_bias(np.zeros((8, 2)), None),
+            ValueError,
+            "relative_bias: max_distance must be above 2, .*; got None",
+        ),
         (
             lambda: scores.relative_bias(np.ones(3)),
             ValueError,

@@ -149,7 +149,7 @@ class NadarayaWatson:
             else:
                 self.bandwidth_ = by_rule(self.bandwidth, table, s)
             return self
-        h = np.asarray(self.bandwidth, np.float64)
+        h = _core.as_numpy(self.bandwidth, "NadarayaWatson.fit", "bandwidth").astype(np.float64)
         if h.shape not in ((), (self.n_features_in_,)) or not (h > 0).all():
             raise ValueError(
                 f"NadarayaWatson.fit: bandwidth must be a number above 0 or one per feature, "

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+import numpy as np
+
 from .. import _core
 from .._errors import closest, shown
 
@@ -78,7 +80,7 @@ class Names:
 
     def selected(self, keep: str | Iterable[str], layers: int | Sequence[int] | None) -> list[str]:
         """Names whose last word or whole is in `keep`, in layers of these numbers."""
-        patterns = [keep] if isinstance(keep, str) else list(keep)
+        patterns = self._several("keep", keep, str)
         found: set[str] = set()
         for pattern in patterns:
             if not isinstance(pattern, str):
@@ -101,9 +103,18 @@ class Names:
             return [name for name, (_, word) in self._of.items() if word == pattern]
         return [name for name in self._of if fnmatchcase(name, pattern)]
 
+    def _several(self, name: str, given: Any, one: type) -> list[Any]:
+        if isinstance(given, one):
+            return [given]
+        if not np.iterable(given):
+            raise TypeError(
+                f"{self.operation}: {name} must be one or several of type {one.__name__}; got {shown(given)}"
+            )
+        return list(given)
+
     def _numbers(self, layers: int | Sequence[int]) -> set[int]:
         count = 1 + max((n for name in self._of if (n := layer_of(name)) is not None), default=-1)
-        given = [layers] if isinstance(layers, int) else list(layers)
+        given = self._several("layers", layers, int)
         for number in given:
             if isinstance(number, bool) or not hasattr(number, "__index__"):
                 raise TypeError(f"{self.operation}: layers must hold integers; got {shown(number)}")

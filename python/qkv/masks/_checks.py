@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .._errors import shown
 from .._formulas import is_array
 
@@ -27,7 +28,7 @@ def check_functions(operation: str, masks: tuple[Any, ...]) -> None:
 
 def ids_of(operation: str, ids: Any) -> Callable[[Any, Any], Any]:
     """Give what reads the id of a batch entry's position."""
-    array = ids if is_array(ids) else np.asarray(ids)
+    array = ids if is_array(ids) else _core.as_numpy(ids, operation, "ids")
     if len(array.shape) == 1:
         return lambda b, position: array[position]
     if len(array.shape) == 2:

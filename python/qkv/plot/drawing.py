@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -34,7 +36,9 @@ def pyplot() -> ModuleType:
 
 def numbers(x: Any) -> NDArray[np.floating]:
     """Give an array or Tensor as floats that matplotlib can draw."""
-    array = np.asarray(x)
+    array = _core.as_numpy(x, "plot", "numbers")
+    if array.dtype.kind not in "biufV":  # V: bfloat16
+        raise TypeError(f"plot: numbers must be numbers; got dtype {array.dtype}")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._formulas import dense
 from .._formulas.blocks import block_kinds
 from ..attention import scaled_dot_product_attention
+from ..masks._checks import check
 from .drawing import draw_matrix, given_axes, pyplot, whole
 
 if TYPE_CHECKING:
@@ -70,9 +71,7 @@ def show_formula(
     """
     name = "show_formula"
     Lk = Lq if Lk is None else Lk
-    for argument, number in (("Lq", Lq), ("Lk", Lk), ("heads", heads)):
-        if number < 1:
-            raise ValueError(f"{name}: {argument} must be at least 1; got {number}")
+    check(name, 1, Lq=Lq, Lk=Lk, heads=heads)
     shape = (1, heads, Lq, Lk)
     zeros = np.zeros((1, heads, max(Lq, Lk), 1))
     weights = scaled_dot_product_attention(

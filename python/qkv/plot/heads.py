@@ -78,6 +78,8 @@ def _is_layer(x: Any) -> bool:
 
 def tokens_of(operation: str, name: str, tokens: Any, item: int, wanted: int) -> list[str]:
     """Give the tokens of one sentence, out of one list or a list for each sentence, which may be shorter."""
+    if not np.iterable(tokens):
+        raise TypeError(f"{operation}: {name} must be a sequence of strings; got {shown(tokens)}")
     given = list(tokens)
     ragged = bool(given) and not isinstance(given[0], str) and np.ndim(given[0]) > 0
     chosen = [readable(token) for token in (given[item] if ragged and item < len(given) else given)]
