@@ -54,6 +54,6 @@ LOGITS_BIAS = dict.fromkeys(
 )
 
 
-def words_head(**options: Callable[[Configuration], Any]) -> HeadTable:
+def words_head(outputs: Callable[[Configuration], Any] = lambda c: c.vocab_size) -> HeadTable:
     """Give the scores of words, with a bias that training leaves as it is."""
-    return language_head(names=LOGITS_BIAS, bias=lambda c: True, fixed_bias=lambda c: True, **options)
+    return language_head(names=LOGITS_BIAS, outputs=outputs, bias=lambda c: True, fixed_bias=lambda c: True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .files import read_json
 
@@ -40,6 +42,7 @@ def rendered(
     """Give the text of a conversation. Templates come with files of others: they run in jinja2's sandbox."""
     try:
         from jinja2 import TemplateError
+        from jinja2.ext import Extension
         from jinja2.sandbox import ImmutableSandboxedEnvironment
     except ImportError as error:
         raise ImportError(
@@ -49,16 +52,28 @@ def rendered(
     def raise_exception(message: str) -> None:
         raise TemplateError(message)
 
+    class Generation(Extension):
+        """The block that says what the model wrote: its text is what stands in it."""
+
+        tags: ClassVar[set[str]] = {"generation"}
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
     )
-    environment.filters["tojson"] = lambda value, indent=None: json.dumps(
-        value, ensure_ascii=False, indent=indent
-    )
+    environment.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
     environment.globals["raise_exception"] = raise_exception
+    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     try:
         return environment.from_string(template).render(
-            messages=list(messages), add_generation_prompt=add_generation_prompt, **tokens
+            messages=list(messages),
+            tools=None,
+            documents=None,
+            add_generation_prompt=add_generation_prompt,
+            **tokens,
         )
     except (TemplateError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"apply_chat_template: messages must be what the template takes; {error}") from None

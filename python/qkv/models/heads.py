@@ -74,7 +74,9 @@ class Head(Module):
         self.output = Linear(inner or width, outputs, bias=bias) if outputs and not tied else None
         self.bias = Parameter(np.zeros(outputs, np.float32)) if tied and bias else None
         if fixed_bias:
-            (self.bias if self.output is None else self.output.bias).requires_grad = False
+            own = self.bias if self.output is None else self.output.bias
+            assert own is not None
+            own.requires_grad = False
 
     def forward(self, x: Tensor, words: Embedding | None = None, keep: np.ndarray | None = None) -> Tensor:
         """Give the scores of x (B, L, M); words is what it is tied to, keep (B, L) says which rows count."""

@@ -66,5 +66,5 @@ ARCHITECTURE = replace(
     bodies=options,
     names=names,
     buffers=sines,
-    heads={"MTModel": words_head(outputs=decoder_words)},
+    heads={"MTModel": words_head(decoder_words)},
 )
