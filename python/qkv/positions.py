@@ -181,8 +181,9 @@ def apply_rotary(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> An
     """
     rotated = _core.apply_rotary(x, cos, sin, interleaved)
     if any(isinstance(t, _core.Tensor) and _core.is_differentiable(t) for t in (cos, sin)):
-        given = (t if isinstance(t, _core.Tensor) else _core.tensor(t) for t in (x, cos, sin))
-        return _of_learned_angles(*(t.astype(rotated.dtype) for t in given), interleaved)
+        given = [t if isinstance(t, _core.Tensor) else _core.tensor(t) for t in (x, cos, sin)]
+        x, cos, sin = (t.astype(rotated.dtype) for t in given)
+        return _of_learned_angles(x, cos, sin, interleaved)
     return rotated
 
 

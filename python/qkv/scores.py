@@ -88,7 +88,7 @@ def soft_cap(cap: Any) -> ScoreMod:
     >>> qkv.scaled_dot_product_attention(q, k, v, score_mod=qkv.scores.soft_cap(20.0)).shape
     (1, 4, 6, 8)
     """
-    if not is_array(cap) and not (isinstance(cap, Real) and 0 < cap < math.inf):
+    if not is_array(cap) and not (_is_number(cap) and 0 < cap < math.inf):
         raise ValueError(f"soft_cap: cap must be above 0 because scores stay below it; got {shown(cap)}")
 
     @fixed
@@ -141,7 +141,7 @@ def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = Tru
             f"relative_bias: table must have at least {4 if bidirectional else 2} buckets; got table "
             f"{tuple(table.shape)}"
         )
-    if not isinstance(max_distance, Real) or max_distance <= exact:
+    if not _is_number(max_distance) or max_distance <= exact:
         raise ValueError(
             f"relative_bias: max_distance must be above {exact}, the number of buckets of one distance; "
             f"got {shown(max_distance)}"
@@ -318,6 +318,10 @@ def disentangled(
         return score + of_queries[b, h, q_idx - q_offset, ahead] + of_keys[b, h, kv_idx, behind]
 
     return disentangled
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Real)
 
 
 def _array(operation: str, name: str, value: Any, rank: int, shape: str) -> Any:
