@@ -61,8 +61,11 @@ PyObject* in_order(const Given& given, const Entry& entry) {
   bool descending = false, stable = false;
   if (!x.defined() || !read_arguments(given, entry, x, axis, descending, stable)) return nullptr;
   const bool both = entry.label != nullptr;
-  const ops::Sorted sorted =
-      without_gil(x.numel(), [&] { return ops::sort(both ? x : x.detach(), axis.value_or(-1), descending); });
+  ops::Sorted sorted = without_gil(x.numel(), [&] {
+    const Tensor row = x.rank() > 0 ? x : ops::reshape(x, {1});
+    return ops::sort(both ? row : row.detach(), axis.value_or(-1), descending);
+  });
+  if (x.rank() == 0) sorted = {ops::reshape(sorted.values, {}), sorted.places.reshaped({})};
   return both ? found(given, classes().sort, sorted.values, Tensor(sorted.places), entry.label)
               : result(Tensor(sorted.places));
 }
@@ -74,8 +77,9 @@ PyObject* best(const Given& given, const Entry& entry) {
   bool largest = true, sorted = true;
   if (!x.defined() || !read_arguments(given, entry, x, k, axis, largest, sorted) || !k) return nullptr;
   const auto [values, places] = without_gil(x.numel(), [&] {
-    const Array at = ops::topk(x, *k, axis.value_or(-1), largest);
-    return std::pair(ops::take_along_axis(x, at, axis.value_or(-1)), Tensor(at));
+    const Tensor row = x.rank() > 0 ? x : ops::reshape(x, {1});
+    const Array at = ops::topk(row, *k, axis.value_or(-1), largest);
+    return std::pair(ops::take_along_axis(row, at, axis.value_or(-1)), Tensor(at));
   });
   return found(given, classes().topk, values, places, entry.label);
 }

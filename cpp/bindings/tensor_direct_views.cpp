@@ -69,6 +69,16 @@ Tensor all_axes_reversed(const Tensor& x) {
 Tensor reshaped_as(const Tensor& x, const Tensor& other) { return ops::reshape(x, other.shape()); }
 Tensor expanded_as(const Tensor& x, const Tensor& other) { return ops::expand(x, other.shape()); }
 
+// Turned by some places along an axis: a copy.
+Tensor rolled(const Tensor& x, std::optional<Index> places, Index axis) {
+  const Index n = x.dim(axis);
+  if (!places || n == 0) return {};
+  const Index first = n - (*places % n + n) % n;
+  return without_gil(x.numel(), [&] {
+    return ops::concatenate({ops::slice(x, axis, first, n), ops::slice(x, axis, 0, first)}, axis);
+  });
+}
+
 Tensor with_axis_moved(const Tensor& x, Index from, Index to) {
   ops::Axes axes;
   for (Index axis = 0; axis < x.rank(); ++axis)
@@ -263,6 +273,7 @@ std::span<const Entry> view_entries() {
       {"view", viewed_by_numbers<reshaped>, "ViewBackward0"},
       {"reshape", viewed_by_numbers<reshaped>, "ViewBackward0", "UnsafeViewBackward0"},
       {"transpose swapaxes swapdims", viewed<ops::swapaxes, Index, Index>, "TransposeBackward0"},
+      {"roll", viewed<rolled, std::optional<Index>, Index>, "RollBackward0", "RollBackward0", {{{"shifts"}, {"dims"}}}},
       {"movedim moveaxis", viewed<with_axis_moved, Index, Index>, "PermuteBackward0"},
       {"permute", viewed_by_numbers<permuted>, "PermuteBackward0"},
       {"flip", viewed_by_numbers<flipped>, nullptr, "FlipBackward0"},

@@ -163,6 +163,72 @@ CALLS += [
     for dim in (0, -1, 5, None)
     for index in ([0, 1, 1], [[0, 1], [1, 0]], [[0], [-1]], [2], 0, [], [[2, 1, 0]])
 ]
+CALLS += [
+    (name, args, {})
+    for name in ("diagonal", "movedim", "roll", "repeat_interleave", "prod")
+    for args in [
+        (),
+        (0,),
+        (1,),
+        (-1, 0),
+        (2, 1),
+        (0, 5),
+        (1, -1, 0),
+        (None,),
+        ("x",),
+        ((1,), (0,)),
+    ]
+]
+CALLS += [
+    (name, args, {})
+    for name in ("to", "view_as", "expand_as")
+    for args in [
+        (),
+        (torch.float64,),
+        (torch.int32,),
+        (torch.float16,),
+        ("cpu",),
+        ("cuda",),
+        (2,),
+        (2.5,),
+        (True,),
+        ("itself",),
+        (torch.ones(3),),
+        (torch.ones(2, 3) > 0,),
+        ("x",),
+    ]
+]
+CALLS += [
+    (name, (0, torch.tensor([[1, 0, 1]]), values), {})
+    for name in ("scatter", "scatter_add")
+    for values in (
+        torch.ones(1, 3),
+        torch.ones(2, 3),
+        torch.ones(3),
+        2.0,
+        torch.ones(1, 3, dtype=torch.int32),
+        "x",
+    )
+]
+CALLS += [
+    (name, (1, torch.tensor([2, 0]), values), {})
+    for name in ("index_add", "index_copy")
+    for values in (torch.ones(2, 2), torch.ones(2, 3), 2.0, torch.ones(2, 2, dtype=torch.int64))
+]
+CALLS += [
+    ("add", (1,), {"alpha": 2}),
+    ("sub", ("itself",), {"alpha": 0.5}),
+    ("__rsub__", (2,), {}),
+    ("__floordiv__", (2,), {}),
+]
+CALLS += [
+    ("floor_divide", ("itself",), {}),
+    ("mul", (torch.tensor([[True], [False]]),), {}),
+]
+CALLS += [
+    ("addmm", (torch.ones(2, 2), torch.ones(2, 3)), {}),
+    ("addmm", (torch.ones(2, 2), torch.ones(3, 3)), {}),
+]
 PLACES = [
     torch.tensor(1),
     torch.tensor([1, 0]),
@@ -226,7 +292,21 @@ def test_the_core_sets_what_the_python_function_sets(kind):
             assert results[0] == results[1], (index, value)
 
 
-IN_PLACE = ["add_", "sub_", "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__"]
+IN_PLACE = [
+    "pow_",
+    "remainder_",
+    "floor_divide_",
+    "fill_",
+    "copy_",
+    "add_",
+    "sub_",
+    "mul_",
+    "div_",
+    "__iadd__",
+    "__isub__",
+    "__imul__",
+    "__itruediv__",
+]
 
 
 @pytest.mark.parametrize("name", IN_PLACE)

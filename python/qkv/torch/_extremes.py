@@ -10,14 +10,14 @@ isin: Whether numbers are among others.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._errors import shown
-from ._conversion import clone
-from ._elementwise import as_numbers
+from ._elementwise import answered, as_numbers
 from ._reductions import axes_of, told
 from ._shaping import along, axis_of
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
@@ -82,12 +82,8 @@ _extreme("min", False)
 @named("topk")
 def topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The k largest values along an axis, and their places."""
-    if input.shape:
-        return _pair("topk", _core.topk, input, k, dim, largest)
-    axis_of(dim, 0, "topk")
-    if k not in (0, 1):
-        raise RuntimeError(f"topk: k must be from 0 to 1 because the Tensor is one number; got {k}")
-    return _TYPES["topk"]((clone(input)[None][:k], wrap_array(np.zeros(k, np.int64))))
+    axis = axis_of(dim, len(input.shape), "topk")
+    return answered("topk", input, operator.index(k), axis, bool(largest), bool(sorted))
 
 
 @named("median")
@@ -140,13 +136,17 @@ def bincount(input, weights=None, minlength: int = 0) -> Tensor:
     return wrap_array(counts if factors is None else counts.astype(factors.dtype))
 
 
+def _ordered(name: str, t, dim, descending) -> Any:
+    return answered(name, t, axis_of(dim, len(t.shape), name), bool(descending))
+
+
 _TABLE = {
     "argmax": told("argmax"),
     "argmin": told("argmin"),
-    "sort": lambda input, dim=-1, descending=False, stable=False: _pair(
-        "sort", _core.sort, input, dim, bool(descending)
+    "sort": lambda input, dim=-1, descending=False, stable=False: _ordered("sort", input, dim, descending),
+    "argsort": lambda input, dim=-1, descending=False, stable=False: _ordered(
+        "argsort", input, dim, descending
     ),
-    "argsort": lambda input, dim=-1, descending=False, stable=False: input.detach().sort(dim, descending)[1],
     "argwhere": lambda input: nonzero(input),
     "torch.isin": lambda elements, test_elements, *, assume_unique=False, invert=False: wrap_array(
         np.isin(as_numbers(elements), as_numbers(test_elements), assume_unique, invert)

@@ -22,7 +22,7 @@ from .. import _core
 from .._errors import shown
 from ._dtypes import bool_, int64
 from ._elementwise import answered, as_numbers, as_tensor, cast, is_operand
-from ._shaping import axis_of
+from ._shaping import axis_of, sizes
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
 
 
@@ -194,10 +194,10 @@ def masked_select(input, mask):
 @named("roll: Roll")
 def roll(input, shifts, dims=None):
     """Axes turned by some places."""
-    places, axes = (None if one is None else (*np.ravel(as_numbers(one)).tolist(),) for one in (shifts, dims))
-    if len(places or ()) != (1 if axes is None else len(axes)):
+    places, axes = sizes((shifts,)), None if dims is None else sizes((dims,))
+    if len(places) != (1 if axes is None else len(axes)):
         raise RuntimeError(f"roll: shifts and dims must be as many; got {shown(shifts)} and {shown(dims)}")
-    return np.roll(as_core(input), places or (), axes)
+    return np.roll(as_core(input), places, axes)
 
 
 _TABLE = {

@@ -162,6 +162,8 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
     def _called(self, *args, **kwargs):
         if Core in map(type, args):  # from a module of the core around this one
             args = tuple(_core.instance_of(Tensor, a) if type(a) is Core else a for a in args)
+        if not (self._pre_hooks or self._hooks):
+            return self.forward(*args, **kwargs)
         for hook in list(self._pre_hooks.values()):
             changed = hook(self, args)
             if changed is not None:
