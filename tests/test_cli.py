@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+from qkv import cli
+
 COMMANDS = {
     "info": ["info"],
     "look": ["look", "w.npz"],
@@ -30,3 +32,15 @@ def test_a_full_disk_is_told_in_one_line(tmp_path, name, unbuffered):
     assert found.returncode == 2
     assert found.stderr.startswith("qkv: ")
     assert found.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(MemoryError("too large"), "qkv: too large\n"), (MemoryError(), "qkv: MemoryError\n")]
+)
+def test_a_lack_of_memory_is_told_in_one_line(monkeypatch, capsys, error, said):
+    def none(options):
+        raise error
+
+    monkeypatch.setattr(cli, "_info", none)
+    assert cli.main(["info"]) == 2
+    assert capsys.readouterr() == ("", said)

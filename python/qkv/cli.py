@@ -10,7 +10,7 @@ from typing import Any
 from . import __version__
 
 # What a command says in one line; anything else is a fault of qkv's own.
-FAILURES = (OSError, ValueError, TypeError, RuntimeError, ImportError)
+FAILURES = (OSError, ValueError, TypeError, RuntimeError, ImportError, MemoryError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
         return 1
     except FAILURES as error:
-        print(f"qkv: {error}", file=sys.stderr)
+        print(f"qkv: {str(error) or type(error).__name__}", file=sys.stderr)
         try:
             if sys.stdout is not None:
                 sys.stdout.flush()

@@ -212,6 +212,7 @@ REFUSED = [
     ({"rms_norm_eps": "small"}, "rms_norm_eps must be a number; got 'small'"),
     ({"vocab_size": 10**30}, r"vocab_size must be below 2 \*\* 31; got a number of 31 digits"),
     ({"num_labels": 0}, "num_labels must be an integer from 1 to 1000000; got 0"),
+    ({"num_hidden_layers": 2**31 - 1}, "num_hidden_layers must be at most 10000; got 2147483647"),
     ({"num_hidden_layers": 3}, "must hold 3 layers model.layers.N as config.json says; got 2"),
     ({"num_hidden_layers": 1}, "must hold 1 layers model.layers.N as config.json says; got 2"),
     ({"vocab_size": 30}, r"model.embed_tokens.weight must be \(30, 24\) as config.json says; got \(31, 24\)"),

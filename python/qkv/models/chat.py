@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from .files import read_json
 
@@ -55,7 +55,7 @@ def rendered(
     class Generation(Extension):
         """The block that says what the model wrote: its text is what stands in it."""
 
-        tags: ClassVar[set[str]] = {"generation"}
+        tags = {"generation"}  # noqa: RUF012
 
         def parse(self, parser: Any) -> Any:
             next(parser.stream)

@@ -35,6 +35,7 @@ OTHER_NAMES = {
 }
 MOST_LABELS = 1_000_000
 LARGEST = 2**31  # of sizes
+MOST_LAYERS = 10_000  # their options are listed before a file is opened
 
 
 class Configuration:
@@ -160,6 +161,8 @@ def _check(name: str, value: object, default: object) -> None:
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
     if number and isinstance(value, int) and not -LARGEST < value < LARGEST:
         raise ValueError(f"{name} must be below 2 ** 31; got a number of {len(str(value))} digits")
+    if name.endswith(("layer", "layers")) and isinstance(value, int) and value > MOST_LAYERS:
+        raise ValueError(f"{name} must be at most {MOST_LAYERS}; got {value}")
 
 
 def sizes(c: Configuration, activation: str = "hidden_act") -> dict[str, Any]:
