@@ -127,6 +127,9 @@ FORMULAS = {
     "nested function": by_a_nested_function,
     "recursion": recursive,
     "tensor": lambda s, b, h, q, k: s * TENSOR[k] ** 2,
+    "sizes": lambda s, b, h, q, k: (
+        s * TABLE[(k + TABLE.size) % TENSOR.size] ** (TABLE.size(0) - TENSOR.shape[0] + 2)
+    ),
     "parameter": lambda s, b, h, q, k: s * PARAMETER[k] ** 2,
     "0-d array": lambda s, b, h, q, k: s * TABLE[k] ** np.array(2),
     "number of NumPy": lambda s, b, h, q, k: s * TABLE[k] ** np.float64(2),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -155,6 +156,20 @@ class Traced(Symbol):
         _refuse("must not index a traced value, which is one number")
 
 
+class _Size(int):
+    """How many numbers an array has, as NumPy says it; called, it gives PyTorch's sizes."""
+
+    shape: tuple[int, ...]
+
+    def __new__(cls, shape: tuple[int, ...]) -> _Size:
+        made = super().__new__(cls, math.prod(shape))
+        made.shape = shape
+        return made
+
+    def __call__(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+
 class Captured(Symbol):
     """An array that a formula captures, with the indices given so far."""
 
@@ -171,8 +186,9 @@ class Captured(Symbol):
             _refuse("must not ask a number for its length")
         return int(self.shape[0])
 
-    def size(self, dim: Any = None) -> Any:
-        return self.shape if dim is None else self.shape[dim]
+    @property
+    def size(self) -> Any:
+        return _Size(self.shape)
 
     def __getitem__(self, index: Any) -> Any:
         index = index if isinstance(index, tuple) else (index,)
