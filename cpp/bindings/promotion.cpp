@@ -126,6 +126,7 @@ const Kind& common(const Kind& a, const Kind& b) {
 }
 
 const Kind& result_kind(std::span<const Operand> operands) {
+  if (operands.empty()) fail_type("expected at least one operand; got none");
   std::array<const Kind*, 3> found{};
   for (const Operand& one : operands) {
     const std::size_t rank = !one.tensor.defined() ? 2 : one.tensor.rank() == 0 ? 1 : 0;
