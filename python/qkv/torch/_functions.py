@@ -110,7 +110,9 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
 _TABLE = {
     "clamp_min": lambda input, min: clamp(input, min=min),
     "clamp_max": lambda input, max: clamp(input, max=max),
-    "addcmul: Addcmul": lambda input, tensor1, tensor2, *, value=1: add(input, tensor1 * tensor2 * value),
+    "addcmul: Addcmul": lambda input, tensor1, tensor2, *, value=1: add(
+        input, mul(mul(tensor1, tensor2), value)
+    ),
     "addcdiv: Addcdiv": lambda input, tensor1, tensor2, *, value=1: add(
         input, div(mul(tensor1, value), tensor2)
     ),
