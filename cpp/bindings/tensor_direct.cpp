@@ -68,6 +68,32 @@ PyObject* one_hot(const Given& given, const Entry& entry) {
   return result(Tensor(ops::one_hot(packed(ids.data()), classes)));
 }
 
+// (t, pad, mode="constant", value=None): pairs from the last axis backwards; what cuts off is left to Python.
+PyObject* padded(const Given& given, const Entry& entry) {
+  std::array<PyObject*, 3> more{};
+  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(3), more)) return nullptr;
+  const auto [widths, mode, value] = more;
+  if (widths == nullptr || (PyTuple_Check(widths) == 0 && PyList_CheckExact(widths) == 0)) return nullptr;
+  if (mode != nullptr && (PyUnicode_Check(mode) == 0 || PyUnicode_CompareWithASCIIString(mode, "constant") != 0))
+    return nullptr;
+  const Shape pairs = shape_from(widths, "", "");
+  const Index count = pairs.rank() / 2, rank = x.rank();
+  if (pairs.rank() % 2 != 0 || count > rank) return nullptr;
+  if (std::any_of(pairs.begin(), pairs.end(), [](Index n) { return n < 0; })) return nullptr;
+  Shape before, behind;
+  for (Index axis = 0; axis < rank; ++axis) {
+    const bool covered = rank - 1 - axis < count;
+    before.push_back(covered ? pairs.dim(2 * (rank - 1 - axis)) : 0);
+    behind.push_back(covered ? pairs.dim(2 * (rank - 1 - axis) + 1) : 0);
+  }
+  double number = 0;
+  if (value != nullptr && value != Py_None && !read(value, number)) return nullptr;
+  const Tensor filling(Array::full({}, x.dtype(), number));
+  return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::pad(x, before, behind, filling); }),
+                 entry.label);
+}
+
 // A new Tensor of these sizes.
 template <int value> PyObject* filled(const Given& given, const Entry&) {
   IndexList sizes;
@@ -205,6 +231,7 @@ std::span<const Entry> number_entries() {
        "MulBackward0",
        nullptr,
        {{{"p"}, {"training"}, {"inplace"}}}},
+      {"pad", padded, "ConstantPadNdBackward0", nullptr, {{{"pad"}, {"mode"}, {"value"}}}},
       {"one_hot", one_hot, nullptr, nullptr, {{{"num_classes"}}}},
       {"elu", computed<elu, std::optional<double>, bool>, "EluBackward0", nullptr, {{{"alpha"}, {"inplace"}}}},
       {"softplus",

@@ -253,6 +253,7 @@ def normalize(input, p: float = 2.0, dim=1, eps: float = 1e-12) -> Tensor:
     return input / norm(input, p, dim, True).clamp_min(eps).expand_as(input)
 
 
+@partial(_core.direct, "pad")
 def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Tensor:
     """Numbers before and after the last axes: pairs from the last axis backwards; negative ones cut off."""
     if mode != "constant":
