@@ -73,7 +73,6 @@ py::object in_class_of(const py::args& args, const py::kwargs& kwargs, py::objec
 void bind_subclass(Functions& m) {
   m.def("mark_parameter(t)", [](const Tensor& t) { t.impl()->is_parameter = true; });
   m.def("set_in_place(operation, t, result)", set_in_place);
-  m.def("replacement(t, value)", replacement);
   m.def("check_changeable(operation, t)", check_changeable);
   // None if x itself will do.
   m.def("before_change(t, x)", [](const Tensor& t, const Tensor& x) {
