@@ -152,6 +152,40 @@ def test_what_is_done_is_not_done_again(model, texts, expected, tmp_path, monkey
     assert output.read_bytes() == expected["npy"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "content"),
+    [
+        ("job.json", b""),
+        ("job.json", b"[1]"),
+        ("*.index", b"0 0\n"),
+        ("*.index", b"x y z\n"),
+        ("*.lines", b"{"),
+    ],
+)
+def test_parts_that_are_damaged(model, texts, tmp_path, monkeypatch, pattern, content):
+    monkeypatch.setattr(embed, "CHUNK", 7)
+    encode, calls = models.SentenceEncoder.encode, []
+
+    def stopped(self, *arguments):
+        calls.append(1)
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        return encode(self, *arguments)
+
+    options = {"batch_size": 5, "resume": True}
+    monkeypatch.setattr(models.SentenceEncoder, "encode", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        models.embed_lines(model, texts, tmp_path / "out.jsonl", **options)
+    monkeypatch.setattr(models.SentenceEncoder, "encode", encode)
+    pattern = embed_parts.JOB if pattern == "job.json" else pattern
+    [path] = (tmp_path / ".out.jsonl.embed").glob(pattern)
+    path.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r"resume must find whole files .*; got .*, which is damaged \(without"
+    ):
+        models.embed_lines(model, texts, tmp_path / "out.jsonl", **options)
+
+
 def test_another_job_does_not_go_on(model, texts, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(models.SentenceEncoder, "encode", lambda *_: 1 / 0)
     output = tmp_path / "out.npy"

@@ -141,7 +141,10 @@ class Parts:
             ) in self.folder.iterdir():  # nothing of it is to be used, or the array has got its name already
                 path.unlink()
         job = self.folder / JOB
-        before = json.loads(job.read_text("utf8")) if job.exists() else self.facts
+        try:
+            before = {**json.loads(job.read_text("utf8"))} if job.exists() else self.facts
+        except (ValueError, TypeError):
+            raise _damaged(job) from None
         for name, value in self.facts.items():
             if before.get(name) != value:
                 raise ValueError(
@@ -157,7 +160,10 @@ class Parts:
         found = {}
         for path in sorted(self.folder.glob("*.index")):
             for line in path.read_bytes().split(b"\n")[:-1]:  # what a kill left of a line has no end
-                number, begin, length = map(int, line.split())
+                try:
+                    number, begin, length = map(int, line.split())
+                except ValueError:
+                    raise _damaged(path) from None
                 found[number] = Done(path.stem, begin, length)
         return found
 
@@ -214,6 +220,8 @@ class Parts:
                     source.seek(part.begin)
                     target.seek(int(place))
                     rest = memoryview(source.read(part.length))
+                    if len(rest) < part.length:
+                        raise _damaged(Path(source.name))
                     while rest:
                         rest = rest[target.write(rest) :]
             os.fsync(handle)
@@ -224,6 +232,13 @@ class Parts:
         self.folder.rename(finished)
         with suppress(OSError):
             shutil.rmtree(finished)
+
+
+def _damaged(path: Path) -> ValueError:
+    return ValueError(
+        f"embed: resume must find whole files because the job goes on with them; got {path}, which is damaged (without "
+        "--resume, the job starts anew)"
+    )
 
 
 class Reports:
