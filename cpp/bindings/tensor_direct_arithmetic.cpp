@@ -2,6 +2,7 @@
 // have together, and what gives or changes the numbers of one in its own.
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 
 #include "autograd/in_place.h"
 #include "bindings/direct_call.h"
@@ -35,6 +36,8 @@ Tensor compute(Binary op, const Operand& a, const Operand& b, const Kind*& kind)
   const std::array<Operand, 2> both{a, b};
   kind = &result_kind(both);
   if (op == Binary::divide && kind->height < 2) kind = &default_kind();
+  if (op == Binary::subtract && (a.kind->height == 0 || b.kind->height == 0))
+    throw std::runtime_error("sub: operands must not be booleans because these have no differences; use ^ or ~");
   const Tensor x = a.in(*kind), y = b.in(*kind);
   const bool rounded = op == Binary::floor_divide || op == Binary::remainder;
   if (rounded && kind->height < 2 && has_zero(y))
@@ -55,7 +58,7 @@ Tensor compute(Binary op, const Operand& a, const Operand& b, const Kind*& kind)
                     return rounded ? ops::cast(numbers, DType::boolean) : numbers;
                   }),
       *kind);
-  if (kind->height == 0) kind = &kind_of(computed.dtype());  // of differences and powers of booleans
+  if (kind->height == 0) kind = &kind_of(computed.dtype());  // of powers of booleans
   return computed;
 }
 
@@ -68,12 +71,14 @@ std::optional<std::array<Operand, 2>> operands_of(const Given& given, const Entr
   Operand other = operand_of(more[0]);
   double alpha = 1;
   if (more[1] != nullptr && (!read(more[1], alpha) || !other.tensor.defined())) return {};
+  std::array<Operand, 2> both{operand_of(given.values[0]), other};
+  if (more[1] != nullptr && PyFloat_Check(more[1]) != 0 && result_kind(both).height < 2) return {};
   if (alpha != 1) {
     const Kind* kind = nullptr;
     const Tensor scaled = compute(Binary::multiply, other, operand_of(more[1]), kind);
-    other = {nullptr, scaled, kind};
+    both[1] = {nullptr, scaled, kind};
   }
-  return std::array<Operand, 2>{operand_of(given.values[0]), other};
+  return both;
 }
 
 // With a label of its own beside a Tensor, or in front of one, if there is one.

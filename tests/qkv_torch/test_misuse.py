@@ -25,6 +25,22 @@ CASES = [
             (lambda: torch.multinomial(np.ones(3, complex), 2), "ndarray"),
         )
     ),
+    *(
+        (
+            call,
+            RuntimeError,
+            "sub: operands must not be booleans because these have no differences; use ^ or ~",
+        )
+        for call in (lambda: (X > 2) - (X > 3), lambda: 1 - (X > 2), lambda: X.clone().sub_(X > 2))
+    ),
+    *(
+        (call, RuntimeError, "alpha must be an integer because the operands are; got 2.5")
+        for call in (
+            lambda: torch.add(torch.arange(3), torch.arange(3), alpha=2.5),
+            lambda: torch.rsub(torch.arange(3), 2, alpha=2.5),
+            lambda: torch.arange(3).sub_(torch.ones(3, dtype=torch.bool), alpha=2.5),
+        )
+    ),
     (lambda: torch.sqrt(8), TypeError, "sqrt: input must be a Tensor; got int"),
     (lambda: X.norm(torch.ones(3)), TypeError, "norm: p must be a number, 'fro' or 'nuc'; got "),
     (lambda: torch.exp(0.5), TypeError, "exp: input must be a Tensor; got float"),

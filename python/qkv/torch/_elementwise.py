@@ -111,14 +111,17 @@ def _of_two(f, *words: str):
     return lambda input, other: f(*words, input, other)
 
 
+def _scaled(alpha, x, other):
+    """``alpha x``, where `other` is the second operand."""
+    if isinstance(alpha, float) and _core.result_dtype(x, other).kind < 2:
+        raise RuntimeError(f"alpha must be an integer because the operands are; got {alpha}")
+    return x if alpha == 1 else x * alpha
+
+
 _TABLE = {
-    "add": lambda input, other, *, alpha=1: answered("add", input, other if alpha == 1 else other * alpha),
-    "sub subtract": lambda input, other, *, alpha=1: answered(
-        "sub", input, other if alpha == 1 else other * alpha
-    ),
-    "torch.rsub": lambda input, other, *, alpha=1: answered(
-        "rsub", input if alpha == 1 else input * alpha, other
-    ),
+    "add": lambda input, other, *, alpha=1: answered("add", input, _scaled(alpha, other, input)),
+    "sub subtract": lambda input, other, *, alpha=1: answered("sub", input, _scaled(alpha, other, input)),
+    "torch.rsub": lambda input, other, *, alpha=1: answered("rsub", _scaled(alpha, input, other), other),
     "pow": lambda input, exponent: answered("pow", input, exponent),
     "fmod": lambda input, other: _of_whole("fmod", _rest, np.fmod, input, other),
     "logical_not": lambda input: _truth("not", input),
