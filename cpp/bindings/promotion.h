@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "bindings/convert.h"
@@ -17,6 +18,7 @@ struct Kind {
   bool has_sign;
   bool computed() const { return height < 2 || bytes > 2; }
   bool narrow() const { return height == 1 && bytes < 8; }
+  std::string text() const { return py::str(py::handle(object)); }
 };
 
 // One of an operation: a Tensor, an array, which is copied, or a number.

@@ -68,10 +68,10 @@ PyObject* one_hot(const Given& given, const Entry& entry) {
   return result(Tensor(ops::one_hot(packed(ids.data()), classes)));
 }
 
-// (t, pad, mode="constant", value=None): pairs from the last axis backwards; what cuts off is left to Python.
+// (t, pad, mode="constant", value=None): pairs from the last axis backwards; negative ones cut off.
 PyObject* padded(const Given& given, const Entry& entry) {
   std::array<PyObject*, 3> more{};
-  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
+  Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
   if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(3), more)) return nullptr;
   const auto [widths, mode, value] = more;
   if (widths == nullptr || (PyTuple_Check(widths) == 0 && PyList_CheckExact(widths) == 0)) return nullptr;
@@ -79,19 +79,24 @@ PyObject* padded(const Given& given, const Entry& entry) {
     return nullptr;
   const Shape pairs = shape_from(widths, "", "");
   const Index count = pairs.rank() / 2, rank = x.rank();
-  if (pairs.rank() % 2 != 0 || count > rank) return nullptr;
-  if (std::any_of(pairs.begin(), pairs.end(), [](Index n) { return n < 0; })) return nullptr;
+  if (pairs.rank() % 2 != 0 || count > rank)
+    throw std::runtime_error(
+        text("pad: pad must hold a pair for each of the last axes; got ", pairs.rank(), " numbers"));
+  const Kind& kind = kind_of(given.values[0], x);
+  double number = 0;  // as in PyTorch, also of whole ones
+  const bool plain = value == nullptr || value == Py_None || read(value, number);
+  const Tensor filling = plain ? Tensor(Array::full({}, x.dtype(), number)) : operand_of(value).in(kind);
   Shape before, behind;
   for (Index axis = 0; axis < rank; ++axis) {
     const bool covered = rank - 1 - axis < count;
-    before.push_back(covered ? pairs.dim(2 * (rank - 1 - axis)) : 0);
-    behind.push_back(covered ? pairs.dim(2 * (rank - 1 - axis) + 1) : 0);
+    const Index first = covered ? pairs.dim(2 * (rank - 1 - axis)) : 0, n = x.dim(axis),
+                last = covered ? pairs.dim(2 * (rank - 1 - axis) + 1) : 0;
+    before.push_back(std::max<Index>(first, 0));
+    behind.push_back(std::max<Index>(last, 0));
+    const Index begin = std::min(std::max<Index>(-first, 0), n);
+    if (first < 0 || last < 0) x = ops::slice(x, axis, begin, std::max(begin, n - std::max<Index>(-last, 0)));
   }
-  double number = 0;
-  if (value != nullptr && value != Py_None && !read(value, number)) return nullptr;
-  const Tensor filling(Array::full({}, x.dtype(), number));
-  return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::pad(x, before, behind, filling); }),
-                 entry.label);
+  return result(without_gil(x.numel(), [&] { return ops::pad(x, before, behind, filling); }), entry.label, kind);
 }
 
 // A new Tensor of these sizes.
@@ -115,37 +120,36 @@ PyObject* clone(const Given& given, const Entry& entry) {
 }
 
 // Of operands of one dtype.
-PyObject* product(const Given& given, const char* label) {
-  const Operand x = operand_of(given.values[0]), y = operand_of(given.values[1]);
-  if (!x.tensor.defined() || !y.tensor.defined()) return nullptr;
+PyObject* product(const Operand& x, const Operand& y, const char* label) {
   if (x.kind != y.kind)
-    throw std::runtime_error(text("expected both Tensors of a product to have the same dtype; got ",
-                                  std::string(py::str(py::handle(x.kind->object))), " and ",
-                                  std::string(py::str(py::handle(y.kind->object)))));
+    throw std::runtime_error(text("expected both Tensors of a product to have the same dtype; got ", x.kind->text(),
+                                  " and ", y.kind->text()));
   const Tensor z = without_gil([&] { return ops::matmul(x.tensor, y.tensor); });
   return result(z, label, x.kind->narrow() ? *x.kind : kind_of(z.dtype()));
 }
 
 PyObject* any_product(const Given& given, const Entry&) {
   if (!given.by_position(2) || !is_tensor(given.values[0])) return nullptr;
-  const Index a = operand_of(given.values[0]).tensor.rank();
-  const Operand other = operand_of(given.values[1]);
-  const Index b = other.tensor.defined() ? other.tensor.rank() : 0;
-  return product(given, a == 1 && b == 1   ? "DotBackward0"
-                        : a == 2 && b == 1 ? "MvBackward0"
-                        : a == 2 && b == 2 ? "MmBackward0"
-                        : a == 1 || b == 1 ? "SqueezeBackward4"
-                                           : "UnsafeViewBackward0");
+  const Operand x = operand_of(given.values[0]), y = operand_of(given.values[1]);
+  if (!y.tensor.defined()) return nullptr;
+  const Index a = x.tensor.rank(), b = y.tensor.rank();
+  return product(x, y,
+                 a == 1 && b == 1   ? "DotBackward0"
+                 : a == 2 && b == 1 ? "MvBackward0"
+                 : a == 2 && b == 2 ? "MmBackward0"
+                 : a == 1 || b == 1 ? "SqueezeBackward4"
+                                    : "UnsafeViewBackward0");
 }
 
 // Of two Tensors with so many axes, of equal batches.
 template <Index first, Index second> PyObject* product_of(const Given& given, const Entry& entry) {
   if (!given.by_position(2) || !is_tensor(given.values[0]) || !is_tensor(given.values[1])) return nullptr;
-  const Shape x = operand_of(given.values[0]).tensor.shape(), y = operand_of(given.values[1]).tensor.shape();
-  if (x.rank() != first || y.rank() != second || (first == 3 && x.dim(0) != y.dim(0)))
+  const Operand x = operand_of(given.values[0]), y = operand_of(given.values[1]);
+  const Shape &a = x.tensor.shape(), &b = y.tensor.shape();
+  if (a.rank() != first || b.rank() != second || (first == 3 && a.dim(0) != b.dim(0)))
     throw std::runtime_error(text(entry.names, ": input and other must have ", first, " and ", second,
-                                  " axes and equal batches; got ", x, " and ", y));
-  return product(given, entry.label);
+                                  " axes and equal batches; got ", a, " and ", b));
+  return product(x, y, entry.label);
 }
 
 // input + a @ b

@@ -98,7 +98,11 @@ template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& giv
 PyObject* number_over(const Given& given, const Entry& entry) {
   if (!given.by_position(2)) return nullptr;
   const Operand operand = operand_of(given.values[0]), number = operand_of(given.values[1]);
-  if (number.tensor.defined()) return arithmetic<Binary::divide, true>(given, *entry_of("div"));
+  if (number.tensor.defined()) {
+    const Kind* kind = nullptr;
+    const Tensor quotient = compute(Binary::divide, number, operand, kind);
+    return result(quotient, "DivBackward0", *kind);
+  }
   const Kind& kind = operand.kind->height < 2 ? default_kind() : *operand.kind;
   const Tensor x = operand.in(kind), factor = number.in(kind);
   return result(without_gil(x.numel(),
@@ -113,8 +117,7 @@ PyObject* number_over(const Given& given, const Entry& entry) {
 // Of booleans, or bit by bit of integers.
 template <class Compute> PyObject* bits(std::span<const Operand> operands, const char* name, Compute compute) {
   const Kind& kind = result_kind(operands);
-  if (kind.height == 2)
-    fail_type(name, ": input must hold booleans or integers; got ", std::string(py::str(py::handle(kind.object))));
+  if (kind.height == 2) fail_type(name, ": input must hold booleans or integers; got ", kind.text());
   return result(compute(operands.front().in(kind), operands.back().in(kind)), nullptr, kind);
 }
 

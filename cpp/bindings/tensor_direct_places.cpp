@@ -24,8 +24,7 @@ std::optional<Places> read_places(const Given& given, const char* name, bool ent
   const Operand numbers = operand_of(given.values[2]);
   if (!numbers.tensor.defined()) fail_type(name, ": index must be a Tensor; got ", described(given.values[2]));
   if (numbers.kind->height != 1 && numbers.tensor.numel() > 0)
-    throw std::runtime_error(text(name, ": index must hold whole numbers; got dtype ",
-                                  std::string(py::str(py::handle(numbers.kind->object)))));
+    throw std::runtime_error(text(name, ": index must hold whole numbers; got dtype ", numbers.kind->text()));
   const Array index = packed(numbers.in(kind_of(DType::int64)).data());
   const Tensor x = t.rank() > 0 ? t : ops::reshape(t, {1});
   if (entries && index.rank() > 1)
@@ -59,9 +58,8 @@ template <bool entries, bool add> PyObject* put(const Given& given, const Entry&
   if (!number && !is_tensor(given.values[3]))
     fail_type(name, ": the values must be a Tensor; got ", described(given.values[3]));
   if (!number && operand.kind != places->kind)
-    throw std::runtime_error(text(name, ": the values must have the Tensor's dtype ",
-                                  std::string(py::str(py::handle(places->kind->object))), "; got ",
-                                  std::string(py::str(py::handle(operand.kind->object)))));
+    throw std::runtime_error(
+        text(name, ": the values must have the Tensor's dtype ", places->kind->text(), "; got ", operand.kind->text()));
   Tensor values = operand.in(*places->kind);
   const Shape& wanted = places->given.shape();
   if (!entries && !number && values.shape() != wanted) {

@@ -79,13 +79,7 @@ Tensor rolled(const Tensor& x, std::optional<Index> places, Index axis) {
   });
 }
 
-Tensor with_axis_moved(const Tensor& x, Index from, Index to) {
-  ops::Axes axes;
-  for (Index axis = 0; axis < x.rank(); ++axis)
-    if (axis != from) axes.push_back(axis);
-  axes.insert(axes.begin() + to, from);
-  return ops::transpose(x, axes);
-}
+Tensor with_axis_moved(const Tensor& x, Index from, Index to) { return ops::moveaxis(x, {from}, {to}); }
 
 struct NewAxis {
   Index axis = 0;

@@ -258,16 +258,7 @@ def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None =
     """Numbers before and after the last axes: pairs from the last axis backwards; negative ones cut off."""
     if mode != "constant":
         raise NotImplementedError(f"pad: mode must be 'constant'; got {shown(mode)}")
-    widths = [one.__index__() for one in pad]
-    if len(widths) % 2 or len(widths) // 2 > len(input.shape):
-        raise RuntimeError(f"pad: pad must hold a pair for each of the last axes; got {len(widths)} numbers")
-    unpadded = [0] * (len(input.shape) - len(widths) // 2)
-    before, behind = unpadded + widths[-2::-2], unpadded + widths[::-2]
-    ends = zip(input.shape, before, behind, strict=True)
-    cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, a, b in ends)
-    inner = Core.__getitem__(input, cut) if cut else input
-    padded = _core.pad(inner, [max(n, 0) for n in before], [max(n, 0) for n in behind], value or 0)
-    return wrap(padded, "ConstantPadNdBackward0", input._kind)
+    return answered("pad", input, [one.__index__() for one in pad], mode, value)
 
 
 @partial(_core.direct, "scaled_dot_product_attention")
