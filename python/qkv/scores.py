@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
 from ._errors import shown
-from ._formulas import fixed, is_array
+from ._formulas import array_of, fixed, is_array
 from ._public import publish
 
 __all__ = ["alibi", "disentangled", "relative_bias", "shaw", "soft_cap", "transformer_xl"]
@@ -325,7 +324,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _array(operation: str, name: str, value: Any, rank: int, shape: str) -> Any:
-    array = value if is_array(value) else _core.as_numpy(value, operation, name)
+    array = array_of(operation, name, value)
     if len(array.shape) != rank:
         raise ValueError(f"{operation}: {name} must be {shape}; got {name} {tuple(array.shape)}")
     return array

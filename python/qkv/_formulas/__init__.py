@@ -20,9 +20,9 @@ from .graph import PAIR, Graph, Node
 from .native import split
 from .program import Written
 from .trace import failure, trace
-from .values import is_array
+from .values import array_of, is_array
 
-__all__ = ["TracedFormula", "captured_tensors", "dense", "fixed", "is_array", "traced_formula"]
+__all__ = ["TracedFormula", "array_of", "captured_tensors", "dense", "fixed", "is_array", "traced_formula"]
 
 
 def fixed(function: Callable[..., Any]) -> Callable[..., Any]:

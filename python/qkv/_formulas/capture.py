@@ -131,9 +131,8 @@ class Capture:
         for name, cell, old in zip(f.__code__.co_freevars, cells, f.__closure__ or (), strict=True):
             with suppress(ValueError):  # not assigned yet
                 contents = old.cell_contents
-                cell.cell_contents = (
-                    contents if name == "__class__" else self(contents)
-                )  # super() asks for a type
+                # super() asks for a type
+                cell.cell_contents = contents if name == "__class__" else self(contents)
         return made
 
 

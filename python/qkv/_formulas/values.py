@@ -233,6 +233,11 @@ def is_array(x: Any) -> bool:
     return hasattr(type(x), "__dlpack__") and hasattr(x, "shape") and not isinstance(x, (np.generic, Symbol))
 
 
+def array_of(operation: str, name: str, value: Any) -> Any:
+    """Give an argument of a ready formula as an array to capture."""
+    return value if is_array(value) else _core.as_numpy(value, operation, name)
+
+
 def captured(graph: Graph, x: Any) -> Captured:
     if not isinstance(x, (np.ndarray, _core.Tensor)):
         if getattr(x, "requires_grad", False):

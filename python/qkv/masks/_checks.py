@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
 from .._errors import shown
-from .._formulas import is_array
+from .._formulas import array_of
 
 
 def check(operation: str, least: int, **numbers: Any) -> None:
@@ -28,7 +27,7 @@ def check_functions(operation: str, masks: tuple[Any, ...]) -> None:
 
 def ids_of(operation: str, ids: Any) -> Callable[[Any, Any], Any]:
     """Give what reads the id of a batch entry's position."""
-    array = ids if is_array(ids) else _core.as_numpy(ids, operation, "ids")
+    array = array_of(operation, "ids", ids)
     if len(array.shape) == 1:
         return lambda b, position: array[position]
     if len(array.shape) == 2:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import _core
-from .._formulas import is_array
+from .._formulas import array_of
 from ._checks import check, ids_of
 
 MaskMod = Callable[..., Any]
@@ -40,7 +39,7 @@ def prefix(length: Any) -> MaskMod:
     >>> [k for k in range(6) if mask(0, 0, 3, k)], [k for k in range(6) if mask(0, 0, 0, k)]
     ([0, 1, 2, 3], [0, 1])
     """
-    lengths = length if is_array(length) else _core.as_numpy(length, "prefix", "length")
+    lengths = array_of("prefix", "length", length)
     if len(lengths.shape) > 1:
         raise ValueError(f"prefix: length must be a number or (B,); got length {tuple(lengths.shape)}")
     if not lengths.shape:
