@@ -6,6 +6,8 @@
 
 The compiler is Clang as Zig ships it, with the C and C++ libraries of macOS and Windows (mingw). Warnings are errors.
 
+    clang     this system with its own clang++, which may be older (14 is the oldest known to work): all folders, for
+              each instruction set
     macos     arm64, macOS 13.3 and later: all folders; the bindings with this Python's headers, which fit as far as
               sizes go (both systems have 64-bit pointers and longs), unless they are Debian's, which are Linux's alone
     windows   x86-64: the folders below the bindings, for each instruction set
@@ -17,7 +19,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -29,7 +33,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CPP = ROOT / "cpp"
 FOLDERS = ("core", "kernels", "autograd", "ops", "nn", "models", "bindings")
-TARGETS = {"macos": "aarch64-macos.13.3", "windows": "x86_64-windows-gnu"}
+ZIG = [sys.executable, "-m", "ziglang", "c++", "-target"]
+COMPILERS = {
+    "macos": [*ZIG, "aarch64-macos.13.3"],
+    "windows": [*ZIG, "x86_64-windows-gnu"],
+    "clang": ["clang++", "-fPIC"],
+}
 FLAGS = ["-std=c++20", "-c", "-O0", "-fno-sanitize=all", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 FLAGS += ["-Wno-unused-command-line-argument", "-fvisibility=hidden"]
 KERNEL_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
@@ -65,16 +74,19 @@ def has_headers() -> bool:
 
 def commands(system: str, folder: str) -> Iterator[tuple[str, list[str]]]:
     """Give what to compile, by name."""
-    compiler = [sys.executable, "-m", "ziglang", "c++", "-target", TARGETS[system], *FLAGS, *includes(folder)]
-    compiler += ["-Dcpu_set_t=void"]  # in the headers of this system's OpenBLAS
+    compiler = [*COMPILERS[system], *FLAGS, *includes(folder)]
+    if system != "clang":
+        compiler += ["-Dcpu_set_t=void"]  # in the headers of this system's OpenBLAS
     compiler += ["-DBLAS_SYMBOL_PREFIX=scipy_", "-DQKV_BLAS_PREFIX", '-DQKV_VERSION="0"']
+    machine = platform.machine() if system == "clang" else COMPILERS[system][-1]
+    known = levels() if machine.startswith("x86_64") else {"baseline": []}
     for path in sorted((CPP / folder).rglob("*.cpp")):
         name = f"{system} {path.relative_to(CPP).as_posix()}"
         if folder != "kernels" or path.name in COMPILED_ONCE:
-            defined = [f"-DQKV_HAVE_{level}" for level in (levels() if system == "windows" else ["baseline"])]
+            defined = [f"-DQKV_HAVE_{level}" for level in known]
             yield name, [*compiler, *defined, str(path)]
             continue
-        for level, flags in levels().items() if system == "windows" else [("baseline", [])]:
+        for level, flags in known.items():
             yield f"{name} {level}", [*compiler, *KERNEL_FLAGS, *flags, f"-DQKV_ISA={level}", str(path)]
 
 
@@ -88,15 +100,18 @@ def compiled(command: list[str]) -> str:
 
 def main() -> int:
     """Compile everything that was asked for."""
-    parser = argparse.ArgumentParser(description="Compile checks for macOS and Windows.")
+    parser = argparse.ArgumentParser(description="Compile checks for macOS, Windows and Clang.")
     parser.add_argument("folders", nargs="*", choices=[[], *FOLDERS], help="folders of cpp (default: all)")
-    parser.add_argument("--target", choices=TARGETS, help="one system (default: both)")
+    parser.add_argument("--target", choices=COMPILERS, help="one of them (default: all that are at hand)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     work = []
-    for system in [options.target] if options.target else TARGETS:
+    for system in [options.target] if options.target else COMPILERS:
+        if system == "clang" and not options.target and shutil.which("clang++") is None:
+            print("clang: not installed", flush=True)
+            continue
         for folder in options.folders or FOLDERS:
-            if folder == "bindings" and (system == "windows" or not has_headers()):
+            if folder == "bindings" and (system == "windows" or (system == "macos" and not has_headers())):
                 print(f"{system}: the bindings are left out", flush=True)
             else:
                 work += commands(system, folder)

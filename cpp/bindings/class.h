@@ -17,6 +17,12 @@ int traverse_module(PyObject* self, visitproc visit, void* arg);
 // it says so.
 void finish_class(py::handle cls);
 
+// The object itself or its `arguments`.
+template <class Part, class T> const Part& part_of(const T& object) {
+  if constexpr (std::is_base_of_v<Part, T>) return object;
+  else return object.arguments;
+}
+
 template <class T, class... Options> class Class : public pybind11::class_<T, Options...> {
   using Base = pybind11::class_<T, Options...>;
   static constexpr bool kModule = std::is_base_of_v<nn::Module, T>;
@@ -69,10 +75,8 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
   template <class... Of, class... Value> Class& def_readonly(std::string_view names, Value Of::*... members) {
     const auto add = [&]<class Owner, class Member>(Member Owner::* member) {
       const std::size_t end = std::min(names.find(','), names.size());
-      def_property(std::string(names.substr(0, end)).c_str(), [member](const T& self) -> const Member& {
-        if constexpr (std::is_base_of_v<Owner, T>) return self.*member;
-        else return self.arguments.*member;
-      });
+      def_property(std::string(names.substr(0, end)).c_str(),
+                   [member](const T& self) -> const Member& { return part_of<Owner>(self).*member; });
       names.remove_prefix(std::min(end + 2, names.size()));
     };
     (add(members), ...);

@@ -79,7 +79,8 @@ Array Array::cast(DType dtype) const {
       std::transform(x, x + numel_, y, [](From value) {
         if constexpr (std::is_same_v<To, bool>) return value != From{};
         else if constexpr (std::is_same_v<To, std::int64_t> && std::is_floating_point_v<From>)
-          return value >= From{-0x1p63} && value < From{0x1p63} ? static_cast<To>(value) : INT64_MIN;
+          return value >= static_cast<From>(-0x1p63) && value < static_cast<From>(0x1p63) ? static_cast<To>(value)
+                                                                                          : INT64_MIN;
         else return static_cast<To>(value);
       });
     });

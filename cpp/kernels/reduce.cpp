@@ -103,7 +103,7 @@ template <Extreme e, class T> Index place_of_extreme(const T* x, Index n) {
   return at;
 }
 
-template <Extreme e, class T> void places_of_extremes(Index* at, const T* x, Index rows, Index n) {
+template <Extreme e, class T> void places_of_extremes(int64_t* at, const T* x, Index rows, Index n) {
   for (Index i = 0; i < rows; ++i) at[i] = place_of_extreme<e>(x + i * n, n);
 }
 

@@ -1,6 +1,8 @@
 // Sums, products and extremes of rows and of columns.
 #pragma once
 
+#include <stdint.h>
+
 #include "core/index.h"
 
 namespace qkv::kernels {
@@ -22,8 +24,8 @@ template <class T> struct Reduce {
   void (*min_of_rows)(T* y, const T* x, Index rows, Index n);
   void (*min_of_columns)(T* y, const T* x, Index step, Index rows, Index n);
   // at (rows): where each row's first largest or smallest number stands, or its first NaN. Rows are not empty.
-  void (*argmax)(Index* at, const T* x, Index rows, Index n);
-  void (*argmin)(Index* at, const T* x, Index rows, Index n);
+  void (*argmax)(int64_t* at, const T* x, Index rows, Index n);
+  void (*argmin)(int64_t* at, const T* x, Index rows, Index n);
 };
 
 }  // namespace qkv::kernels

@@ -177,9 +177,9 @@ ModulePtr Block::at(const std::string& path) const {
 Block::Parts Block::parts() const {
   if (options.names.empty()) return own_;
   Parts found;
-  for (const auto& [role, path] : options.names.pairs) {
-    if (is_projection(role)) continue;
-    with_role(found, role, [&]<class M>(std::shared_ptr<M>& member) {
+  for (const auto& name : options.names.pairs) {
+    if (is_projection(name.first)) continue;
+    with_role(found, name.first, [&, &path = name.second]<class M>(std::shared_ptr<M>& member) {
       const ModulePtr module = at(path);
       member = std::dynamic_pointer_cast<M>(module);
       if (!member)

@@ -22,7 +22,7 @@ void check_names(const char* op, const PartNames& names) {
     const auto& [own, other] = *pair;
     if (std::ranges::find(kParts, own) == std::end(kParts))
       fail_value(op, ": names must be of q_proj, k_proj, v_proj and out_proj; got one of ", own);
-    const bool again = std::any_of(names.pairs.begin(), pair, [&](const auto& p) { return p.second == other; });
+    const bool again = std::any_of(names.pairs.begin(), pair, [&](const auto& p) { return p.second == pair->second; });
     if (again || other.empty() || other.find('.') != other.npos ||
         (!names.has(other) && std::ranges::find(kParts, other) != std::end(kParts)))
       fail_value(op, ": names must be distinct names without dots; got \"", other, "\" for ", own);

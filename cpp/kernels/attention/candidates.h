@@ -55,8 +55,10 @@ template <class T> struct Candidates {
     };
     Index j = 0;
     for (; j + 4 <= n; j += 4) {
-      if (any_not_below(line(j), bound) | any_not_below(line(j + 1), bound) | any_not_below(line(j + 2), bound) |
-          any_not_below(line(j + 3), bound))
+      bool found = false;
+#pragma GCC unroll 4
+      for (Index i = 0; i < 4; ++i) found |= any_not_below(line(j + i), bound);
+      if (found)
         for (Index i = 0; i < 4; ++i) take(j + i);
     }
     for (; j < n; ++j) take(j);

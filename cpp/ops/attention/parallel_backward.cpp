@@ -88,7 +88,8 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta,
   // Rows from `row` on of `together` matrices, the first of which is `from`.
   const auto run = [&](Index row, Index from) {
     const Index end = std::min(all, row + most);
-    const auto [origin, ranges] = ranges_of(row);
+    const std::pair<Index, Index> span = ranges_of(row);
+    const Index origin = span.first, ranges = span.second;
     if (ranges == 0) return;
     const bool copies = ranges > 1 && gradients.dquery.data != nullptr;
     const Scratch copied(copies ? static_cast<std::size_t>((ranges - 1) * together * most * line) * sizeof(T) : 0);
