@@ -52,12 +52,12 @@ struct GivenOptions {
 
 // query, key and value with nothing or is_causal=True, where conversions would take longer than so little work. None of
 // it asks for an interrupt.
-template <bool derived> PyObject* attend_small(const direct::Given& given, const direct::Entry& entry) {
+template <bool derived> PyObject* attend_small(const direct::Given& given) {
   constexpr Index kSmall = 4096;
   const bool causal = given.count == 3 && given.names != nullptr && PyTuple_GET_SIZE(given.names) == 1 &&
                       given.values[3] == Py_True &&
                       PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(given.names, 0), "is_causal") == 0;
-  if (!causal && !given.by_position(3)) return nullptr;
+  if (!causal && (given.count != 3 || given.names != nullptr)) return nullptr;
   std::array<Tensor, 3> x;
   for (std::size_t i = 0; i < 3; ++i) {
     if (derived) x[i] = direct::tensor_of(given.values[i]);
@@ -69,7 +69,7 @@ template <bool derived> PyObject* attend_small(const direct::Given& given, const
   ops::AttentionOptions o;
   if (causal) o.causal = ops::Causal::upper_left;
   const Tensor output = ops::attention(x[0], x[1], x[2], o).output;
-  return derived ? direct::result(output, entry.label) : py::cast(output).release().ptr();
+  return derived ? direct::result(output, given.entry.label) : py::cast(output).release().ptr();
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ void bind_direct_calls(Functions& m) {
     const direct::Entry* entry = direct::entry_of(name);
     if (entry == nullptr || direct::kinds().empty()) fail_value("answer: name must be an operation's; got ", name);
     PyObject* const* values = PySequence_Fast_ITEMS(args.ptr()) + 1;
-    PyObject* found = entry->answer({values, static_cast<Py_ssize_t>(args.size()) - 1, nullptr}, *entry);
+    PyObject* found = entry->answer({values, static_cast<Py_ssize_t>(args.size()) - 1, nullptr, *entry});
     return found == nullptr ? py::none() : py::reinterpret_steal<py::object>(found);
   });
   m.def("wrap(t, label='', dtype=None)", [](const Tensor& t, const std::string& label, py::handle dtype) {

@@ -63,7 +63,7 @@ struct Explained {
   // Errors are told by the Python function, but not what the interpreter itself has raised.
   static PyObject* call_answer(PyObject* self, PyObject* const* arguments, size_t flags, PyObject* names) {
     try {
-      if (PyObject* result = of(self).direct->answer({arguments, PyVectorcall_NARGS(flags), names}, *of(self).direct);
+      if (PyObject* result = of(self).direct->answer({arguments, PyVectorcall_NARGS(flags), names, *of(self).direct});
           result != nullptr)
         return result;
     } catch (py::error_already_set& error) {

@@ -1,7 +1,6 @@
 #include "bindings/direct_call.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "bindings/convert.h"
 
@@ -13,11 +12,6 @@ Tensor tensor_of(PyObject* value) {
   const auto holder = reinterpret_cast<py::detail::instance*>(value)->get_value_and_holder();
   if (!holder.holder_constructed()) return {};
   return Tensor(holder.holder<std::shared_ptr<TensorImpl>>());
-}
-
-Tensor floating_of(PyObject* value) {
-  Tensor t = tensor_of(value);
-  return t.defined() && is_floating(t.dtype()) ? t : Tensor();
 }
 
 PyObject* result(const Tensor& t, const char* label) {
@@ -79,34 +73,53 @@ bool read(PyObject* value, double& number) {
   return true;
 }
 
-bool take(PyObject* value, const Tensor& x, std::optional<IndexList>& axes) {
+bool take(PyObject* value, Index, Tensor& t) { return value != nullptr && (t = tensor_of(value)).defined(); }
+
+bool take(PyObject* value, Index rank, Floats& t) {
+  return take(value, rank, static_cast<Tensor&>(t)) && is_floating(t.dtype());
+}
+
+bool take(PyObject* value, Index rank, Index& axis) { return read_axis(value, rank, axis); }
+
+bool take(PyObject* value, Index rank, std::optional<IndexList>& axes) {
   if (value == nullptr || value == Py_None) return true;
   if (PyLong_CheckExact(value) == 0 && PyTuple_Check(value) == 0) return false;
   axes = axes_from(value, "");
   for (Index& axis : *axes)
-    if (axis += axis < 0 ? x.rank() : 0; axis < 0 || axis >= x.rank()) return false;
+    if (axis += axis < 0 ? rank : 0; axis < 0 || axis >= rank) return false;
   if (axes->empty()) axes.reset();  // means all
   return true;
 }
 
-bool take(PyObject* value, const Tensor&, bool& flag) {
+bool take(PyObject* value, Index, bool& flag) {
   if (value == nullptr) return true;
   flag = value == Py_True;
   return PyBool_Check(value) != 0;
 }
 
-bool read_parameters(const Given& given, std::span<const Parameter> parameters, std::span<PyObject*> values) {
-  if (given.count - 1 > std::ssize(parameters)) return false;
-  for (Py_ssize_t i = 1; i < given.count; ++i) values[static_cast<std::size_t>(i - 1)] = given.values[i];
+bool take(PyObject* value, Index rank, OnUnlessSaid& flag) { return take(value, rank, flag.on); }
+
+bool take(PyObject* value, Index, std::optional<Index>& number) {
+  return value == nullptr || read(value, number.emplace());
+}
+
+bool take(PyObject* value, Index, std::optional<double>& number) {
+  return value == nullptr || value == Py_None || read(value, number.emplace());
+}
+
+bool read_values(const Given& given, std::span<PyObject*> values) {
+  if (given.count == 0 || given.count > std::ssize(values)) return false;
+  std::copy_n(given.values, given.count, values.begin());
+  const auto parameters = std::span(given.entry.parameters).first(values.size() - 1);
   const Py_ssize_t named = given.names == nullptr ? 0 : PyTuple_GET_SIZE(given.names);
   for (Py_ssize_t i = 0; i < named; ++i) {
-    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(given.names, i));
-    if (name == nullptr) throw py::error_already_set();
-    const auto is = [name](const char* known) { return known != nullptr && std::strcmp(known, name) == 0; };
-    const auto found = std::find_if(parameters.begin(), parameters.end(),
-                                    [&](const Parameter& one) { return is(one.name) || is(one.other); });
+    const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(given.names, i));
+    if (text == nullptr) throw py::error_already_set();
+    const std::string_view name = text;
+    const auto found = std::ranges::find_if(
+        parameters, [name](const Parameter& one) { return !name.empty() && (one.name == name || one.other == name); });
     if (found == parameters.end()) return false;
-    PyObject*& place = values[static_cast<std::size_t>(found - parameters.begin())];
+    PyObject*& place = values[static_cast<std::size_t>(found - parameters.begin()) + 1];
     if (place != nullptr) return false;
     place = given.values[given.count + i];
   }

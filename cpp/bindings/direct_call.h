@@ -5,38 +5,56 @@
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 
 #include "bindings/convert.h"
 
 namespace qkv::bindings::direct {
 
-// What a call passes, in CPython's layout: the values of keywords stand behind the others.
+struct Entry;
+
+// A call, in CPython's layout: the values of keywords stand behind the others.
 struct Given {
   PyObject* const* values;
   Py_ssize_t count;  // by position
   PyObject* names;   // of keywords, or null
-  bool by_position(Py_ssize_t wanted) const { return count == wanted && names == nullptr; }
+  const Entry& entry;
 };
+
+// A new reference, or null if the call is left to Python. What it throws means the same.
+using Answer = PyObject* (*)(const Given&);
 
 // A parameter behind the first one, by PyTorch's name or NumPy's, if it has any.
 struct Parameter {
-  const char* name = nullptr;
-  const char* other = nullptr;
+  std::string_view name, other;
 };
-struct Entry;
-// A new reference, or null if the call is left to Python. What it throws means the same.
-using Answer = PyObject* (*)(const Given&, const Entry&);
+constexpr std::size_t kMostParameters = 4;
 
 struct Entry {
   const char* names;  // of functions and methods, with blanks between
+  std::array<Parameter, kMostParameters> parameters{};
   Answer answer;
-  const char* label = nullptr;        // the operation, by the name that the derived class shows
-  const char* other_label = nullptr;  // along axes, or of what is no view
-  std::array<Parameter, 4> parameters{};
+  const char* label;        // the operation, by the name that the derived class shows
+  const char* other_label;  // along axes, or of what is no view
+
+  constexpr Entry(const char* own_names, Answer f, const char* own = nullptr, const char* other = nullptr)
+      : names(own_names), answer(f), label(own), other_label(other) {}
+  // With parameters such as "dim|axis, stable".
+  constexpr Entry(const char* own_names, std::string_view list, Answer f, const char* own = nullptr,
+                  const char* other = nullptr)
+      : Entry(own_names, f, own, other) {
+    for (std::size_t i = 0; !list.empty(); ++i) {
+      const std::string_view one = list.substr(0, list.find(", "));
+      const std::size_t end = std::min(one.find('|'), one.size());
+      parameters[i] = {one.substr(0, end), one.substr(std::min(end + 1, one.size()))};
+      list.remove_prefix(std::min(one.size() + 2, list.size()));
+    }
+  }
 };
 std::span<const Entry> arithmetic_entries();  // of two operands, and numbers as they are
 std::span<const Entry> number_entries();      // number by number, and products
@@ -69,15 +87,12 @@ void set_label(const Tensor& t, const char* label);
 
 // Undefined for anything but an object of the class derived from Tensor.
 Tensor tensor_of(PyObject* value);
-// Undefined unless it holds floating numbers, too.
-Tensor floating_of(PyObject* value);
 // An object of that class.
 PyObject* result(const Tensor& t, const char* label = nullptr);
 // The dtype of narrow integers, which the object knows, or None; what is made of its numbers by moving them has it.
 py::object kind_of(PyObject* tensor);
 PyObject* view_of(PyObject* of, const Tensor& t, const char* label);
-// Arguments, null where a call passes none: a whole number and a number that are no bools; an axis, counted from the
-// front; axes, none where all are meant; a flag or a whole number that may be left out. False for anything else.
+
 bool read(PyObject* value, Index& number);
 bool read(PyObject* value, double& number);
 bool read_axis(PyObject* value, Index rank, Index& axis);
@@ -85,39 +100,70 @@ bool read_axis(PyObject* value, Index rank, Index& axis);
 Index axis_from_front(const char* name, Index axis, Index rank);
 // Whole numbers behind the first `skipped` values: each by itself, or all in one tuple or list.
 bool read_numbers(const Given& given, Py_ssize_t skipped, IndexList& numbers);
-inline bool take(PyObject* value, const Tensor& x, Index& axis) { return read_axis(value, x.rank(), axis); }
-bool take(PyObject* value, const Tensor& x, std::optional<IndexList>& axes);
-bool take(PyObject* value, const Tensor& x, bool& flag);
-inline bool take(PyObject* value, const Tensor&, Tensor& other) {
-  return value != nullptr && (other = tensor_of(value)).defined();
+
+struct Floats : Tensor {};  // a Tensor of floating numbers
+struct OnUnlessSaid {
+  bool on = true;
+};
+
+// An argument, by its type; null where a call passes none. An axis, a whole number and a number are no bools; an axis
+// is counted from the front of a first argument with so many axes. False for anything else.
+bool take(PyObject* value, Index rank, Tensor& t);
+bool take(PyObject* value, Index rank, Floats& t);
+bool take(PyObject* value, Index rank, Index& axis);
+bool take(PyObject* value, Index rank, std::optional<IndexList>& axes);  // none where all are meant
+bool take(PyObject* value, Index rank, bool& flag);
+bool take(PyObject* value, Index rank, OnUnlessSaid& flag);
+bool take(PyObject* value, Index rank, std::optional<Index>& number);
+bool take(PyObject* value, Index rank, std::optional<double>& number);
+inline bool take(PyObject* value, Index, PyObject*& object) {
+  object = value;
+  return true;
 }
-inline bool take(PyObject* value, const Tensor&, std::optional<Index>& number) {
-  return value == nullptr || read(value, number.emplace());
-}
-inline bool take(PyObject* value, const Tensor&, std::optional<double>& number) {
-  return value == nullptr || value == Py_None || read(value, number.emplace());
+inline bool take(PyObject* value, Index, py::handle& object) {  // must be given
+  object = value;
+  return value != nullptr;
 }
 
-// The values that a call passes for parameters, null where it passes none; false if it passes anything else.
-bool read_parameters(const Given& given, std::span<const Parameter> parameters, std::span<PyObject*> values);
-template <class... A> bool read_arguments(const Given& given, const Entry& entry, const Tensor& x, A&... arguments) {
-  std::array<PyObject*, sizeof...(A) + 1> values{};
-  if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(sizeof...(A)), values)) return false;
+template <class T> Index rank_of(const T& argument) {
+  if constexpr (std::is_base_of_v<Tensor, T>) return argument.rank();
+  else if constexpr (requires { argument.tensor; }) return argument.tensor.defined() ? argument.tensor.rank() : 0;
+  else return 0;
+}
+
+// The values that a call passes for its parameters, null where it passes none; false if it passes anything else.
+bool read_values(const Given& given, std::span<PyObject*> values);
+
+// f(arguments), each by its type; null if one does not fit.
+template <class... A, class F> PyObject* with_arguments(const Given& given, F f) {
+  std::array<PyObject*, sizeof...(A)> values{};
+  if (!read_values(given, values)) return nullptr;
+  std::tuple<std::remove_cvref_t<A>...> all;
   std::size_t i = 0;
-  return (take(values[i++], x, arguments) && ...);
+  Index rank = 0;
+  const auto fits = [&](auto& argument) {
+    if (!take(values[i], rank, argument)) return false;
+    if (i++ == 0) rank = rank_of(argument);
+    return true;
+  };
+  return std::apply([&](auto&... arguments) { return (fits(arguments) && ...) ? f(arguments...) : nullptr; }, all);
+}
+
+// What f(call, arguments) answers.
+template <auto f> PyObject* call(const Given& given) {
+  return []<class... A>(PyObject* (*)(const Given&, A...), const Given& own) {
+    return with_arguments<A...>(own, [&](auto&... arguments) { return f(own, arguments...); });
+  }(f, given);
 }
 
 // f(x, arguments) of floating numbers x; undefined: left to Python.
-template <auto f, class... A> PyObject* computed(const Given& given, const Entry& entry) {
-  const Tensor x = given.count > 0 ? floating_of(given.values[0]) : Tensor();
-  std::tuple<A...> all;
-  return std::apply(
-      [&](A&... a) -> PyObject* {
-        if (!read_arguments(given, entry, x, a...)) return nullptr;
-        const Tensor y = without_gil(x.numel(), [&] { return f(x, a...); });
-        return y.defined() ? result(y, entry.label) : nullptr;
-      },
-      all);
+template <auto f> PyObject* computed(const Given& given) {
+  return []<class... A>(Tensor (*)(const Tensor&, A...), const Given& own) {
+    return with_arguments<Floats, A...>(own, [&](const Tensor& x, auto&... arguments) {
+      const Tensor y = without_gil(x.numel(), [&] { return f(x, arguments...); });
+      return y.defined() ? result(y, own.entry.label) : nullptr;
+    });
+  }(f, given);
 }
 
 }  // namespace qkv::bindings::direct

@@ -97,6 +97,16 @@ Operand operand_of(PyObject* value) {
   return {value, Tensor(copy_of(value, py::none(), "tensor")), &kind};
 }
 
+bool take(PyObject* value, Index, Operand& operand) {
+  if (value == nullptr) return false;
+  operand = operand_of(value);
+  return true;
+}
+
+bool take(PyObject* value, Index rank, Typed& own) {
+  return value != nullptr && is_tensor(value) && take(value, rank, static_cast<Operand&>(own));
+}
+
 Tensor Operand::in(const Kind& wanted) const {
   if (tensor.defined()) return cast(tensor, *kind, wanted);
   const bool whole = PyIndex_Check(value) != 0;

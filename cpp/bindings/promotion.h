@@ -29,6 +29,12 @@ struct Operand {
   Tensor in(const Kind& wanted) const;
 };
 
+// A Tensor with its dtype, as an argument of a call (direct_call.h).
+struct Typed : Operand {};
+bool take(PyObject* value, Index rank, Typed& own);
+// What arithmetic takes.
+bool take(PyObject* value, Index rank, Operand& operand);
+
 std::vector<Kind>& kinds();                 // all, which Python tells
 const Kind& default_kind();                 // of Python's floats
 const Kind& kind_of(DType core);            // of the same numbers

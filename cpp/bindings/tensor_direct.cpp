@@ -45,11 +45,6 @@ Tensor log_sigmoid(const Tensor& x) {
   return ops::unary(Unary::negate, ops::softplus(ops::unary(Unary::negate, x), 1));
 }
 
-struct OnUnlessSaid {
-  bool on = true;
-};
-bool take(PyObject* value, const Tensor& x, OnUnlessSaid& flag) { return direct::take(value, x, flag.on); }
-
 // Of packed numbers, which stand in the order of the draws.
 Tensor dropout(const Tensor& x, std::optional<double> p, OnUnlessSaid training, bool in_place) {
   const double share = p.value_or(0.5);
@@ -57,24 +52,19 @@ Tensor dropout(const Tensor& x, std::optional<double> p, OnUnlessSaid training, 
   return ops::dropout(x, share, default_generator());
 }
 
-// (ids, num_classes=-1): without a number of classes the largest id is the last.
-PyObject* one_hot(const Given& given, const Entry& entry) {
-  const Tensor ids = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
-  std::optional<Index> classes;
-  if (!ids.defined() || ids.dtype() != DType::int64 || !read_arguments(given, entry, ids, classes)) return nullptr;
+// Without a number of classes the largest id is the last.
+PyObject* one_hot(const Given&, const Tensor& ids, std::optional<Index> classes) {
+  if (ids.dtype() != DType::int64) return nullptr;
   if (classes.value_or(-1) == -1) classes.reset();
   if (!classes && ids.numel() == 0)
     throw std::runtime_error("one_hot: num_classes must be given because the Tensor is empty; got -1");
   return result(Tensor(ops::one_hot(packed(ids.data()), classes)));
 }
 
-// (t, pad, mode="constant", value=None): pairs from the last axis backwards; negative ones cut off.
-PyObject* padded(const Given& given, const Entry& entry) {
-  std::array<PyObject*, 3> more{};
-  Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(3), more)) return nullptr;
-  const auto [widths, mode, value] = more;
-  if (widths == nullptr || (PyTuple_Check(widths) == 0 && PyList_CheckExact(widths) == 0)) return nullptr;
+// Pairs from the last axis backwards; negative ones cut off.
+PyObject* padded(const Given& given, const Typed& own, py::handle widths, PyObject* mode, PyObject* value) {
+  Tensor x = own.tensor;
+  if (PyTuple_Check(widths.ptr()) == 0 && PyList_CheckExact(widths.ptr()) == 0) return nullptr;
   if (mode != nullptr && (PyUnicode_Check(mode) == 0 || PyUnicode_CompareWithASCIIString(mode, "constant") != 0))
     return nullptr;
   const Shape pairs = shape_from(widths, "", "");
@@ -82,10 +72,9 @@ PyObject* padded(const Given& given, const Entry& entry) {
   if (pairs.rank() % 2 != 0 || count > rank)
     throw std::runtime_error(
         text("pad: pad must hold a pair for each of the last axes; got ", pairs.rank(), " numbers"));
-  const Kind& kind = kind_of(given.values[0], x);
   double number = 0;  // as in PyTorch, also of whole ones
   const bool plain = value == nullptr || value == Py_None || read(value, number);
-  const Tensor filling = plain ? Tensor(Array::full({}, x.dtype(), number)) : operand_of(value).in(kind);
+  const Tensor filling = plain ? Tensor(Array::full({}, x.dtype(), number)) : operand_of(value).in(*own.kind);
   Shape before, behind;
   for (Index axis = 0; axis < rank; ++axis) {
     const bool covered = rank - 1 - axis < count;
@@ -96,11 +85,12 @@ PyObject* padded(const Given& given, const Entry& entry) {
     const Index begin = std::min(std::max<Index>(-first, 0), n);
     if (first < 0 || last < 0) x = ops::slice(x, axis, begin, std::max(begin, n - std::max<Index>(-last, 0)));
   }
-  return result(without_gil(x.numel(), [&] { return ops::pad(x, before, behind, filling); }), entry.label, kind);
+  return result(without_gil(x.numel(), [&] { return ops::pad(x, before, behind, filling); }), given.entry.label,
+                *own.kind);
 }
 
 // A new Tensor of these sizes.
-template <int value> PyObject* filled(const Given& given, const Entry&) {
+template <int value> PyObject* filled(const Given& given) {
   IndexList sizes;
   if (given.count == 0 || given.names != nullptr || !read_numbers(given, 0, sizes)) return nullptr;
   double numbers = 1;
@@ -113,10 +103,8 @@ template <int value> PyObject* filled(const Given& given, const Entry&) {
   }));
 }
 
-PyObject* clone(const Given& given, const Entry& entry) {
-  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined()) return nullptr;
-  return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::copy(x); }), entry.label);
+PyObject* clone(const Given& given, const Tensor& x) {
+  return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::copy(x); }), given.entry.label);
 }
 
 // Of operands of one dtype.
@@ -128,9 +116,7 @@ PyObject* product(const Operand& x, const Operand& y, const char* label) {
   return result(z, label, x.kind->narrow() ? *x.kind : kind_of(z.dtype()));
 }
 
-PyObject* any_product(const Given& given, const Entry&) {
-  if (!given.by_position(2) || !is_tensor(given.values[0])) return nullptr;
-  const Operand x = operand_of(given.values[0]), y = operand_of(given.values[1]);
+PyObject* any_product(const Given&, const Typed& x, const Operand& y) {
   if (!y.tensor.defined()) return nullptr;
   const Index a = x.tensor.rank(), b = y.tensor.rank();
   return product(x, y,
@@ -142,34 +128,28 @@ PyObject* any_product(const Given& given, const Entry&) {
 }
 
 // Of two Tensors with so many axes, of equal batches.
-template <Index first, Index second> PyObject* product_of(const Given& given, const Entry& entry) {
-  if (!given.by_position(2) || !is_tensor(given.values[0]) || !is_tensor(given.values[1])) return nullptr;
-  const Operand x = operand_of(given.values[0]), y = operand_of(given.values[1]);
+template <Index first, Index second> PyObject* product_of(const Given& given, const Typed& x, const Typed& y) {
   const Shape &a = x.tensor.shape(), &b = y.tensor.shape();
   if (a.rank() != first || b.rank() != second || (first == 3 && a.dim(0) != b.dim(0)))
-    throw std::runtime_error(text(entry.names, ": input and other must have ", first, " and ", second,
+    throw std::runtime_error(text(given.entry.names, ": input and other must have ", first, " and ", second,
                                   " axes and equal batches; got ", a, " and ", b));
-  return product(x, y, entry.label);
+  return product(x, y, given.entry.label);
 }
 
-// input + a @ b
-template <Index first, Index second> PyObject* plus_product(const Given& given, const Entry& entry) {
-  const Tensor start = given.by_position(3) ? floating_of(given.values[0]) : Tensor();
-  if (!start.defined()) return nullptr;
-  const Tensor x = tensor_of(given.values[1]), y = tensor_of(given.values[2]);
-  if (!x.defined() || !y.defined() || x.dtype() != y.dtype() || start.dtype() != x.dtype() || x.rank() != first ||
-      y.rank() != second || (first == 3 && x.dim(0) != y.dim(0)))
+// start + x @ y
+template <Index first, Index second>
+PyObject* plus_product(const Given& given, const Floats& start, const Tensor& x, const Tensor& y) {
+  if (x.dtype() != y.dtype() || start.dtype() != x.dtype() || x.rank() != first || y.rank() != second ||
+      (first == 3 && x.dim(0) != y.dim(0)))
     return nullptr;
-  return result(without_gil([&] { return ops::add(start, ops::matmul(x, y)); }), entry.label);
+  return result(without_gil([&] { return ops::add(start, ops::matmul(x, y)); }), given.entry.label);
 }
 
-// (x, weight, bias=None) of matrices, of one dtype.
-PyObject* linear(const Given& given, const Entry&) {
-  if (given.names != nullptr || given.count < 2 || given.count > 3) return nullptr;
-  const Tensor x = floating_of(given.values[0]), weight = tensor_of(given.values[1]);
-  const bool plain = given.count == 2 || given.values[2] == Py_None;
-  const Tensor bias = plain ? Tensor() : tensor_of(given.values[2]);
-  if (!x.defined() || !weight.defined() || x.rank() < 2 || weight.rank() != 2 || x.dtype() != weight.dtype() ||
+// Of matrices, of one dtype.
+PyObject* linear(const Given&, const Floats& x, const Tensor& weight, PyObject* more) {
+  const bool plain = more == nullptr || more == Py_None;
+  const Tensor bias = plain ? Tensor() : tensor_of(more);
+  if (x.rank() < 2 || weight.rank() != 2 || x.dtype() != weight.dtype() ||
       (!plain && (!bias.defined() || bias.dtype() != x.dtype())))
     return nullptr;
   const char* label =
@@ -177,13 +157,11 @@ PyObject* linear(const Given& given, const Entry&) {
   return result(without_gil([&] { return ops::linear(x, weight, bias); }), label);
 }
 
-// The mean of the losses of (input, target), of equal shape and dtype.
+// The mean of the losses, of equal shape and dtype.
 template <Tensor (*loss)(const Tensor&, const Tensor&, ops::Reduction)>
-PyObject* mean_loss(const Given& given, const Entry& entry) {
-  const Tensor x = given.by_position(2) ? floating_of(given.values[0]) : Tensor();
-  const Tensor y = x.defined() ? tensor_of(given.values[1]) : Tensor();
-  if (!y.defined() || y.dtype() != x.dtype() || y.shape() != x.shape() || x.numel() == 0) return nullptr;
-  return result(without_gil(x.numel(), [&] { return loss(x, y, ops::Reduction::mean); }), entry.label);
+Tensor mean_loss(const Tensor& x, const Tensor& y) {
+  if (y.dtype() != x.dtype() || y.shape() != x.shape() || x.numel() == 0) return {};
+  return loss(x, y, ops::Reduction::mean);
 }
 
 Tensor cross_entropy(const Tensor& logits, const Array& targets, Index ignored) {
@@ -195,21 +173,19 @@ Tensor nll_loss(const Tensor& log_probs, const Array& targets, Index ignored) {
 
 // The same of rows and the numbers of their classes, of which some must count.
 template <Tensor (*loss)(const Tensor&, const Array&, Index)>
-PyObject* mean_loss_of_classes(const Given& given, const Entry& entry) {
+Tensor mean_loss_of_classes(const Tensor& x, const Tensor& y) {
   constexpr Index kIgnored = -100;
-  const Tensor x = given.by_position(2) ? floating_of(given.values[0]) : Tensor();
-  const Tensor y = x.defined() ? tensor_of(given.values[1]) : Tensor();
-  if (!y.defined() || y.dtype() != DType::int64 || x.rank() != 2 || y.shape() != Shape{x.dim(0)}) return nullptr;
+  if (y.dtype() != DType::int64 || x.rank() != 2 || y.shape() != Shape{x.dim(0)}) return {};
   const Array targets = packed(y.data());
   const auto* first = targets.data<std::int64_t>();
-  if (std::all_of(first, first + targets.numel(), [](std::int64_t id) { return id == kIgnored; })) return nullptr;
-  return result(without_gil(x.numel(), [&] { return loss(x, targets, kIgnored); }), entry.label);
+  if (std::all_of(first, first + targets.numel(), [](std::int64_t id) { return id == kIgnored; })) return {};
+  return loss(x, targets, kIgnored);
 }
 
 // Bounds in another order, or none, are left to Python.
 Tensor clamped(const Tensor& x, std::optional<double> low, std::optional<double> high) {
-  if ((!low && !high) || (low && high && !(*low <= *high))) throw std::invalid_argument("clamp");
-  return ops::clip(x, low, high);
+  const bool legal = low && high ? *low <= *high : low || high;
+  return legal ? ops::clip(x, low, high) : Tensor();
 }
 
 }  // namespace
@@ -224,25 +200,13 @@ std::span<const Entry> number_entries() {
       {"reciprocal", computed<reciprocal>, "ReciprocalBackward0"},
       {"rsqrt", computed<reciprocal_root>, "RsqrtBackward0"},
       {"gelu", computed<gelu>, "GeluBackward0"},
-      {"silu", computed<silu, bool>, "SiluBackward0", nullptr, {{{"inplace"}}}},
-      {"leaky_relu",
-       computed<leaky_relu, std::optional<double>, bool>,
-       "LeakyReluBackward0",
-       nullptr,
-       {{{"negative_slope"}, {"inplace"}}}},
-      {"dropout",
-       computed<dropout, std::optional<double>, OnUnlessSaid, bool>,
-       "MulBackward0",
-       nullptr,
-       {{{"p"}, {"training"}, {"inplace"}}}},
-      {"pad", padded, "ConstantPadNdBackward0", nullptr, {{{"pad"}, {"mode"}, {"value"}}}},
-      {"one_hot", one_hot, nullptr, nullptr, {{{"num_classes"}}}},
-      {"elu", computed<elu, std::optional<double>, bool>, "EluBackward0", nullptr, {{{"alpha"}, {"inplace"}}}},
-      {"softplus",
-       computed<softplus, std::optional<double>, std::optional<double>>,
-       "SoftplusBackward0",
-       nullptr,
-       {{{"beta"}, {"threshold"}}}},
+      {"silu", "inplace", computed<silu>, "SiluBackward0"},
+      {"leaky_relu", "negative_slope, inplace", computed<leaky_relu>, "LeakyReluBackward0"},
+      {"dropout", "p, training, inplace", computed<dropout>, "MulBackward0"},
+      {"pad", "pad, mode, value", call<padded>, "ConstantPadNdBackward0"},
+      {"one_hot", "num_classes", call<one_hot>},
+      {"elu", "alpha, inplace", computed<elu>, "EluBackward0"},
+      {"softplus", "beta, threshold", computed<softplus>, "SoftplusBackward0"},
       {"logsigmoid", computed<log_sigmoid>, "LogSigmoidBackward0"},
       {"exp2", computed<ops::exp2>, "Exp2Backward0"},
       {"sqrt", computed<of_one<Unary::square_root>>, "SqrtBackward0"},
@@ -253,28 +217,24 @@ std::span<const Entry> number_entries() {
       {"abs", computed<of_one<Unary::absolute>>, "AbsBackward0"},
       {"tanh", computed<ops::tanh>, "TanhBackward0"},
       {"sigmoid", computed<ops::sigmoid>, "SigmoidBackward0"},
-      {"relu", computed<relu, bool>, "ReluBackward0", nullptr, {{{"inplace"}}}},
-      {"clone", clone, "CloneBackward0"},
-      {"matmul __matmul__", any_product},
-      {"mm", product_of<2, 2>, "MmBackward0"},
-      {"bmm", product_of<3, 3>, "BmmBackward0"},
-      {"mv", product_of<2, 1>, "MvBackward0"},
-      {"dot", product_of<1, 1>, "DotBackward0"},
-      {"addmm", plus_product<2, 2>, "AddmmBackward0"},
-      {"baddbmm", plus_product<3, 3>, "BaddbmmBackward0"},
-      {"addmv", plus_product<2, 1>, "AddmvBackward0"},
-      {"mse_loss", mean_loss<ops::mse>, "MseLossBackward0"},
-      {"l1_loss", mean_loss<ops::l1>, "MeanBackward0"},
-      {"cross_entropy", mean_loss_of_classes<cross_entropy>, "NllLossBackward0"},
-      {"nll_loss", mean_loss_of_classes<nll_loss>, "NllLossBackward0"},
-      {"linear", linear},
+      {"relu", "inplace", computed<relu>, "ReluBackward0"},
+      {"clone", call<clone>, "CloneBackward0"},
+      {"matmul __matmul__", call<any_product>},
+      {"mm", call<product_of<2, 2>>, "MmBackward0"},
+      {"bmm", call<product_of<3, 3>>, "BmmBackward0"},
+      {"mv", call<product_of<2, 1>>, "MvBackward0"},
+      {"dot", call<product_of<1, 1>>, "DotBackward0"},
+      {"addmm", call<plus_product<2, 2>>, "AddmmBackward0"},
+      {"baddbmm", call<plus_product<3, 3>>, "BaddbmmBackward0"},
+      {"addmv", call<plus_product<2, 1>>, "AddmvBackward0"},
+      {"mse_loss", computed<mean_loss<ops::mse>>, "MseLossBackward0"},
+      {"l1_loss", computed<mean_loss<ops::l1>>, "MeanBackward0"},
+      {"cross_entropy", computed<mean_loss_of_classes<cross_entropy>>, "NllLossBackward0"},
+      {"nll_loss", computed<mean_loss_of_classes<nll_loss>>, "NllLossBackward0"},
+      {"linear", call<linear>},
       {"zeros", filled<0>},
       {"ones", filled<1>},
-      {"clamp clip",
-       computed<clamped, std::optional<double>, std::optional<double>>,
-       "ClampBackward1",
-       nullptr,
-       {{{"min"}, {"max"}}}},
+      {"clamp clip", "min, max", computed<clamped>, "ClampBackward1"},
   };
   return all;
 }

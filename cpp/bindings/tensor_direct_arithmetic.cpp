@@ -62,30 +62,25 @@ Tensor compute(Binary op, const Operand& a, const Operand& b, const Kind*& kind)
   return computed;
 }
 
-// Two operands, of which the other one may be a Tensor to multiply by `alpha`.
-std::optional<std::array<Operand, 2>> operands_of(const Given& given, const Entry& entry) {
-  std::array<PyObject*, 2> more{};
-  const std::size_t known = entry.parameters[1].name == nullptr ? 1 : 2;
-  if (given.count == 0 || !read_parameters(given, std::span(entry.parameters).first(known), more) || more[0] == nullptr)
-    return {};
-  Operand other = operand_of(more[0]);
-  double alpha = 1;
-  if (more[1] != nullptr && (!read(more[1], alpha) || !other.tensor.defined())) return {};
-  std::array<Operand, 2> both{operand_of(given.values[0]), other};
-  if (more[1] != nullptr && PyFloat_Check(more[1]) != 0 && result_kind(both).height < 2) return {};
-  if (alpha != 1) {
-    const Kind* kind = nullptr;
-    const Tensor scaled = compute(Binary::multiply, other, operand_of(more[1]), kind);
-    both[1] = {nullptr, scaled, kind};
-  }
-  return both;
+// The other operand times `alpha`, where the operation has that.
+std::optional<Operand> scaled(const Given& given, const Operand& x, const Operand& y, PyObject* alpha) {
+  if (alpha == nullptr) return y;
+  double factor = 1;
+  if (given.entry.parameters[1].name.empty() || !read(alpha, factor) || !y.tensor.defined()) return {};
+  if (PyFloat_Check(alpha) != 0 && result_kind(std::array{x, y}).height < 2) return {};
+  if (factor == 1) return y;
+  const Kind* kind = nullptr;
+  const Tensor product = compute(Binary::multiply, y, operand_of(alpha), kind);
+  return Operand{nullptr, product, kind};
 }
 
 // With a label of its own beside a Tensor, or in front of one, if there is one.
-template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& given, const Entry& entry) {
-  const auto both = operands_of(given, entry);
-  if (!both) return nullptr;
-  const auto& [x, y] = *both;
+template <Binary op, bool swapped = false>
+PyObject* arithmetic(const Given& given, const Operand& x, const Operand& other, PyObject* alpha) {
+  const auto factor = scaled(given, x, other, alpha);
+  if (!factor) return nullptr;
+  const Operand& y = *factor;
+  const Entry& entry = given.entry;
   const Kind* kind = nullptr;
   const Tensor z = swapped ? compute(op, y, x, kind) : compute(op, x, y, kind);
   const bool number = !(swapped ? x : y).tensor.defined();
@@ -95,9 +90,7 @@ template <Binary op, bool swapped = false> PyObject* arithmetic(const Given& giv
 }
 
 // A number over a Tensor: PyTorch multiplies by the reciprocal.
-PyObject* number_over(const Given& given, const Entry& entry) {
-  if (!given.by_position(2)) return nullptr;
-  const Operand operand = operand_of(given.values[0]), number = operand_of(given.values[1]);
+PyObject* number_over(const Given& given, const Operand& operand, const Operand& number) {
   if (number.tensor.defined()) {
     const Kind* kind = nullptr;
     const Tensor quotient = compute(Binary::divide, number, operand, kind);
@@ -111,7 +104,7 @@ PyObject* number_over(const Given& given, const Entry& entry) {
                               set_label(inverse, "ReciprocalBackward0");
                               return ops::multiply(inverse, factor);
                             }),
-                entry.label);
+                given.entry.label);
 }
 
 // Of booleans, or bit by bit of integers.
@@ -121,83 +114,68 @@ template <class Compute> PyObject* bits(std::span<const Operand> operands, const
   return result(compute(operands.front().in(kind), operands.back().in(kind)), nullptr, kind);
 }
 
-template <ops::Bitwise op> PyObject* both(const Given& given, const Entry& entry) {
-  const auto operands = operands_of(given, entry);
-  return operands ? bits(*operands, ops::name_of(op),
-                         [](const Tensor& x, const Tensor& y) {
-                           return without_gil(work_of(x, y), [&] { return ops::bitwise(op, x, y); });
-                         })
-                  : nullptr;
+template <ops::Bitwise op> PyObject* both(const Given&, const Operand& a, const Operand& b) {
+  return bits(std::array{a, b}, ops::name_of(op), [](const Tensor& x, const Tensor& y) {
+    return without_gil(work_of(x, y), [&] { return ops::bitwise(op, x, y); });
+  });
 }
 
-PyObject* turned_round(const Given& given, const Entry&) {
-  if (!given.by_position(1)) return nullptr;
-  const Operand operand = operand_of(given.values[0]);
+PyObject* turned_round(const Given&, const Operand& operand) {
   return bits({&operand, 1}, "bitwise_not",
               [](const Tensor& x, const Tensor&) { return without_gil(x.numel(), [&] { return ops::invert(x); }); });
 }
 
 // In place: the dtype stays.
-template <Binary op> PyObject* changed(const Given& given, const Entry& entry) {
-  auto both = operands_of(given, entry);
-  const Tensor x = both ? (*both)[0].tensor : Tensor();
-  if (!x.defined()) return nullptr;
+template <Binary op> PyObject* changed(const Given& given, const Typed& own, const Operand& other, PyObject* alpha) {
+  const auto factor = scaled(given, own, other, alpha);
+  if (!factor) return nullptr;
+  const Tensor& x = own.tensor;
+  const bool number = !factor->tensor.defined();
   check_changeable("in place", x);
-  for (Operand& one : *both)
+  const auto before = [&](Operand one) {
     if (one.tensor.defined() && grad_enabled()) one.tensor = before_change(x, one.tensor);
-  const Kind *kind = nullptr, &own = *(*both)[0].kind;
-  const Tensor y = compute(op, (*both)[0], (*both)[1], kind);
-  if (y.shape() != x.shape() || kind->height > own.height) return nullptr;
-  set_in_place("in place", x, cast(y, *kind, own));
-  if (y.requires_grad())
-    set_label(x, (*both)[1].tensor.defined() && entry.other_label != nullptr ? entry.other_label : entry.label);
-  return Py_NewRef(given.values[0]);
+    return one;
+  };
+  const Kind* kind = nullptr;
+  const Tensor y = compute(op, before(own), before(*factor), kind);
+  if (y.shape() != x.shape() || kind->height > own.kind->height) return nullptr;
+  set_in_place("in place", x, cast(y, *kind, *own.kind));
+  const Entry& entry = given.entry;
+  if (y.requires_grad()) set_label(x, number || entry.other_label == nullptr ? entry.label : entry.other_label);
+  return Py_NewRef(own.value);
 }
 
-template <Compare op> PyObject* comparison(const Given& given, const Entry& entry) {
-  if (!given.by_position(2) || !is_tensor(given.values[0])) return nullptr;
-  if (!is_tensor(given.values[1])) {
-    const auto found = compared(op, py::handle(given.values[0]).cast<Tensor>(), given.values[1]);
+template <Compare op> PyObject* comparison(const Given&, const Typed& x, py::handle other) {
+  if (!is_tensor(other)) {
+    const auto found = compared(op, x.tensor, other);
     return found ? result(*found) : nullptr;
   }
-  const auto both = operands_of(given, entry);
-  const Kind& kind = result_kind(*both);
-  const Tensor x = (*both)[0].in(kind), y = (*both)[1].in(kind);
-  return result(without_gil(work_of(x, y), [&] { return ops::compare(op, x, y); }));
+  const std::array<Operand, 2> both{x, operand_of(other.ptr())};
+  const Kind& kind = result_kind(both);
+  const Tensor a = both[0].in(kind), b = both[1].in(kind);
+  return result(without_gil(work_of(a, b), [&] { return ops::compare(op, a, b); }));
 }
 
 // Where a condition holds the numbers of one, else those of the other.
-PyObject* chosen(const Given& given, const Entry& entry) {
-  const Tensor condition = given.by_position(3) ? tensor_of(given.values[0]) : Tensor();
-  if (!condition.defined() || condition.dtype() != DType::boolean) return nullptr;
-  const std::array<Operand, 2> both{operand_of(given.values[1]), operand_of(given.values[2])};
-  const Kind& kind = result_kind(both);
-  const Tensor x = both[0].in(kind), y = both[1].in(kind);
-  return result(without_gil(work_of(x, y), [&] { return ops::where(condition, x, y); }), entry.label, kind);
+PyObject* chosen(const Given& given, const Tensor& condition, const Operand& x, const Operand& y) {
+  if (condition.dtype() != DType::boolean) return nullptr;
+  const Kind& kind = result_kind(std::array{x, y});
+  const Tensor a = x.in(kind), b = y.in(kind);
+  return result(without_gil(work_of(a, b), [&] { return ops::where(condition, a, b); }), given.entry.label, kind);
 }
 
-PyObject* mask_filled(const Given& given, const Entry& entry) {
-  const Tensor x = given.by_position(3) ? tensor_of(given.values[0]) : Tensor();
-  const Tensor mask = x.defined() ? tensor_of(given.values[1]) : Tensor();
-  if (!mask.defined() || mask.dtype() != DType::boolean) return nullptr;
-  Operand value = operand_of(given.values[2]);
-  if (value.tensor.defined() && value.tensor.rank() > 0) return nullptr;
+PyObject* mask_filled(const Given& given, const Typed& own, const Tensor& mask, Operand value) {
+  if (mask.dtype() != DType::boolean || (value.tensor.defined() && value.tensor.rank() > 0)) return nullptr;
   if (value.tensor.defined()) value.tensor = value.tensor.detach();
-  const Kind& kind = kind_of(given.values[0], x);
-  const Tensor y = value.in(kind);
-  return result(without_gil(work_of(x, mask), [&] { return ops::where(mask, y, x); }), entry.label, kind);
+  const Tensor &x = own.tensor, y = value.in(*own.kind);
+  return result(without_gil(work_of(x, mask), [&] { return ops::where(mask, y, x); }), given.entry.label, *own.kind);
 }
 
 // A copy of an array, a number or a Tensor; of lists in Python.
-PyObject* made(const Given& given, const Entry& entry) {
-  std::array<PyObject*, 2> more{};
-  if (given.count != 1 || !read_parameters(given, std::span(entry.parameters).first(2), more)) return nullptr;
-  PyObject* data = given.values[0];
-  if (PyList_Check(data) != 0 || PyTuple_Check(data) != 0) return nullptr;
-  const bool recorded = more[1] == Py_True;
-  if (more[1] != nullptr && !recorded && more[1] != Py_False) return nullptr;
-  const Operand operand = operand_of(data);
-  const Kind* kind = more[0] == nullptr || more[0] == Py_None ? operand.kind : computed_kind(more[0]);
+PyObject* made(const Given& given, py::handle data, PyObject* dtype, bool recorded) {
+  if (given.count != 1 || PyList_Check(data.ptr()) != 0 || PyTuple_Check(data.ptr()) != 0) return nullptr;
+  const Operand operand = operand_of(data.ptr());
+  const Kind* kind = dtype == nullptr || dtype == Py_None ? operand.kind : computed_kind(dtype);
   if (kind == nullptr || (recorded && kind->height < 2)) return nullptr;
   const Tensor t = operand.in(*kind);
   const Tensor own =
@@ -207,9 +185,7 @@ PyObject* made(const Given& given, const Entry& entry) {
 }
 
 // In the memory of the array, where that can be.
-PyObject* shared(const Given& given, const Entry&) {
-  if (!given.by_position(1)) return nullptr;
-  const py::handle value = given.values[0];
+PyObject* shared(const Given&, py::handle value) {
   if (!py::isinstance<py::array>(value)) fail_type("from_numpy: expected an np.ndarray; got ", described(value));
   const auto array = py::reinterpret_borrow<py::array>(value);
   if (std::any_of(array.strides(), array.strides() + array.ndim(), [](py::ssize_t step) { return step < 0; }))
@@ -220,108 +196,94 @@ PyObject* shared(const Given& given, const Entry&) {
 }
 
 // One number everywhere, also where several places are one in memory.
-void filled_with(const Tensor& t, const Tensor& value, const Entry& entry) {
-  const char* operation = entry.names;
+PyObject* filled_with(const Given& given, const Typed& own, const Tensor& value) {
+  const Tensor& t = own.tensor;
+  const char* operation = given.entry.names;
   check_changeable(operation, t);
   if (wants_gradient({t, value})) {
     set_in_place(operation, t, replacement(t, value));
-    set_label(t, entry.label);
+    set_label(t, given.entry.label);
   } else {
     write(t.data(), ops::broadcast_to(value, t.shape()).data());
   }
+  return Py_NewRef(own.value);
 }
 
-PyObject* fill(const Given& given, const Entry& entry) {
-  const Tensor t = given.by_position(2) ? tensor_of(given.values[0]) : Tensor();
-  if (!t.defined()) return nullptr;
-  filled_with(t, operand_of(given.values[1]).in(kind_of(given.values[0], t)), entry);
-  return Py_NewRef(given.values[0]);
+PyObject* fill(const Given& given, const Typed& own, const Operand& value) {
+  return filled_with(given, own, value.in(*own.kind));
 }
 
-PyObject* zero(const Given& given, const Entry& entry) {
-  const Tensor t = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  if (!t.defined()) return nullptr;
-  filled_with(t, Tensor(Array::full({}, t.dtype(), 0)), entry);
-  return Py_NewRef(given.values[0]);
+PyObject* zero(const Given& given, const Typed& own) {
+  return filled_with(given, own, Tensor(Array::full({}, own.tensor.dtype(), 0)));
 }
 
-PyObject* overwritten(const Given& given, const Entry& entry) {
-  const Tensor t = given.count > 1 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();
-  if (!t.defined() || given.count > 3) return nullptr;
+PyObject* overwritten(const Given& given, const Typed& own, const Operand& value, PyObject*) {
+  const Tensor& t = own.tensor;
   check_changeable("copy_", t);
-  const Tensor source = before_change(t, operand_of(given.values[1]).in(kind_of(given.values[0], t)));
+  const Tensor source = before_change(t, value.in(*own.kind));
   const Tensor y = without_gil(t.numel(), [&] { return replacement(before_change(t, t), source); });
   set_in_place("copy_", t, y);
-  if (y.requires_grad()) set_label(t, entry.label);
-  return Py_NewRef(given.values[0]);
+  if (y.requires_grad()) set_label(t, given.entry.label);
+  return Py_NewRef(own.value);
 }
 
 // In a dtype, or on the CPU; itself if it is that.
-PyObject* moved(const Given& given, const Entry& entry) {
-  std::array<PyObject*, 1> more{};
-  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(1), more) || more[0] == nullptr)
-    return nullptr;
-  PyObject* wanted = more[0];
-  if (PyUnicode_Check(wanted) != 0 && PyUnicode_CompareWithASCIIString(wanted, "cpu") == 0)
-    return Py_NewRef(given.values[0]);
-  const Kind *kind = computed_kind(wanted), &own = kind_of(given.values[0], x);
+PyObject* moved(const Given& given, const Typed& own, py::handle wanted) {
+  const bool stays = PyUnicode_Check(wanted.ptr()) != 0 && PyUnicode_CompareWithASCIIString(wanted.ptr(), "cpu") == 0;
+  const Kind* kind = stays ? own.kind : computed_kind(wanted.ptr());
   if (kind == nullptr) return nullptr;
-  if (kind == &own) return Py_NewRef(given.values[0]);
-  return result(without_gil(x.numel(), [&] { return cast(x, own, *kind); }), entry.label, *kind);
+  if (kind == own.kind) return Py_NewRef(own.value);
+  return result(without_gil(own.tensor.numel(), [&] { return own.in(*kind); }), given.entry.label, *kind);
 }
 
-PyObject* dtype(const Given& given, const Entry&) {
-  const Tensor t = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  return t.defined() ? Py_NewRef(kind_of(given.values[0], t).object) : nullptr;
-}
+PyObject* dtype(const Given&, const Typed& own) { return Py_NewRef(own.kind->object); }
 
 }  // namespace
 
 std::span<const Entry> arithmetic_entries() {
   static constexpr Entry all[] = {
-      {"add __add__", arithmetic<Binary::add>, "AddBackward0", nullptr, {{{"other"}, {"alpha"}}}},
-      {"__radd__", arithmetic<Binary::add, true>, "AddBackward0"},
-      {"sub subtract __sub__", arithmetic<Binary::subtract>, "SubBackward0", nullptr, {{{"other"}, {"alpha"}}}},
-      {"rsub __rsub__", arithmetic<Binary::subtract, true>, "RsubBackward1"},
-      {"mul multiply __mul__", arithmetic<Binary::multiply>, "MulBackward0"},
-      {"__rmul__", arithmetic<Binary::multiply, true>, "MulBackward0"},
-      {"div divide true_divide __truediv__", arithmetic<Binary::divide>, "DivBackward0"},
-      {"pow __pow__", arithmetic<Binary::power>, "PowBackward0", "PowBackward1"},
-      {"__rpow__", arithmetic<Binary::power, true>, "PowBackward0", "PowBackward1"},
-      {"__rtruediv__", number_over, "MulBackward0"},
-      {"floor_divide __floordiv__", arithmetic<Binary::floor_divide>, "NotImplemented"},
-      {"__rfloordiv__", arithmetic<Binary::floor_divide, true>, "NotImplemented"},
-      {"remainder __mod__", arithmetic<Binary::remainder>, "RemainderBackward0"},
-      {"__rmod__", arithmetic<Binary::remainder, true>, "RemainderBackward0"},
-      {"maximum", arithmetic<Binary::maximum>, "MaximumBackward0"},
-      {"minimum", arithmetic<Binary::minimum>, "MinimumBackward0"},
-      {"bitwise_and __and__ __rand__", both<ops::Bitwise::bit_and>},
-      {"bitwise_or __or__ __ror__", both<ops::Bitwise::bit_or>},
-      {"bitwise_xor __xor__ __rxor__", both<ops::Bitwise::bit_xor>},
-      {"bitwise_not __invert__", turned_round},
-      {"add_ __iadd__", changed<Binary::add>, "AddBackward0", nullptr, {{{"other"}, {"alpha"}}}},
-      {"sub_ __isub__", changed<Binary::subtract>, "SubBackward0", nullptr, {{{"other"}, {"alpha"}}}},
-      {"mul_ __imul__", changed<Binary::multiply>, "MulBackward0"},
-      {"div_ __itruediv__", changed<Binary::divide>, "DivBackward0"},
-      {"pow_ __ipow__", changed<Binary::power>, "PowBackward0", "PowBackward1"},
-      {"remainder_ __imod__", changed<Binary::remainder>, "RemainderBackward0"},
-      {"floor_divide_ __ifloordiv__", changed<Binary::floor_divide>, "NotImplemented"},
-      {"eq __eq__", comparison<Compare::equal>},
-      {"ne __ne__", comparison<Compare::not_equal>},
-      {"lt __lt__", comparison<Compare::less>},
-      {"le __le__", comparison<Compare::less_equal>},
-      {"gt __gt__", comparison<Compare::greater>},
-      {"ge __ge__", comparison<Compare::greater_equal>},
-      {"where", chosen, "WhereBackward0"},
-      {"masked_fill", mask_filled, "MaskedFillBackward0"},
-      {"tensor", made, nullptr, nullptr, {{{"dtype"}, {"requires_grad"}}}},
-      {"from_numpy", shared},
-      {"to", moved, "ToCopyBackward0", nullptr, {{{"dtype", "device"}}}},
-      {"dtype", dtype},
-      {"fill_", fill, "FillBackward0"},
-      {"zero_", zero, "ZeroBackward0"},
-      {"copy_", overwritten, "CopyBackwards"},
+      {"add __add__", "other, alpha", call<arithmetic<Binary::add>>, "AddBackward0"},
+      {"__radd__", call<arithmetic<Binary::add, true>>, "AddBackward0"},
+      {"sub subtract __sub__", "other, alpha", call<arithmetic<Binary::subtract>>, "SubBackward0"},
+      {"rsub __rsub__", call<arithmetic<Binary::subtract, true>>, "RsubBackward1"},
+      {"mul multiply __mul__", call<arithmetic<Binary::multiply>>, "MulBackward0"},
+      {"__rmul__", call<arithmetic<Binary::multiply, true>>, "MulBackward0"},
+      {"div divide true_divide __truediv__", call<arithmetic<Binary::divide>>, "DivBackward0"},
+      {"pow __pow__", call<arithmetic<Binary::power>>, "PowBackward0", "PowBackward1"},
+      {"__rpow__", call<arithmetic<Binary::power, true>>, "PowBackward0", "PowBackward1"},
+      {"__rtruediv__", call<number_over>, "MulBackward0"},
+      {"floor_divide __floordiv__", call<arithmetic<Binary::floor_divide>>, "NotImplemented"},
+      {"__rfloordiv__", call<arithmetic<Binary::floor_divide, true>>, "NotImplemented"},
+      {"remainder __mod__", call<arithmetic<Binary::remainder>>, "RemainderBackward0"},
+      {"__rmod__", call<arithmetic<Binary::remainder, true>>, "RemainderBackward0"},
+      {"maximum", call<arithmetic<Binary::maximum>>, "MaximumBackward0"},
+      {"minimum", call<arithmetic<Binary::minimum>>, "MinimumBackward0"},
+      {"bitwise_and __and__ __rand__", call<both<ops::Bitwise::bit_and>>},
+      {"bitwise_or __or__ __ror__", call<both<ops::Bitwise::bit_or>>},
+      {"bitwise_xor __xor__ __rxor__", call<both<ops::Bitwise::bit_xor>>},
+      {"bitwise_not __invert__", call<turned_round>},
+      {"add_ __iadd__", "other, alpha", call<changed<Binary::add>>, "AddBackward0"},
+      {"sub_ __isub__", "other, alpha", call<changed<Binary::subtract>>, "SubBackward0"},
+      {"mul_ __imul__", call<changed<Binary::multiply>>, "MulBackward0"},
+      {"div_ __itruediv__", call<changed<Binary::divide>>, "DivBackward0"},
+      {"pow_ __ipow__", call<changed<Binary::power>>, "PowBackward0", "PowBackward1"},
+      {"remainder_ __imod__", call<changed<Binary::remainder>>, "RemainderBackward0"},
+      {"floor_divide_ __ifloordiv__", call<changed<Binary::floor_divide>>, "NotImplemented"},
+      {"eq __eq__", call<comparison<Compare::equal>>},
+      {"ne __ne__", call<comparison<Compare::not_equal>>},
+      {"lt __lt__", call<comparison<Compare::less>>},
+      {"le __le__", call<comparison<Compare::less_equal>>},
+      {"gt __gt__", call<comparison<Compare::greater>>},
+      {"ge __ge__", call<comparison<Compare::greater_equal>>},
+      {"where", call<chosen>, "WhereBackward0"},
+      {"masked_fill", call<mask_filled>, "MaskedFillBackward0"},
+      {"tensor", "dtype, requires_grad", call<made>},
+      {"from_numpy", call<shared>},
+      {"to", "dtype|device", call<moved>, "ToCopyBackward0"},
+      {"dtype", call<dtype>},
+      {"fill_", call<fill>, "FillBackward0"},
+      {"zero_", call<zero>, "ZeroBackward0"},
+      {"copy_", call<overwritten>, "CopyBackwards"},
   };
   return all;
 }

@@ -15,14 +15,13 @@ struct Places {
   bool scalar;
 };
 
-std::optional<Places> read_places(const Given& given, const char* name, bool entries) {
+std::optional<Places> read_places(const char* name, const Typed& own, py::handle dim, const Operand& numbers,
+                                  bool entries) {
   Index axis = 0;
-  if (given.names != nullptr || !is_tensor(given.values[0]) || !read(given.values[1], axis)) return {};
-  const Operand own = operand_of(given.values[0]);
+  if (!read(dim.ptr(), axis)) return {};
   const Tensor& t = own.tensor;
   axis = axis_from_front(name, axis, t.rank());
-  const Operand numbers = operand_of(given.values[2]);
-  if (!numbers.tensor.defined()) fail_type(name, ": index must be a Tensor; got ", described(given.values[2]));
+  if (!numbers.tensor.defined()) fail_type(name, ": index must be a Tensor; got ", described(numbers.value));
   if (numbers.kind->height != 1 && numbers.tensor.numel() > 0)
     throw std::runtime_error(text(name, ": index must hold whole numbers; got dtype ", numbers.kind->text()));
   const Array index = packed(numbers.in(kind_of(DType::int64)).data());
@@ -38,8 +37,9 @@ std::optional<Places> read_places(const Given& given, const char* name, bool ent
       t.rank() == 0};
 }
 
-template <bool entries> PyObject* picked(const Given& given, const Entry& entry) {
-  const auto places = given.count == 3 ? read_places(given, entry.names, entries) : std::nullopt;
+template <bool entries> PyObject* picked(const Given& given, const Typed& own, py::handle dim, const Operand& index) {
+  const Entry& entry = given.entry;
+  const auto places = read_places(entry.names, own, dim, index, entries);
   if (!places) return nullptr;
   Tensor y = without_gil(places->index.numel(),
                          [&] { return ops::gather({entry.names, "index"}, places->x, places->index, places->axis); });
@@ -49,14 +49,15 @@ template <bool entries> PyObject* picked(const Given& given, const Entry& entry)
 
 // Values for the places: a Tensor of the dtype, of which as much counts as the index has, or a number where the entry
 // has a label for one.
-template <bool entries, bool add> PyObject* put(const Given& given, const Entry& entry) {
+template <bool entries, bool add>
+PyObject* put(const Given& given, const Typed& own, py::handle dim, const Operand& index, const Operand& operand) {
+  const Entry& entry = given.entry;
   const char *name = entry.names, *word = entries ? "source" : "src";
-  const auto places = given.count == 4 ? read_places(given, name, entries) : std::nullopt;
+  const auto places = read_places(name, own, dim, index, entries);
   if (!places) return nullptr;
-  const Operand operand = operand_of(given.values[3]);
   const bool number = entry.other_label != nullptr && !operand.tensor.defined();
-  if (!number && !is_tensor(given.values[3]))
-    fail_type(name, ": the values must be a Tensor; got ", described(given.values[3]));
+  if (!number && !is_tensor(operand.value))
+    fail_type(name, ": the values must be a Tensor; got ", described(operand.value));
   if (!number && operand.kind != places->kind)
     throw std::runtime_error(
         text(name, ": the values must have the Tensor's dtype ", places->kind->text(), "; got ", operand.kind->text()));
@@ -79,12 +80,12 @@ template <bool entries, bool add> PyObject* put(const Given& given, const Entry&
 
 std::span<const Entry> place_entries() {
   static constexpr Entry all[] = {
-      {"gather", picked<false>, "GatherBackward0"},
-      {"index_select", picked<true>, "IndexSelectBackward0"},
-      {"scatter", put<false, false>, "ScatterBackward0", "ScatterBackward1"},
-      {"scatter_add", put<false, true>, "ScatterAddBackward0"},
-      {"index_copy", put<true, false>, "IndexCopyBackward0"},
-      {"index_add", put<true, true>, "IndexAddBackward0"},
+      {"gather", call<picked<false>>, "GatherBackward0"},
+      {"index_select", call<picked<true>>, "IndexSelectBackward0"},
+      {"scatter", call<put<false, false>>, "ScatterBackward0", "ScatterBackward1"},
+      {"scatter_add", call<put<false, true>>, "ScatterAddBackward0"},
+      {"index_copy", call<put<true, false>>, "IndexCopyBackward0"},
+      {"index_add", call<put<true, true>>, "IndexAddBackward0"},
   };
   return all;
 }

@@ -14,7 +14,8 @@ namespace qkv::bindings::direct {
 namespace {
 
 // A view f(x, arguments), or x itself; a copy only where the entry has a label for one.
-PyObject* shown_view(const Given& given, const Entry& entry, const Tensor& x, const Tensor& y) {
+PyObject* shown_view(const Given& given, const Tensor& x, const Tensor& y) {
+  const Entry& entry = given.entry;
   if (!y.defined()) return nullptr;
   if (y.impl() == x.impl()) return Py_NewRef(given.values[0]);
   const char* label = y.data().first() == x.data().first() ? entry.label : entry.other_label;
@@ -26,22 +27,19 @@ PyObject* shown_view(const Given& given, const Entry& entry, const Tensor& x, co
   return view_of(given.values[0], y, label);
 }
 
-template <auto f, class... A> PyObject* viewed(const Given& given, const Entry& entry) {
-  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
-  std::tuple<A...> all;
-  return std::apply(
-      [&](A&... a) {
-        return read_arguments(given, entry, x, a...) ? shown_view(given, entry, x, f(x, a...)) : nullptr;
-      },
-      all);
+template <auto f> PyObject* viewed(const Given& given) {
+  return []<class... A>(Tensor (*)(const Tensor&, A...), const Given& own) {
+    return with_arguments<Tensor, A...>(
+        own, [&](const Tensor& x, auto&... arguments) { return shown_view(own, x, f(x, arguments...)); });
+  }(f, given);
 }
 
 // f(x, numbers), given as such or in a tuple.
-template <auto f> PyObject* viewed_by_numbers(const Given& given, const Entry& entry) {
+template <auto f> PyObject* viewed_by_numbers(const Given& given) {
   const Tensor x = given.count > 1 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();
   IndexList numbers;
   if (!x.defined() || !read_numbers(given, 1, numbers)) return nullptr;
-  return shown_view(given, entry, x, f(x, numbers));
+  return shown_view(given, x, f(x, numbers));
 }
 
 Tensor reshaped(const Tensor& x, const IndexList& sizes) { return ops::reshape(x, Shape(sizes.begin(), sizes.end())); }
@@ -84,7 +82,7 @@ Tensor with_axis_moved(const Tensor& x, Index from, Index to) { return ops::move
 struct NewAxis {
   Index axis = 0;
 };
-bool take(PyObject* value, const Tensor& x, NewAxis& place) { return read_axis(value, x.rank() + 1, place.axis); }
+bool take(PyObject* value, Index rank, NewAxis& place) { return read_axis(value, rank + 1, place.axis); }
 
 Tensor unsqueezed(const Tensor& x, NewAxis place) { return ops::add_axes("unsqueeze", x, {place.axis}); }
 
@@ -131,50 +129,40 @@ Tensor selected(const Tensor& x, Index axis, std::optional<Index> place) {
   return place ? entry_of_axis(x, axis, *place) : Tensor();
 }
 
-PyObject* unbound(const Given& given, const Entry& entry) {
-  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
-  std::optional<Index> dim;
-  if (!x.defined() || !read_arguments(given, entry, x, dim)) return nullptr;
+PyObject* unbound(const Given& given, const Tensor& x, std::optional<Index> dim) {
   const Index axis = ops::checked_axis("", dim.value_or(0), x.rank());
   py::tuple parts(x.dim(axis));
   for (Index i = 0; i < x.dim(axis); ++i) {
     const Tensor part = entry_of_axis(x, axis, i);
     if (!part.defined()) return nullptr;
-    parts[i] = py::reinterpret_steal<py::object>(view_of(given.values[0], part, entry.label));
+    parts[i] = py::reinterpret_steal<py::object>(view_of(given.values[0], part, given.entry.label));
   }
   return parts.release().ptr();
 }
 
-PyObject* contiguous(const Given& given, const Entry& entry) {
-  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined()) return nullptr;
+PyObject* contiguous(const Given& given, const Tensor& x) {
   if (x.data().is_packed()) return Py_NewRef(given.values[0]);
-  return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::copy(x); }), entry.label);
+  return view_of(given.values[0], without_gil(x.numel(), [&] { return ops::copy(x); }), given.entry.label);
 }
 
 // Itself if it has the dtype.
-template <DType wanted> PyObject* converted(const Given& given, const Entry& entry) {
-  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined()) return nullptr;
-  const Kind &own = kind_of(given.values[0], x), &kind = kind_of(wanted);
-  if (&own == &kind) return Py_NewRef(given.values[0]);
-  return result(without_gil(x.numel(), [&] { return cast(x, own, kind); }), entry.label);
+template <DType wanted> PyObject* converted(const Given& given, const Typed& own) {
+  const Kind& kind = kind_of(wanted);
+  if (own.kind == &kind) return Py_NewRef(own.value);
+  return result(without_gil(own.tensor.numel(), [&] { return own.in(kind); }), given.entry.label);
 }
 
 // Without the axes of size 1: all, one, or those of a tuple.
-PyObject* squeezed(const Given& given, const Entry& entry) {
-  std::array<PyObject*, 1> dim{};
-  const Tensor x = given.count > 0 ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined() || !read_parameters(given, std::span(entry.parameters).first(1), dim)) return nullptr;
-  const bool all = dim[0] == nullptr || dim[0] == Py_None;
-  const bool several = !all && (PyTuple_Check(dim[0]) != 0 || PyList_CheckExact(dim[0]) != 0);
-  if (!all && !several && PyLong_CheckExact(dim[0]) == 0) return nullptr;
-  IndexList gone = all ? IndexList() : shape_from(dim[0], "", "");
+PyObject* squeezed(const Given& given, const Tensor& x, PyObject* dim) {
+  const bool all = dim == nullptr || dim == Py_None;
+  const bool several = !all && (PyTuple_Check(dim) != 0 || PyList_CheckExact(dim) != 0);
+  if (!all && !several && PyLong_CheckExact(dim) == 0) return nullptr;
+  IndexList gone = all ? IndexList() : shape_from(dim, "", "");
   for (Index& axis : gone) axis = axis_from_front("squeeze", axis, x.rank());
   Shape shape;
   for (Index i = 0; i < x.rank(); ++i)
     if (x.dim(i) != 1 || (!all && std::find(gone.begin(), gone.end(), i) == gone.end())) shape.push_back(x.dim(i));
-  const char* label = all ? entry.label : several ? "SqueezeBackward2" : entry.other_label;
+  const char* label = all ? given.entry.label : several ? "SqueezeBackward2" : given.entry.other_label;
   return view_of(given.values[0], ops::reshape(x, shape), label);
 }
 
@@ -204,52 +192,38 @@ const char* item_label(PyObject* index) {
   return label;
 }
 
+// Whether it is one Tensor of numbers of places or of booleans.
+bool is_advanced(py::handle index) {
+  const Tensor places = tensor_of(index.ptr());
+  return places.defined() && places.rank() > 0 && !is_floating(places.dtype());
+}
+
 // By these, or by one Tensor of numbers of places or of booleans.
-PyObject* item(const Given& given, const Entry& entry) {
-  const Tensor x = given.by_position(2) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined()) return nullptr;
-  PyObject* index = given.values[1];
-  if (const Tensor places = tensor_of(index); places.defined() && places.rank() > 0 && !is_floating(places.dtype()))
-    return view_of(given.values[0], get_item(x, py::reinterpret_borrow<py::object>(index)), entry.label);
-  const char* label = item_label(index);
+PyObject* item(const Given& given, const Tensor& x, py::handle index) {
+  if (is_advanced(index))
+    return view_of(given.values[0], get_item(x, py::reinterpret_borrow<py::object>(index)), given.entry.label);
+  const char* label = item_label(index.ptr());
   const auto part = label == nullptr ? std::nullopt : plain_part_of(x, index);
   return part ? view_of(given.values[0], *part, label) : nullptr;
 }
 
-PyObject* item_set(const Given& given, const Entry& entry) {
-  const Tensor x = given.by_position(3) ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined()) return nullptr;
-  const auto index = py::reinterpret_borrow<py::object>(given.values[1]);
-  const Tensor places = tensor_of(index.ptr());
-  const bool advanced = places.defined() && places.rank() > 0 && !is_floating(places.dtype());
-  if (!advanced && (item_label(index.ptr()) == nullptr || !plain_part_of(x, index))) return nullptr;
-  const Tensor value = operand_of(given.values[2]).in(kind_of(given.values[0], x));
-  set_item(x, index, py::cast(value));
-  set_label(x, advanced ? entry.other_label : entry.label);
+PyObject* item_set(const Given& given, const Typed& own, py::handle places, const Operand& value) {
+  const Tensor& x = own.tensor;
+  const bool advanced = is_advanced(places);
+  if (!advanced && (item_label(places.ptr()) == nullptr || !plain_part_of(x, places))) return nullptr;
+  set_item(x, py::reinterpret_borrow<py::object>(places), py::cast(value.in(*own.kind)));
+  set_label(x, advanced ? given.entry.other_label : given.entry.label);
   return Py_NewRef(Py_None);
 }
 
-PyObject* length(const Given& given, const Entry&) {
-  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  return x.defined() && x.rank() > 0 ? PyLong_FromLongLong(x.dim(0)) : nullptr;
-}
-
-PyObject* count_of_axes(const Given& given, const Entry&) {
-  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  return x.defined() ? PyLong_FromLongLong(x.rank()) : nullptr;
-}
-
-PyObject* count_of_numbers(const Given& given, const Entry&) {
-  const Tensor x = given.by_position(1) ? tensor_of(given.values[0]) : Tensor();
-  return x.defined() ? PyLong_FromLongLong(x.numel()) : nullptr;
-}
+PyObject* length(const Given&, const Tensor& x) { return x.rank() > 0 ? PyLong_FromLongLong(x.dim(0)) : nullptr; }
+PyObject* count_of_axes(const Given&, const Tensor& x) { return PyLong_FromLongLong(x.rank()); }
+PyObject* count_of_numbers(const Given&, const Tensor& x) { return PyLong_FromLongLong(x.numel()); }
 
 // Of all axes, or of one.
-PyObject* shape(const Given& given, const Entry&) {
-  const Tensor x = given.count > 0 && given.names == nullptr ? tensor_of(given.values[0]) : Tensor();
-  if (!x.defined() || given.count > 2) return nullptr;
-  if (Index axis = 0; given.count == 2)
-    return read_axis(given.values[1], x.rank(), axis) ? PyLong_FromLongLong(x.dim(axis)) : nullptr;
+PyObject* shape(const Given&, const Tensor& x, PyObject* dim) {
+  if (Index axis = 0; dim != nullptr)
+    return read_axis(dim, x.rank(), axis) ? PyLong_FromLongLong(x.dim(axis)) : nullptr;
   auto sizes = py::reinterpret_steal<py::object>(classes().shape->tp_alloc(classes().shape, x.rank()));
   if (!sizes) throw py::error_already_set();
   for (Index axis = 0; axis < x.rank(); ++axis) {
@@ -266,44 +240,35 @@ std::span<const Entry> view_entries() {
   static constexpr Entry all[] = {
       {"view", viewed_by_numbers<reshaped>, "ViewBackward0"},
       {"reshape", viewed_by_numbers<reshaped>, "ViewBackward0", "UnsafeViewBackward0"},
-      {"transpose swapaxes swapdims", viewed<ops::swapaxes, Index, Index>, "TransposeBackward0"},
-      {"roll", viewed<rolled, std::optional<Index>, Index>, "RollBackward0", "RollBackward0", {{{"shifts"}, {"dims"}}}},
-      {"movedim moveaxis", viewed<with_axis_moved, Index, Index>, "PermuteBackward0"},
+      {"transpose swapaxes swapdims", viewed<ops::swapaxes>, "TransposeBackward0"},
+      {"roll", "shifts, dims", viewed<rolled>, "RollBackward0", "RollBackward0"},
+      {"movedim moveaxis", viewed<with_axis_moved>, "PermuteBackward0"},
       {"permute", viewed_by_numbers<permuted>, "PermuteBackward0"},
       {"flip", viewed_by_numbers<flipped>, nullptr, "FlipBackward0"},
       {"t", viewed<matrix_transposed>, "TBackward0"},
       {"T", viewed<all_axes_reversed>, "PermuteBackward0"},
-      {"view_as reshape_as", viewed<reshaped_as, Tensor>, "ViewBackward0", "UnsafeViewBackward0"},
-      {"expand_as", viewed<expanded_as, Tensor>, "ExpandBackward0"},
-      {"unsqueeze", viewed<unsqueezed, NewAxis>, "UnsqueezeBackward0"},
-      {"squeeze", squeezed, "SqueezeBackward0", "SqueezeBackward1", {{{"dim", "axis"}}}},
+      {"view_as reshape_as", viewed<reshaped_as>, "ViewBackward0", "UnsafeViewBackward0"},
+      {"expand_as", viewed<expanded_as>, "ExpandBackward0"},
+      {"unsqueeze", viewed<unsqueezed>, "UnsqueezeBackward0"},
+      {"squeeze", "dim|axis", call<squeezed>, "SqueezeBackward0", "SqueezeBackward1"},
       {"expand", viewed_by_numbers<expanded>, "ExpandBackward0"},
       {"detach", viewed<detached>},
-      {"flatten",
-       viewed<flattened, std::optional<Index>, std::optional<Index>>,
-       "ViewBackward0",
-       "UnsafeViewBackward0",
-       {{{"start_dim"}, {"end_dim"}}}},
-      {"diagonal",
-       viewed<diagonal, std::optional<Index>, std::optional<Index>, std::optional<Index>>,
-       "DiagonalBackward0",
-       "DiagonalBackward0",
-       {{{"offset"}, {"dim1"}, {"dim2"}}}},
-      {"__getitem__", item, "IndexBackward0"},
-      {"__setitem__", item_set, "CopySlices", "IndexPutBackward0"},
-      {"narrow", viewed<narrowed, Index, std::optional<Index>, std::optional<Index>>, "SliceBackward0",
-       "SliceBackward0"},
-      {"select", viewed<selected, Index, std::optional<Index>>, "SelectBackward0", "SelectBackward0"},
-      {"unbind", unbound, "UnbindBackward0", nullptr, {{{"dim", "axis"}}}},
-      {"contiguous", contiguous, "CloneBackward0"},
-      {"float", converted<DType::float32>, "ToCopyBackward0"},
-      {"double", converted<DType::float64>, "ToCopyBackward0"},
-      {"long", converted<DType::int64>, "ToCopyBackward0"},
-      {"bool", converted<DType::boolean>, "ToCopyBackward0"},
-      {"shape size", shape},
-      {"__len__", length},
-      {"dim ndimension", count_of_axes},
-      {"numel nelement", count_of_numbers},
+      {"flatten", "start_dim, end_dim", viewed<flattened>, "ViewBackward0", "UnsafeViewBackward0"},
+      {"diagonal", "offset, dim1, dim2", viewed<diagonal>, "DiagonalBackward0", "DiagonalBackward0"},
+      {"__getitem__", call<item>, "IndexBackward0"},
+      {"__setitem__", call<item_set>, "CopySlices", "IndexPutBackward0"},
+      {"narrow", viewed<narrowed>, "SliceBackward0", "SliceBackward0"},
+      {"select", viewed<selected>, "SelectBackward0", "SelectBackward0"},
+      {"unbind", "dim|axis", call<unbound>, "UnbindBackward0"},
+      {"contiguous", call<contiguous>, "CloneBackward0"},
+      {"float", call<converted<DType::float32>>, "ToCopyBackward0"},
+      {"double", call<converted<DType::float64>>, "ToCopyBackward0"},
+      {"long", call<converted<DType::int64>>, "ToCopyBackward0"},
+      {"bool", call<converted<DType::boolean>>, "ToCopyBackward0"},
+      {"shape size", call<shape>},
+      {"__len__", call<length>},
+      {"dim ndimension", call<count_of_axes>},
+      {"numel nelement", call<count_of_numbers>},
   };
   return all;
 }
