@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/convert.h"
+#include "ops/ops.h"
 
 namespace qkv::bindings::direct {
 
@@ -51,5 +52,7 @@ Tensor cut(const Tensor& t, const Kind& kind);  // narrow ones to their width
 Tensor cast(const Tensor& t, const Kind& from, const Kind& to);
 // An object of the derived class that has the dtype.
 PyObject* result(const Tensor& t, const char* label, const Kind& kind);
+// a op b in the dtype that both have together.
+Operand compute(ops::Binary op, const Operand& a, const Operand& b);
 
 }  // namespace qkv::bindings::direct

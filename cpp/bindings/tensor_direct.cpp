@@ -53,12 +53,14 @@ Tensor dropout(const Tensor& x, std::optional<double> p, OnUnlessSaid training, 
 }
 
 // Without a number of classes the largest id is the last.
-PyObject* one_hot(const Given&, const Tensor& ids, std::optional<Index> classes) {
-  if (ids.dtype() != DType::int64) return nullptr;
+PyObject* one_hot(const Given&, const Operand& ids, std::optional<Index> classes) {
+  if (ids.kind->height != 1)
+    throw std::runtime_error("one_hot: tensor must hold whole numbers; got " + ids.kind->text());
   if (classes.value_or(-1) == -1) classes.reset();
-  if (!classes && ids.numel() == 0)
+  const Array numbers = packed(ids.in(kind_of(DType::int64)).data());
+  if (!classes && numbers.numel() == 0)
     throw std::runtime_error("one_hot: num_classes must be given because the Tensor is empty; got -1");
-  return result(Tensor(ops::one_hot(packed(ids.data()), classes)));
+  return result(Tensor(ops::one_hot(numbers, classes)));
 }
 
 // Pairs from the last axis backwards; negative ones cut off.
@@ -108,41 +110,54 @@ PyObject* clone(const Given& given, const Tensor& x) {
 }
 
 // Of operands of one dtype.
-PyObject* product(const Operand& x, const Operand& y, const char* label) {
+Operand product(const Operand& x, const Operand& y) {
   if (x.kind != y.kind)
     throw std::runtime_error(text("expected both Tensors of a product to have the same dtype; got ", x.kind->text(),
                                   " and ", y.kind->text()));
   const Tensor z = without_gil([&] { return ops::matmul(x.tensor, y.tensor); });
-  return result(z, label, x.kind->narrow() ? *x.kind : kind_of(z.dtype()));
+  return {nullptr, z, x.kind->narrow() ? x.kind : &kind_of(z.dtype())};
 }
 
 PyObject* any_product(const Given&, const Typed& x, const Operand& y) {
   if (!y.tensor.defined()) return nullptr;
   const Index a = x.tensor.rank(), b = y.tensor.rank();
-  return product(x, y,
-                 a == 1 && b == 1   ? "DotBackward0"
-                 : a == 2 && b == 1 ? "MvBackward0"
-                 : a == 2 && b == 2 ? "MmBackward0"
-                 : a == 1 || b == 1 ? "SqueezeBackward4"
-                                    : "UnsafeViewBackward0");
+  const Operand z = product(x, y);
+  return result(z.tensor,
+                a == 1 && b == 1   ? "DotBackward0"
+                : a == 2 && b == 1 ? "MvBackward0"
+                : a == 2 && b == 2 ? "MmBackward0"
+                : a == 1 || b == 1 ? "SqueezeBackward4"
+                                   : "UnsafeViewBackward0",
+                *z.kind);
 }
 
 // Of two Tensors with so many axes, of equal batches.
-template <Index first, Index second> PyObject* product_of(const Given& given, const Typed& x, const Typed& y) {
+template <Index first, Index second> Operand product_of_axes(const char* name, const Operand& x, const Operand& y) {
   const Shape &a = x.tensor.shape(), &b = y.tensor.shape();
   if (a.rank() != first || b.rank() != second || (first == 3 && a.dim(0) != b.dim(0)))
-    throw std::runtime_error(text(given.entry.names, ": input and other must have ", first, " and ", second,
+    throw std::runtime_error(text(name, ": input and other must have ", first, " and ", second,
                                   " axes and equal batches; got ", a, " and ", b));
-  return product(x, y, given.entry.label);
+  return product(x, y);
 }
 
-// start + x @ y
+template <Index first, Index second> PyObject* product_of(const Given& given, const Typed& x, const Typed& y) {
+  const Operand z = product_of_axes<first, second>(given.entry.names, x, y);
+  return result(z.tensor, given.entry.label, *z.kind);
+}
+
+// beta start + alpha x @ y
 template <Index first, Index second>
-PyObject* plus_product(const Given& given, const Floats& start, const Tensor& x, const Tensor& y) {
-  if (x.dtype() != y.dtype() || start.dtype() != x.dtype() || x.rank() != first || y.rank() != second ||
-      (first == 3 && x.dim(0) != y.dim(0)))
-    return nullptr;
-  return result(without_gil([&] { return ops::add(start, ops::matmul(x, y)); }), given.entry.label);
+PyObject* plus_product(const Given& given, const Typed& start, const Typed& x, const Typed& y, PyObject* beta,
+                       PyObject* alpha) {
+  const auto times = [](const Operand& t, PyObject* factor) {
+    double number = 1;
+    return factor == nullptr || (read(factor, number) && number == 1)
+               ? t
+               : compute(ops::Binary::multiply, t, operand_of(factor));
+  };
+  const Operand z = times(product_of_axes<first, second>(given.entry.names, x, y), alpha);
+  const Operand sum = compute(ops::Binary::add, times(start, beta), z);
+  return result(sum.tensor, given.entry.label, *sum.kind);
 }
 
 // Of matrices, of one dtype.
@@ -224,9 +239,9 @@ std::span<const Entry> number_entries() {
       {"bmm", call<product_of<3, 3>>, "BmmBackward0"},
       {"mv", call<product_of<2, 1>>, "MvBackward0"},
       {"dot", call<product_of<1, 1>>, "DotBackward0"},
-      {"addmm", call<plus_product<2, 2>>, "AddmmBackward0"},
-      {"baddbmm", call<plus_product<3, 3>>, "BaddbmmBackward0"},
-      {"addmv", call<plus_product<2, 1>>, "AddmvBackward0"},
+      {"addmm", "a, b, beta, alpha", call<plus_product<2, 2>>, "AddmmBackward0"},
+      {"baddbmm", "a, b, beta, alpha", call<plus_product<3, 3>>, "BaddbmmBackward0"},
+      {"addmv", "a, b, beta, alpha", call<plus_product<2, 1>>, "AddmvBackward0"},
       {"mse_loss", computed<mean_loss<ops::mse>>, "MseLossBackward0"},
       {"l1_loss", computed<mean_loss<ops::l1>>, "MeanBackward0"},
       {"cross_entropy", computed<mean_loss_of_classes<cross_entropy>>, "NllLossBackward0"},

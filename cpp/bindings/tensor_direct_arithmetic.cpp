@@ -31,10 +31,10 @@ bool has_zero(const Tensor& t) {
   return std::find(first, first + numbers.numel(), 0) != first + numbers.numel();
 }
 
-// a op b in the dtype that both have together, which `kind` becomes.
-Tensor compute(Binary op, const Operand& a, const Operand& b, const Kind*& kind) {
-  const std::array<Operand, 2> both{a, b};
-  kind = &result_kind(both);
+}  // namespace
+
+Operand compute(Binary op, const Operand& a, const Operand& b) {
+  const Kind* kind = &result_kind(std::array{a, b});
   if (op == Binary::divide && kind->height < 2) kind = &default_kind();
   if (op == Binary::subtract && (a.kind->height == 0 || b.kind->height == 0))
     throw std::runtime_error("sub: operands must not be booleans because these have no differences; use ^ or ~");
@@ -59,8 +59,10 @@ Tensor compute(Binary op, const Operand& a, const Operand& b, const Kind*& kind)
                   }),
       *kind);
   if (kind->height == 0) kind = &kind_of(computed.dtype());  // of powers of booleans
-  return computed;
+  return {nullptr, computed, kind};
 }
+
+namespace {
 
 // The other operand times `alpha`, where the operation has that.
 std::optional<Operand> scaled(const Given& given, const Operand& x, const Operand& y, PyObject* alpha) {
@@ -68,10 +70,7 @@ std::optional<Operand> scaled(const Given& given, const Operand& x, const Operan
   double factor = 1;
   if (given.entry.parameters[1].name.empty() || !read(alpha, factor) || !y.tensor.defined()) return {};
   if (PyFloat_Check(alpha) != 0 && result_kind(std::array{x, y}).height < 2) return {};
-  if (factor == 1) return y;
-  const Kind* kind = nullptr;
-  const Tensor product = compute(Binary::multiply, y, operand_of(alpha), kind);
-  return Operand{nullptr, product, kind};
+  return factor == 1 ? y : compute(Binary::multiply, y, operand_of(alpha));
 }
 
 // With a label of its own beside a Tensor, or in front of one, if there is one.
@@ -81,20 +80,18 @@ PyObject* arithmetic(const Given& given, const Operand& x, const Operand& other,
   if (!factor) return nullptr;
   const Operand& y = *factor;
   const Entry& entry = given.entry;
-  const Kind* kind = nullptr;
-  const Tensor z = swapped ? compute(op, y, x, kind) : compute(op, x, y, kind);
+  const Operand z = swapped ? compute(op, y, x) : compute(op, x, y);
   const bool number = !(swapped ? x : y).tensor.defined();
   const char* label = number || entry.other_label == nullptr ? entry.label : entry.other_label;
   if (op == Binary::power && !(swapped ? y : x).tensor.defined()) label = "PowBackward2";
-  return result(z, label, *kind);
+  return result(z.tensor, label, *z.kind);
 }
 
 // A number over a Tensor: PyTorch multiplies by the reciprocal.
 PyObject* number_over(const Given& given, const Operand& operand, const Operand& number) {
   if (number.tensor.defined()) {
-    const Kind* kind = nullptr;
-    const Tensor quotient = compute(Binary::divide, number, operand, kind);
-    return result(quotient, "DivBackward0", *kind);
+    const Operand quotient = compute(Binary::divide, number, operand);
+    return result(quotient.tensor, "DivBackward0", *quotient.kind);
   }
   const Kind& kind = operand.kind->height < 2 ? default_kind() : *operand.kind;
   const Tensor x = operand.in(kind), factor = number.in(kind);
@@ -136,12 +133,11 @@ template <Binary op> PyObject* changed(const Given& given, const Typed& own, con
     if (one.tensor.defined() && grad_enabled()) one.tensor = before_change(x, one.tensor);
     return one;
   };
-  const Kind* kind = nullptr;
-  const Tensor y = compute(op, before(own), before(*factor), kind);
-  if (y.shape() != x.shape() || kind->height > own.kind->height) return nullptr;
-  set_in_place("in place", x, cast(y, *kind, *own.kind));
+  const Operand y = compute(op, before(own), before(*factor));
+  if (y.tensor.shape() != x.shape() || y.kind->height > own.kind->height) return nullptr;
+  set_in_place("in place", x, y.in(*own.kind));
   const Entry& entry = given.entry;
-  if (y.requires_grad()) set_label(x, number || entry.other_label == nullptr ? entry.label : entry.other_label);
+  if (y.tensor.requires_grad()) set_label(x, number || entry.other_label == nullptr ? entry.label : entry.other_label);
   return Py_NewRef(own.value);
 }
 

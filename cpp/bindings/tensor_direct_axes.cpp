@@ -1,9 +1,10 @@
 // What the core answers itself of the class derived from Tensor along axes: reductions, orders, running sums, softmax,
 // and joining.
-#include <array>
+#include <algorithm>
 
 #include "bindings/convert.h"
 #include "bindings/direct_call.h"
+#include "bindings/promotion.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings::direct {
@@ -11,13 +12,20 @@ namespace {
 
 using OptionalAxes = std::optional<ops::Axes>;
 
-// Of floating numbers, unless there is no label or `any_dtype`; of all unless axes are given or `of_axes`.
-template <Tensor (*reduction)(const Tensor&, const OptionalAxes&, bool), bool any_dtype = false, bool of_axes = false>
-PyObject* reduced(const Given& given, const Tensor& x, const OptionalAxes& axes, bool kept) {
-  const Entry& entry = given.entry;
-  if ((entry.label != nullptr && !is_floating(x.dtype()) && !any_dtype) || (of_axes && !axes)) return nullptr;
-  return result(without_gil(x.numel(), [&] { return reduction(x, axes, kept); }),
-                axes || kept ? entry.other_label : entry.label);
+// What numbers it is of; whole ones give int64, or their own dtype.
+enum class Of { floating, any, any_in_own };
+template <Tensor (*reduction)(const Tensor&, const OptionalAxes&, bool), Of numbers = Of::floating>
+PyObject* reduced(const Given& given, const Typed& own, const OptionalAxes& axes, bool kept) {
+  const Tensor& x = own.tensor;
+  if (numbers == Of::floating && !is_floating(x.dtype())) return nullptr;
+  const Tensor y = without_gil(x.numel(), [&] { return reduction(x, axes, kept); });
+  return result(y, axes || kept ? given.entry.other_label : given.entry.label,
+                numbers == Of::any_in_own ? *own.kind : kind_of(y.dtype()));
+}
+
+// Of all, axes must be given.
+PyObject* log_sum(const Given& given, const Typed& own, const OptionalAxes& axes, bool kept) {
+  return axes ? reduced<ops::logsumexp>(given, own, axes, kept) : nullptr;
 }
 
 // Numbers and their places.
@@ -30,13 +38,17 @@ PyObject* found(const Given& given, PyTypeObject* cls, const Tensor& values, con
 }
 
 // Of all, or along one axis; beside another Tensor it means something else.
-template <bool largest> PyObject* extreme(const Given& given, const Tensor& x, const OptionalAxes& axes, bool kept) {
-  if (x.dtype() == DType::boolean || (axes ? axes->size() != 1 : kept)) return nullptr;
-  if (!axes)
-    return view_of(given.values[0], without_gil(x.numel(), [&] { return largest ? ops::max(x) : ops::min(x); }),
-                   given.entry.other_label);
-  const auto [values, places] = without_gil(x.numel(), [&] { return ops::extreme(x, axes->front(), kept, largest); });
-  return found(given, largest ? classes().max : classes().min, values, Tensor(places), given.entry.label);
+template <bool largest> PyObject* extreme(const Given& given, const Typed& own, PyObject* dim, bool kept) {
+  const Tensor& x = own.tensor;
+  if (dim == nullptr || dim == Py_None)
+    return kept ? nullptr : reduced<largest ? ops::max : ops::min, Of::any_in_own>(given, own, {}, false);
+  Index axis = 0;
+  if (!read(dim, axis)) return nullptr;
+  auto [values, places] = without_gil(x.numel(), [&] {
+    return ops::extreme(x.rank() > 0 ? x : ops::reshape(x, {1}), axis_from_front("", axis, x.rank()), kept, largest);
+  });
+  if (x.rank() == 0) values = ops::reshape(values, {}), places = ops::reshape(places, {});
+  return found(given, largest ? classes().max : classes().min, values, places, given.entry.other_label);
 }
 
 // In order: a pair, or the places alone where the entry has no label.
@@ -70,9 +82,9 @@ PyObject* place_of(const Given&, const Tensor& x, const OptionalAxes& axes, bool
 }
 
 // Of all, or along one axis.
-PyObject* multiplied(const Given& given, const Tensor& x, const OptionalAxes& axes, bool kept) {
+PyObject* multiplied(const Given& given, const Typed& own, const OptionalAxes& axes, bool kept) {
   if (given.count > 1 && PyTuple_Check(given.values[1]) != 0) return nullptr;
-  return reduced<ops::product, true>(given, x, axes, kept);
+  return reduced<ops::product, Of::any>(given, own, axes, kept);
 }
 
 // By one number.
@@ -91,27 +103,25 @@ PyObject* spread(const Given& given, const Floats& x, const OptionalAxes& axes, 
   return result(without_gil(x.numel(), [&] { return compute(x, axes, kept, ddof); }), given.entry.label);
 }
 
-// Of Tensors of one floating dtype.
-template <bool new_axis> PyObject* joined(const Given& given, py::handle tensors, PyObject* dim) {
-  if (PyTuple_CheckExact(tensors.ptr()) == 0 && PyList_CheckExact(tensors.ptr()) == 0) return nullptr;
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(tensors.ptr());
-  Tensors parts;
-  parts.reserve(static_cast<std::size_t>(count));
+// In the dtype that all fit; empty Tensors with one axis do not count where others are joined.
+template <bool new_axis> PyObject* joined(const Given& given, py::handle tensors, std::optional<Index> dim) {
+  const auto listed = py::reinterpret_steal<py::object>(PySequence_Fast(tensors.ptr(), ""));
+  PyErr_Clear();
+  std::vector<Operand> parts;
+  for (Py_ssize_t i = 0; listed && i < PySequence_Fast_GET_SIZE(listed.ptr()); ++i)
+    if (Typed part; take(PySequence_Fast_GET_ITEM(listed.ptr(), i), 0, part)) parts.push_back(part);
+  if (!listed || std::ssize(parts) < PySequence_Fast_GET_SIZE(listed.ptr()))
+    fail_type(new_axis ? "stack" : "cat", ": tensors must be Tensors; got ", described(tensors));
+  const auto empty = [](const Operand& part) { return part.tensor.shape() == Shape{0}; };
+  if (!new_axis && !std::ranges::all_of(parts, empty)) std::erase_if(parts, empty);
+  const Kind* kind = parts.empty() ? &default_kind() : parts.front().kind;
+  for (const Operand& part : parts) kind = &common(*kind, *part.kind);
+  Tensors all;
   Index work = 0;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    Floats part;
-    if (!take(PySequence_Fast_GET_ITEM(tensors.ptr(), i), 0, part) ||
-        (!parts.empty() && part.dtype() != parts.front().dtype()))
-      return nullptr;
-    if (!new_axis && (part.rank() == 0 || (part.rank() == 1 && part.dim(0) == 0))) return nullptr;
-    work += part.numel();
-    parts.push_back(std::move(part));
-  }
-  Index axis = 0;
-  if (parts.empty() || (dim != nullptr && !read_axis(dim, parts.front().rank() + (new_axis ? 1 : 0), axis)))
-    return nullptr;
-  return result(without_gil(work, [&] { return new_axis ? ops::stack(parts, axis) : ops::concatenate(parts, axis); }),
-                given.entry.label);
+  for (const Operand& part : parts) work += all.emplace_back(part.in(*kind)).numel();
+  const Index axis = dim.value_or(0);
+  return result(without_gil(work, [&] { return new_axis ? ops::stack(all, axis) : ops::concatenate(all, axis); }),
+                given.entry.label, *kind);
 }
 
 PyObject* looked_up(const Given& given, const Tensor& ids, const Floats& weight, PyObject* row) {
@@ -135,17 +145,17 @@ std::span<const Entry> axis_entries() {
                        *spreading = "dim|axis, unbiased, keepdim|keepdims, correction",
                        *ordering = "dim|axis, descending, stable";
   static constexpr Entry all[] = {
-      {"sum", over, call<reduced<ops::sum, true>>, "SumBackward0", "SumBackward1"},
+      {"sum", over, call<reduced<ops::sum, Of::any>>, "SumBackward0", "SumBackward1"},
       {"mean", over, call<reduced<ops::mean>>, "MeanBackward0", "MeanBackward1"},
       {"prod", over, call<multiplied>, "ProdBackward0", "ProdBackward1"},
-      {"amax", over, call<reduced<ops::max>>, "AmaxBackward0", "AmaxBackward0"},
-      {"amin", over, call<reduced<ops::min>>, "AminBackward0", "AminBackward0"},
-      {"logsumexp", over, call<reduced<ops::logsumexp, false, true>>, "LogsumexpBackward0", "LogsumexpBackward0"},
+      {"amax", over, call<reduced<ops::max, Of::any_in_own>>, "AmaxBackward0", "AmaxBackward0"},
+      {"amin", over, call<reduced<ops::min, Of::any_in_own>>, "AminBackward0", "AminBackward0"},
+      {"logsumexp", over, call<log_sum>, "LogsumexpBackward0", "LogsumexpBackward0"},
       {"embedding", call<looked_up>, "EmbeddingBackward0"},
-      {"any", over, call<reduced<ops::any>>},
-      {"all", over, call<reduced<ops::all>>},
-      {"max", over, call<extreme<true>>, "MaxBackward0", "MaxBackward1"},
-      {"min", over, call<extreme<false>>, "MinBackward0", "MinBackward1"},
+      {"any", over, call<reduced<ops::any, Of::any>>},
+      {"all", over, call<reduced<ops::all, Of::any>>},
+      {"max", over, call<extreme<true>>, "MaxBackward1", "MaxBackward0"},
+      {"min", over, call<extreme<false>>, "MinBackward1", "MinBackward0"},
       {"sort", ordering, call<in_order>, "SortBackward0"},
       {"argsort", ordering, call<in_order>},
       {"topk", "k, dim|axis, largest, sorted", call<best>, "TopkBackward0"},

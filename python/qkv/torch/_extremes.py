@@ -1,5 +1,7 @@
 """The largest and smallest numbers, and orders: max, sort, topk.
 
+amax: The largest numbers; equal ones share the gradient.
+amin: The smallest numbers; equal ones share the gradient.
 argmax: Number of the largest entry; the first of equal ones.
 argmin: Number of the smallest entry; the first of equal ones.
 sort: Values in order along an axis, and the places they come from; equal ones keep their order.
@@ -18,7 +20,7 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from ._elementwise import answered, as_numbers
-from ._reductions import axes_of, told
+from ._reductions import told
 from ._shaping import along, axis_of
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
 
@@ -40,40 +42,26 @@ _TYPES = {name: _result_type(name, "values", "indices") for name in ("max", "min
 _core.direct_classes({name: _TYPES[name] for name in ("max", "min", "sort", "topk")})
 
 
-def _pair(name: str, core, t, *args, label: str = "Backward0"):
-    """Values and the places they come from; of a Tensor without axes its number and 0."""
-    values, places = along(core, t, *args)
-    return _TYPES[name]((wrap(values, f"{name.capitalize()}{label}", t._kind), wrap(places)))
-
-
 def _refuse_keepdim(name: str, keepdim) -> None:
     if keepdim:
         raise TypeError(f"{name}: dim must be given with keepdim; got {shown(keepdim)} alone")
 
 
-def _extreme(name: str, largest: bool) -> None:
-    reduce, what = Core.max if largest else Core.min, "largest" if largest else "smallest"
-
+def _extreme(name: str, what: str) -> None:
     def extreme(input, dim=None, keepdim: bool = False, *, other=None):
         if isinstance(dim, Core) or other is not None:
-            return getattr(input, f"{name}imum")(other if other is not None else dim)
+            return answered(f"{name}imum", input, other if other is not None else dim)
         if dim is None:
             _refuse_keepdim(name, keepdim)
-            return wrap(reduce(input), f"{name.capitalize()}Backward1", input._kind)
-        return _pair(name, _core.extreme, input, axis_of(dim, input.dim(), name), bool(keepdim), largest)
+            return answered(name, input)
+        return answered(name, input, axis_of(dim, input.dim(), name), bool(keepdim))
 
     extreme.__doc__ = f"The {what} number of all; with ``dim`` values and their numbers."
     named(name)(extreme)
 
-    def alone(input, dim=(), keepdim: bool = False):
-        return reduce(input, axes_of(dim, input, f"a{name}"), keepdim)
 
-    alone.__doc__ = f"The {what} numbers; equal ones share the gradient."
-    named(f"a{name}: A{name}")(alone)
-
-
-_extreme("max", True)
-_extreme("min", False)
+_extreme("max", "largest")
+_extreme("min", "smallest")
 
 
 # Orders.
@@ -105,7 +93,8 @@ def median(input, dim=None, keepdim: bool = False):
         # What requires a gradient later must be no view of the result with that axis.
         return found if keepdim else tuple(Core.copy(Core.squeeze(one, axis)) for one in found)
 
-    return _pair("median", middle, input, axis, label="Backward1")
+    values, places = along(middle, input, axis)
+    return _TYPES["median"]((wrap(values, "MedianBackward1", input._kind), wrap(places)))
 
 
 @named("nonzero")
@@ -141,6 +130,8 @@ def _ordered(name: str, t, dim, descending) -> Any:
 
 
 _TABLE = {
+    "amax": told("amax", ()),
+    "amin": told("amin", ()),
     "argmax": told("argmax"),
     "argmin": told("argmin"),
     "sort": lambda input, dim=-1, descending=False, stable=False: _ordered("sort", input, dim, descending),

@@ -15,8 +15,8 @@ import numpy as np
 from .. import _core
 from .._numpy import products
 from . import _reductions
-from ._elementwise import answered, cast, result_dtype
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, plain, wrap, wrap_array
+from ._elementwise import answered, cast
+from ._tensor import Core, Tensor, _core_shape, named, plain, wrap, wrap_array
 
 matmul = named("matmul")(lambda input, other: answered("matmul", input, other))
 named("inner")(lambda input, other: matmul(input, other.transpose(-1, -2) if len(other.shape) > 1 else other))
@@ -54,21 +54,15 @@ def outer(input, vec2) -> Tensor:
     return input.reshape(-1, 1) * vec2
 
 
-def _plus(name: str, multiply: str, what: str) -> None:
-    def f(input, a, b, *, beta=1, alpha=1) -> Tensor:
-        multiplied = FUNCTIONS[multiply](a, b)
-        scaled = multiplied if alpha == 1 else multiplied * alpha
-        start = cast(input, result_dtype(input, multiplied))
-        result = Core.__add__(start if beta == 1 else start * beta, scaled)
-        return wrap(result, f"{name.capitalize()}Backward0", start._kind)
-
+def _plus(name: str, what: str) -> None:
+    f: Any = lambda input, a, b, *, beta=1, alpha=1: answered(name, input, a, b, beta, alpha)  # noqa: E731
     f.__doc__ = f"``beta input + alpha a @ b`` for {what}."
     named(name)(f)
 
 
-_plus("addmm", "mm", "matrices")
-_plus("baddbmm", "bmm", "stacks of matrices")
-_plus("addmv", "mv", "a matrix and a vector")
+_plus("addmm", "matrices")
+_plus("baddbmm", "stacks of matrices")
+_plus("addmv", "a matrix and a vector")
 
 
 def _contracted(contract, tensors: list[Any]) -> Tensor:

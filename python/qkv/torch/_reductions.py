@@ -72,8 +72,8 @@ def _reduction(name: str, convert) -> Any:
     return f
 
 
-def told(name: str) -> Any:
-    return lambda input, dim=None, keepdim=False: answered(
+def told(name: str, of_all: Any = None) -> Any:
+    return lambda input, dim=of_all, keepdim=False: answered(
         name, input, axes_of(dim, input, name), bool(keepdim)
     )
 

@@ -23,7 +23,6 @@ tile: The whole Tensor several times along each axis.
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from typing import Any
@@ -33,7 +32,7 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from ._dtypes import dtype
-from ._elementwise import answered, as_numbers, cast, common_dtype
+from ._elementwise import answered, as_numbers
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
 
 
@@ -123,20 +122,10 @@ def unfold(input, dimension: int, size: int, step: int):
 # Joining and repeating.
 
 
-def _joined(core, name: str, tensors, dim):
-    """Join along an axis, in the dtype that all fit."""
-    parts = list(tensors)
-    if not all(isinstance(part, Core) for part in parts):
-        raise TypeError(f"{name}: tensors must be Tensors; got {shown(parts)}")
-    kind: Any = functools.reduce(common_dtype, [part.dtype for part in parts]) if parts else None
-    return wrap(core([cast(part, kind) for part in parts], dim), f"{name.capitalize()}Backward0", kind)
-
-
 @named("torch.cat torch.concat torch.concatenate")
 def cat(tensors, dim: int = 0) -> Tensor:
     """Join Tensors along an axis that they have."""
-    parts = [t for t in tensors if not isinstance(t, Core) or _core_shape(t) != (0,)] or tensors
-    return _joined(_core.concatenate, "cat", parts, dim)  # type: ignore[no-any-return]
+    return answered("cat", tensors, operator.index(dim))
 
 
 @named("torch.hstack")
@@ -192,7 +181,7 @@ _TABLE = {
     ".expand_as": lambda input, other: expand(input, other.shape),
     "broadcast_to": lambda input, size: expand(input, size),
     "flip: Flip": lambda input, *dims: along(lambda t: Core.copy(_core.flip(t, sizes(dims))), input),
-    "torch.stack": lambda tensors, dim=0: _joined(_core.stack, "stack", tensors, dim),
+    "torch.stack": lambda tensors, dim=0: answered("stack", tensors, operator.index(dim)),
     "torch.vstack": lambda tensors: cat([t if len(t.shape) > 1 else reshape(t, (1, -1)) for t in tensors], 0),
     "tile: Repeat": lambda input, *dims: np.tile(as_core(input), sizes(dims)),
 }

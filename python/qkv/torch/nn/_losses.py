@@ -35,7 +35,6 @@ def _loss(text: str, op: str | None = None, single: str = "", share: bool | None
     """
 
     def decorate(f):
-        @functools.partial(_core.direct, f.__name__)
         @arguments(text)
         @functools.wraps(f)
         def call(reduction: str, size_average=None, reduce=None, **given):

@@ -14,7 +14,7 @@ from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
 from .._change import assign
 from .._creation import ones
-from .._elementwise import answered, as_numbers, as_tensor
+from .._elementwise import answered, as_numbers
 from .._functions import floats
 from .._random import default_generator
 from .._reductions import floating, mean, norm  # noqa: F401
@@ -40,7 +40,6 @@ sigmoid = FUNCTIONS["sigmoid"]
 logsumexp = FUNCTIONS["logsumexp"]
 
 
-@partial(_core.direct, "softmax")
 def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:
     """``exp(x)`` divided by its sum along an axis.
 
@@ -54,7 +53,6 @@ def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> 
     return wrap(_core.softmax(x, axis, 1.0), "SoftmaxBackward0")
 
 
-@partial(_core.direct, "log_softmax")
 def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:
     """Logarithm of `softmax`."""
     x, axis = _numbers_and_axis("log_softmax", input, dim, dtype)
@@ -73,7 +71,6 @@ def _numbers_and_axis(operation: str, t, dim: int | None, kind) -> tuple[Tensor,
     return floating(operation, t, kind), axis_of(dim, rank, operation)
 
 
-@partial(_core.direct, "relu")
 def relu(input, inplace: bool = False) -> Tensor:
     """``max(x, 0)``."""
     return FUNCTIONS["relu"](input) if not inplace else input.relu_()  # type: ignore[no-any-return]
@@ -84,25 +81,21 @@ def _finished(input, result, op: str, inplace: bool) -> Tensor:
     return assign(input, wrap(result, op), op, op) if inplace else wrap(result, op)
 
 
-@partial(_core.direct, "gelu")
 def gelu(input, approximate: str = "none") -> Tensor:
     """``x`` times the normal distribution's probability below it."""
     return wrap(_core.gelu(input, approximate), "GeluBackward0")
 
 
-@partial(_core.direct, "silu")
 def silu(input, inplace: bool = False) -> Tensor:
     """``x sigmoid(x)``."""
     return _finished(input, _core.silu(floats(input)), "SiluBackward0", inplace)
 
 
-@partial(_core.direct, "leaky_relu")
 def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``negative_slope x`` below."""
     return _finished(input, _core.leaky_relu(floats(input), negative_slope), "LeakyReluBackward0", inplace)
 
 
-@partial(_core.direct, "elu")
 def elu(input, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``alpha (e^x - 1)`` below."""
     return _finished(input, _core.elu(floats(input), alpha), "EluBackward0", inplace)
@@ -114,13 +107,11 @@ def selu(input, inplace: bool = False) -> Tensor:
     return _finished(input, _core.elu(floats(input), alpha) * scale, "EluBackward0", inplace)
 
 
-@partial(_core.direct, "softplus")
 def softplus(input, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + e^(beta x)) / beta``; x itself where ``beta x`` is above the threshold."""
     return answered("softplus", floats(input), beta, threshold)
 
 
-@partial(_core.direct, "logsigmoid")
 def logsigmoid(input) -> Tensor:
     """Logarithm of the sigmoid."""
     return answered("logsigmoid", floats(input))
@@ -158,7 +149,6 @@ def glu(input, dim: int = -1) -> Tensor:
 # Layers.
 
 
-@partial(_core.direct, "linear")
 def linear(input, weight, bias=None) -> Tensor:
     """``x @ weight.T + bias``."""
     shape, rows = _core_shape(input), _core_shape(weight)
@@ -191,7 +181,6 @@ def _check_embedding(max_norm, scale_grad_by_freq: bool, sparse: bool) -> None:
             )
 
 
-@partial(_core.direct, "embedding")
 @arguments(
     "input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False"
 )
@@ -202,13 +191,9 @@ def embedding(input, weight, padding_idx, norm_type, **rules) -> Tensor:
     return wrap(answer("embedding", _core.embedding, weight, as_numbers(input), row), "EmbeddingBackward0")
 
 
-@partial(_core.direct, "one_hot")
 def one_hot(tensor, num_classes: int = -1) -> Tensor:
     """1 at the number given, 0 elsewhere."""
-    ids = as_tensor(tensor)
-    if ids.dtype.kind != 1:
-        raise RuntimeError(f"one_hot: tensor must hold whole numbers; got {ids.dtype}")
-    return answer("one_hot", answered, "one_hot", ids, num_classes)
+    return answer("one_hot", answered, "one_hot", tensor, num_classes)
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5) -> Tensor:
@@ -229,7 +214,6 @@ def _check_probability(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-@partial(_core.direct, "dropout")
 def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeros with probability p, the rest divided by ``1 - p``: PyTorch's mask, in the order of memory."""
     _check_probability(p)
@@ -253,7 +237,6 @@ def normalize(input, p: float = 2.0, dim=1, eps: float = 1e-12) -> Tensor:
     return input / norm(input, p, dim, True).clamp_min(eps).expand_as(input)
 
 
-@partial(_core.direct, "pad")
 def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Tensor:
     """Numbers before and after the last axes: pairs from the last axis backwards; negative ones cut off."""
     if mode != "constant":
@@ -261,7 +244,6 @@ def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None =
     return answered("pad", input, [one.__index__() for one in pad], mode, value)
 
 
-@partial(_core.direct, "scaled_dot_product_attention")
 @arguments("query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False")
 def scaled_dot_product_attention(
     query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
@@ -300,3 +282,4 @@ __all__ = sorted(
     for name, value in globals().items()
     if callable(value) and str(value.__module__).startswith("qkv.torch.nn") and not name.startswith("_")
 )
+globals().update({_name: _core.direct(_name, globals()[_name]) for _name in __all__})
